@@ -1,0 +1,496 @@
+//! Names for numbers: the constants and the predefined handles of MPI.
+//!
+//! The facts stand in `constants.txt` and `handles.txt`; their first lines explain the
+//! notation. The tables are parsed once, at the first question; after that, no question
+//! allocates, except [`mask_names`]. An agent asks one at its start, where it may allocate.
+//!
+//! Handles of MPICH and of the standard ABI are numbers that mean the same in every process.
+//! Open MPI's are addresses: the agent resolves [`predefined_handles`] in the running program
+//! and writes down what it found, and who reads the log looks it up in a [`HandleTable`].
+
+use std::fmt::Write;
+use std::sync::OnceLock;
+
+use crate::abi::{Family, Source};
+use crate::kind::rows;
+
+/// When a value of a table holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Condition {
+    /// In every version that the tables know of.
+    Always,
+    /// Since this version of the library (major, minor).
+    Since(u32, u32),
+    /// In some builds of the library.
+    Some,
+    /// In the library of this vendor.
+    Vendor(&'static str),
+}
+
+/// One of the values that a name has in a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Variant<T> {
+    /// When it holds.
+    pub condition: Condition,
+    /// The value.
+    pub value: T,
+}
+
+/// A row of a table: a name, and its values in each family.
+///
+/// `T` is `i64` for a constant, [`Source`] for a handle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row<T> {
+    /// The group of a constant, the kind of a handle.
+    pub group: &'static str,
+    /// The name in `mpi.h`.
+    pub name: &'static str,
+    values: [Vec<Variant<T>>; 3],
+}
+
+impl<T: Copy> Row<T> {
+    /// The values in a family: none where it does not have the name, several where versions
+    /// or vendors differ, the older version first.
+    pub fn variants(&self, family: Family) -> &[Variant<T>] {
+        self.values.get(family.column()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The value in a family, the newest where versions differ, no single vendor's.
+    pub fn value(&self, family: Family) -> Option<T> {
+        self.variants(family)
+            .iter()
+            .rev()
+            .find(|v| !matches!(v.condition, Condition::Vendor(_)))
+            .map(|v| v.value)
+    }
+}
+
+/// All constants, in the order of `constants.txt`.
+pub fn constants() -> &'static [Row<i64>] {
+    &tables().constants.rows
+}
+
+/// All predefined handles, in the order of `handles.txt`.
+pub fn handles() -> &'static [Row<Source>] {
+    &tables().handles.rows
+}
+
+/// The name of a constant of a group, such as `rank`, or `None`.
+pub fn constant_name(family: Family, group: &str, value: i64) -> Option<&'static str> {
+    tables().constants.name(family, group, &value)
+}
+
+/// The value that a family gives the name of a constant; the newest where versions differ.
+pub fn constant_value(family: Family, name: &str) -> Option<i64> {
+    let constants = &tables().constants;
+    let at = constants
+        .by_name
+        .binary_search_by_key(&name, |row| row.0)
+        .ok()?;
+    constants
+        .rows
+        .get(constants.by_name.get(at)?.1)?
+        .value(family)
+}
+
+/// A bit mask of a group as names and a rest: `MPI_MODE_CREATE|MPI_MODE_WRONLY|0x1000`.
+///
+/// Bits without a name are the rest, in hexadecimal; a mask of no bits is `0`.
+pub fn mask_names(family: Family, group: &str, mask: i64) -> String {
+    let mut text = String::new();
+    let mut rest = mask;
+    for row in constants().iter().filter(|row| row.group == group) {
+        if let Some(bits) = row
+            .value(family)
+            .filter(|bits| *bits != 0 && rest & bits == *bits)
+        {
+            rest &= !bits;
+            let bar = if text.is_empty() { "" } else { "|" };
+            text.extend([bar, row.name]);
+        }
+    }
+    if text.is_empty() && rest == 0 {
+        text.push('0');
+    } else if rest != 0 {
+        let bar = if text.is_empty() { "" } else { "|" };
+        // Writing to a string does not fail.
+        let _ = write!(text, "{bar}{rest:#x}");
+    }
+    text
+}
+
+/// The predefined handles of a family, as (kind, name, where its value comes from).
+///
+/// Every version's and vendor's are among them, so a symbol may be missing in the running
+/// library. Of two handles of one kind with one value, the first has the better name.
+pub fn predefined_handles(
+    family: Family,
+) -> impl Iterator<Item = (&'static str, &'static str, Source)> {
+    handles().iter().flat_map(move |row| {
+        row.variants(family)
+            .iter()
+            .map(|variant| (row.group, row.name, variant.value))
+    })
+}
+
+/// The name of a predefined handle of a kind, such as `comm`, where its value is the same in
+/// every process: with MPICH and the standard ABI. For Open MPI use a [`HandleTable`].
+pub fn handle_name(family: Family, kind: &str, value: u64) -> Option<&'static str> {
+    let value = usize::try_from(value).ok()?;
+    tables().handles.name(family, kind, &Source::Value(value))
+}
+
+/// The names of the predefined handles in one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandleTable {
+    // Sorted by kind and value, one entry for each.
+    entries: Vec<(Box<str>, u64, Box<str>)>,
+}
+
+impl HandleTable {
+    /// The name of a handle, or `None` if it is not predefined.
+    pub fn name(&self, kind: &str, value: u64) -> Option<&str> {
+        let key = |entry: &'_ (Box<str>, u64, Box<str>)| {
+            entry.0.as_ref().cmp(kind).then(entry.1.cmp(&value))
+        };
+        let at = self.entries.binary_search_by(key).ok()?;
+        self.entries.get(at).map(|entry| &*entry.2)
+    }
+
+    /// The value of a predefined handle.
+    pub fn value(&self, name: &str) -> Option<u64> {
+        self.entries
+            .iter()
+            .find(|entry| &*entry.2 == name)
+            .map(|entry| entry.1)
+    }
+
+    /// The entries as (kind, value, name), by kind and value.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, u64, &str)> {
+        self.entries
+            .iter()
+            .map(|(kind, value, name)| (&**kind, *value, &**name))
+    }
+}
+
+/// Of two entries with the same kind and value, the first is kept.
+impl<K: Into<Box<str>>, N: Into<Box<str>>> FromIterator<(K, u64, N)> for HandleTable {
+    fn from_iter<I: IntoIterator<Item = (K, u64, N)>>(triples: I) -> Self {
+        let mut entries: Vec<(Box<str>, u64, Box<str>)> = triples
+            .into_iter()
+            .map(|(kind, value, name)| (kind.into(), value, name.into()))
+            .collect();
+        // The sort is stable, so the first of equals stays the first.
+        entries.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+        entries.dedup_by(|later, first| later.0 == first.0 && later.1 == first.1);
+        HandleTable { entries }
+    }
+}
+
+struct Tables {
+    constants: Table<i64>,
+    handles: Table<Source>,
+}
+
+fn tables() -> &'static Tables {
+    static TABLES: OnceLock<Tables> = OnceLock::new();
+    TABLES.get_or_init(|| Tables {
+        constants: Table::parse(include_str!("constants.txt"), parse_number),
+        handles: Table::parse(include_str!("handles.txt"), parse_source),
+    })
+}
+
+/// A parsed table with its indices.
+struct Table<T> {
+    rows: Vec<Row<T>>,
+    // For each family, sorted by group and value, one entry for each.
+    by_value: [Vec<(&'static str, T, &'static str)>; 3],
+    // Sorted by name, one entry for each: where its first row is.
+    by_name: Vec<(&'static str, usize)>,
+}
+
+impl<T: Copy + Sortable> Table<T> {
+    /// Reads a table. A row or a value that cannot be read is left out: this runs inside other
+    /// people's programs. The tests see to it that there is none.
+    fn parse(text: &'static str, value: fn(&'static str) -> Option<T>) -> Table<T> {
+        let rows: Vec<_> = rows(text)
+            .filter_map(|line| Row::parse(line, value))
+            .collect();
+        let mut by_name: Vec<_> = rows
+            .iter()
+            .enumerate()
+            .map(|(i, row)| (row.name, i))
+            .collect();
+        by_name.sort_by_key(|(name, _)| *name);
+        by_name.dedup_by_key(|(name, _)| *name);
+        let by_value = Family::ALL.map(|family| Self::index(&rows, family));
+        Table {
+            rows,
+            by_value,
+            by_name,
+        }
+    }
+
+    /// Where several names have one value, those come first that have it in the newest version.
+    fn index(rows: &[Row<T>], family: Family) -> Vec<(&'static str, T, &'static str)> {
+        let mut entries = Vec::new();
+        for row in rows {
+            let variants = row.variants(family);
+            let newest = variants
+                .iter()
+                .rposition(|v| matches!(v.condition, Condition::Always | Condition::Since(..)));
+            for (i, variant) in variants.iter().enumerate() {
+                let outdated = newest != Some(i);
+                entries.push((row.group, variant.value, row.name, outdated));
+            }
+        }
+        entries.sort_by_key(|(group, value, _, outdated)| (*group, value.key(), *outdated));
+        entries.dedup_by_key(|(group, value, ..)| (*group, value.key()));
+        entries
+            .into_iter()
+            .map(|(group, value, name, _)| (group, value, name))
+            .collect()
+    }
+
+    fn name(&self, family: Family, group: &str, value: &T) -> Option<&'static str> {
+        let index = self.by_value.get(family.column())?;
+        let order = |entry: &(&'static str, T, &'static str)| {
+            entry
+                .0
+                .cmp(group)
+                .then_with(|| entry.1.key().cmp(&value.key()))
+        };
+        index
+            .get(index.binary_search_by(order).ok()?)
+            .map(|entry| entry.2)
+    }
+}
+
+/// What an index is sorted by.
+trait Sortable {
+    type Key: Ord;
+    fn key(&self) -> Self::Key;
+}
+
+impl Sortable for i64 {
+    type Key = i64;
+    fn key(&self) -> i64 {
+        *self
+    }
+}
+
+impl Sortable for Source {
+    type Key = (u8, usize, &'static str);
+    fn key(&self) -> Self::Key {
+        match *self {
+            Source::Value(value) => (0, value, ""),
+            Source::Address(symbol) => (1, 0, symbol),
+            Source::Content(symbol) => (2, 0, symbol),
+        }
+    }
+}
+
+impl<T> Row<T> {
+    fn parse(line: &'static str, value: fn(&'static str) -> Option<T>) -> Option<Row<T>> {
+        let mut words = line.split_whitespace();
+        let (group, name) = (words.next()?, words.next()?);
+        let mut cell = || Some(parse_cell(words.next()?, value));
+        Some(Row {
+            group,
+            name,
+            values: [cell()?, cell()?, cell()?],
+        })
+    }
+}
+
+/// `-`, or values separated by commas, each qualified or not: `4,4.2:5`.
+fn parse_cell<T>(cell: &'static str, value: fn(&'static str) -> Option<T>) -> Vec<Variant<T>> {
+    cell.split(',')
+        .filter(|word| *word != "-")
+        .filter_map(|word| {
+            let (condition, text) = match word.split_once(':') {
+                Some((qualifier, text)) => (parse_condition(qualifier)?, text),
+                None => (Condition::Always, word),
+            };
+            Some(Variant {
+                condition,
+                value: value(text)?,
+            })
+        })
+        .collect()
+}
+
+fn parse_condition(qualifier: &'static str) -> Option<Condition> {
+    if qualifier == "some" {
+        return Some(Condition::Some);
+    }
+    if !qualifier.starts_with(|c: char| c.is_ascii_digit()) {
+        return Some(Condition::Vendor(qualifier));
+    }
+    let (major, minor) = qualifier.split_once('.')?;
+    Some(Condition::Since(major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn parse_number(text: &str) -> Option<i64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn parse_source(text: &'static str) -> Option<Source> {
+    if let Some(digits) = text.strip_prefix("0x") {
+        return usize::from_str_radix(digits, 16).ok().map(Source::Value);
+    }
+    Some(
+        text.strip_prefix('*')
+            .map_or(Source::Address(text), Source::Content),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Family::{Mpich, OpenMpi, StandardAbi};
+
+    #[test]
+    fn a_constant_is_named_by_family_and_group() {
+        assert_eq!(constant_name(Mpich, "rank", -1), Some("MPI_PROC_NULL"));
+        assert_eq!(constant_name(OpenMpi, "rank", -1), Some("MPI_ANY_SOURCE"));
+        assert_eq!(constant_name(Mpich, "tag", -1), Some("MPI_ANY_TAG"));
+        assert_eq!(
+            constant_name(StandardAbi, "thread", 4096),
+            Some("MPI_THREAD_MULTIPLE")
+        );
+        assert_eq!(constant_name(Mpich, "rank", 0), None);
+        assert_eq!(constant_name(Mpich, "nonsense", 0), None);
+    }
+
+    #[test]
+    fn a_constant_is_found_by_its_name() {
+        assert_eq!(constant_value(Mpich, "MPI_ERR_TRUNCATE"), Some(14));
+        assert_eq!(constant_value(OpenMpi, "MPI_UNDEFINED"), Some(-32766));
+        assert_eq!(constant_value(Mpich, "MPI_TAG_UB"), Some(0x6440_0001));
+        assert_eq!(constant_value(Mpich, "MPI_FT"), None);
+        assert_eq!(constant_value(Mpich, "MPI_NONSENSE"), None);
+    }
+
+    #[test]
+    fn the_newest_version_has_the_first_word() {
+        assert_eq!(
+            constant_name(Mpich, "splittype", 4),
+            Some("MPI_COMM_TYPE_RESOURCE_GUIDED")
+        );
+        assert_eq!(
+            constant_value(Mpich, "MPIX_COMM_TYPE_NEIGHBORHOOD"),
+            Some(5)
+        );
+        assert_eq!(constant_value(Mpich, "MPI_BSEND_OVERHEAD"), Some(96));
+        assert_eq!(
+            constant_name(Mpich, "limit", 88),
+            Some("MPI_BSEND_OVERHEAD")
+        );
+    }
+
+    #[test]
+    fn a_mask_is_spelled_out_with_what_has_no_name() {
+        let amode = |mask| mask_names(Mpich, "amode", mask);
+        assert_eq!(amode(1 | 4), "MPI_MODE_CREATE|MPI_MODE_WRONLY");
+        assert_eq!(amode(1 | 0x1000), "MPI_MODE_CREATE|0x1000");
+        assert_eq!(amode(0x1000), "0x1000");
+        assert_eq!(amode(0), "0");
+        assert_eq!(
+            mask_names(OpenMpi, "assert", 18),
+            "MPI_MODE_NOPRECEDE|MPI_MODE_NOSUCCEED"
+        );
+    }
+
+    #[test]
+    fn a_handle_is_named_by_family_and_kind() {
+        assert_eq!(
+            handle_name(Mpich, "comm", 0x4400_0000),
+            Some("MPI_COMM_WORLD")
+        );
+        assert_eq!(
+            handle_name(Mpich, "request", 0x2c00_0000),
+            Some("MPI_REQUEST_NULL")
+        );
+        assert_eq!(
+            handle_name(Mpich, "message", 0x2c00_0000),
+            Some("MPI_MESSAGE_NULL")
+        );
+        assert_eq!(
+            handle_name(StandardAbi, "datatype", 0x20b),
+            Some("MPI_LONG_LONG_INT")
+        );
+        assert_eq!(
+            handle_name(Mpich, "datatype", 0x4c00_0247),
+            Some("MPIX_BFLOAT16")
+        );
+        assert_eq!(handle_name(OpenMpi, "comm", 0x4400_0000), None);
+    }
+
+    #[test]
+    fn handles_of_a_process_are_named_by_its_table() {
+        let table: HandleTable = [
+            ("comm", 0x7000, "MPI_COMM_WORLD"),
+            ("datatype", 0x7000, "MPI_INT"),
+            ("datatype", 0x6000, "MPI_C_FLOAT_COMPLEX"),
+            ("datatype", 0x6000, "MPI_C_COMPLEX"),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(table.name("comm", 0x7000), Some("MPI_COMM_WORLD"));
+        assert_eq!(table.name("datatype", 0x7000), Some("MPI_INT"));
+        assert_eq!(table.name("datatype", 0x6000), Some("MPI_C_FLOAT_COMPLEX"));
+        assert_eq!(table.name("comm", 0x6000), None);
+        assert_eq!(table.value("MPI_INT"), Some(0x7000));
+        assert_eq!(table.entries().count(), 3);
+        assert_eq!(table.entries().collect::<HandleTable>(), table);
+    }
+
+    #[test]
+    fn every_row_and_every_value_of_the_tables_is_read() {
+        fn check<T: Copy>(text: &'static str, parsed: &[Row<T>]) {
+            let lines: Vec<_> = rows(text).collect();
+            assert_eq!(lines.len(), parsed.len());
+            for (line, row) in lines.into_iter().zip(parsed) {
+                let words: Vec<_> = line.split_whitespace().collect();
+                assert_eq!(words.len(), 5, "{line}");
+                for (cell, family) in words[2..].iter().zip(Family::ALL) {
+                    let written = cell.split(',').filter(|word| *word != "-").count();
+                    assert_eq!(row.variants(family).len(), written, "{line}");
+                }
+            }
+        }
+        check(include_str!("constants.txt"), constants());
+        check(include_str!("handles.txt"), handles());
+    }
+
+    #[test]
+    fn a_name_in_several_groups_has_one_value() {
+        for row in constants() {
+            for family in Family::ALL {
+                assert_eq!(
+                    constant_value(family, row.name),
+                    row.value(family),
+                    "{}",
+                    row.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_has_one_name_in_a_group() {
+        // Deliberate: MPI_BSEND_OVERHEAD and the like are sizes, not codes.
+        let codes = || constants().iter().filter(|row| row.group != "limit");
+        for family in Family::ALL {
+            for row in codes() {
+                if let Some(value) = row.value(family) {
+                    assert_eq!(constant_name(family, row.group, value), Some(row.name));
+                }
+            }
+        }
+    }
+}
