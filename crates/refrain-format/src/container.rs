@@ -1,0 +1,577 @@
+//! The container: one file, `NAME.refrain`, of named, checksummed sections.
+//!
+//! All numbers are little-endian.
+//!
+//! | part | bytes |
+//! |---|---|
+//! | head | magic `89 52 45 46 52 41 49 4e` (`\x89REFRAIN`), version `u32`, zero `u32` |
+//! | section, any number | `SECT`, name length `u16`, codec `u8` ([`Codec`]), zero `u8`, stored length `u64`, full length `u64`, checksum `u64`, name, stored bytes |
+//! | directory | number `u32`; for each section: offset `u64`, then its 32 head bytes again without the offset, and its name |
+//! | trailer | directory's offset `u64`, its length `u64`, its checksum `u64`, `REFREND1` |
+//!
+//! Checksums are XXH3-64 of the stored bytes. The directory gives random access: a reader
+//! touches the trailer, the directory and the sections it wants. Where the end of a file is
+//! lost, the heads in front of the sections still lead from one to the next, so what is
+//! undamaged stays readable ([`Container::is_recovered`]).
+//!
+//! # Example
+//!
+//! A container with the one section `hi` holding `abc`, stored as it is:
+//!
+//! ```text
+//! 00  89 52 45 46 52 41 49 4e  01 00 00 00 00 00 00 00   head, version 1
+//! 10  53 45 43 54 02 00 00 00  03 00 00 00 00 00 00 00   SECT, name of 2, stored, 3 bytes
+//! 20  03 00 00 00 00 00 00 00  8a 70 bf 28 05 f5 9d 78   3 bytes in full, checksum
+//! 30  68 69 61 62 63                                     "hi", "abc"
+//! 35  01 00 00 00  10 00 00 00 00 00 00 00 …             directory: 1 section, at 10
+//! ```
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use twox_hash::XxHash3_64;
+
+/// The first bytes of every container.
+pub const MAGIC: [u8; 8] = *b"\x89REFRAIN";
+/// The version this Refrain writes.
+pub const VERSION: u32 = 1;
+
+const HEAD_BYTES: u64 = 16;
+const SECTION_HEAD: usize = 32;
+const SECTION_MARK: [u8; 4] = *b"SECT";
+const TRAILER_BYTES: usize = 32;
+const TRAILER_MARK: [u8; 8] = *b"REFREND1";
+/// More sections than this is damage, not a trace.
+const MOST_SECTIONS: u32 = 1 << 24;
+
+/// How a section is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Codec {
+    /// As it is.
+    Stored = 0,
+    /// A zstd frame.
+    Zstd = 1,
+}
+
+/// What the directory says of a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its name, e.g. `raw/3`.
+    pub name: String,
+    /// How it is stored.
+    pub codec: Codec,
+    /// Bytes in the file.
+    pub stored: u64,
+    /// Bytes when decoded.
+    pub full: u64,
+    /// XXH3-64 of the stored bytes.
+    pub checksum: u64,
+    /// Where its head begins.
+    offset: u64,
+}
+
+/// A file that is not a whole container.
+#[derive(Debug, thiserror::Error)]
+pub enum ContainerError {
+    /// The file could not be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another kind of file.
+    #[error("{path}: not a Refrain trace")]
+    NotRefrain {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A later version.
+    #[error(
+        "{path}: format version {version}; this Refrain reads up to {VERSION}: use a newer one"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
+    /// A section is not there.
+    #[error("{path}: has no section `{name}`{}", if *recovered { " (the end of the file is missing)" } else { "" })]
+    NoSection {
+        /// The file.
+        path: PathBuf,
+        /// The section.
+        name: String,
+        /// The directory was lost.
+        recovered: bool,
+    },
+    /// A section's bytes are not those that were written.
+    #[error("{path}: section `{name}` is damaged ({what}); other sections may still be readable")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The section.
+        name: String,
+        /// How it shows.
+        what: String,
+    },
+}
+
+/// Writes a container; it appears under its name only when it is whole.
+pub struct Writer {
+    path: PathBuf,
+    temporary: PathBuf,
+    file: BufWriter<File>,
+    at: u64,
+    sections: Vec<Section>,
+}
+
+impl Writer {
+    /// Begins a container beside its final place.
+    pub fn create(path: &Path) -> Result<Writer, ContainerError> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(format!(".{}.incomplete", std::process::id()));
+        let temporary = PathBuf::from(temporary);
+        let start = || {
+            let mut file = BufWriter::with_capacity(1 << 18, File::create(&temporary)?);
+            file.write_all(&MAGIC)?;
+            file.write_all(&VERSION.to_le_bytes())?;
+            file.write_all(&[0; 4])?;
+            Ok(file)
+        };
+        let file = start().map_err(|source| io_error(&temporary, source))?;
+        let path = path.to_owned();
+        Ok(Writer {
+            path,
+            temporary,
+            file,
+            at: HEAD_BYTES,
+            sections: Vec::new(),
+        })
+    }
+
+    /// Adds a section with everything the reader gives.
+    pub fn add(
+        &mut self,
+        name: &str,
+        codec: Codec,
+        content: &mut dyn Read,
+    ) -> Result<(), ContainerError> {
+        self.try_add(name, codec, content)
+            .map_err(|source| io_error(&self.temporary, source))
+    }
+
+    fn try_add(&mut self, name: &str, codec: Codec, content: &mut dyn Read) -> io::Result<()> {
+        let mut section = Section {
+            name: name.to_owned(),
+            codec,
+            stored: 0,
+            full: 0,
+            checksum: 0,
+            offset: self.at,
+        };
+        self.file.write_all(&section.head())?;
+        self.file.write_all(name.as_bytes())?;
+        let mut out = Measured {
+            inner: &mut self.file,
+            bytes: 0,
+            hash: XxHash3_64::new(),
+        };
+        section.full = match codec {
+            Codec::Stored => io::copy(content, &mut out)?,
+            Codec::Zstd => {
+                let mut encoder = zstd::Encoder::new(&mut out, 3)?;
+                let full = io::copy(content, &mut encoder)?;
+                encoder.finish()?;
+                full
+            }
+        };
+        (section.stored, section.checksum) = (out.bytes, out.hash.finish());
+        // The head's lengths and checksum are known only now.
+        self.file.seek(SeekFrom::Start(section.offset))?;
+        self.file.write_all(&section.head())?;
+        self.at = section.content_offset() + section.stored;
+        self.file.seek(SeekFrom::Start(self.at))?;
+        self.sections.push(section);
+        Ok(())
+    }
+
+    /// Writes the directory and puts the file in its place; gives its size.
+    pub fn finish(mut self) -> Result<u64, ContainerError> {
+        let result = self.try_finish();
+        if result.is_err() {
+            // The incomplete file is of no use; the parts it was made from are still there.
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+        result.map_err(|source| io_error(&self.path, source))
+    }
+
+    fn try_finish(&mut self) -> io::Result<u64> {
+        let mut directory = (self.sections.len() as u32).to_le_bytes().to_vec();
+        for section in &self.sections {
+            directory.extend(section.offset.to_le_bytes());
+            directory.extend(section.head());
+            directory.extend(section.name.as_bytes());
+        }
+        let mut trailer = Vec::new();
+        trailer.extend(self.at.to_le_bytes());
+        trailer.extend((directory.len() as u64).to_le_bytes());
+        trailer.extend(XxHash3_64::oneshot(&directory).to_le_bytes());
+        trailer.extend(TRAILER_MARK);
+        self.file.write_all(&directory)?;
+        self.file.write_all(&trailer)?;
+        self.file.flush()?;
+        self.file.get_ref().sync_all()?;
+        std::fs::rename(&self.temporary, &self.path)?;
+        Ok(self.at + (directory.len() + trailer.len()) as u64)
+    }
+}
+
+impl Section {
+    fn head(&self) -> [u8; SECTION_HEAD] {
+        let mut head = [0; SECTION_HEAD];
+        head[..4].copy_from_slice(&SECTION_MARK);
+        head[4..6].copy_from_slice(&(self.name.len() as u16).to_le_bytes());
+        head[6] = self.codec as u8;
+        head[8..16].copy_from_slice(&self.stored.to_le_bytes());
+        head[16..24].copy_from_slice(&self.full.to_le_bytes());
+        head[24..32].copy_from_slice(&self.checksum.to_le_bytes());
+        head
+    }
+
+    /// Reads a head and the name behind it.
+    fn read(input: &mut impl Read, offset: u64) -> io::Result<Section> {
+        let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+        let mut head = [0; SECTION_HEAD];
+        input.read_exact(&mut head)?;
+        if head[..4] != SECTION_MARK {
+            return Err(bad("no section begins here"));
+        }
+        let number = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&head[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let codec = match head[6] {
+            0 => Codec::Stored,
+            1 => Codec::Zstd,
+            _ => return Err(bad("unknown codec")),
+        };
+        let mut name = vec![0; u16::from_le_bytes([head[4], head[5]]) as usize];
+        input.read_exact(&mut name)?;
+        let name = String::from_utf8(name).map_err(|_| bad("a section's name is not text"))?;
+        let (stored, full, checksum) = (number(8), number(16), number(24));
+        Ok(Section {
+            name,
+            codec,
+            stored,
+            full,
+            checksum,
+            offset,
+        })
+    }
+
+    fn content_offset(&self) -> u64 {
+        self.offset + (SECTION_HEAD + self.name.len()) as u64
+    }
+}
+
+/// An open container.
+#[derive(Debug)]
+pub struct Container {
+    path: PathBuf,
+    sections: Vec<Section>,
+    recovered: bool,
+    bytes: u64,
+}
+
+impl Container {
+    /// Opens a file and reads its directory, or what can be found without one.
+    pub fn open(path: &Path) -> Result<Container, ContainerError> {
+        let io = |source| io_error(path, source);
+        let mut file = BufReader::new(File::open(path).map_err(io)?);
+        let bytes = file.get_ref().metadata().map_err(io)?.len();
+        let mut head = [0; HEAD_BYTES as usize];
+        if file.read_exact(&mut head).is_err() || head[..8] != MAGIC {
+            return Err(ContainerError::NotRefrain {
+                path: path.to_owned(),
+            });
+        }
+        let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+        if version > VERSION {
+            return Err(ContainerError::Newer {
+                path: path.to_owned(),
+                version,
+            });
+        }
+        let (sections, recovered) = match Self::directory(&mut file, bytes) {
+            Ok(sections) => (sections, false),
+            Err(_) => (Self::scan(&mut file, bytes), true),
+        };
+        Ok(Container {
+            path: path.to_owned(),
+            sections,
+            recovered,
+            bytes,
+        })
+    }
+
+    fn directory(file: &mut BufReader<File>, bytes: u64) -> io::Result<Vec<Section>> {
+        let bad = || io::Error::from(io::ErrorKind::InvalidData);
+        let trailer_at = bytes.checked_sub(TRAILER_BYTES as u64).ok_or_else(bad)?;
+        file.seek(SeekFrom::Start(trailer_at))?;
+        let mut trailer = [0; TRAILER_BYTES];
+        file.read_exact(&mut trailer)?;
+        let number = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&trailer[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let (offset, length) = (number(0), number(8));
+        if trailer[24..] != TRAILER_MARK || offset.checked_add(length) != Some(trailer_at) {
+            return Err(bad());
+        }
+        file.seek(SeekFrom::Start(offset))?;
+        let mut directory = Vec::new();
+        file.by_ref().take(length).read_to_end(&mut directory)?;
+        if XxHash3_64::oneshot(&directory) != number(16) {
+            return Err(bad());
+        }
+        let mut input = directory.as_slice();
+        let mut count = [0; 4];
+        input.read_exact(&mut count)?;
+        let count = u32::from_le_bytes(count);
+        if count > MOST_SECTIONS {
+            return Err(bad());
+        }
+        let mut sections = Vec::new();
+        for _ in 0..count {
+            let mut offset = [0; 8];
+            input.read_exact(&mut offset)?;
+            let section = Section::read(&mut input, u64::from_le_bytes(offset))?;
+            let end = section
+                .content_offset()
+                .checked_add(section.stored)
+                .ok_or_else(bad)?;
+            if end > bytes {
+                return Err(bad());
+            }
+            sections.push(section);
+        }
+        Ok(sections)
+    }
+
+    /// Follows the heads from section to section, as far as they lead.
+    fn scan(file: &mut BufReader<File>, bytes: u64) -> Vec<Section> {
+        let (mut sections, mut at) = (Vec::new(), HEAD_BYTES);
+        while at < bytes && file.seek(SeekFrom::Start(at)).is_ok() {
+            let Ok(section) = Section::read(file, at) else {
+                break;
+            };
+            let Some(end) = section.content_offset().checked_add(section.stored) else {
+                break;
+            };
+            if end > bytes || end <= at {
+                break;
+            }
+            at = end;
+            sections.push(section);
+        }
+        sections
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the directory was lost and the sections found one by one.
+    pub fn is_recovered(&self) -> bool {
+        self.recovered
+    }
+
+    /// All sections.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The section of that name.
+    pub fn section(&self, name: &str) -> Result<&Section, ContainerError> {
+        self.sections
+            .iter()
+            .find(|s| s.name == name)
+            .ok_or_else(|| ContainerError::NoSection {
+                path: self.path.clone(),
+                name: name.to_owned(),
+                recovered: self.recovered,
+            })
+    }
+
+    /// Reads a section's content as a stream. Checksums are the business of [`Self::check`].
+    pub fn read(&self, name: &str) -> Result<Box<dyn Read>, ContainerError> {
+        let section = self.section(name)?;
+        let stored = self.stored(section)?;
+        match section.codec {
+            Codec::Stored => Ok(Box::new(stored)),
+            Codec::Zstd => {
+                let decoder = zstd::Decoder::new(stored);
+                let decoder = decoder.map_err(|source| io_error(&self.path, source))?;
+                Ok(Box::new(BufReader::new(decoder.take(section.full))))
+            }
+        }
+    }
+
+    fn stored(&self, section: &Section) -> Result<io::Take<BufReader<File>>, ContainerError> {
+        let open = || {
+            let mut file = File::open(&self.path)?;
+            file.seek(SeekFrom::Start(section.content_offset()))?;
+            Ok(BufReader::with_capacity(1 << 16, file).take(section.stored))
+        };
+        open().map_err(|source| io_error(&self.path, source))
+    }
+
+    /// Reads a whole section after checking it; for sections known to be small.
+    pub fn read_checked(&self, name: &str) -> Result<Vec<u8>, ContainerError> {
+        self.check(name)?;
+        let mut content = Vec::new();
+        let done = self.read(name)?.read_to_end(&mut content);
+        done.map_err(|e| self.damage(name, e.to_string()))?;
+        Ok(content)
+    }
+
+    /// Compares a section's bytes with its checksum.
+    pub fn check(&self, name: &str) -> Result<(), ContainerError> {
+        let section = self.section(name)?;
+        let mut sink = Measured {
+            inner: io::sink(),
+            bytes: 0,
+            hash: XxHash3_64::new(),
+        };
+        let mut stored = self.stored(section)?;
+        io::copy(&mut stored, &mut sink).map_err(|source| io_error(&self.path, source))?;
+        if sink.bytes != section.stored {
+            return Err(self.damage(name, "cut short"));
+        }
+        if sink.hash.finish() != section.checksum {
+            return Err(self.damage(name, "its checksum does not fit"));
+        }
+        Ok(())
+    }
+
+    fn damage(&self, name: &str, what: impl Into<String>) -> ContainerError {
+        let (path, name) = (self.path.clone(), name.to_owned());
+        ContainerError::Damaged {
+            path,
+            name,
+            what: what.into(),
+        }
+    }
+}
+
+fn io_error(path: &Path, source: io::Error) -> ContainerError {
+    ContainerError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Counts and hashes what is written through it.
+struct Measured<W> {
+    inner: W,
+    bytes: u64,
+    hash: XxHash3_64,
+}
+
+impl<W: Write> Write for Measured<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(bytes)?;
+        self.hash.write(&bytes[..n]);
+        self.bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(dir: &Path) -> PathBuf {
+        let path = dir.join("t.refrain");
+        let mut writer = Writer::create(&path).unwrap();
+        writer.add("hi", Codec::Stored, &mut &b"abc"[..]).unwrap();
+        writer
+            .add("packed", Codec::Zstd, &mut &[7; 5000][..])
+            .unwrap();
+        let size = writer.finish().unwrap();
+        assert_eq!(size, std::fs::metadata(&path).unwrap().len());
+        path
+    }
+
+    #[test]
+    fn sections_read_back_as_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let container = Container::open(&sample(dir.path())).unwrap();
+        assert_eq!(container.read_checked("hi").unwrap(), b"abc");
+        assert_eq!(container.read_checked("packed").unwrap(), [7; 5000]);
+        assert!(container.section("packed").unwrap().stored < 100);
+        assert!(!container.is_recovered());
+    }
+
+    #[test]
+    fn the_worked_example_is_what_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes = std::fs::read(sample(dir.path())).unwrap();
+        assert_eq!(&bytes[..8], b"\x89REFRAIN");
+        assert_eq!(&bytes[0x10..0x18], b"SECT\x02\0\0\0");
+        assert_eq!(
+            &bytes[0x28..0x30],
+            &XxHash3_64::oneshot(b"abc").to_le_bytes()
+        );
+        assert_eq!(&bytes[0x30..0x35], b"hiabc");
+    }
+
+    #[test]
+    fn a_file_cut_at_any_byte_gives_a_clear_error_or_its_whole_sections() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = std::fs::read(sample(dir.path())).unwrap();
+        let cut = dir.path().join("cut.refrain");
+        for n in 0..whole.len() {
+            std::fs::write(&cut, &whole[..n]).unwrap();
+            match Container::open(&cut) {
+                Err(ContainerError::NotRefrain { .. }) => assert!(n < 16),
+                Err(other) => panic!("{n}: {other}"),
+                Ok(container) => {
+                    assert!(container.is_recovered());
+                    for section in container.sections() {
+                        container.read_checked(&section.name).unwrap();
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = sample(dir.path());
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[0x33] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let container = Container::open(&path).unwrap();
+        let error = container.read_checked("hi").unwrap_err().to_string();
+        assert!(error.contains("section `hi` is damaged"), "{error}");
+        container.read_checked("packed").unwrap();
+    }
+}

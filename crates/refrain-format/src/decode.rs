@@ -1,0 +1,432 @@
+//! From the bytes of a raw log to events.
+//!
+//! [`Events`] reads a log as a stream, in memory bounded by the calls that are open at once.
+//! Events come in the order in which the calls were made.
+
+use crate::define::{FunctionDef, ParamDef};
+use crate::record::{HEAD, Tag, array, state};
+use refrain_mpi::interface::Direction;
+use refrain_mpi::kind::Class;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read};
+use std::sync::Arc;
+
+/// A value of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A number.
+    Int(i64),
+    /// A handle or an address.
+    Word(u64),
+    /// The program gave a null address.
+    Null,
+    /// A named address in place of an array.
+    Special(u64),
+    /// MPI did not set it.
+    Unset,
+    /// Not significant on this process.
+    Insignificant,
+    /// A string (any bytes).
+    Text(Vec<u8>),
+    /// An array.
+    List(Vec<Value>),
+    /// A status: its bytes, and whether the program had asked for it.
+    Status {
+        /// The bytes, as the ABI lays them out.
+        bytes: Vec<u8>,
+        /// The program passed `MPI_STATUS_IGNORE`.
+        ignored: bool,
+    },
+    /// A status the program ignored and that was not kept.
+    Ignored,
+}
+
+/// One call of the program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The number of the call in its stream, from 0.
+    pub number: u64,
+    /// How many calls of this stream it was made inside of (from a callback).
+    pub depth: u8,
+    /// The function.
+    pub function: Arc<FunctionDef>,
+    /// Ticks when it began.
+    pub start: u64,
+    /// Ticks when it returned; `None` if it never did.
+    pub end: Option<u64>,
+    /// What it returned.
+    pub result: Option<i64>,
+    /// The class of the error code it returned.
+    pub error_class: Option<i32>,
+    /// For each parameter the value before the call.
+    pub inputs: Vec<Option<Value>>,
+    /// For each parameter the value after the call.
+    pub outputs: Vec<Option<Value>>,
+}
+
+impl Event {
+    /// What a parameter is worth showing as: the output if there is one, else the input.
+    pub fn value(&self, param: usize) -> Option<&Value> {
+        let output = self.outputs.get(param).and_then(Option::as_ref);
+        output.or_else(|| self.inputs.get(param).and_then(Option::as_ref))
+    }
+}
+
+/// A log that does not read as one.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes could not be had.
+    #[error("the log cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// The bytes make no sense.
+    #[error("damaged log at byte {at}: {what}")]
+    Damaged {
+        /// Offset in the log.
+        at: u64,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Names of predefined handles that a log carries: (kind, value) to name.
+pub type HandleNames = HashMap<(String, u64), String>;
+
+/// A record may not be longer; a larger length is damage.
+const LONGEST: usize = 1 << 30;
+
+/// The events of one raw log.
+pub struct Events<R> {
+    input: R,
+    at: u64,
+    functions: HashMap<u16, Arc<FunctionDef>>,
+    handles: HandleNames,
+    open: VecDeque<Event>,
+    /// For each event in `open`, whether it is complete or given up.
+    settled: VecDeque<bool>,
+    next_number: u64,
+    finished: bool,
+    buffer: Vec<u8>,
+}
+
+impl<R: Read> Events<R> {
+    /// Reads events from the records of a log.
+    pub fn new(input: R) -> Events<R> {
+        Events {
+            input,
+            at: 0,
+            functions: HashMap::new(),
+            handles: HashMap::new(),
+            open: VecDeque::new(),
+            settled: VecDeque::new(),
+            next_number: 0,
+            finished: false,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Names of predefined handles seen so far.
+    pub fn handle_names(&self) -> &HandleNames {
+        &self.handles
+    }
+
+    fn damaged(&self, what: impl Into<String>) -> DecodeError {
+        DecodeError::Damaged {
+            at: self.at,
+            what: what.into(),
+        }
+    }
+
+    /// Reads one record; false at the end.
+    fn step(&mut self) -> Result<bool, DecodeError> {
+        let mut head = [0; HEAD];
+        let got = read_up_to(&mut self.input, &mut head)?;
+        if got < HEAD || head[2] == Tag::End as u8 {
+            return Ok(false);
+        }
+        let function = u16::from_le_bytes([head[0], head[1]]);
+        let tag = Tag::from_byte(head[2])
+            .ok_or_else(|| self.damaged(format!("no record begins with {}", head[2])))?;
+        let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+        if !(HEAD..=LONGEST).contains(&length) {
+            return Err(self.damaged(format!("a record of {length} bytes")));
+        }
+        let mut body = std::mem::take(&mut self.buffer);
+        body.clear();
+        let wanted = length - HEAD;
+        let got = self
+            .input
+            .by_ref()
+            .take(wanted as u64)
+            .read_to_end(&mut body)?;
+        if got < wanted {
+            return Err(self.damaged("the log ends inside a record"));
+        }
+        let done = self.take_in(tag, function, head[3], &body);
+        self.buffer = body;
+        done?;
+        self.at += length as u64;
+        Ok(true)
+    }
+
+    fn take_in(
+        &mut self,
+        tag: Tag,
+        function: u16,
+        depth: u8,
+        body: &[u8],
+    ) -> Result<(), DecodeError> {
+        match tag {
+            Tag::End => Ok(()),
+            Tag::Define => {
+                let text = std::str::from_utf8(body).map_err(|e| self.damaged(e.to_string()))?;
+                let def = FunctionDef::from_text(text).map_err(|e| self.damaged(e))?;
+                self.functions.insert(function, Arc::new(def));
+                Ok(())
+            }
+            Tag::Handles => {
+                for line in String::from_utf8_lossy(body).lines() {
+                    let mut words = line.split_whitespace();
+                    if let (Some(kind), Some(value), Some(name)) =
+                        (words.next(), words.next(), words.next())
+                        && let Ok(value) = u64::from_str_radix(value, 16)
+                    {
+                        self.handles
+                            .insert((kind.to_owned(), value), name.to_owned());
+                    }
+                }
+                Ok(())
+            }
+            Tag::Enter => self.enter(function, depth, body),
+            Tag::Leave => self.leave(function, body),
+        }
+    }
+
+    fn function(&self, number: u16) -> Result<Arc<FunctionDef>, DecodeError> {
+        let found = self.functions.get(&number).cloned();
+        found.ok_or_else(|| self.damaged(format!("function {number} is not defined")))
+    }
+
+    fn enter(&mut self, function: u16, depth: u8, body: &[u8]) -> Result<(), DecodeError> {
+        let def = self.function(function)?;
+        let mut bytes = Bytes { rest: body };
+        let parsed = bytes.u64().and_then(|start| {
+            let inputs = bytes.values(&def, ParamDef::is_input)?;
+            Some((start, inputs))
+        });
+        let (start, inputs) =
+            parsed.ok_or_else(|| self.damaged(format!("short inputs of {}", def.name)))?;
+        // A call at this depth ends every call that was open as deep or deeper: those were
+        // left by longjmp, an exception, or a cancelled thread.
+        for (event, settled) in self.open.iter().zip(self.settled.iter_mut()) {
+            *settled |= event.depth >= depth;
+        }
+        self.open.push_back(Event {
+            number: self.next_number,
+            depth,
+            outputs: vec![None; def.params.len()],
+            function: def,
+            start,
+            end: None,
+            result: None,
+            error_class: None,
+            inputs,
+        });
+        self.settled.push_back(false);
+        self.next_number += 1;
+        Ok(())
+    }
+
+    fn leave(&mut self, function: u16, body: &[u8]) -> Result<(), DecodeError> {
+        let def = self.function(function)?;
+        let mut bytes = Bytes { rest: body };
+        let parsed = (|| {
+            let (end, result) = (bytes.u64()?, bytes.u64()? as i64);
+            let (enter, class) = (bytes.u32()?, bytes.u32()? as i32);
+            Some((
+                end,
+                result,
+                enter,
+                class,
+                bytes.values(&def, ParamDef::is_output)?,
+            ))
+        })();
+        let (end, result, enter, class, outputs) =
+            parsed.ok_or_else(|| self.damaged(format!("short outputs of {}", def.name)))?;
+        // Only the low 32 bits of the number are written; open calls are recent.
+        let found = self.open.iter().rposition(|e| e.number as u32 == enter);
+        // A call already given up may still return where a program switches stacks by hand.
+        let Some(index) = found else { return Ok(()) };
+        let event = &mut self.open[index];
+        event.end = Some(end);
+        event.result = Some(result);
+        event.error_class = Some(class);
+        event.outputs = outputs;
+        for settled in self.settled.iter_mut().skip(index) {
+            *settled = true;
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Iterator for Events<R> {
+    type Item = Result<Event, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if self.finished || self.settled.front() == Some(&true) {
+                self.settled.pop_front();
+                return self.open.pop_front().map(Ok);
+            }
+            match self.step() {
+                Ok(more) => self.finished = !more,
+                Err(error) => {
+                    self.finished = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match input.read(&mut buffer[got..]) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(got)
+}
+
+/// A cursor that gives `None` when the bytes run out.
+struct Bytes<'a> {
+    rest: &'a [u8],
+}
+
+impl Bytes<'_> {
+    fn take(&mut self, n: usize) -> Option<&[u8]> {
+        let (head, rest) = self.rest.split_at_checked(n)?;
+        self.rest = rest;
+        Some(head)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take(1).map(|b| b[0])
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take(4)?.try_into().ok().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take(8)?.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    fn values(
+        &mut self,
+        def: &FunctionDef,
+        wanted: impl Fn(&ParamDef) -> bool,
+    ) -> Option<Vec<Option<Value>>> {
+        let value = |p: &ParamDef| match wanted(p) {
+            true => self.value(p).map(Some),
+            false => Some(None),
+        };
+        def.params.iter().map(value).collect()
+    }
+
+    fn value(&mut self, p: &ParamDef) -> Option<Value> {
+        match (p.class, p.array) {
+            (Class::Status, false) => self.status(),
+            (Class::Status, true) => self.statuses(),
+            (Class::Str, _) => self.counted(Bytes::text),
+            (Class::Strings, _) => self.strings(),
+            (Class::Strings2, _) => self.list(Bytes::strings),
+            (class, true) => self.list(|b| b.scalar(class)),
+            (class, false) if by_value(p) => self.scalar(class),
+            (class, false) => match self.u8()? {
+                state::VALUE => self.scalar(class),
+                state::NULL => Some(Value::Null),
+                _ => Some(Value::Unset),
+            },
+        }
+    }
+
+    fn scalar(&mut self, class: Class) -> Option<Value> {
+        Some(match class {
+            Class::Int => Value::Int(self.u32()? as i32 as i64),
+            Class::Aint | Class::Count | Class::Offset => Value::Int(self.u64()? as i64),
+            _ => Value::Word(self.u64()?),
+        })
+    }
+
+    /// What stands behind a number of elements, or what a code in its place means.
+    fn counted(&mut self, read: impl Fn(&mut Self, usize) -> Option<Value>) -> Option<Value> {
+        match self.u32()? {
+            array::NULL => Some(Value::Null),
+            array::SPECIAL => self.u64().map(Value::Special),
+            array::INSIGNIFICANT => Some(Value::Insignificant),
+            array::UNSET => Some(Value::Unset),
+            array::IGNORED => Some(Value::Ignored),
+            n => read(self, n as usize),
+        }
+    }
+
+    fn text(&mut self, n: usize) -> Option<Value> {
+        self.take(n).map(|b| Value::Text(b.to_vec()))
+    }
+
+    fn list(&mut self, item: impl Fn(&mut Self) -> Option<Value>) -> Option<Value> {
+        self.counted(|bytes, n| {
+            // An element takes at least a byte: more elements than bytes is damage.
+            if n > bytes.rest.len() {
+                return None;
+            }
+            (0..n)
+                .map(|_| item(bytes))
+                .collect::<Option<Vec<_>>>()
+                .map(Value::List)
+        })
+    }
+
+    fn strings(&mut self) -> Option<Value> {
+        self.list(|bytes| bytes.counted(Bytes::text))
+    }
+
+    fn status(&mut self) -> Option<Value> {
+        match self.u8()? {
+            state @ (state::VALUE | state::CAPTURED) => {
+                let size = self.u8()? as usize;
+                let bytes = self.take(size)?.to_vec();
+                Some(Value::Status {
+                    bytes,
+                    ignored: state == state::CAPTURED,
+                })
+            }
+            state::NULL => Some(Value::Null),
+            state::IGNORED => Some(Value::Ignored),
+            _ => Some(Value::Unset),
+        }
+    }
+
+    fn statuses(&mut self) -> Option<Value> {
+        self.counted(|bytes, n| {
+            let (state, size) = (bytes.u8()?, bytes.u8()? as usize);
+            let all = bytes.take(n.checked_mul(size)?)?;
+            let status = |b: &[u8]| Value::Status {
+                bytes: b.to_vec(),
+                ignored: state == state::CAPTURED,
+            };
+            Some(Value::List(
+                all.chunks_exact(size.max(1)).map(status).collect(),
+            ))
+        })
+    }
+}
+
+/// Whether C passes the parameter itself, not its address.
+fn by_value(p: &ParamDef) -> bool {
+    p.direction == Direction::In || p.class == Class::Memory
+}

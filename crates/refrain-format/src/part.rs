@@ -1,0 +1,189 @@
+//! The first page of a part: facts about the process and thread whose log follows.
+//!
+//! A part is a file in `NAME.refrain.parts/`, one for each thread that calls MPI. The agent
+//! keeps its first 4,096 bytes mapped as a [`PartHeader`] and its records ([`crate::record`])
+//! follow. Everything is little-endian; text fields end at the first NUL.
+
+use std::mem::{offset_of, size_of};
+
+/// The first eight bytes of every part.
+pub const MAGIC: [u8; 8] = *b"REFRPART";
+
+/// The layout described here and in [`crate::record`].
+pub const VERSION: u32 = 1;
+
+/// Where the records begin.
+pub const HEADER_BYTES: usize = 4096;
+
+/// The ending of a part's file name.
+pub const EXTENSION: &str = "part";
+
+/// What is known of the process: bits of [`PartHeader::flags`].
+pub mod flags {
+    /// `MPI_Init` or `MPI_Init_thread` has returned: rank and size are true.
+    pub const INITIALIZED: u32 = 1;
+    /// `MPI_Finalize` has returned.
+    pub const FINALIZED: u32 = 2;
+    /// The program called `MPI_Abort`.
+    pub const ABORTED: u32 = 4;
+    /// The log stopped before the program did; see [`super::PartHeader::stop_errno`].
+    pub const STOPPED: u32 = 8;
+    /// Ticks are nanoseconds of the system's clock, not of a time-stamp counter.
+    pub const NANOSECONDS: u32 = 16;
+    /// The thread that owned the log has ended.
+    pub const THREAD_ENDED: u32 = 32;
+}
+
+/// The first page of a part.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PartHeader {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// [`VERSION`].
+    pub version: u32,
+    /// Code of the ABI family, [`refrain_mpi::abi::Family`].
+    pub family: u32,
+    /// Rank in `MPI_COMM_WORLD`, or what the launcher said, or -1.
+    pub rank: i32,
+    /// Size of `MPI_COMM_WORLD`, or -1.
+    pub size: i32,
+    /// Process number.
+    pub pid: i32,
+    /// The thread's number within the process, in order of first MPI call, from 0.
+    pub thread: u32,
+    /// See [`flags`].
+    pub flags: u32,
+    /// The error code given to `MPI_Abort`.
+    pub abort_code: i32,
+    /// Why the log stopped.
+    pub stop_errno: i32,
+    /// Calls of the program that were forwarded but not recorded.
+    pub unrecorded: u32,
+    /// Calls for which this MPI has no function.
+    pub missing: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Tells processes apart: the time this one first called MPI, in nanoseconds since 1970.
+    pub process: u64,
+    /// Ticks and nanoseconds since 1970 when the log began.
+    pub first_ticks: u64,
+    /// See `first_ticks`.
+    pub first_nanos: u64,
+    /// The same, as late as known.
+    pub last_ticks: u64,
+    /// See `last_ticks`.
+    pub last_nanos: u64,
+    /// The machine's name.
+    pub host: [u8; 64],
+    /// The program's file.
+    pub program: [u8; 1024],
+    /// What `MPI_Get_library_version` says.
+    pub library: [u8; 2048],
+}
+
+const _: () = assert!(size_of::<PartHeader>() <= HEADER_BYTES);
+
+macro_rules! number {
+    ($page:ident, $type:ty, $field:ident) => {{
+        let at = offset_of!(PartHeader, $field);
+        let mut bytes = [0; size_of::<$type>()];
+        bytes.copy_from_slice(&$page[at..at + size_of::<$type>()]);
+        <$type>::from_le_bytes(bytes)
+    }};
+}
+
+impl PartHeader {
+    /// A header with nothing in it but its magic and version.
+    pub fn empty() -> PartHeader {
+        PartHeader {
+            magic: MAGIC,
+            version: VERSION,
+            family: 0,
+            rank: -1,
+            size: -1,
+            pid: 0,
+            thread: 0,
+            flags: 0,
+            abort_code: 0,
+            stop_errno: 0,
+            unrecorded: 0,
+            missing: 0,
+            reserved: 0,
+            process: 0,
+            first_ticks: 0,
+            first_nanos: 0,
+            last_ticks: 0,
+            last_nanos: 0,
+            host: [0; 64],
+            program: [0; 1024],
+            library: [0; 2048],
+        }
+    }
+
+    /// Reads the page; says what is wrong with it.
+    pub fn read(page: &[u8]) -> Result<PartHeader, String> {
+        if page.len() < HEADER_BYTES {
+            return Err(format!(
+                "{} bytes, shorter than a part's first page",
+                page.len()
+            ));
+        }
+        if page[..8] != MAGIC {
+            return Err("does not begin as a part does".into());
+        }
+        let version = number!(page, u32, version);
+        if version != VERSION {
+            return Err(format!(
+                "version {version}; this Refrain reads version {VERSION}"
+            ));
+        }
+        let mut header = PartHeader {
+            version,
+            family: number!(page, u32, family),
+            rank: number!(page, i32, rank),
+            size: number!(page, i32, size),
+            pid: number!(page, i32, pid),
+            thread: number!(page, u32, thread),
+            flags: number!(page, u32, flags),
+            abort_code: number!(page, i32, abort_code),
+            stop_errno: number!(page, i32, stop_errno),
+            unrecorded: number!(page, u32, unrecorded),
+            missing: number!(page, u32, missing),
+            process: number!(page, u64, process),
+            first_ticks: number!(page, u64, first_ticks),
+            first_nanos: number!(page, u64, first_nanos),
+            last_ticks: number!(page, u64, last_ticks),
+            last_nanos: number!(page, u64, last_nanos),
+            ..PartHeader::empty()
+        };
+        let copy = |to: &mut [u8], at: usize| to.copy_from_slice(&page[at..at + to.len()]);
+        copy(&mut header.host, offset_of!(PartHeader, host));
+        copy(&mut header.program, offset_of!(PartHeader, program));
+        copy(&mut header.library, offset_of!(PartHeader, library));
+        Ok(header)
+    }
+
+    /// Whether that bit of [`flags`] is set.
+    pub fn is(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// A text field up to its first NUL.
+pub fn text(field: &[u8]) -> String {
+    let end = field.iter().position(|&b| b == 0).unwrap_or(field.len());
+    String::from_utf8_lossy(&field[..end]).into_owned()
+}
+
+/// Puts text into a field, cut to fit, with a closing NUL.
+pub fn set_text(field: &mut [u8], text: &[u8]) {
+    let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
+    let n = end.min(field.len().saturating_sub(1));
+    for (to, from) in field
+        .iter_mut()
+        .zip(text[..n].iter().copied().chain(std::iter::repeat(0)))
+    {
+        *to = from;
+    }
+}

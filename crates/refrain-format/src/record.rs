@@ -1,0 +1,120 @@
+//! The bytes of a raw log: what the agent writes for every call.
+//!
+//! A log is a sequence of records. Numbers are little-endian and unaligned. Every record
+//! starts with eight bytes:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0-1 | function number (see *define*), or 0 |
+//! | 2 | [`Tag`] |
+//! | 3 | of an enter: how many calls it was made inside of (from a callback) |
+//! | 4-7 | length of the whole record |
+//!
+//! This word is stored *after* the rest of the record, so a log cut off by `kill -9` ends in
+//! zeros, never in half a record.
+//!
+//! * **define**: the text of a function's form ([`crate::define::FunctionDef`]). It stands in
+//!   a log before the function's first call, so that a log explains itself.
+//! * **enter**: `u64` start ticks, then the inputs. Written before the call is forwarded: a
+//!   program that dies inside a call leaves its arguments.
+//! * **leave**: `u64` end ticks, `i64` result, `u32` number of the *enter* it belongs to
+//!   (counted from 0 in this log), `i32` error class, then the outputs. Calls made by callbacks
+//!   during the call stand between its enter and its leave.
+//! * **handles**: text, one line `kind hex-value name` for each predefined handle, where
+//!   handles are addresses (Open MPI). Once per process.
+//!
+//! # Values
+//!
+//! Inputs are the parameters with direction `in` or `inout` and all of class memory, outputs
+//! those with `out` or `inout` except memory, in order. By [`refrain_mpi::kind::Class`]:
+//!
+//! | form | bytes |
+//! |---|---|
+//! | int, by value | `i32` |
+//! | aint, count, offset, handle, memory, address, by value | 8 bytes |
+//! | one value by address | state `u8` ([`state`]), then as by value if it is [`state::VALUE`] |
+//! | array | `u32` elements or an [`array`] code; elements as by value |
+//! | string | `u32` bytes or a code; the bytes |
+//! | strings, strings2 | `u32` elements or a code; strings, strings each |
+//! | status | state `u8`; then the size as `u8` and the bytes if it is VALUE or CAPTURED |
+//! | array of statuses | `u32` elements or a code; state, size, the bytes of all |
+//!
+//! # Example
+//!
+//! `MPI_Comm_rank(MPI_COMM_WORLD, &rank)` under MPICH, giving 3, where the function has
+//! number 5:
+//!
+//! ```text
+//! 05 00 02 00 18 00 00 00   enter, 24 bytes
+//! 10 32 54 76 98 00 00 00   started at tick 0x9876543210
+//! 00 00 00 44 00 00 00 00   comm = 0x44000000
+//! 05 00 03 00 25 00 00 00   leave, 37 bytes
+//! 2c 32 54 76 98 00 00 00   ended 28 ticks later
+//! 00 00 00 00 00 00 00 00   result 0
+//! 07 00 00 00 00 00 00 00   of enter 7; error class 0
+//! 01 03 00 00 00            rank: a value, 3
+//! ```
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Tag {
+    /// Nothing: the end of what was written.
+    End = 0,
+    /// The form of a function.
+    Define = 1,
+    /// A call begins.
+    Enter = 2,
+    /// A call has returned.
+    Leave = 3,
+    /// Names of predefined handles.
+    Handles = 4,
+}
+
+impl Tag {
+    /// The tag of that number.
+    pub fn from_byte(byte: u8) -> Option<Tag> {
+        [Tag::End, Tag::Define, Tag::Enter, Tag::Leave, Tag::Handles]
+            .get(byte as usize)
+            .copied()
+    }
+}
+
+/// Bytes before a record's own content.
+pub const HEAD: usize = 8;
+
+/// The eight bytes that begin a record, as one number.
+#[inline(always)]
+pub const fn head(function: u16, tag: Tag, depth: u8, length: usize) -> u64 {
+    function as u64 | (tag as u64) << 16 | (depth as u64) << 24 | (length as u64) << 32
+}
+
+/// States of a value that C passes by address.
+pub mod state {
+    /// The program gave no address.
+    pub const NULL: u8 = 0;
+    /// The value follows.
+    pub const VALUE: u8 = 1;
+    /// MPI did not set it (a failed test, an error).
+    pub const UNSET: u8 = 2;
+    /// A status the program ignored (`MPI_STATUS_IGNORE`); the agent kept it all the same.
+    pub const CAPTURED: u8 = 3;
+    /// A status the program ignored and that was not kept.
+    pub const IGNORED: u8 = 4;
+}
+
+/// Codes that stand where an array has its number of elements.
+pub mod array {
+    /// A null address.
+    pub const NULL: u32 = u32::MAX;
+    /// A named address (`MPI_UNWEIGHTED`, `MPI_ERRCODES_IGNORE` …), which follows in 8 bytes.
+    pub const SPECIAL: u32 = u32::MAX - 1;
+    /// Not significant on this process (not the root).
+    pub const INSIGNIFICANT: u32 = u32::MAX - 2;
+    /// MPI did not set it (a failed test, an error).
+    pub const UNSET: u32 = u32::MAX - 3;
+    /// `MPI_STATUSES_IGNORE`, and the statuses were not kept.
+    pub const IGNORED: u32 = u32::MAX - 4;
+    /// The smallest code.
+    pub const FIRST: u32 = IGNORED;
+}

@@ -1,0 +1,328 @@
+//! A trace: what the sections of a container mean.
+//!
+//! | section | content |
+//! |---|---|
+//! | `meta` | JSON, [`Meta`]: how the trace came about and its streams |
+//! | `raw/N` | the records ([`crate::record`]) of stream N |
+
+use crate::container::{Codec, Container, ContainerError, Writer};
+use crate::decode::Events;
+use crate::part::{self, PartHeader, flags};
+use crate::record::{HEAD, Tag};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// The section with the facts.
+const META: &str = "meta";
+
+/// Facts about a trace.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Meta {
+    /// The version of Refrain that wrote it.
+    pub refrain: String,
+    /// The command that was traced.
+    pub command: Vec<String>,
+    /// How the command ended.
+    pub exit_code: Option<i32>,
+    /// One for each thread that called MPI, by rank, process and thread.
+    pub streams: Vec<StreamMeta>,
+    /// Parts that could not be read, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+}
+
+/// Facts about one stream.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StreamMeta {
+    /// Rank in `MPI_COMM_WORLD`, or what the launcher said, or -1.
+    pub rank: i32,
+    /// Size of `MPI_COMM_WORLD`, or -1.
+    pub size: i32,
+    /// The thread's number within its process.
+    pub thread: u32,
+    /// Tells processes apart.
+    pub process: u64,
+    /// Process number.
+    pub pid: i32,
+    /// The machine.
+    pub host: String,
+    /// The program's file.
+    pub program: String,
+    /// The MPI library, in its own words.
+    pub library: String,
+    /// Code of its ABI family.
+    pub family: u32,
+    /// How it ended.
+    pub ended: Ended,
+    /// Calls of the program forwarded without a record.
+    pub unrecorded: u32,
+    /// Calls for which this MPI has no function.
+    pub missing: u32,
+    /// The clock: ticks and nanoseconds since 1970, early and late.
+    pub clock: [(u64, u64); 2],
+    /// Calls by function.
+    pub calls: BTreeMap<String, u64>,
+    /// Bytes of its log.
+    pub bytes: u64,
+}
+
+/// How a process ended, as far as MPI knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// By `MPI_Finalize`.
+    Finalized,
+    /// By `MPI_Abort` with that code.
+    Aborted(i32),
+    /// Without either: exit, a signal, or sessions only.
+    Unfinalized,
+    /// The log stopped before the program did, for the reason with that `errno`.
+    LogStopped(i32),
+}
+
+impl StreamMeta {
+    /// Calls in all.
+    pub fn total_calls(&self) -> u64 {
+        self.calls.values().sum()
+    }
+
+    /// Nanoseconds since 1970 at that tick.
+    pub fn nanos(&self, ticks: u64) -> u64 {
+        let [(t0, n0), (t1, n1)] = self.clock;
+        if t1 <= t0 || n1 <= n0 {
+            return n0.saturating_add(ticks.saturating_sub(t0));
+        }
+        let rate = (n1 - n0) as f64 / (t1 - t0) as f64;
+        n0.saturating_add_signed(((ticks.wrapping_sub(t0) as i64) as f64 * rate) as i64)
+    }
+}
+
+/// Something wrong with a trace as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The container.
+    #[error(transparent)]
+    Container(#[from] ContainerError),
+    /// The facts do not read.
+    #[error("{path}: section `meta` does not read: {why}")]
+    Meta {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// The parts cannot be listed.
+    #[error("{path}: {source}")]
+    Parts {
+        /// The folder of parts.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// An open trace.
+#[derive(Debug)]
+pub struct Trace {
+    container: Container,
+    meta: Meta,
+}
+
+impl Trace {
+    /// Opens a trace.
+    pub fn open(path: &Path) -> Result<Trace, TraceError> {
+        let container = Container::open(path)?;
+        let meta = container.read_checked(META)?;
+        let meta = serde_json::from_slice(&meta).map_err(|e| TraceError::Meta {
+            path: path.to_owned(),
+            why: e.to_string(),
+        })?;
+        Ok(Trace { container, meta })
+    }
+
+    /// Its facts.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// The file.
+    pub fn container(&self) -> &Container {
+        &self.container
+    }
+
+    /// The events of a stream, by its place in [`Meta::streams`].
+    pub fn events(&self, stream: usize) -> Result<Events<Box<dyn Read>>, TraceError> {
+        Ok(Events::new(self.container.read(&section(stream))?))
+    }
+}
+
+fn section(stream: usize) -> String {
+    format!("raw/{stream}")
+}
+
+/// A part on its way into a trace.
+struct Part {
+    path: PathBuf,
+    stream: StreamMeta,
+}
+
+/// Makes a trace of a folder of parts. `meta` says how the parts came about; its streams are
+/// filled in. Gives the facts written and the size of the file.
+pub fn assemble(
+    parts: &Path,
+    trace: &Path,
+    codec: Codec,
+    mut meta: Meta,
+) -> Result<(Meta, u64), TraceError> {
+    let (parts, lost) = read_parts(parts)?;
+    meta.streams = parts.iter().map(|p| p.stream.clone()).collect();
+    meta.lost = lost;
+    let mut writer = Writer::create(trace)?;
+    let json = serde_json::to_vec(&meta).map_err(|e| TraceError::Meta {
+        path: trace.to_owned(),
+        why: e.to_string(),
+    })?;
+    writer.add(META, Codec::Zstd, &mut json.as_slice())?;
+    for (index, part) in parts.iter().enumerate() {
+        let mut records = part
+            .records()
+            .map_err(|source| part_error(&part.path, source))?;
+        writer.add(&section(index), codec, &mut records)?;
+    }
+    let bytes = writer.finish()?;
+    Ok((meta, bytes))
+}
+
+/// Reads every part of a folder, by rank, process and thread, and says which do not read.
+fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError> {
+    let (mut parts, mut lost) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(folder).map_err(|source| part_error(folder, source))? {
+        let path = entry.map_err(|source| part_error(folder, source))?.path();
+        if path.extension().is_none_or(|e| e != part::EXTENSION) {
+            continue;
+        }
+        match Part::read(&path) {
+            Ok(part) => parts.push(part),
+            Err(why) => lost.push(format!("{}: {why}", path.display())),
+        }
+    }
+    // A thread that came before MPI_Init does not know the rank; the others of its process do.
+    let mut known: HashMap<(u64, i32), (i32, i32)> = HashMap::new();
+    for Part { stream, .. } in &parts {
+        if stream.rank >= 0 && stream.size >= 0 {
+            known.insert((stream.process, stream.pid), (stream.rank, stream.size));
+        }
+    }
+    for Part { stream, .. } in &mut parts {
+        if let Some(&(rank, size)) = known.get(&(stream.process, stream.pid)) {
+            (stream.rank, stream.size) = (rank, size);
+        }
+    }
+    parts.sort_by_key(|p| {
+        (
+            p.stream.rank,
+            p.stream.process,
+            p.stream.pid,
+            p.stream.thread,
+        )
+    });
+    Ok((parts, lost))
+}
+
+fn part_error(path: &Path, source: io::Error) -> TraceError {
+    TraceError::Parts {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+impl Part {
+    fn read(path: &Path) -> Result<Part, String> {
+        let mut file = File::open(path).map_err(|e| e.to_string())?;
+        let mut page = vec![0; part::HEADER_BYTES];
+        file.read_exact(&mut page).map_err(|e| e.to_string())?;
+        let header = PartHeader::read(&page)?;
+        let (calls, bytes) = skim(BufReader::with_capacity(1 << 18, file))?;
+        let ended = match () {
+            () if header.is(flags::STOPPED) => Ended::LogStopped(header.stop_errno),
+            () if header.is(flags::ABORTED) => Ended::Aborted(header.abort_code),
+            () if header.is(flags::FINALIZED) => Ended::Finalized,
+            () => Ended::Unfinalized,
+        };
+        let stream = StreamMeta {
+            rank: header.rank,
+            size: header.size,
+            thread: header.thread,
+            process: header.process,
+            pid: header.pid,
+            host: part::text(&header.host),
+            program: part::text(&header.program),
+            library: part::text(&header.library),
+            family: header.family,
+            ended,
+            unrecorded: header.unrecorded,
+            missing: header.missing,
+            clock: [
+                (header.first_ticks, header.first_nanos),
+                (header.last_ticks, header.last_nanos),
+            ],
+            calls,
+            bytes,
+        };
+        Ok(Part {
+            path: path.to_owned(),
+            stream,
+        })
+    }
+
+    /// The records, without the header and the unused room behind them.
+    fn records(&self) -> io::Result<impl Read> {
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(part::HEADER_BYTES as u64))?;
+        Ok(BufReader::with_capacity(1 << 18, file).take(self.stream.bytes))
+    }
+}
+
+/// Counts the calls of a log and its bytes, looking at the heads of its records only.
+fn skim(mut log: BufReader<File>) -> Result<(BTreeMap<String, u64>, u64), String> {
+    let (mut names, mut counts) = (HashMap::new(), HashMap::<u16, u64>::new());
+    let mut bytes = 0;
+    let mut head = [0; HEAD];
+    while log.read_exact(&mut head).is_ok() {
+        let function = u16::from_le_bytes([head[0], head[1]]);
+        let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+        match Tag::from_byte(head[2]) {
+            Some(Tag::End) => break,
+            Some(_) if length < HEAD => return Err(format!("damaged at record byte {bytes}")),
+            Some(Tag::Define) => {
+                let mut text = vec![0; length - HEAD];
+                log.read_exact(&mut text).map_err(|e| e.to_string())?;
+                let text = String::from_utf8_lossy(&text);
+                let name = text.split(' ').next().unwrap_or_default();
+                names.insert(function, name.to_owned());
+            }
+            Some(tag) => {
+                *counts.entry(function).or_default() += u64::from(tag == Tag::Enter);
+                log.seek_relative((length - HEAD) as i64)
+                    .map_err(|e| e.to_string())?;
+            }
+            None => return Err(format!("damaged at record byte {bytes}")),
+        }
+        bytes += length as u64;
+    }
+    let named = |(function, n): (u16, u64)| {
+        let name = names.get(&function).cloned();
+        (name.unwrap_or_else(|| format!("function {function}")), n)
+    };
+    Ok((
+        counts
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .map(named)
+            .collect(),
+        bytes,
+    ))
+}
