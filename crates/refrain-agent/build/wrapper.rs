@@ -1,0 +1,244 @@
+//! The text of a wrapper.
+//!
+//! ```text
+//! pub unsafe extern "C-unwind" fn MPI_Comm_rank(comm: Handle, rank: Ints) -> c_int {
+//!     let entry = Entry::new();
+//!     let next: unsafe extern "C-unwind" fn(Handle, Ints) -> c_int = transmute(entry.next());
+//!     let Some(mut call) = entry.begin() else { return next(comm, rank) };
+//!     call.handle(comm); call.enter();
+//!     let returned = next(comm, rank);
+//!     call.leave(returned); call.int_at(rank); call.done();
+//!     returned
+//! }
+//! ```
+
+use crate::length;
+use refrain_mpi::interface::{Direction, Function, Param};
+use refrain_mpi::kind::Class;
+
+/// What the wrappers refer to.
+pub const PRELUDE: &str = r"use crate::entry::Entry;
+use crate::memory::{self, Handles, Ints, Longs, Statuses, Words};
+use crate::{milestones, objects};
+use std::ffi::{c_char, c_int, c_void};
+use std::mem::transmute;
+
+type Handle = usize;
+type Address = *mut c_void;
+type Chars = *const c_char;
+type Strings = *const Chars;
+type Strings2 = *const Strings;
+
+/// The limit of a string that its NUL closes.
+const UNLIMITED: usize = usize::MAX - 1;
+";
+
+/// The wrapper of a function.
+pub fn wrapper(f: &Function) -> String {
+    let parameters = join(f, |p| format!("{}: {}", p.name, rust_type(p)));
+    let types = join(f, |p| rust_type(p).to_owned());
+    let arguments = join(f, |p| p.name.to_owned());
+    let passed = join(f, |p| {
+        if keeps(f, p) {
+            format!("{}_used", p.name)
+        } else {
+            p.name.to_owned()
+        }
+    });
+    let result = if f.returns_error() { "c_int" } else { "i64" };
+    let leave = if f.returns_error() {
+        "leave"
+    } else {
+        "leave_value"
+    };
+    let mut lines = vec![
+        format!(
+            "pub unsafe extern \"C-unwind\" fn {}({parameters}) -> {result} {{",
+            f.name
+        ),
+        "    let entry = Entry::new();".into(),
+        format!(
+            "    let next: unsafe extern \"C-unwind\" fn({types}) -> {result} = transmute(entry.next());"
+        ),
+        format!("    let Some(mut call) = entry.begin() else {{ return next({arguments}) }};"),
+    ];
+    for room in length::rooms(f) {
+        lines.push(format!(
+            "    let {0}_before = memory::count_at({0});",
+            room.name
+        ));
+    }
+    lines.push(format!("    {}call.enter();", steps(f, input)));
+    lines.extend(before(f));
+    lines.push(format!("    let returned = next({passed});"));
+    lines.extend(after(f));
+    lines.push(format!(
+        "    call.{leave}(returned); {}call.done();",
+        steps(f, output)
+    ));
+    lines.push("    returned\n}\n".into());
+    format!("\n{}", lines.join("\n"))
+}
+
+fn join(f: &Function, text: impl Fn(&Param) -> String) -> String {
+    f.params.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn steps(f: &Function, step: impl Fn(&Function, &Param) -> Option<String>) -> String {
+    f.params
+        .iter()
+        .filter_map(|p| step(f, p))
+        .map(|step| step + "; ")
+        .collect()
+}
+
+/// What C passes, in Rust.
+fn rust_type(p: &Param) -> &'static str {
+    let by_address = p.direction != Direction::In || p.length.is_some();
+    match (p.class, by_address) {
+        (Class::Memory, _) | (Class::Address, false) => "Address",
+        (Class::Int, false) => "c_int",
+        (Class::Int, true) => "Ints",
+        (Class::Aint | Class::Count | Class::Offset, false) => "i64",
+        (Class::Aint | Class::Count | Class::Offset, true) => "Longs",
+        (Class::Handle, false) => "Handle",
+        (Class::Handle, true) => "Handles",
+        (Class::Address, true) => "Words",
+        (Class::Status, _) => "Statuses",
+        (Class::Str, _) => "Chars",
+        (Class::Strings, _) if p.direction == Direction::InOut => "Strings2",
+        (Class::Strings, _) => "Strings",
+        (Class::Strings2, _) => "Strings2",
+        (Class::Double | Class::Varargs, _) => panic!("{}: no such argument", p.name),
+    }
+}
+
+fn is_file(p: &Param) -> bool {
+    p.kind.reads_as == "file"
+}
+
+/// Writes down an input.
+fn input(f: &Function, p: &Param) -> Option<String> {
+    if p.direction == Direction::Out && p.class != Class::Memory {
+        return None;
+    }
+    Some(match p.direction {
+        Direction::InOut if p.class != Class::Memory => by_address(f, p),
+        _ if p.length.is_some() || is_text(p) => by_address(f, p),
+        _ => match p.class {
+            Class::Int => format!("call.int({})", p.name),
+            Class::Aint | Class::Count | Class::Offset => format!("call.long({})", p.name),
+            Class::Handle if is_file(p) => format!("call.file({})", p.name),
+            Class::Handle => format!("call.handle({})", p.name),
+            Class::Status => format!("call.status({0}, {0})", p.name),
+            _ => format!("call.address({})", p.name),
+        },
+    })
+}
+
+fn is_text(p: &Param) -> bool {
+    matches!(p.class, Class::Str | Class::Strings | Class::Strings2)
+}
+
+/// Writes down an output.
+fn output(f: &Function, p: &Param) -> Option<String> {
+    if p.direction == Direction::In || p.class == Class::Memory {
+        return None;
+    }
+    let step = by_address(f, p);
+    Some(match p.only_if {
+        Some(flag) => format!("call.only_if({flag}); {step}; call.in_any_case()"),
+        None => step,
+    })
+}
+
+/// Writes down what is passed by address.
+fn by_address(f: &Function, p: &Param) -> String {
+    let (name, n) = (p.name, length::expression(f, p));
+    let used = if keeps(f, p) {
+        format!("{name}_used")
+    } else {
+        name.to_owned()
+    };
+    match (p.class, p.length.is_some()) {
+        (Class::Int, true) => format!("call.ints({name}, {n})"),
+        (Class::Int, false) => format!("call.int_at({name})"),
+        (Class::Aint | Class::Count | Class::Offset, true) => format!("call.longs({name}, {n})"),
+        (Class::Aint | Class::Count | Class::Offset, false) => format!("call.long_at({name})"),
+        (Class::Handle, true) => format!("call.handles({name}, {n})"),
+        (Class::Handle, false) if is_file(p) => format!("call.file_at({name})"),
+        (Class::Handle, false) => format!("call.handle_at({name})"),
+        (Class::Address, _) => format!("call.address_at({name})"),
+        (Class::Status, true) => format!("call.statuses({name}, {used}, {n})"),
+        (Class::Status, false) => format!("call.status({name}, {used})"),
+        (Class::Str, _) => format!("call.string({name}, {n})"),
+        (Class::Strings, _) if p.direction == Direction::InOut => {
+            format!("call.argv_at({name}, {n})")
+        }
+        (Class::Strings, _) if f.name == "MPI_Comm_spawn" => format!("call.argv({name}, {n})"),
+        (Class::Strings, _) => format!("call.strings({name}, {n})"),
+        (Class::Strings2, _) => format!("call.argvs({name}, {n})"),
+        (Class::Memory | Class::Double | Class::Varargs, _) => panic!("{name}: no such value"),
+    }
+}
+
+/// The tag that goes with the source of a receive.
+fn receive_tag(f: &Function) -> Option<&'static str> {
+    f.param("source")
+        .filter(|p| p.direction == Direction::In && p.kind.reads_as == "rank")?;
+    ["recvtag", "tag"]
+        .into_iter()
+        .find(|tag| f.param(tag).is_some())
+}
+
+/// Whether a status that the program ignores may be needed to know what a wildcard matched.
+fn keeps(f: &Function, p: &Param) -> bool {
+    let completes = f
+        .params
+        .iter()
+        .any(|q| q.kind.name == "REQUEST" && q.direction != Direction::Out);
+    p.class == Class::Status
+        && p.direction == Direction::Out
+        && (receive_tag(f).is_some() || completes)
+}
+
+/// What must happen right before the call is forwarded.
+fn before(f: &Function) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let (Some(tag), Some(_)) = (receive_tag(f), f.param("request")) {
+        lines.push(format!("    call.note_wildcard(source, {tag});"));
+    }
+    for p in f.params.iter().filter(|p| keeps(f, p)) {
+        let wanted = match receive_tag(f) {
+            Some(tag) => format!("call.is_wildcard(source, {tag})"),
+            None => "call.may_be_wildcard()".into(),
+        };
+        let name = p.name;
+        lines.push("    let wanted = ".to_owned() + &wanted + ";");
+        // The room needed is that of all requests: outputs are not known yet.
+        let requests = f
+            .params
+            .iter()
+            .find(|q| q.kind.name == "REQUEST" && q.length.is_some());
+        lines.push(match requests.filter(|_| p.length.is_some()) {
+            Some(requests) => format!(
+                "    let {name}_used = call.keep_statuses({name}, {}, wanted);",
+                length::expression(f, requests)
+            ),
+            None => format!("    let {name}_used = call.keep_status({name}, wanted);"),
+        });
+    }
+    if f.name == "MPI_Abort" {
+        lines.push("    milestones::aborting(errorcode);".into());
+    }
+    lines
+}
+
+/// What must happen right after the call has returned.
+fn after(f: &Function) -> Option<String> {
+    match f.name.as_str() {
+        "MPI_Init" | "MPI_Init_thread" => Some("    milestones::initialized(returned);".into()),
+        "MPI_Finalize" => Some("    milestones::finalized(returned);".into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,484 @@
+//! One call of the program being written down.
+//!
+//! A wrapper writes the inputs, forwards the call, and writes the outputs; between the two,
+//! calls of callbacks may have written records of their own. A [`Call`] owns nothing, so it
+//! may be left at any point where the wrapper is outside this module (see the crate's rules).
+
+use crate::clock;
+use crate::entry::Entry;
+use crate::memory::{self, Handles, Ints, Longs, Statuses, Words};
+use crate::process::{WILDCARD_POSTED, abi};
+use crate::stream::{MARGIN, Stream};
+use refrain_format::record::{HEAD, Tag, array, head, state};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::Ordering;
+
+/// A number of elements that says: not significant on this process.
+pub const INSIGNIFICANT: usize = usize::MAX;
+
+/// One call being written down.
+pub struct Call {
+    stream: *mut Stream,
+    entry: Entry,
+    /// The record being written.
+    start: *mut u8,
+    /// Where its next byte goes.
+    at: *mut u8,
+    number: u32,
+    depth: u8,
+    /// The log could not take the record: what is still written goes nowhere.
+    lost: bool,
+    /// Outputs that are not scalars may be read (no error, and the flag they depend on is set).
+    readable: bool,
+    /// Outputs that depend on a flag are set.
+    set: bool,
+    /// Room for a status that the program ignores.
+    room: [u64; 4],
+}
+
+impl Call {
+    /// Begins the record of a call's inputs, if the call is to be written down.
+    #[inline(always)]
+    pub fn begin(entry: Entry, stream: *mut Stream) -> Option<Call> {
+        // SAFETY: a stream belongs to its thread alone, and this is the only reference while
+        // the function runs.
+        let log = unsafe { &mut *stream };
+        if !log.admits(&entry) {
+            return None;
+        }
+        log.ensure_defined(entry.slot / 2);
+        if log.room() < MARGIN {
+            log.grow(std::ptr::null_mut(), MARGIN)?;
+        }
+        log.busy = true;
+        let (start, depth) = (log.at, log.depth_of(&entry));
+        let mut call = Call {
+            stream,
+            entry,
+            start,
+            at: start.wrapping_add(HEAD),
+            number: log.number,
+            depth,
+            lost: false,
+            readable: true,
+            set: true,
+            room: [0; 4],
+        };
+        call.long(clock::ticks() as i64);
+        Some(call)
+    }
+
+    /// Completes the record of the inputs; the call is about to be forwarded.
+    #[inline(always)]
+    pub fn enter(&mut self) {
+        // SAFETY: as in `begin`.
+        let log = unsafe { &mut *self.stream };
+        self.complete(log, Tag::Enter, self.depth);
+        log.number = log.number.wrapping_add(1);
+        log.open_call(&self.entry, self.depth);
+    }
+
+    /// Begins the record of the outputs; the call has just returned an error code.
+    #[inline(always)]
+    pub fn leave(&mut self, result: c_int) {
+        self.leave_with(
+            result.into(),
+            if result == 0 {
+                0
+            } else {
+                memory::error_class(result)
+            },
+        );
+        self.readable = result == 0 || result == abi().err_in_status;
+    }
+
+    /// Begins the record of the outputs; the call has just returned something else.
+    #[inline(always)]
+    pub fn leave_value(&mut self, result: i64) {
+        self.leave_with(result, 0);
+    }
+
+    #[inline(always)]
+    fn leave_with(&mut self, result: i64, class: c_int) {
+        let ticks = clock::ticks();
+        // SAFETY: as in `begin`; the thread's log cannot have ended while it is inside a call.
+        let log = unsafe { &mut *self.stream };
+        self.lost = log.room() < MARGIN && log.grow(std::ptr::null_mut(), MARGIN).is_none();
+        if self.lost {
+            self.start = log.sink.as_mut_ptr();
+        } else {
+            log.busy = true;
+            self.start = log.at;
+        }
+        self.at = self.start.wrapping_add(HEAD);
+        self.long(ticks as i64);
+        self.long(result);
+        self.int(self.number as c_int);
+        self.int(class);
+    }
+
+    /// Completes the record of the outputs.
+    #[inline(always)]
+    pub fn done(&mut self) {
+        // SAFETY: as in `begin`.
+        let log = unsafe { &mut *self.stream };
+        self.complete(log, Tag::Leave, 0);
+        log.depth = self.depth;
+    }
+
+    #[inline(always)]
+    fn complete(&mut self, log: &mut Stream, tag: Tag, depth: u8) {
+        if self.lost {
+            return;
+        }
+        let length = self.at as usize - self.start as usize;
+        // SAFETY: the record lies in the window: `begin`, `leave` and `ensure` saw to it.
+        unsafe {
+            log.commit(
+                self.start,
+                head((self.entry.slot / 2) as u16, tag, depth, length),
+            )
+        };
+        log.at = self.at;
+        log.busy = false;
+    }
+
+    /// Makes room for `bytes` more, and the margin that scalars rely on behind them.
+    #[inline(always)]
+    fn ensure(&mut self, bytes: usize) -> bool {
+        // SAFETY: as in `begin`.
+        let log = unsafe { &mut *self.stream };
+        if !self.lost && (log.end as usize - self.at as usize) >= bytes + MARGIN {
+            return true;
+        }
+        self.ensure_slow(bytes)
+    }
+
+    #[cold]
+    fn ensure_slow(&mut self, bytes: usize) -> bool {
+        // SAFETY: as in `begin`.
+        let log = unsafe { &mut *self.stream };
+        let written = self.at as usize - self.start as usize;
+        let start = if self.lost {
+            None
+        } else {
+            log.grow(self.start, written + bytes + MARGIN)
+        };
+        match start {
+            Some(start) => {
+                self.start = start;
+                self.at = start.wrapping_add(written);
+                true
+            }
+            None => {
+                self.lost = true;
+                self.start = log.sink.as_mut_ptr();
+                self.at = self.start;
+                false
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn put<T>(&mut self, value: T) {
+        // SAFETY: between two calls of `ensure`, scalars fit into the margin.
+        unsafe { self.at.cast::<T>().write_unaligned(value) };
+        self.at = self.at.wrapping_add(size_of::<T>());
+    }
+
+    /// An `int` by value.
+    #[inline(always)]
+    pub fn int(&mut self, value: c_int) {
+        self.put(value);
+    }
+
+    /// A 64-bit number by value.
+    #[inline(always)]
+    pub fn long(&mut self, value: i64) {
+        self.put(value);
+    }
+
+    /// A pointer by value.
+    #[inline(always)]
+    pub fn address(&mut self, value: *const c_void) {
+        self.put(value as usize);
+    }
+
+    /// A handle by value. MPICH's are 32 bits wide; the upper half of the register is noise.
+    #[inline(always)]
+    pub fn handle(&mut self, value: usize) {
+        // SAFETY: as in `begin`.
+        let short = unsafe { (*self.stream).abi.handle_bytes == 4 };
+        self.put(if short { value & 0xffff_ffff } else { value });
+    }
+
+    /// A file handle by value: a pointer in every MPI.
+    #[inline(always)]
+    pub fn file(&mut self, value: usize) {
+        self.put(value);
+    }
+
+    /// The outputs that follow are set only if that logical output is true.
+    #[inline(always)]
+    pub fn only_if(&mut self, flag: Ints) {
+        // SAFETY: an output argument of the program.
+        self.set = unsafe { memory::int(flag) }.unwrap_or(0) != 0;
+    }
+
+    /// The outputs that follow are set in any case.
+    #[inline(always)]
+    pub fn in_any_case(&mut self) {
+        self.set = true;
+    }
+
+    #[inline(always)]
+    fn optional<T>(&mut self, value: Option<T>) {
+        match value {
+            Some(_) if !self.set => self.put(state::UNSET),
+            Some(value) => {
+                self.put(state::VALUE);
+                self.put(value);
+            }
+            None => self.put(state::NULL),
+        }
+    }
+
+    /// An `int` by address.
+    #[inline(always)]
+    pub fn int_at(&mut self, at: Ints) {
+        // SAFETY: the table says this argument is the address of an int.
+        self.optional(unsafe { memory::int(at) });
+    }
+
+    /// A 64-bit number by address.
+    #[inline(always)]
+    pub fn long_at(&mut self, at: Longs) {
+        // SAFETY: the table says this argument is the address of a 64-bit number.
+        self.optional(unsafe { memory::long(at) });
+    }
+
+    /// A pointer by address.
+    #[inline(always)]
+    pub fn address_at(&mut self, at: Words) {
+        // SAFETY: the table says this argument is the address of a pointer.
+        self.optional(unsafe { memory::word(at) });
+    }
+
+    /// A handle by address.
+    #[inline(always)]
+    pub fn handle_at(&mut self, at: Handles) {
+        // SAFETY: the table says this argument is the address of a handle; as in `begin`.
+        let value = unsafe { memory::handle(at, 0, (*self.stream).abi.handle_bytes) };
+        self.optional(value);
+    }
+
+    /// A file handle by address.
+    #[inline(always)]
+    pub fn file_at(&mut self, at: Handles) {
+        self.address_at(at.cast());
+    }
+
+    /// Writes the number of elements, or the code that stands in its place; gives how many
+    /// elements are to be written.
+    #[inline(always)]
+    fn elements(&mut self, at: *const c_void, n: usize, bytes: usize) -> usize {
+        let special = abi().special;
+        let code = if at.is_null() {
+            array::NULL
+        } else if n == INSIGNIFICANT {
+            array::INSIGNIFICANT
+        } else if !self.readable || !self.set {
+            array::UNSET
+        } else if special.contains(&(at as usize)) {
+            array::SPECIAL
+        } else if n < array::FIRST as usize && self.ensure(n.saturating_mul(bytes) + HEAD) {
+            self.put(n as u32);
+            return if self.lost { 0 } else { n };
+        } else {
+            array::UNSET
+        };
+        self.put(code);
+        if code == array::SPECIAL {
+            self.put(at as usize);
+        }
+        0
+    }
+
+    /// An array of ints.
+    #[inline(always)]
+    pub fn ints(&mut self, at: Ints, n: usize) {
+        let n = self.elements(at.cast(), n, 4);
+        self.copy(at.cast(), n * 4);
+    }
+
+    /// An array of 64-bit numbers or pointers.
+    #[inline(always)]
+    pub fn longs(&mut self, at: Longs, n: usize) {
+        let n = self.elements(at.cast(), n, 8);
+        self.copy(at.cast(), n * 8);
+    }
+
+    /// An array of handles.
+    #[inline(always)]
+    pub fn handles(&mut self, at: Handles, n: usize) {
+        let n = self.elements(at.cast(), n, 8);
+        // SAFETY: as in `begin`.
+        let bytes = unsafe { (*self.stream).abi.handle_bytes };
+        for i in 0..n {
+            // SAFETY: the table says the array has `n` handles.
+            self.put(unsafe { memory::handle(at, i, bytes) }.unwrap_or(0));
+        }
+    }
+
+    /// Copies bytes for which `elements` has made room.
+    #[inline(always)]
+    fn copy(&mut self, from: *const u8, bytes: usize) {
+        if bytes > 0 {
+            // SAFETY: the table says how long the program's array is, `elements` made room.
+            unsafe { self.at.copy_from_nonoverlapping(from, bytes) };
+            self.at = self.at.wrapping_add(bytes);
+        }
+    }
+
+    /// A string of at most `most` characters.
+    pub fn string(&mut self, at: *const c_char, most: usize) {
+        // SAFETY: a string argument: NUL-terminated, or shorter than its limit.
+        let n = if at.is_null() || !self.readable || !self.set || most == INSIGNIFICANT {
+            most
+        } else {
+            unsafe { libc::strnlen(at, most) }
+        };
+        let n = self.elements(at.cast(), n, 1);
+        self.copy(at.cast(), n);
+    }
+
+    /// An array of `n` strings.
+    pub fn strings(&mut self, at: *const *const c_char, n: usize) {
+        let n = self.elements(at.cast(), n, 4);
+        for i in 0..n {
+            // SAFETY: the table says the array has `n` strings.
+            self.string(unsafe { *at.add(i) }, usize::MAX - 1);
+        }
+    }
+
+    /// An array of strings up to its closing NULL; `significant` is 0 or [`INSIGNIFICANT`].
+    pub fn argv(&mut self, at: *const *const c_char, significant: usize) {
+        let n = if at.is_null() || significant == INSIGNIFICANT {
+            significant
+        } else {
+            // SAFETY: such arrays are closed by NULL.
+            unsafe { memory::argv_length(at) }
+        };
+        self.strings(at, n);
+    }
+
+    /// An array of `n` arrays of strings, each up to its closing NULL.
+    pub fn argvs(&mut self, at: *const *const *const c_char, n: usize) {
+        let n = self.elements(at.cast(), n, 4);
+        for i in 0..n {
+            // SAFETY: the table says the array has `n` elements.
+            self.argv(unsafe { *at.add(i) }, 0);
+        }
+    }
+
+    /// The program's arguments, as MPI_Init gets them: the address of an array by address.
+    pub fn argv_at(&mut self, at: *const *const *const c_char, argc: usize) {
+        // SAFETY: null, or the address of the program's argv.
+        let at = if at.is_null() {
+            std::ptr::null()
+        } else {
+            unsafe { *at }
+        };
+        self.strings(at, argc);
+    }
+
+    /// A receive that completes later and may match more than one message.
+    #[inline(always)]
+    pub fn note_wildcard(&mut self, source: c_int, tag: c_int) {
+        if self.is_wildcard(source, tag) {
+            WILDCARD_POSTED.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a receive may match more than one message.
+    #[inline(always)]
+    pub fn is_wildcard(&self, source: c_int, tag: c_int) -> bool {
+        let abi = abi();
+        source == abi.any_source || tag == abi.any_tag
+    }
+
+    /// Whether a request may be of a wildcard receive.
+    #[inline(always)]
+    pub fn may_be_wildcard(&self) -> bool {
+        WILDCARD_POSTED.load(Ordering::Relaxed)
+    }
+
+    /// The status to pass on: the program's, or one of ours where the program ignores it and
+    /// only it would tell what a wildcard matched.
+    #[inline(always)]
+    pub fn keep_status(&mut self, status: Statuses, wanted: bool) -> Statuses {
+        if wanted && status as usize == abi().status_ignore {
+            return self.room.as_mut_ptr().cast();
+        }
+        status
+    }
+
+    /// The same for an array of `n` statuses.
+    #[inline(always)]
+    pub fn keep_statuses(&mut self, statuses: Statuses, n: usize, wanted: bool) -> Statuses {
+        if wanted && n > 0 && statuses as usize == abi().statuses_ignore {
+            return self.room_for(n).unwrap_or(statuses);
+        }
+        statuses
+    }
+
+    fn room_for(&mut self, n: usize) -> Option<Statuses> {
+        // SAFETY: as in `begin`.
+        let log = unsafe { &mut *self.stream };
+        let room = log.statuses.get_mut(usize::from(self.depth))?;
+        room.clear();
+        room.resize(n.checked_mul(4)?, 0);
+        Some(room.as_mut_ptr().cast())
+    }
+
+    /// A status that was passed as `used` where the program gave `given`.
+    #[inline(always)]
+    pub fn status(&mut self, given: Statuses, used: Statuses) {
+        let abi = abi();
+        if used.is_null() && given as usize != abi.status_ignore {
+            self.put(state::NULL);
+        } else if !self.set {
+            self.put(state::UNSET);
+        } else if used as usize == abi.status_ignore {
+            self.put(state::IGNORED);
+        } else {
+            self.put(if given == used {
+                state::VALUE
+            } else {
+                state::CAPTURED
+            });
+            self.put(abi.status_bytes as u8);
+            self.copy(used, abi.status_bytes);
+        }
+    }
+
+    /// An array of statuses, likewise.
+    #[inline(always)]
+    pub fn statuses(&mut self, given: Statuses, used: Statuses, n: usize) {
+        let abi = abi();
+        if used as usize == abi.statuses_ignore {
+            self.put(array::IGNORED);
+            return;
+        }
+        let n = self.elements(used.cast(), n, abi.status_bytes);
+        if !used.is_null() && self.readable && self.set && !self.lost {
+            self.put(if given == used {
+                state::VALUE
+            } else {
+                state::CAPTURED
+            });
+            self.put(abi.status_bytes as u8);
+            self.copy(used, n * abi.status_bytes);
+        }
+    }
+}

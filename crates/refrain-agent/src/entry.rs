@@ -1,0 +1,138 @@
+//! From an exported symbol to a wrapper.
+//!
+//! Whose call it is (DESIGN: [`crate::modules`]) is told by the return address, which Rust
+//! cannot ask for. So every exported name is four instructions of assembly that note the
+//! return address, the stack pointer and the name's *slot* in a thread-local block and jump to
+//! the wrapper; registers and stack stay as the caller left them, and the jump leaves no
+//! frame behind for an unwinder to trip over.
+
+use crate::call::Call;
+use crate::{next, stream};
+use core::arch::{asm, global_asm};
+
+/// What a thread knows of itself; lives in the static TLS block, so it costs one load.
+#[repr(C)]
+pub struct ThreadBlock {
+    /// Where the call in progress returns to.
+    pub caller: usize,
+    /// Which exported name was called: twice the function's number, plus one for `PMPI_`.
+    pub slot: usize,
+    /// The stack pointer at entry.
+    pub stack: usize,
+    /// The thread's log; null before its first call.
+    pub stream: *mut stream::Stream,
+}
+
+// The initial-exec model: this library is always loaded at start-up, by LD_PRELOAD.
+global_asm!(
+    ".pushsection .tbss.refrain_thread,\"awT\",@nobits",
+    ".p2align 3",
+    ".globl refrain_thread",
+    ".hidden refrain_thread",
+    ".type refrain_thread,@object",
+    ".size refrain_thread,32",
+    "refrain_thread:",
+    ".zero 32",
+    ".popsection",
+);
+
+/// This thread's block.
+#[inline(always)]
+pub fn thread_block() -> *mut ThreadBlock {
+    let block;
+    // SAFETY: reads the block's offset from the GOT and adds the thread pointer, which x86-64
+    // keeps at fs:0.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + refrain_thread@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) block,
+            options(pure, readonly, nostack),
+        );
+    }
+    block
+}
+
+/// Exports a name that goes to a wrapper.
+macro_rules! export {
+    ($name:ident, $slot:expr, $wrapper:path) => {
+        /// # Safety
+        /// As for the MPI function of that name.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name() {
+            core::arch::naked_asm!(
+                "mov r11, qword ptr [rip + refrain_thread@GOTTPOFF]",
+                "mov rax, qword ptr [rsp]",
+                "mov qword ptr fs:[r11], rax",
+                "mov qword ptr fs:[r11 + 8], {slot}",
+                "mov qword ptr fs:[r11 + 16], rsp",
+                "jmp {wrapper}",
+                slot = const $slot,
+                wrapper = sym $wrapper,
+            )
+        }
+    };
+}
+pub(crate) use export;
+
+/// A call that has just come in.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    block: *mut ThreadBlock,
+    /// Where it returns to.
+    pub caller: usize,
+    /// See [`ThreadBlock::slot`].
+    pub slot: usize,
+    /// The stack pointer at entry.
+    pub stack: usize,
+}
+
+impl Entry {
+    /// The call in progress. To be asked for first of all in a wrapper.
+    #[inline(always)]
+    pub fn new() -> Entry {
+        let block = thread_block();
+        // SAFETY: the block belongs to this thread and lives as long as it does.
+        let ThreadBlock {
+            caller,
+            slot,
+            stack,
+            ..
+        } = unsafe { &*block };
+        Entry {
+            block,
+            caller: *caller,
+            slot: *slot,
+            stack: *stack,
+        }
+    }
+
+    /// A call whose particulars are at hand.
+    pub fn of(caller: usize, slot: usize, stack: usize) -> Entry {
+        Entry {
+            block: thread_block(),
+            caller,
+            slot,
+            stack,
+        }
+    }
+
+    /// The function to forward the call to.
+    #[inline(always)]
+    pub fn next(self) -> *const () {
+        next::function(self.slot)
+    }
+
+    /// Begins to write the call down, if it is the program's and there is a log.
+    #[inline(always)]
+    pub fn begin(self) -> Option<Call> {
+        // SAFETY: as in `new`.
+        let stream = unsafe { (*self.block).stream };
+        match stream::is_open(stream) || stream::open_for_thread(self.block) {
+            // SAFETY: as in `new`; the stream is open, and this thread's alone.
+            true => Call::begin(self, unsafe { (*self.block).stream }),
+            false => None,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The few Fortran functions that do not come by way of C.

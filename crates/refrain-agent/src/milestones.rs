@@ -1,0 +1,52 @@
+//! Milestones in the life of an MPI process: Init, Finalize, Abort.
+
+use crate::process::{self, Errno};
+use crate::{memory, modules};
+use refrain_format::part::flags;
+use std::ffi::c_int;
+
+/// Runs what a milestone asks for, without harm to the program whatever happens.
+#[cold]
+fn safely(what: impl FnOnce() + std::panic::UnwindSafe) {
+    let _errno = Errno::keep();
+    // A panic here would be a defect of ours, not the program's: the log goes on without.
+    let _ = std::panic::catch_unwind(what);
+}
+
+/// `MPI_Init` or `MPI_Init_thread` has returned.
+pub fn initialized(result: c_int) {
+    if result == 0 {
+        safely(|| {
+            // MPI may just have loaded its plug-ins.
+            modules::refresh();
+            if let Some((rank, size)) = memory::world() {
+                process::update(|header| {
+                    (header.rank, header.size) = (rank, size);
+                    header.flags |= flags::INITIALIZED;
+                });
+            }
+            process::update_clock();
+        });
+    }
+}
+
+/// `MPI_Finalize` has returned.
+pub fn finalized(result: c_int) {
+    if result == 0 {
+        safely(|| {
+            process::update(|header| header.flags |= flags::FINALIZED);
+            process::update_clock();
+        });
+    }
+}
+
+/// `MPI_Abort` is about to be called.
+pub fn aborting(code: c_int) {
+    safely(move || {
+        process::update(|header| {
+            header.flags |= flags::ABORTED;
+            header.abort_code = code;
+        });
+        process::update_clock();
+    });
+}

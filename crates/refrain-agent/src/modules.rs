@@ -1,0 +1,194 @@
+//! Whose call is it?
+//!
+//! A call is the program's unless it comes from inside the MPI library (ROMIO and some
+//! collectives call MPI themselves) or from a tool that stands behind us in the chain and has
+//! already been told of the call. The return address tells. Calls from the Fortran and C++
+//! bindings' libraries are the program's, and so are those of user callbacks (operations,
+//! attribute functions, error handlers) that MPI calls.
+//!
+//! A callback may *tail-call* MPI, so that the return address lies inside the MPI library
+//! after all. But then the instruction before it is a call through a function pointer, while
+//! the library's own calls to MPI functions are direct or go through its GOT.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// Who a module belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The program, its libraries, the language bindings, the tools in front of us.
+    Program,
+    /// The MPI library and its plug-ins.
+    Mpi,
+    /// A tool behind us: we forward to it, and it has its own business with MPI.
+    ToolBehind,
+    /// This library.
+    Agent,
+}
+
+/// A loaded module's code.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// First address.
+    pub low: usize,
+    /// Past the last address.
+    pub high: usize,
+    /// Its file, empty for the program itself.
+    pub path: Vec<u8>,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+impl Module {
+    fn contains(&self, address: usize) -> bool {
+        (self.low..self.high).contains(&address)
+    }
+
+    fn file_name(&self) -> &[u8] {
+        self.path.rsplit(|&b| b == b'/').next().unwrap_or_default()
+    }
+}
+
+/// The modules as last looked at; replaced whole, never freed (a handful in a run).
+static MODULES: AtomicPtr<Vec<Module>> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Addresses known to lie in the MPI library. Plain atomics: a lock could be left behind locked
+/// in a forked child.
+static IN_MPI: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
+
+/// Addresses known to lie in tools behind us.
+static IN_TOOLS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+
+/// Notes where the MPI library is.
+pub fn note_mpi(address: usize) {
+    note(&IN_MPI, address);
+}
+
+/// Notes that calls are forwarded to this address, which is not in the MPI library.
+pub fn note_tool(address: usize) {
+    note(&IN_TOOLS, address);
+}
+
+fn note(list: &[AtomicUsize], address: usize) {
+    for cell in list {
+        let old = cell.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire);
+        if old.is_ok() || old == Err(address) {
+            break;
+        }
+    }
+    refresh();
+}
+
+/// The module that holds an address.
+pub fn find(address: usize) -> Option<&'static Module> {
+    let modules = MODULES.load(Ordering::Acquire);
+    // SAFETY: a published list is never freed or changed.
+    if let Some(modules) = unsafe { modules.as_ref() }
+        && let Some(module) = modules.iter().find(|m| m.contains(address))
+    {
+        return Some(module);
+    }
+    refresh().iter().find(|m| m.contains(address))
+}
+
+/// All modules as they are now.
+pub fn refresh() -> &'static [Module] {
+    let mut modules = Vec::new();
+    // SAFETY: the callback only reads what it is given and fills `modules`, which outlives
+    // the call.
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut modules).cast()) };
+    classify(&mut modules);
+    let modules = Box::leak(Box::new(modules));
+    MODULES.store(modules, Ordering::Release);
+    modules
+}
+
+/// Called for every loaded module: adds the extent of its executable segments.
+unsafe extern "C" fn collect(
+    info: *mut libc::dl_phdr_info,
+    _size: libc::size_t,
+    modules: *mut c_void,
+) -> c_int {
+    // SAFETY: the dynamic loader passes a valid description, and `refresh` passed the list.
+    let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<Module>>()) };
+    if info.dlpi_phdr.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's own table of that many program headers.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let code = headers
+        .iter()
+        .filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0);
+    let path = if info.dlpi_name.is_null() {
+        Vec::new()
+    } else {
+        // SAFETY: a NUL-terminated name owned by the loader.
+        unsafe { CStr::from_ptr(info.dlpi_name) }
+            .to_bytes()
+            .to_vec()
+    };
+    for segment in code {
+        let low = info.dlpi_addr as usize + segment.p_vaddr as usize;
+        let high = low + segment.p_memsz as usize;
+        modules.push(Module {
+            low,
+            high,
+            path: path.clone(),
+            owner: Owner::Program,
+        });
+    }
+    0
+}
+
+fn classify(modules: &mut [Module]) {
+    let here = classify as *const () as usize;
+    for module in modules {
+        let has = |list: &[AtomicUsize]| {
+            list.iter()
+                .any(|a| module.contains(a.load(Ordering::Acquire)))
+        };
+        module.owner = if module.contains(here) {
+            Owner::Agent
+        } else if has(&IN_MPI) || module.file_name().starts_with(b"mca_") {
+            // Open MPI's components (its ROMIO among them) are plug-ins of that name.
+            Owner::Mpi
+        } else if has(&IN_TOOLS) {
+            Owner::ToolBehind
+        } else {
+            Owner::Program
+        };
+    }
+}
+
+/// Whether a call that returns to this address is the program's, and the range of addresses
+/// for which that is known to hold.
+pub fn judge(caller: usize) -> (bool, std::ops::Range<usize>) {
+    const NOWHERE: std::ops::Range<usize> = 0..0;
+    match find(caller) {
+        Some(module) => match module.owner {
+            Owner::Program => (true, module.low..module.high),
+            Owner::Mpi => (is_through_pointer(caller, module), NOWHERE),
+            Owner::ToolBehind | Owner::Agent => (false, NOWHERE),
+        },
+        // Code without a module was made at run time (a just-in-time compiler): a page of it
+        // is known to be the program's.
+        None => (true, caller & !0xfff..(caller | 0xfff) + 1),
+    }
+}
+
+/// Whether the instruction before a return address inside `module` is a call through a
+/// register or through memory addressed by one: a callback's, not a call of a named function.
+fn is_through_pointer(caller: usize, module: &Module) -> bool {
+    // SAFETY: a return address inside a module's code has at least a call instruction before
+    // it, and code pages are readable.
+    let before = |n: usize| unsafe { *((caller - n) as *const u8) };
+    // call rel32, by way of the module's own PLT.
+    let offset = i32::from_le_bytes([before(4), before(3), before(2), before(1)]);
+    let direct = before(5) == 0xe8 && module.contains(caller.wrapping_add_signed(offset as isize));
+    // call [rip + disp32], by way of the GOT.
+    let by_got = before(6) == 0xff && before(5) == 0x15;
+    // call reg; call [reg]; call [reg + disp8]; call [reg + disp32]; with an index byte too.
+    let is_call = |n: usize| before(n) == 0xff && (before(n - 1) >> 3) & 7 == 2;
+    let pointer = is_call(2) || is_call(3) || is_call(4) || is_call(6) || is_call(7);
+    pointer && !direct && !by_got
+}

@@ -1,0 +1,148 @@
+//! The function to forward a call to.
+//!
+//! Ordinarily the next definition in the loader's order, so that tools preloaded behind us
+//! keep their place. Programs that load MPI with local scope (Python does) hide it from that
+//! order; then the loaded modules are searched.
+
+use crate::modules::{self, Owner};
+use crate::{process, table};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// By slot: twice the function's number, plus one for the `PMPI_` name.
+static NEXT: [AtomicPtr<()>; table::FUNCTIONS * 2] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; table::FUNCTIONS * 2];
+
+/// The function to forward a slot's calls to.
+#[inline(always)]
+pub fn function(slot: usize) -> *const () {
+    match NEXT.get(slot).map(|f| f.load(Ordering::Relaxed)) {
+        Some(f) if !f.is_null() => f,
+        _ => resolve(slot),
+    }
+}
+
+/// MPI's own implementation of a function, for calls of the agent's own; `None` if this MPI
+/// does not have it.
+pub fn mpi(number: usize) -> Option<*const ()> {
+    let f = function(number * 2 + 1);
+    (f != missing as *const ()).then_some(f)
+}
+
+#[cold]
+fn resolve(slot: usize) -> *const () {
+    let errno = process::Errno::keep();
+    let found = std::panic::catch_unwind(|| {
+        let name = table::NAMES.get(slot / 2).copied().unwrap_or_default();
+        let name = if slot % 2 == 1 {
+            format!("P{name}")
+        } else {
+            name.to_owned()
+        };
+        lookup(&name)
+    });
+    let f = match found {
+        Ok(Some(f)) => f.cast_const().cast(),
+        _ => missing as *const (),
+    };
+    if let Some(cell) = NEXT.get(slot) {
+        cell.store(f.cast_mut(), Ordering::Relaxed);
+    }
+    drop(errno);
+    f
+}
+
+/// Finds a symbol in the libraries behind this one.
+pub fn lookup(name: &str) -> Option<*mut c_void> {
+    let name = CString::new(name).ok()?;
+    locate_mpi();
+    // SAFETY: dlsym with a valid name; RTLD_NEXT starts behind this library.
+    let f = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    let f = if f.is_null() { in_modules(&name)? } else { f };
+    if name.as_bytes().starts_with(b"MPI_") || name.as_bytes().starts_with(b"PMPI_") {
+        match modules::find(f as usize).map(|m| m.owner) {
+            // One note per module is enough: afterwards it is no longer the program's.
+            Some(Owner::Program) => modules::note_tool(f as usize),
+            // Never forward to ourselves.
+            Some(Owner::Agent) => return None,
+            _ => {}
+        }
+    }
+    Some(f)
+}
+
+/// Finds a variable of the MPI library. The program may hold a copy of it, made by the linker
+/// (a copy relocation), which the library then uses too: so in the loader's order first.
+pub fn data(name: &str) -> Option<*mut c_void> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: dlsym with a valid name.
+    let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if at.is_null() {
+        in_modules(&name)
+    } else {
+        Some(at)
+    }
+}
+
+/// Tells [`modules`] where the MPI library is, the first time.
+fn locate_mpi() {
+    static LOCATED: std::sync::Once = std::sync::Once::new();
+    LOCATED.call_once(|| {
+        // Every module that defines MPI's own entry points for itself, and is named like an
+        // MPI library, is one; the first definition is, whatever its name.
+        // SAFETY: as in `lookup`.
+        let first = unsafe { libc::dlsym(libc::RTLD_NEXT, c"PMPI_Init".as_ptr()) };
+        let mut found = false;
+        for module in modules::refresh() {
+            if module.file_name_is_mpi()
+                && let Some(f) = symbol_of(&module.path, c"PMPI_Init")
+                && (module.low..module.high).contains(&(f as usize))
+            {
+                modules::note_mpi(f as usize);
+                found = true;
+            }
+        }
+        if !found && !first.is_null() {
+            modules::note_mpi(first as usize);
+        }
+    });
+}
+
+impl modules::Module {
+    fn file_name_is_mpi(&self) -> bool {
+        let name = self.path.rsplit(|&b| b == b'/').next().unwrap_or_default();
+        name.starts_with(b"libmpi") || name.starts_with(b"libpmpi")
+    }
+}
+
+/// Searches all loaded modules, those with local scope too.
+fn in_modules(name: &CStr) -> Option<*mut c_void> {
+    modules::refresh()
+        .iter()
+        .filter(|m| m.owner != Owner::Agent && !m.path.is_empty())
+        .filter_map(|m| symbol_of(&m.path, name))
+        .find(|&f| modules::find(f as usize).is_none_or(|m| m.owner != Owner::Agent))
+}
+
+/// A symbol of a module that is already loaded.
+fn symbol_of(path: &[u8], name: &CStr) -> Option<*mut c_void> {
+    let path = CString::new(path).ok()?;
+    // SAFETY: RTLD_NOLOAD only gives a handle to what is there; the reference it takes is
+    // given back.
+    unsafe {
+        let module = libc::dlopen(path.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+        if module.is_null() {
+            return None;
+        }
+        let symbol = libc::dlsym(module, name.as_ptr().cast::<c_char>());
+        libc::dlclose(module);
+        (!symbol.is_null()).then_some(symbol)
+    }
+}
+
+/// Stands in for a function that this MPI does not have; without the agent such a program
+/// would not have started.
+unsafe extern "C" fn missing() -> c_int {
+    process::note_missing();
+    process::unsupported_operation()
+}
