@@ -27,6 +27,7 @@
 //! ```
 
 use std::fs::File;
+use std::hash::Hasher;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_64;

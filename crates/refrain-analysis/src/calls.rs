@@ -1,0 +1,158 @@
+//! The calls of one process in order of time, over all its threads.
+
+use crate::objects::Objects;
+use refrain_format::decode::{DecodeError, Event, Events};
+use refrain_format::trace::{Trace, TraceError};
+use refrain_mpi::abi::Family;
+use refrain_mpi::names::HandleTable;
+use std::io::Read;
+
+/// What stops a reading of calls.
+#[derive(Debug, thiserror::Error)]
+pub enum CallsError {
+    /// The trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A stream of it.
+    #[error("rank {rank}, thread {thread}: {source}")]
+    Stream {
+        /// The rank.
+        rank: i32,
+        /// The thread.
+        thread: u32,
+        /// What is wrong.
+        source: DecodeError,
+    },
+}
+
+/// One process of a trace.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// Its rank in `MPI_COMM_WORLD`; -1 if it never had one.
+    pub rank: i32,
+    /// Places of its threads' streams in the trace.
+    pub streams: Vec<usize>,
+}
+
+/// The processes of a trace, by rank.
+pub fn processes(trace: &Trace) -> Vec<Process> {
+    let mut all: Vec<Process> = Vec::new();
+    let streams = &trace.meta().streams;
+    for (index, stream) in streams.iter().enumerate() {
+        let same = |p: &&mut Process| {
+            let first = &streams[p.streams[0]];
+            (first.process, first.pid, &first.host) == (stream.process, stream.pid, &stream.host)
+        };
+        match all.iter_mut().find(same) {
+            Some(process) => process.streams.push(index),
+            None => all.push(Process {
+                rank: stream.rank,
+                streams: vec![index],
+            }),
+        }
+    }
+    all
+}
+
+/// A call with where it was made.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The stream's place in the trace.
+    pub stream: usize,
+    /// The call.
+    pub event: Event,
+}
+
+struct Source {
+    stream: usize,
+    events: Events<Box<dyn Read>>,
+    next: Option<Event>,
+}
+
+/// The calls of a process in the order in which they began.
+pub struct Calls<'t> {
+    trace: &'t Trace,
+    sources: Vec<Source>,
+    family: Family,
+    failed: bool,
+}
+
+impl<'t> Calls<'t> {
+    /// Opens the streams of a process.
+    pub fn of(trace: &'t Trace, process: &Process) -> Result<Calls<'t>, CallsError> {
+        let mut sources = Vec::new();
+        let mut family = Family::Mpich;
+        for &stream in &process.streams {
+            family = Family::from_code(trace.meta().streams[stream].family).unwrap_or(family);
+            let events = trace.events(stream)?;
+            sources.push(Source {
+                stream,
+                events,
+                next: None,
+            });
+        }
+        let mut calls = Calls {
+            trace,
+            sources,
+            family,
+            failed: false,
+        };
+        for index in 0..calls.sources.len() {
+            calls.advance(index)?;
+        }
+        Ok(calls)
+    }
+
+    /// The ABI family of the process.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Objects of this process, with the names its log carries. To be asked for once calls
+    /// are open: the names stand at the beginning of the log.
+    pub fn objects(&self) -> Objects {
+        let names = self.sources.iter().flat_map(|s| s.events.handle_names());
+        let table: HandleTable = names
+            .map(|((kind, value), name)| (kind.as_str(), *value, name.as_str()))
+            .collect();
+        Objects::new(self.family, table)
+    }
+
+    fn advance(&mut self, index: usize) -> Result<(), CallsError> {
+        let source = &mut self.sources[index];
+        let stream = &self.trace.meta().streams[source.stream];
+        source.next = source.events.next().transpose().map_err(|source| {
+            let (rank, thread) = (stream.rank, stream.thread);
+            CallsError::Stream {
+                rank,
+                thread,
+                source,
+            }
+        })?;
+        Ok(())
+    }
+}
+
+impl Iterator for Calls<'_> {
+    type Item = Result<Call, CallsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let earliest = self
+            .sources
+            .iter()
+            .enumerate()
+            .filter_map(|(i, s)| s.next.as_ref().map(|event| (event.start, i)))
+            .min()?;
+        let index = earliest.1;
+        let stream = self.sources[index].stream;
+        let event = self.sources[index].next.take()?;
+        if let Err(error) = self.advance(index) {
+            self.failed = true;
+            return Some(Err(error));
+        }
+        Some(Ok(Call { stream, event }))
+    }
+}

@@ -1,0 +1,11 @@
+//! What traces say: calls in order, objects with names, text and JSON.
+//!
+//! Offline code over [`refrain_format`]; it never meets a running program.
+//!
+//! * [`calls`]: the calls of a rank, its threads merged by time
+//! * [`objects`]: names for the objects that a rank creates and frees
+//! * [`render`]: a call as a line of text or as JSON
+
+pub mod calls;
+pub mod objects;
+pub mod render;

@@ -1,0 +1,55 @@
+//! The command line: one file per subcommand, glue only.
+
+mod agent;
+mod launch;
+mod merge;
+mod path;
+mod rank;
+mod show;
+mod summary;
+mod trace;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Exit code when Refrain itself could not do what was asked, before or after the program.
+pub const FAILED: u8 = 125;
+/// Exit code when the program to run is not there, as shells have it.
+pub const NOT_FOUND: u8 = 127;
+
+/// Records what the ranks of an MPI program do, and shows it.
+#[derive(Parser)]
+#[command(name = "refrain", version, about, max_term_width = 100)]
+#[command(after_help = "Examples:
+  refrain trace -- mpirun -n 4 ./app input.dat     writes app.refrain
+  refrain show app.refrain --rank 3 --limit 20     the first calls of rank 3
+  refrain show app.refrain --function MPI_Send --json | head
+
+Exit codes: that of the program (trace); 125 if Refrain itself failed; 127 if the program is
+not there; 2 for a wrong command line.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Trace(trace::Args),
+    Show(show::Args),
+    Merge(merge::Args),
+    #[command(name = "__rank", hide = true)]
+    Rank(rank::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Trace(args) => trace::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Merge(args) => merge::run(args),
+        Command::Rank(args) => rank::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("refrain: {error:#}");
+        ExitCode::from(FAILED)
+    })
+}

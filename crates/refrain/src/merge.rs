@@ -1,0 +1,77 @@
+//! `refrain merge`: makes a trace of the parts that a run left behind.
+
+use crate::summary;
+use anyhow::{Context, Result, bail};
+use refrain_format::container::Codec;
+use refrain_format::trace::{Meta, assemble};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Makes a trace of the parts a run left behind (it was killed, or `refrain` itself was).
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  refrain merge app.refrain.parts        writes app.refrain; the parts stay where they are")]
+pub struct Args {
+    /// The folder of parts, NAME.refrain.parts.
+    parts: PathBuf,
+    /// The trace to write [default: the folder's name without .parts].
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Keep the records as they are, without compression.
+    #[arg(long)]
+    raw: bool,
+}
+
+/// Makes the trace.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let output = match args.output {
+        Some(output) => output,
+        None if args.parts.extension().is_some_and(|e| e == "parts") => {
+            args.parts.with_extension("")
+        }
+        None => bail!(
+            "{} is not named NAME.parts: say -o NAME.refrain",
+            args.parts.display()
+        ),
+    };
+    if output.exists() {
+        bail!(
+            "{} is there already: say -o another name, or remove it",
+            output.display()
+        );
+    }
+    let (meta, bytes) = assemble(&args.parts, &output, codec(args.raw), base_meta(Vec::new()))
+        .with_context(|| format!("cannot make {}", output.display()))?;
+    if meta.streams.is_empty() {
+        std::fs::remove_file(&output)?;
+        bail!("{} holds no part with a call in it", args.parts.display());
+    }
+    summary::print(&meta, &output, bytes, how(args.raw));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How sections are stored.
+pub fn codec(raw: bool) -> Codec {
+    if raw { Codec::Stored } else { Codec::Zstd }
+}
+
+/// The word for it.
+pub fn how(raw: bool) -> &'static str {
+    if raw { "raw" } else { "compressed" }
+}
+
+/// Facts known before the parts are read.
+pub fn base_meta(command: Vec<String>) -> Meta {
+    Meta {
+        refrain: env!("CARGO_PKG_VERSION").to_owned(),
+        command,
+        ..Meta::default()
+    }
+}
+
+/// The folder of parts that belongs to a trace.
+pub fn parts_of(trace: &Path) -> PathBuf {
+    let mut name = trace.as_os_str().to_owned();
+    name.push(".parts");
+    PathBuf::from(name)
+}

@@ -1,0 +1,49 @@
+//! `refrain __rank`: becomes a rank of the program, with the agent in its environment.
+//!
+//! The launcher starts this in place of the program (see [`crate::launch`]). It sets what the
+//! agent needs and replaces itself, so that process numbers, signals and exit codes are the
+//! program's own.
+
+use crate::path::locate;
+use crate::{NOT_FOUND, agent};
+use anyhow::{Result, bail};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// What the launcher's command line tells a rank.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The agent.
+    #[arg(long)]
+    agent: PathBuf,
+    /// The folder for parts.
+    #[arg(long)]
+    parts: PathBuf,
+    /// Look for the program in the working directory too, as the launcher would have.
+    #[arg(long)]
+    here: bool,
+    /// The program and its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Becomes the program; returns only if that fails.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let Some((program, arguments)) = args.command.split_first() else {
+        bail!("no program")
+    };
+    let mut program = program.clone();
+    if args.here && locate(&program).is_none() {
+        let mut here = OsString::from("./");
+        here.push(&program);
+        program = here;
+    }
+    let error = Command::new(&program)
+        .args(arguments)
+        .envs(agent::prepare_environment(&args.agent, &args.parts))
+        .exec();
+    eprintln!("refrain: {}: {error}", program.display());
+    Ok(ExitCode::from(NOT_FOUND))
+}

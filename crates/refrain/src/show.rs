@@ -1,0 +1,237 @@
+//! `refrain show`: prints the calls of a trace.
+
+use anyhow::{Result, bail};
+use refrain_analysis::calls::{Calls, Process, processes};
+use refrain_analysis::render::Renderer;
+use refrain_format::trace::{StreamMeta, Trace};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Prints the calls of a trace, rank by rank.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  refrain show app.refrain --rank 0-3,7 --limit 20
+  refrain show app.refrain --function Send,Irecv --times
+  refrain show app.refrain --json | jq 'select(.function == \"MPI_Waitall\")'
+
+A line is the rank (rank.thread where there are threads), the number of the call in its thread,
+and the call. Values are those after the call; `a→b` where the call changed one. Objects have
+names of their own, as small as possible: comm1, type2, r3. A call made inside another, by a
+callback, is indented.")]
+pub struct Args {
+    /// The trace.
+    trace: PathBuf,
+    /// Only these ranks, e.g. 0-3,7.
+    #[arg(long, value_name = "LIST")]
+    rank: Option<String>,
+    /// Only these functions, with or without MPI_.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    function: Vec<String>,
+    /// At most this many calls.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+    /// Every element of long arrays.
+    #[arg(long)]
+    full: bool,
+    /// When each call began (seconds since the first of all) and how long it took.
+    #[arg(long)]
+    times: bool,
+}
+
+/// Prints.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let ranks = args.rank.as_deref().map(parse_ranks).transpose()?;
+    let functions: BTreeSet<String> = args.function.iter().map(|f| normalised(f)).collect();
+    for name in &functions {
+        if refrain_mpi::interface::functions()
+            .iter()
+            .all(|f| normalised(&f.name) != *name)
+        {
+            bail!("--function: MPI has no function `{name}`");
+        }
+    }
+    let trace = Trace::open(&args.trace)?;
+    let mut printer = Printer {
+        origin: origin(&trace),
+        trace: &trace,
+        args: &args,
+        functions,
+        left: args.limit.unwrap_or(u64::MAX),
+        out: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
+    };
+    let mut found = false;
+    for process in processes(&trace) {
+        if ranks
+            .as_ref()
+            .is_none_or(|ranks| ranks.contains(&process.rank))
+        {
+            found = true;
+            printer.process(&process)?;
+        }
+    }
+    if !found {
+        bail!(
+            "no rank {} in {}",
+            args.rank.unwrap_or_default(),
+            args.trace.display()
+        );
+    }
+    printer.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Printer<'t, W: Write> {
+    trace: &'t Trace,
+    args: &'t Args,
+    functions: BTreeSet<String>,
+    /// Nanoseconds since 1970 at the first call of all.
+    origin: u64,
+    left: u64,
+    out: W,
+}
+
+impl<W: Write> Printer<'_, W> {
+    fn process(&mut self, process: &Process) -> Result<()> {
+        let mut calls = Calls::of(self.trace, process)?;
+        let mut objects = calls.objects();
+        let renderer = Renderer::new(calls.family(), self.args.full);
+        let streams = &self.trace.meta().streams;
+        let threaded = process.streams.len() > 1;
+        while self.left > 0 {
+            let Some(call) = calls.next() else { break };
+            let call = match call {
+                Ok(call) => call,
+                Err(error) => {
+                    self.finish()?;
+                    return Err(error.into());
+                }
+            };
+            let names = objects.name_call(&call.event);
+            let wanted = self.functions.is_empty()
+                || self
+                    .functions
+                    .contains(&normalised(&call.event.function.name));
+            if !wanted {
+                continue;
+            }
+            let stream = &streams[call.stream];
+            let event = &call.event;
+            let start = stream.nanos(event.start);
+            let end = event.end.map(|ticks| stream.nanos(ticks));
+            let line = if self.args.json {
+                json!({
+                    "rank": stream.rank,
+                    "thread": stream.thread,
+                    "call": event.number,
+                    "depth": event.depth,
+                    "function": event.function.name,
+                    "start": start,
+                    "end": end,
+                    "arguments": renderer.arguments(event, &objects, &names),
+                    "result": renderer.result(event),
+                    "code": event.result,
+                })
+                .to_string()
+            } else {
+                let who = match threaded {
+                    true => format!("{}.{}", stream.rank, stream.thread),
+                    false => stream.rank.to_string(),
+                };
+                let indent = "  ".repeat(event.depth.into());
+                let text = renderer.text(event, &objects, &names);
+                let times = self.times(start, end);
+                format!("rank {who}  #{}  {times}{indent}{text}", event.number)
+            };
+            if !self.line(&line)? {
+                self.left = 0;
+                break;
+            }
+            self.left -= 1;
+        }
+        Ok(())
+    }
+
+    fn times(&self, start: u64, end: Option<u64>) -> String {
+        if !self.args.times {
+            return String::new();
+        }
+        let since = start.saturating_sub(self.origin) as f64 / 1e9;
+        let took = end.map_or("?".to_owned(), |end| {
+            format!("{:.3}", end.saturating_sub(start) as f64 / 1e3)
+        });
+        format!("{since:.6} s  {took} µs  ")
+    }
+
+    /// Writes a line; false when nobody reads on.
+    fn line(&mut self, line: &str) -> Result<bool> {
+        still_read(writeln!(self.out, "{line}"))
+    }
+
+    fn finish(&mut self) -> Result<bool> {
+        still_read(self.out.flush())
+    }
+}
+
+/// A reader that has seen enough (`| head`) is no error.
+fn still_read(written: io::Result<()>) -> Result<bool> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn origin(trace: &Trace) -> u64 {
+    let first = |stream: &StreamMeta| stream.clock[0].1;
+    trace.meta().streams.iter().map(first).min().unwrap_or(0)
+}
+
+/// `MPI_Send`, `send` and `Send` are the same to a person.
+fn normalised(name: &str) -> String {
+    let name = name.trim().to_ascii_lowercase();
+    name.strip_prefix("mpi_").unwrap_or(&name).to_owned()
+}
+
+fn parse_ranks(list: &str) -> Result<BTreeSet<i32>> {
+    let mut ranks = BTreeSet::new();
+    for item in list.split(',') {
+        let (from, to) = item.split_once('-').unwrap_or((item, item));
+        match (from.trim().parse::<i32>(), to.trim().parse::<i32>()) {
+            (Ok(from), Ok(to)) if from <= to && to - from < 1 << 24 => ranks.extend(from..=to),
+            _ => bail!("--rank: `{item}` is neither a rank nor a range such as 0-3"),
+        }
+    }
+    Ok(ranks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rank_lists_take_numbers_and_ranges() {
+        let ranks = |list| {
+            parse_ranks(list)
+                .map(|set| set.into_iter().collect::<Vec<_>>())
+                .ok()
+        };
+        assert_eq!(ranks("0-3,7"), Some(vec![0, 1, 2, 3, 7]));
+        assert_eq!(ranks("5"), Some(vec![5]));
+        assert_eq!(ranks("3-1"), None);
+        assert_eq!(ranks("all"), None);
+        assert_eq!(ranks(""), None);
+    }
+
+    #[test]
+    fn functions_are_found_however_they_are_written() {
+        assert_eq!(normalised("MPI_Send"), "send");
+        assert_eq!(normalised("Send"), "send");
+        assert_eq!(normalised("mpi_send_c"), "send_c");
+    }
+}

@@ -1,0 +1,168 @@
+//! What is said on stderr when a trace has been written.
+
+use refrain_format::trace::{Ended, Meta, StreamMeta};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Prints three lines about a new trace, and a line for everything that is not as it should be.
+pub fn print(meta: &Meta, trace: &Path, bytes: u64, how: &str) {
+    for line in lines(meta, trace, bytes, how) {
+        eprintln!("refrain: {line}");
+    }
+}
+
+fn lines(meta: &Meta, trace: &Path, bytes: u64, how: &str) -> Vec<String> {
+    let calls: u64 = meta.streams.iter().map(StreamMeta::total_calls).sum();
+    let functions: BTreeSet<_> = meta.streams.iter().flat_map(|s| s.calls.keys()).collect();
+    let ranks: BTreeSet<_> = meta
+        .streams
+        .iter()
+        .map(|s| (s.rank, s.process, s.pid))
+        .collect();
+    let threads = match meta.streams.len() {
+        n if n > ranks.len() => format!(", {} threads", grouped(n as u64)),
+        _ => String::new(),
+    };
+    let mut lines = vec![
+        format!(
+            "{}{threads}, {} of {}",
+            counted(ranks.len() as u64, "rank"),
+            counted(calls, "call"),
+            counted(functions.len() as u64, "function"),
+        ),
+        format!(
+            "{} {how}, {:.1} bytes a call; {}",
+            size(bytes),
+            bytes as f64 / calls.max(1) as f64,
+            endings(meta)
+        ),
+        format!(
+            "written to {0}; see it with: refrain show {0}",
+            trace.display()
+        ),
+    ];
+    lines.extend(remarks(meta));
+    lines
+}
+
+/// How the ranks ended, in one phrase.
+fn endings(meta: &Meta) -> String {
+    let mut by_ending: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
+    for stream in &meta.streams {
+        let ending = match &stream.ended {
+            Ended::Finalized => "MPI_Finalize".to_owned(),
+            Ended::Aborted(code) => format!("MPI_Abort({code})"),
+            Ended::Unfinalized => "no MPI_Finalize".to_owned(),
+            Ended::LogStopped(_) => "a log that stopped early".to_owned(),
+        };
+        by_ending.entry(ending).or_default().insert(stream.rank);
+    }
+    if let (1, Some(ending)) = (by_ending.len(), by_ending.keys().next()) {
+        return format!("every rank ended by {ending}");
+    }
+    let phrase = |(ending, ranks): (&String, &BTreeSet<i32>)| format!("{} by {ending}", few(ranks));
+    let phrases: Vec<_> = by_ending.iter().map(phrase).collect();
+    format!("ended: {}", phrases.join("; "))
+}
+
+fn few(ranks: &BTreeSet<i32>) -> String {
+    let head: Vec<_> = ranks.iter().take(4).map(i32::to_string).collect();
+    match ranks.len() {
+        1 => format!("rank {}", head.join(", ")),
+        n if n > 4 => format!("ranks {} and {} more", head.join(", "), n - 4),
+        _ => format!("ranks {}", head.join(", ")),
+    }
+}
+
+fn remarks(meta: &Meta) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let unrecorded: u64 = meta.streams.iter().map(|s| u64::from(s.unrecorded)).sum();
+    if unrecorded > 0 {
+        remarks.push(format!(
+            "note: {} forwarded but not recorded",
+            counted(unrecorded, "call")
+        ));
+    }
+    let missing: u64 = meta
+        .streams
+        .iter()
+        .map(|s| u64::from(s.missing))
+        .max()
+        .unwrap_or(0);
+    if missing > 0 {
+        remarks.push(format!(
+            "note: {} of functions that this MPI does not have were answered with an error",
+            counted(missing, "call")
+        ));
+    }
+    let stopped: BTreeMap<_, _> = meta
+        .streams
+        .iter()
+        .filter_map(|s| {
+            if let Ended::LogStopped(e) = s.ended {
+                Some((s.rank, e))
+            } else {
+                None
+            }
+        })
+        .collect();
+    if let Some((_, errno)) = stopped.first_key_value() {
+        let why = std::io::Error::from_raw_os_error(*errno);
+        let ranks = few(&stopped.keys().copied().collect());
+        remarks.push(format!("warning: the log of {ranks} stopped early: {why}"));
+    }
+    remarks.extend(
+        meta.lost
+            .iter()
+            .map(|lost| format!("warning: could not be read: {lost}")),
+    );
+    remarks
+}
+
+fn counted(n: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+/// A number with commas: 1,234,567.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A size in the unit that suits it.
+fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for larger in ["kB", "MB", "GB", "TB"] {
+        if value < 1000.0 {
+            break;
+        }
+        (value, unit) = (value / 1000.0, larger);
+    }
+    if unit == "B" {
+        format!("{bytes} B")
+    } else {
+        format!("{value:.1} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_and_sizes_have_units() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(123), "123");
+        assert_eq!(size(999), "999 B");
+        assert_eq!(size(1_500_000), "1.5 MB");
+    }
+}

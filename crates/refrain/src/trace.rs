@@ -1,0 +1,251 @@
+//! `refrain trace`: runs a program and writes down what its ranks do.
+
+use crate::launch::{self, Launcher, Plan};
+use crate::merge::{base_meta, codec, how, parts_of};
+use crate::path::locate;
+use crate::{NOT_FOUND, agent, summary};
+use anyhow::{Context, Result, bail};
+use refrain_format::trace::assemble;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Runs a program and writes down every MPI call of every rank.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  refrain trace -- mpirun -n 4 ./app input.dat
+  refrain trace -o run7.refrain -- srun -n 64 ./app
+  refrain trace --raw -- ./app                 one process, without a launcher
+  refrain trace -- mpirun --odd-option 3 -- ./app
+                                               `--` shows where the program begins
+
+The program's output and exit code are its own. Ranks write to NAME.refrain.parts while they
+run; when the program has ended the parts become NAME.refrain. If the job is killed, the parts
+stay, and `refrain merge NAME.refrain.parts` makes a trace of them.")]
+pub struct Args {
+    /// The trace to write [default: the program's name with .refrain].
+    #[arg(short, long, value_name = "NAME.refrain")]
+    output: Option<PathBuf>,
+    /// Keep the records as they are, without compression.
+    #[arg(long)]
+    raw: bool,
+    /// The command, as without Refrain.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the program; the exit code is the program's.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let plan = understand(args.command)?;
+    if let Some(missing) = launch::missing_program(&plan) {
+        eprintln!("refrain: {missing}");
+        return Ok(ExitCode::from(NOT_FOUND));
+    }
+    let agent = agent::find()?;
+    let output = match args.output {
+        Some(output) => output,
+        None => default_output(plan.name(&plan.programs[0])),
+    };
+    let parts = make_parts(&output)?;
+    let command = plan.command_with(&wrapper(&plan, &agent, &parts)?);
+    let status = execute(&command).inspect_err(|_| {
+        // Nothing ran, so there is nothing in it.
+        let _ = std::fs::remove_dir(&parts);
+    })?;
+    write_trace(&plan, &parts, &output, args.raw, status)?;
+    Ok(ExitCode::from(exit_code(status)))
+}
+
+/// Finds where the program begins in the command.
+fn understand(words: Vec<OsString>) -> Result<Plan> {
+    let flavour = launch::version_command(&words).and_then(|command| {
+        let (program, arguments) = command.split_first()?;
+        let asked = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .ok()?;
+        launch::flavour_of_version_output(&String::from_utf8_lossy(&asked.stdout))
+    });
+    Ok(Plan::parse(words, flavour)?)
+}
+
+/// `app.refrain` for `./app`, or `app.2.refrain` … if that is there already: a trace is never
+/// overwritten by default.
+fn default_output(program: &OsStr) -> PathBuf {
+    let stem = Path::new(program)
+        .file_name()
+        .unwrap_or(OsStr::new("program"));
+    let name = |number: u32| {
+        let mut name = stem.to_owned();
+        name.push(match number {
+            1 => ".refrain".to_owned(),
+            n => format!(".{n}.refrain"),
+        });
+        PathBuf::from(name)
+    };
+    let free = |path: &PathBuf| !path.exists() && !parts_of(path).exists();
+    (1..).map(name).find(free).unwrap_or_else(|| name(1))
+}
+
+/// Creates the folder that ranks write into, and makes sure that the trace can be put in place.
+fn make_parts(output: &Path) -> Result<PathBuf> {
+    let refuse = || {
+        format!(
+            "cannot write {}: choose another place with -o",
+            output.display()
+        )
+    };
+    if output.is_dir() {
+        bail!("{} is a folder: name a file with -o", output.display());
+    }
+    let parts = parts_of(output);
+    if parts.exists() {
+        bail!(
+            "{0} is left over from an earlier run: make a trace of it with `refrain merge {0}`, \
+             or remove it, or choose another name with -o",
+            parts.display()
+        );
+    }
+    std::fs::create_dir(&parts).with_context(refuse)?;
+    parts.canonicalize().with_context(refuse)
+}
+
+/// The words that go in front of each program.
+fn wrapper(plan: &Plan, agent: &Path, parts: &Path) -> Result<Vec<OsString>> {
+    let own = std::env::current_exe().context("cannot find refrain's own executable")?;
+    let mut words: Vec<OsString> =
+        vec![own.into(), "__rank".into(), "--agent".into(), agent.into()];
+    words.extend(["--parts".into(), parts.into()]);
+    if plan.launcher != Launcher::Bare && plan.launcher.looks_in_working_directory() {
+        words.push("--here".into());
+    }
+    words.push("--".into());
+    Ok(words)
+}
+
+/// The command's process number, for signals that are passed on.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+
+/// Runs the command to its end. Signals from the terminal reach it anyway; those sent to us
+/// are passed on, and we live on to save the trace.
+fn execute(command: &[OsString]) -> Result<ExitStatus> {
+    let Some((program, arguments)) = command.split_first() else {
+        bail!("no command")
+    };
+    let child = Command::new(program).args(arguments).spawn();
+    let mut child = child.with_context(|| format!("cannot run {}", program.display()))?;
+    CHILD.store(child.id() as i32, Ordering::SeqCst);
+    install_handlers();
+    wait(&mut child)
+}
+
+fn wait(child: &mut Child) -> Result<ExitStatus> {
+    child.wait().context("cannot wait for the program")
+}
+
+fn install_handlers() {
+    // SAFETY: ignoring a signal, and a handler that only calls kill, which is
+    // async-signal-safe.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
+        let handler = pass_on as extern "C" fn(i32) as libc::sighandler_t;
+        for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
+            libc::signal(signal, handler);
+        }
+    }
+}
+
+extern "C" fn pass_on(signal: i32) {
+    let child = CHILD.load(Ordering::SeqCst);
+    if child > 0 {
+        // SAFETY: a plain system call.
+        unsafe { libc::kill(child, signal) };
+    }
+}
+
+/// Makes the trace of the parts, and says what there is to say.
+fn write_trace(
+    plan: &Plan,
+    parts: &Path,
+    output: &Path,
+    raw: bool,
+    status: ExitStatus,
+) -> Result<()> {
+    if std::fs::read_dir(parts).is_ok_and(|mut all| all.next().is_none()) {
+        let _ = std::fs::remove_dir(parts);
+        eprintln!("refrain: no MPI call was seen, so there is no trace");
+        for hint in hints(plan) {
+            eprintln!("refrain: {hint}");
+        }
+        return Ok(());
+    }
+    let command = plan
+        .words
+        .iter()
+        .map(|w| w.to_string_lossy().into_owned())
+        .collect();
+    let mut meta = base_meta(command);
+    meta.exit_code = status.code();
+    let kept = || {
+        format!(
+            "the parts stay in {0}: try `refrain merge {0}`",
+            parts.display()
+        )
+    };
+    let (meta, bytes) = assemble(parts, output, codec(raw), meta).with_context(kept)?;
+    if meta.lost.is_empty() {
+        std::fs::remove_dir_all(parts).with_context(|| format!("{}", parts.display()))?;
+    }
+    summary::print(&meta, output, bytes, how(raw));
+    Ok(())
+}
+
+/// Why a program may have made no MPI call that could be seen.
+fn hints(plan: &Plan) -> Vec<String> {
+    let mut hints = Vec::new();
+    for program in &plan.programs {
+        let name = plan.name(program);
+        if let Some(file) = locate(name) {
+            match is_static(&file) {
+                Some(true) => hints.push(format!(
+                    "{} is statically linked: the agent cannot be loaded into it; \
+                     link it with the shared MPI library",
+                    file.display()
+                )),
+                _ => hints.push(format!(
+                    "does {} use MPI, and did it get as far as MPI_Init?",
+                    name.display()
+                )),
+            }
+        }
+    }
+    hints
+}
+
+/// Whether an ELF file has no dynamic loader; `None` if it is not an ELF file.
+fn is_static(file: &Path) -> Option<bool> {
+    let bytes = std::fs::read(file).ok()?;
+    let number = |at: usize, n: usize| -> Option<u64> {
+        let mut word = [0; 8];
+        word[..n].copy_from_slice(bytes.get(at..at + n)?);
+        Some(u64::from_le_bytes(word))
+    };
+    if bytes.get(..5)? != b"\x7fELF\x02" {
+        return None;
+    }
+    let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    const PT_INTERP: u64 = 3;
+    let has_loader = (0..count).any(|i| number((table + i * size) as usize, 4) == Some(PT_INTERP));
+    Some(!has_loader)
+}
+
+/// The exit code a shell would see.
+fn exit_code(status: ExitStatus) -> u8 {
+    status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
+}
