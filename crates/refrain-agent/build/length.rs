@@ -9,24 +9,15 @@ pub const UNLIMITED: &str = "UNLIMITED";
 
 /// The number of elements of an array or the limit of a string.
 pub fn expression(f: &Function, p: &Param) -> String {
-    p.length
-        .as_ref()
-        .map_or(UNLIMITED.to_owned(), |rule| of_rule(f, p, rule))
+    p.length.as_ref().map_or(UNLIMITED.to_owned(), |rule| of_rule(f, p, rule))
 }
 
 fn of_rule(f: &Function, p: &Param, rule: &Length) -> String {
-    let param = |name: &str| {
-        f.param(name)
-            .unwrap_or_else(|| panic!("{}: no {name}", f.name))
-    };
+    let param = |name: &str| f.param(name).unwrap_or_else(|| panic!("{}: no {name}", f.name));
     match rule {
         Length::Param(name, times) => {
             let value = number(param(name), p);
-            if *times == 1 {
-                value
-            } else {
-                format!("{value}.saturating_mul({times})")
-            }
+            if *times == 1 { value } else { format!("{value}.saturating_mul({times})") }
         }
         Length::Limit(name) => format!("memory::limit({name:?})"),
         Length::Min(name, rule) => {
@@ -48,9 +39,7 @@ fn of_object(f: &Function, what: &str, names: &[String]) -> String {
         // Of another array: that one's length is needed, without its root condition, which
         // stands around this rule as well.
         "sum" | "last" => {
-            let of = f
-                .param(first)
-                .unwrap_or_else(|| panic!("{}: no {first}", f.name));
+            let of = f.param(first).unwrap_or_else(|| panic!("{}: no {first}", f.name));
             let length = match of.length.as_ref() {
                 Some(Length::Root(rule)) => of_rule(f, of, rule),
                 _ => expression(f, of),
@@ -80,9 +69,7 @@ pub fn rooms(f: &Function) -> impl Iterator<Item = &Param> {
     f.params.iter().filter(|q| {
         let is_room = |p: &Param| {
             p.class == Class::Str
-                && p.length
-                    .as_ref()
-                    .is_some_and(|l| l.parameters().contains(&q.name))
+                && p.length.as_ref().is_some_and(|l| l.parameters().contains(&q.name))
         };
         q.direction == Direction::InOut && f.params.iter().any(is_room)
     })

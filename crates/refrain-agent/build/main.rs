@@ -46,25 +46,17 @@ fn exports() -> String {
         let name = &f.name;
         // Writing to a String cannot fail.
         let _ = writeln!(text, "export!({name}, {}, wrappers::{name});", number * 2);
-        let _ = writeln!(
-            text,
-            "export!(P{name}, {}, wrappers::{name});",
-            number * 2 + 1
-        );
+        let _ = writeln!(text, "export!(P{name}, {}, wrappers::{name});", number * 2 + 1);
     }
     text
 }
 
 fn table() -> String {
     let all = functions();
-    let mut text = format!(
-        "/// How many functions there are.\npub const FUNCTIONS: usize = {};\n",
-        all.len()
-    );
+    let mut text =
+        format!("/// How many functions there are.\npub const FUNCTIONS: usize = {};\n", all.len());
     let list = |of: &dyn Fn(&refrain_mpi::interface::Function) -> String| {
-        all.iter()
-            .map(|f| format!("    {:?},\n", of(f)))
-            .collect::<String>()
+        all.iter().map(|f| format!("    {:?},\n", of(f))).collect::<String>()
     };
     let _ = write!(
         text,

@@ -38,24 +38,12 @@ pub fn wrapper(f: &Function) -> String {
     let parameters = join(f, |p| format!("{}: {}", p.name, rust_type(p)));
     let types = join(f, |p| rust_type(p).to_owned());
     let arguments = join(f, |p| p.name.to_owned());
-    let passed = join(f, |p| {
-        if keeps(f, p) {
-            format!("{}_used", p.name)
-        } else {
-            p.name.to_owned()
-        }
-    });
+    let passed =
+        join(f, |p| if keeps(f, p) { format!("{}_used", p.name) } else { p.name.to_owned() });
     let result = if f.returns_error() { "c_int" } else { "i64" };
-    let leave = if f.returns_error() {
-        "leave"
-    } else {
-        "leave_value"
-    };
+    let leave = if f.returns_error() { "leave" } else { "leave_value" };
     let mut lines = vec![
-        format!(
-            "pub unsafe extern \"C-unwind\" fn {}({parameters}) -> {result} {{",
-            f.name
-        ),
+        format!("pub unsafe extern \"C-unwind\" fn {}({parameters}) -> {result} {{", f.name),
         "    let entry = Entry::new();".into(),
         format!(
             "    let next: unsafe extern \"C-unwind\" fn({types}) -> {result} = transmute(entry.next());"
@@ -63,19 +51,13 @@ pub fn wrapper(f: &Function) -> String {
         format!("    let Some(mut call) = entry.begin() else {{ return next({arguments}) }};"),
     ];
     for room in length::rooms(f) {
-        lines.push(format!(
-            "    let {0}_before = memory::count_at({0});",
-            room.name
-        ));
+        lines.push(format!("    let {0}_before = memory::count_at({0});", room.name));
     }
     lines.push(format!("    {}call.enter();", steps(f, input)));
     lines.extend(before(f));
     lines.push(format!("    let returned = next({passed});"));
     lines.extend(after(f));
-    lines.push(format!(
-        "    call.{leave}(returned); {}call.done();",
-        steps(f, output)
-    ));
+    lines.push(format!("    call.{leave}(returned); {}call.done();", steps(f, output)));
     lines.push("    returned\n}\n".into());
     format!("\n{}", lines.join("\n"))
 }
@@ -85,11 +67,7 @@ fn join(f: &Function, text: impl Fn(&Param) -> String) -> String {
 }
 
 fn steps(f: &Function, step: impl Fn(&Function, &Param) -> Option<String>) -> String {
-    f.params
-        .iter()
-        .filter_map(|p| step(f, p))
-        .map(|step| step + "; ")
-        .collect()
+    f.params.iter().filter_map(|p| step(f, p)).map(|step| step + "; ").collect()
 }
 
 /// What C passes, in Rust.
@@ -155,11 +133,7 @@ fn output(f: &Function, p: &Param) -> Option<String> {
 /// Writes down what is passed by address.
 fn by_address(f: &Function, p: &Param) -> String {
     let (name, n) = (p.name, length::expression(f, p));
-    let used = if keeps(f, p) {
-        format!("{name}_used")
-    } else {
-        name.to_owned()
-    };
+    let used = if keeps(f, p) { format!("{name}_used") } else { name.to_owned() };
     match (p.class, p.length.is_some()) {
         (Class::Int, true) => format!("call.ints({name}, {n})"),
         (Class::Int, false) => format!("call.int_at({name})"),
@@ -184,19 +158,14 @@ fn by_address(f: &Function, p: &Param) -> String {
 
 /// The tag that goes with the source of a receive.
 fn receive_tag(f: &Function) -> Option<&'static str> {
-    f.param("source")
-        .filter(|p| p.direction == Direction::In && p.kind.reads_as == "rank")?;
-    ["recvtag", "tag"]
-        .into_iter()
-        .find(|tag| f.param(tag).is_some())
+    f.param("source").filter(|p| p.direction == Direction::In && p.kind.reads_as == "rank")?;
+    ["recvtag", "tag"].into_iter().find(|tag| f.param(tag).is_some())
 }
 
 /// Whether a status that the program ignores may be needed to know what a wildcard matched.
 fn keeps(f: &Function, p: &Param) -> bool {
-    let completes = f
-        .params
-        .iter()
-        .any(|q| q.kind.name == "REQUEST" && q.direction != Direction::Out);
+    let completes =
+        f.params.iter().any(|q| q.kind.name == "REQUEST" && q.direction != Direction::Out);
     p.class == Class::Status
         && p.direction == Direction::Out
         && (receive_tag(f).is_some() || completes)
@@ -216,10 +185,7 @@ fn before(f: &Function) -> Vec<String> {
         let name = p.name;
         lines.push("    let wanted = ".to_owned() + &wanted + ";");
         // The room needed is that of all requests: outputs are not known yet.
-        let requests = f
-            .params
-            .iter()
-            .find(|q| q.kind.name == "REQUEST" && q.length.is_some());
+        let requests = f.params.iter().find(|q| q.kind.name == "REQUEST" && q.length.is_some());
         lines.push(match requests.filter(|_| p.length.is_some()) {
             Some(requests) => format!(
                 "    let {name}_used = call.keep_statuses({name}, {}, wanted);",

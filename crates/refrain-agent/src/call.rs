@@ -8,8 +8,8 @@ use crate::clock;
 use crate::entry::Entry;
 use crate::memory::{self, Handles, Ints, Longs, Statuses, Words};
 use crate::process::{WILDCARD_POSTED, abi};
-use crate::stream::{MARGIN, Stream};
-use refrain_format::record::{HEAD, Tag, array, head, state};
+use crate::stream::{MARGIN, Place, Stream};
+use refrain_format::record::{HEAD, PLAIN, Tag, array, head, state};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -20,18 +20,18 @@ pub const INSIGNIFICANT: usize = usize::MAX;
 pub struct Call {
     stream: *mut Stream,
     entry: Entry,
-    /// The record being written.
-    start: *mut u8,
+    /// Where the record is put together.
+    place: Place,
     /// Where its next byte goes.
     at: *mut u8,
     number: u32,
     depth: u8,
-    /// The log could not take the record: what is still written goes nowhere.
-    lost: bool,
     /// Outputs that are not scalars may be read (no error, and the flag they depend on is set).
     readable: bool,
     /// Outputs that depend on a flag are set.
     set: bool,
+    /// The outputs' record has no result of its own.
+    plain: bool,
     /// Room for a status that the program ignores.
     room: [u64; 4],
 }
@@ -47,21 +47,21 @@ impl Call {
             return None;
         }
         log.ensure_defined(entry.slot / 2);
-        if log.room() < MARGIN {
-            log.grow(std::ptr::null_mut(), MARGIN)?;
+        let place = log.place_now();
+        if place.lost {
+            return None;
         }
         log.busy = true;
-        let (start, depth) = (log.at, log.depth_of(&entry));
         let mut call = Call {
             stream,
             entry,
-            start,
-            at: start.wrapping_add(HEAD),
+            place,
+            at: place.start.wrapping_add(HEAD),
             number: log.number,
-            depth,
-            lost: false,
+            depth: log.depth_of(&entry),
             readable: true,
             set: true,
+            plain: false,
             room: [0; 4],
         };
         call.long(clock::ticks() as i64);
@@ -81,14 +81,7 @@ impl Call {
     /// Begins the record of the outputs; the call has just returned an error code.
     #[inline(always)]
     pub fn leave(&mut self, result: c_int) {
-        self.leave_with(
-            result.into(),
-            if result == 0 {
-                0
-            } else {
-                memory::error_class(result)
-            },
-        );
+        self.leave_with(result.into(), if result == 0 { 0 } else { memory::error_class(result) });
         self.readable = result == 0 || result == abi().err_in_status;
     }
 
@@ -103,18 +96,17 @@ impl Call {
         let ticks = clock::ticks();
         // SAFETY: as in `begin`; the thread's log cannot have ended while it is inside a call.
         let log = unsafe { &mut *self.stream };
-        self.lost = log.room() < MARGIN && log.grow(std::ptr::null_mut(), MARGIN).is_none();
-        if self.lost {
-            self.start = log.sink.as_mut_ptr();
-        } else {
-            log.busy = true;
-            self.start = log.at;
-        }
-        self.at = self.start.wrapping_add(HEAD);
+        self.place = log.place_now();
+        log.busy |= !self.place.lost;
+        self.at = self.place.start.wrapping_add(HEAD);
         self.long(ticks as i64);
-        self.long(result);
-        self.int(self.number as c_int);
-        self.int(class);
+        // Nearly every call succeeds and has no other call inside; then that is all.
+        self.plain = result == 0 && class == 0 && log.number == self.number.wrapping_add(1);
+        if !self.plain {
+            self.long(result);
+            self.int(self.number as c_int);
+            self.int(class);
+        }
     }
 
     /// Completes the record of the outputs.
@@ -122,61 +114,43 @@ impl Call {
     pub fn done(&mut self) {
         // SAFETY: as in `begin`.
         let log = unsafe { &mut *self.stream };
-        self.complete(log, Tag::Leave, 0);
+        self.complete(log, Tag::Leave, if self.plain { PLAIN } else { 0 });
         log.depth = self.depth;
     }
 
     #[inline(always)]
-    fn complete(&mut self, log: &mut Stream, tag: Tag, depth: u8) {
-        if self.lost {
+    fn complete(&mut self, log: &mut Stream, tag: Tag, detail: u8) {
+        if self.place.lost {
             return;
         }
-        let length = self.at as usize - self.start as usize;
-        // SAFETY: the record lies in the window: `begin`, `leave` and `ensure` saw to it.
-        unsafe {
-            log.commit(
-                self.start,
-                head((self.entry.slot / 2) as u16, tag, depth, length),
-            )
-        };
-        log.at = self.at;
-        log.busy = false;
+        let length = self.at as usize - self.place.start as usize;
+        let function = (self.entry.slot / 2) as u16;
+        log.commit(&self.place, length, head(function, tag, detail, length));
+        log.busy = log.is_stopped();
     }
 
     /// Makes room for `bytes` more, and the margin that scalars rely on behind them.
     #[inline(always)]
     fn ensure(&mut self, bytes: usize) -> bool {
-        // SAFETY: as in `begin`.
-        let log = unsafe { &mut *self.stream };
-        if !self.lost && (log.end as usize - self.at as usize) >= bytes + MARGIN {
-            return true;
-        }
-        self.ensure_slow(bytes)
+        let room = self.place.end as usize - self.at as usize;
+        (!self.place.lost && room >= bytes + MARGIN) || self.ensure_slow(bytes)
     }
 
     #[cold]
     fn ensure_slow(&mut self, bytes: usize) -> bool {
         // SAFETY: as in `begin`.
         let log = unsafe { &mut *self.stream };
-        let written = self.at as usize - self.start as usize;
-        let start = if self.lost {
-            None
-        } else {
-            log.grow(self.start, written + bytes + MARGIN)
-        };
-        match start {
-            Some(start) => {
-                self.start = start;
-                self.at = start.wrapping_add(written);
-                true
-            }
-            None => {
-                self.lost = true;
-                self.start = log.sink.as_mut_ptr();
-                self.at = self.start;
-                false
-            }
+        let written = self.at as usize - self.place.start as usize;
+        let lost = self.place.lost;
+        if !lost {
+            self.place = match self.place.large {
+                true => log.enlarge(written, bytes),
+                false => log.place(written, bytes),
+            };
         }
+        let written = if self.place.lost { 0 } else { written };
+        self.at = self.place.start.wrapping_add(written);
+        !self.place.lost
     }
 
     #[inline(always)]
@@ -293,7 +267,7 @@ impl Call {
             array::SPECIAL
         } else if n < array::FIRST as usize && self.ensure(n.saturating_mul(bytes) + HEAD) {
             self.put(n as u32);
-            return if self.lost { 0 } else { n };
+            return n;
         } else {
             array::UNSET
         };
@@ -384,11 +358,7 @@ impl Call {
     /// The program's arguments, as MPI_Init gets them: the address of an array by address.
     pub fn argv_at(&mut self, at: *const *const *const c_char, argc: usize) {
         // SAFETY: null, or the address of the program's argv.
-        let at = if at.is_null() {
-            std::ptr::null()
-        } else {
-            unsafe { *at }
-        };
+        let at = if at.is_null() { std::ptr::null() } else { unsafe { *at } };
         self.strings(at, argc);
     }
 
@@ -452,11 +422,7 @@ impl Call {
         } else if used as usize == abi.status_ignore {
             self.put(state::IGNORED);
         } else {
-            self.put(if given == used {
-                state::VALUE
-            } else {
-                state::CAPTURED
-            });
+            self.put(if given == used { state::VALUE } else { state::CAPTURED });
             self.put(abi.status_bytes as u8);
             self.copy(used, abi.status_bytes);
         }
@@ -471,12 +437,8 @@ impl Call {
             return;
         }
         let n = self.elements(used.cast(), n, abi.status_bytes);
-        if !used.is_null() && self.readable && self.set && !self.lost {
-            self.put(if given == used {
-                state::VALUE
-            } else {
-                state::CAPTURED
-            });
+        if !used.is_null() && self.readable && self.set && !self.place.lost {
+            self.put(if given == used { state::VALUE } else { state::CAPTURED });
             self.put(abi.status_bytes as u8);
             self.copy(used, n * abi.status_bytes);
         }

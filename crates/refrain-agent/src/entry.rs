@@ -94,28 +94,13 @@ impl Entry {
     pub fn new() -> Entry {
         let block = thread_block();
         // SAFETY: the block belongs to this thread and lives as long as it does.
-        let ThreadBlock {
-            caller,
-            slot,
-            stack,
-            ..
-        } = unsafe { &*block };
-        Entry {
-            block,
-            caller: *caller,
-            slot: *slot,
-            stack: *stack,
-        }
+        let ThreadBlock { caller, slot, stack, .. } = unsafe { &*block };
+        Entry { block, caller: *caller, slot: *slot, stack: *stack }
     }
 
     /// A call whose particulars are at hand.
     pub fn of(caller: usize, slot: usize, stack: usize) -> Entry {
-        Entry {
-            block: thread_block(),
-            caller,
-            slot,
-            stack,
-        }
+        Entry { block: thread_block(), caller, slot, stack }
     }
 
     /// The function to forward the call to.

@@ -51,24 +51,13 @@ mod pcontrol;
 mod process;
 mod stream;
 
-#[allow(
-    missing_docs,
-    clippy::all,
-    reason = "generated; the table documents it"
-)]
-#[allow(
-    unsafe_op_in_unsafe_fn,
-    reason = "a wrapper does nothing but what its caller vouches for"
-)]
+#[allow(missing_docs, clippy::all, reason = "generated; the table documents it")]
+#[allow(unsafe_op_in_unsafe_fn, reason = "a wrapper does nothing but what its caller vouches for")]
 mod wrappers {
     include!(concat!(env!("OUT_DIR"), "/wrappers.rs"));
 }
 
-#[allow(
-    missing_docs,
-    clippy::all,
-    reason = "generated; the table documents it"
-)]
+#[allow(missing_docs, clippy::all, reason = "generated; the table documents it")]
 mod exports {
     include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 }

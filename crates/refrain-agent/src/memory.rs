@@ -83,9 +83,7 @@ pub unsafe fn sum(at: Ints, n: usize) -> usize {
         return 0;
     }
     // SAFETY: the caller's promise.
-    (0..n)
-        .map(|i| count(unsafe { at.add(i).read_unaligned() }))
-        .sum()
+    (0..n).map(|i| count(unsafe { at.add(i).read_unaligned() })).sum()
 }
 
 /// The last element of an array.
@@ -104,9 +102,7 @@ pub unsafe fn last(at: Ints, n: usize) -> usize {
 /// The address of strings, closed by NULL.
 pub unsafe fn argv_length(at: *const *const c_char) -> usize {
     // SAFETY: the caller's promise; arguments of a program are never this many.
-    (0..1 << 20)
-        .take_while(|&i| unsafe { !(*at.add(i)).is_null() })
-        .count()
+    (0..1 << 20).take_while(|&i| unsafe { !(*at.add(i)).is_null() }).count()
 }
 
 /// A limit of this MPI, such as `MPI_MAX_PORT_NAME`.
@@ -148,10 +144,7 @@ pub fn library_version() -> String {
 
 /// The rank in and the size of `MPI_COMM_WORLD`, once MPI is initialised.
 pub fn world() -> Option<(c_int, c_int)> {
-    let (rank, size) = (
-        next::mpi(table::MPI_Comm_rank)?,
-        next::mpi(table::MPI_Comm_size)?,
-    );
+    let (rank, size) = (next::mpi(table::MPI_Comm_rank)?, next::mpi(table::MPI_Comm_size)?);
     // SAFETY: local functions of this form in every MPI, on a handle that is valid now.
     unsafe {
         let ask = |f| {

@@ -116,26 +116,17 @@ unsafe extern "C" fn collect(
     }
     // SAFETY: the loader's own table of that many program headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let code = headers
-        .iter()
-        .filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0);
+    let code = headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0);
     let path = if info.dlpi_name.is_null() {
         Vec::new()
     } else {
         // SAFETY: a NUL-terminated name owned by the loader.
-        unsafe { CStr::from_ptr(info.dlpi_name) }
-            .to_bytes()
-            .to_vec()
+        unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes().to_vec()
     };
     for segment in code {
         let low = info.dlpi_addr as usize + segment.p_vaddr as usize;
         let high = low + segment.p_memsz as usize;
-        modules.push(Module {
-            low,
-            high,
-            path: path.clone(),
-            owner: Owner::Program,
-        });
+        modules.push(Module { low, high, path: path.clone(), owner: Owner::Program });
     }
     0
 }
@@ -143,10 +134,8 @@ unsafe extern "C" fn collect(
 fn classify(modules: &mut [Module]) {
     let here = classify as *const () as usize;
     for module in modules {
-        let has = |list: &[AtomicUsize]| {
-            list.iter()
-                .any(|a| module.contains(a.load(Ordering::Acquire)))
-        };
+        let has =
+            |list: &[AtomicUsize]| list.iter().any(|a| module.contains(a.load(Ordering::Acquire)));
         module.owner = if module.contains(here) {
             Owner::Agent
         } else if has(&IN_MPI) || module.file_name().starts_with(b"mca_") {

@@ -34,11 +34,7 @@ fn resolve(slot: usize) -> *const () {
     let errno = process::Errno::keep();
     let found = std::panic::catch_unwind(|| {
         let name = table::NAMES.get(slot / 2).copied().unwrap_or_default();
-        let name = if slot % 2 == 1 {
-            format!("P{name}")
-        } else {
-            name.to_owned()
-        };
+        let name = if slot % 2 == 1 { format!("P{name}") } else { name.to_owned() };
         lookup(&name)
     });
     let f = match found {
@@ -77,11 +73,7 @@ pub fn data(name: &str) -> Option<*mut c_void> {
     let name = CString::new(name).ok()?;
     // SAFETY: dlsym with a valid name.
     let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    if at.is_null() {
-        in_modules(&name)
-    } else {
-        Some(at)
-    }
+    if at.is_null() { in_modules(&name) } else { Some(at) }
 }
 
 /// Tells [`modules`] where the MPI library is, the first time.

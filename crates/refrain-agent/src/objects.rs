@@ -33,11 +33,7 @@ fn ask<const N: usize>(function: usize, handle: usize) -> Option<[c_int; N]> {
 }
 
 fn is_null_comm(comm: usize) -> bool {
-    let mask = if abi().handle_bytes == 4 {
-        0xffff_ffff
-    } else {
-        usize::MAX
-    };
+    let mask = if abi().handle_bytes == 4 { 0xffff_ffff } else { usize::MAX };
     comm & mask == abi().comm_null & mask || comm & mask == 0
 }
 
@@ -189,20 +185,9 @@ fn envelope(datatype: usize, large: bool) -> [usize; 4] {
             *mut c_int,
         ) -> c_int;
         let f: Envelope = std::mem::transmute(f);
-        f(
-            datatype,
-            integers,
-            addresses,
-            large,
-            datatypes,
-            &mut combiner,
-        )
+        f(datatype, integers, addresses, large, datatypes, &mut combiner)
     };
-    if error == 0 {
-        counts.map(count)
-    } else {
-        [0; 4]
-    }
+    if error == 0 { counts.map(count) } else { [0; 4] }
 }
 
 /// Integers that made a datatype.

@@ -190,11 +190,7 @@ pub fn new_header() -> PartHeader {
         FORK.call_once(|| unsafe {
             libc::pthread_atfork(None, None, Some(in_forked_child));
         });
-        Shared {
-            header: Box::new(first_header()),
-            pages: Vec::new(),
-            threads: 0,
-        }
+        Shared { header: Box::new(first_header()), pages: Vec::new(), threads: 0 }
     });
     let mut header = *shared.header;
     header.thread = shared.threads;
@@ -244,9 +240,7 @@ fn rank_from_launcher() -> Option<(c_int, c_int)> {
         };
         text.to_str().ok()?.parse().ok()
     };
-    VARIABLES
-        .iter()
-        .find_map(|(rank, size)| Some((number(rank)?, number(size).unwrap_or(-1))))
+    VARIABLES.iter().find_map(|(rank, size)| Some((number(rank)?, number(size).unwrap_or(-1))))
 }
 
 /// Lists a part's first page, to be kept up to date.

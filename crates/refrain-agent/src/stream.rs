@@ -1,26 +1,32 @@
-//! The log of one thread: a file mapped piece by piece.
+//! The log of one thread: a window of a file that is mapped for good, and written away when full.
 //!
-//! The file is pre-allocated before it is mapped, so that writing to the mapping can neither
-//! fail nor fault; the kernel keeps the pages whatever becomes of the process. No descriptor
-//! stays open: a program may close files that it does not know, and reuse their numbers.
+//! Records go into the window, whose pages the kernel keeps whatever becomes of the process.
+//! When it is full, its records are appended to the file behind it by a plain write, which
+//! costs a fraction of what mapping and faulting fresh pages would. The window's blocks are
+//! allocated before it is mapped, so that storing into it can neither fail nor fault; the write
+//! may fail, and then the log ends there.
+//!
+//! At every instant the log is what was written away, followed by the window's records if the
+//! window's first word says that it continues there ([`refrain_format::part`]).
+//!
+//! No descriptor stays open: a program may close files that it does not know, and reuse their
+//! numbers.
 
 use crate::entry::{Entry, ThreadBlock, thread_block};
 use crate::process::{self, Abi, Errno};
 use crate::{clock, modules, table};
-use refrain_format::part::{EXTENSION, HEADER_BYTES, PartHeader, flags};
+use refrain_format::part::{
+    BODY, EXTENSION, HEADER_BYTES, PartHeader, WINDOW_BYTES, WINDOW_HEAD, flags,
+};
 use refrain_format::record::{HEAD, Tag, head};
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, compiler_fence};
 
-/// Room that is always left in a window when a record is begun, and behind every item of
+/// Room that is always left in the window when a record is begun, and behind every item of
 /// variable size: enough for all scalars of any call, so that those need no check.
 pub const MARGIN: usize = 512;
-
-/// The first window of a log, and the largest.
-const FIRST_WINDOW: usize = 64 << 10;
-const LARGEST_WINDOW: usize = 4 << 20;
-const PAGE: usize = 4096;
 
 /// Calls from callbacks inside calls are followed this deep.
 const DEEPEST: usize = 32;
@@ -42,6 +48,8 @@ pub struct Stream {
     pub at: *mut u8,
     /// The end of the window.
     pub end: *mut u8,
+    /// The window.
+    window: *mut u8,
     /// Addresses known to be the program's.
     caller_low: usize,
     caller_length: usize,
@@ -55,10 +63,6 @@ pub struct Stream {
     pub abi: &'static Abi,
     defined: [u64; table::FUNCTIONS.div_ceil(64)],
     open: [Open; DEEPEST],
-    base: *mut u8,
-    /// Where the window begins in the file.
-    offset: usize,
-    window: usize,
     /// Writing has ended for good.
     stopped: bool,
     page: *mut PartHeader,
@@ -66,8 +70,10 @@ pub struct Stream {
     identity: (libc::dev_t, libc::ino_t),
     /// How often the thread's end has been announced.
     farewells: u8,
-    /// Where a call writes that lost its window.
-    pub sink: [u8; 2 * MARGIN],
+    /// Where a call writes that has no room left.
+    sink: [u8; 2 * MARGIN],
+    /// Where a record is put together that is larger than the window.
+    large: Vec<u8>,
     /// Room for statuses the program ignores, by depth.
     pub statuses: [Vec<u64>; DEEPEST],
 }
@@ -92,10 +98,7 @@ pub fn open_for_thread(block: *mut ThreadBlock) -> bool {
     // While we are at it, calls of this thread are only forwarded.
     // SAFETY: as above.
     unsafe { (*block).stream = DISABLED };
-    let stream = std::panic::catch_unwind(Stream::open)
-        .ok()
-        .flatten()
-        .unwrap_or(DISABLED);
+    let stream = std::panic::catch_unwind(Stream::open).ok().flatten().unwrap_or(DISABLED);
     // SAFETY: as above.
     unsafe { (*block).stream = stream };
     is_open(stream)
@@ -127,9 +130,11 @@ impl Stream {
         let folder = process::folder()?;
         let header = process::new_header();
         let (path, page, identity) = create_part(&folder, &header)?;
+        let window = page.cast::<u8>().wrapping_add(HEADER_BYTES);
         let mut stream = Box::new(Stream {
-            at: null_mut(),
-            end: null_mut(),
+            at: window.wrapping_add(WINDOW_HEAD),
+            end: window.wrapping_add(WINDOW_BYTES),
+            window,
             caller_low: 0,
             caller_length: 0,
             busy: false,
@@ -137,23 +142,17 @@ impl Stream {
             number: 0,
             abi: process::abi(),
             defined: [0; table::FUNCTIONS.div_ceil(64)],
-            open: [Open {
-                stack: 0,
-                caller: 0,
-            }; DEEPEST],
-            base: null_mut(),
-            offset: HEADER_BYTES,
-            window: 0,
+            open: [Open { stack: 0, caller: 0 }; DEEPEST],
             stopped: false,
             page,
             path,
             identity,
             farewells: 0,
             sink: [0; 2 * MARGIN],
+            large: Vec::new(),
             statuses: [const { Vec::new() }; DEEPEST],
         });
         process::add_page(page);
-        stream.grow(null_mut(), MARGIN)?;
         if header.thread == 0 {
             stream.write_text(0, Tag::Handles, process::handle_names().as_bytes());
         }
@@ -201,36 +200,53 @@ impl Stream {
         if let Some(w) = self.defined.get_mut(word) {
             *w |= bit;
         }
-        let text = table::DEFINITIONS
-            .get(function)
-            .copied()
-            .unwrap_or_default();
+        let text = table::DEFINITIONS.get(function).copied().unwrap_or_default();
         self.write_text(function as u16, Tag::Define, text.as_bytes());
     }
 
     fn write_text(&mut self, function: u16, tag: Tag, text: &[u8]) {
         let length = HEAD + text.len();
-        if self.room() < length + MARGIN && self.grow(null_mut(), length + MARGIN).is_none() {
+        let place = self.place(0, length);
+        if place.lost {
             return;
         }
-        // SAFETY: the window has room for the record, as was just made sure.
-        unsafe {
-            self.at.add(HEAD).copy_from(text.as_ptr(), text.len());
-            self.commit(self.at, head(function, tag, 0, length));
-            self.at = self.at.add(length);
-        }
+        // SAFETY: the place has room for the record, as was just made sure.
+        unsafe { place.start.add(HEAD).copy_from(text.as_ptr(), text.len()) };
+        self.commit(&place, length, head(function, tag, 0, length));
     }
 
-    /// Completes a record: its first word goes in after everything else.
-    ///
-    /// # Safety
-    /// `start` must point to a record inside the window.
+    /// Completes a record: its first word goes in after everything else, and before it a zero
+    /// behind the record, where the next one will begin.
     #[inline(always)]
-    pub unsafe fn commit(&self, start: *mut u8, head: u64) {
-        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
-        // SAFETY: the caller's promise. x86-64 keeps stores in order, so whoever finds this
-        // word in the page finds the record behind it.
-        unsafe { start.cast::<u64>().write_unaligned(head) };
+    pub fn commit(&mut self, place: &Place, length: usize, head: u64) {
+        if place.large {
+            return self.commit_large(place.start, length, head);
+        }
+        let end = place.start.wrapping_add(length);
+        // SAFETY: the record lies in the window with the margin behind it. x86-64 keeps stores
+        // in order, so whoever finds the first word in the page finds the record behind it.
+        unsafe {
+            end.cast::<u64>().write_unaligned(0);
+            compiler_fence(Ordering::Release);
+            place.start.cast::<u64>().write_unaligned(head);
+        }
+        self.at = end;
+    }
+
+    #[cold]
+    fn commit_large(&mut self, start: *mut u8, length: usize, head: u64) {
+        let _errno = Errno::keep();
+        // SAFETY: the record lies in `large`, which has room for it.
+        let record = unsafe {
+            start.cast::<u64>().write_unaligned(head);
+            std::slice::from_raw_parts(start, length)
+        };
+        // The window was emptied when the record outgrew it.
+        if let Err(errno) = self.append(record) {
+            self.stop(errno);
+        }
+        self.restart_window();
+        self.large = Vec::new();
     }
 
     /// Bytes left in the window.
@@ -242,11 +258,7 @@ impl Stream {
     /// How many calls a call that enters now is inside of.
     #[inline(always)]
     pub fn depth_of(&mut self, entry: &Entry) -> u8 {
-        if self.depth == 0 {
-            0
-        } else {
-            self.settle_depth(entry)
-        }
+        if self.depth == 0 { 0 } else { self.settle_depth(entry) }
     }
 
     /// Drops open calls that were left by `longjmp`, an exception or a cancelled thread: a
@@ -268,59 +280,142 @@ impl Stream {
     /// Notes an open call; its depth must be that of [`Self::depth_of`].
     #[inline(always)]
     pub fn open_call(&mut self, entry: &Entry, depth: u8) {
-        self.open[usize::from(depth) % DEEPEST] = Open {
-            stack: entry.stack,
-            caller: entry.caller,
-        };
+        self.open[usize::from(depth) % DEEPEST] = Open { stack: entry.stack, caller: entry.caller };
         self.depth = depth.saturating_add(1);
     }
 
-    /// Maps the next window: from the page of `start` (a record being written; or of the
-    /// cursor), with room for `wanted` bytes more. Gives the new address of `start`.
-    #[cold]
-    pub fn grow(&mut self, start: *mut u8, wanted: usize) -> Option<*mut u8> {
-        if self.stopped {
-            return None;
+    /// A place for a new record, with room for all its scalars.
+    #[inline(always)]
+    pub fn place_now(&mut self) -> Place {
+        if self.room() < 2 * MARGIN {
+            return self.place(0, MARGIN);
         }
+        Place { start: self.at, end: self.end, large: false, lost: false }
+    }
+
+    /// Whether writing has ended for good.
+    #[inline(always)]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// A place for a record of which `written` bytes stand at the cursor already, with room
+    /// for `wanted` more.
+    #[cold]
+    pub fn place(&mut self, written: usize, wanted: usize) -> Place {
         let errno = Errno::keep();
-        let start = if start.is_null() { self.at } else { start };
-        let position = self.offset + (start as usize - self.base as usize);
-        let offset = position / PAGE * PAGE;
-        let size = (self.window * 2).clamp(FIRST_WINDOW, LARGEST_WINDOW);
-        let size = size.max((wanted + position - offset + PAGE).next_multiple_of(PAGE));
-        match self.map_at(offset, size) {
-            Ok(base) => {
-                if !self.base.is_null() {
-                    // SAFETY: the old window is ours, and nothing points into it any more
-                    // but `start` and the caller's cursor, which are moved.
-                    unsafe { libc::munmap(self.base.cast(), self.window) };
-                }
-                let at = self.at as usize - start as usize;
-                (self.base, self.window, self.offset) = (base, size, offset);
-                // SAFETY: `position` lies in the first page of the window.
-                let start = unsafe { base.add(position - offset) };
-                self.at = start.wrapping_add(at);
-                // SAFETY: the end of the mapping.
-                self.end = unsafe { base.add(size) };
-                // SAFETY: the page is ours for the stream's life.
-                unsafe {
-                    (*self.page).last_ticks = clock::ticks();
-                    (*self.page).last_nanos = clock::wall_nanos();
-                }
-                drop(errno);
-                Some(start)
-            }
-            Err(errno) => {
-                self.stop(errno);
-                None
-            }
+        let place = self.find_place(written, wanted);
+        drop(errno);
+        place.unwrap_or_else(|errno| {
+            self.stop(errno);
+            self.nowhere()
+        })
+    }
+
+    fn find_place(&mut self, written: usize, wanted: usize) -> Result<Place, c_int> {
+        if self.stopped {
+            return Ok(self.nowhere());
+        }
+        if self.room() < written + wanted + MARGIN {
+            self.flush(written)?;
+        }
+        if self.room() >= written + wanted + MARGIN {
+            return Ok(Place { start: self.at, end: self.end, large: false, lost: false });
+        }
+        let mut large = Vec::new();
+        let size = written + 2 * wanted + 2 * MARGIN;
+        large.try_reserve_exact(size).map_err(|_| libc::ENOMEM)?;
+        // SAFETY: `written` bytes stand at the cursor, in the window.
+        large.extend_from_slice(unsafe { std::slice::from_raw_parts(self.at, written) });
+        large.resize(size, 0);
+        self.large = large;
+        Ok(self.in_large())
+    }
+
+    /// More room for a record that is being put together in `large`.
+    #[cold]
+    pub fn enlarge(&mut self, written: usize, wanted: usize) -> Place {
+        let size = written + 2 * wanted + 2 * MARGIN;
+        let more = size.saturating_sub(self.large.len());
+        if self.large.try_reserve_exact(more).is_err() {
+            self.stop(libc::ENOMEM);
+            return self.nowhere();
+        }
+        self.large.resize(size.max(self.large.len()), 0);
+        self.in_large()
+    }
+
+    fn in_large(&mut self) -> Place {
+        let range = self.large.as_mut_ptr_range();
+        Place { start: range.start, end: range.end, large: true, lost: false }
+    }
+
+    /// A place where nothing is kept.
+    fn nowhere(&mut self) -> Place {
+        let range = self.sink.as_mut_ptr_range();
+        Place { start: range.start, end: range.end, large: false, lost: true }
+    }
+
+    /// Writes the window's complete records away; `written` bytes of one that is not complete
+    /// move to the front.
+    fn flush(&mut self, written: usize) -> Result<(), c_int> {
+        let first = self.window.wrapping_add(WINDOW_HEAD);
+        let bytes = self.at as usize - first as usize;
+        // SAFETY: complete records in our window.
+        self.append(unsafe { std::slice::from_raw_parts(first, bytes) })?;
+        let partial = self.at;
+        self.restart_window();
+        // SAFETY: both lie in the window; the head of an incomplete record is not written
+        // yet, so what is copied behind `restart_window`'s zero keeps it.
+        unsafe { first.add(HEAD).copy_from(partial.add(HEAD), written.saturating_sub(HEAD)) };
+        Ok(())
+    }
+
+    /// The window is empty and continues what was written away.
+    fn restart_window(&mut self) {
+        self.at = self.window.wrapping_add(WINDOW_HEAD);
+        // SAFETY: our window and page. In this order: until the last store, the window's
+        // first word does not fit the page's, and the window counts as empty anyway.
+        unsafe {
+            self.at.cast::<u64>().write_unaligned(0);
+            compiler_fence(Ordering::Release);
+            self.window.cast::<u64>().write((*self.page).appended);
         }
     }
 
-    fn map_at(&self, offset: usize, size: usize) -> Result<*mut u8, c_int> {
+    /// Appends bytes to the file behind the window.
+    fn append(&mut self, mut bytes: &[u8]) -> Result<(), c_int> {
         let file = self.reopen()?;
-        allocate(file.0, offset, size)?;
-        map(file.0, offset, size)
+        // SAFETY: our own page.
+        let appended = unsafe { (*self.page).appended };
+        let total = appended + bytes.len() as u64;
+        if BODY as u64 + total > file_size_limit() {
+            // Writing on would raise SIGXFSZ in the program.
+            return Err(libc::EFBIG);
+        }
+        let mut at = BODY as u64 + appended;
+        while !bytes.is_empty() {
+            // SAFETY: our own file and bytes.
+            let n = unsafe {
+                libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), at as libc::off_t)
+            };
+            match n {
+                -1 if last_errno() == libc::EINTR => {}
+                -1 => return Err(last_errno()),
+                0 => return Err(libc::ENOSPC),
+                n => {
+                    bytes = bytes.get(n as usize..).unwrap_or_default();
+                    at += n as u64;
+                }
+            }
+        }
+        // SAFETY: our own page.
+        unsafe {
+            (*self.page).appended = total;
+            (*self.page).last_ticks = clock::ticks();
+            (*self.page).last_nanos = clock::wall_nanos();
+        }
+        Ok(())
     }
 
     /// Opens the part again and makes sure that it is still the same file.
@@ -353,6 +448,7 @@ impl Stream {
     fn retire(&mut self) {
         self.stopped = true;
         self.busy = true;
+        // No room: whoever still has something to write asks for a place, and gets none.
         self.end = self.at;
         // Every call now takes the slow path, where it is counted.
         self.caller_length = 0;
@@ -360,25 +456,36 @@ impl Stream {
 
     /// Gives back what the thread no longer needs.
     fn close(&mut self) {
-        if !self.stopped {
-            let used = self.offset + (self.at as usize - self.base as usize);
-            if let Ok(file) = self.reopen() {
-                // SAFETY: our own file, cut behind its last record.
-                unsafe { libc::ftruncate(file.0, used as libc::off_t) };
-            }
-        }
         process::remove_page(self.page);
         // SAFETY: the page is off the list, the window has no user left.
         unsafe {
             (*self.page).flags |= flags::THREAD_ENDED;
             (*self.page).last_ticks = clock::ticks();
             (*self.page).last_nanos = clock::wall_nanos();
-            libc::munmap(self.page.cast(), HEADER_BYTES);
-            if !self.base.is_null() {
-                libc::munmap(self.base.cast(), self.window);
-            }
+            libc::munmap(self.page.cast(), BODY);
         }
     }
+}
+
+/// Where a record is being put together.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Its first byte.
+    pub start: *mut u8,
+    /// The end of the room.
+    pub end: *mut u8,
+    /// Not in the window: the record is larger.
+    pub large: bool,
+    /// Nowhere: the log has ended.
+    pub lost: bool,
+}
+
+/// The largest file this process may write.
+fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: fills in the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur
 }
 
 /// Creates the part of a new thread under a name of its own and maps its first page.
@@ -404,8 +511,7 @@ fn create_part(
                 return None;
             }
             let file = File(fd);
-            allocate(file.0, 0, HEADER_BYTES).ok()?;
-            let page = map(file.0, 0, HEADER_BYTES).ok()?.cast::<PartHeader>();
+            let page = map(file.0).ok()?.cast::<PartHeader>();
             page.write(*header);
             return Some((path, page, identity_of(file.0).ok()?));
         }
@@ -434,26 +540,23 @@ fn identity_of(fd: c_int) -> Result<(libc::dev_t, libc::ino_t), c_int> {
     }
 }
 
-/// Reserves blocks of the disk, so that writing to the mapping cannot fail.
-fn allocate(fd: c_int, offset: usize, size: usize) -> Result<(), c_int> {
-    // SAFETY: plain system call on our own file.
-    match unsafe { libc::posix_fallocate(fd, offset as libc::off_t, size as libc::off_t) } {
-        0 => Ok(()),
-        errno => Err(errno),
+/// Maps the header and the window of a new part, with blocks reserved for them, so that
+/// storing into the mapping cannot fail.
+fn map(fd: c_int) -> Result<*mut u8, c_int> {
+    if BODY as u64 > file_size_limit() {
+        return Err(libc::EFBIG);
     }
-}
-
-fn map(fd: c_int, offset: usize, size: usize) -> Result<*mut u8, c_int> {
-    // SAFETY: a fresh mapping of our own file.
+    // SAFETY: plain system calls on our own new file.
     unsafe {
+        match libc::posix_fallocate(fd, 0, BODY as libc::off_t) {
+            0 => {}
+            errno => return Err(errno),
+        }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let offset = offset as libc::off_t;
-        let at = libc::mmap(null_mut(), size, protection, libc::MAP_SHARED, fd, offset);
+        let at = libc::mmap(null_mut(), BODY, protection, libc::MAP_SHARED, fd, 0);
         if at == libc::MAP_FAILED {
             return Err(last_errno());
         }
-        // One call for all pages is cheaper than a fault for each; old kernels do not know it.
-        libc::madvise(at, size, libc::MADV_POPULATE_WRITE);
         Ok(at.cast())
     }
 }

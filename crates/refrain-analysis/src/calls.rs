@@ -45,10 +45,7 @@ pub fn processes(trace: &Trace) -> Vec<Process> {
         };
         match all.iter_mut().find(same) {
             Some(process) => process.streams.push(index),
-            None => all.push(Process {
-                rank: stream.rank,
-                streams: vec![index],
-            }),
+            None => all.push(Process { rank: stream.rank, streams: vec![index] }),
         }
     }
     all
@@ -85,18 +82,9 @@ impl<'t> Calls<'t> {
         for &stream in &process.streams {
             family = Family::from_code(trace.meta().streams[stream].family).unwrap_or(family);
             let events = trace.events(stream)?;
-            sources.push(Source {
-                stream,
-                events,
-                next: None,
-            });
+            sources.push(Source { stream, events, next: None });
         }
-        let mut calls = Calls {
-            trace,
-            sources,
-            family,
-            failed: false,
-        };
+        let mut calls = Calls { trace, sources, family, failed: false };
         for index in 0..calls.sources.len() {
             calls.advance(index)?;
         }
@@ -112,9 +100,8 @@ impl<'t> Calls<'t> {
     /// are open: the names stand at the beginning of the log.
     pub fn objects(&self) -> Objects {
         let names = self.sources.iter().flat_map(|s| s.events.handle_names());
-        let table: HandleTable = names
-            .map(|((kind, value), name)| (kind.as_str(), *value, name.as_str()))
-            .collect();
+        let table: HandleTable =
+            names.map(|((kind, value), name)| (kind.as_str(), *value, name.as_str())).collect();
         Objects::new(self.family, table)
     }
 
@@ -123,11 +110,7 @@ impl<'t> Calls<'t> {
         let stream = &self.trace.meta().streams[source.stream];
         source.next = source.events.next().transpose().map_err(|source| {
             let (rank, thread) = (stream.rank, stream.thread);
-            CallsError::Stream {
-                rank,
-                thread,
-                source,
-            }
+            CallsError::Stream { rank, thread, source }
         })?;
         Ok(())
     }

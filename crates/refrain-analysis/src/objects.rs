@@ -52,19 +52,12 @@ pub struct CallNames {
 impl Objects {
     /// No objects yet; `predefined` holds the names that only the process itself knew.
     pub fn new(family: Family, predefined: HandleTable) -> Objects {
-        Objects {
-            family,
-            predefined,
-            live: HashMap::new(),
-            pools: HashMap::new(),
-        }
+        Objects { family, predefined, live: HashMap::new(), pools: HashMap::new() }
     }
 
     /// The name of a predefined handle or a named address.
     pub fn predefined(&self, kind: &str, value: u64) -> Option<&str> {
-        self.predefined
-            .name(kind, value)
-            .or_else(|| names::handle_name(self.family, kind, value))
+        self.predefined.name(kind, value).or_else(|| names::handle_name(self.family, kind, value))
     }
 
     /// Names every handle of a call, and takes note of what it creates and frees.
@@ -109,9 +102,7 @@ impl Objects {
     }
 
     fn queue_length(&self, p: &ParamDef, value: u64) -> usize {
-        self.live
-            .get(&(p.reads_as.clone(), value))
-            .map_or(0, VecDeque::len)
+        self.live.get(&(p.reads_as.clone(), value)).map_or(0, VecDeque::len)
     }
 
     fn name(&mut self, p: &ParamDef, value: u64, turn: usize) -> String {
@@ -129,10 +120,7 @@ impl Objects {
 
     fn create(&mut self, p: &ParamDef, value: u64) {
         let number = self.pools.entry(p.reads_as.clone()).or_default().take();
-        self.live
-            .entry((p.reads_as.clone(), value))
-            .or_default()
-            .push_back(number);
+        self.live.entry((p.reads_as.clone(), value)).or_default().push_back(number);
     }
 
     fn free(&mut self, p: &ParamDef, value: u64) {
@@ -165,13 +153,7 @@ fn handles(p: &ParamDef, value: Option<&Value>) -> Vec<u64> {
         Some(Value::Word(handle)) => vec![*handle],
         Some(Value::List(all)) => all
             .iter()
-            .filter_map(|v| {
-                if let Value::Word(handle) = v {
-                    Some(*handle)
-                } else {
-                    None
-                }
-            })
+            .filter_map(|v| if let Value::Word(handle) = v { Some(*handle) } else { None })
             .collect(),
         _ => Vec::new(),
     }

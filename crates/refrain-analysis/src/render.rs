@@ -46,11 +46,7 @@ impl Renderer {
                 let text = match values {
                     (Some(before), Some(after)) => {
                         let (before, after) = (self.line(&before), self.line(&after));
-                        if before == after {
-                            after
-                        } else {
-                            format!("{before}→{after}")
-                        }
+                        if before == after { after } else { format!("{before}→{after}") }
                     }
                     (Some(value), None) | (None, Some(value)) => self.line(&value),
                     (None, None) => "?".to_owned(),
@@ -58,12 +54,7 @@ impl Renderer {
                 format!("{}={text}", p.name)
             })
             .collect();
-        format!(
-            "{}({}) = {}",
-            event.function.name,
-            shown.join(", "),
-            self.result(event)
-        )
+        format!("{}({}) = {}", event.function.name, shown.join(", "), self.result(event))
     }
 
     /// The arguments as JSON; a value that the call changed shows as `{"before", "after"}`.
@@ -73,11 +64,7 @@ impl Renderer {
             let value = match self.values(event, objects, names, i) {
                 (Some(before), Some(after)) => {
                     let (before, after) = (to_json(before), to_json(after));
-                    if before == after {
-                        after
-                    } else {
-                        json!({"before": before, "after": after})
-                    }
+                    if before == after { after } else { json!({"before": before, "after": after}) }
                 }
                 (Some(value), None) | (None, Some(value)) => to_json(value),
                 (None, None) => Json::Null,
@@ -112,9 +99,7 @@ impl Renderer {
     ) -> (Option<Shown>, Option<Shown>) {
         let p = &event.function.params[i];
         let show = |value: &Option<Value>, names: &[String]| {
-            value
-                .as_ref()
-                .map(|v| self.show(event, objects, p, v, names))
+            value.as_ref().map(|v| self.show(event, objects, p, v, names))
         };
         let before = show(&event.inputs[i], &names.before[i]);
         let after = show(&event.outputs[i], &names.after[i]);
@@ -186,11 +171,7 @@ impl Renderer {
     fn address(&self, event: &Event, objects: &Objects, p: &ParamDef, address: u64) -> String {
         let layout = Layout::of(self.family);
         let is = |source: Source| matches!(source, Source::Value(v) if v as u64 == address);
-        let moves_data = event
-            .function
-            .params
-            .iter()
-            .any(|q| q.reads_as == "datatype");
+        let moves_data = event.function.params.iter().any(|q| q.reads_as == "datatype");
         if p.class == Class::Memory && is(layout.in_place) {
             return "MPI_IN_PLACE".to_owned();
         }
@@ -216,10 +197,8 @@ impl Renderer {
             Some(name) => Shown::Word(name.to_owned()),
             None => Shown::Number(n.into()),
         };
-        let mut record = vec![
-            ("source", named("rank", fields.source)),
-            ("tag", named("tag", fields.tag)),
-        ];
+        let mut record =
+            vec![("source", named("rank", fields.source)), ("tag", named("tag", fields.tag))];
         if let Some(count) = fields.count_bytes {
             record.push(("bytes", Shown::Number(count)));
         }
@@ -253,10 +232,8 @@ impl Renderer {
                 format!("[{}]", all.join(", "))
             }
             Shown::Record(fields) => {
-                let fields: Vec<_> = fields
-                    .iter()
-                    .map(|(name, s)| format!("{name}={}", self.line(s)))
-                    .collect();
+                let fields: Vec<_> =
+                    fields.iter().map(|(name, s)| format!("{name}={}", self.line(s))).collect();
                 format!("{{{}}}", fields.join(", "))
             }
         }
@@ -270,11 +247,8 @@ fn to_json(shown: Shown) -> Json {
         Shown::Word(word) if word == "NULL" => Json::Null,
         Shown::Word(text) | Shown::Text(text) => text.into(),
         Shown::List(all) => all.into_iter().map(to_json).collect(),
-        Shown::Record(fields) => Json::Object(
-            fields
-                .into_iter()
-                .map(|(n, s)| (n.to_owned(), to_json(s)))
-                .collect(),
-        ),
+        Shown::Record(fields) => {
+            Json::Object(fields.into_iter().map(|(n, s)| (n.to_owned(), to_json(s))).collect())
+        }
     }
 }

@@ -145,13 +145,7 @@ impl Writer {
         };
         let file = start().map_err(|source| io_error(&temporary, source))?;
         let path = path.to_owned();
-        Ok(Writer {
-            path,
-            temporary,
-            file,
-            at: HEAD_BYTES,
-            sections: Vec::new(),
-        })
+        Ok(Writer { path, temporary, file, at: HEAD_BYTES, sections: Vec::new() })
     }
 
     /// Adds a section with everything the reader gives.
@@ -161,8 +155,7 @@ impl Writer {
         codec: Codec,
         content: &mut dyn Read,
     ) -> Result<(), ContainerError> {
-        self.try_add(name, codec, content)
-            .map_err(|source| io_error(&self.temporary, source))
+        self.try_add(name, codec, content).map_err(|source| io_error(&self.temporary, source))
     }
 
     fn try_add(&mut self, name: &str, codec: Codec, content: &mut dyn Read) -> io::Result<()> {
@@ -176,11 +169,7 @@ impl Writer {
         };
         self.file.write_all(&section.head())?;
         self.file.write_all(name.as_bytes())?;
-        let mut out = Measured {
-            inner: &mut self.file,
-            bytes: 0,
-            hash: XxHash3_64::new(),
-        };
+        let mut out = Measured { inner: &mut self.file, bytes: 0, hash: XxHash3_64::new() };
         section.full = match codec {
             Codec::Stored => io::copy(content, &mut out)?,
             Codec::Zstd => {
@@ -265,14 +254,7 @@ impl Section {
         input.read_exact(&mut name)?;
         let name = String::from_utf8(name).map_err(|_| bad("a section's name is not text"))?;
         let (stored, full, checksum) = (number(8), number(16), number(24));
-        Ok(Section {
-            name,
-            codec,
-            stored,
-            full,
-            checksum,
-            offset,
-        })
+        Ok(Section { name, codec, stored, full, checksum, offset })
     }
 
     fn content_offset(&self) -> u64 {
@@ -297,27 +279,17 @@ impl Container {
         let bytes = file.get_ref().metadata().map_err(io)?.len();
         let mut head = [0; HEAD_BYTES as usize];
         if file.read_exact(&mut head).is_err() || head[..8] != MAGIC {
-            return Err(ContainerError::NotRefrain {
-                path: path.to_owned(),
-            });
+            return Err(ContainerError::NotRefrain { path: path.to_owned() });
         }
         let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
         if version > VERSION {
-            return Err(ContainerError::Newer {
-                path: path.to_owned(),
-                version,
-            });
+            return Err(ContainerError::Newer { path: path.to_owned(), version });
         }
         let (sections, recovered) = match Self::directory(&mut file, bytes) {
             Ok(sections) => (sections, false),
             Err(_) => (Self::scan(&mut file, bytes), true),
         };
-        Ok(Container {
-            path: path.to_owned(),
-            sections,
-            recovered,
-            bytes,
-        })
+        Ok(Container { path: path.to_owned(), sections, recovered, bytes })
     }
 
     fn directory(file: &mut BufReader<File>, bytes: u64) -> io::Result<Vec<Section>> {
@@ -353,10 +325,7 @@ impl Container {
             let mut offset = [0; 8];
             input.read_exact(&mut offset)?;
             let section = Section::read(&mut input, u64::from_le_bytes(offset))?;
-            let end = section
-                .content_offset()
-                .checked_add(section.stored)
-                .ok_or_else(bad)?;
+            let end = section.content_offset().checked_add(section.stored).ok_or_else(bad)?;
             if end > bytes {
                 return Err(bad());
             }
@@ -406,14 +375,11 @@ impl Container {
 
     /// The section of that name.
     pub fn section(&self, name: &str) -> Result<&Section, ContainerError> {
-        self.sections
-            .iter()
-            .find(|s| s.name == name)
-            .ok_or_else(|| ContainerError::NoSection {
-                path: self.path.clone(),
-                name: name.to_owned(),
-                recovered: self.recovered,
-            })
+        self.sections.iter().find(|s| s.name == name).ok_or_else(|| ContainerError::NoSection {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            recovered: self.recovered,
+        })
     }
 
     /// Reads a section's content as a stream. Checksums are the business of [`Self::check`].
@@ -451,11 +417,7 @@ impl Container {
     /// Compares a section's bytes with its checksum.
     pub fn check(&self, name: &str) -> Result<(), ContainerError> {
         let section = self.section(name)?;
-        let mut sink = Measured {
-            inner: io::sink(),
-            bytes: 0,
-            hash: XxHash3_64::new(),
-        };
+        let mut sink = Measured { inner: io::sink(), bytes: 0, hash: XxHash3_64::new() };
         let mut stored = self.stored(section)?;
         io::copy(&mut stored, &mut sink).map_err(|source| io_error(&self.path, source))?;
         if sink.bytes != section.stored {
@@ -469,19 +431,12 @@ impl Container {
 
     fn damage(&self, name: &str, what: impl Into<String>) -> ContainerError {
         let (path, name) = (self.path.clone(), name.to_owned());
-        ContainerError::Damaged {
-            path,
-            name,
-            what: what.into(),
-        }
+        ContainerError::Damaged { path, name, what: what.into() }
     }
 }
 
 fn io_error(path: &Path, source: io::Error) -> ContainerError {
-    ContainerError::Io {
-        path: path.to_owned(),
-        source,
-    }
+    ContainerError::Io { path: path.to_owned(), source }
 }
 
 /// Counts and hashes what is written through it.
@@ -512,9 +467,7 @@ mod tests {
         let path = dir.join("t.refrain");
         let mut writer = Writer::create(&path).unwrap();
         writer.add("hi", Codec::Stored, &mut &b"abc"[..]).unwrap();
-        writer
-            .add("packed", Codec::Zstd, &mut &[7; 5000][..])
-            .unwrap();
+        writer.add("packed", Codec::Zstd, &mut &[7; 5000][..]).unwrap();
         let size = writer.finish().unwrap();
         assert_eq!(size, std::fs::metadata(&path).unwrap().len());
         path
@@ -536,10 +489,7 @@ mod tests {
         let bytes = std::fs::read(sample(dir.path())).unwrap();
         assert_eq!(&bytes[..8], b"\x89REFRAIN");
         assert_eq!(&bytes[0x10..0x18], b"SECT\x02\0\0\0");
-        assert_eq!(
-            &bytes[0x28..0x30],
-            &XxHash3_64::oneshot(b"abc").to_le_bytes()
-        );
+        assert_eq!(&bytes[0x28..0x30], &XxHash3_64::oneshot(b"abc").to_le_bytes());
         assert_eq!(&bytes[0x30..0x35], b"hiabc");
     }
 

@@ -4,7 +4,7 @@
 //! Events come in the order in which the calls were made.
 
 use crate::define::{FunctionDef, ParamDef};
-use crate::record::{HEAD, Tag, array, state};
+use crate::record::{HEAD, PLAIN, Tag, array, state};
 use refrain_mpi::interface::Direction;
 use refrain_mpi::kind::Class;
 use std::collections::{HashMap, VecDeque};
@@ -130,10 +130,7 @@ impl<R: Read> Events<R> {
     }
 
     fn damaged(&self, what: impl Into<String>) -> DecodeError {
-        DecodeError::Damaged {
-            at: self.at,
-            what: what.into(),
-        }
+        DecodeError::Damaged { at: self.at, what: what.into() }
     }
 
     /// Reads one record; false at the end.
@@ -153,11 +150,7 @@ impl<R: Read> Events<R> {
         let mut body = std::mem::take(&mut self.buffer);
         body.clear();
         let wanted = length - HEAD;
-        let got = self
-            .input
-            .by_ref()
-            .take(wanted as u64)
-            .read_to_end(&mut body)?;
+        let got = self.input.by_ref().take(wanted as u64).read_to_end(&mut body)?;
         if got < wanted {
             return Err(self.damaged("the log ends inside a record"));
         }
@@ -172,7 +165,7 @@ impl<R: Read> Events<R> {
         &mut self,
         tag: Tag,
         function: u16,
-        depth: u8,
+        detail: u8,
         body: &[u8],
     ) -> Result<(), DecodeError> {
         match tag {
@@ -190,14 +183,13 @@ impl<R: Read> Events<R> {
                         (words.next(), words.next(), words.next())
                         && let Ok(value) = u64::from_str_radix(value, 16)
                     {
-                        self.handles
-                            .insert((kind.to_owned(), value), name.to_owned());
+                        self.handles.insert((kind.to_owned(), value), name.to_owned());
                     }
                 }
                 Ok(())
             }
-            Tag::Enter => self.enter(function, depth, body),
-            Tag::Leave => self.leave(function, body),
+            Tag::Enter => self.enter(function, detail, body),
+            Tag::Leave => self.leave(function, detail, body),
         }
     }
 
@@ -236,19 +228,17 @@ impl<R: Read> Events<R> {
         Ok(())
     }
 
-    fn leave(&mut self, function: u16, body: &[u8]) -> Result<(), DecodeError> {
+    fn leave(&mut self, function: u16, detail: u8, body: &[u8]) -> Result<(), DecodeError> {
         let def = self.function(function)?;
+        let last = (self.next_number as u32).wrapping_sub(1);
         let mut bytes = Bytes { rest: body };
         let parsed = (|| {
-            let (end, result) = (bytes.u64()?, bytes.u64()? as i64);
-            let (enter, class) = (bytes.u32()?, bytes.u32()? as i32);
-            Some((
-                end,
-                result,
-                enter,
-                class,
-                bytes.values(&def, ParamDef::is_output)?,
-            ))
+            let end = bytes.u64()?;
+            let (result, enter, class) = match detail == PLAIN {
+                true => (0, last, 0),
+                false => (bytes.u64()? as i64, bytes.u32()?, bytes.u32()? as i32),
+            };
+            Some((end, result, enter, class, bytes.values(&def, ParamDef::is_output)?))
         })();
         let (end, result, enter, class, outputs) =
             parsed.ok_or_else(|| self.damaged(format!("short outputs of {}", def.name)))?;
@@ -384,10 +374,7 @@ impl Bytes<'_> {
             if n > bytes.rest.len() {
                 return None;
             }
-            (0..n)
-                .map(|_| item(bytes))
-                .collect::<Option<Vec<_>>>()
-                .map(Value::List)
+            (0..n).map(|_| item(bytes)).collect::<Option<Vec<_>>>().map(Value::List)
         })
     }
 
@@ -400,10 +387,7 @@ impl Bytes<'_> {
             state @ (state::VALUE | state::CAPTURED) => {
                 let size = self.u8()? as usize;
                 let bytes = self.take(size)?.to_vec();
-                Some(Value::Status {
-                    bytes,
-                    ignored: state == state::CAPTURED,
-                })
+                Some(Value::Status { bytes, ignored: state == state::CAPTURED })
             }
             state::NULL => Some(Value::Null),
             state::IGNORED => Some(Value::Ignored),
@@ -415,13 +399,9 @@ impl Bytes<'_> {
         self.counted(|bytes, n| {
             let (state, size) = (bytes.u8()?, bytes.u8()? as usize);
             let all = bytes.take(n.checked_mul(size)?)?;
-            let status = |b: &[u8]| Value::Status {
-                bytes: b.to_vec(),
-                ignored: state == state::CAPTURED,
-            };
-            Some(Value::List(
-                all.chunks_exact(size.max(1)).map(status).collect(),
-            ))
+            let status =
+                |b: &[u8]| Value::Status { bytes: b.to_vec(), ignored: state == state::CAPTURED };
+            Some(Value::List(all.chunks_exact(size.max(1)).map(status).collect()))
         })
     }
 }

@@ -66,12 +66,7 @@ impl From<&Function> for FunctionDef {
             name: f.name.clone(),
             result: f.result.class,
             result_reads_as: f.result.reads_as.to_owned(),
-            params: f
-                .params
-                .iter()
-                .filter(|p| p.class != Class::Varargs)
-                .map(param)
-                .collect(),
+            params: f.params.iter().filter(|p| p.class != Class::Varargs).map(param).collect(),
         }
     }
 }
@@ -79,12 +74,7 @@ impl From<&Function> for FunctionDef {
 impl FunctionDef {
     /// Writes the line.
     pub fn to_text(&self) -> String {
-        let mut text = format!(
-            "{} {}:{}",
-            self.name,
-            self.result.name(),
-            self.result_reads_as
-        );
+        let mut text = format!("{} {}:{}", self.name, self.result.name(), self.result_reads_as);
         for p in &self.params {
             let array = if p.array { "[]" } else { "" };
             let (way, class) = (p.direction.name(), p.class.name());
@@ -97,10 +87,7 @@ impl FunctionDef {
     /// Reads the line; says what is wrong with it.
     pub fn from_text(text: &str) -> Result<FunctionDef, String> {
         let mut words = text.split_whitespace();
-        let name = words
-            .next()
-            .ok_or("an empty function definition")?
-            .to_owned();
+        let name = words.next().ok_or("an empty function definition")?.to_owned();
         let result = words.next().ok_or_else(|| format!("{name}: no result"))?;
         let (class, reads_as) = result.split_once(':').unwrap_or((result, "-"));
         let result = Class::named(class).ok_or_else(|| format!("{name}: no class `{class}`"))?;
@@ -109,12 +96,7 @@ impl FunctionDef {
                 Self::param_from(word).ok_or_else(|| format!("{name}: bad parameter `{word}`"))
             })
             .collect::<Result<_, _>>()?;
-        Ok(FunctionDef {
-            name,
-            result,
-            result_reads_as: reads_as.to_owned(),
-            params,
-        })
+        Ok(FunctionDef { name, result, result_reads_as: reads_as.to_owned(), params })
     }
 
     fn param_from(word: &str) -> Option<ParamDef> {
@@ -127,13 +109,7 @@ impl FunctionDef {
         };
         let reads_as = fields.next()?.to_owned();
         let class = Class::named(class)?;
-        Some(ParamDef {
-            name: name.to_owned(),
-            direction,
-            class,
-            array,
-            reads_as,
-        })
+        Some(ParamDef { name: name.to_owned(), direction, class, array, reads_as })
     }
 }
 
@@ -151,13 +127,7 @@ mod tests {
 
     #[test]
     fn a_damaged_line_is_named() {
-        for line in [
-            "",
-            "MPI_X",
-            "MPI_X what",
-            "MPI_X int a:in",
-            "MPI_X int a:sideways:int:-",
-        ] {
+        for line in ["", "MPI_X", "MPI_X what", "MPI_X int a:in", "MPI_X int a:sideways:int:-"] {
             assert!(FunctionDef::from_text(line).is_err(), "{line}");
         }
     }

@@ -1,8 +1,19 @@
-//! The first page of a part: facts about the process and thread whose log follows.
+//! A part: the log of one thread, and facts about its process.
 //!
-//! A part is a file in `NAME.refrain.parts/`, one for each thread that calls MPI. The agent
-//! keeps its first 4,096 bytes mapped as a [`PartHeader`] and its records ([`crate::record`])
-//! follow. Everything is little-endian; text fields end at the first NUL.
+//! A part is a file in `NAME.refrain.parts/`, one for each thread that calls MPI:
+//!
+//! | offset | bytes | what |
+//! |---|---|---|
+//! | 0 | [`HEADER_BYTES`] | a [`PartHeader`] |
+//! | [`HEADER_BYTES`] | [`WINDOW_BYTES`] | the window: `u64` position in the log, then records |
+//! | [`BODY`] | `appended` | records |
+//!
+//! The log is the body's `appended` bytes, followed by the window's records up to the first
+//! with tag End, *if* the window's first word equals `appended`. (While the window is being
+//! moved to the body, for an instant it does not; its records are in the body then.)
+//!
+//! Records are described in [`crate::record`]. Everything is little-endian; text fields end
+//! at the first NUL.
 
 use std::mem::{offset_of, size_of};
 
@@ -12,8 +23,17 @@ pub const MAGIC: [u8; 8] = *b"REFRPART";
 /// The layout described here and in [`crate::record`].
 pub const VERSION: u32 = 1;
 
-/// Where the records begin.
+/// The length of the header.
 pub const HEADER_BYTES: usize = 4096;
+
+/// The length of the window.
+pub const WINDOW_BYTES: usize = 256 << 10;
+
+/// The length of the window's first word.
+pub const WINDOW_HEAD: usize = 8;
+
+/// Where the body begins.
+pub const BODY: usize = HEADER_BYTES + WINDOW_BYTES;
 
 /// The ending of a part's file name.
 pub const EXTENSION: &str = "part";
@@ -74,6 +94,8 @@ pub struct PartHeader {
     pub last_ticks: u64,
     /// See `last_ticks`.
     pub last_nanos: u64,
+    /// Bytes of the body.
+    pub appended: u64,
     /// The machine's name.
     pub host: [u8; 64],
     /// The program's file.
@@ -115,6 +137,7 @@ impl PartHeader {
             first_nanos: 0,
             last_ticks: 0,
             last_nanos: 0,
+            appended: 0,
             host: [0; 64],
             program: [0; 1024],
             library: [0; 2048],
@@ -124,19 +147,14 @@ impl PartHeader {
     /// Reads the page; says what is wrong with it.
     pub fn read(page: &[u8]) -> Result<PartHeader, String> {
         if page.len() < HEADER_BYTES {
-            return Err(format!(
-                "{} bytes, shorter than a part's first page",
-                page.len()
-            ));
+            return Err(format!("{} bytes, shorter than a part's header", page.len()));
         }
         if page[..8] != MAGIC {
             return Err("does not begin as a part does".into());
         }
         let version = number!(page, u32, version);
         if version != VERSION {
-            return Err(format!(
-                "version {version}; this Refrain reads version {VERSION}"
-            ));
+            return Err(format!("version {version}; this Refrain reads version {VERSION}"));
         }
         let mut header = PartHeader {
             version,
@@ -155,6 +173,7 @@ impl PartHeader {
             first_nanos: number!(page, u64, first_nanos),
             last_ticks: number!(page, u64, last_ticks),
             last_nanos: number!(page, u64, last_nanos),
+            appended: number!(page, u64, appended),
             ..PartHeader::empty()
         };
         let copy = |to: &mut [u8], at: usize| to.copy_from_slice(&page[at..at + to.len()]);
@@ -180,10 +199,7 @@ pub fn text(field: &[u8]) -> String {
 pub fn set_text(field: &mut [u8], text: &[u8]) {
     let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
     let n = end.min(field.len().saturating_sub(1));
-    for (to, from) in field
-        .iter_mut()
-        .zip(text[..n].iter().copied().chain(std::iter::repeat(0)))
-    {
+    for (to, from) in field.iter_mut().zip(text[..n].iter().copied().chain(std::iter::repeat(0))) {
         *to = from;
     }
 }

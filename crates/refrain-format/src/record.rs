@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 0-1 | function number (see *define*), or 0 |
 //! | 2 | [`Tag`] |
-//! | 3 | of an enter: how many calls it was made inside of (from a callback) |
+//! | 3 | of an enter: how many calls it was made inside of (from a callback); of a leave: [`PLAIN`] or 0 |
 //! | 4-7 | length of the whole record |
 //!
 //! This word is stored *after* the rest of the record, so a log cut off by `kill -9` ends in
@@ -19,7 +19,8 @@
 //!   program that dies inside a call leaves its arguments.
 //! * **leave**: `u64` end ticks, `i64` result, `u32` number of the *enter* it belongs to
 //!   (counted from 0 in this log), `i32` error class, then the outputs. Calls made by callbacks
-//!   during the call stand between its enter and its leave.
+//!   during the call stand between its enter and its leave. A *plain* leave is one of success
+//!   (0) that follows its enter at once: it goes without result, number and class.
 //! * **handles**: text, one line `kind hex-value name` for each predefined handle, where
 //!   handles are addresses (Open MPI). Once per process.
 //!
@@ -48,10 +49,8 @@
 //! 05 00 02 00 18 00 00 00   enter, 24 bytes
 //! 10 32 54 76 98 00 00 00   started at tick 0x9876543210
 //! 00 00 00 44 00 00 00 00   comm = 0x44000000
-//! 05 00 03 00 25 00 00 00   leave, 37 bytes
+//! 05 00 03 01 15 00 00 00   leave, plain, 21 bytes
 //! 2c 32 54 76 98 00 00 00   ended 28 ticks later
-//! 00 00 00 00 00 00 00 00   result 0
-//! 07 00 00 00 00 00 00 00   of enter 7; error class 0
 //! 01 03 00 00 00            rank: a value, 3
 //! ```
 
@@ -74,19 +73,20 @@ pub enum Tag {
 impl Tag {
     /// The tag of that number.
     pub fn from_byte(byte: u8) -> Option<Tag> {
-        [Tag::End, Tag::Define, Tag::Enter, Tag::Leave, Tag::Handles]
-            .get(byte as usize)
-            .copied()
+        [Tag::End, Tag::Define, Tag::Enter, Tag::Leave, Tag::Handles].get(byte as usize).copied()
     }
 }
+
+/// In a leave: success, and nothing was called in between.
+pub const PLAIN: u8 = 1;
 
 /// Bytes before a record's own content.
 pub const HEAD: usize = 8;
 
 /// The eight bytes that begin a record, as one number.
 #[inline(always)]
-pub const fn head(function: u16, tag: Tag, depth: u8, length: usize) -> u64 {
-    function as u64 | (tag as u64) << 16 | (depth as u64) << 24 | (length as u64) << 32
+pub const fn head(function: u16, tag: Tag, detail: u8, length: usize) -> u64 {
+    function as u64 | (tag as u64) << 16 | (detail as u64) << 24 | (length as u64) << 32
 }
 
 /// States of a value that C passes by address.

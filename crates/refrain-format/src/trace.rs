@@ -136,10 +136,8 @@ impl Trace {
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
         let container = Container::open(path)?;
         let meta = container.read_checked(META)?;
-        let meta = serde_json::from_slice(&meta).map_err(|e| TraceError::Meta {
-            path: path.to_owned(),
-            why: e.to_string(),
-        })?;
+        let meta = serde_json::from_slice(&meta)
+            .map_err(|e| TraceError::Meta { path: path.to_owned(), why: e.to_string() })?;
         Ok(Trace { container, meta })
     }
 
@@ -166,6 +164,8 @@ fn section(stream: usize) -> String {
 /// A part on its way into a trace.
 struct Part {
     path: PathBuf,
+    /// Bytes of its body.
+    appended: u64,
     stream: StreamMeta,
 }
 
@@ -181,15 +181,11 @@ pub fn assemble(
     meta.streams = parts.iter().map(|p| p.stream.clone()).collect();
     meta.lost = lost;
     let mut writer = Writer::create(trace)?;
-    let json = serde_json::to_vec(&meta).map_err(|e| TraceError::Meta {
-        path: trace.to_owned(),
-        why: e.to_string(),
-    })?;
+    let json = serde_json::to_vec(&meta)
+        .map_err(|e| TraceError::Meta { path: trace.to_owned(), why: e.to_string() })?;
     writer.add(META, Codec::Zstd, &mut json.as_slice())?;
     for (index, part) in parts.iter().enumerate() {
-        let mut records = part
-            .records()
-            .map_err(|source| part_error(&part.path, source))?;
+        let mut records = part.records().map_err(|source| part_error(&part.path, source))?;
         writer.add(&section(index), codec, &mut records)?;
     }
     let bytes = writer.finish()?;
@@ -221,22 +217,12 @@ fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError> {
             (stream.rank, stream.size) = (rank, size);
         }
     }
-    parts.sort_by_key(|p| {
-        (
-            p.stream.rank,
-            p.stream.process,
-            p.stream.pid,
-            p.stream.thread,
-        )
-    });
+    parts.sort_by_key(|p| (p.stream.rank, p.stream.process, p.stream.pid, p.stream.thread));
     Ok((parts, lost))
 }
 
 fn part_error(path: &Path, source: io::Error) -> TraceError {
-    TraceError::Parts {
-        path: path.to_owned(),
-        source,
-    }
+    TraceError::Parts { path: path.to_owned(), source }
 }
 
 impl Part {
@@ -245,7 +231,7 @@ impl Part {
         let mut page = vec![0; part::HEADER_BYTES];
         file.read_exact(&mut page).map_err(|e| e.to_string())?;
         let header = PartHeader::read(&page)?;
-        let (calls, bytes) = skim(BufReader::with_capacity(1 << 18, file))?;
+        let (calls, bytes) = skim(records(path, header.appended).map_err(|e| e.to_string())?)?;
         let ended = match () {
             () if header.is(flags::STOPPED) => Ended::LogStopped(header.stop_errno),
             () if header.is(flags::ABORTED) => Ended::Aborted(header.abort_code),
@@ -272,22 +258,30 @@ impl Part {
             calls,
             bytes,
         };
-        Ok(Part {
-            path: path.to_owned(),
-            stream,
-        })
+        Ok(Part { path: path.to_owned(), appended: header.appended, stream })
     }
 
-    /// The records, without the header and the unused room behind them.
-    fn records(&self) -> io::Result<impl Read> {
-        let mut file = File::open(&self.path)?;
-        file.seek(SeekFrom::Start(part::HEADER_BYTES as u64))?;
-        Ok(BufReader::with_capacity(1 << 18, file).take(self.stream.bytes))
+    /// The records, without the unused room behind them.
+    fn records(&self) -> io::Result<impl Read + use<>> {
+        Ok(records(&self.path, self.appended)?.take(self.stream.bytes))
     }
 }
 
+/// The log of a part: its body, then its window if that continues it.
+fn records(path: &Path, appended: u64) -> io::Result<impl Read + use<>> {
+    let mut file = File::open(path)?;
+    let mut window = vec![0; part::WINDOW_BYTES];
+    file.seek(SeekFrom::Start(part::HEADER_BYTES as u64))?;
+    file.read_exact(&mut window)?;
+    let records = window.split_off(part::WINDOW_HEAD);
+    let continues = window == appended.to_le_bytes();
+    let records = if continues { records } else { Vec::new() };
+    file.seek(SeekFrom::Start(part::BODY as u64))?;
+    Ok(BufReader::with_capacity(1 << 18, file).take(appended).chain(io::Cursor::new(records)))
+}
+
 /// Counts the calls of a log and its bytes, looking at the heads of its records only.
-fn skim(mut log: BufReader<File>) -> Result<(BTreeMap<String, u64>, u64), String> {
+fn skim(mut log: impl Read) -> Result<(BTreeMap<String, u64>, u64), String> {
     let (mut names, mut counts) = (HashMap::new(), HashMap::<u16, u64>::new());
     let mut bytes = 0;
     let mut head = [0; HEAD];
@@ -305,9 +299,13 @@ fn skim(mut log: BufReader<File>) -> Result<(BTreeMap<String, u64>, u64), String
                 names.insert(function, name.to_owned());
             }
             Some(tag) => {
+                let skipped = (length - HEAD) as u64;
+                let got = io::copy(&mut log.by_ref().take(skipped), &mut io::sink());
+                if got.map_err(|e| e.to_string())? < skipped {
+                    // The body ends inside a record: the file was cut. What is whole counts.
+                    break;
+                }
                 *counts.entry(function).or_default() += u64::from(tag == Tag::Enter);
-                log.seek_relative((length - HEAD) as i64)
-                    .map_err(|e| e.to_string())?;
             }
             None => return Err(format!("damaged at record byte {bytes}")),
         }
@@ -317,12 +315,5 @@ fn skim(mut log: BufReader<File>) -> Result<(BTreeMap<String, u64>, u64), String
         let name = names.get(&function).cloned();
         (name.unwrap_or_else(|| format!("function {function}")), n)
     };
-    Ok((
-        counts
-            .into_iter()
-            .filter(|(_, n)| *n > 0)
-            .map(named)
-            .collect(),
-        bytes,
-    ))
+    Ok((counts.into_iter().filter(|(_, n)| *n > 0).map(named).collect(), bytes))
 }

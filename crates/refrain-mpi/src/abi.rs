@@ -284,10 +284,7 @@ static OPEN_MPI: Layout = Layout {
         source: 0,
         tag: 4,
         error: 8,
-        count: CountEncoding::Plain {
-            cancelled: 12,
-            count: 16,
-        },
+        count: CountEncoding::Plain { cancelled: 12, count: 16 },
     },
 
     status_ignore: Source::Value(0),
@@ -489,10 +486,7 @@ pub unsafe fn write_handle(bytes: usize, array: *mut c_void, index: usize, handl
     // SAFETY: in bounds, as the caller says; Fortran does not promise alignment.
     unsafe {
         if bytes == 4 {
-            array
-                .cast::<u32>()
-                .add(index)
-                .write_unaligned(handle as u32);
+            array.cast::<u32>().add(index).write_unaligned(handle as u32);
         } else {
             array.cast::<usize>().add(index).write_unaligned(handle);
         }
@@ -584,10 +578,7 @@ impl StatusLayout {
                 let high_half = (count >> 32 << 1) as u32 | u32::from(fields.cancelled);
                 write_int(status, high, high_half as i32);
             }
-            CountEncoding::Plain {
-                cancelled,
-                count: at,
-            } => {
+            CountEncoding::Plain { cancelled, count: at } => {
                 write_int(status, cancelled, fields.cancelled.into());
                 if let Some(room) = status.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
                     *room = count.to_ne_bytes();
@@ -607,10 +598,7 @@ impl CountEncoding {
     /// Intel's, Open MPI's.
     const OF_STANDARD_ABI: [CountEncoding; 2] = [
         CountEncoding::Split { low: 12, high: 16 },
-        CountEncoding::Plain {
-            cancelled: 12,
-            count: 16,
-        },
+        CountEncoding::Plain { cancelled: 12, count: 16 },
     ];
 
     /// Finds out how a library with the standard ABI fills the opaque part, from a status that
@@ -635,10 +623,7 @@ impl CountEncoding {
             }
             CountEncoding::Plain { cancelled, count } => {
                 let count = i64::from_ne_bytes(*status.get(count..)?.first_chunk()?);
-                Some((
-                    (count >= 0).then_some(count),
-                    read_int(status, cancelled)? != 0,
-                ))
+                Some(((count >= 0).then_some(count), read_int(status, cancelled)? != 0))
             }
             CountEncoding::Unknown => None,
         }
@@ -663,14 +648,7 @@ mod tests {
     fn a_status_is_read_as_it_was_written_in_every_family() {
         for family in Family::ALL {
             let layout = Layout::of(family).status;
-            for count in [
-                0,
-                1,
-                123,
-                i64::from(u32::MAX),
-                CountEncoding::SAMPLE,
-                i64::MAX >> 1,
-            ] {
+            for count in [0, 1, 123, i64::from(u32::MAX), CountEncoding::SAMPLE, i64::MAX >> 1] {
                 for cancelled in [false, true] {
                     let fields = StatusFields {
                         source: -2,
@@ -693,13 +671,8 @@ mod tests {
             let layout = Layout::of(family).status;
             let mut short = vec![0; layout.bytes - 1];
             assert_eq!(layout.status_fields(&short), None);
-            let empty = StatusFields {
-                source: 0,
-                tag: 0,
-                error: 0,
-                count_bytes: None,
-                cancelled: false,
-            };
+            let empty =
+                StatusFields { source: 0, tag: 0, error: 0, count_bytes: None, cancelled: false };
             assert!(!layout.write(&mut short, &empty));
         }
     }
@@ -709,18 +682,12 @@ mod tests {
         let mut mpich = [0_u8; 32];
         mpich[12..16].copy_from_slice(&0x2a05_f27b_u32.to_ne_bytes());
         mpich[16..20].copy_from_slice(&3_u32.to_ne_bytes());
-        assert_eq!(
-            CountEncoding::recognise(&mpich),
-            CountEncoding::Split { low: 12, high: 16 }
-        );
+        assert_eq!(CountEncoding::recognise(&mpich), CountEncoding::Split { low: 12, high: 16 });
 
         let mut open_mpi = [0_u8; 32];
         open_mpi[12..16].copy_from_slice(&1_u32.to_ne_bytes());
         open_mpi[16..24].copy_from_slice(&CountEncoding::SAMPLE.to_ne_bytes());
-        let plain = CountEncoding::Plain {
-            cancelled: 12,
-            count: 16,
-        };
+        let plain = CountEncoding::Plain { cancelled: 12, count: 16 };
         assert_eq!(CountEncoding::recognise(&open_mpi), plain);
 
         assert_eq!(CountEncoding::recognise(&[0; 32]), CountEncoding::Unknown);
@@ -730,10 +697,7 @@ mod tests {
     #[test]
     fn an_undefined_count_is_no_count() {
         let layout = Layout::of(Family::OpenMpi).status;
-        assert_eq!(
-            layout.status_fields(&[0xff; 24]).map(|f| f.count_bytes),
-            Some(None)
-        );
+        assert_eq!(layout.status_fields(&[0xff; 24]).map(|f| f.count_bytes), Some(None));
     }
 
     #[test]
@@ -750,10 +714,7 @@ mod tests {
     #[test]
     fn handles_of_four_bytes_lose_what_stood_above_them() {
         assert_eq!(narrow_handle(4, 0xdead_beef_4400_0000), 0x4400_0000);
-        assert_eq!(
-            narrow_handle(8, 0xdead_beef_4400_0000),
-            0xdead_beef_4400_0000
-        );
+        assert_eq!(narrow_handle(8, 0xdead_beef_4400_0000), 0xdead_beef_4400_0000);
         for bytes in [4, 8] {
             let mut array = [0_u64; 3];
             // SAFETY: the array has room for three handles of either size.
@@ -774,10 +735,7 @@ mod tests {
         let open_mpi = Layout::of(Family::OpenMpi);
         assert_eq!(open_mpi.error_class(15), Some(open_mpi.err_truncate));
         assert_eq!(open_mpi.error_class(93), None);
-        assert_eq!(
-            Layout::of(Family::StandardAbi).error_class(0x1804_b30f),
-            None
-        );
+        assert_eq!(Layout::of(Family::StandardAbi).error_class(0x1804_b30f), None);
     }
 
     #[test]

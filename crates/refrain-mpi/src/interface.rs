@@ -138,12 +138,7 @@ fn parse_head(row: &'static str) -> Block {
     let row = row.trim_end_matches("(removed)").trim_end();
     let (name, result) = row.split_once(" -> ").unwrap_or((row, "ERROR_CODE"));
     let result = kind(result).unwrap_or_else(|| panic!("interface.txt: no kind `{result}`"));
-    Block {
-        name,
-        result,
-        removed,
-        params: Vec::new(),
-    }
+    Block { name, result, removed, params: Vec::new() }
 }
 
 fn parse_param(row: &'static str) -> Result<(Param, bool), String> {
@@ -156,10 +151,7 @@ fn parse_param(row: &'static str) -> Result<(Param, bool), String> {
     };
     let mut words = row.0.split_whitespace().chain(row.1.split_whitespace());
     let name = words.next().ok_or("no name")?;
-    let direction = words
-        .next()
-        .and_then(Direction::named)
-        .ok_or("no direction")?;
+    let direction = words.next().and_then(Direction::named).ok_or("no direction")?;
     let kind = words.next().and_then(kind).ok_or("no such kind")?;
     let (mut only_if, mut large_only) = (None, false);
     for word in words {
@@ -169,17 +161,7 @@ fn parse_param(row: &'static str) -> Result<(Param, bool), String> {
             None => return Err(format!("`{word}` means nothing here")),
         }
     }
-    Ok((
-        Param {
-            name,
-            direction,
-            kind,
-            class: kind.class,
-            length,
-            only_if,
-        },
-        large_only,
-    ))
+    Ok((Param { name, direction, kind, class: kind.class, length, only_if }, large_only))
 }
 
 impl Block {
@@ -217,21 +199,9 @@ mod tests {
     fn the_table_holds_the_whole_standard_and_the_removed_functions() {
         let all = functions();
         let count = |f: &dyn Fn(&Function) -> bool| all.iter().filter(|x| f(x)).count();
-        assert_eq!(
-            count(&|f| !f.removed && !f.large),
-            531,
-            "C procedures of MPI 5.0"
-        );
-        assert_eq!(
-            count(&|f| !f.removed),
-            690,
-            "prototypes with the _c variants"
-        );
-        assert_eq!(
-            count(&|f| f.removed),
-            11,
-            "removed, still exported somewhere"
-        );
+        assert_eq!(count(&|f| !f.removed && !f.large), 531, "C procedures of MPI 5.0");
+        assert_eq!(count(&|f| !f.removed), 690, "prototypes with the _c variants");
+        assert_eq!(count(&|f| f.removed), 11, "removed, still exported somewhere");
     }
 
     #[test]
@@ -239,12 +209,7 @@ mod tests {
         for f in functions() {
             for p in &f.params {
                 for name in p.length.iter().flat_map(Length::parameters) {
-                    assert!(
-                        f.param(name).is_some(),
-                        "{}: {} needs {name}",
-                        f.name,
-                        p.name
-                    );
+                    assert!(f.param(name).is_some(), "{}: {} needs {name}", f.name, p.name);
                 }
                 if let Some(flag) = p.only_if {
                     let flag = f.param(flag).expect(flag);

@@ -54,18 +54,12 @@ impl Class {
 
     /// The name used in the tables and in files.
     pub fn name(self) -> &'static str {
-        Self::NAMES
-            .iter()
-            .find(|(c, _)| *c == self)
-            .map_or("int", |(_, n)| n)
+        Self::NAMES.iter().find(|(c, _)| *c == self).map_or("int", |(_, n)| n)
     }
 
     /// The class of that name.
     pub fn named(name: &str) -> Option<Class> {
-        Self::NAMES
-            .iter()
-            .find(|(_, n)| *n == name)
-            .map(|(c, _)| *c)
+        Self::NAMES.iter().find(|(_, n)| *n == name).map(|(c, _)| *c)
     }
 }
 
@@ -96,12 +90,7 @@ pub fn kinds() -> &'static [Kind] {
                     Class::named(word).unwrap_or_else(|| panic!("kinds.txt: no class `{word}`"))
                 };
                 let large = (large != "-").then(|| class_of(large));
-                Kind {
-                    name,
-                    class: class_of(class),
-                    large,
-                    reads_as,
-                }
+                Kind { name, class: class_of(class), large, reads_as }
             })
             .collect()
     })

@@ -32,22 +32,17 @@ impl Length {
             return Ok(Length::Root(Box::new(Length::parse(rest)?)));
         }
         if let Some((head, rest)) = rule.split_once('(') {
-            let inside = rest
-                .strip_suffix(')')
-                .ok_or_else(|| format!("`{rule}` is not closed"))?;
+            let inside = rest.strip_suffix(')').ok_or_else(|| format!("`{rule}` is not closed"))?;
             if head == "min" {
-                let (param, rest) = inside
-                    .split_once(',')
-                    .ok_or_else(|| format!("`{rule}` needs two limits"))?;
+                let (param, rest) =
+                    inside.split_once(',').ok_or_else(|| format!("`{rule}` needs two limits"))?;
                 return Ok(Length::Min(word(param)?, Box::new(Length::parse(rest)?)));
             }
             let arguments = inside.split(',').map(word).collect::<Result<_, _>>()?;
             return Ok(Length::Of(word(head)?, arguments));
         }
         if let Some((name, times)) = rule.split_once('*') {
-            let times = times
-                .parse()
-                .map_err(|_| format!("`{rule}`: not a number after *"))?;
+            let times = times.parse().map_err(|_| format!("`{rule}`: not a number after *"))?;
             return Ok(Length::Param(word(name)?, times));
         }
         Ok(match word(rule)?.as_str() {

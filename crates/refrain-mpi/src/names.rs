@@ -83,14 +83,8 @@ pub fn constant_name(family: Family, group: &str, value: i64) -> Option<&'static
 /// The value that a family gives the name of a constant; the newest where versions differ.
 pub fn constant_value(family: Family, name: &str) -> Option<i64> {
     let constants = &tables().constants;
-    let at = constants
-        .by_name
-        .binary_search_by_key(&name, |row| row.0)
-        .ok()?;
-    constants
-        .rows
-        .get(constants.by_name.get(at)?.1)?
-        .value(family)
+    let at = constants.by_name.binary_search_by_key(&name, |row| row.0).ok()?;
+    constants.rows.get(constants.by_name.get(at)?.1)?.value(family)
 }
 
 /// A bit mask of a group as names and a rest: `MPI_MODE_CREATE|MPI_MODE_WRONLY|0x1000`.
@@ -100,10 +94,7 @@ pub fn mask_names(family: Family, group: &str, mask: i64) -> String {
     let mut text = String::new();
     let mut rest = mask;
     for row in constants().iter().filter(|row| row.group == group) {
-        if let Some(bits) = row
-            .value(family)
-            .filter(|bits| *bits != 0 && rest & bits == *bits)
-        {
+        if let Some(bits) = row.value(family).filter(|bits| *bits != 0 && rest & bits == *bits) {
             rest &= !bits;
             let bar = if text.is_empty() { "" } else { "|" };
             text.extend([bar, row.name]);
@@ -127,9 +118,7 @@ pub fn predefined_handles(
     family: Family,
 ) -> impl Iterator<Item = (&'static str, &'static str, Source)> {
     handles().iter().flat_map(move |row| {
-        row.variants(family)
-            .iter()
-            .map(|variant| (row.group, row.name, variant.value))
+        row.variants(family).iter().map(|variant| (row.group, row.name, variant.value))
     })
 }
 
@@ -159,17 +148,12 @@ impl HandleTable {
 
     /// The value of a predefined handle.
     pub fn value(&self, name: &str) -> Option<u64> {
-        self.entries
-            .iter()
-            .find(|entry| &*entry.2 == name)
-            .map(|entry| entry.1)
+        self.entries.iter().find(|entry| &*entry.2 == name).map(|entry| entry.1)
     }
 
     /// The entries as (kind, value, name), by kind and value.
     pub fn entries(&self) -> impl Iterator<Item = (&str, u64, &str)> {
-        self.entries
-            .iter()
-            .map(|(kind, value, name)| (&**kind, *value, &**name))
+        self.entries.iter().map(|(kind, value, name)| (&**kind, *value, &**name))
     }
 }
 
@@ -213,22 +197,12 @@ impl<T: Copy + Sortable> Table<T> {
     /// Reads a table. A row or a value that cannot be read is left out: this runs inside other
     /// people's programs. The tests see to it that there is none.
     fn parse(text: &'static str, value: fn(&'static str) -> Option<T>) -> Table<T> {
-        let rows: Vec<_> = rows(text)
-            .filter_map(|line| Row::parse(line, value))
-            .collect();
-        let mut by_name: Vec<_> = rows
-            .iter()
-            .enumerate()
-            .map(|(i, row)| (row.name, i))
-            .collect();
+        let rows: Vec<_> = rows(text).filter_map(|line| Row::parse(line, value)).collect();
+        let mut by_name: Vec<_> = rows.iter().enumerate().map(|(i, row)| (row.name, i)).collect();
         by_name.sort_by_key(|(name, _)| *name);
         by_name.dedup_by_key(|(name, _)| *name);
         let by_value = Family::ALL.map(|family| Self::index(&rows, family));
-        Table {
-            rows,
-            by_value,
-            by_name,
-        }
+        Table { rows, by_value, by_name }
     }
 
     /// Where several names have one value, those come first that have it in the newest version.
@@ -246,23 +220,15 @@ impl<T: Copy + Sortable> Table<T> {
         }
         entries.sort_by_key(|(group, value, _, outdated)| (*group, value.key(), *outdated));
         entries.dedup_by_key(|(group, value, ..)| (*group, value.key()));
-        entries
-            .into_iter()
-            .map(|(group, value, name, _)| (group, value, name))
-            .collect()
+        entries.into_iter().map(|(group, value, name, _)| (group, value, name)).collect()
     }
 
     fn name(&self, family: Family, group: &str, value: &T) -> Option<&'static str> {
         let index = self.by_value.get(family.column())?;
         let order = |entry: &(&'static str, T, &'static str)| {
-            entry
-                .0
-                .cmp(group)
-                .then_with(|| entry.1.key().cmp(&value.key()))
+            entry.0.cmp(group).then_with(|| entry.1.key().cmp(&value.key()))
         };
-        index
-            .get(index.binary_search_by(order).ok()?)
-            .map(|entry| entry.2)
+        index.get(index.binary_search_by(order).ok()?).map(|entry| entry.2)
     }
 }
 
@@ -295,11 +261,7 @@ impl<T> Row<T> {
         let mut words = line.split_whitespace();
         let (group, name) = (words.next()?, words.next()?);
         let mut cell = || Some(parse_cell(words.next()?, value));
-        Some(Row {
-            group,
-            name,
-            values: [cell()?, cell()?, cell()?],
-        })
+        Some(Row { group, name, values: [cell()?, cell()?, cell()?] })
     }
 }
 
@@ -312,10 +274,7 @@ fn parse_cell<T>(cell: &'static str, value: fn(&'static str) -> Option<T>) -> Ve
                 Some((qualifier, text)) => (parse_condition(qualifier)?, text),
                 None => (Condition::Always, word),
             };
-            Some(Variant {
-                condition,
-                value: value(text)?,
-            })
+            Some(Variant { condition, value: value(text)? })
         })
         .collect()
 }
@@ -342,10 +301,7 @@ fn parse_source(text: &'static str) -> Option<Source> {
     if let Some(digits) = text.strip_prefix("0x") {
         return usize::from_str_radix(digits, 16).ok().map(Source::Value);
     }
-    Some(
-        text.strip_prefix('*')
-            .map_or(Source::Address(text), Source::Content),
-    )
+    Some(text.strip_prefix('*').map_or(Source::Address(text), Source::Content))
 }
 
 #[cfg(test)]
@@ -358,10 +314,7 @@ mod tests {
         assert_eq!(constant_name(Mpich, "rank", -1), Some("MPI_PROC_NULL"));
         assert_eq!(constant_name(OpenMpi, "rank", -1), Some("MPI_ANY_SOURCE"));
         assert_eq!(constant_name(Mpich, "tag", -1), Some("MPI_ANY_TAG"));
-        assert_eq!(
-            constant_name(StandardAbi, "thread", 4096),
-            Some("MPI_THREAD_MULTIPLE")
-        );
+        assert_eq!(constant_name(StandardAbi, "thread", 4096), Some("MPI_THREAD_MULTIPLE"));
         assert_eq!(constant_name(Mpich, "rank", 0), None);
         assert_eq!(constant_name(Mpich, "nonsense", 0), None);
     }
@@ -377,19 +330,10 @@ mod tests {
 
     #[test]
     fn the_newest_version_has_the_first_word() {
-        assert_eq!(
-            constant_name(Mpich, "splittype", 4),
-            Some("MPI_COMM_TYPE_RESOURCE_GUIDED")
-        );
-        assert_eq!(
-            constant_value(Mpich, "MPIX_COMM_TYPE_NEIGHBORHOOD"),
-            Some(5)
-        );
+        assert_eq!(constant_name(Mpich, "splittype", 4), Some("MPI_COMM_TYPE_RESOURCE_GUIDED"));
+        assert_eq!(constant_value(Mpich, "MPIX_COMM_TYPE_NEIGHBORHOOD"), Some(5));
         assert_eq!(constant_value(Mpich, "MPI_BSEND_OVERHEAD"), Some(96));
-        assert_eq!(
-            constant_name(Mpich, "limit", 88),
-            Some("MPI_BSEND_OVERHEAD")
-        );
+        assert_eq!(constant_name(Mpich, "limit", 88), Some("MPI_BSEND_OVERHEAD"));
     }
 
     #[test]
@@ -399,34 +343,16 @@ mod tests {
         assert_eq!(amode(1 | 0x1000), "MPI_MODE_CREATE|0x1000");
         assert_eq!(amode(0x1000), "0x1000");
         assert_eq!(amode(0), "0");
-        assert_eq!(
-            mask_names(OpenMpi, "assert", 18),
-            "MPI_MODE_NOPRECEDE|MPI_MODE_NOSUCCEED"
-        );
+        assert_eq!(mask_names(OpenMpi, "assert", 18), "MPI_MODE_NOPRECEDE|MPI_MODE_NOSUCCEED");
     }
 
     #[test]
     fn a_handle_is_named_by_family_and_kind() {
-        assert_eq!(
-            handle_name(Mpich, "comm", 0x4400_0000),
-            Some("MPI_COMM_WORLD")
-        );
-        assert_eq!(
-            handle_name(Mpich, "request", 0x2c00_0000),
-            Some("MPI_REQUEST_NULL")
-        );
-        assert_eq!(
-            handle_name(Mpich, "message", 0x2c00_0000),
-            Some("MPI_MESSAGE_NULL")
-        );
-        assert_eq!(
-            handle_name(StandardAbi, "datatype", 0x20b),
-            Some("MPI_LONG_LONG_INT")
-        );
-        assert_eq!(
-            handle_name(Mpich, "datatype", 0x4c00_0247),
-            Some("MPIX_BFLOAT16")
-        );
+        assert_eq!(handle_name(Mpich, "comm", 0x4400_0000), Some("MPI_COMM_WORLD"));
+        assert_eq!(handle_name(Mpich, "request", 0x2c00_0000), Some("MPI_REQUEST_NULL"));
+        assert_eq!(handle_name(Mpich, "message", 0x2c00_0000), Some("MPI_MESSAGE_NULL"));
+        assert_eq!(handle_name(StandardAbi, "datatype", 0x20b), Some("MPI_LONG_LONG_INT"));
+        assert_eq!(handle_name(Mpich, "datatype", 0x4c00_0247), Some("MPIX_BFLOAT16"));
         assert_eq!(handle_name(OpenMpi, "comm", 0x4400_0000), None);
     }
 
@@ -471,12 +397,7 @@ mod tests {
     fn a_name_in_several_groups_has_one_value() {
         for row in constants() {
             for family in Family::ALL {
-                assert_eq!(
-                    constant_value(family, row.name),
-                    row.value(family),
-                    "{}",
-                    row.name
-                );
+                assert_eq!(constant_value(family, row.name), row.value(family), "{}", row.name);
             }
         }
     }

@@ -84,21 +84,13 @@ fn every_name_of_the_tables_has_the_value_that_mpi_h_gives_it() {
     for mpi in mpis() {
         for row in constants() {
             let wanted = mpi.expect(row.variants(mpi.family)).map(|v| v as u64);
-            mpi.check(
-                &mut wrong,
-                row.name,
-                wanted,
-                mpi.values.get(row.name).copied(),
-            );
+            mpi.check(&mut wrong, row.name, wanted, mpi.values.get(row.name).copied());
         }
         for row in handles() {
             let source = mpi.expect(row.variants(mpi.family));
             let wanted = source.and_then(|source| mpi.resolve(source));
             if wanted.is_none() && source.is_some() && !mpi.is_optional(row.name) {
-                wrong.push(format!(
-                    "{}: {} has no symbol {source:?}",
-                    mpi.name, row.name
-                ));
+                wrong.push(format!("{}: {} has no symbol {source:?}", mpi.name, row.name));
             }
             let mut found = mpi.values.get(row.name).copied();
             if mpi.family == Family::Mpich && mpi.bytes_of(row.group) == 4 {
@@ -167,11 +159,7 @@ fn the_layouts_are_those_of_mpi_h() {
             ("MPI_Offset", 8),
         ] {
             if mpi.sizes.get(name) != Some(&wanted) {
-                wrong.push(format!(
-                    "{}: {name}: {wanted}, {:?}",
-                    mpi.name,
-                    mpi.sizes.get(name)
-                ));
+                wrong.push(format!("{}: {name}: {wanted}, {:?}", mpi.name, mpi.sizes.get(name)));
             }
         }
         for (name, source) in sentinels(layout) {
@@ -203,10 +191,7 @@ fn the_layouts_agree_with_the_tables() {
             ("MPI_ERR_OTHER", layout.err_other),
             ("MPI_ERR_IN_STATUS", layout.err_in_status),
             ("MPI_ERR_PENDING", layout.err_pending),
-            (
-                "MPI_ERR_UNSUPPORTED_OPERATION",
-                layout.err_unsupported_operation,
-            ),
+            ("MPI_ERR_UNSUPPORTED_OPERATION", layout.err_unsupported_operation),
             ("MPI_THREAD_SINGLE", layout.thread_single),
             ("MPI_THREAD_FUNNELED", layout.thread_funneled),
             ("MPI_THREAD_SERIALIZED", layout.thread_serialized),
@@ -215,11 +200,7 @@ fn the_layouts_agree_with_the_tables() {
             ("MPI_CART", layout.cart),
             ("MPI_DIST_GRAPH", layout.dist_graph),
         ] {
-            assert_eq!(
-                constant_value(family, name),
-                Some(value.into()),
-                "{family:?} {name}"
-            );
+            assert_eq!(constant_value(family, name), Some(value.into()), "{family:?} {name}");
         }
         let source_of = |name| handles().iter().find(|row| row.name == name)?.value(family);
         for (name, source) in [
@@ -327,11 +308,7 @@ fn a_status_is_read_as_mpi_itself_reads_it() {
         let layout = Layout::of(mpi.family);
         let file = scratch(&format!("{}-status", mpi.name));
         fs::write(file.with_extension("c"), STATUS_C).expect("scratch file");
-        let build = under(
-            &mpi.name,
-            "mpicc",
-            &["-w", "-o", path(&file), &c_file(&file)],
-        );
+        let build = under(&mpi.name, "mpicc", &["-w", "-o", path(&file), &c_file(&file)]);
         assert!(build.status.success(), "{}", text(&build.stderr));
         let run = under(&mpi.name, "mpirun", &["-n", "1", path(&file)]);
         assert!(run.status.success(), "{}: {}", mpi.name, text(&run.stderr));
@@ -343,17 +320,9 @@ fn a_status_is_read_as_mpi_itself_reads_it() {
                 continue;
             };
             let status: Vec<u8> = bytes.iter().map(|b| b.parse().expect("a byte")).collect();
-            let fields = layout
-                .status
-                .status_fields(&status)
-                .expect("a whole status");
+            let fields = layout.status.status_fields(&status).expect("a whole status");
             let about = format!("{}: {what}: {fields:?}", mpi.name);
-            let StatusFields {
-                source,
-                tag,
-                count_bytes,
-                ..
-            } = fields;
+            let StatusFields { source, tag, count_bytes, .. } = fields;
             assert_eq!(count_bytes, elements.parse().ok(), "{about}");
             assert_eq!(fields.cancelled, *cancelled != "0", "{about}");
             match *what {
@@ -393,11 +362,7 @@ impl Mpi {
             Condition::Since(major, minor) => self.intel || (major, minor) <= self.version,
             Condition::Vendor(vendor) => vendor == "intel" && self.intel,
         };
-        variants
-            .iter()
-            .rev()
-            .find(|v| holds(v.condition))
-            .map(|v| v.value)
+        variants.iter().rev().find(|v| holds(v.condition)).map(|v| v.value)
     }
 
     /// The value of a handle or sentinel in the probing program; `None` without its symbol.
@@ -449,14 +414,7 @@ impl Mpi {
 
 /// Datatypes that a library may be built without: those of Fortran and C++, and long doubles.
 fn may_be_missing(name: &str) -> bool {
-    let of_fortran = [
-        "INTEGER",
-        "REAL",
-        "COMPLEX",
-        "LOGICAL",
-        "CHARACTER",
-        "DOUBLE_PRECISION",
-    ];
+    let of_fortran = ["INTEGER", "REAL", "COMPLEX", "LOGICAL", "CHARACTER", "DOUBLE_PRECISION"];
     of_fortran.iter().any(|word| name.contains(word))
         || name.contains("LONG_DOUBLE")
         || name.starts_with("MPI_CXX_")
@@ -627,12 +585,8 @@ fn header_of(name: &str) -> String {
 
 /// The words between the braces after `start`: MPICH numbers its own functions that way.
 fn enumerators(header: &str, start: &str) -> BTreeSet<String> {
-    let body = header
-        .split_once(start)
-        .and_then(|(_, rest)| rest.split_once('}'));
-    body.map_or_else(BTreeSet::new, |(body, _)| {
-        words(body).map(str::to_owned).collect()
-    })
+    let body = header.split_once(start).and_then(|(_, rest)| rest.split_once('}'));
+    body.map_or_else(BTreeSet::new, |(body, _)| words(body).map(str::to_owned).collect())
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -644,15 +598,12 @@ fn is_upper(c: char) -> bool {
 }
 
 fn number(word: &str) -> i64 {
-    word.parse()
-        .unwrap_or_else(|_| panic!("`{word}` is no number"))
+    word.parse().unwrap_or_else(|_| panic!("`{word}` is no number"))
 }
 
 fn workspace() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors()
-        .nth(2)
-        .expect("a crate two levels below the workspace")
+    here.ancestors().nth(2).expect("a crate two levels below the workspace")
 }
 
 fn script(args: &[&str]) -> Output {

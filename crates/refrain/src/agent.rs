@@ -30,12 +30,7 @@ pub fn find() -> Result<PathBuf> {
         );
     };
     let agent = agent.canonicalize()?;
-    if agent
-        .as_os_str()
-        .as_encoded_bytes()
-        .iter()
-        .any(|b| b" :\t\n".contains(b))
-    {
+    if agent.as_os_str().as_encoded_bytes().iter().any(|b| b" :\t\n".contains(b)) {
         bail!(
             "the agent's path `{}` has a space or colon in it, which the loader cannot take; \
              move it, or set {OVERRIDE} to a link without them",
@@ -56,9 +51,7 @@ fn preload(agent: &OsStr, present: Option<&OsStr>) -> OsString {
     let Some(present) = present.filter(|p| !p.is_empty()) else {
         return agent.to_owned();
     };
-    let mut files = present
-        .as_encoded_bytes()
-        .split(|b| *b == b':' || *b == b' ');
+    let mut files = present.as_encoded_bytes().split(|b| *b == b':' || *b == b' ');
     if files.any(|file| file == agent.as_encoded_bytes()) {
         return present.to_owned();
     }

@@ -29,16 +29,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None if args.parts.extension().is_some_and(|e| e == "parts") => {
             args.parts.with_extension("")
         }
-        None => bail!(
-            "{} is not named NAME.parts: say -o NAME.refrain",
-            args.parts.display()
-        ),
+        None => bail!("{} is not named NAME.parts: say -o NAME.refrain", args.parts.display()),
     };
     if output.exists() {
-        bail!(
-            "{} is there already: say -o another name, or remove it",
-            output.display()
-        );
+        bail!("{} is there already: say -o another name, or remove it", output.display());
     }
     let (meta, bytes) = assemble(&args.parts, &output, codec(args.raw), base_meta(Vec::new()))
         .with_context(|| format!("cannot make {}", output.display()))?;
@@ -62,11 +56,7 @@ pub fn how(raw: bool) -> &'static str {
 
 /// Facts known before the parts are read.
 pub fn base_meta(command: Vec<String>) -> Meta {
-    Meta {
-        refrain: env!("CARGO_PKG_VERSION").to_owned(),
-        command,
-        ..Meta::default()
-    }
+    Meta { refrain: env!("CARGO_PKG_VERSION").to_owned(), command, ..Meta::default() }
 }
 
 /// The folder of parts that belongs to a trace.

@@ -9,7 +9,5 @@ pub fn locate(name: &OsStr) -> Option<PathBuf> {
         return Some(Path::new(name).to_owned()).filter(|file| file.is_file());
     }
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -31,9 +31,7 @@ pub struct Args {
 
 /// Becomes the program; returns only if that fails.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let Some((program, arguments)) = args.command.split_first() else {
-        bail!("no program")
-    };
+    let Some((program, arguments)) = args.command.split_first() else { bail!("no program") };
     let mut program = program.clone();
     if args.here && locate(&program).is_none() {
         let mut here = OsString::from("./");

@@ -49,10 +49,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let ranks = args.rank.as_deref().map(parse_ranks).transpose()?;
     let functions: BTreeSet<String> = args.function.iter().map(|f| normalised(f)).collect();
     for name in &functions {
-        if refrain_mpi::interface::functions()
-            .iter()
-            .all(|f| normalised(&f.name) != *name)
-        {
+        if refrain_mpi::interface::functions().iter().all(|f| normalised(&f.name) != *name) {
             bail!("--function: MPI has no function `{name}`");
         }
     }
@@ -67,20 +64,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let mut found = false;
     for process in processes(&trace) {
-        if ranks
-            .as_ref()
-            .is_none_or(|ranks| ranks.contains(&process.rank))
-        {
+        if ranks.as_ref().is_none_or(|ranks| ranks.contains(&process.rank)) {
             found = true;
             printer.process(&process)?;
         }
     }
     if !found {
-        bail!(
-            "no rank {} in {}",
-            args.rank.unwrap_or_default(),
-            args.trace.display()
-        );
+        bail!("no rank {} in {}", args.rank.unwrap_or_default(), args.trace.display());
     }
     printer.finish()?;
     Ok(ExitCode::SUCCESS)
@@ -114,9 +104,7 @@ impl<W: Write> Printer<'_, W> {
             };
             let names = objects.name_call(&call.event);
             let wanted = self.functions.is_empty()
-                || self
-                    .functions
-                    .contains(&normalised(&call.event.function.name));
+                || self.functions.contains(&normalised(&call.event.function.name));
             if !wanted {
                 continue;
             }
@@ -162,9 +150,8 @@ impl<W: Write> Printer<'_, W> {
             return String::new();
         }
         let since = start.saturating_sub(self.origin) as f64 / 1e9;
-        let took = end.map_or("?".to_owned(), |end| {
-            format!("{:.3}", end.saturating_sub(start) as f64 / 1e3)
-        });
+        let took = end
+            .map_or("?".to_owned(), |end| format!("{:.3}", end.saturating_sub(start) as f64 / 1e3));
         format!("{since:.6} s  {took} µs  ")
     }
 
@@ -216,11 +203,7 @@ mod tests {
 
     #[test]
     fn rank_lists_take_numbers_and_ranges() {
-        let ranks = |list| {
-            parse_ranks(list)
-                .map(|set| set.into_iter().collect::<Vec<_>>())
-                .ok()
-        };
+        let ranks = |list| parse_ranks(list).map(|set| set.into_iter().collect::<Vec<_>>()).ok();
         assert_eq!(ranks("0-3,7"), Some(vec![0, 1, 2, 3, 7]));
         assert_eq!(ranks("5"), Some(vec![5]));
         assert_eq!(ranks("3-1"), None);

@@ -14,11 +14,7 @@ pub fn print(meta: &Meta, trace: &Path, bytes: u64, how: &str) {
 fn lines(meta: &Meta, trace: &Path, bytes: u64, how: &str) -> Vec<String> {
     let calls: u64 = meta.streams.iter().map(StreamMeta::total_calls).sum();
     let functions: BTreeSet<_> = meta.streams.iter().flat_map(|s| s.calls.keys()).collect();
-    let ranks: BTreeSet<_> = meta
-        .streams
-        .iter()
-        .map(|s| (s.rank, s.process, s.pid))
-        .collect();
+    let ranks: BTreeSet<_> = meta.streams.iter().map(|s| (s.rank, s.process, s.pid)).collect();
     let threads = match meta.streams.len() {
         n if n > ranks.len() => format!(", {} threads", grouped(n as u64)),
         _ => String::new(),
@@ -36,10 +32,7 @@ fn lines(meta: &Meta, trace: &Path, bytes: u64, how: &str) -> Vec<String> {
             bytes as f64 / calls.max(1) as f64,
             endings(meta)
         ),
-        format!(
-            "written to {0}; see it with: refrain show {0}",
-            trace.display()
-        ),
+        format!("written to {0}; see it with: refrain show {0}", trace.display()),
     ];
     lines.extend(remarks(meta));
     lines
@@ -78,17 +71,9 @@ fn remarks(meta: &Meta) -> Vec<String> {
     let mut remarks = Vec::new();
     let unrecorded: u64 = meta.streams.iter().map(|s| u64::from(s.unrecorded)).sum();
     if unrecorded > 0 {
-        remarks.push(format!(
-            "note: {} forwarded but not recorded",
-            counted(unrecorded, "call")
-        ));
+        remarks.push(format!("note: {} forwarded but not recorded", counted(unrecorded, "call")));
     }
-    let missing: u64 = meta
-        .streams
-        .iter()
-        .map(|s| u64::from(s.missing))
-        .max()
-        .unwrap_or(0);
+    let missing: u64 = meta.streams.iter().map(|s| u64::from(s.missing)).max().unwrap_or(0);
     if missing > 0 {
         remarks.push(format!(
             "note: {} of functions that this MPI does not have were answered with an error",
@@ -98,24 +83,14 @@ fn remarks(meta: &Meta) -> Vec<String> {
     let stopped: BTreeMap<_, _> = meta
         .streams
         .iter()
-        .filter_map(|s| {
-            if let Ended::LogStopped(e) = s.ended {
-                Some((s.rank, e))
-            } else {
-                None
-            }
-        })
+        .filter_map(|s| if let Ended::LogStopped(e) = s.ended { Some((s.rank, e)) } else { None })
         .collect();
     if let Some((_, errno)) = stopped.first_key_value() {
         let why = std::io::Error::from_raw_os_error(*errno);
         let ranks = few(&stopped.keys().copied().collect());
         remarks.push(format!("warning: the log of {ranks} stopped early: {why}"));
     }
-    remarks.extend(
-        meta.lost
-            .iter()
-            .map(|lost| format!("warning: could not be read: {lost}")),
-    );
+    remarks.extend(meta.lost.iter().map(|lost| format!("warning: could not be read: {lost}")));
     remarks
 }
 
@@ -146,11 +121,7 @@ fn size(bytes: u64) -> String {
         }
         (value, unit) = (value / 1000.0, larger);
     }
-    if unit == "B" {
-        format!("{bytes} B")
-    } else {
-        format!("{value:.1} {unit}")
-    }
+    if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
 }
 
 #[cfg(test)]

@@ -62,11 +62,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn understand(words: Vec<OsString>) -> Result<Plan> {
     let flavour = launch::version_command(&words).and_then(|command| {
         let (program, arguments) = command.split_first()?;
-        let asked = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .ok()?;
+        let asked = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
         launch::flavour_of_version_output(&String::from_utf8_lossy(&asked.stdout))
     });
     Ok(Plan::parse(words, flavour)?)
@@ -75,9 +71,7 @@ fn understand(words: Vec<OsString>) -> Result<Plan> {
 /// `app.refrain` for `./app`, or `app.2.refrain` … if that is there already: a trace is never
 /// overwritten by default.
 fn default_output(program: &OsStr) -> PathBuf {
-    let stem = Path::new(program)
-        .file_name()
-        .unwrap_or(OsStr::new("program"));
+    let stem = Path::new(program).file_name().unwrap_or(OsStr::new("program"));
     let name = |number: u32| {
         let mut name = stem.to_owned();
         name.push(match number {
@@ -92,12 +86,7 @@ fn default_output(program: &OsStr) -> PathBuf {
 
 /// Creates the folder that ranks write into, and makes sure that the trace can be put in place.
 fn make_parts(output: &Path) -> Result<PathBuf> {
-    let refuse = || {
-        format!(
-            "cannot write {}: choose another place with -o",
-            output.display()
-        )
-    };
+    let refuse = || format!("cannot write {}: choose another place with -o", output.display());
     if output.is_dir() {
         bail!("{} is a folder: name a file with -o", output.display());
     }
@@ -132,9 +121,7 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// Runs the command to its end. Signals from the terminal reach it anyway; those sent to us
 /// are passed on, and we live on to save the trace.
 fn execute(command: &[OsString]) -> Result<ExitStatus> {
-    let Some((program, arguments)) = command.split_first() else {
-        bail!("no command")
-    };
+    let Some((program, arguments)) = command.split_first() else { bail!("no command") };
     let child = Command::new(program).args(arguments).spawn();
     let mut child = child.with_context(|| format!("cannot run {}", program.display()))?;
     CHILD.store(child.id() as i32, Ordering::SeqCst);
@@ -183,19 +170,10 @@ fn write_trace(
         }
         return Ok(());
     }
-    let command = plan
-        .words
-        .iter()
-        .map(|w| w.to_string_lossy().into_owned())
-        .collect();
+    let command = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let mut meta = base_meta(command);
     meta.exit_code = status.code();
-    let kept = || {
-        format!(
-            "the parts stay in {0}: try `refrain merge {0}`",
-            parts.display()
-        )
-    };
+    let kept = || format!("the parts stay in {0}: try `refrain merge {0}`", parts.display());
     let (meta, bytes) = assemble(parts, output, codec(raw), meta).with_context(kept)?;
     if meta.lost.is_empty() {
         std::fs::remove_dir_all(parts).with_context(|| format!("{}", parts.display()))?;
@@ -245,7 +223,5 @@ fn is_static(file: &Path) -> Option<bool> {
 
 /// The exit code a shell would see.
 fn exit_code(status: ExitStatus) -> u8 {
-    status
-        .code()
-        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
 }

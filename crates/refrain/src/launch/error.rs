@@ -49,6 +49,20 @@ pub enum LaunchError {
         launcher: String,
     },
 
+    /// The launcher is told where to look for the program, but what it starts is the wrapper.
+    #[error(
+        "{launcher}: `{option}` says where to look for `{program}`, but does not say it to \
+         Refrain, which starts the program; write the program with its directory"
+    )]
+    SearchPath {
+        /// The launcher's name.
+        launcher: String,
+        /// The option as it was written.
+        option: String,
+        /// The program.
+        program: String,
+    },
+
     /// The programs are listed in a file, where no wrapper can be put in front of them.
     #[error(
         "{launcher}: `{option}` names the programs in a file, where Refrain cannot reach them; \

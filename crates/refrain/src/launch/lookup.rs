@@ -71,22 +71,16 @@ pub fn missing_program(plan: &Plan) -> Option<MissingProgram> {
 
 /// [`missing_program`] with the directory and the search path given.
 pub(super) fn missing_in(plan: &Plan, here: &Path, path: &OsStr) -> Option<MissingProgram> {
-    let here = plan
-        .start_directory
-        .as_ref()
-        .map_or(here.to_owned(), |directory| here.join(directory));
-    plan.programs
-        .iter()
-        .find_map(|program| check(plan, program, &here, path).err())
+    let here =
+        plan.start_directory.as_ref().map_or(here.to_owned(), |directory| here.join(directory));
+    plan.programs.iter().find_map(|program| check(plan, program, &here, path).err())
 }
 
 fn check(plan: &Plan, program: &Program, here: &Path, path: &OsStr) -> Result<(), MissingProgram> {
     let name = plan.name(program);
     let written = name.display().to_string();
-    let directory = program
-        .directory
-        .as_ref()
-        .map_or(here.to_owned(), |directory| here.join(directory));
+    let directory =
+        program.directory.as_ref().map_or(here.to_owned(), |directory| here.join(directory));
     if name.as_bytes().contains(&b'/') {
         return check_file(&directory.join(name), &written);
     }
@@ -104,10 +98,7 @@ fn check(plan: &Plan, program: &Program, here: &Path, path: &OsStr) -> Result<()
     } else {
         near_name(&directory, name).map(|near| format!("./{near}"))
     };
-    Err(MissingProgram::NotInPath {
-        program: written,
-        near,
-    })
+    Err(MissingProgram::NotInPath { program: written, near })
 }
 
 fn check_file(file: &Path, written: &str) -> Result<(), MissingProgram> {
@@ -115,10 +106,7 @@ fn check_file(file: &Path, written: &str) -> Result<(), MissingProgram> {
     match fs::metadata(file) {
         Ok(metadata) if metadata.is_dir() => Err(MissingProgram::IsDirectory { program }),
         Ok(_) if is_program(file) => Ok(()),
-        Ok(_) => Err(MissingProgram::NotExecutable {
-            program,
-            path: file.display().to_string(),
-        }),
+        Ok(_) => Err(MissingProgram::NotExecutable { program, path: file.display().to_string() }),
         Err(_) => {
             let directory = file.parent().map(clean).unwrap_or_default();
             let name = file.file_name().unwrap_or_default();
@@ -168,9 +156,7 @@ pub(super) fn near(name: &str, other: &str) -> Option<usize> {
     if distance <= allowed {
         return Some(distance);
     }
-    let extended = other
-        .strip_prefix(name)
-        .is_some_and(|rest| rest.starts_with('.'));
+    let extended = other.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
     extended.then_some(allowed + 1)
 }
 

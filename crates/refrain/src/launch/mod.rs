@@ -14,6 +14,9 @@
 //! What we do not know we do not guess. An unknown option or launcher is an error which asks for
 //! a second `--` in front of the program; that `--` is dropped from the command.
 //!
+//! The launcher now starts the wrapper where it started the program, and options by which it copies
+//! the program to the nodes (Open MPI's `--preload-binary`, Slurm's `--bcast`) copy the wrapper.
+//!
 //! Everything here is a function of the command's words, except [`missing_program`], which looks
 //! at the file system.
 
@@ -30,7 +33,7 @@ mod tests;
 use std::ffi::{OsStr, OsString};
 
 pub use error::LaunchError;
-pub use lookup::{MissingProgram, missing_program};
+pub use lookup::missing_program;
 pub use recognise::{Flavour, flavour_of_version_output, version_command};
 
 /// Who starts the ranks.
@@ -60,10 +63,7 @@ impl Launcher {
 
     /// Whether a word `:` ends a program's arguments and another program's options follow.
     fn separates_programs_by_colon(self) -> bool {
-        matches!(
-            self,
-            Self::Hydra | Self::OpenMpi | Self::Slurm | Self::Other
-        )
+        matches!(self, Self::Hydra | Self::OpenMpi | Self::Slurm | Self::Other)
     }
 }
 
@@ -107,12 +107,6 @@ impl Plan {
         scan::parse(words, flavour)
     }
 
-    /// Understands a command whose first word is a launcher whatever its name: the program begins
-    /// after `--`.
-    pub fn parse_as_launcher(words: Vec<OsString>) -> Result<Self, LaunchError> {
-        scan::parse_marked(words)
-    }
-
     /// The command with `wrapper` in front of every program, and without the markers. All other
     /// words keep their bytes and their order.
     pub fn command_with(&self, wrapper: &[OsString]) -> Vec<OsString> {
@@ -137,8 +131,6 @@ impl Plan {
     /// Number of ranks of the whole job, if the command gives it for every program. A bare
     /// command is one process.
     pub fn ranks(&self) -> Option<u32> {
-        self.programs
-            .iter()
-            .try_fold(0u32, |sum, program| sum.checked_add(program.ranks?))
+        self.programs.iter().try_fold(0u32, |sum, program| sum.checked_add(program.ranks?))
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Table {
     pub every_directory: &'static str,
     /// variables for the ranks, in the first value,
     pub environment: &'static str,
+    /// a place to look for the program,
+    pub search: &'static str,
     /// and a file which lists the programs.
     pub program_file: &'static str,
 }
@@ -57,6 +59,7 @@ pub(super) const NOTHING: Table = Table {
     directory: "",
     every_directory: "",
     environment: "",
+    search: "",
     program_file: "",
 };
 
@@ -133,11 +136,7 @@ impl Found {
                 if values.is_empty() {
                     values.push(rest.next()?);
                 }
-                if values[0].as_bytes().contains(&b'=') {
-                    1
-                } else {
-                    2
-                }
+                if values[0].as_bytes().contains(&b'=') { 1 } else { 2 }
             }
         };
         while values.len() < wanted {
@@ -182,32 +181,20 @@ impl Dialect {
 
     fn exact(&self, name: &[u8]) -> Option<Found> {
         let (name, values) = self.table.find(std::str::from_utf8(name).ok()?)?;
-        Some(Found {
-            name,
-            values,
-            attached: None,
-        })
+        Some(Found { name, values, attached: None })
     }
 
     /// A long name, perhaps with `=` and a value. A flag takes none.
     fn long(&self, bare: &[u8], shortened: bool) -> Option<Found> {
         let (name, attached) = match bare.iter().position(|b| *b == b'=') {
-            Some(at) => (
-                &bare[..at],
-                Some(OsStr::from_bytes(&bare[at + 1..]).to_owned()),
-            ),
+            Some(at) => (&bare[..at], Some(OsStr::from_bytes(&bare[at + 1..]).to_owned())),
             None => (bare, None),
         };
         let name = std::str::from_utf8(name).ok().filter(|n| !n.is_empty())?;
         let table = self.table;
-        let (name, values) = table
-            .find(name)
-            .or_else(|| table.complete(name).filter(|_| shortened))?;
-        (attached.is_none() || values != Values::None).then_some(Found {
-            name,
-            values,
-            attached,
-        })
+        let (name, values) =
+            table.find(name).or_else(|| table.complete(name).filter(|_| shortened))?;
+        (attached.is_none() || values != Values::None).then_some(Found { name, values, attached })
     }
 
     /// One-letter options in one word. All but the last are flags; what follows an option with a

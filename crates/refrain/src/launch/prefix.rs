@@ -39,10 +39,7 @@ const ENV: Table = Table {
     ..NOTHING
 };
 
-const NICE: Table = Table {
-    one: "n adjustment",
-    ..NOTHING
-};
+const NICE: Table = Table { one: "n adjustment", ..NOTHING };
 
 const NUMACTL: Table = Table {
     none: "a all l localalloc b balancing",
@@ -51,42 +48,20 @@ const NUMACTL: Table = Table {
     ..NOTHING
 };
 
-const SETSID: Table = Table {
-    none: "c ctty f fork w wait",
-    ..NOTHING
-};
+const SETSID: Table = Table { none: "c ctty f fork w wait", ..NOTHING };
 
-const STDBUF: Table = Table {
-    one: "i input o output e error",
-    ..NOTHING
-};
+const STDBUF: Table = Table { one: "i input o output e error", ..NOTHING };
 
-const TASKSET: Table = Table {
-    none: "a all-tasks c cpu-list",
-    ..NOTHING
-};
+const TASKSET: Table = Table { none: "a all-tasks c cpu-list", ..NOTHING };
 
-const TIME: Table = Table {
-    none: "p portability v verbose a append q quiet",
-    one: "o output f format",
-    ..NOTHING
-};
+const TIME: Table =
+    Table { none: "p portability v verbose a append q quiet", one: "o output f format", ..NOTHING };
 
-const TIMEOUT: Table = Table {
-    none: "preserve-status foreground v verbose",
-    one: "k kill-after s signal",
-    ..NOTHING
-};
+const TIMEOUT: Table =
+    Table { none: "preserve-status foreground v verbose", one: "k kill-after s signal", ..NOTHING };
 
 const fn prefix(name: &'static str, table: &'static Table, operands: usize) -> Prefix {
-    Prefix {
-        name,
-        dialect: Dialect {
-            table,
-            syntax: Syntax::Getopt,
-        },
-        operands,
-    }
+    Prefix { name, dialect: Dialect { table, syntax: Syntax::Getopt }, operands }
 }
 
 /// What was found in front of a launcher.
@@ -151,9 +126,7 @@ impl Prefix {
         }
         if self.name == "env" {
             let assignments = words.get(at..)?.iter();
-            at += assignments
-                .take_while(|w| w.as_bytes().contains(&b'='))
-                .count();
+            at += assignments.take_while(|w| w.as_bytes().contains(&b'=')).count();
         }
         Some(at + self.operands)
     }

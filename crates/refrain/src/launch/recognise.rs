@@ -57,10 +57,7 @@ const FLUX_OTHERS: &[&str] = &["submit", "bulksubmit", "alloc", "batch"];
 /// The last part of a path, as text.
 pub(super) fn file_name(word: &OsStr) -> &str {
     let bytes = word.as_bytes();
-    let start = bytes
-        .iter()
-        .rposition(|b| *b == b'/')
-        .map_or(0, |at| at + 1);
+    let start = bytes.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
     std::str::from_utf8(&bytes[start..]).unwrap_or("")
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
-use super::options::{Dialect, Found, Values, has};
+use super::options::{Dialect, Found, Table, Values, has};
 use super::prefix::{self, Prefixed};
 use super::recognise::{Flavour, Named, file_name};
 use super::tables::{FLUX, HYDRA, ORTE, PRRTE, SRUN};
@@ -42,20 +42,6 @@ pub(super) fn parse(words: Vec<OsString>, flavour: Option<Flavour>) -> Result<Pl
     }
 }
 
-/// Understands a command that begins with a launcher; see [`Plan::parse_as_launcher`].
-pub(super) fn parse_marked(words: Vec<OsString>) -> Result<Plan, LaunchError> {
-    let first = words.first().ok_or(LaunchError::Empty)?;
-    let name = file_name(first).to_owned();
-    let prefixed = Prefixed {
-        launcher: Named::Other,
-        position: 0,
-        options: 1,
-        env_words: Vec::new(),
-        directory: None,
-    };
-    reader(Named::Other, name, None).plan(words, prefixed)
-}
-
 /// A command without a launcher: the program is its first word.
 fn bare(words: Vec<OsString>) -> Result<Plan, LaunchError> {
     let marker = words.first().and_then(|word| (word == "--").then_some(0));
@@ -66,12 +52,7 @@ fn bare(words: Vec<OsString>) -> Result<Plan, LaunchError> {
     Ok(Plan {
         launcher: Launcher::Bare,
         words,
-        programs: vec![Program {
-            position,
-            marker,
-            ranks: Some(1),
-            directory: None,
-        }],
+        programs: vec![Program { position, marker, ranks: Some(1), directory: None }],
         passes_preload: false,
         changes_path: false,
         start_directory: None,
@@ -95,40 +76,78 @@ fn reader(named: Named, name: String, flavour: Option<Flavour>) -> Reader {
         Named::FluxRun => (Launcher::Flux, &[FLUX], First),
         Named::Other => (Launcher::Other, &[], First),
     };
-    Reader {
-        launcher,
-        name,
-        dialects,
-        trust,
+    Reader { launcher, name, dialects, trust }
+}
+
+/// What the options in front of a program say.
+#[derive(Default)]
+struct Said {
+    marker: Option<usize>,
+    ranks: Option<u32>,
+    directory: Option<OsString>,
+    every_directory: Option<OsString>,
+    /// The option that says where to look for the program.
+    search: Option<String>,
+    preload: bool,
+    path: bool,
+}
+
+impl Said {
+    /// Notes what an option says, by its first value.
+    fn note(&mut self, word: &OsStr, name: &str, table: &Table, value: OsString) {
+        if has(table.ranks, name) {
+            self.ranks = value.to_str().and_then(|v| v.parse().ok());
+        } else if has(table.directory, name) {
+            self.directory = Some(value);
+        } else if has(table.every_directory, name) {
+            self.every_directory = Some(value);
+        } else if has(table.search, name) {
+            self.search = Some(word.display().to_string());
+        } else if has(table.environment, name) {
+            self.preload |= sets(&value, "LD_PRELOAD");
+            self.path |= sets(&value, "PATH");
+        }
     }
 }
 
 impl Reader {
     /// Finds the programs among the words.
     fn plan(&self, words: Vec<OsString>, prefixed: Prefixed) -> Result<Plan, LaunchError> {
-        let mut plan = Plan {
-            launcher: self.launcher,
-            words,
-            programs: Vec::new(),
-            passes_preload: prefixed.env_words.iter().any(|w| sets(w, "LD_PRELOAD")),
-            changes_path: prefixed.env_words.iter().any(|w| sets(w, "PATH")),
-            start_directory: prefixed.directory,
-        };
+        let mut programs = Vec::new();
+        let mut passes_preload = prefixed.env_words.iter().any(|w| sets(w, "LD_PRELOAD"));
+        let mut changes_path = prefixed.env_words.iter().any(|w| sets(w, "PATH"));
         let mut every_directory = None;
-        for context in self.contexts(&plan.words, prefixed.options) {
-            let program = match self.dialects {
-                [] => self.marked(&plan, context)?,
-                _ => Some(self.program(&mut plan, context, &mut every_directory)?),
+        for context in self.contexts(&words, prefixed.options) {
+            let (said, position) = match self.dialects {
+                // Whether an unknown launcher knows `:` is unknown too: this may be an argument.
+                [] if !programs.is_empty() && marker(&words, context.clone()).is_none() => continue,
+                [] => self.marked(&words, context)?,
+                _ => self.walk(&words, context)?,
             };
-            plan.programs.extend(program);
+            passes_preload |= said.preload;
+            changes_path |= said.path;
+            every_directory = every_directory.or(said.every_directory);
+            programs.push(Program {
+                position,
+                marker: said.marker,
+                ranks: said.ranks,
+                directory: said.directory,
+            });
         }
-        if plan.programs.is_empty() {
+        if programs.is_empty() {
             return Err(self.no_program());
         }
-        for program in &mut plan.programs {
+        for program in &mut programs {
             program.directory = program.directory.take().or(every_directory.clone());
         }
-        Ok(plan)
+        Ok(Plan {
+            launcher: self.launcher,
+            words,
+            programs,
+            passes_preload,
+            changes_path,
+            start_directory: prefixed.directory,
+        })
     }
 
     /// The words of each program with its options and arguments.
@@ -146,106 +165,68 @@ impl Reader {
         contexts
     }
 
-    /// The program of one context, after the options that are before it.
-    fn program(
+    /// Walks over the options of one context: what they say, and where the program is.
+    fn walk(
         &self,
-        plan: &mut Plan,
+        words: &[OsString],
         context: Range<usize>,
-        every_directory: &mut Option<OsString>,
-    ) -> Result<Program, LaunchError> {
-        let mut program = Program {
-            position: context.start,
-            marker: None,
-            ranks: None,
-            directory: None,
-        };
+    ) -> Result<(Said, usize), LaunchError> {
+        let mut said = Said::default();
         let mut at = context.start;
-        while at < context.end && plan.words[at].as_bytes().starts_with(b"-") {
-            let word = &plan.words[at];
-            if word == "--" {
-                program.marker = Some(at);
-                at += 1;
-                break;
-            }
+        while at < context.end && words[at].as_bytes().starts_with(b"-") {
+            let word = &words[at];
             let Some((found, dialect)) = self.read(word) else {
                 if is_self_contained(word) {
                     at += 1;
                     continue;
                 }
-                if let Some(marker) = marker(&plan.words, at..context.end) {
-                    program.marker = Some(marker);
-                    at = marker + 1;
-                    break;
-                }
-                return Err(LaunchError::UnknownOption {
-                    launcher: self.name.clone(),
-                    option: word.display().to_string(),
-                });
+                // An unknown option, or the marker itself.
+                let marker = marker(words, at..context.end);
+                at = 1 + marker.ok_or_else(|| self.unknown_option(word))?;
+                said.marker = marker;
+                break;
             };
             if has(dialect.table.program_file, found.name) {
-                return Err(LaunchError::ProgramsInFile {
-                    launcher: self.name.clone(),
-                    option: word.display().to_string(),
-                });
+                return Err(self.programs_in_file(word));
             }
-            let Some(values) = found.take(&plan.words[at + 1..context.end]) else {
-                return Err(LaunchError::MissingValue {
-                    launcher: self.name.clone(),
-                    option: word.display().to_string(),
-                });
-            };
+            let values =
+                found.take(&words[at + 1..context.end]).ok_or_else(|| self.missing_value(word))?;
             at += 1 + found.words(&values);
-            let Some(value) = values.into_iter().next() else {
-                continue;
-            };
-            let table = dialect.table;
-            if has(table.ranks, found.name) {
-                program.ranks = value.to_str().and_then(|v| v.parse().ok());
-            } else if has(table.directory, found.name) {
-                program.directory = Some(value);
-            } else if has(table.every_directory, found.name) {
-                *every_directory = Some(value);
-            } else if has(table.environment, found.name) {
-                plan.passes_preload |= sets(&value, "LD_PRELOAD");
-                plan.changes_path |= sets(&value, "PATH");
+            if let Some(value) = values.into_iter().next() {
+                said.note(word, found.name, dialect.table, value);
             }
         }
-        program.position = at;
-        if at < context.end {
-            Ok(program)
-        } else {
-            Err(self.no_program())
+        if at >= context.end {
+            return Err(self.no_program());
+        }
+        match said.search.filter(|_| !words[at].as_bytes().contains(&b'/')) {
+            Some(option) => Err(LaunchError::SearchPath {
+                launcher: self.name.clone(),
+                option,
+                program: words[at].display().to_string(),
+            }),
+            None => Ok((Said { search: None, ..said }, at)),
         }
     }
 
-    /// The program after the marker, for launchers whose options we do not know. Whether such a
-    /// launcher knows `:` we do not know either, so only the first context must have a marker.
-    fn marked(&self, plan: &Plan, context: Range<usize>) -> Result<Option<Program>, LaunchError> {
-        let Some(marker) = marker(&plan.words, context.clone()) else {
-            return match plan.programs.is_empty() {
-                true => Err(LaunchError::UnknownLauncher {
-                    launcher: self.name.clone(),
-                }),
-                false => Ok(None),
-            };
-        };
+    /// The program after the marker, for launchers whose options we do not know.
+    fn marked(
+        &self,
+        words: &[OsString],
+        context: Range<usize>,
+    ) -> Result<(Said, usize), LaunchError> {
+        let marker = marker(words, context.clone())
+            .ok_or_else(|| LaunchError::UnknownLauncher { launcher: self.name.clone() })?;
         if marker + 1 == context.end {
             return Err(self.no_program());
         }
-        Ok(Some(Program {
-            position: marker + 1,
-            marker: Some(marker),
-            ranks: None,
-            directory: None,
-        }))
+        let said = Said { marker: Some(marker), ..Said::default() };
+        Ok((said, marker + 1))
     }
 
     /// Reads an option, in the dialect that knows it.
     fn read(&self, word: &OsStr) -> Option<(Found, &'static Dialect)> {
-        let mut known = self
-            .dialects
-            .iter()
-            .filter_map(|d| Some((d.read(word)?, d)));
+        let mut known = self.dialects.iter().filter_map(|d| Some((d.read(word)?, d)));
         let first = known.next()?;
         if self.trust == Trust::First {
             return Some(first);
@@ -259,8 +240,27 @@ impl Reader {
     }
 
     fn no_program(&self) -> LaunchError {
-        LaunchError::NoProgram {
+        LaunchError::NoProgram { launcher: self.name.clone() }
+    }
+
+    fn unknown_option(&self, word: &OsStr) -> LaunchError {
+        LaunchError::UnknownOption {
             launcher: self.name.clone(),
+            option: word.display().to_string(),
+        }
+    }
+
+    fn missing_value(&self, word: &OsStr) -> LaunchError {
+        LaunchError::MissingValue {
+            launcher: self.name.clone(),
+            option: word.display().to_string(),
+        }
+    }
+
+    fn programs_in_file(&self, word: &OsStr) -> LaunchError {
+        LaunchError::ProgramsInFile {
+            launcher: self.name.clone(),
+            option: word.display().to_string(),
         }
     }
 }

@@ -39,6 +39,7 @@ const HYDRA_OPTIONS: Table = Table {
     directory: "wdir",
     every_directory: "gwdir",
     environment: "genv env genvlist envlist",
+    search: "path gpath",
     program_file: "configfile",
     ..NOTHING
 };
@@ -73,6 +74,7 @@ const ORTE_OPTIONS: Table = Table {
     ranks: "n np c",
     directory: "wd wdir",
     environment: "x",
+    search: "path",
     program_file: "app",
     ..NOTHING
 };
@@ -112,6 +114,7 @@ const PRRTE_OPTIONS: Table = Table {
     ranks: "n np c",
     directory: "wd wdir",
     environment: "x set-env prepend-env append-env",
+    search: "path",
     program_file: "app",
     ..NOTHING
 };
@@ -174,31 +177,16 @@ const FLUX_OPTIONS: Table = Table {
 };
 
 /// See [`HYDRA_OPTIONS`].
-pub(super) const HYDRA: Dialect = Dialect {
-    table: &HYDRA_OPTIONS,
-    syntax: Syntax::Hydra,
-};
+pub(super) const HYDRA: Dialect = Dialect { table: &HYDRA_OPTIONS, syntax: Syntax::Hydra };
 
 /// See [`ORTE_OPTIONS`].
-pub(super) const ORTE: Dialect = Dialect {
-    table: &ORTE_OPTIONS,
-    syntax: Syntax::Orte,
-};
+pub(super) const ORTE: Dialect = Dialect { table: &ORTE_OPTIONS, syntax: Syntax::Orte };
 
 /// See [`PRRTE_OPTIONS`].
-pub(super) const PRRTE: Dialect = Dialect {
-    table: &PRRTE_OPTIONS,
-    syntax: Syntax::Prrte,
-};
+pub(super) const PRRTE: Dialect = Dialect { table: &PRRTE_OPTIONS, syntax: Syntax::Prrte };
 
 /// See [`SRUN_OPTIONS`].
-pub(super) const SRUN: Dialect = Dialect {
-    table: &SRUN_OPTIONS,
-    syntax: Syntax::Getopt,
-};
+pub(super) const SRUN: Dialect = Dialect { table: &SRUN_OPTIONS, syntax: Syntax::Getopt };
 
 /// See [`FLUX_OPTIONS`].
-pub(super) const FLUX: Dialect = Dialect {
-    table: &FLUX_OPTIONS,
-    syntax: Syntax::Getopt,
-};
+pub(super) const FLUX: Dialect = Dialect { table: &FLUX_OPTIONS, syntax: Syntax::Getopt };

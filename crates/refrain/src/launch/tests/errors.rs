@@ -27,23 +27,12 @@ fn an_unknown_option_asks_for_the_marker() {
         (Flavour::OpenMpi5, "mpirun --display- map ./app"),
     ];
     for (flavour, command) in unknown {
-        assert!(
-            message(Some(flavour), command).contains("unknown option `-"),
-            "{command}"
-        );
+        assert!(message(Some(flavour), command).contains("unknown option `-"), "{command}");
     }
-    for command in [
-        "srun -nodes ./app -@",
-        "srun -n4 -@ ./app",
-        "srun --odd ./app",
-    ] {
+    for command in ["srun -nodes ./app -@", "srun -n4 -@ ./app", "srun --odd ./app"] {
         // `-nodes` is `-n odes` to srun, as it is to us.
         let understood = command.contains("-nodes");
-        assert_eq!(
-            Plan::parse(words(command), None).is_ok(),
-            understood,
-            "{command}"
-        );
+        assert_eq!(Plan::parse(words(command), None).is_ok(), understood, "{command}");
     }
 }
 
@@ -91,10 +80,7 @@ fn a_command_without_a_program_is_refused() {
     ];
     for command in empty {
         let error = Plan::parse(words(command), Some(Flavour::Hydra)).unwrap_err();
-        assert!(
-            matches!(error, LaunchError::NoProgram { .. }),
-            "{command}: {error}"
-        );
+        assert!(matches!(error, LaunchError::NoProgram { .. }), "{command}: {error}");
     }
     assert_eq!(
         message(Some(Flavour::Hydra), "mpirun -genv A"),
@@ -121,6 +107,17 @@ fn programs_listed_in_a_file_are_refused_with_the_way_out() {
 }
 
 #[test]
+fn a_search_path_of_the_launchers_own_is_refused_where_it_matters() {
+    assert_eq!(
+        message(Some(Flavour::OpenMpi4), "mpirun --path /opt/bin -n 1 app"),
+        "mpirun: `--path` says where to look for `app`, but does not say it to Refrain, which \
+         starts the program; write the program with its directory",
+    );
+    let plan = parse_as(Flavour::Hydra, "mpirun -path /opt/bin -n 1 ./app").unwrap();
+    assert_eq!(wrapped(&plan), "mpirun -path /opt/bin -n 1 W ./app");
+}
+
+#[test]
 fn nothing_at_all_is_refused() {
     for command in ["", "--"] {
         assert_eq!(
@@ -128,5 +125,4 @@ fn nothing_at_all_is_refused() {
             "no command given; put it after `--`: refrain trace -- mpirun -n 4 ./app",
         );
     }
-    assert_eq!(Plan::parse_as_launcher(Vec::new()), Err(LaunchError::Empty));
 }

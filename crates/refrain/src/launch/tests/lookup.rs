@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::lookup::{missing_in, near};
+use super::super::lookup::{MissingProgram, missing_in, near};
 use super::*;
-use crate::launch::MissingProgram;
 
 /// A directory with two programs, a text file and a directory in it; removed at the end.
 struct Home(PathBuf);
@@ -96,11 +95,7 @@ fn a_missing_file_is_named_with_its_directory_and_a_near_name() {
         ),
     ];
     for (command, message) in examples {
-        assert_eq!(
-            home.missing(Flavour::Hydra, command),
-            Some(message),
-            "{command}"
-        );
+        assert_eq!(home.missing(Flavour::Hydra, command), Some(message), "{command}");
     }
 }
 
@@ -145,12 +140,7 @@ fn files_that_cannot_be_executed_are_told_apart() {
 
 #[test]
 fn names_are_near_after_a_slip_but_not_otherwise() {
-    for (name, other) in [
-        ("app", "ap"),
-        ("solver", "slover"),
-        ("APP", "app"),
-        ("lmp", "lmp.mpi"),
-    ] {
+    for (name, other) in [("app", "ap"), ("solver", "slover"), ("APP", "app"), ("lmp", "lmp.mpi")] {
         assert!(near(name, other).is_some(), "{name} {other}");
     }
     for (name, other) in [("app", "tool"), ("cg", "lu"), ("solver", "resolved-x")] {

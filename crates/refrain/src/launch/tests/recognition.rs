@@ -47,27 +47,12 @@ fn a_plain_mpirun_is_what_its_version_says() {
 #[test]
 fn version_texts_tell_the_flavour() {
     let texts = [
-        (
-            "HYDRA build details:\n    Version:      4.0.2\n",
-            Some(Flavour::Hydra),
-        ),
-        (
-            "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build",
-            Some(Flavour::Hydra),
-        ),
-        (
-            "mpirun (Open MPI) 4.1.4\n\nReport bugs to",
-            Some(Flavour::OpenMpi4),
-        ),
+        ("HYDRA build details:\n    Version:      4.0.2\n", Some(Flavour::Hydra)),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build", Some(Flavour::Hydra)),
+        ("mpirun (Open MPI) 4.1.4\n\nReport bugs to", Some(Flavour::OpenMpi4)),
         ("mpirun (Open MPI) 1.10.7\n", Some(Flavour::OpenMpi4)),
-        (
-            "mpirun.openmpi (OpenRTE) 4.1.4\n\nReport bugs",
-            Some(Flavour::OpenMpi4),
-        ),
-        (
-            "mpirun (Open MPI) 5.0.11\n\nReport bugs to",
-            Some(Flavour::OpenMpi5),
-        ),
+        ("mpirun.openmpi (OpenRTE) 4.1.4\n\nReport bugs", Some(Flavour::OpenMpi4)),
+        ("mpirun (Open MPI) 5.0.11\n\nReport bugs to", Some(Flavour::OpenMpi5)),
         ("mpiexec (Open MPI) 10.0.0a1", Some(Flavour::OpenMpi5)),
         ("prterun (PRRTE) 3.0.6", Some(Flavour::OpenMpi5)),
         ("mpiexec version 1.2.4 revision 5d", None),
@@ -85,10 +70,7 @@ fn the_version_is_asked_for_only_where_the_name_does_not_tell() {
         ("mpirun -n 4 ./app", Some("mpirun --version")),
         ("/opt/bin/mpiexec ./app", Some("/opt/bin/mpiexec --version")),
         ("mpirun.openmpi ./app", Some("mpirun.openmpi --version")),
-        (
-            "env PATH=/x nice -n 5 mpirun ./app",
-            Some("env PATH=/x mpirun --version"),
-        ),
+        ("env PATH=/x nice -n 5 mpirun ./app", Some("env PATH=/x mpirun --version")),
         ("timeout 5 mpirun ./app", Some("mpirun --version")),
         ("mpiexec.hydra ./app", None),
         ("orterun ./app", None),
@@ -98,10 +80,6 @@ fn the_version_is_asked_for_only_where_the_name_does_not_tell() {
         ("", None),
     ];
     for (command, expected) in examples {
-        assert_eq!(
-            version_command(&words(command)),
-            expected.map(words),
-            "{command}"
-        );
+        assert_eq!(version_command(&words(command)), expected.map(words), "{command}");
     }
 }

@@ -41,11 +41,7 @@ fn spellings(syntax: Syntax, name: &str, values: Values) -> Vec<String> {
             }
         });
         if let Some(equals) = attached.filter(|_| !matches!(values, Values::None | Values::Two)) {
-            let value = if values == Values::Assignment {
-                "A=3"
-            } else {
-                "3"
-            };
+            let value = if values == Values::Assignment { "A=3" } else { "3" };
             all.push(format!("{dash}{name}{equals}{value}"));
         }
     }
@@ -63,10 +59,7 @@ fn every_option_of_every_table_leads_to_the_program() {
                         assert_eq!(wrapped(&plan), format!("{launcher} {option} W ./app 3 -x"));
                     }
                     Err(LaunchError::ProgramsInFile { .. }) => {
-                        assert!(
-                            ["app", "configfile", "multi-prog"].contains(&name),
-                            "{command}"
-                        );
+                        assert!(["app", "configfile", "multi-prog"].contains(&name), "{command}");
                     }
                     Err(error) => panic!("`{command}`: {error}"),
                 }
@@ -90,13 +83,9 @@ fn no_table_names_an_option_twice() {
 fn roles_are_given_to_options_that_exist() {
     for (launcher, _, dialect) in LAUNCHERS {
         let t = dialect.table;
-        for role in [
-            t.ranks,
-            t.directory,
-            t.every_directory,
-            t.environment,
-            t.program_file,
-        ] {
+        for role in
+            [t.ranks, t.directory, t.every_directory, t.environment, t.search, t.program_file]
+        {
             for name in role.split_ascii_whitespace() {
                 assert!(t.entries().any(|(n, _)| n == name), "{launcher}: {name}");
             }
@@ -124,15 +113,9 @@ fn generate(dice: &mut Dice, launcher: &str, dialect: &Dialect) -> (Vec<OsString
         .entries()
         .filter(|(name, _)| !dialect.table.program_file.contains(name))
         .collect();
-    let arguments = [
-        "a", "-n", "4", "--", "--mca", "-x", "A=B", "", "-", "mpirun", "é x",
-    ];
+    let arguments = ["a", "-n", "4", "--", "--mca", "-x", "A=B", "", "-", "mpirun", "é x"];
     let (mut command, mut expected) = (words(launcher), words(launcher));
-    let programs = if launcher == "flux run" {
-        1
-    } else {
-        1 + dice.roll(3)
-    };
+    let programs = if launcher == "flux run" { 1 } else { 1 + dice.roll(3) };
     for program in 0..programs {
         let mut both = |word: OsString| {
             command.push(word.clone());
@@ -144,9 +127,7 @@ fn generate(dice: &mut Dice, launcher: &str, dialect: &Dialect) -> (Vec<OsString
         for _ in 0..dice.roll(5) {
             let (name, values) = options[dice.roll(options.len())];
             let spellings = spellings(dialect.syntax, name, values);
-            words(&spellings[dice.roll(spellings.len())])
-                .into_iter()
-                .for_each(&mut both);
+            words(&spellings[dice.roll(spellings.len())]).into_iter().for_each(&mut both);
         }
         if dice.roll(4) == 0 {
             command.push("--".into());
@@ -205,17 +186,11 @@ fn whatever_the_words_the_answer_is_an_error_or_the_command_with_wrappers() {
         "",
     ];
     let mut dice = Dice(2);
-    let flavours = [
-        None,
-        Some(Flavour::Hydra),
-        Some(Flavour::OpenMpi4),
-        Some(Flavour::OpenMpi5),
-    ];
+    let flavours = [None, Some(Flavour::Hydra), Some(Flavour::OpenMpi4), Some(Flavour::OpenMpi5)];
     for _ in 0..20_000 {
         let length = dice.roll(9);
-        let command: Vec<OsString> = (0..length)
-            .map(|_| vocabulary[dice.roll(vocabulary.len())].into())
-            .collect();
+        let command: Vec<OsString> =
+            (0..length).map(|_| vocabulary[dice.roll(vocabulary.len())].into()).collect();
         let Ok(plan) = Plan::parse(command.clone(), flavours[dice.roll(4)]) else {
             continue;
         };
