@@ -26,6 +26,9 @@ fn of_rule(f: &Function, p: &Param, rule: &Length) -> String {
         Length::Root(rule) => {
             format!("objects::at_root(root, comm, || {})", of_rule(f, p, rule))
         }
+        Length::Sent(rule) => {
+            format!("objects::unless_in_place(sendbuf, || {})", of_rule(f, p, rule))
+        }
         // For argv the length only says whether it is significant.
         Length::Argv => "0".to_owned(),
         Length::NulTerminated => UNLIMITED.to_owned(),

@@ -9,7 +9,7 @@ use crate::call::INSIGNIFICANT;
 use crate::memory::count;
 use crate::process::abi;
 use crate::{next, table};
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 /// Asks a function that takes a handle and fills in `N` ints.
 fn ask<const N: usize>(function: usize, handle: usize) -> Option<[c_int; N]> {
@@ -71,6 +71,12 @@ pub fn at_root(root: c_int, comm: usize, length: impl FnOnce() -> usize) -> usiz
         false => comm_int(table::MPI_Comm_rank, comm) == Some(root),
     };
     if is_root { length() } else { INSIGNIFICANT }
+}
+
+/// The length, or [`INSIGNIFICANT`] where the data to send already lies in its place.
+#[cold]
+pub fn unless_in_place(sendbuf: *const c_void, length: impl FnOnce() -> usize) -> usize {
+    if sendbuf as usize == abi().in_place { INSIGNIFICANT } else { length() }
 }
 
 /// What topology a communicator has: neighbours in and out.

@@ -50,6 +50,8 @@ pub struct Abi {
     pub status_ignore: usize,
     /// `MPI_STATUSES_IGNORE`.
     pub statuses_ignore: usize,
+    /// `MPI_IN_PLACE`.
+    pub in_place: usize,
     /// Addresses that stand for something else than an array.
     pub special: [usize; 3],
     /// `MPI_ANY_SOURCE`.
@@ -95,6 +97,7 @@ fn detect() -> Abi {
         status_bytes: layout.status.bytes,
         status_ignore: address_of(layout.status_ignore),
         statuses_ignore: address_of(layout.statuses_ignore),
+        in_place: address_of(layout.in_place),
         special: [
             address_of(layout.unweighted),
             address_of(layout.weights_empty),

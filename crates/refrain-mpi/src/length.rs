@@ -1,7 +1,8 @@
 //! How long an array argument is: the rules in the square brackets of `interface.txt`.
 //!
 //! C passes arrays as bare addresses. Before one may be read, its length must be known, and
-//! whether the argument means anything at all on this process (`root:`).
+//! whether the argument means anything at all on this process (`root:`) and in this call
+//! (`sent:`).
 
 use std::fmt;
 
@@ -18,6 +19,8 @@ pub enum Length {
     Min(String, Box<Length>),
     /// Significant at the root only.
     Root(Box<Length>),
+    /// Not significant where `sendbuf` is `MPI_IN_PLACE`.
+    Sent(Box<Length>),
     /// Up to the closing NULL pointer (`argv`).
     Argv,
     /// Up to the closing NUL character.
@@ -30,6 +33,9 @@ impl Length {
         let rule = rule.trim();
         if let Some(rest) = rule.strip_prefix("root:") {
             return Ok(Length::Root(Box::new(Length::parse(rest)?)));
+        }
+        if let Some(rest) = rule.strip_prefix("sent:") {
+            return Ok(Length::Sent(Box::new(Length::parse(rest)?)));
         }
         if let Some((head, rest)) = rule.split_once('(') {
             let inside = rest.strip_suffix(')').ok_or_else(|| format!("`{rule}` is not closed"))?;
@@ -68,6 +74,11 @@ impl Length {
                 all.extend(["root", "comm"]);
                 all
             }
+            Length::Sent(rule) => {
+                let mut all = rule.parameters();
+                all.push("sendbuf");
+                all
+            }
             Length::Limit(_) | Length::Argv | Length::NulTerminated => Vec::new(),
         }
     }
@@ -90,6 +101,7 @@ impl fmt::Display for Length {
             Length::Of(what, names) => write!(f, "{what}({})", names.join(", ")),
             Length::Min(name, rule) => write!(f, "min({name}, {rule})"),
             Length::Root(rule) => write!(f, "root:{rule}"),
+            Length::Sent(rule) => write!(f, "sent:{rule}"),
             Length::Argv => write!(f, "argv"),
             Length::NulTerminated => write!(f, "string"),
         }
@@ -107,6 +119,7 @@ mod tests {
             "n*3",
             "peers(comm)",
             "root:peers(comm)",
+            "sent:peers(comm)",
             "neighbors(comm, rank)",
             "min(maxdims, dims(comm))",
             "MPI_MAX_PORT_NAME",

@@ -1,0 +1,53 @@
+# Refrain's everyday commands. Each installs what it needs and is missing.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+.PHONY: help demo test test-full bench setup build lint clean
+
+started := $(shell date +%s)
+took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
+
+help: ## shows this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+demo: ## records a small MPI program and shows what was found
+	@scripts/setup.sh demo
+	cargo build --release
+	@scripts/demo.sh
+	$(took)
+
+test: ## lints, and runs all tests with every MPI
+	@scripts/setup.sh test
+	cargo build --release
+	@$(MAKE) --no-print-directory lint
+	@# The tests run the release build of the agent and the command line.
+	if cargo nextest --version >/dev/null 2>&1; then \
+	    cargo nextest run && cargo test --doc --quiet; \
+	else \
+	    cargo test; \
+	fi
+	$(took)
+
+test-full: ## the same, with the long tests
+	@REFRAIN_TEST_FULL=1 $(MAKE) --no-print-directory test
+
+bench: ## measures Refrain, and writes the results to bench/runs
+	@scripts/setup.sh test
+	cargo build --release
+	@scripts/bench.sh
+	$(took)
+
+setup: ## installs the MPIs and tools of the tests
+	@scripts/setup.sh test
+	@echo "MPIs: $$(scripts/mpi --list | xargs)"
+
+build: ## builds the release
+	cargo build --release
+
+lint: ## checks the formatting, and warnings as errors
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+clean: ## removes everything that was built, but keeps the MPIs in target/mpi
+	[[ ! -d target ]] || find target -mindepth 1 -maxdepth 1 ! -name mpi -exec rm -rf {} +

@@ -1,0 +1,71 @@
+//! What the agent brings into a program is held to what is written down here: its
+//! dependencies, its exported symbols, the libraries it needs.
+
+use refrain_mpi::interface::{functions, is_wrapped};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Every crate inside the agent. A new one needs a reason.
+const DEPENDENCIES: [&str; 4] = ["libc", "refrain-agent", "refrain-format", "refrain-mpi"];
+
+/// Shared libraries the agent is linked to: what Rust's standard library needs, and no more.
+const LIBRARIES: [&str; 3] = ["ld-linux-x86-64.so.2", "libc.so.6", "libgcc_s.so.1"];
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels deep")
+}
+
+fn agent() -> PathBuf {
+    let agent = workspace().join("target/release/librefrain_agent.so");
+    assert!(agent.is_file(), "there is no {}: run `make build`", agent.display());
+    agent
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_agent_depends_on_nothing_else() {
+    let tree = output(
+        Command::new(env!("CARGO"))
+            .args(["tree", "--offline", "-p", "refrain-agent", "-e", "normal", "--prefix", "none"])
+            .args(["--target", "x86_64-unknown-linux-gnu", "-f", "{p}"])
+            .current_dir(workspace()),
+    );
+    let crates: BTreeSet<_> = tree.lines().filter_map(|l| l.split_whitespace().next()).collect();
+    assert_eq!(crates, BTreeSet::from(DEPENDENCIES));
+}
+
+#[test]
+fn the_agent_exports_the_functions_of_mpi_and_nothing_else() {
+    let nm = output(Command::new("nm").args(["-D", "--defined-only"]).arg(agent()));
+    let exported: BTreeSet<_> =
+        nm.lines().filter_map(|l| l.split_whitespace().nth(2)).map(str::to_owned).collect();
+    let mut expected: BTreeSet<_> = functions()
+        .iter()
+        .filter(|f| is_wrapped(&f.name))
+        .flat_map(|f| [f.name.clone(), format!("P{}", f.name)])
+        .collect();
+    expected.extend(FORTRAN.iter().map(|&name| name.to_owned()));
+    let missing: Vec<_> = expected.difference(&exported).collect();
+    let surplus: Vec<_> = exported.difference(&expected).collect();
+    assert!(missing.is_empty() && surplus.is_empty(), "missing {missing:?}, surplus {surplus:?}");
+}
+
+/// Fortran procedures that do not come by way of C.
+const FORTRAN: [&str; 0] = [];
+
+#[test]
+fn the_agent_needs_no_library_that_a_program_may_not_have() {
+    let readelf = output(Command::new("readelf").arg("-d").arg(agent()));
+    let needed: BTreeSet<_> = readelf
+        .lines()
+        .filter(|l| l.contains("(NEEDED)"))
+        .filter_map(|l| l.split(['[', ']']).nth(1))
+        .collect();
+    assert!(needed.is_subset(&BTreeSet::from(LIBRARIES)), "{needed:?}");
+}

