@@ -35,7 +35,7 @@ test-full: ## the same, with the long tests
 bench: ## measures Refrain, and writes the results to bench/runs
 	@scripts/setup.sh test
 	cargo build --release
-	@scripts/bench.sh
+	@cargo run --release --quiet -p refrain-bench
 	$(took)
 
 setup: ## installs the MPIs and tools of the tests

@@ -61,17 +61,21 @@ fn number(q: &Param, p: &Param) -> String {
     match q.direction {
         Direction::In => format!("memory::count({})", q.name),
         Direction::Out => format!("memory::count_at({})", q.name),
-        // A string's room is what the program said before the call, not what MPI answers.
+        // A string's room is what the program said before the call, not what MPI answers; of an
+        // array MPI may have more than there was room for.
         Direction::InOut if p.class == Class::Str => format!("{}_before", q.name),
+        Direction::InOut if p.direction == Direction::Out => {
+            format!("{0}_before.min(memory::count_at({0}))", q.name)
+        }
         Direction::InOut => format!("memory::count_at({})", q.name),
     }
 }
 
-/// Parameters whose value before the call is the room for a string.
+/// Parameters whose value before the call is the room for a string or an array.
 pub fn rooms(f: &Function) -> impl Iterator<Item = &Param> {
     f.params.iter().filter(|q| {
         let is_room = |p: &Param| {
-            p.class == Class::Str
+            (p.class == Class::Str || p.direction == Direction::Out)
                 && p.length.as_ref().is_some_and(|l| l.parameters().contains(&q.name))
         };
         q.direction == Direction::InOut && f.params.iter().any(is_room)

@@ -1,14 +1,16 @@
 //! Generates the agent's wrappers from MPI's interface table.
 //!
-//! * `wrappers.rs`: one function per MPI function, see [`wrapper`]
-//! * `exports.rs`: the names `MPI_X` and `PMPI_X` for each
+//! * `wrappers.rs`: one function per MPI function, see [`wrapper`]; one per Fortran procedure
+//!   that some MPI carries out without C, see [`fortran`]
+//! * `exports.rs`: the names `MPI_X` and `PMPI_X` for each, and Fortran's
 //! * `table.rs`: names, definitions and numbers of all functions
 
+mod fortran;
 mod length;
 mod wrapper;
 
 use refrain_format::define::FunctionDef;
-use refrain_mpi::interface::{functions, is_wrapped};
+use refrain_mpi::interface::{Function, Param, functions, is_wrapped};
 use refrain_mpi::kind::Class;
 use std::fmt::Write;
 use std::path::Path;
@@ -25,28 +27,45 @@ fn main() {
 }
 
 /// Functions with wrappers of the usual form: all but the one with any number of arguments.
-fn wrapped() -> impl Iterator<Item = (usize, &'static refrain_mpi::interface::Function)> {
+fn wrapped() -> impl Iterator<Item = &'static Function> {
     functions()
         .iter()
-        .enumerate()
-        .filter(|(_, f)| is_wrapped(&f.name) && f.params.iter().all(|p| p.class != Class::Varargs))
+        .filter(|f| is_wrapped(&f.name) && f.params.iter().all(|p| p.class != Class::Varargs))
+}
+
+/// Fortran procedures that need wrappers of their own, with their symbols.
+fn procedures() -> impl Iterator<Item = (&'static Function, Vec<String>)> {
+    refrain_mpi::fortran::procedures().map(|procedure| {
+        let f = refrain_mpi::interface::function(procedure.function);
+        (f.unwrap_or_else(|| panic!("no {}", procedure.function)), procedure.symbols())
+    })
 }
 
 fn wrappers() -> String {
-    let mut text = wrapper::PRELUDE.to_owned();
-    for (_, function) in wrapped() {
+    let mut text = wrapper::PRELUDE.to_owned() + fortran::PRELUDE;
+    for function in wrapped() {
         text.push_str(&wrapper::wrapper(function));
+    }
+    let mut first = 0;
+    for (function, symbols) in procedures() {
+        text.push_str(&fortran::wrapper(function, first..first + symbols.len()));
+        first += symbols.len();
     }
     text
 }
 
 fn exports() -> String {
     let mut text = "use crate::{entry::export, wrappers};\n\n".to_owned();
-    for (number, f) in wrapped() {
+    for f in wrapped() {
         let name = &f.name;
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "export!({name}, {}, wrappers::{name});", number * 2);
-        let _ = writeln!(text, "export!(P{name}, {}, wrappers::{name});", number * 2 + 1);
+        let _ = writeln!(text, "export!({name}, 0, wrappers::{name});");
+        let _ = writeln!(text, "export!(P{name}, 1, wrappers::{name});");
+    }
+    for (f, symbols) in procedures() {
+        for (i, symbol) in symbols.iter().enumerate() {
+            let _ = writeln!(text, "export!({symbol}, {i}, wrappers::{});", fortran::name(f));
+        }
     }
     text
 }
@@ -55,7 +74,7 @@ fn table() -> String {
     let all = functions();
     let mut text =
         format!("/// How many functions there are.\npub const FUNCTIONS: usize = {};\n", all.len());
-    let list = |of: &dyn Fn(&refrain_mpi::interface::Function) -> String| {
+    let list = |of: &dyn Fn(&Function) -> String| {
         all.iter().map(|f| format!("    {:?},\n", of(f))).collect::<String>()
     };
     let _ = write!(
@@ -65,6 +84,16 @@ fn table() -> String {
         list(&|f| f.name.clone()),
         list(&|f| FunctionDef::from(f).to_text()),
     );
+    let symbols: Vec<String> = procedures().flat_map(|(_, symbols)| symbols).collect();
+    let _ = writeln!(
+        text,
+        "/// Symbols of Fortran procedures that have wrappers of their own.\n\
+         pub static FORTRAN: [&str; {}] = {symbols:?};\n\
+         /// Whether Fortran passes some argument in another form than C: a buffer or a string.\n\
+         pub static CONVERTED: [bool; FUNCTIONS] = {:?};",
+        symbols.len(),
+        all.iter().map(is_converted).collect::<Vec<_>>(),
+    );
     for (number, f) in all.iter().enumerate() {
         let name = &f.name;
         let _ = writeln!(
@@ -73,4 +102,11 @@ fn table() -> String {
         );
     }
     text
+}
+
+fn is_converted(f: &Function) -> bool {
+    let is = |p: &Param| {
+        matches!(p.class, Class::Memory | Class::Str | Class::Strings | Class::Strings2)
+    };
+    f.params.iter().any(is)
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! pub unsafe extern "C-unwind" fn MPI_Comm_rank(comm: Handle, rank: Ints) -> c_int {
-//!     let entry = Entry::new();
+//!     let entry = Entry::new(table::MPI_Comm_rank);
 //!     let next: unsafe extern "C-unwind" fn(Handle, Ints) -> c_int = transmute(entry.next());
 //!     let Some(mut call) = entry.begin() else { return next(comm, rank) };
-//!     call.handle(comm); call.enter();
+//!     call.resume(call.cursor().handle(comm)); call.enter();
 //!     let returned = next(comm, rank);
 //!     call.leave(returned); call.int_at(rank); call.done();
 //!     returned
@@ -17,9 +17,10 @@ use refrain_mpi::interface::{Direction, Function, Param};
 use refrain_mpi::kind::Class;
 
 /// What the wrappers refer to.
-pub const PRELUDE: &str = r"use crate::entry::Entry;
+pub const PRELUDE: &str = r"use crate::call::StatusRoom;
+use crate::entry::Entry;
 use crate::memory::{self, Handles, Ints, Longs, Statuses, Words};
-use crate::{milestones, objects};
+use crate::{milestones, objects, table};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 
@@ -44,7 +45,7 @@ pub fn wrapper(f: &Function) -> String {
     let leave = if f.returns_error() { "leave" } else { "leave_value" };
     let mut lines = vec![
         format!("pub unsafe extern \"C-unwind\" fn {}({parameters}) -> {result} {{", f.name),
-        "    let entry = Entry::new();".into(),
+        format!("    let entry = Entry::new(table::{});", f.name),
         format!(
             "    let next: unsafe extern \"C-unwind\" fn({types}) -> {result} = transmute(entry.next());"
         ),
@@ -66,8 +67,21 @@ fn join(f: &Function, text: impl Fn(&Param) -> String) -> String {
     f.params.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-fn steps(f: &Function, step: impl Fn(&Function, &Param) -> Option<String>) -> String {
-    f.params.iter().filter_map(|p| step(f, p)).map(|step| step + "; ").collect()
+/// What to write down, in order. Scalars in a row (`.int(tag)`) become one expression.
+pub fn steps(f: &Function, step: impl Fn(&Function, &Param) -> Option<String>) -> String {
+    let (mut text, mut in_row) = (String::new(), false);
+    for step in f.params.iter().filter_map(|p| step(f, p)) {
+        let is_scalar = step.starts_with('.');
+        match (in_row, is_scalar) {
+            (false, true) => text += "call.resume(call.cursor()",
+            (true, false) => text += "); ",
+            _ => {}
+        }
+        text += &step;
+        text += if is_scalar { "" } else { "; " };
+        in_row = is_scalar;
+    }
+    if in_row { text + "); " } else { text }
 }
 
 /// What C passes, in Rust.
@@ -96,7 +110,7 @@ fn is_file(p: &Param) -> bool {
 }
 
 /// Writes down an input.
-fn input(f: &Function, p: &Param) -> Option<String> {
+pub fn input(f: &Function, p: &Param) -> Option<String> {
     if p.direction == Direction::Out && p.class != Class::Memory {
         return None;
     }
@@ -104,12 +118,12 @@ fn input(f: &Function, p: &Param) -> Option<String> {
         Direction::InOut if p.class != Class::Memory => by_address(f, p),
         _ if p.length.is_some() || is_text(p) => by_address(f, p),
         _ => match p.class {
-            Class::Int => format!("call.int({})", p.name),
-            Class::Aint | Class::Count | Class::Offset => format!("call.long({})", p.name),
-            Class::Handle if is_file(p) => format!("call.file({})", p.name),
-            Class::Handle => format!("call.handle({})", p.name),
+            Class::Int => format!(".int({})", p.name),
+            Class::Aint | Class::Count | Class::Offset => format!(".long({})", p.name),
+            Class::Handle if is_file(p) => format!(".file({})", p.name),
+            Class::Handle => format!(".handle({})", p.name),
             Class::Status => format!("call.status({0}, {0})", p.name),
-            _ => format!("call.address({})", p.name),
+            _ => format!(".address({})", p.name),
         },
     })
 }
@@ -119,20 +133,31 @@ fn is_text(p: &Param) -> bool {
 }
 
 /// Writes down an output.
-fn output(f: &Function, p: &Param) -> Option<String> {
-    if p.direction == Direction::In || p.class == Class::Memory {
-        return None;
-    }
-    let step = by_address(f, p);
-    Some(match p.only_if {
+pub fn output(f: &Function, p: &Param) -> Option<String> {
+    let is_output = p.direction != Direction::In && p.class != Class::Memory;
+    // An array that MPI did not fill in has no length either, and asking MPI for it might fail
+    // once more, and call the program's error handler.
+    let length = || format!("call.length(|| {})", length::expression(f, p));
+    let length = if p.length.is_some() { length() } else { length::expression(f, p) };
+    is_output.then(|| if_set(p, by_address_with(f, p, &length)))
+}
+
+/// A step that depends on the output that says whether there is a value at all.
+pub fn if_set(p: &Param, step: String) -> String {
+    match p.only_if {
         Some(flag) => format!("call.only_if({flag}); {step}; call.in_any_case()"),
         None => step,
-    })
+    }
 }
 
 /// Writes down what is passed by address.
-fn by_address(f: &Function, p: &Param) -> String {
-    let (name, n) = (p.name, length::expression(f, p));
+pub fn by_address(f: &Function, p: &Param) -> String {
+    by_address_with(f, p, &length::expression(f, p))
+}
+
+/// The same, with so many elements.
+fn by_address_with(f: &Function, p: &Param, n: &str) -> String {
+    let name = p.name;
     let used = if keeps(f, p) { format!("{name}_used") } else { name.to_owned() };
     match (p.class, p.length.is_some()) {
         (Class::Int, true) => format!("call.ints({name}, {n})"),
@@ -191,7 +216,10 @@ fn before(f: &Function) -> Vec<String> {
                 "    let {name}_used = call.keep_statuses({name}, {}, wanted);",
                 length::expression(f, requests)
             ),
-            None => format!("    let {name}_used = call.keep_status({name}, wanted);"),
+            None => format!(
+                "    let mut room = StatusRoom::uninit();\n    \
+                 let {name}_used = call.keep_status({name}, wanted, &mut room);"
+            ),
         });
     }
     if f.name == "MPI_Abort" {

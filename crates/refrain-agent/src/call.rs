@@ -7,10 +7,11 @@
 use crate::clock;
 use crate::entry::Entry;
 use crate::memory::{self, Handles, Ints, Longs, Statuses, Words};
-use crate::process::{WILDCARD_POSTED, abi};
-use crate::stream::{MARGIN, Place, Stream};
+use crate::process::{Errno, WILDCARD_POSTED, abi};
+use crate::stream::{MARGIN, Stream};
 use refrain_format::record::{HEAD, PLAIN, Tag, array, head, state};
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
 /// A number of elements that says: not significant on this process.
@@ -18,22 +19,73 @@ pub const INSIGNIFICANT: usize = usize::MAX;
 
 /// One call being written down.
 pub struct Call {
-    stream: *mut Stream,
-    entry: Entry,
-    /// Where the record is put together.
-    place: Place,
+    pub(crate) stream: *mut Stream,
+    pub(crate) entry: Entry,
+    /// The record that is being put together.
+    start: *mut u8,
     /// Where its next byte goes.
     at: *mut u8,
     number: u32,
     depth: u8,
+    /// The log has ended: what is still written goes nowhere.
+    lost: bool,
     /// Outputs that are not scalars may be read (no error, and the flag they depend on is set).
     readable: bool,
     /// Outputs that depend on a flag are set.
     set: bool,
     /// The outputs' record has no result of its own.
     plain: bool,
-    /// Room for a status that the program ignores.
-    room: [u64; 4],
+}
+
+/// Room for one status of any MPI, in a wrapper's frame.
+pub type StatusRoom = MaybeUninit<[u64; 4]>;
+
+/// Where scalars are written. It is passed on by value, so that it stays in a register, where
+/// a field of [`Call`] would make a trip through memory for each of them.
+#[derive(Clone, Copy)]
+pub struct Cursor {
+    at: *mut u8,
+    /// The bits of a handle that mean something.
+    mask: usize,
+}
+
+impl Cursor {
+    #[inline(always)]
+    fn put<T>(self, value: T) -> Cursor {
+        // SAFETY: between two calls of `ensure`, scalars fit into the margin.
+        unsafe { self.at.cast::<T>().write_unaligned(value) };
+        Cursor { at: self.at.wrapping_add(size_of::<T>()), ..self }
+    }
+
+    /// An `int` by value.
+    #[inline(always)]
+    pub fn int(self, value: c_int) -> Cursor {
+        self.put(value)
+    }
+
+    /// A 64-bit number by value.
+    #[inline(always)]
+    pub fn long(self, value: i64) -> Cursor {
+        self.put(value)
+    }
+
+    /// A pointer by value.
+    #[inline(always)]
+    pub fn address(self, value: *const c_void) -> Cursor {
+        self.put(value as usize)
+    }
+
+    /// A handle by value. MPICH's are 32 bits wide; the upper half of the register is noise.
+    #[inline(always)]
+    pub fn handle(self, value: usize) -> Cursor {
+        self.put(value & self.mask)
+    }
+
+    /// A file handle by value: a pointer in every MPI.
+    #[inline(always)]
+    pub fn file(self, value: usize) -> Cursor {
+        self.put(value)
+    }
 }
 
 impl Call {
@@ -46,25 +98,22 @@ impl Call {
         if !log.admits(&entry) {
             return None;
         }
+        log.occupy();
         log.ensure_defined(entry.slot / 2);
-        let place = log.place_now();
-        if place.lost {
-            return None;
-        }
-        log.busy = true;
+        let start = log.place_now()?;
         let mut call = Call {
             stream,
             entry,
-            place,
-            at: place.start.wrapping_add(HEAD),
+            start,
+            at: start.wrapping_add(HEAD),
             number: log.number,
             depth: log.depth_of(&entry),
+            lost: false,
             readable: true,
             set: true,
             plain: false,
-            room: [0; 4],
         };
-        call.long(clock::ticks() as i64);
+        call.resume(call.cursor().long(clock::ticks() as i64));
         Some(call)
     }
 
@@ -73,9 +122,9 @@ impl Call {
     pub fn enter(&mut self) {
         // SAFETY: as in `begin`.
         let log = unsafe { &mut *self.stream };
-        self.complete(log, Tag::Enter, self.depth);
         log.number = log.number.wrapping_add(1);
         log.open_call(&self.entry, self.depth);
+        self.complete(log, Tag::Enter, self.depth);
     }
 
     /// Begins the record of the outputs; the call has just returned an error code.
@@ -96,17 +145,18 @@ impl Call {
         let ticks = clock::ticks();
         // SAFETY: as in `begin`; the thread's log cannot have ended while it is inside a call.
         let log = unsafe { &mut *self.stream };
-        self.place = log.place_now();
-        log.busy |= !self.place.lost;
-        self.at = self.place.start.wrapping_add(HEAD);
-        self.long(ticks as i64);
+        log.occupy();
+        let place = log.place_now();
+        self.lost = place.is_none();
+        self.start = place.unwrap_or_else(|| log.sink());
+        self.at = self.start.wrapping_add(HEAD);
+        let mut cursor = self.cursor().long(ticks as i64);
         // Nearly every call succeeds and has no other call inside; then that is all.
         self.plain = result == 0 && class == 0 && log.number == self.number.wrapping_add(1);
         if !self.plain {
-            self.long(result);
-            self.int(self.number as c_int);
-            self.int(class);
+            cursor = cursor.long(result).int(self.number as c_int).int(class);
         }
+        self.resume(cursor);
     }
 
     /// Completes the record of the outputs.
@@ -120,76 +170,53 @@ impl Call {
 
     #[inline(always)]
     fn complete(&mut self, log: &mut Stream, tag: Tag, detail: u8) {
-        if self.place.lost {
+        if self.lost {
             return;
         }
-        let length = self.at as usize - self.place.start as usize;
+        let length = self.at as usize - self.start as usize;
         let function = (self.entry.slot / 2) as u16;
-        log.commit(&self.place, length, head(function, tag, detail, length));
-        log.busy = log.is_stopped();
+        log.commit(self.start, length, head(function, tag, detail, length));
+        log.release();
     }
 
     /// Makes room for `bytes` more, and the margin that scalars rely on behind them.
     #[inline(always)]
     fn ensure(&mut self, bytes: usize) -> bool {
-        let room = self.place.end as usize - self.at as usize;
-        (!self.place.lost && room >= bytes + MARGIN) || self.ensure_slow(bytes)
+        // SAFETY: as in `begin`.
+        let limit = unsafe { (*self.stream).limit };
+        let room = limit as usize - self.at as usize;
+        (!self.lost && room >= bytes + MARGIN) || self.ensure_slow(bytes)
     }
 
     #[cold]
     fn ensure_slow(&mut self, bytes: usize) -> bool {
         // SAFETY: as in `begin`.
         let log = unsafe { &mut *self.stream };
-        let written = self.at as usize - self.place.start as usize;
-        let lost = self.place.lost;
-        if !lost {
-            self.place = match self.place.large {
-                true => log.enlarge(written, bytes),
-                false => log.place(written, bytes),
-            };
-        }
-        let written = if self.place.lost { 0 } else { written };
-        self.at = self.place.start.wrapping_add(written);
-        !self.place.lost
+        let written = self.at as usize - self.start as usize;
+        let place = if self.lost { None } else { log.place(written, bytes) };
+        self.lost = place.is_none();
+        self.start = place.unwrap_or_else(|| log.sink());
+        self.at = self.start.wrapping_add(if self.lost { 0 } else { written });
+        !self.lost
+    }
+
+    /// Where the next byte goes, to write scalars.
+    #[inline(always)]
+    pub fn cursor(&self) -> Cursor {
+        // SAFETY: as in `begin`.
+        let short = unsafe { (*self.stream).abi.handle_bytes == 4 };
+        Cursor { at: self.at, mask: if short { 0xffff_ffff } else { usize::MAX } }
+    }
+
+    /// Goes on behind the scalars that were written.
+    #[inline(always)]
+    pub fn resume(&mut self, cursor: Cursor) {
+        self.at = cursor.at;
     }
 
     #[inline(always)]
     fn put<T>(&mut self, value: T) {
-        // SAFETY: between two calls of `ensure`, scalars fit into the margin.
-        unsafe { self.at.cast::<T>().write_unaligned(value) };
-        self.at = self.at.wrapping_add(size_of::<T>());
-    }
-
-    /// An `int` by value.
-    #[inline(always)]
-    pub fn int(&mut self, value: c_int) {
-        self.put(value);
-    }
-
-    /// A 64-bit number by value.
-    #[inline(always)]
-    pub fn long(&mut self, value: i64) {
-        self.put(value);
-    }
-
-    /// A pointer by value.
-    #[inline(always)]
-    pub fn address(&mut self, value: *const c_void) {
-        self.put(value as usize);
-    }
-
-    /// A handle by value. MPICH's are 32 bits wide; the upper half of the register is noise.
-    #[inline(always)]
-    pub fn handle(&mut self, value: usize) {
-        // SAFETY: as in `begin`.
-        let short = unsafe { (*self.stream).abi.handle_bytes == 4 };
-        self.put(if short { value & 0xffff_ffff } else { value });
-    }
-
-    /// A file handle by value: a pointer in every MPI.
-    #[inline(always)]
-    pub fn file(&mut self, value: usize) {
-        self.put(value);
+        self.resume(self.cursor().put(value));
     }
 
     /// The outputs that follow are set only if that logical output is true.
@@ -250,6 +277,12 @@ impl Call {
     #[inline(always)]
     pub fn file_at(&mut self, at: Handles) {
         self.address_at(at.cast());
+    }
+
+    /// The length of an array that MPI fills in, where it has done so.
+    #[inline(always)]
+    pub fn length(&self, length: impl FnOnce() -> usize) -> usize {
+        if self.readable && self.set { length() } else { 0 }
     }
 
     /// Writes the number of elements, or the code that stands in its place; gives how many
@@ -386,9 +419,9 @@ impl Call {
     /// The status to pass on: the program's, or one of ours where the program ignores it and
     /// only it would tell what a wildcard matched.
     #[inline(always)]
-    pub fn keep_status(&mut self, status: Statuses, wanted: bool) -> Statuses {
+    pub fn keep_status(&self, status: Statuses, wanted: bool, room: &mut StatusRoom) -> Statuses {
         if wanted && status as usize == abi().status_ignore {
-            return self.room.as_mut_ptr().cast();
+            return room.write([0; 4]).as_mut_ptr().cast();
         }
         status
     }
@@ -407,7 +440,10 @@ impl Call {
         let log = unsafe { &mut *self.stream };
         let room = log.statuses.get_mut(usize::from(self.depth))?;
         room.clear();
-        room.resize(n.checked_mul(4)?, 0);
+        let words = n.checked_mul(4)?;
+        let _errno = Errno::keep();
+        room.try_reserve_exact(words).ok()?;
+        room.resize(words, 0);
         Some(room.as_mut_ptr().cast())
     }
 
@@ -437,7 +473,7 @@ impl Call {
             return;
         }
         let n = self.elements(used.cast(), n, abi.status_bytes);
-        if !used.is_null() && self.readable && self.set && !self.place.lost {
+        if !used.is_null() && self.readable && self.set && !self.lost {
             self.put(if given == used { state::VALUE } else { state::CAPTURED });
             self.put(abi.status_bytes as u8);
             self.copy(used, n * abi.status_bytes);

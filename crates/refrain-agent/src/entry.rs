@@ -2,9 +2,13 @@
 //!
 //! Whose call it is (DESIGN: [`crate::modules`]) is told by the return address, which Rust
 //! cannot ask for. So every exported name is four instructions of assembly that note the
-//! return address, the stack pointer and the name's *slot* in a thread-local block and jump to
-//! the wrapper; registers and stack stay as the caller left them, and the jump leaves no
-//! frame behind for an unwinder to trip over.
+//! return address, the stack pointer and which of the wrapper's names was called in a
+//! thread-local block and jump to the wrapper; registers and stack stay as the caller left
+//! them, and the jump leaves no frame behind for an unwinder to trip over.
+//!
+//! A signal handler that calls MPI may write to the block before the wrapper has read it. So
+//! nothing there decides which function is called: a wrapper knows its own. The rest only
+//! tells whose call it was, and how deep.
 
 use crate::call::Call;
 use crate::{next, stream};
@@ -15,8 +19,9 @@ use core::arch::{asm, global_asm};
 pub struct ThreadBlock {
     /// Where the call in progress returns to.
     pub caller: usize,
-    /// Which exported name was called: twice the function's number, plus one for `PMPI_`.
-    pub slot: usize,
+    /// Which of the wrapper's names was called: 0 for `MPI_X`, 1 for `PMPI_X`; of a Fortran
+    /// procedure's, the first, the second and so on.
+    pub name: usize,
     /// The stack pointer at entry.
     pub stack: usize,
     /// The thread's log; null before its first call.
@@ -55,20 +60,20 @@ pub fn thread_block() -> *mut ThreadBlock {
 
 /// Exports a name that goes to a wrapper.
 macro_rules! export {
-    ($name:ident, $slot:expr, $wrapper:path) => {
+    ($symbol:ident, $name:expr, $wrapper:path) => {
         /// # Safety
         /// As for the MPI function of that name.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name() {
+        pub unsafe extern "C-unwind" fn $symbol() {
             core::arch::naked_asm!(
                 "mov r11, qword ptr [rip + refrain_thread@GOTTPOFF]",
                 "mov rax, qword ptr [rsp]",
                 "mov qword ptr fs:[r11], rax",
-                "mov qword ptr fs:[r11 + 8], {slot}",
+                "mov qword ptr fs:[r11 + 8], {name}",
                 "mov qword ptr fs:[r11 + 16], rsp",
                 "jmp {wrapper}",
-                slot = const $slot,
+                name = const $name,
                 wrapper = sym $wrapper,
             )
         }
@@ -76,26 +81,33 @@ macro_rules! export {
 }
 pub(crate) use export;
 
+/// Which of the wrapper's names was called; to be asked for before anything else.
+pub fn name() -> usize {
+    // SAFETY: the block belongs to this thread and lives as long as it does.
+    unsafe { (*thread_block()).name }
+}
+
 /// A call that has just come in.
 #[derive(Clone, Copy)]
 pub struct Entry {
     block: *mut ThreadBlock,
     /// Where it returns to.
     pub caller: usize,
-    /// See [`ThreadBlock::slot`].
+    /// Which exported name was called: twice the function's number, plus one for `PMPI_`.
     pub slot: usize,
     /// The stack pointer at entry.
     pub stack: usize,
 }
 
 impl Entry {
-    /// The call in progress. To be asked for first of all in a wrapper.
+    /// The call of this function that is in progress. To be asked for first of all in a
+    /// wrapper.
     #[inline(always)]
-    pub fn new() -> Entry {
+    pub fn new(function: usize) -> Entry {
         let block = thread_block();
         // SAFETY: the block belongs to this thread and lives as long as it does.
-        let ThreadBlock { caller, slot, stack, .. } = unsafe { &*block };
-        Entry { block, caller: *caller, slot: *slot, stack: *stack }
+        let ThreadBlock { caller, name, stack, .. } = unsafe { &*block };
+        Entry { block, caller: *caller, slot: function * 2 + (*name & 1), stack: *stack }
     }
 
     /// A call whose particulars are at hand.

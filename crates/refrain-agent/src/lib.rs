@@ -27,17 +27,22 @@
 //!
 //! * [`entry`]: from an exported symbol to a wrapper, with the caller's address in hand
 //! * `wrappers` (generated from the table by `build/`): one function per MPI function
-//! * [`next`]: the function to forward to · [`modules`]: whose call it is
+//! * [`absent`]: names that this MPI does not have
+//! * [`next`]: the function to forward to · [`modules`]: whose call it is · [`bindings`]: the
+//!   same for calls out of Fortran's library
 //! * [`call`]: one call being written down · [`stream`]: the log of a thread
 //! * [`memory`]: reading the program's memory · [`objects`]: lengths that MPI objects imply
+//! * [`reserve`]: memory when there is none
 //! * [`process`]: what is common to the process · [`milestones`]: Init, Finalize, Abort
-//! * [`fortran`]: the few Fortran functions that do not come by way of C
+//! * [`fortran`]: the few Fortran procedures that do not come by way of C
 
 #![allow(non_snake_case, reason = "wrappers bear the names MPI gives them")]
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("Refrain's agent is written for Linux on x86-64");
 
+mod absent;
+mod bindings;
 mod call;
 mod clock;
 mod entry;
@@ -49,7 +54,9 @@ mod next;
 mod objects;
 mod pcontrol;
 mod process;
+mod reserve;
 mod stream;
+mod symbols;
 
 #[allow(missing_docs, clippy::all, reason = "generated; the table documents it")]
 #[allow(unsafe_op_in_unsafe_fn, reason = "a wrapper does nothing but what its caller vouches for")]

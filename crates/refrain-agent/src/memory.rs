@@ -5,6 +5,7 @@
 
 use crate::process::abi;
 use crate::{next, table};
+use refrain_mpi::abi::Family;
 use std::ffi::{CStr, c_char, c_int};
 
 /// The address of one or more ints.
@@ -99,6 +100,16 @@ pub unsafe fn last(at: Ints, n: usize) -> usize {
 }
 
 /// # Safety
+/// Null, or the address of so many characters, to be looked at at once.
+pub unsafe fn bytes<'a>(at: *const c_char, length: usize) -> &'a [u8] {
+    if at.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(at.cast(), length) }
+}
+
+/// # Safety
 /// The address of strings, closed by NULL.
 pub unsafe fn argv_length(at: *const *const c_char) -> usize {
     // SAFETY: the caller's promise; arguments of a program are never this many.
@@ -112,8 +123,15 @@ pub fn limit(name: &str) -> usize {
 }
 
 /// The class of an error code.
+///
+/// Not every code may be asked about: Open MPI takes a code that a callback of the program made
+/// up for an error of the question, and calls the error handler; and before MPI_Init and after
+/// MPI_Finalize it lets nobody ask. Its own codes are their classes, so nothing is lost.
 #[cold]
 pub fn error_class(code: c_int) -> c_int {
+    if abi().family == Family::OpenMpi {
+        return code;
+    }
     let mut class = code;
     if let Some(f) = next::mpi(table::MPI_Error_class) {
         // SAFETY: a local function of this form in every MPI.

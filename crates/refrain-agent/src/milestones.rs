@@ -1,6 +1,6 @@
 //! Milestones in the life of an MPI process: Init, Finalize, Abort.
 
-use crate::process::{self, Errno};
+use crate::process::{self, Quiet};
 use crate::{memory, modules};
 use refrain_format::part::flags;
 use std::ffi::c_int;
@@ -8,7 +8,7 @@ use std::ffi::c_int;
 /// Runs what a milestone asks for, without harm to the program whatever happens.
 #[cold]
 fn safely(what: impl FnOnce() + std::panic::UnwindSafe) {
-    let _errno = Errno::keep();
+    let _quiet = Quiet::keep();
     // A panic here would be a defect of ours, not the program's: the log goes on without.
     let _ = std::panic::catch_unwind(what);
 }

@@ -2,22 +2,29 @@
 //!
 //! A call is the program's unless it comes from inside the MPI library (ROMIO and some
 //! collectives call MPI themselves) or from a tool that stands behind us in the chain and has
-//! already been told of the call. The return address tells. Calls from the Fortran and C++
-//! bindings' libraries are the program's, and so are those of user callbacks (operations,
-//! attribute functions, error handlers) that MPI calls.
+//! already been told of the call. The return address tells. Calls from the C++ bindings'
+//! library are the program's, and so are those of user callbacks (operations, attribute
+//! functions, error handlers) that MPI calls. Fortran's library calls MPI both for the program
+//! and on its own behalf: [`bindings`] tells which.
 //!
 //! A callback may *tail-call* MPI, so that the return address lies inside the MPI library
 //! after all. But then the instruction before it is a call through a function pointer, while
 //! the library's own calls to MPI functions are direct or go through its GOT.
 
+use crate::bindings;
+use crate::entry::Entry;
+use crate::process::Quiet;
 use std::ffi::{CStr, c_int, c_void};
+use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Who a module belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// The program, its libraries, the language bindings, the tools in front of us.
+    /// The program, its libraries, the C++ bindings, the tools in front of us.
     Program,
+    /// The Fortran bindings: a library between the program and the MPI library.
+    Fortran,
     /// The MPI library and its plug-ins.
     Mpi,
     /// A tool behind us: we forward to it, and it has its own business with MPI.
@@ -40,11 +47,18 @@ pub struct Module {
 }
 
 impl Module {
-    fn contains(&self, address: usize) -> bool {
+    /// Whether an address lies in it.
+    pub fn contains(&self, address: usize) -> bool {
         (self.low..self.high).contains(&address)
     }
 
-    fn file_name(&self) -> &[u8] {
+    /// Whether it is the library of Open MPI's C++ bindings.
+    pub fn is_cxx_binding(&self) -> bool {
+        self.file_name().starts_with(b"libmpi_cxx")
+    }
+
+    /// The name of its file.
+    pub fn file_name(&self) -> &[u8] {
         self.path.rsplit(|&b| b == b'/').next().unwrap_or_default()
     }
 }
@@ -91,8 +105,15 @@ pub fn find(address: usize) -> Option<&'static Module> {
     refresh().iter().find(|m| m.contains(address))
 }
 
+/// All modules as last looked at.
+pub fn all() -> &'static [Module] {
+    // SAFETY: a published list is never freed or changed.
+    unsafe { MODULES.load(Ordering::Acquire).as_ref() }.map_or_else(refresh, Vec::as_slice)
+}
+
 /// All modules as they are now.
 pub fn refresh() -> &'static [Module] {
+    let _quiet = Quiet::keep();
     let mut modules = Vec::new();
     // SAFETY: the callback only reads what it is given and fills `modules`, which outlives
     // the call.
@@ -143,26 +164,48 @@ fn classify(modules: &mut [Module]) {
             Owner::Mpi
         } else if has(&IN_TOOLS) {
             Owner::ToolBehind
+        } else if bindings::are_in(module) {
+            Owner::Fortran
         } else {
             Owner::Program
         };
     }
 }
 
-/// Whether a call that returns to this address is the program's, and the range of addresses
-/// for which that is known to hold.
-pub fn judge(caller: usize) -> (bool, std::ops::Range<usize>) {
-    const NOWHERE: std::ops::Range<usize> = 0..0;
+/// Whose a call is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The program's, as is every call that returns to one of these addresses.
+    Program(Range<usize>),
+    /// The program's, made for it by Fortran's library.
+    ByFortran,
+    /// Not the program's.
+    Foreign,
+}
+
+/// Whose a call is.
+pub fn judge(entry: &Entry) -> Verdict {
+    const NOWHERE: Range<usize> = 0..0;
+    let caller = entry.caller;
     match find(caller) {
         Some(module) => match module.owner {
-            Owner::Program => (true, module.low..module.high),
-            Owner::Mpi => (is_through_pointer(caller, module), NOWHERE),
-            Owner::ToolBehind | Owner::Agent => (false, NOWHERE),
+            Owner::Program => Verdict::Program(module.low..module.high),
+            Owner::Mpi | Owner::Fortran if is_through_pointer(caller, module) => {
+                Verdict::Program(NOWHERE)
+            }
+            Owner::Fortran => bindings::judge(entry),
+            Owner::Mpi | Owner::ToolBehind | Owner::Agent => Verdict::Foreign,
         },
         // Code without a module was made at run time (a just-in-time compiler): a page of it
         // is known to be the program's.
-        None => (true, caller & !0xfff..(caller | 0xfff) + 1),
+        None => Verdict::Program(caller & !0xfff..(caller | 0xfff) + 1),
     }
+}
+
+/// Whether a call of a Fortran procedure comes from Fortran's library itself, where one
+/// interface is often built upon another.
+pub fn is_from_fortran(caller: usize) -> bool {
+    find(caller).is_some_and(|m| m.owner == Owner::Fortran && !is_through_pointer(caller, m))
 }
 
 /// Whether the instruction before a return address inside `module` is a call through a

@@ -7,7 +7,7 @@
 use crate::modules::{self, Owner};
 use crate::{process, table};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// By slot: twice the function's number, plus one for the `PMPI_` name.
 static NEXT: [AtomicPtr<()>; table::FUNCTIONS * 2] =
@@ -31,7 +31,7 @@ pub fn mpi(number: usize) -> Option<*const ()> {
 
 #[cold]
 fn resolve(slot: usize) -> *const () {
-    let errno = process::Errno::keep();
+    let _quiet = process::Quiet::keep();
     let found = std::panic::catch_unwind(|| {
         let name = table::NAMES.get(slot / 2).copied().unwrap_or_default();
         let name = if slot % 2 == 1 { format!("P{name}") } else { name.to_owned() };
@@ -39,19 +39,21 @@ fn resolve(slot: usize) -> *const () {
     });
     let f = match found {
         Ok(Some(f)) => f.cast_const().cast(),
+        // The program refers to MPI weakly, and may load it later.
+        _ if !has_mpi() && is_question(slot / 2) => return no as *const (),
+        _ if !has_mpi() => return missing as *const (),
         _ => missing as *const (),
     };
     if let Some(cell) = NEXT.get(slot) {
         cell.store(f.cast_mut(), Ordering::Relaxed);
     }
-    drop(errno);
     f
 }
 
 /// Finds a symbol in the libraries behind this one.
 pub fn lookup(name: &str) -> Option<*mut c_void> {
     let name = CString::new(name).ok()?;
-    locate_mpi();
+    has_mpi();
     // SAFETY: dlsym with a valid name; RTLD_NEXT starts behind this library.
     let f = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     let f = if f.is_null() { in_modules(&name)? } else { f };
@@ -76,28 +78,48 @@ pub fn data(name: &str) -> Option<*mut c_void> {
     if at.is_null() { in_modules(&name) } else { Some(at) }
 }
 
-/// Tells [`modules`] where the MPI library is, the first time.
-fn locate_mpi() {
-    static LOCATED: std::sync::Once = std::sync::Once::new();
-    LOCATED.call_once(|| {
-        // Every module that defines MPI's own entry points for itself, and is named like an
-        // MPI library, is one; the first definition is, whatever its name.
+/// Whether an MPI library is loaded; the first time it is, tells [`modules`] where.
+pub fn has_mpi() -> bool {
+    static FOUND: AtomicBool = AtomicBool::new(false);
+    if FOUND.load(Ordering::Acquire) {
+        return true;
+    }
+    // Every module that defines MPI's own entry points for itself, and is named like an MPI
+    // library, is one; the first definition is, whatever its name.
+    let mut found = false;
+    for module in modules::refresh() {
+        if module.file_name_is_mpi()
+            && let Some(f) = symbol_of(&module.path, c"PMPI_Init")
+            && (module.low..module.high).contains(&(f as usize))
+        {
+            modules::note_mpi(f as usize);
+            found = true;
+        }
+    }
+    if !found {
         // SAFETY: as in `lookup`.
         let first = unsafe { libc::dlsym(libc::RTLD_NEXT, c"PMPI_Init".as_ptr()) };
-        let mut found = false;
-        for module in modules::refresh() {
-            if module.file_name_is_mpi()
-                && let Some(f) = symbol_of(&module.path, c"PMPI_Init")
-                && (module.low..module.high).contains(&(f as usize))
-            {
-                modules::note_mpi(f as usize);
-                found = true;
-            }
-        }
-        if !found && !first.is_null() {
+        if !first.is_null() {
             modules::note_mpi(first as usize);
+            found = true;
         }
-    });
+    }
+    if found {
+        FOUND.store(true, Ordering::Release);
+    }
+    found
+}
+
+/// Whether a library behind this one defines a name.
+pub fn is_defined(name: &CStr) -> bool {
+    // SAFETY: as in `lookup`.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    !next.is_null() || in_mpi(name).is_some()
+}
+
+/// A symbol of the MPI library.
+fn in_mpi(name: &CStr) -> Option<*mut c_void> {
+    modules::all().iter().filter(|m| m.owner == Owner::Mpi).find_map(|m| symbol_of(&m.path, name))
 }
 
 impl modules::Module {
@@ -109,6 +131,10 @@ impl modules::Module {
 
 /// Searches all loaded modules, those with local scope too.
 fn in_modules(name: &CStr) -> Option<*mut c_void> {
+    let in_mpi = in_mpi(name);
+    if in_mpi.is_some() {
+        return in_mpi;
+    }
     modules::refresh()
         .iter()
         .filter(|m| m.owner != Owner::Agent && !m.path.is_empty())
@@ -117,7 +143,7 @@ fn in_modules(name: &CStr) -> Option<*mut c_void> {
 }
 
 /// A symbol of a module that is already loaded.
-fn symbol_of(path: &[u8], name: &CStr) -> Option<*mut c_void> {
+pub fn symbol_of(path: &[u8], name: &CStr) -> Option<*mut c_void> {
     let path = CString::new(path).ok()?;
     // SAFETY: RTLD_NOLOAD only gives a handle to what is there; the reference it takes is
     // given back.
@@ -135,6 +161,24 @@ fn symbol_of(path: &[u8], name: &CStr) -> Option<*mut c_void> {
 /// Stands in for a function that this MPI does not have; without the agent such a program
 /// would not have started.
 unsafe extern "C" fn missing() -> c_int {
+    if !has_mpi() {
+        // Any error code will do.
+        return 1;
+    }
     process::note_missing();
     process::unsupported_operation()
+}
+
+/// Whether a function is asked by programs that do not know whether there is an MPI.
+fn is_question(number: usize) -> bool {
+    number == table::MPI_Initialized || number == table::MPI_Finalized
+}
+
+/// Stands in for those as long as there is none.
+unsafe extern "C" fn no(flag: *mut c_int) -> c_int {
+    if !flag.is_null() {
+        // SAFETY: the program's flag.
+        unsafe { *flag = 0 };
+    }
+    0
 }

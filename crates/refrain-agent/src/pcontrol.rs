@@ -13,7 +13,7 @@ use std::ffi::c_int;
 unsafe extern "C" fn record(level: c_int, caller: usize, slot: usize, stack: usize) -> *const () {
     let entry = Entry::of(caller, slot, stack);
     if let Some(mut call) = entry.begin() {
-        call.int(level);
+        call.resume(call.cursor().int(level));
         call.enter();
         call.leave(0);
         call.done();

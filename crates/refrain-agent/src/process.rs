@@ -1,6 +1,6 @@
 //! What is common to the process: where logs go, which MPI this is, which rank.
 
-use crate::{clock, memory, next, stream, table};
+use crate::{absent, clock, memory, modules, next, stream, table};
 use refrain_format::part::{self, PartHeader, flags};
 use refrain_mpi::abi::{Family, Layout, Source};
 use refrain_mpi::names;
@@ -13,6 +13,10 @@ use std::sync::{Mutex, OnceLock};
 /// environment before it calls MPI. Null without one; then the agent only forwards.
 static FOLDER: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
+/// Whether this library's turn to be initialised has come. Those that the program needs come
+/// first, and may call MPI by then.
+static LOADED: AtomicBool = AtomicBool::new(false);
+
 /// The environment variable that names the folder for parts.
 const FOLDER_VARIABLE: &CStr = c"REFRAIN_PARTS";
 
@@ -21,6 +25,15 @@ const FOLDER_VARIABLE: &CStr = c"REFRAIN_PARTS";
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
+    read_folder();
+    LOADED.store(true, Ordering::Relaxed);
+    absent::adapt_exports();
+}
+
+fn read_folder() {
+    if !FOLDER.load(Ordering::Relaxed).is_null() {
+        return;
+    }
     // SAFETY: getenv gives null or a NUL-terminated string, which is copied.
     unsafe {
         let folder = libc::getenv(FOLDER_VARIABLE.as_ptr());
@@ -32,9 +45,19 @@ extern "C" fn at_load() {
 
 /// The folder for parts.
 pub fn folder() -> Option<CString> {
+    if !LOADED.load(Ordering::Relaxed) {
+        read_folder();
+    }
     let folder = FOLDER.load(Ordering::Relaxed);
     // SAFETY: null, or the copy made at load, which is never freed.
     (!folder.is_null()).then(|| unsafe { CStr::from_ptr(folder) }.to_owned())
+}
+
+/// Whether a call is none of the program's, but of the C++ bindings of Open MPI: these ask
+/// whether MPI is initialised while they are initialised themselves.
+pub fn is_from_bindings_at_load(caller: usize) -> bool {
+    let is_binding = || modules::find(caller).is_some_and(modules::Module::is_cxx_binding);
+    !LOADED.load(Ordering::Relaxed) && std::panic::catch_unwind(is_binding).unwrap_or(false)
 }
 
 /// Values of this MPI that wrappers look at, with symbols resolved to addresses.
@@ -183,9 +206,9 @@ pub fn note_missing() {
 }
 
 /// A header for a new part of this process, with the thread's number in it.
-pub fn new_header() -> PartHeader {
+pub fn new_header() -> Box<PartHeader> {
     let Ok(mut shared) = SHARED.lock() else {
-        return PartHeader::empty();
+        return Box::new(PartHeader::empty());
     };
     let shared = shared.get_or_insert_with(|| {
         static FORK: std::sync::Once = std::sync::Once::new();
@@ -193,9 +216,9 @@ pub fn new_header() -> PartHeader {
         FORK.call_once(|| unsafe {
             libc::pthread_atfork(None, None, Some(in_forked_child));
         });
-        Shared { header: Box::new(first_header()), pages: Vec::new(), threads: 0 }
+        Shared { header: first_header(), pages: Vec::new(), threads: 0 }
     });
-    let mut header = *shared.header;
+    let mut header = shared.header.clone();
     header.thread = shared.threads;
     shared.threads += 1;
     header.first_ticks = clock::ticks();
@@ -203,8 +226,8 @@ pub fn new_header() -> PartHeader {
     header
 }
 
-fn first_header() -> PartHeader {
-    let mut header = PartHeader::empty();
+fn first_header() -> Box<PartHeader> {
+    let mut header = Box::new(PartHeader::empty());
     header.family = abi().family.code();
     // SAFETY: getpid cannot fail.
     header.pid = unsafe { libc::getpid() };
@@ -295,6 +318,55 @@ extern "C" fn in_forked_child() {
             stream::forget_after_fork();
         }
         Err(_) => stream::disable_thread(),
+    }
+}
+
+/// Keeps signals and cancellation away from the thread, and `errno` as it was, while the agent
+/// makes system calls or holds a lock.
+///
+/// No handler of the program then finds our state half changed or calls MPI in the middle of
+/// it, no system call comes back early, and none becomes a point at which the thread is
+/// cancelled inside an MPI call that has none. Signals that the thread raises by a fault stay
+/// as they are.
+pub struct Quiet {
+    signals: libc::sigset_t,
+    cancellation: c_int,
+    _errno: Errno,
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+impl Quiet {
+    /// Makes it quiet; dropping puts everything back.
+    pub fn keep() -> Quiet {
+        let errno = Errno::keep();
+        // SAFETY: plain calls that fill in what they are given.
+        unsafe {
+            let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
+            let mut cancellation = 0;
+            libc::sigfillset(&mut all);
+            for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP] {
+                libc::sigdelset(&mut all, fault);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut cancellation);
+            Quiet { signals: old, cancellation, _errno: errno }
+        }
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // SAFETY: what `keep` found is put back. With cancellation first, or a handler would
+        // run without it.
+        unsafe {
+            pthread_setcancelstate(self.cancellation, std::ptr::null_mut());
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.signals, std::ptr::null_mut());
+        }
     }
 }
 

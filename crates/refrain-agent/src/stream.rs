@@ -13,8 +13,9 @@
 //! numbers.
 
 use crate::entry::{Entry, ThreadBlock, thread_block};
-use crate::process::{self, Abi, Errno};
-use crate::{clock, modules, table};
+use crate::modules::{self, Verdict};
+use crate::process::{self, Abi, Errno, Quiet};
+use crate::{bindings, clock, next, table};
 use refrain_format::part::{
     BODY, EXTENSION, HEADER_BYTES, PartHeader, WINDOW_BYTES, WINDOW_HEAD, flags,
 };
@@ -42,19 +43,36 @@ struct Open {
     caller: usize,
 }
 
+/// A Fortran procedure that has a wrapper of its own and is being forwarded.
+#[derive(Clone, Copy)]
+pub struct Forwarded {
+    /// Its function.
+    pub function: usize,
+    /// The stack pointer when it was called.
+    pub stack: usize,
+}
+
+impl Forwarded {
+    const NONE: Forwarded = Forwarded { function: usize::MAX, stack: 0 };
+}
+
 /// The log of one thread.
 pub struct Stream {
     /// Where the next record goes.
     pub at: *mut u8,
-    /// The end of the window.
-    pub end: *mut u8,
+    /// The end of the window; equal to `at` when writing has ended.
+    end: *mut u8,
+    /// The end of the room for the record that is being put together.
+    pub limit: *mut u8,
+    /// That record is in `large`.
+    is_large: bool,
     /// The window.
     window: *mut u8,
     /// Addresses known to be the program's.
     caller_low: usize,
     caller_length: usize,
     /// A record is being written, or none may be.
-    pub busy: bool,
+    busy: bool,
     /// Calls open at the moment.
     pub depth: u8,
     /// The number of the next call.
@@ -63,11 +81,15 @@ pub struct Stream {
     pub abi: &'static Abi,
     defined: [u64; table::FUNCTIONS.div_ceil(64)],
     open: [Open; DEEPEST],
+    /// The innermost such procedure.
+    pub forwarded: Forwarded,
     /// Writing has ended for good.
     stopped: bool,
     page: *mut PartHeader,
     path: CString,
     identity: (libc::dev_t, libc::ino_t),
+    /// Up to where the file system was asked to set blocks aside.
+    reserved: u64,
     /// How often the thread's end has been announced.
     farewells: u8,
     /// Where a call writes that has no room left.
@@ -94,7 +116,15 @@ pub fn open_for_thread(block: *mut ThreadBlock) -> bool {
     if unsafe { (*block).stream } == DISABLED {
         return false;
     }
-    let _errno = Errno::keep();
+    let _quiet = Quiet::keep();
+    // SAFETY: as above.
+    if process::is_from_bindings_at_load(unsafe { (*block).caller }) {
+        return false;
+    }
+    if !next::has_mpi() {
+        // Perhaps later: the program has only asked whether there is one.
+        return false;
+    }
     // While we are at it, calls of this thread are only forwarded.
     // SAFETY: as above.
     unsafe { (*block).stream = DISABLED };
@@ -128,12 +158,15 @@ pub fn disable_thread() {
 impl Stream {
     fn open() -> Option<*mut Stream> {
         let folder = process::folder()?;
+        // In a box, as all that is large here: the thread's stack may be tiny.
         let header = process::new_header();
         let (path, page, identity) = create_part(&folder, &header)?;
         let window = page.cast::<u8>().wrapping_add(HEADER_BYTES);
         let mut stream = Box::new(Stream {
             at: window.wrapping_add(WINDOW_HEAD),
             end: window.wrapping_add(WINDOW_BYTES),
+            limit: window.wrapping_add(WINDOW_BYTES),
+            is_large: false,
             window,
             caller_low: 0,
             caller_length: 0,
@@ -143,10 +176,12 @@ impl Stream {
             abi: process::abi(),
             defined: [0; table::FUNCTIONS.div_ceil(64)],
             open: [Open { stack: 0, caller: 0 }; DEEPEST],
+            forwarded: Forwarded::NONE,
             stopped: false,
             page,
             path,
             identity,
+            reserved: BODY as u64,
             farewells: 0,
             sink: [0; 2 * MARGIN],
             large: Vec::new(),
@@ -165,24 +200,37 @@ impl Stream {
     #[inline(always)]
     pub fn admits(&mut self, entry: &Entry) -> bool {
         let known = entry.caller.wrapping_sub(self.caller_low) < self.caller_length;
-        (known && !self.busy) || self.judge(entry.caller)
+        (known && !self.busy) || self.judge(entry)
     }
 
-    #[cold]
-    fn judge(&mut self, caller: usize) -> bool {
-        let _errno = Errno::keep();
-        let judged = std::panic::catch_unwind(|| modules::judge(caller));
-        let (program, range) = judged.unwrap_or((false, 0..0));
+    #[inline(never)]
+    fn judge(&mut self, entry: &Entry) -> bool {
+        let verdict = bindings::known(entry.caller).unwrap_or_else(|| judge_anew(entry));
+        let program = match &verdict {
+            Verdict::Program(_) => true,
+            Verdict::ByFortran => !self.is_forwarded(entry),
+            Verdict::Foreign => false,
+        };
         if program && self.busy {
             // Inside one of our own writes (a signal handler that calls MPI), or stopped.
             // SAFETY: the page stays mapped while the stream lives.
             unsafe { (*self.page).unrecorded = (*self.page).unrecorded.saturating_add(1) };
             return false;
         }
-        if program {
+        if let Verdict::Program(range) = verdict {
             (self.caller_low, self.caller_length) = (range.start, range.len());
         }
         program
+    }
+
+    /// Whether a call that Fortran's library makes is that of a procedure with a wrapper of its
+    /// own, which has written it down.
+    fn is_forwarded(&mut self, entry: &Entry) -> bool {
+        if entry.slot / 2 != self.forwarded.function {
+            return false;
+        }
+        let innermost = usize::from(self.depth_of(entry)).checked_sub(1);
+        innermost.is_some_and(|i| self.open[i % DEEPEST].stack == self.forwarded.stack)
     }
 
     /// Makes sure that the function's form stands in the log before its first call.
@@ -206,36 +254,34 @@ impl Stream {
 
     fn write_text(&mut self, function: u16, tag: Tag, text: &[u8]) {
         let length = HEAD + text.len();
-        let place = self.place(0, length);
-        if place.lost {
-            return;
+        if let Some(start) = self.place(0, length) {
+            // SAFETY: the place has room for the record, as was just made sure.
+            unsafe { start.add(HEAD).copy_from(text.as_ptr(), text.len()) };
+            self.commit(start, length, head(function, tag, 0, length));
         }
-        // SAFETY: the place has room for the record, as was just made sure.
-        unsafe { place.start.add(HEAD).copy_from(text.as_ptr(), text.len()) };
-        self.commit(&place, length, head(function, tag, 0, length));
     }
 
     /// Completes a record: its first word goes in after everything else, and before it a zero
     /// behind the record, where the next one will begin.
     #[inline(always)]
-    pub fn commit(&mut self, place: &Place, length: usize, head: u64) {
-        if place.large {
-            return self.commit_large(place.start, length, head);
+    pub fn commit(&mut self, start: *mut u8, length: usize, head: u64) {
+        if self.is_large {
+            return self.commit_large(start, length, head);
         }
-        let end = place.start.wrapping_add(length);
+        let end = start.wrapping_add(length);
         // SAFETY: the record lies in the window with the margin behind it. x86-64 keeps stores
         // in order, so whoever finds the first word in the page finds the record behind it.
         unsafe {
             end.cast::<u64>().write_unaligned(0);
             compiler_fence(Ordering::Release);
-            place.start.cast::<u64>().write_unaligned(head);
+            start.cast::<u64>().write_unaligned(head);
         }
         self.at = end;
     }
 
     #[cold]
     fn commit_large(&mut self, start: *mut u8, length: usize, head: u64) {
-        let _errno = Errno::keep();
+        let _quiet = Quiet::keep();
         // SAFETY: the record lies in `large`, which has room for it.
         let record = unsafe {
             start.cast::<u64>().write_unaligned(head);
@@ -247,6 +293,8 @@ impl Stream {
         }
         self.restart_window();
         self.large = Vec::new();
+        self.is_large = false;
+        self.limit = self.end;
     }
 
     /// Bytes left in the window.
@@ -266,13 +314,14 @@ impl Stream {
     #[cold]
     fn settle_depth(&mut self, entry: &Entry) -> u8 {
         while self.depth > 0 {
-            let open = self.open[usize::from(self.depth - 1) % DEEPEST];
+            // Of calls beyond the deepest that is noted, all that is known is that one.
+            let at = usize::from(self.depth - 1).min(DEEPEST - 1);
+            let open = self.open[at];
             let below = entry.stack.wrapping_add(NESTED_BELOW) <= open.stack;
-            // SAFETY: the slot lies above the current stack pointer, in this thread's stack.
-            if below && unsafe { *(open.stack as *const usize) } == open.caller {
+            if below && word_at(open.stack) == Some(open.caller) {
                 break;
             }
-            self.depth -= 1;
+            self.depth = at as u8;
         }
         self.depth
     }
@@ -280,80 +329,79 @@ impl Stream {
     /// Notes an open call; its depth must be that of [`Self::depth_of`].
     #[inline(always)]
     pub fn open_call(&mut self, entry: &Entry, depth: u8) {
-        self.open[usize::from(depth) % DEEPEST] = Open { stack: entry.stack, caller: entry.caller };
+        if let Some(open) = self.open.get_mut(usize::from(depth)) {
+            *open = Open { stack: entry.stack, caller: entry.caller };
+        }
         self.depth = depth.saturating_add(1);
     }
 
-    /// A place for a new record, with room for all its scalars.
+    /// A place for a new record, with room for all its scalars. The end of the room is
+    /// [`Self::limit`]. Nothing if the log has ended.
     #[inline(always)]
-    pub fn place_now(&mut self) -> Place {
-        if self.room() < 2 * MARGIN {
-            return self.place(0, MARGIN);
-        }
-        Place { start: self.at, end: self.end, large: false, lost: false }
+    pub fn place_now(&mut self) -> Option<*mut u8> {
+        if self.room() < 2 * MARGIN { self.place(0, MARGIN) } else { Some(self.at) }
     }
 
-    /// Whether writing has ended for good.
+    /// A record is begun. Calls of signal handlers find the log busy from here on.
     #[inline(always)]
-    pub fn is_stopped(&self) -> bool {
-        self.stopped
+    pub fn occupy(&mut self) {
+        self.busy = true;
+        compiler_fence(Ordering::SeqCst);
     }
 
-    /// A place for a record of which `written` bytes stand at the cursor already, with room
-    /// for `wanted` more.
+    /// The record is complete, and the next may begin, unless writing has ended for good.
+    #[inline(always)]
+    pub fn release(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.busy = self.stopped;
+    }
+
+    /// A place for a record of which `written` bytes stand where it was begun, with room for
+    /// `wanted` more.
     #[cold]
-    pub fn place(&mut self, written: usize, wanted: usize) -> Place {
-        let errno = Errno::keep();
-        let place = self.find_place(written, wanted);
-        drop(errno);
-        place.unwrap_or_else(|errno| {
-            self.stop(errno);
-            self.nowhere()
-        })
+    pub fn place(&mut self, written: usize, wanted: usize) -> Option<*mut u8> {
+        if self.stopped {
+            return None;
+        }
+        let _quiet = Quiet::keep();
+        let place = match self.is_large {
+            true => self.enlarge(written, wanted),
+            false => self.find_place(written, wanted),
+        };
+        place.inspect_err(|&errno| self.stop(errno)).ok()
     }
 
-    fn find_place(&mut self, written: usize, wanted: usize) -> Result<Place, c_int> {
-        if self.stopped {
-            return Ok(self.nowhere());
-        }
+    fn find_place(&mut self, written: usize, wanted: usize) -> Result<*mut u8, c_int> {
         if self.room() < written + wanted + MARGIN {
             self.flush(written)?;
         }
         if self.room() >= written + wanted + MARGIN {
-            return Ok(Place { start: self.at, end: self.end, large: false, lost: false });
+            return Ok(self.at);
         }
-        let mut large = Vec::new();
-        let size = written + 2 * wanted + 2 * MARGIN;
-        large.try_reserve_exact(size).map_err(|_| libc::ENOMEM)?;
         // SAFETY: `written` bytes stand at the cursor, in the window.
-        large.extend_from_slice(unsafe { std::slice::from_raw_parts(self.at, written) });
-        large.resize(size, 0);
-        self.large = large;
-        Ok(self.in_large())
+        let begun = unsafe { std::slice::from_raw_parts(self.at, written) };
+        self.large.clear();
+        self.large.try_reserve(written).map_err(|_| libc::ENOMEM)?;
+        self.large.extend_from_slice(begun);
+        self.is_large = true;
+        self.enlarge(written, wanted)
     }
 
-    /// More room for a record that is being put together in `large`.
-    #[cold]
-    pub fn enlarge(&mut self, written: usize, wanted: usize) -> Place {
-        let size = written + 2 * wanted + 2 * MARGIN;
-        let more = size.saturating_sub(self.large.len());
-        if self.large.try_reserve_exact(more).is_err() {
-            self.stop(libc::ENOMEM);
-            return self.nowhere();
-        }
-        self.large.resize(size.max(self.large.len()), 0);
-        self.in_large()
+    /// Room in `large` for a record that is larger than the window.
+    fn enlarge(&mut self, written: usize, wanted: usize) -> Result<*mut u8, c_int> {
+        let size = (written + 2 * wanted + 2 * MARGIN).max(self.large.len());
+        self.large.try_reserve(size - self.large.len()).map_err(|_| libc::ENOMEM)?;
+        self.large.resize(size, 0);
+        let room = self.large.as_mut_ptr_range();
+        self.limit = room.end;
+        Ok(room.start)
     }
 
-    fn in_large(&mut self) -> Place {
-        let range = self.large.as_mut_ptr_range();
-        Place { start: range.start, end: range.end, large: true, lost: false }
-    }
-
-    /// A place where nothing is kept.
-    fn nowhere(&mut self) -> Place {
-        let range = self.sink.as_mut_ptr_range();
-        Place { start: range.start, end: range.end, large: false, lost: true }
+    /// A place where nothing is kept, for calls that have to write somewhere.
+    pub fn sink(&mut self) -> *mut u8 {
+        let sink = self.sink.as_mut_ptr_range();
+        self.limit = sink.end;
+        sink.start
     }
 
     /// Writes the window's complete records away; `written` bytes of one that is not complete
@@ -393,6 +441,7 @@ impl Stream {
             // Writing on would raise SIGXFSZ in the program.
             return Err(libc::EFBIG);
         }
+        self.reserve(&file, BODY as u64 + total);
         let mut at = BODY as u64 + appended;
         while !bytes.is_empty() {
             // SAFETY: our own file and bytes.
@@ -416,6 +465,22 @@ impl Stream {
             (*self.page).last_nanos = clock::wall_nanos();
         }
         Ok(())
+    }
+
+    /// Has the file system set blocks aside ahead of the writing, many at a time, which makes
+    /// the writing cheaper by a third. Where it cannot, nothing is lost.
+    fn reserve(&mut self, file: &File, needed: u64) {
+        const AHEAD: u64 = 4 << 20;
+        if needed > self.reserved {
+            let keep_size = libc::FALLOC_FL_KEEP_SIZE;
+            let (from, length) = (self.reserved as libc::off_t, AHEAD.max(needed - self.reserved));
+            self.reserved += length;
+            // Some file systems count what is set aside as size, and would raise SIGXFSZ.
+            if self.reserved <= file_size_limit() {
+                // SAFETY: a plain system call on our own file.
+                unsafe { libc::fallocate(file.0, keep_size, from, length as libc::off_t) };
+            }
+        }
     }
 
     /// Opens the part again and makes sure that it is still the same file.
@@ -450,6 +515,8 @@ impl Stream {
         self.busy = true;
         // No room: whoever still has something to write asks for a place, and gets none.
         self.end = self.at;
+        self.limit = self.at;
+        self.is_large = false;
         // Every call now takes the slow path, where it is counted.
         self.caller_length = 0;
     }
@@ -467,17 +534,18 @@ impl Stream {
     }
 }
 
-/// Where a record is being put together.
-#[derive(Clone, Copy)]
-pub struct Place {
-    /// Its first byte.
-    pub start: *mut u8,
-    /// The end of the room.
-    pub end: *mut u8,
-    /// Not in the window: the record is larger.
-    pub large: bool,
-    /// Nowhere: the log has ended.
-    pub lost: bool,
+/// The word at an address of some stack; nothing if the stack is no more, as a coroutine's may
+/// be. The kernel knows: it looks at a new signal mask before it looks at what it is asked to
+/// do with it, here nothing.
+fn word_at(address: usize) -> Option<usize> {
+    const NOTHING: c_int = -1;
+    let _errno = Errno::keep();
+    // SAFETY: the system call fails in any case, and changes nothing; what the kernel could
+    // read, we can.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, NOTHING, address, 0, size_of::<usize>());
+        (last_errno() != libc::EFAULT).then(|| *(address as *const usize))
+    }
 }
 
 /// The largest file this process may write.
@@ -486,6 +554,12 @@ fn file_size_limit() -> u64 {
     // SAFETY: fills in the structure.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
     limit.rlim_cur
+}
+
+#[cold]
+fn judge_anew(entry: &Entry) -> Verdict {
+    let _errno = Errno::keep();
+    std::panic::catch_unwind(|| modules::judge(entry)).unwrap_or(Verdict::Foreign)
 }
 
 /// Creates the part of a new thread under a name of its own and maps its first page.
@@ -512,7 +586,7 @@ fn create_part(
             }
             let file = File(fd);
             let page = map(file.0).ok()?.cast::<PartHeader>();
-            page.write(*header);
+            page.copy_from_nonoverlapping(header, 1);
             return Some((path, page, identity_of(file.0).ok()?));
         }
     }
@@ -583,6 +657,7 @@ fn at_thread_end(stream: *mut Stream) {
 /// Called as the thread ends, in no certain order among the program's own destructors, some
 /// of which may call MPI: so the log is closed in the third of the rounds that POSIX makes.
 unsafe extern "C" fn thread_ends(stream: *mut c_void) {
+    let _quiet = Quiet::keep();
     let stream = stream.cast::<Stream>();
     // SAFETY: the stream set in `at_thread_end` by this thread, freed only here.
     unsafe {

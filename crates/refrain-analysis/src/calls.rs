@@ -4,7 +4,7 @@ use crate::objects::Objects;
 use refrain_format::decode::{DecodeError, Event, Events};
 use refrain_format::trace::{Trace, TraceError};
 use refrain_mpi::abi::Family;
-use refrain_mpi::names::HandleTable;
+use refrain_mpi::names::{HandleTable, version_of};
 use std::io::Read;
 
 /// What stops a reading of calls.
@@ -71,6 +71,7 @@ pub struct Calls<'t> {
     trace: &'t Trace,
     sources: Vec<Source>,
     family: Family,
+    version: Option<(u32, u32)>,
     failed: bool,
 }
 
@@ -78,13 +79,15 @@ impl<'t> Calls<'t> {
     /// Opens the streams of a process.
     pub fn of(trace: &'t Trace, process: &Process) -> Result<Calls<'t>, CallsError> {
         let mut sources = Vec::new();
-        let mut family = Family::Mpich;
+        let (mut family, mut version) = (Family::Mpich, None);
         for &stream in &process.streams {
-            family = Family::from_code(trace.meta().streams[stream].family).unwrap_or(family);
+            let meta = &trace.meta().streams[stream];
+            family = Family::from_code(meta.family).unwrap_or(family);
+            version = version_of(&meta.library);
             let events = trace.events(stream)?;
             sources.push(Source { stream, events, next: None });
         }
-        let mut calls = Calls { trace, sources, family, failed: false };
+        let mut calls = Calls { trace, sources, family, version, failed: false };
         for index in 0..calls.sources.len() {
             calls.advance(index)?;
         }
@@ -94,6 +97,11 @@ impl<'t> Calls<'t> {
     /// The ABI family of the process.
     pub fn family(&self) -> Family {
         self.family
+    }
+
+    /// The version of its MPI library, major and minor, if it is one that tells.
+    pub fn version(&self) -> Option<(u32, u32)> {
+        self.version
     }
 
     /// Objects of this process, with the names its log carries. To be asked for once calls

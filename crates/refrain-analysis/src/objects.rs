@@ -5,8 +5,15 @@
 //! smallest number that is free among its kind, and gives it back when it is freed, so the
 //! same program shows the same names in every run, under every MPI.
 //!
-//! MPICH gives the *same* handle to several requests that are complete from the start, so a
-//! handle stands for a queue of requests: the first created is the first completed.
+//! A handle does not always stand for one object:
+//!
+//! * MPICH gives the *same* handle to several requests that are complete from the start, so a
+//!   handle stands for a queue of requests: the first created is the first completed.
+//! * A group, an error handler or a part of a datatype that the program asks for may be one it
+//!   already has: it is gone when it has been freed as often as it was given.
+//!
+//! Calls come in the order in which they began. What a call creates has its name at once; what
+//! it frees has its name until it returned, since callbacks and other threads may still use it.
 
 use refrain_format::decode::{Event, Value};
 use refrain_format::define::ParamDef;
@@ -14,14 +21,28 @@ use refrain_mpi::abi::Family;
 use refrain_mpi::interface::Direction;
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::{self, HandleTable};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+
+/// A kind of object and a handle.
+type Key = (String, u64);
 
 /// The live objects of a process.
 pub struct Objects {
     family: Family,
     predefined: HandleTable,
-    live: HashMap<(String, u64), VecDeque<u32>>,
+    live: HashMap<Key, VecDeque<Object>>,
     pools: HashMap<String, Pool>,
+    /// What calls free that have not returned, the first to return on top.
+    freed: BinaryHeap<Reverse<(u64, Key)>>,
+    /// How often a handle is among them.
+    dying: HashMap<Key, usize>,
+}
+
+struct Object {
+    number: u32,
+    /// How often the program has got it, and not freed it.
+    references: u32,
 }
 
 /// Numbers in use are below `next` and not in `free`.
@@ -52,7 +73,14 @@ pub struct CallNames {
 impl Objects {
     /// No objects yet; `predefined` holds the names that only the process itself knew.
     pub fn new(family: Family, predefined: HandleTable) -> Objects {
-        Objects { family, predefined, live: HashMap::new(), pools: HashMap::new() }
+        Objects {
+            family,
+            predefined,
+            live: HashMap::new(),
+            pools: HashMap::new(),
+            freed: BinaryHeap::new(),
+            dying: HashMap::new(),
+        }
     }
 
     /// The name of a predefined handle or a named address.
@@ -62,6 +90,7 @@ impl Objects {
 
     /// Names every handle of a call, and takes note of what it creates and frees.
     pub fn name_call(&mut self, event: &Event) -> CallNames {
+        self.free_until(event.start);
         let params = &event.function.params;
         let mut names = CallNames {
             before: vec![Vec::new(); params.len()],
@@ -72,68 +101,129 @@ impl Objects {
         for (i, p) in params.iter().enumerate() {
             for value in handles(p, event.inputs[i].as_ref()) {
                 let turn = seen.entry((p.reads_as.as_str(), value)).or_insert(0);
-                names.before[i].push(self.name(p, value, *turn));
-                *turn += usize::from(p.reads_as == "request");
+                names.before[i].push(self.name_given(p, value, *turn));
+                *turn += 1;
             }
         }
         for (i, p) in params.iter().enumerate() {
+            if p.direction == Direction::Out && event.is_failed() {
+                continue;
+            }
             let before = handles(p, event.inputs[i].as_ref());
             let after = handles(p, event.outputs[i].as_ref());
-            if p.direction == Direction::InOut {
-                for (&old, &new) in before.iter().zip(&after) {
-                    if old != new {
-                        self.free(p, old);
-                    }
+            for (&old, &new) in before.iter().zip(&after) {
+                if old != new {
+                    self.free(p, old, event.end);
                 }
             }
             for (at, value) in after.into_iter().enumerate() {
-                let is_new = before.get(at) != Some(&value);
-                if is_new && p.reads_as == "request" && self.predefined("request", value).is_none()
-                {
-                    self.create(p, value);
-                    let turn = self.queue_length(p, value) - 1;
-                    names.after[i].push(self.name(p, value, turn));
-                } else {
-                    names.after[i].push(self.name(p, value, 0));
+                if before.get(at) != Some(&value) {
+                    self.receive(p, value);
                 }
+                names.after[i].push(self.name_received(p, value));
             }
         }
         names
     }
 
-    fn queue_length(&self, p: &ParamDef, value: u64) -> usize {
-        self.live.get(&(p.reads_as.clone(), value)).map_or(0, VecDeque::len)
-    }
-
-    fn name(&mut self, p: &ParamDef, value: u64, turn: usize) -> String {
+    /// The name of a handle that the program passes, for the `turn`-th time in this call.
+    fn name_given(&mut self, p: &ParamDef, value: u64, turn: usize) -> String {
         if let Some(name) = self.predefined(&p.reads_as, value) {
             return name.to_owned();
         }
-        let length = self.queue_length(p, value);
-        if length == 0 {
-            self.create(p, value);
-        }
-        let queue = &self.live[&(p.reads_as.clone(), value)];
-        let number = queue.get(turn.min(queue.len() - 1)).copied().unwrap_or(0);
-        format!("{}{number}", prefix(&p.reads_as))
-    }
-
-    fn create(&mut self, p: &ParamDef, value: u64) {
-        let number = self.pools.entry(p.reads_as.clone()).or_default().take();
-        self.live.entry((p.reads_as.clone(), value)).or_default().push_back(number);
-    }
-
-    fn free(&mut self, p: &ParamDef, value: u64) {
         let key = (p.reads_as.clone(), value);
-        if let Some(queue) = self.live.get_mut(&key)
-            && let Some(number) = queue.pop_front()
-        {
-            if queue.is_empty() {
-                self.live.remove(&key);
-            }
-            self.pools.entry(key.0).or_default().free.insert(number);
+        if !self.live.contains_key(&key) {
+            self.create(&key);
+        }
+        // Of requests with one handle those that are about to go are no longer meant.
+        let place = match is_queued(p) {
+            true => turn + self.dying.get(&key).copied().unwrap_or(0),
+            false => usize::MAX,
+        };
+        self.name(&key, place)
+    }
+
+    /// The name of a handle that the program has just got.
+    fn name_received(&mut self, p: &ParamDef, value: u64) -> String {
+        match self.predefined(&p.reads_as, value) {
+            Some(name) => name.to_owned(),
+            None => self.name(&(p.reads_as.clone(), value), usize::MAX),
         }
     }
+
+    /// The name of the object at a place in a handle's queue, or of the last.
+    fn name(&self, key: &Key, place: usize) -> String {
+        let queue = self.live.get(key);
+        let object = queue.and_then(|queue| queue.get(place.min(queue.len() - 1)));
+        object.map_or("?".to_owned(), |object| format!("{}{}", prefix(&key.0), object.number))
+    }
+
+    fn create(&mut self, key: &Key) {
+        let number = self.pools.entry(key.0.clone()).or_default().take();
+        self.live.entry(key.clone()).or_default().push_back(Object { number, references: 1 });
+    }
+
+    /// The program gets a handle: of a new object, or one that it has already.
+    fn receive(&mut self, p: &ParamDef, value: u64) {
+        if self.predefined(&p.reads_as, value).is_some() {
+            return;
+        }
+        let key = (p.reads_as.clone(), value);
+        let dying = self.dying.get(&key).copied().unwrap_or(0);
+        let queue = self.live.get_mut(&key).filter(|queue| !is_queued(p) && queue.len() > dying);
+        match queue.and_then(VecDeque::back_mut) {
+            Some(object) if is_counted(p) => object.references += 1,
+            Some(_) => {}
+            None => self.create(&key),
+        }
+    }
+
+    /// The program gives a handle back, in a call that returns at `end`.
+    fn free(&mut self, p: &ParamDef, value: u64, end: Option<u64>) {
+        let key = (p.reads_as.clone(), value);
+        let dying = self.dying.get(&key).copied().unwrap_or(0);
+        let Some(object) = self.live.get_mut(&key).and_then(|queue| queue.get_mut(dying)) else {
+            return;
+        };
+        object.references -= 1;
+        if object.references == 0 {
+            *self.dying.entry(key.clone()).or_default() += 1;
+            self.freed.push(Reverse((end.unwrap_or(u64::MAX), key)));
+        }
+    }
+
+    /// Forgets what calls have freed that returned by that time.
+    fn free_until(&mut self, time: u64) {
+        while let Some(Reverse((end, _))) = self.freed.peek()
+            && *end <= time
+            && let Some(Reverse((_, key))) = self.freed.pop()
+        {
+            if let Some(dying) = self.dying.get_mut(&key) {
+                *dying -= 1;
+                if *dying == 0 {
+                    self.dying.remove(&key);
+                }
+            }
+            if let Some(queue) = self.live.get_mut(&key) {
+                let gone = queue.pop_front();
+                if queue.is_empty() {
+                    self.live.remove(&key);
+                }
+                let pool = self.pools.entry(key.0).or_default();
+                pool.free.extend(gone.map(|object| object.number));
+            }
+        }
+    }
+}
+
+/// Whether one handle may stand for several objects, each created by a call of its own.
+fn is_queued(p: &ParamDef) -> bool {
+    p.reads_as == "request"
+}
+
+/// Whether the program may get the same object several times, and has to free it as often.
+fn is_counted(p: &ParamDef) -> bool {
+    matches!(p.reads_as.as_str(), "group" | "errhandler" | "datatype")
 }
 
 fn prefix(kind: &str) -> &str {
@@ -156,5 +246,105 @@ fn handles(p: &ParamDef, value: Option<&Value>) -> Vec<u64> {
             .filter_map(|v| if let Value::Word(handle) = v { Some(*handle) } else { None })
             .collect(),
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refrain_format::define::FunctionDef;
+    use std::sync::Arc;
+
+    /// A call with handles before and after it, over that time.
+    fn call(function: &str, handles: &[(Option<u64>, Option<u64>)], time: (u64, u64)) -> Event {
+        let function = refrain_mpi::interface::function(function).unwrap();
+        let word = |value: Option<u64>| value.map(Value::Word);
+        Event {
+            number: 0,
+            depth: 0,
+            function: Arc::new(FunctionDef::from(function)),
+            start: time.0,
+            end: Some(time.1),
+            result: Some(0),
+            error_class: Some(0),
+            inputs: handles.iter().map(|(before, _)| word(*before)).collect(),
+            outputs: handles.iter().map(|(_, after)| word(*after)).collect(),
+        }
+    }
+
+    fn get(objects: &mut Objects, function: &str, handle: u64, at: u64) -> String {
+        let event = call(function, &[(Some(0x4400_0000), None), (None, Some(handle))], (at, at));
+        objects.name_call(&event).after[1].concat()
+    }
+
+    fn free(objects: &mut Objects, function: &str, handle: u64, at: (u64, u64)) -> String {
+        let null = if function == "MPI_Comm_free" { 0x0400_0000 } else { 0x0800_0000 };
+        let event = call(function, &[(Some(handle), Some(null))], at);
+        objects.name_call(&event).before[0].concat()
+    }
+
+    fn of_mpich() -> Objects {
+        Objects::new(Family::Mpich, HandleTable::default())
+    }
+
+    #[test]
+    fn the_smallest_free_number_is_taken() {
+        let mut objects = of_mpich();
+        assert_eq!(get(&mut objects, "MPI_Comm_dup", 11, 1), "comm1");
+        assert_eq!(get(&mut objects, "MPI_Comm_dup", 12, 2), "comm2");
+        assert_eq!(free(&mut objects, "MPI_Comm_free", 11, (3, 3)), "comm1");
+        assert_eq!(get(&mut objects, "MPI_Comm_dup", 13, 4), "comm1");
+        assert_eq!(get(&mut objects, "MPI_Comm_dup", 11, 5), "comm3");
+    }
+
+    #[test]
+    fn an_object_given_twice_is_freed_twice() {
+        let mut objects = of_mpich();
+        assert_eq!(get(&mut objects, "MPI_Comm_group", 11, 1), "group1");
+        assert_eq!(get(&mut objects, "MPI_Comm_group", 11, 2), "group1");
+        assert_eq!(free(&mut objects, "MPI_Group_free", 11, (3, 3)), "group1");
+        assert_eq!(get(&mut objects, "MPI_Comm_group", 12, 4), "group2");
+        assert_eq!(free(&mut objects, "MPI_Group_free", 11, (5, 5)), "group1");
+        assert_eq!(get(&mut objects, "MPI_Comm_group", 13, 6), "group1");
+    }
+
+    #[test]
+    fn an_object_has_its_name_until_the_call_that_frees_it_returned() {
+        let mut objects = of_mpich();
+        get(&mut objects, "MPI_Comm_dup", 11, 1);
+        assert_eq!(free(&mut objects, "MPI_Comm_free", 11, (2, 9)), "comm1");
+        // Inside, a callback uses the object and makes another.
+        let event = call("MPI_Comm_rank", &[(Some(11), None), (None, None)], (3, 4));
+        assert_eq!(objects.name_call(&event).before[0], ["comm1"]);
+        assert_eq!(get(&mut objects, "MPI_Comm_dup", 12, 5), "comm2");
+        // Another thread gets the handle anew before the call's end is noted.
+        assert_eq!(get(&mut objects, "MPI_Comm_dup", 11, 6), "comm3");
+        assert_eq!(get(&mut objects, "MPI_Comm_dup", 13, 9), "comm1");
+        assert_eq!(free(&mut objects, "MPI_Comm_free", 11, (10, 11)), "comm3");
+    }
+
+    #[test]
+    fn a_failed_call_creates_nothing() {
+        let mut objects = of_mpich();
+        let mut event =
+            call("MPI_Comm_dup", &[(Some(0x0400_0000), None), (None, Some(99))], (1, 2));
+        (event.result, event.error_class) = (Some(5), Some(5));
+        assert!(objects.name_call(&event).after[1].is_empty());
+        assert_eq!(get(&mut objects, "MPI_Comm_dup", 11, 3), "comm1");
+    }
+
+    #[test]
+    fn requests_with_one_handle_are_completed_in_the_order_of_their_creation() {
+        let mut objects = of_mpich();
+        let ibarrier =
+            |at| call("MPI_Ibarrier", &[(Some(0x4400_0000), None), (None, Some(77))], (at, at));
+        assert_eq!(objects.name_call(&ibarrier(1)).after[1], ["r1"]);
+        assert_eq!(objects.name_call(&ibarrier(2)).after[1], ["r2"]);
+        let wait = |time| call("MPI_Wait", &[(Some(77), Some(0x2c00_0000)), (None, None)], time);
+        assert_eq!(objects.name_call(&wait((3, 9))).before[0], ["r1"]);
+        // Another thread, at the same time.
+        assert_eq!(objects.name_call(&wait((4, 8))).before[0], ["r2"]);
+        assert_eq!(objects.name_call(&ibarrier(5)).after[1], ["r3"]);
+        assert_eq!(objects.name_call(&ibarrier(9)).after[1], ["r1"]);
     }
 }

@@ -9,7 +9,7 @@ use refrain_format::decode::{Event, Value};
 use refrain_format::define::ParamDef;
 use refrain_mpi::abi::{Family, Layout, Source};
 use refrain_mpi::kind::Class;
-use refrain_mpi::names::{constant_name, mask_names};
+use refrain_mpi::names::{constant_name_in, mask_names};
 use serde_json::{Map, Value as Json, json};
 
 /// Arrays longer than this are cut in text, unless all is asked for.
@@ -18,6 +18,7 @@ const SHOWN_ELEMENTS: usize = 16;
 /// How calls are printed.
 pub struct Renderer {
     family: Family,
+    version: Option<(u32, u32)>,
     full: bool,
 }
 
@@ -32,9 +33,14 @@ enum Shown {
 }
 
 impl Renderer {
-    /// For calls of that ABI family; `full` prints every element of arrays.
-    pub fn new(family: Family, full: bool) -> Renderer {
-        Renderer { family, full }
+    /// For calls of that ABI family, and of that version of its library if it is known; `full`
+    /// prints every element of arrays.
+    pub fn new(family: Family, version: Option<(u32, u32)>, full: bool) -> Renderer {
+        Renderer { family, version, full }
+    }
+
+    fn constant_name(&self, group: &str, value: i64) -> Option<&'static str> {
+        constant_name_in(self.family, self.version, group, value)
     }
 
     /// The call as text, without rank and number.
@@ -83,7 +89,7 @@ impl Renderer {
             return result.to_string();
         }
         let class = event.error_class.unwrap_or(0).into();
-        match constant_name(self.family, "error", class) {
+        match self.constant_name("error", class) {
             Some(name) => name.trim_start_matches("MPI_").to_owned(),
             None => format!("error {result}"),
         }
@@ -103,8 +109,12 @@ impl Renderer {
         };
         let before = show(&event.inputs[i], &names.before[i]);
         let after = show(&event.outputs[i], &names.after[i]);
-        // A handle that the call freed shows as what it was.
         match (before, after) {
+            // What stands where a failed call would have put a handle means nothing.
+            (None, Some(_)) if p.class == Class::Handle && event.is_failed() => {
+                (None, Some(Shown::Word("unset".to_owned())))
+            }
+            // A handle that the call freed shows as what it was.
             (Some(before), Some(_)) if p.class == Class::Handle => (Some(before), None),
             both => both,
         }
@@ -140,6 +150,7 @@ impl Renderer {
             Value::Word(address) | Value::Special(address) => {
                 Shown::Word(self.address(event, objects, p, *address))
             }
+            Value::Null if p.name == "array_of_errcodes" => word("MPI_ERRCODES_IGNORE"),
             Value::Null => word("NULL"),
             Value::Unset => word("unset"),
             Value::Insignificant => word("insignificant"),
@@ -162,7 +173,7 @@ impl Renderer {
             "number" => return Shown::Number(n),
             _ => {}
         }
-        match constant_name(self.family, group, n) {
+        match self.constant_name(group, n) {
             Some(name) => Shown::Word(name.to_owned()),
             None => Shown::Number(n),
         }
@@ -193,7 +204,7 @@ impl Renderer {
         let Some(fields) = layout.status.status_fields(bytes) else {
             return Shown::Word("?".to_owned());
         };
-        let named = |group, n: i32| match constant_name(self.family, group, n.into()) {
+        let named = |group, n: i32| match self.constant_name(group, n.into()) {
             Some(name) => Shown::Word(name.to_owned()),
             None => Shown::Number(n.into()),
         };
@@ -222,7 +233,7 @@ impl Renderer {
             Shown::Number(n) => n.to_string(),
             Shown::Bool(b) => b.to_string(),
             Shown::Word(word) => word.clone(),
-            Shown::Text(text) => format!("\"{}\"", text.escape_debug()),
+            Shown::Text(text) => format!("{text:?}"),
             Shown::List(all) if !self.full && all.len() > SHOWN_ELEMENTS => {
                 let head: Vec<_> = all[..SHOWN_ELEMENTS].iter().map(|s| self.line(s)).collect();
                 format!("[{}, … {} in all]", head.join(", "), all.len())

@@ -65,6 +65,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// Whether it returned an error.
+    pub fn is_failed(&self) -> bool {
+        self.function.result_reads_as == "error" && self.result.is_some_and(|code| code != 0)
+    }
+
     /// What a parameter is worth showing as: the output if there is one, else the input.
     pub fn value(&self, param: usize) -> Option<&Value> {
         let output = self.outputs.get(param).and_then(Option::as_ref);
@@ -183,7 +188,9 @@ impl<R: Read> Events<R> {
                         (words.next(), words.next(), words.next())
                         && let Ok(value) = u64::from_str_radix(value, 16)
                     {
-                        self.handles.insert((kind.to_owned(), value), name.to_owned());
+                        // Of two names for one handle the first is the better one.
+                        let names = self.handles.entry((kind.to_owned(), value));
+                        names.or_insert(name.to_owned());
                     }
                 }
                 Ok(())

@@ -4,10 +4,11 @@
 //! agent's wrappers are generated from [`interface`], the raw log is written and read by
 //! [`kind::Class`], calls are printed with the names in [`names`], and memory that MPI filled
 //! in is understood through the layouts in [`abi`]. The facts themselves stand in text tables
-//! beside the code (`interface.txt`, `kinds.txt`, `constants.txt`, `handles.txt`), made to be
-//! read and edited by people.
+//! beside the code (`interface.txt`, `kinds.txt`, `constants.txt`, `handles.txt`,
+//! `fortran.txt`), made to be read and edited by people.
 
 pub mod abi;
+pub mod fortran;
 pub mod interface;
 pub mod kind;
 pub mod length;

@@ -63,6 +63,16 @@ impl<T: Copy> Row<T> {
             .find(|v| !matches!(v.condition, Condition::Vendor(_)))
             .map(|v| v.value)
     }
+
+    /// The value in a version (major, minor) of a family's library.
+    fn value_in(&self, family: Family, version: (u32, u32)) -> Option<T> {
+        let holds = |v: &&Variant<T>| match v.condition {
+            Condition::Since(major, minor) => version >= (major, minor),
+            Condition::Always | Condition::Some => true,
+            Condition::Vendor(_) => false,
+        };
+        self.variants(family).iter().rev().find(holds).map(|v| v.value)
+    }
 }
 
 /// All constants, in the order of `constants.txt`.
@@ -77,7 +87,27 @@ pub fn handles() -> &'static [Row<Source>] {
 
 /// The name of a constant of a group, such as `rank`, or `None`.
 pub fn constant_name(family: Family, group: &str, value: i64) -> Option<&'static str> {
-    tables().constants.name(family, group, &value)
+    tables().constants.name(family, None, group, &value)
+}
+
+/// The same in a version (major, minor) of the library; `None` if it is not known. A program's
+/// own keys and error classes may have the values that a later version gives a name.
+pub fn constant_name_in(
+    family: Family,
+    version: Option<(u32, u32)>,
+    group: &str,
+    value: i64,
+) -> Option<&'static str> {
+    tables().constants.name(family, version, group, &value)
+}
+
+/// The version (major, minor) of a library, from what it says of itself: `Open MPI v4.1.4, …`,
+/// `MPICH Version: 4.0.2 …`. Those made of MPICH by vendors have versions of their own.
+pub fn version_of(library: &str) -> Option<(u32, u32)> {
+    let rest =
+        library.strip_prefix("Open MPI v").or_else(|| library.strip_prefix("MPICH Version:"))?;
+    let mut numbers = rest.trim_start().split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// The value that a family gives the name of a constant; the newest where versions differ.
@@ -126,7 +156,7 @@ pub fn predefined_handles(
 /// every process: with MPICH and the standard ABI. For Open MPI use a [`HandleTable`].
 pub fn handle_name(family: Family, kind: &str, value: u64) -> Option<&'static str> {
     let value = usize::try_from(value).ok()?;
-    tables().handles.name(family, kind, &Source::Value(value))
+    tables().handles.name(family, None, kind, &Source::Value(value))
 }
 
 /// The names of the predefined handles in one process.
@@ -188,9 +218,17 @@ fn tables() -> &'static Tables {
 struct Table<T> {
     rows: Vec<Row<T>>,
     // For each family, sorted by group and value, one entry for each.
-    by_value: [Vec<(&'static str, T, &'static str)>; 3],
+    by_value: [Vec<Named<T>>; 3],
     // Sorted by name, one entry for each: where its first row is.
     by_name: Vec<(&'static str, usize)>,
+}
+
+struct Named<T> {
+    group: &'static str,
+    value: T,
+    name: &'static str,
+    /// In every version of the library.
+    certain: bool,
 }
 
 impl<T: Copy + Sortable> Table<T> {
@@ -206,29 +244,40 @@ impl<T: Copy + Sortable> Table<T> {
     }
 
     /// Where several names have one value, those come first that have it in the newest version.
-    fn index(rows: &[Row<T>], family: Family) -> Vec<(&'static str, T, &'static str)> {
+    fn index(rows: &[Row<T>], family: Family) -> Vec<Named<T>> {
         let mut entries = Vec::new();
         for row in rows {
             let variants = row.variants(family);
             let newest = variants
                 .iter()
                 .rposition(|v| matches!(v.condition, Condition::Always | Condition::Since(..)));
-            for (i, variant) in variants.iter().enumerate() {
+            for (i, Variant { condition, value }) in variants.iter().enumerate() {
                 let outdated = newest != Some(i);
-                entries.push((row.group, variant.value, row.name, outdated));
+                let certain = !outdated && *condition == Condition::Always;
+                let (group, name, value) = (row.group, row.name, *value);
+                entries.push((Named { group, value, name, certain }, outdated));
             }
         }
-        entries.sort_by_key(|(group, value, _, outdated)| (*group, value.key(), *outdated));
-        entries.dedup_by_key(|(group, value, ..)| (*group, value.key()));
-        entries.into_iter().map(|(group, value, name, _)| (group, value, name)).collect()
+        entries.sort_by_key(|(named, outdated)| (named.group, named.value.key(), *outdated));
+        entries.dedup_by_key(|(named, _)| (named.group, named.value.key()));
+        entries.into_iter().map(|(named, _)| named).collect()
     }
 
-    fn name(&self, family: Family, group: &str, value: &T) -> Option<&'static str> {
+    fn name(
+        &self,
+        family: Family,
+        version: Option<(u32, u32)>,
+        group: &str,
+        value: &T,
+    ) -> Option<&'static str> {
         let index = self.by_value.get(family.column())?;
-        let order = |entry: &(&'static str, T, &'static str)| {
-            entry.0.cmp(group).then_with(|| entry.1.key().cmp(&value.key()))
-        };
-        index.get(index.binary_search_by(order).ok()?).map(|entry| entry.2)
+        let order = |n: &Named<T>| n.group.cmp(group).then_with(|| n.value.key().cmp(&value.key()));
+        let named = index.get(index.binary_search_by(order).ok()?)?;
+        let Some(version) = version.filter(|_| !named.certain) else { return Some(named.name) };
+        let mut rows = self.rows.iter().filter(|row| row.group == group);
+        let has_it =
+            |row: &&Row<T>| row.value_in(family, version).is_some_and(|v| v.key() == value.key());
+        rows.find(has_it).map(|row| row.name)
     }
 }
 
@@ -317,6 +366,28 @@ mod tests {
         assert_eq!(constant_name(StandardAbi, "thread", 4096), Some("MPI_THREAD_MULTIPLE"));
         assert_eq!(constant_name(Mpich, "rank", 0), None);
         assert_eq!(constant_name(Mpich, "nonsense", 0), None);
+    }
+
+    #[test]
+    fn a_constant_has_its_name_only_since_the_version_that_brought_it() {
+        let name = |version, group, value| constant_name_in(OpenMpi, version, group, value);
+        assert_eq!(name(Some((5, 0)), "keyval", 12), Some("MPI_FT"));
+        assert_eq!(name(Some((4, 1)), "keyval", 12), None);
+        assert_eq!(name(None, "keyval", 12), Some("MPI_FT"));
+        assert_eq!(name(Some((4, 1)), "rank", -1), Some("MPI_ANY_SOURCE"));
+        let name = |version, value| constant_name_in(Mpich, Some(version), "splittype", value);
+        assert_eq!(name((4, 0), 4), Some("MPIX_COMM_TYPE_NEIGHBORHOOD"));
+        assert_eq!(name((4, 2), 4), Some("MPI_COMM_TYPE_RESOURCE_GUIDED"));
+        assert_eq!(name((4, 0), 5), None);
+    }
+
+    #[test]
+    fn a_library_tells_its_version() {
+        assert_eq!(version_of("Open MPI v4.1.4, package: Debian OpenMPI"), Some((4, 1)));
+        assert_eq!(version_of("MPICH Version:      5.0.2\nMPICH Release date:"), Some((5, 0)));
+        assert_eq!(version_of("MPICH Version:\t4.3.0b1"), Some((4, 3)));
+        assert_eq!(version_of("Intel(R) MPI Library 2021.14 for Linux* OS"), None);
+        assert_eq!(version_of(""), None);
     }
 
     #[test]

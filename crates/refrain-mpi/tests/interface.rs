@@ -3,44 +3,14 @@
 
 use refrain_mpi::interface::{Direction, Function, Param, function, is_wrapped, unwrapped};
 use refrain_mpi::kind::Class;
-use refrain_testing::Mpi;
+use refrain_testing::{Mpi, exported_functions, is_procedure};
 use std::collections::BTreeSet;
-use std::process::Command;
-
-/// Exported names that are no procedures of MPI.
-fn is_no_procedure(name: &str) -> bool {
-    // Predefined callbacks (MPI_DUP_FN …) are written in capitals.
-    name.trim_start_matches("MPI_").chars().all(|c| !c.is_ascii_lowercase())
-}
-
-/// The `MPI_` functions that the library behind a compiled program exports.
-fn exports(mpi: &Mpi) -> BTreeSet<String> {
-    let program = mpi.compile("hello.c");
-    let ldd = mpi.command("ldd").arg(program).output().expect("ldd runs");
-    let ldd = String::from_utf8_lossy(&ldd.stdout).into_owned();
-    let library = ldd
-        .lines()
-        .filter(|line| line.trim_start().starts_with("libmpi"))
-        .find_map(|line| line.split_whitespace().nth(2))
-        .unwrap_or_else(|| panic!("{}: no libmpi in\n{ldd}", mpi.name()));
-    let nm = Command::new("nm").args(["-D", "--defined-only", library]).output().expect("nm runs");
-    String::from_utf8_lossy(&nm.stdout)
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            let (kind, name) = (words.next()?, words.next()?);
-            let name = name.split('@').next()?;
-            ("TW".contains(kind) && name.starts_with("MPI_")).then(|| name.to_owned())
-        })
-        .filter(|name| !is_no_procedure(name))
-        .collect()
-}
 
 #[test]
 fn every_function_an_mpi_exports_is_wrapped_or_left_out_for_a_reason() {
     let left_out: BTreeSet<_> = unwrapped().map(|(name, _)| name).collect();
     for mpi in Mpi::installed() {
-        let exports = exports(&mpi);
+        let exports = exported_functions(&mpi);
         assert!(exports.len() > 300, "{}: only {} exports", mpi.name(), exports.len());
         let unknown: Vec<_> = exports
             .iter()
@@ -91,7 +61,7 @@ fn prototypes(mpi: &Mpi) -> Vec<(String, Vec<String>)> {
         let Some((head, rest)) = statement.split_once('(') else { continue };
         let Some(name) = head.split_whitespace().next_back() else { continue };
         let name = name.trim_start_matches('*');
-        if !name.starts_with("MPI_") || is_no_procedure(name) || head.contains("typedef") {
+        if !name.starts_with("MPI_") || !is_procedure(name) || head.contains("typedef") {
             continue;
         }
         let inside = rest.rsplit_once(')').map_or(rest, |(inside, _)| inside);

@@ -25,11 +25,13 @@
 //! machine, however many tests run in parallel: ranks that share their cores with another
 //! job's ranks are slow beyond measure.
 
+mod exports;
 mod job;
 mod mpi;
 mod outcome;
 mod run;
 
+pub use exports::{exported_functions, is_procedure};
 pub use mpi::{Family, Mpi};
 pub use outcome::{Outcome, sorted_lines};
 pub use run::Run;

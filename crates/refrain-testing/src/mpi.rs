@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use crate::{Run, workspace};
+use crate::{DEFAULT_TIMEOUT, Outcome, Run, job, refrain_binary, workspace};
 
 /// Whose binary interface an MPI has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,6 +127,17 @@ impl Mpi {
     /// A job of so many ranks, to be described further and run.
     pub fn run(&self, ranks: usize) -> Run {
         Run::new(self.clone(), ranks)
+    }
+
+    /// Runs `refrain` with these arguments in this MPI's environment, in a folder.
+    pub fn refrain_in<I, S>(&self, folder: &Path, args: I) -> Outcome
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        let mut command = self.command(refrain_binary());
+        command.args(args).current_dir(folder);
+        job::execute(&mut command, DEFAULT_TIMEOUT)
     }
 
     /// A command that runs in this MPI's environment.

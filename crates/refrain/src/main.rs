@@ -6,6 +6,7 @@ mod merge;
 mod path;
 mod rank;
 mod show;
+mod stats;
 mod summary;
 mod trace;
 
@@ -24,6 +25,7 @@ pub const NOT_FOUND: u8 = 127;
   refrain trace -- mpirun -n 4 ./app input.dat     writes app.refrain
   refrain show app.refrain --rank 3 --limit 20     the first calls of rank 3
   refrain show app.refrain --function MPI_Send --json | head
+  refrain stats app.refrain                        calls by function
 
 Exit codes: that of the program (trace); 125 if Refrain itself failed; 127 if the program is
 not there; 2 for a wrong command line.")]
@@ -36,6 +38,7 @@ struct Cli {
 enum Command {
     Trace(trace::Args),
     Show(show::Args),
+    Stats(stats::Args),
     Merge(merge::Args),
     #[command(name = "__rank", hide = true)]
     Rank(rank::Args),
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Trace(args) => trace::run(args),
         Command::Show(args) => show::run(args),
+        Command::Stats(args) => stats::run(args),
         Command::Merge(args) => merge::run(args),
         Command::Rank(args) => rank::run(args),
     };

@@ -40,7 +40,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         std::fs::remove_file(&output)?;
         bail!("{} holds no part with a call in it", args.parts.display());
     }
-    summary::print(&meta, &output, bytes, how(args.raw));
+    summary::print(&meta, &output, bytes, how(args.raw), None);
     Ok(ExitCode::SUCCESS)
 }
 

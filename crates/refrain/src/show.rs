@@ -90,7 +90,7 @@ impl<W: Write> Printer<'_, W> {
     fn process(&mut self, process: &Process) -> Result<()> {
         let mut calls = Calls::of(self.trace, process)?;
         let mut objects = calls.objects();
-        let renderer = Renderer::new(calls.family(), self.args.full);
+        let renderer = Renderer::new(calls.family(), calls.version(), self.args.full);
         let streams = &self.trace.meta().streams;
         let threaded = process.streams.len() > 1;
         while self.left > 0 {

@@ -5,16 +5,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Prints three lines about a new trace, and a line for everything that is not as it should be.
-pub fn print(meta: &Meta, trace: &Path, bytes: u64, how: &str) {
-    for line in lines(meta, trace, bytes, how) {
+/// `asked` is the number of ranks that the launcher was asked for, if known.
+pub fn print(meta: &Meta, trace: &Path, bytes: u64, how: &str, asked: Option<u32>) {
+    for line in lines(meta, trace, bytes, how).into_iter().chain(too_few(meta, asked)) {
         eprintln!("refrain: {line}");
     }
+}
+
+/// A remark where fewer ranks called MPI than were asked for.
+fn too_few(meta: &Meta, asked: Option<u32>) -> Option<String> {
+    let seen = processes(meta).len() as u32;
+    let asked = asked.filter(|&asked| seen < asked)?;
+    Some(format!("note: only {seen} of the {asked} ranks asked for called MPI where it was seen"))
+}
+
+fn processes(meta: &Meta) -> BTreeSet<(i32, u64, i32)> {
+    meta.streams.iter().map(|s| (s.rank, s.process, s.pid)).collect()
 }
 
 fn lines(meta: &Meta, trace: &Path, bytes: u64, how: &str) -> Vec<String> {
     let calls: u64 = meta.streams.iter().map(StreamMeta::total_calls).sum();
     let functions: BTreeSet<_> = meta.streams.iter().flat_map(|s| s.calls.keys()).collect();
-    let ranks: BTreeSet<_> = meta.streams.iter().map(|s| (s.rank, s.process, s.pid)).collect();
+    let ranks = processes(meta);
     let threads = match meta.streams.len() {
         n if n > ranks.len() => format!(", {} threads", grouped(n as u64)),
         _ => String::new(),
@@ -80,6 +92,9 @@ fn remarks(meta: &Meta) -> Vec<String> {
             counted(missing, "call")
         ));
     }
+    if meta.streams.iter().any(|s| s.calls.keys().any(|f| f.starts_with("MPI_Comm_spawn"))) {
+        remarks.push("note: processes that MPI_Comm_spawn starts are not recorded".to_owned());
+    }
     let stopped: BTreeMap<_, _> = meta
         .streams
         .iter()
@@ -103,7 +118,7 @@ fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

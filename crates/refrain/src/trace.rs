@@ -178,7 +178,7 @@ fn write_trace(
     if meta.lost.is_empty() {
         std::fs::remove_dir_all(parts).with_context(|| format!("{}", parts.display()))?;
     }
-    summary::print(&meta, output, bytes, how(raw));
+    summary::print(&meta, output, bytes, how(raw), plan.ranks());
     Ok(())
 }
 

@@ -151,12 +151,11 @@ impl Reader {
     }
 
     /// The words of each program with its options and arguments.
-    fn contexts(&self, words: &[OsString], start: usize) -> Vec<Range<usize>> {
+    fn contexts(&self, words: &[OsString], mut start: usize) -> Vec<Range<usize>> {
         let mut contexts = Vec::new();
-        let mut start = start;
         if self.launcher.separates_programs_by_colon() {
-            for (at, _) in words.iter().enumerate().filter(|(_, word)| *word == ":") {
-                contexts.push(start..at.max(start));
+            for at in (start..words.len()).filter(|at| words[*at] == ":") {
+                contexts.push(start..at);
                 start = at + 1;
             }
         }
@@ -274,8 +273,8 @@ fn words_of(values: Values) -> Values {
 }
 
 /// Index of the first `--` in a range of words.
-fn marker(words: &[OsString], range: Range<usize>) -> Option<usize> {
-    range.clone().find(|at| words[*at] == "--")
+fn marker(words: &[OsString], mut range: Range<usize>) -> Option<usize> {
+    range.find(|at| words[*at] == "--")
 }
 
 /// Whether an unknown option carries its value: `--container-image=x`, as plugins have them.

@@ -24,6 +24,7 @@ fn prefix_commands_are_passed_over_when_a_launcher_follows() {
                 "timeout --foreground --signal=9 1 srun W ./app",
             ),
             ("taskset -c 0-3 srun ./app", "taskset -c 0-3 srun W ./app"),
+            ("taskset : srun ./a : ./b", "taskset : srun W ./a : W ./b"),
             ("taskset 0xff srun ./app", "taskset 0xff srun W ./app"),
             ("stdbuf -oL -e 0 srun ./app", "stdbuf -oL -e 0 srun W ./app"),
             ("nohup srun ./app", "nohup srun W ./app"),

@@ -1,0 +1,70 @@
+//! `make bench`: measures Refrain on this machine, and keeps the raw results in `bench/runs`.
+//!
+//! Machines are noisy, so plain and traced runs alternate, and of a cost per call the least of
+//! all repeats counts. A figure that Refrain promises is printed with its bound, and a bound
+//! that is missed makes the exit code 1.
+
+mod per_call;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// A measured figure with the bound it is held to.
+pub struct Figure {
+    /// What was measured.
+    pub name: String,
+    /// The measurements behind it, in words.
+    pub detail: String,
+    /// The figure.
+    pub value: f64,
+    /// What it may be at most.
+    pub bound: f64,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+fn main() -> ExitCode {
+    let figures = per_call::measure();
+    let mut report = machine();
+    for figure in &figures {
+        let verdict = if figure.value <= figure.bound { "ok" } else { "MISSED" };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            report,
+            "{:<52} {:>6.1} {} (at most {}) {verdict:<6}  {}",
+            figure.name, figure.value, figure.unit, figure.bound, figure.detail
+        );
+    }
+    print!("{report}");
+    keep(&report);
+    let missed = figures.iter().any(|f| f.value > f.bound);
+    ExitCode::from(u8::from(missed))
+}
+
+/// The machine and the day, as a heading.
+fn machine() -> String {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find(|l| l.starts_with("model name")).unwrap_or("model name: unknown");
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split_whitespace().next().unwrap_or("?").to_owned();
+    let model = model.split(':').nth(1).unwrap_or_default().trim();
+    format!("{}: {model}, {cores} cores, load {load}\n", today())
+}
+
+fn today() -> String {
+    let date = Command::new("date").arg("+%F").output();
+    date.map_or_else(|_| "undated".into(), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
+}
+
+/// Keeps the report under the day's name.
+fn keep(report: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
+    let file = folder.join(format!("{}.txt", today()));
+    let kept = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, report));
+    match kept {
+        Ok(()) => println!("kept in {}", file.display()),
+        Err(error) => eprintln!("cannot keep the report in {}: {error}", file.display()),
+    }
+}

@@ -1,0 +1,147 @@
+//! Symbol tables of loaded modules, read without the loader's help.
+
+use std::ffi::{CStr, c_char, c_void};
+
+/// The dynamic symbol table of a loaded module.
+pub struct SymbolTable {
+    /// Where the module was loaded; values of symbols count from here.
+    pub base: usize,
+    symbols: *mut libc::Elf64_Sym,
+    strings: *const c_char,
+    buckets: *const u32,
+    bucket_count: u32,
+    chains: *const u32,
+    first: u32,
+}
+
+/// An entry of the dynamic section.
+#[repr(C)]
+struct Dynamic {
+    tag: i64,
+    value: usize,
+}
+
+const DT_STRTAB: i64 = 5;
+const DT_SYMTAB: i64 = 6;
+const DT_GNU_HASH: i64 = 0x6fff_fef5;
+
+impl SymbolTable {
+    /// That of this library.
+    pub fn of_agent() -> Option<SymbolTable> {
+        each_module(|module, is_agent| if is_agent { SymbolTable::of(module) } else { None })
+    }
+
+    /// Whether a module other than this library defines a name.
+    pub fn is_defined_elsewhere(name: &CStr) -> bool {
+        let found = each_module(|module, is_agent| {
+            let table = if is_agent { None } else { SymbolTable::of(module) };
+            // SAFETY: `find` gives a symbol of the table.
+            table.and_then(|t| t.find(name)).filter(|&s| unsafe { (*s).st_shndx != 0 })
+        });
+        found.is_some()
+    }
+
+    fn of(module: &libc::dl_phdr_info) -> Option<SymbolTable> {
+        let base = module.dlpi_addr as usize;
+        let dynamic = headers(module).iter().find(|h| h.p_type == libc::PT_DYNAMIC)?;
+        let mut entry = (base + dynamic.p_vaddr as usize) as *const Dynamic;
+        let (mut symbols, mut strings, mut hash) = (0, 0, 0);
+        // SAFETY: the dynamic section ends with a zero tag. The GNU loader makes its addresses
+        // absolute when it maps a module; those of the kernel's own module are offsets.
+        unsafe {
+            while (*entry).tag != 0 {
+                let value = (*entry).value;
+                let address = if value < base { base + value } else { value };
+                match (*entry).tag {
+                    DT_SYMTAB => symbols = address,
+                    DT_STRTAB => strings = address,
+                    DT_GNU_HASH => hash = address,
+                    _ => {}
+                }
+                entry = entry.add(1);
+            }
+            if symbols == 0 || strings == 0 || hash == 0 {
+                return None;
+            }
+            let header = hash as *const u32;
+            let (bucket_count, first, bloom) = (*header, *header.add(1), *header.add(2));
+            let buckets = header.add(4).cast::<u64>().add(bloom as usize).cast::<u32>();
+            let chains = buckets.add(bucket_count as usize);
+            let (symbols, strings) = (symbols as *mut _, strings as *const c_char);
+            Some(SymbolTable { base, symbols, strings, buckets, bucket_count, chains, first })
+        }
+    }
+
+    /// Finds a symbol by name, as the loader does.
+    pub fn find(&self, name: &CStr) -> Option<*mut libc::Elf64_Sym> {
+        let step = |h: u32, &b: &u8| h.wrapping_mul(33).wrapping_add(u32::from(b));
+        let hash = name.to_bytes().iter().fold(5381u32, step);
+        if self.bucket_count == 0 {
+            return None;
+        }
+        // SAFETY: walks the hash table of a loaded module within its chains, the last entry of
+        // each of which is odd.
+        unsafe {
+            let mut index = *self.buckets.add((hash % self.bucket_count) as usize);
+            if index < self.first {
+                return None;
+            }
+            loop {
+                let chained = *self.chains.add((index - self.first) as usize);
+                let symbol = self.symbols.add(index as usize);
+                if chained | 1 == hash | 1
+                    && CStr::from_ptr(self.strings.add((*symbol).st_name as usize)) == name
+                {
+                    return Some(symbol);
+                }
+                if chained & 1 == 1 {
+                    return None;
+                }
+                index += 1;
+            }
+        }
+    }
+}
+
+/// The program headers of a module.
+pub fn headers(module: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
+    if module.dlpi_phdr.is_null() {
+        return &[];
+    }
+    // SAFETY: the loader's own table of that many program headers.
+    unsafe { std::slice::from_raw_parts(module.dlpi_phdr, module.dlpi_phnum.into()) }
+}
+
+/// Calls `look` for every loaded module, and whether it is this library, until it finds
+/// something.
+fn each_module<T>(look: impl FnMut(&libc::dl_phdr_info, bool) -> Option<T>) -> Option<T> {
+    struct Search<T, F> {
+        look: F,
+        found: Option<T>,
+    }
+    unsafe extern "C" fn visit<T, F: FnMut(&libc::dl_phdr_info, bool) -> Option<T>>(
+        module: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        search: *mut c_void,
+    ) -> i32 {
+        // SAFETY: the loader passes a valid description, and `each_module` its search.
+        let (module, search) = unsafe { (&*module, &mut *search.cast::<Search<T, F>>()) };
+        let here = headers as *const () as u64;
+        let is_agent = headers(module).iter().any(|h| {
+            let start = module.dlpi_addr + h.p_vaddr;
+            h.p_type == libc::PT_LOAD && (start..start + h.p_memsz).contains(&here)
+        });
+        search.found = (search.look)(module, is_agent);
+        i32::from(search.found.is_some())
+    }
+    fn visitor<T, F: FnMut(&libc::dl_phdr_info, bool) -> Option<T>>(
+        _: &Search<T, F>,
+    ) -> unsafe extern "C" fn(*mut libc::dl_phdr_info, libc::size_t, *mut c_void) -> i32 {
+        visit::<T, F>
+    }
+    let mut search = Search { look, found: None };
+    let visit = visitor(&search);
+    // SAFETY: `visit` is made for this search, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    search.found
+}

@@ -1,0 +1,155 @@
+//! The command line as a person meets it: the summary, exit codes, and errors that say what
+//! to do.
+
+use refrain_testing::{Mpi, Outcome, refrain, refrain_binary};
+use std::path::Path;
+use std::process::Command;
+
+fn any_mpi() -> Mpi {
+    Mpi::installed().swap_remove(0)
+}
+
+fn trace(mpi: &Mpi, folder: &Path, command: &[&str]) -> Outcome {
+    mpi.refrain_in(folder, [&["trace", "--"], command].concat())
+}
+
+/// A program in the folder, under its own name.
+fn install(mpi: &Mpi, victim: &str, folder: &Path, name: &str) {
+    std::fs::copy(mpi.compile(victim), folder.join(name)).unwrap();
+}
+
+#[test]
+fn a_run_ends_with_three_lines_and_a_file_named_after_the_program() {
+    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    install(&mpi, "hello.c", folder.path(), "hello");
+    let outcome = trace(&mpi, folder.path(), &["mpirun", "-n", "2", "./hello"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let lines: Vec<_> = outcome.stderr.lines().filter(|l| l.starts_with("refrain: ")).collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[0].starts_with("refrain: 2 ranks, "), "{lines:?}");
+    assert!(lines[1].contains("every rank ended by MPI_Finalize"), "{lines:?}");
+    assert!(lines[2].contains("refrain show hello.refrain"), "{lines:?}");
+    assert!(folder.path().join("hello.refrain").is_file());
+    assert!(!folder.path().join("hello.refrain.parts").exists(), "parts are cleared away");
+
+    // A second run does not overwrite the first.
+    trace(&mpi, folder.path(), &["mpirun", "-n", "2", "./hello"]);
+    assert!(folder.path().join("hello.2.refrain").is_file());
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    for command in [&["mpirun", "-n", "2", "./helo"][..], &["./helo"]] {
+        let outcome = trace(&mpi, folder.path(), command);
+        assert_eq!(outcome.code, 127);
+        assert!(outcome.stderr.contains("`./helo` not found"), "{}", outcome.stderr);
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_program_without_mpi_is_said_to_have_made_no_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = trace(&any_mpi(), folder.path(), &["/bin/echo", "hello"]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "hello\n"));
+    assert!(outcome.stderr.contains("no MPI call was seen"), "{}", outcome.stderr);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused_before_the_program_runs() {
+    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    install(&mpi, "hello.c", folder.path(), "hello");
+    for place in ["/nowhere/at/all.refrain", "/proc/x.refrain", "."] {
+        let args = ["trace", "-o", place, "--", "mpirun", "-n", "1", "./hello"];
+        let outcome = mpi.refrain_in(folder.path(), args);
+        assert_eq!(outcome.code, 125, "{place}: {}", outcome.stderr);
+        assert_eq!(outcome.stdout, "", "{place}: the program must not run");
+        assert!(outcome.stderr.contains("-o"), "{place}: no remedy in {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn an_option_the_launcher_is_not_known_to_have_asks_for_a_marker() {
+    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    install(&mpi, "hello.c", folder.path(), "hello");
+    let outcome = trace(&mpi, folder.path(), &["mpirun", "--weird", "3", "./hello"]);
+    assert_eq!(outcome.code, 125);
+    assert!(outcome.stderr.contains("--weird"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("put `--` before the program"), "{}", outcome.stderr);
+}
+
+#[test]
+fn leftover_parts_are_never_overwritten_and_can_be_merged() {
+    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    install(&mpi, "hello.c", folder.path(), "hello");
+    let parts = folder.path().join("run.refrain.parts");
+    std::fs::create_dir(&parts).unwrap();
+    let agent = refrain_binary().with_file_name("librefrain_agent.so");
+    let run = mpi
+        .command("env")
+        .arg(format!("REFRAIN_PARTS={}", parts.display()))
+        .arg(format!("LD_PRELOAD={}", agent.display()))
+        .arg("./hello")
+        .current_dir(folder.path())
+        .status();
+    assert!(run.expect("hello runs").success());
+
+    let args = ["trace", "-o", "run.refrain", "--", "mpirun", "-n", "1", "./hello"];
+    let refused = mpi.refrain_in(folder.path(), args);
+    assert_eq!(refused.code, 125);
+    assert!(refused.stderr.contains("refrain merge"), "{}", refused.stderr);
+
+    let merged = mpi.refrain_in(folder.path(), ["merge", "run.refrain.parts"]);
+    assert_eq!(merged.code, 0, "{}", merged.stderr);
+    let shown = mpi.refrain_in(folder.path(), ["show", "run.refrain"]);
+    assert!(shown.stdout.contains("MPI_Init("), "{}", shown.stdout);
+    assert!(parts.exists(), "merge leaves the parts where they are");
+}
+
+#[test]
+fn files_that_are_no_traces_get_a_clear_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.refrain");
+    std::fs::write(&file, "not a trace").unwrap();
+    for command in ["show", "stats"] {
+        let outcome = refrain([command.as_ref(), file.as_os_str()]);
+        assert_eq!(outcome.code, 125);
+        assert!(outcome.stderr.contains("not a Refrain trace"), "{}", outcome.stderr);
+    }
+    let outcome = refrain(["show", "/nowhere.refrain"]);
+    assert!(outcome.stderr.contains("/nowhere.refrain"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    install(&mpi, "hello.c", folder.path(), "hello");
+    trace(&mpi, folder.path(), &["mpirun", "-n", "2", "./hello"]);
+    let pipeline = format!("{} show hello.refrain | head -n 1", refrain_binary().display());
+    let output = Command::new("bash")
+        .args(["-o", "pipefail", "-c", &pipeline])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn show_selects_ranks_functions_and_numbers_of_calls() {
+    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    install(&mpi, "hello.c", folder.path(), "hello");
+    trace(&mpi, folder.path(), &["mpirun", "-n", "3", "./hello"]);
+    let show =
+        |args: &[&str]| mpi.refrain_in(folder.path(), [&["show", "hello.refrain"], args].concat());
+    let ranks = show(&["--rank", "1-2", "--function", "init"]);
+    let starts: Vec<_> = ranks.stdout.lines().map(|l| &l[..6]).collect();
+    assert_eq!(starts, ["rank 1", "rank 2"]);
+    assert_eq!(show(&["--limit", "2"]).stdout.lines().count(), 2);
+    for bad in [["--rank", "x"], ["--rank", "9"], ["--function", "MPI_Sned"]] {
+        let outcome = show(&bad);
+        assert_eq!(outcome.code, 125, "{bad:?}");
+        assert!(outcome.stderr.contains(bad[1]) || outcome.stderr.contains("sned"));
+    }
+}

@@ -1,0 +1,119 @@
+//! mpi4py's own test suite: the same tests pass, fail and are skipped with the agent as
+//! without it.
+
+use refrain_testing::{Mpi, is_full, refrain, workspace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the set-up puts the suite.
+fn suite() -> Option<PathBuf> {
+    let folder = std::fs::read_dir(workspace().join("target/mpi")).ok()?;
+    folder.flatten().map(|entry| entry.path().join("test/main.py")).find(|main| main.is_file())
+}
+
+/// Tests that start processes of their own, or that a machine with few cores cannot run.
+fn excluded(mpi: &Mpi, ranks: usize) -> Vec<&'static str> {
+    let mut modules = vec!["test_spawn", "test_dynproc", "test_util_pool"];
+    if mpi.name().starts_with("mpich") && ranks > 1 {
+        modules.push("test_util_sync");
+    }
+    modules
+}
+
+/// What each test came to, over all ranks: `name` to its verdicts, sorted.
+fn verdicts(output: &str) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in output.lines() {
+        let Some((test, verdict)) = line.rsplit_once(" ... ") else { continue };
+        let verdict = verdict.split_whitespace().next().unwrap_or_default();
+        all.entry(test.to_owned()).or_default().push(verdict.to_owned());
+    }
+    all.values_mut().for_each(|v| v.sort());
+    all
+}
+
+struct Suite {
+    summaries: BTreeSet<String>,
+    verdicts: BTreeMap<String, Vec<String>>,
+    code: i32,
+}
+
+fn run(mpi: &Mpi, main: &Path, ranks: usize, trace: Option<&Path>) -> Suite {
+    let folder = tempfile::tempdir().unwrap();
+    let mut args = vec![main.as_os_str().to_owned(), "-v".into()];
+    for module in excluded(mpi, ranks) {
+        args.extend(["-x".into(), module.into()]);
+    }
+    let outcome = mpi
+        .run(ranks)
+        .program("python3")
+        .args(&args)
+        .current_dir(folder.path())
+        .timeout(Duration::from_secs(540))
+        .trace_to(trace)
+        .output();
+    assert!(!outcome.timed_out, "{}: mpi4py's tests on {ranks} ranks hung", mpi.name());
+    // unittest prints the verdicts to stderr; ranks take turns line by line at best, so what
+    // is compared is what every rank says in the end, and the verdicts that came out whole.
+    let summaries = outcome
+        .stderr
+        .lines()
+        .filter(|l| l.starts_with("OK") || l.starts_with("FAILED"))
+        .map(str::to_owned)
+        .collect();
+    Suite { summaries, verdicts: verdicts(&outcome.stderr), code: outcome.code }
+}
+
+fn same_with_the_agent(name: &str, ranks: usize) {
+    let (Some(mpi), Some(main)) = (Mpi::named(name), suite()) else {
+        eprintln!("skipped: no {name} or no mpi4py here (make setup installs them)");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("mpi4py.refrain");
+    let plain = run(&mpi, &main, ranks, None);
+    let traced = run(&mpi, &main, ranks, Some(&trace));
+    assert!(!plain.summaries.is_empty(), "{name}, {ranks} ranks: the suite said nothing");
+    assert_eq!(plain.summaries, traced.summaries, "{name}, {ranks} ranks");
+    assert_eq!(plain.code, traced.code, "{name}, {ranks} ranks: exit code");
+    if ranks == 1 {
+        // Only one rank's lines are sure to be whole.
+        assert!(plain.verdicts.len() > 1500, "only {} verdicts", plain.verdicts.len());
+        assert_eq!(plain.verdicts, traced.verdicts);
+    }
+    let stats = refrain(["stats".as_ref(), trace.as_os_str()]).expect_success();
+    let functions = stats.stdout.lines().filter(|l| l.starts_with("MPI_")).count();
+    println!("{name}, {ranks} ranks: {functions} distinct MPI functions seen");
+    assert!(functions > 250, "only {functions} functions seen");
+}
+
+#[test]
+fn mpich_runs_the_suite_alike_on_1_rank() {
+    same_with_the_agent("mpich-4.0", 1);
+}
+
+#[test]
+fn mpich_runs_the_suite_alike_on_2_ranks() {
+    same_with_the_agent("mpich-4.0", 2);
+}
+
+#[test]
+fn openmpi_runs_the_suite_alike_on_1_rank() {
+    same_with_the_agent("openmpi-4.1", 1);
+}
+
+#[test]
+fn openmpi_runs_the_suite_alike_on_2_ranks() {
+    same_with_the_agent("openmpi-4.1", 2);
+}
+
+#[test]
+fn both_run_the_suite_alike_on_3_ranks() {
+    if is_full() {
+        same_with_the_agent("mpich-4.0", 3);
+        same_with_the_agent("openmpi-4.1", 3);
+    } else {
+        eprintln!("skipped: `make test-full` runs it");
+    }
+}

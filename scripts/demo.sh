@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Traces a 2-D stencil on 4 ranks, and shows what the trace holds.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+
+read -r mpi < <(scripts/mpi --list)
+demo=$PWD/target/demo
+rm -rf "$demo"
+mkdir -p "$demo"
+scripts/mpi "$mpi" mpicc -O2 -w -o "$demo/stencil2d" examples/stencil2d.c -lm
+PATH=$PWD/target/release:$PATH
+cd "$demo"
+
+# Shows a command as a person would type it, then runs it.
+try() {
+    echo
+    echo "\$ $*"
+    "$PWD/../../scripts/mpi" "$mpi" "$@"
+}
+
+echo "The MPI is $mpi."
+try refrain trace -- mpirun -n 4 ./stencil2d
+try refrain stats stencil2d.refrain
+try refrain show stencil2d.refrain --rank 3 --limit 12
+echo
+echo "The trace is target/demo/stencil2d.refrain; \`target/release/refrain --help\` tells more."
