@@ -49,9 +49,6 @@ fn of_object(f: &Function, what: &str, names: &[String]) -> String {
             };
             format!("memory::{what}({first}, {length})")
         }
-        "integers" | "addresses" | "large_counts" | "datatypes" => {
-            format!("objects::{what}({first}, {})", f.large)
-        }
         _ => format!("objects::{what}({})", names.join(", ")),
     }
 }

@@ -165,18 +165,16 @@ pub fn neighbors(comm: usize, rank: c_int) -> usize {
 }
 
 /// What a datatype was made of, as `MPI_Type_get_envelope` counts it: integers, addresses,
-/// large counts, datatypes.
-fn envelope(datatype: usize, large: bool) -> [usize; 4] {
+/// large counts, datatypes. The question with large counts is asked where there is one: the
+/// other is an error for datatypes made with large counts.
+fn envelope(datatype: usize) -> [usize; 4] {
     if datatype == abi().datatype_null || datatype == 0 {
         return [0; 4];
     }
-    if !large {
+    let Some(f) = next::mpi(table::MPI_Type_get_envelope_c) else {
         let counts = ask::<4>(table::MPI_Type_get_envelope, datatype).unwrap_or_default();
         let [integers, addresses, datatypes, _] = counts.map(count);
         return [integers, addresses, 0, datatypes];
-    }
-    let Some(f) = next::mpi(table::MPI_Type_get_envelope_c) else {
-        return [0; 4];
     };
     let (mut counts, mut combiner) = ([0i64; 4], 0);
     let [integers, addresses, large, datatypes] = &mut counts;
@@ -198,24 +196,24 @@ fn envelope(datatype: usize, large: bool) -> [usize; 4] {
 
 /// Integers that made a datatype.
 #[cold]
-pub fn integers(datatype: usize, large: bool) -> usize {
-    envelope(datatype, large)[0]
+pub fn integers(datatype: usize) -> usize {
+    envelope(datatype)[0]
 }
 
 /// Addresses that made a datatype.
 #[cold]
-pub fn addresses(datatype: usize, large: bool) -> usize {
-    envelope(datatype, large)[1]
+pub fn addresses(datatype: usize) -> usize {
+    envelope(datatype)[1]
 }
 
 /// Large counts that made a datatype.
 #[cold]
-pub fn large_counts(datatype: usize, large: bool) -> usize {
-    envelope(datatype, large)[2]
+pub fn large_counts(datatype: usize) -> usize {
+    envelope(datatype)[2]
 }
 
 /// Datatypes that made a datatype.
 #[cold]
-pub fn datatypes(datatype: usize, large: bool) -> usize {
-    envelope(datatype, large)[3]
+pub fn datatypes(datatype: usize) -> usize {
+    envelope(datatype)[3]
 }

@@ -544,7 +544,7 @@ fn word_at(address: usize) -> Option<usize> {
     // read, we can.
     unsafe {
         libc::syscall(libc::SYS_rt_sigprocmask, NOTHING, address, 0, size_of::<usize>());
-        (last_errno() != libc::EFAULT).then(|| *(address as *const usize))
+        (last_errno() != libc::EFAULT).then(|| (address as *const usize).read_unaligned())
     }
 }
 
