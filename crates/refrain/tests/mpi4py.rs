@@ -1,7 +1,7 @@
 //! mpi4py's own test suite: the same tests pass, fail and are skipped with the agent as
 //! without it.
 
-use refrain_testing::{Mpi, is_full, refrain, workspace};
+use refrain_testing::{Mpi, is_full, refrain, sorted_lines, workspace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -86,6 +86,37 @@ fn same_with_the_agent(name: &str, ranks: usize) {
     let functions = stats.stdout.lines().filter(|l| l.starts_with("MPI_")).count();
     println!("{name}, {ranks} ranks: {functions} distinct MPI functions seen");
     assert!(functions > 250, "only {functions} functions seen");
+}
+
+/// The wheel binds hundreds of functions weakly and does without those that its MPI lacks; the
+/// agent exports them all.
+#[test]
+fn a_wheel_made_for_any_mpi_finds_only_the_functions_its_mpi_has() {
+    let wheel = workspace().join("target/mpi/mpi4py-wheel");
+    let script = workspace().join("tests/victims/wheel.py");
+    let folder = tempfile::tempdir().unwrap();
+    for (name, abi) in [("mpich-4.0", "mpich"), ("openmpi-4.1", "openmpi")] {
+        let Some(mpi) = Mpi::named(name).filter(|_| wheel.is_dir()) else {
+            eprintln!("skipped: no {name} or no mpi4py wheel here (make setup installs them)");
+            continue;
+        };
+        let run = |trace: Option<&Path>| {
+            mpi.run(2)
+                .program(wheel.join("bin/python"))
+                .args([&script])
+                .env("MPI4PY_MPIABI", abi)
+                .env("LD_LIBRARY_PATH", wheel.join("mpich"))
+                .trace_to(trace)
+                .output()
+                .expect_success()
+        };
+        let trace = folder.path().join(format!("{name}.refrain"));
+        let (plain, traced) = (run(None), run(Some(&trace)));
+        assert!(plain.stdout.contains("NotImplementedError"), "{name} lacks nothing: {plain}");
+        assert_eq!(sorted_lines(&plain.stdout), sorted_lines(&traced.stdout), "{name}");
+        let calls = refrain(["stats".as_ref(), trace.as_os_str()]).expect_success().stdout;
+        assert!(calls.contains("MPI_Allreduce"), "{name}: {calls}");
+    }
 }
 
 #[test]
