@@ -117,9 +117,23 @@ impl Run {
             command.current_dir(directory);
         }
         let _turn = turn();
-        job::execute(&mut command, self.timeout)
+        let mut outcome = job::execute(&mut command, self.timeout);
+        for _ in 0..RETRIES {
+            if !outcome.stderr.contains(LAUNCHER_FAILED) {
+                break;
+            }
+            outcome = job::execute(&mut command, self.timeout);
+        }
+        outcome
     }
 }
+
+/// Open MPI 5's launcher says so, now and then, when it ends before it has started anything,
+/// because other jobs come and go at the same moment. Then the job is started again.
+const LAUNCHER_FAILED: &str = "The PMIx server's listener thread failed to start";
+
+/// How often.
+const RETRIES: usize = 3;
 
 /// Waits for this job's turn, which ends when the file is closed.
 fn turn() -> File {
