@@ -5,7 +5,7 @@
 
 use crate::process::abi;
 use crate::{next, table};
-use refrain_mpi::abi::Family;
+use refrain_mpi::abi::{Family, read_handle};
 use std::ffi::{CStr, c_char, c_int};
 
 /// The address of one or more ints.
@@ -47,16 +47,8 @@ pub unsafe fn word(at: Words) -> Option<usize> {
 /// Null, or the address of more than `index` handles of `bytes` bytes.
 #[inline(always)]
 pub unsafe fn handle(at: Handles, index: usize, bytes: usize) -> Option<usize> {
-    if at.is_null() {
-        return None;
-    }
     // SAFETY: the caller's promise.
-    unsafe {
-        Some(match bytes {
-            4 => at.cast::<u32>().add(index).read_unaligned() as usize,
-            _ => at.cast::<usize>().add(index).read_unaligned(),
-        })
-    }
+    (!at.is_null()).then(|| unsafe { read_handle(bytes, at.cast(), index) })
 }
 
 /// A number of elements that the program gives; a negative one means none.

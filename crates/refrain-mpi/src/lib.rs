@@ -13,3 +13,4 @@ pub mod interface;
 pub mod kind;
 pub mod length;
 pub mod names;
+pub mod status;

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use refrain_mpi::abi::{CountEncoding, Family, Layout, Source, StatusFields};
+use refrain_mpi::abi::{Family, Layout, Source};
 use refrain_mpi::kind::kinds;
 use refrain_mpi::names::{
     Condition, Variant, constant_value, constants, handles, predefined_handles,
 };
+use refrain_mpi::status::{CountEncoding, StatusFields};
 
 /// Names in some `mpi.h` that are no argument and no result of any call.
 const NOT_VALUES: &[&str] = &[
