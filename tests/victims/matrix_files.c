@@ -81,7 +81,7 @@ static void writes(void)
     MPI_File_get_size(file, &size);
     CALLED("MPI_File_get_size(fh=file1, size=64)");
     MPI_File_write_at(file, 16 * rank, data, 4, MPI_INT, &status);
-    CALLED("MPI_File_write_at(fh=file1, offset=%d, buf=%p, count=4, datatype=MPI_INT, status={source=_, tag=_, bytes=16})", 16 * rank, (void *)data);
+    CALLED("MPI_File_write_at(fh=file1, offset=%d, buf=%p, count=4, datatype=MPI_INT, status={bytes=16})", 16 * rank, (void *)data);
     MPI_File_write_at_all(file, 16 * rank, data, 4, MPI_INT, MPI_STATUS_IGNORE);
     CALLED("MPI_File_write_at_all(fh=file1, offset=%d, buf=%p, count=4, datatype=MPI_INT, status=MPI_STATUS_IGNORE)", 16 * rank, (void *)data);
     MPI_File_sync(file);
@@ -93,7 +93,7 @@ static void writes(void)
     MPI_File_get_position(file, &size);
     CALLED("MPI_File_get_position(fh=file1, offset=4)");
     MPI_File_read(file, got, 2, MPI_INT, &status);
-    CALLED("MPI_File_read(fh=file1, buf=%p, count=2, datatype=MPI_INT, status={source=_, tag=_, bytes=8})", (void *)got);
+    CALLED("MPI_File_read(fh=file1, buf=%p, count=2, datatype=MPI_INT, status={bytes=8})", (void *)got);
     MPI_File_read_all(file, got, 1, MPI_INT, MPI_STATUS_IGNORE);
     CALLED("MPI_File_read_all(fh=file1, buf=%p, count=1, datatype=MPI_INT, status=MPI_STATUS_IGNORE)", (void *)got);
     MPI_File_iread_at(file, 0, got, 4, MPI_INT, &request);
@@ -139,7 +139,7 @@ static void views(void)
     MPI_Type_free(&blocks);
     CALLED("MPI_Type_free(datatype=type1)");
     MPI_File_write_all(file, data, 4, MPI_INT, &status);
-    CALLED("MPI_File_write_all(fh=file1, buf=%p, count=4, datatype=MPI_INT, status={source=_, tag=_, bytes=16})", (void *)data);
+    CALLED("MPI_File_write_all(fh=file1, buf=%p, count=4, datatype=MPI_INT, status={bytes=16})", (void *)data);
     MPI_File_get_byte_offset(file, 2, &position);
     CALLED("MPI_File_get_byte_offset(fh=file1, offset=2, disp=%d)", 16 + 16 + 8 * rank);
     MPI_File_close(&file);

@@ -208,12 +208,17 @@ impl Renderer {
             Some(name) => Shown::Word(name.to_owned()),
             None => Shown::Number(n.into()),
         };
-        let mut record =
-            vec![("source", named("rank", fields.source)), ("tag", named("tag", fields.tag))];
+        // Reading and writing files says how much, and leaves the rest as it was.
+        let of_message = !event.function.name.starts_with("MPI_File_");
+        let mut record = Vec::new();
+        if of_message {
+            record.push(("source", named("rank", fields.source)));
+            record.push(("tag", named("tag", fields.tag)));
+        }
         if let Some(count) = fields.count_bytes {
             record.push(("bytes", Shown::Number(count)));
         }
-        if fields.cancelled {
+        if fields.cancelled && of_message {
             record.push(("cancelled", Shown::Bool(true)));
         }
         if event.result == Some(layout.err_in_status.into())

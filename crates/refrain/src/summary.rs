@@ -127,7 +127,7 @@ fn grouped(n: u64) -> String {
 }
 
 /// A size in the unit that suits it.
-fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "B";
     for larger in ["kB", "MB", "GB", "TB"] {

@@ -7,6 +7,7 @@ use crate::{NOT_FOUND, agent, summary};
 use anyhow::{Context, Result, bail};
 use refrain_format::trace::assemble;
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -170,6 +171,7 @@ fn write_trace(
         }
         return Ok(());
     }
+    say_if_long(parts);
     let command = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let mut meta = base_meta(command);
     meta.exit_code = status.code();
@@ -180,6 +182,16 @@ fn write_trace(
     }
     summary::print(&meta, output, bytes, how(raw), plan.ranks());
     Ok(())
+}
+
+/// On a terminal, says what is going on where it will take a while.
+fn say_if_long(parts: &Path) {
+    const LONG: u64 = 200 << 20;
+    let size = |entry: std::fs::DirEntry| entry.metadata().map_or(0, |m| m.len());
+    let total: u64 = std::fs::read_dir(parts).map_or(0, |all| all.flatten().map(size).sum());
+    if total > LONG && std::io::stderr().is_terminal() {
+        eprintln!("refrain: gathering {} of records …", summary::size(total));
+    }
 }
 
 /// Why a program may have made no MPI call that could be seen.
