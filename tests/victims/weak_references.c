@@ -1,0 +1,26 @@
+/*
+ * A program without MPI that refers to it weakly: a library that serves programs with and without
+ * MPI does so, and asks MPI_Initialized only where there is one.
+ *
+ * Built so that it is not linked to libmpi.
+ */
+#include "say.h"
+
+int MPI_Initialized(int *flag) __attribute__((weak));
+int MPI_Finalized(int *flag) __attribute__((weak));
+
+int main(void)
+{
+    int initialized = 1, finalized = 1;
+    if (MPI_Initialized != NULL)
+        MPI_Initialized(&initialized);
+    else
+        initialized = 0;
+    if (MPI_Finalized != NULL)
+        MPI_Finalized(&finalized);
+    else
+        finalized = 0;
+    say("initialized %d, finalized %d", initialized, finalized);
+    usleep(200000); /* MPICH's launcher wants its ranks to last a while */
+    return 0;
+}
