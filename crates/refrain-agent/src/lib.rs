@@ -30,7 +30,8 @@
 //! * [`absent`]: names that this MPI does not have
 //! * [`next`]: the function to forward to · [`modules`]: whose call it is · [`bindings`]: the
 //!   same for calls out of Fortran's library
-//! * [`call`]: one call being written down · [`stream`]: the log of a thread
+//! * [`call`]: one call being written down · [`stream`]: the log of a thread ·
+//!   [`part`]: its file
 //! * [`memory`]: reading the program's memory · [`objects`]: lengths that MPI objects imply
 //! * [`reserve`]: memory when there is none
 //! * [`process`]: what is common to the process · [`milestones`]: Init, Finalize, Abort
@@ -52,6 +53,7 @@ mod milestones;
 mod modules;
 mod next;
 mod objects;
+mod part;
 mod pcontrol;
 mod process;
 mod reserve;

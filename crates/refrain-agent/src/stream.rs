@@ -8,19 +8,16 @@
 //!
 //! At every instant the log is what was written away, followed by the window's records if the
 //! window's first word says that it continues there ([`refrain_format::part`]).
-//!
-//! No descriptor stays open: a program may close files that it does not know, and reuse their
-//! numbers.
 
 use crate::entry::{Entry, ThreadBlock, thread_block};
 use crate::modules::{self, Verdict};
+use crate::part::{Part, last_errno};
 use crate::process::{self, Abi, Errno, Quiet};
-use crate::{bindings, clock, next, table};
-use refrain_format::part::{
-    BODY, EXTENSION, HEADER_BYTES, PartHeader, WINDOW_BYTES, WINDOW_HEAD, flags,
-};
+use crate::{bindings, next, table};
+use refrain_format::part::{WINDOW_BYTES, WINDOW_HEAD, flags};
 use refrain_format::record::{HEAD, Tag, head};
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -31,6 +28,9 @@ pub const MARGIN: usize = 512;
 
 /// Calls from callbacks inside calls are followed this deep.
 const DEEPEST: usize = 32;
+
+/// How many modules of the program are known at a time.
+const OTHERS: usize = 8;
 
 /// How much lower than an open call's entry a call must enter to be inside of it. Arguments on
 /// the stack move the entry by up to 80 bytes between calls from one frame.
@@ -68,9 +68,13 @@ pub struct Stream {
     is_large: bool,
     /// The window.
     window: *mut u8,
-    /// Addresses known to be the program's.
+    /// Addresses known to be the program's: where the last call came from.
     caller_low: usize,
     caller_length: usize,
+    /// More of them, for programs of which several libraries call MPI by turns.
+    others: [Range<usize>; OTHERS],
+    /// Which of them gives way next.
+    oldest: usize,
     /// A record is being written, or none may be.
     busy: bool,
     /// Calls open at the moment.
@@ -85,11 +89,8 @@ pub struct Stream {
     pub forwarded: Forwarded,
     /// Writing has ended for good.
     stopped: bool,
-    page: *mut PartHeader,
-    path: CString,
-    identity: (libc::dev_t, libc::ino_t),
-    /// Up to where the file system was asked to set blocks aside.
-    reserved: u64,
+    /// The file.
+    part: Part,
     /// How often the thread's end has been announced.
     farewells: u8,
     /// Where a call writes that has no room left.
@@ -160,8 +161,8 @@ impl Stream {
         let folder = process::folder()?;
         // In a box, as all that is large here: the thread's stack may be tiny.
         let header = process::new_header();
-        let (path, page, identity) = create_part(&folder, &header)?;
-        let window = page.cast::<u8>().wrapping_add(HEADER_BYTES);
+        let part = Part::create(&folder, &header)?;
+        let window = part.window();
         let mut stream = Box::new(Stream {
             at: window.wrapping_add(WINDOW_HEAD),
             end: window.wrapping_add(WINDOW_BYTES),
@@ -170,6 +171,8 @@ impl Stream {
             window,
             caller_low: 0,
             caller_length: 0,
+            others: [const { 0..0 }; OTHERS],
+            oldest: 0,
             busy: false,
             depth: 0,
             number: 0,
@@ -178,16 +181,13 @@ impl Stream {
             open: [Open { stack: 0, caller: 0 }; DEEPEST],
             forwarded: Forwarded::NONE,
             stopped: false,
-            page,
-            path,
-            identity,
-            reserved: BODY as u64,
+            part,
             farewells: 0,
             sink: [0; 2 * MARGIN],
             large: Vec::new(),
             statuses: [const { Vec::new() }; DEEPEST],
         });
-        process::add_page(page);
+        process::add_page(stream.part.header());
         if header.thread == 0 {
             stream.write_text(0, Tag::Handles, process::handle_names().as_bytes());
         }
@@ -205,6 +205,12 @@ impl Stream {
 
     #[inline(never)]
     fn judge(&mut self, entry: &Entry) -> bool {
+        if !self.busy
+            && let Some(other) = self.others.iter().find(|r| r.contains(&entry.caller))
+        {
+            (self.caller_low, self.caller_length) = (other.start, other.len());
+            return true;
+        }
         let verdict = bindings::known(entry.caller).unwrap_or_else(|| judge_anew(entry));
         let program = match &verdict {
             Verdict::Program(_) => true,
@@ -213,12 +219,13 @@ impl Stream {
         };
         if program && self.busy {
             // Inside one of our own writes (a signal handler that calls MPI), or stopped.
-            // SAFETY: the page stays mapped while the stream lives.
-            unsafe { (*self.page).unrecorded = (*self.page).unrecorded.saturating_add(1) };
+            self.part.update(|header| header.unrecorded = header.unrecorded.saturating_add(1));
             return false;
         }
         if let Verdict::Program(range) = verdict {
             (self.caller_low, self.caller_length) = (range.start, range.len());
+            self.others[self.oldest] = range;
+            self.oldest = (self.oldest + 1) % OTHERS;
         }
         program
     }
@@ -288,7 +295,7 @@ impl Stream {
             std::slice::from_raw_parts(start, length)
         };
         // The window was emptied when the record outgrew it.
-        if let Err(errno) = self.append(record) {
+        if let Err(errno) = self.part.append(record) {
             self.stop(errno);
         }
         self.restart_window();
@@ -410,7 +417,7 @@ impl Stream {
         let first = self.window.wrapping_add(WINDOW_HEAD);
         let bytes = self.at as usize - first as usize;
         // SAFETY: complete records in our window.
-        self.append(unsafe { std::slice::from_raw_parts(first, bytes) })?;
+        self.part.append(unsafe { std::slice::from_raw_parts(first, bytes) })?;
         let partial = self.at;
         self.restart_window();
         // SAFETY: both lie in the window; the head of an incomplete record is not written
@@ -427,85 +434,16 @@ impl Stream {
         unsafe {
             self.at.cast::<u64>().write_unaligned(0);
             compiler_fence(Ordering::Release);
-            self.window.cast::<u64>().write((*self.page).appended);
-        }
-    }
-
-    /// Appends bytes to the file behind the window.
-    fn append(&mut self, mut bytes: &[u8]) -> Result<(), c_int> {
-        let file = self.reopen()?;
-        // SAFETY: our own page.
-        let appended = unsafe { (*self.page).appended };
-        let total = appended + bytes.len() as u64;
-        if BODY as u64 + total > file_size_limit() {
-            // Writing on would raise SIGXFSZ in the program.
-            return Err(libc::EFBIG);
-        }
-        self.reserve(&file, BODY as u64 + total);
-        let mut at = BODY as u64 + appended;
-        while !bytes.is_empty() {
-            // SAFETY: our own file and bytes.
-            let n = unsafe {
-                libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), at as libc::off_t)
-            };
-            match n {
-                -1 if last_errno() == libc::EINTR => {}
-                -1 => return Err(last_errno()),
-                0 => return Err(libc::ENOSPC),
-                n => {
-                    bytes = bytes.get(n as usize..).unwrap_or_default();
-                    at += n as u64;
-                }
-            }
-        }
-        // SAFETY: our own page.
-        unsafe {
-            (*self.page).appended = total;
-            (*self.page).last_ticks = clock::ticks();
-            (*self.page).last_nanos = clock::wall_nanos();
-        }
-        Ok(())
-    }
-
-    /// Has the file system set blocks aside ahead of the writing, many at a time, which makes
-    /// the writing cheaper by a third. Where it cannot, nothing is lost.
-    fn reserve(&mut self, file: &File, needed: u64) {
-        const AHEAD: u64 = 4 << 20;
-        if needed > self.reserved {
-            let keep_size = libc::FALLOC_FL_KEEP_SIZE;
-            let (from, length) = (self.reserved as libc::off_t, AHEAD.max(needed - self.reserved));
-            self.reserved += length;
-            // Some file systems count what is set aside as size, and would raise SIGXFSZ.
-            if self.reserved <= file_size_limit() {
-                // SAFETY: a plain system call on our own file.
-                unsafe { libc::fallocate(file.0, keep_size, from, length as libc::off_t) };
-            }
-        }
-    }
-
-    /// Opens the part again and makes sure that it is still the same file.
-    fn reopen(&self) -> Result<File, c_int> {
-        // SAFETY: a valid path; the status is written before it is read.
-        unsafe {
-            let fd = libc::open(self.path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
-            if fd < 0 {
-                return Err(last_errno());
-            }
-            let file = File(fd);
-            if identity_of(fd)? != self.identity {
-                return Err(libc::ESTALE);
-            }
-            Ok(file)
+            self.window.cast::<u64>().write(self.part.appended());
         }
     }
 
     /// Writes no more, and says why.
     fn stop(&mut self, errno: c_int) {
-        // SAFETY: the page is ours for the stream's life.
-        unsafe {
-            (*self.page).flags |= flags::STOPPED;
-            (*self.page).stop_errno = errno;
-        }
+        self.part.update(|header| {
+            header.flags |= flags::STOPPED;
+            header.stop_errno = errno;
+        });
         self.retire();
     }
 
@@ -523,14 +461,11 @@ impl Stream {
 
     /// Gives back what the thread no longer needs.
     fn close(&mut self) {
-        process::remove_page(self.page);
-        // SAFETY: the page is off the list, the window has no user left.
-        unsafe {
-            (*self.page).flags |= flags::THREAD_ENDED;
-            (*self.page).last_ticks = clock::ticks();
-            (*self.page).last_nanos = clock::wall_nanos();
-            libc::munmap(self.page.cast(), BODY);
-        }
+        process::remove_page(self.part.header());
+        self.part.update(|header| header.flags |= flags::THREAD_ENDED);
+        self.part.note_time();
+        // SAFETY: the page is off the list, and neither it nor the window is used again.
+        unsafe { self.part.unmap() };
     }
 }
 
@@ -548,96 +483,10 @@ fn word_at(address: usize) -> Option<usize> {
     }
 }
 
-/// The largest file this process may write.
-fn file_size_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: fills in the structure.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
-    limit.rlim_cur
-}
-
 #[cold]
 fn judge_anew(entry: &Entry) -> Verdict {
     let _errno = Errno::keep();
     std::panic::catch_unwind(|| modules::judge(entry)).unwrap_or(Verdict::Foreign)
-}
-
-/// Creates the part of a new thread under a name of its own and maps its first page.
-fn create_part(
-    folder: &CString,
-    header: &PartHeader,
-) -> Option<(CString, *mut PartHeader, (libc::dev_t, libc::ino_t))> {
-    let folder = folder.to_str().ok()?;
-    let host = refrain_format::part::text(&header.host);
-    // A process that replaces itself by exec keeps its number: try further names.
-    for attempt in 0..100 {
-        let (pid, thread) = (header.pid, header.thread);
-        let path = format!("{folder}/{host}.{pid}.{attempt}.{thread}.{EXTENSION}");
-        let path = CString::new(path).ok()?;
-        // SAFETY: a valid path; the header is copied into a page mapped for it.
-        unsafe {
-            let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-            let fd = libc::open(path.as_ptr(), flags, 0o666);
-            if fd < 0 {
-                if last_errno() == libc::EEXIST {
-                    continue;
-                }
-                return None;
-            }
-            let file = File(fd);
-            let page = map(file.0).ok()?.cast::<PartHeader>();
-            page.copy_from_nonoverlapping(header, 1);
-            return Some((path, page, identity_of(file.0).ok()?));
-        }
-    }
-    None
-}
-
-/// A descriptor that is closed when it goes.
-struct File(c_int);
-
-impl Drop for File {
-    fn drop(&mut self) {
-        // SAFETY: opened by us, closed once.
-        unsafe { libc::close(self.0) };
-    }
-}
-
-fn identity_of(fd: c_int) -> Result<(libc::dev_t, libc::ino_t), c_int> {
-    // SAFETY: fstat fills the structure or fails.
-    unsafe {
-        let mut stat = std::mem::zeroed::<libc::stat>();
-        if libc::fstat(fd, &mut stat) != 0 {
-            return Err(last_errno());
-        }
-        Ok((stat.st_dev, stat.st_ino))
-    }
-}
-
-/// Maps the header and the window of a new part, with blocks reserved for them, so that
-/// storing into the mapping cannot fail.
-fn map(fd: c_int) -> Result<*mut u8, c_int> {
-    if BODY as u64 > file_size_limit() {
-        return Err(libc::EFBIG);
-    }
-    // SAFETY: plain system calls on our own new file.
-    unsafe {
-        match libc::posix_fallocate(fd, 0, BODY as libc::off_t) {
-            0 => {}
-            errno => return Err(errno),
-        }
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let at = libc::mmap(null_mut(), BODY, protection, libc::MAP_SHARED, fd, 0);
-        if at == libc::MAP_FAILED {
-            return Err(last_errno());
-        }
-        Ok(at.cast())
-    }
-}
-
-fn last_errno() -> c_int {
-    // SAFETY: errno is this thread's own.
-    unsafe { *libc::__errno_location() }
 }
 
 /// Has the log closed when the thread ends.

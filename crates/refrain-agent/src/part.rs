@@ -1,0 +1,206 @@
+//! The file of a log: a page of facts and a window, mapped for good, and what is appended.
+//!
+//! No descriptor stays open: a program may close files that it does not know, and reuse their
+//! numbers. So the file is opened again for every write, and must still be the same.
+
+use crate::clock;
+use refrain_format::part::{BODY, EXTENSION, HEADER_BYTES, PartHeader};
+use std::ffi::{CString, c_int};
+use std::ptr::null_mut;
+
+/// A part being written; see [`refrain_format::part`].
+pub struct Part {
+    page: *mut PartHeader,
+    path: CString,
+    identity: (libc::dev_t, libc::ino_t),
+    /// Up to where the file system was asked to set blocks aside.
+    reserved: u64,
+}
+
+impl Part {
+    /// Creates the part of a new thread under a name of its own, and maps it.
+    pub fn create(folder: &CString, header: &PartHeader) -> Option<Part> {
+        let folder = folder.to_str().ok()?;
+        let host = refrain_format::part::text(&header.host);
+        // A process that replaces itself by exec keeps its number: try further names.
+        for attempt in 0..100 {
+            let (pid, thread) = (header.pid, header.thread);
+            let path = format!("{folder}/{host}.{pid}.{attempt}.{thread}.{EXTENSION}");
+            let path = CString::new(path).ok()?;
+            // SAFETY: a valid path; the header is copied into a page mapped for it.
+            unsafe {
+                let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+                let fd = libc::open(path.as_ptr(), flags, 0o666);
+                if fd < 0 {
+                    if last_errno() == libc::EEXIST {
+                        continue;
+                    }
+                    return None;
+                }
+                let file = File(fd);
+                let page = map(file.0).ok()?.cast::<PartHeader>();
+                page.copy_from_nonoverlapping(header, 1);
+                let identity = identity_of(file.0).ok()?;
+                return Some(Part { page, path, identity, reserved: BODY as u64 });
+            }
+        }
+        None
+    }
+
+    /// Its first page.
+    pub fn header(&self) -> *mut PartHeader {
+        self.page
+    }
+
+    /// Its window.
+    pub fn window(&self) -> *mut u8 {
+        self.page.cast::<u8>().wrapping_add(HEADER_BYTES)
+    }
+
+    /// Changes the header.
+    pub fn update(&mut self, change: impl FnOnce(&mut PartHeader)) {
+        // SAFETY: the page is mapped until `unmap`, and fields are written by one thread each,
+        // or under the lock of the process.
+        change(unsafe { &mut *self.page });
+    }
+
+    /// Sets ticks and time side by side.
+    pub fn note_time(&mut self) {
+        let (ticks, nanos) = (clock::ticks(), clock::wall_nanos());
+        self.update(|header| (header.last_ticks, header.last_nanos) = (ticks, nanos));
+    }
+
+    /// Bytes behind the window.
+    pub fn appended(&self) -> u64 {
+        // SAFETY: as in `update`.
+        unsafe { (*self.page).appended }
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// Neither page nor window may be used afterwards.
+    pub unsafe fn unmap(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe { libc::munmap(self.page.cast(), BODY) };
+    }
+
+    /// Appends bytes to the file behind the window.
+    pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), c_int> {
+        let file = self.reopen()?;
+        let appended = self.appended();
+        let total = appended + bytes.len() as u64;
+        if BODY as u64 + total > file_size_limit() {
+            // Writing on would raise SIGXFSZ in the program.
+            return Err(libc::EFBIG);
+        }
+        self.reserve(&file, BODY as u64 + total);
+        let mut at = BODY as u64 + appended;
+        while !bytes.is_empty() {
+            // SAFETY: our own file and bytes.
+            let n = unsafe {
+                libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), at as libc::off_t)
+            };
+            match n {
+                -1 if last_errno() == libc::EINTR => {}
+                -1 => return Err(last_errno()),
+                0 => return Err(libc::ENOSPC),
+                n => {
+                    bytes = bytes.get(n as usize..).unwrap_or_default();
+                    at += n as u64;
+                }
+            }
+        }
+        self.update(|header| header.appended = total);
+        self.note_time();
+        Ok(())
+    }
+
+    /// Has the file system set blocks aside ahead of the writing, many at a time, which makes
+    /// the writing cheaper by a third. Where it cannot, nothing is lost.
+    fn reserve(&mut self, file: &File, needed: u64) {
+        const AHEAD: u64 = 4 << 20;
+        if needed > self.reserved {
+            let keep_size = libc::FALLOC_FL_KEEP_SIZE;
+            let (from, length) = (self.reserved as libc::off_t, AHEAD.max(needed - self.reserved));
+            self.reserved += length;
+            // Some file systems count what is set aside as size, and would raise SIGXFSZ.
+            if self.reserved <= file_size_limit() {
+                // SAFETY: a plain system call on our own file.
+                unsafe { libc::fallocate(file.0, keep_size, from, length as libc::off_t) };
+            }
+        }
+    }
+
+    /// Opens the part again and makes sure that it is still the same file.
+    fn reopen(&self) -> Result<File, c_int> {
+        // SAFETY: a valid path; the status is written before it is read.
+        unsafe {
+            let fd = libc::open(self.path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+            if fd < 0 {
+                return Err(last_errno());
+            }
+            let file = File(fd);
+            if identity_of(fd)? != self.identity {
+                return Err(libc::ESTALE);
+            }
+            Ok(file)
+        }
+    }
+}
+
+/// The largest file this process may write.
+fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: fills in the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur
+}
+
+/// A descriptor that is closed when it goes.
+struct File(c_int);
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: opened by us, closed once.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+fn identity_of(fd: c_int) -> Result<(libc::dev_t, libc::ino_t), c_int> {
+    // SAFETY: fstat fills the structure or fails.
+    unsafe {
+        let mut stat = std::mem::zeroed::<libc::stat>();
+        if libc::fstat(fd, &mut stat) != 0 {
+            return Err(last_errno());
+        }
+        Ok((stat.st_dev, stat.st_ino))
+    }
+}
+
+/// Maps the header and the window of a new part, with blocks reserved for them, so that
+/// storing into the mapping cannot fail.
+fn map(fd: c_int) -> Result<*mut u8, c_int> {
+    if BODY as u64 > file_size_limit() {
+        return Err(libc::EFBIG);
+    }
+    // SAFETY: plain system calls on our own new file.
+    unsafe {
+        match libc::posix_fallocate(fd, 0, BODY as libc::off_t) {
+            0 => {}
+            errno => return Err(errno),
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let at = libc::mmap(null_mut(), BODY, protection, libc::MAP_SHARED, fd, 0);
+        if at == libc::MAP_FAILED {
+            return Err(last_errno());
+        }
+        Ok(at.cast())
+    }
+}
+
+/// What the last system call of this thread failed with.
+pub fn last_errno() -> c_int {
+    // SAFETY: errno is this thread's own.
+    unsafe { *libc::__errno_location() }
+}
