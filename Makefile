@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full bench setup build lint clean
+.PHONY: help demo test test-full bench setup build install lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -44,6 +44,11 @@ setup: ## installs the MPIs and tools of the tests
 
 build: ## builds the release
 	cargo build --release
+
+PREFIX ?= /usr/local
+install: build ## installs to PREFIX/bin and PREFIX/lib (PREFIX=/usr/local)
+	install -D -m 755 target/release/refrain "$(DESTDIR)$(PREFIX)/bin/refrain"
+	install -D -m 755 target/release/librefrain_agent.so "$(DESTDIR)$(PREFIX)/lib/librefrain_agent.so"
 
 lint: ## checks the formatting, and warnings as errors
 	cargo fmt --check

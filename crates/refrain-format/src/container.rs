@@ -191,12 +191,7 @@ impl Writer {
 
     /// Writes the directory and puts the file in its place; gives its size.
     pub fn finish(mut self) -> Result<u64, ContainerError> {
-        let result = self.try_finish();
-        if result.is_err() {
-            // The incomplete file is of no use; the parts it was made from are still there.
-            let _ = std::fs::remove_file(&self.temporary);
-        }
-        result.map_err(|source| io_error(&self.path, source))
+        self.try_finish().map_err(|source| io_error(&self.path, source))
     }
 
     fn try_finish(&mut self) -> io::Result<u64> {
@@ -217,6 +212,14 @@ impl Writer {
         self.file.get_ref().sync_all()?;
         std::fs::rename(&self.temporary, &self.path)?;
         Ok(self.at + (directory.len() + trailer.len()) as u64)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Of no use while it is incomplete; what it was made from is still there. A complete
+        // one has been renamed.
+        let _ = std::fs::remove_file(&self.temporary);
     }
 }
 
@@ -272,6 +275,12 @@ pub struct Container {
 }
 
 impl Container {
+    /// Whether a file begins as a container does.
+    pub fn is_one(path: &Path) -> bool {
+        let mut head = [0; MAGIC.len()];
+        File::open(path).and_then(|mut f| f.read_exact(&mut head)).is_ok_and(|()| head == MAGIC)
+    }
+
     /// Opens a file and reads its directory, or what can be found without one.
     pub fn open(path: &Path) -> Result<Container, ContainerError> {
         let io = |source| io_error(path, source);
@@ -382,7 +391,8 @@ impl Container {
         })
     }
 
-    /// Reads a section's content as a stream. Checksums are the business of [`Self::check`].
+    /// Reads a section's content as a stream. Its last bytes are given out only if the
+    /// checksum fits.
     pub fn read(&self, name: &str) -> Result<Box<dyn Read>, ContainerError> {
         let section = self.section(name)?;
         let stored = self.stored(section)?;
@@ -396,11 +406,14 @@ impl Container {
         }
     }
 
-    fn stored(&self, section: &Section) -> Result<io::Take<BufReader<File>>, ContainerError> {
+    fn stored(&self, section: &Section) -> Result<BufReader<Verified<File>>, ContainerError> {
         let open = || {
-            let mut file = File::open(&self.path)?;
-            file.seek(SeekFrom::Start(section.content_offset()))?;
-            Ok(BufReader::with_capacity(1 << 16, file).take(section.stored))
+            let mut inner = File::open(&self.path)?;
+            inner.seek(SeekFrom::Start(section.content_offset()))?;
+            let (name, expected) = (section.name.clone(), section.checksum);
+            let hash = XxHash3_64::new();
+            let verified = Verified { inner, left: section.stored, hash, expected, name };
+            Ok(BufReader::with_capacity(1 << 16, verified))
         };
         open().map_err(|source| io_error(&self.path, source))
     }
@@ -416,17 +429,9 @@ impl Container {
 
     /// Compares a section's bytes with its checksum.
     pub fn check(&self, name: &str) -> Result<(), ContainerError> {
-        let section = self.section(name)?;
-        let mut sink = Measured { inner: io::sink(), bytes: 0, hash: XxHash3_64::new() };
-        let mut stored = self.stored(section)?;
-        io::copy(&mut stored, &mut sink).map_err(|source| io_error(&self.path, source))?;
-        if sink.bytes != section.stored {
-            return Err(self.damage(name, "cut short"));
-        }
-        if sink.hash.finish() != section.checksum {
-            return Err(self.damage(name, "its checksum does not fit"));
-        }
-        Ok(())
+        let mut stored = self.stored(self.section(name)?)?;
+        let read = io::copy(&mut stored, &mut io::sink());
+        read.map(drop).map_err(|e| self.damage(name, e.to_string()))
     }
 
     fn damage(&self, name: &str, what: impl Into<String>) -> ContainerError {
@@ -437,6 +442,35 @@ impl Container {
 
 fn io_error(path: &Path, source: io::Error) -> ContainerError {
     ContainerError::Io { path: path.to_owned(), source }
+}
+
+/// A section's stored bytes, held to their checksum.
+struct Verified<R> {
+    inner: R,
+    left: u64,
+    hash: XxHash3_64,
+    expected: u64,
+    name: String,
+}
+
+impl<R: Read> Read for Verified<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bad = |what: &str| {
+            let what = format!("section `{}`: {what}", self.name);
+            Err(io::Error::new(io::ErrorKind::InvalidData, what))
+        };
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let n = self.inner.read(&mut buffer[..most])?;
+        if n == 0 && most > 0 {
+            return bad("it is cut short");
+        }
+        self.hash.write(&buffer[..n]);
+        self.left -= n as u64;
+        if self.left == 0 && n > 0 && self.hash.finish() != self.expected {
+            return bad("its checksum does not fit");
+        }
+        Ok(n)
+    }
 }
 
 /// Counts and hashes what is written through it.

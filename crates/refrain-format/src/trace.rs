@@ -217,6 +217,20 @@ fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError> {
             (stream.rank, stream.size) = (rank, size);
         }
     }
+    // Nor does one that ended before MPI_Finalize know of it.
+    let mut endings: HashMap<(u64, i32), Ended> = HashMap::new();
+    for Part { stream, .. } in &parts {
+        if matches!(stream.ended, Ended::Finalized | Ended::Aborted(_)) {
+            endings.insert((stream.process, stream.pid), stream.ended.clone());
+        }
+    }
+    for Part { stream, .. } in &mut parts {
+        if stream.ended == Ended::Unfinalized
+            && let Some(ended) = endings.get(&(stream.process, stream.pid))
+        {
+            stream.ended = ended.clone();
+        }
+    }
     parts.sort_by_key(|p| (p.stream.rank, p.stream.process, p.stream.pid, p.stream.thread));
     Ok((parts, lost))
 }

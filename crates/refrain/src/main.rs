@@ -3,6 +3,7 @@
 mod agent;
 mod launch;
 mod merge;
+mod open;
 mod path;
 mod rank;
 mod show;
@@ -28,7 +29,10 @@ pub const NOT_FOUND: u8 = 127;
   refrain stats app.refrain                        calls by function
 
 Exit codes: that of the program (trace); 125 if Refrain itself failed; 127 if the program is
-not there; 2 for a wrong command line.")]
+not there; 2 for a command line that cannot be read.
+
+The agent, librefrain_agent.so, is looked for beside this program and in ../lib; the environment
+variable REFRAIN_AGENT names another.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -53,7 +57,19 @@ fn main() -> ExitCode {
         Command::Rank(args) => rank::run(args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("refrain: {error:#}");
+        eprintln!("refrain: {}", message(&error));
         ExitCode::from(FAILED)
     })
+}
+
+/// An error and its causes, each once: many name their cause themselves.
+fn message(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !message.contains(&cause) {
+            message += if message.is_empty() { "" } else { ": " };
+            message += &cause;
+        }
+    }
+    message
 }

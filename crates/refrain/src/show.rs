@@ -1,5 +1,6 @@
 //! `refrain show`: prints the calls of a trace.
 
+use crate::open::open;
 use anyhow::{Result, bail};
 use refrain_analysis::calls::{Calls, Process, processes};
 use refrain_analysis::render::Renderer;
@@ -20,7 +21,13 @@ use std::process::ExitCode;
 A line is the rank (rank.thread where there are threads), the number of the call in its thread,
 and the call. Values are those after the call; `a→b` where the call changed one. Objects have
 names of their own, as small as possible: comm1, type2, r3. A call made inside another, by a
-callback, is indented.")]
+callback, is indented. Where several processes have the same rank, it is rank@pid.
+
+`unset`: MPI gave no value. `insignificant`: not used on this rank. `ignored=true`: the program
+asked for no status, and Refrain kept it to know what a wildcard matched.
+
+JSON: rank, thread, pid, call, depth, function, start and end (nanoseconds since 1970), duration
+(nanoseconds), arguments, result (name), code. A value the call changed is {before, after}.")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,
@@ -53,9 +60,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
             bail!("--function: MPI has no function `{name}`");
         }
     }
-    let trace = Trace::open(&args.trace)?;
+    let trace = open(&args.trace)?;
     let mut printer = Printer {
         origin: origin(&trace),
+        shared: shared_ranks(&trace),
         trace: &trace,
         args: &args,
         functions,
@@ -82,6 +90,8 @@ struct Printer<'t, W: Write> {
     functions: BTreeSet<String>,
     /// Nanoseconds since 1970 at the first call of all.
     origin: u64,
+    /// Ranks of several processes.
+    shared: BTreeSet<i32>,
     left: u64,
     out: W,
 }
@@ -116,21 +126,26 @@ impl<W: Write> Printer<'_, W> {
                 json!({
                     "rank": stream.rank,
                     "thread": stream.thread,
+                    "pid": stream.pid,
                     "call": event.number,
                     "depth": event.depth,
                     "function": event.function.name,
                     "start": start,
                     "end": end,
+                    "duration": end.map(|end| end.saturating_sub(start)),
                     "arguments": renderer.arguments(event, &objects, &names),
-                    "result": renderer.result(event),
+                    "result": event.result.map(|_| renderer.result(event)),
                     "code": event.result,
                 })
                 .to_string()
             } else {
-                let who = match threaded {
-                    true => format!("{}.{}", stream.rank, stream.thread),
-                    false => stream.rank.to_string(),
-                };
+                let mut who = stream.rank.to_string();
+                if self.shared.contains(&stream.rank) {
+                    who += &format!("@{}", stream.pid);
+                }
+                if threaded {
+                    who += &format!(".{}", stream.thread);
+                }
                 let indent = "  ".repeat(event.depth.into());
                 let text = renderer.text(event, &objects, &names);
                 let times = self.times(start, end);
@@ -177,6 +192,17 @@ fn still_read(written: io::Result<()>) -> Result<bool> {
 fn origin(trace: &Trace) -> u64 {
     let first = |stream: &StreamMeta| stream.clock[0].1;
     trace.meta().streams.iter().map(first).min().unwrap_or(0)
+}
+
+/// Ranks that several processes have: the trace holds several runs.
+fn shared_ranks(trace: &Trace) -> BTreeSet<i32> {
+    let (mut seen, mut shared) = (BTreeSet::new(), BTreeSet::new());
+    for process in processes(trace) {
+        if !seen.insert(process.rank) {
+            shared.insert(process.rank);
+        }
+    }
+    shared
 }
 
 /// `MPI_Send`, `send` and `Send` are the same to a person.

@@ -1,7 +1,7 @@
 //! `refrain stats`: how often which function was called.
 
+use crate::open::open;
 use anyhow::Result;
-use refrain_format::trace::Trace;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ pub struct Args {
 
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let trace = Trace::open(&args.trace)?;
+    let trace = open(&args.trace)?;
     let mut counts: BTreeMap<&str, (u64, std::collections::BTreeSet<i32>)> = BTreeMap::new();
     for stream in &trace.meta().streams {
         for (function, calls) in &stream.calls {

@@ -44,7 +44,7 @@ fn lines(meta: &Meta, trace: &Path, bytes: u64, how: &str) -> Vec<String> {
             bytes as f64 / calls.max(1) as f64,
             endings(meta)
         ),
-        format!("written to {0}; see it with: refrain show {0}", trace.display()),
+        format!("written to {}; see it with: refrain show {}", trace.display(), quoted(trace)),
     ];
     lines.extend(remarks(meta));
     lines
@@ -55,19 +55,32 @@ fn endings(meta: &Meta) -> String {
     let mut by_ending: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
     for stream in &meta.streams {
         let ending = match &stream.ended {
-            Ended::Finalized => "MPI_Finalize".to_owned(),
-            Ended::Aborted(code) => format!("MPI_Abort({code})"),
-            Ended::Unfinalized => "no MPI_Finalize".to_owned(),
-            Ended::LogStopped(_) => "a log that stopped early".to_owned(),
+            Ended::Finalized => "by MPI_Finalize".to_owned(),
+            Ended::Aborted(code) => format!("by MPI_Abort({code})"),
+            Ended::Unfinalized => "without MPI_Finalize".to_owned(),
+            Ended::LogStopped(_) => "after its log".to_owned(),
         };
         by_ending.entry(ending).or_default().insert(stream.rank);
     }
     if let (1, Some(ending)) = (by_ending.len(), by_ending.keys().next()) {
-        return format!("every rank ended by {ending}");
+        return format!("every rank ended {ending}");
     }
-    let phrase = |(ending, ranks): (&String, &BTreeSet<i32>)| format!("{} by {ending}", few(ranks));
+    let phrase = |(ending, ranks): (&String, &BTreeSet<i32>)| format!("{} {ending}", few(ranks));
     let phrases: Vec<_> = by_ending.iter().map(phrase).collect();
     format!("ended: {}", phrases.join("; "))
+}
+
+/// A remark where several processes have the same rank.
+fn same_rank(meta: &Meta) -> Option<String> {
+    let processes = processes(meta);
+    let ranks: BTreeSet<_> = processes.iter().map(|(rank, ..)| rank).collect();
+    (ranks.len() < processes.len()).then(|| {
+        format!(
+            "note: {} processes share {}: several runs in one trace, or an mpirun of another MPI",
+            processes.len(),
+            counted(ranks.len() as u64, "rank number")
+        )
+    })
 }
 
 fn few(ranks: &BTreeSet<i32>) -> String {
@@ -79,7 +92,8 @@ fn few(ranks: &BTreeSet<i32>) -> String {
     }
 }
 
-fn remarks(meta: &Meta) -> Vec<String> {
+/// What is not as it should be.
+pub fn remarks(meta: &Meta) -> Vec<String> {
     let mut remarks = Vec::new();
     let unrecorded: u64 = meta.streams.iter().map(|s| u64::from(s.unrecorded)).sum();
     if unrecorded > 0 {
@@ -105,8 +119,16 @@ fn remarks(meta: &Meta) -> Vec<String> {
         let ranks = few(&stopped.keys().copied().collect());
         remarks.push(format!("warning: the log of {ranks} stopped early: {why}"));
     }
+    remarks.extend(same_rank(meta));
     remarks.extend(meta.lost.iter().map(|lost| format!("warning: could not be read: {lost}")));
     remarks
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "-_./+=:,@%".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn counted(n: u64, what: &str) -> String {

@@ -5,6 +5,7 @@ use crate::merge::{base_meta, codec, how, parts_of};
 use crate::path::locate;
 use crate::{NOT_FOUND, agent, summary};
 use anyhow::{Context, Result, bail};
+use refrain_format::container::Container;
 use refrain_format::trace::assemble;
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
@@ -33,7 +34,7 @@ pub struct Args {
     #[arg(long)]
     raw: bool,
     /// The command, as without Refrain.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -45,11 +46,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(NOT_FOUND));
     }
     let agent = agent::find()?;
-    let output = match args.output {
-        Some(output) => output,
-        None => default_output(plan.name(&plan.programs[0])),
+    let (output, parts) = match args.output {
+        Some(output) => {
+            let parts = make_parts(&output)?;
+            (output, parts)
+        }
+        None => make_default(plan.name(&plan.programs[0]))?,
     };
-    let parts = make_parts(&output)?;
     let command = plan.command_with(&wrapper(&plan, &agent, &parts)?);
     let status = execute(&command).inspect_err(|_| {
         // Nothing ran, so there is nothing in it.
@@ -70,19 +73,30 @@ fn understand(words: Vec<OsString>) -> Result<Plan> {
 }
 
 /// `app.refrain` for `./app`, or `app.2.refrain` … if that is there already: a trace is never
-/// overwritten by default.
-fn default_output(program: &OsStr) -> PathBuf {
+/// overwritten by default. The folder of parts is what claims a name, when several start at once.
+fn make_default(program: &OsStr) -> Result<(PathBuf, PathBuf)> {
     let stem = Path::new(program).file_name().unwrap_or(OsStr::new("program"));
-    let name = |number: u32| {
+    for number in 1.. {
         let mut name = stem.to_owned();
         name.push(match number {
             1 => ".refrain".to_owned(),
             n => format!(".{n}.refrain"),
         });
-        PathBuf::from(name)
-    };
-    let free = |path: &PathBuf| !path.exists() && !parts_of(path).exists();
-    (1..).map(name).find(free).unwrap_or_else(|| name(1))
+        let output = PathBuf::from(name);
+        if output.exists() || parts_of(&output).exists() {
+            continue;
+        }
+        match make_parts(&output) {
+            Err(error) if is_taken(&error) => {}
+            made => return made.map(|parts| (output, parts)),
+        }
+    }
+    bail!("no name is free")
+}
+
+fn is_taken(error: &anyhow::Error) -> bool {
+    let io = error.root_cause().downcast_ref::<std::io::Error>();
+    io.is_some_and(|e| e.kind() == std::io::ErrorKind::AlreadyExists)
 }
 
 /// Creates the folder that ranks write into, and makes sure that the trace can be put in place.
@@ -91,11 +105,17 @@ fn make_parts(output: &Path) -> Result<PathBuf> {
     if output.is_dir() {
         bail!("{} is a folder: name a file with -o", output.display());
     }
+    if output.exists() && !Container::is_one(output) {
+        bail!(
+            "{} is there already and is no trace: name another file with -o, or remove it",
+            output.display()
+        );
+    }
     let parts = parts_of(output);
     if parts.exists() {
         bail!(
-            "{0} is left over from an earlier run: make a trace of it with `refrain merge {0}`, \
-             or remove it, or choose another name with -o",
+            "{0} is there: a run that is still going on, or what an earlier one has left. \
+             Make a trace of it with `refrain merge {0}`, or choose another name with -o",
             parts.display()
         );
     }
@@ -135,23 +155,29 @@ fn wait(child: &mut Child) -> Result<ExitStatus> {
 }
 
 fn install_handlers() {
-    // SAFETY: ignoring a signal, and a handler that only calls kill, which is
-    // async-signal-safe.
+    const SIGNALS: [i32; 6] =
+        [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+    // SAFETY: a handler that only calls kill, which is async-signal-safe.
     unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
-        let handler = pass_on as extern "C" fn(i32) as libc::sighandler_t;
-        for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
-            libc::signal(signal, handler);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let handler: extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) = pass_on;
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        for signal in SIGNALS {
+            libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
 }
 
-extern "C" fn pass_on(signal: i32) {
+/// Passes a signal on, unless it came from the terminal, which sends it to the command as well.
+extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _: *const libc::c_void) {
     let child = CHILD.load(Ordering::SeqCst);
-    if child > 0 {
-        // SAFETY: a plain system call.
-        unsafe { libc::kill(child, signal) };
+    // SAFETY: the kernel passes a valid description; kill is a plain system call.
+    unsafe {
+        let from_terminal = !info.is_null() && (*info).si_code == libc::SI_KERNEL;
+        if child > 0 && !from_terminal {
+            libc::kill(child, signal);
+        }
     }
 }
 
@@ -175,13 +201,31 @@ fn write_trace(
     let command = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let mut meta = base_meta(command);
     meta.exit_code = status.code();
-    let kept = || format!("the parts stay in {0}: try `refrain merge {0}`", parts.display());
-    let (meta, bytes) = assemble(parts, output, codec(raw), meta).with_context(kept)?;
+    let (meta, bytes) = match assemble(parts, output, codec(raw), meta) {
+        Ok(done) => done,
+        Err(error) => return Err(anyhow::Error::new(error).context(kept(parts))),
+    };
+    if meta.streams.is_empty() {
+        let _ = std::fs::remove_file(output);
+        for lost in &meta.lost {
+            eprintln!("refrain: cannot be read: {lost}");
+        }
+        bail!("nothing was recorded: there was no room for it, or the parts are damaged");
+    }
     if meta.lost.is_empty() {
         std::fs::remove_dir_all(parts).with_context(|| format!("{}", parts.display()))?;
     }
     summary::print(&meta, output, bytes, how(raw), plan.ranks());
     Ok(())
+}
+
+/// What to do when the trace could not be written.
+fn kept(parts: &Path) -> String {
+    format!(
+        "the trace could not be written. What was recorded is in {0}; when there is room, or to \
+         another disk: refrain merge {0} -o /elsewhere/name.refrain",
+        parts.display()
+    )
 }
 
 /// On a terminal, says what is going on where it will take a while.

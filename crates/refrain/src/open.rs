@@ -1,0 +1,42 @@
+//! Opening a trace for a person who may have named something else.
+
+use crate::merge::parts_of;
+use crate::summary;
+use anyhow::{Result, bail};
+use refrain_format::part;
+use refrain_format::trace::Trace;
+use std::path::Path;
+
+/// Opens a trace, and says on stderr what is missing in it.
+pub fn open(path: &Path) -> Result<Trace> {
+    if path.is_dir() {
+        match holds_parts(path) {
+            true => bail!(
+                "{0} holds the parts of a run: make a trace of them with `refrain merge {0}`",
+                path.display()
+            ),
+            false => bail!("{} is a folder, not a trace", path.display()),
+        }
+    }
+    if !path.exists() && holds_parts(&parts_of(path)) {
+        bail!(
+            "there is no {} yet: make it with `refrain merge {}`",
+            path.display(),
+            parts_of(path).display()
+        );
+    }
+    let trace = Trace::open(path)?;
+    if trace.container().is_recovered() {
+        eprintln!("refrain: warning: the end of {} is missing", path.display());
+    }
+    for remark in summary::remarks(trace.meta()) {
+        eprintln!("refrain: {remark}");
+    }
+    Ok(trace)
+}
+
+fn holds_parts(folder: &Path) -> bool {
+    let is_part =
+        |entry: std::fs::DirEntry| entry.path().extension().is_some_and(|e| e == part::EXTENSION);
+    std::fs::read_dir(folder).is_ok_and(|all| all.flatten().any(is_part))
+}
