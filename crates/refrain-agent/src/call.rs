@@ -98,7 +98,7 @@ impl Call {
         if !log.admits(&entry) {
             return None;
         }
-        log.occupy();
+        log.occupy(&entry);
         log.ensure_defined(entry.slot / 2);
         let start = log.place_now()?;
         let mut call = Call {
@@ -145,7 +145,7 @@ impl Call {
         let ticks = clock::ticks();
         // SAFETY: as in `begin`; the thread's log cannot have ended while it is inside a call.
         let log = unsafe { &mut *self.stream };
-        log.occupy();
+        log.occupy(&self.entry);
         let place = log.place_now();
         self.lost = place.is_none();
         self.start = place.unwrap_or_else(|| log.sink());

@@ -16,7 +16,7 @@ use crate::entry::Entry;
 use crate::process::Quiet;
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Who a module belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,36 @@ pub fn find(address: usize) -> Option<&'static Module> {
     {
         return Some(module);
     }
+    // Code that a just-in-time compiler made is in no module, however often one looks.
+    if !modules.is_null() && !have_changed() {
+        return None;
+    }
     refresh().iter().find(|m| m.contains(address))
+}
+
+/// Whether modules have come or gone since the last look.
+fn have_changed() -> bool {
+    COUNTED.load(Ordering::Acquire) != loads_and_unloads()
+}
+
+/// [`loads_and_unloads`] at the last look.
+static COUNTED: AtomicU64 = AtomicU64::new(0);
+
+/// How many modules have ever come and gone.
+fn loads_and_unloads() -> u64 {
+    unsafe extern "C" fn count(
+        info: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        sum: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader's description, and the number below.
+        unsafe { *sum.cast::<u64>() = (*info).dlpi_adds.wrapping_add((*info).dlpi_subs) };
+        1
+    }
+    let mut sum = 0u64;
+    // SAFETY: `count` fills in `sum`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut sum).cast()) };
+    sum
 }
 
 /// All modules as last looked at.
@@ -114,6 +143,7 @@ pub fn all() -> &'static [Module] {
 /// All modules as they are now.
 pub fn refresh() -> &'static [Module] {
     let _quiet = Quiet::keep();
+    COUNTED.store(loads_and_unloads(), Ordering::Release);
     let mut modules = Vec::new();
     // SAFETY: the callback only reads what it is given and fills `modules`, which outlives
     // the call.

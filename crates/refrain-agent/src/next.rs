@@ -93,6 +93,7 @@ pub fn has_mpi() -> bool {
             && (module.low..module.high).contains(&(f as usize))
         {
             modules::note_mpi(f as usize);
+            pin(&module.path);
             found = true;
         }
     }
@@ -108,6 +109,17 @@ pub fn has_mpi() -> bool {
         FOUND.store(true, Ordering::Release);
     }
     found
+}
+
+/// Keeps the MPI library where it is: we hold addresses in it, and a program may unload it.
+fn pin(path: &[u8]) {
+    if let Ok(path) = CString::new(path) {
+        // SAFETY: gives a handle to what is loaded already; the reference stays.
+        unsafe {
+            let flags = libc::RTLD_NOLOAD | libc::RTLD_LAZY | libc::RTLD_NODELETE;
+            libc::dlopen(path.as_ptr(), flags);
+        }
+    }
 }
 
 /// Whether a library behind this one defines a name.

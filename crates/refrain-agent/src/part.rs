@@ -20,13 +20,12 @@ pub struct Part {
 impl Part {
     /// Creates the part of a new thread under a name of its own, and maps it.
     pub fn create(folder: &CString, header: &PartHeader) -> Option<Part> {
-        let folder = folder.to_str().ok()?;
         let host = refrain_format::part::text(&header.host);
         // A process that replaces itself by exec keeps its number: try further names.
         for attempt in 0..100 {
             let (pid, thread) = (header.pid, header.thread);
-            let path = format!("{folder}/{host}.{pid}.{attempt}.{thread}.{EXTENSION}");
-            let path = CString::new(path).ok()?;
+            let name = format!("/{host}.{pid}.{attempt}.{thread}.{EXTENSION}");
+            let path = CString::new([folder.as_bytes(), name.as_bytes()].concat()).ok()?;
             // SAFETY: a valid path; the header is copied into a page mapped for it.
             unsafe {
                 let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
@@ -38,7 +37,13 @@ impl Part {
                     return None;
                 }
                 let file = File(fd);
-                let page = map(file.0).ok()?.cast::<PartHeader>();
+                // Whatever the program's umask: the file must be opened again, and read.
+                libc::fchmod(file.0, mode_of(file.0) | 0o600);
+                let Ok(page) = map(file.0) else {
+                    libc::unlink(path.as_ptr());
+                    return None;
+                };
+                let page = page.cast::<PartHeader>();
                 page.copy_from_nonoverlapping(header, 1);
                 let identity = identity_of(file.0).ok()?;
                 return Some(Part { page, path, identity, reserved: BODY as u64 });
@@ -136,10 +141,13 @@ impl Part {
     fn reopen(&self) -> Result<File, c_int> {
         // SAFETY: a valid path; the status is written before it is read.
         unsafe {
-            let fd = libc::open(self.path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
-            if fd < 0 {
-                return Err(last_errno());
-            }
+            let fd = loop {
+                match libc::open(self.path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) {
+                    -1 if last_errno() == libc::EINTR => {}
+                    -1 => return Err(last_errno()),
+                    fd => break fd,
+                }
+            };
             let file = File(fd);
             if identity_of(fd)? != self.identity {
                 return Err(libc::ESTALE);
@@ -164,6 +172,15 @@ impl Drop for File {
     fn drop(&mut self) {
         // SAFETY: opened by us, closed once.
         unsafe { libc::close(self.0) };
+    }
+}
+
+fn mode_of(fd: c_int) -> libc::mode_t {
+    // SAFETY: fstat fills the structure or fails.
+    unsafe {
+        let mut stat = std::mem::zeroed::<libc::stat>();
+        libc::fstat(fd, &mut stat);
+        stat.st_mode & 0o777
     }
 }
 

@@ -307,6 +307,39 @@ pub fn update_clock() {
     update(|header| (header.last_ticks, header.last_nanos) = (ticks, nanos));
 }
 
+/// A byte that is 1, and 0 in a child that was forked in whatever way: not all of them run
+/// handlers. Always 1 where the kernel cannot do that.
+pub fn fork_mark() -> *const u8 {
+    static ONE: u8 = 1;
+    static MARK: OnceLock<usize> = OnceLock::new();
+    let mark = MARK.get_or_init(|| {
+        // SAFETY: a page of our own, which the kernel clears in a child.
+        unsafe {
+            let (null, all) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
+            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let page = libc::mmap(null, 4096, all, kind, -1, 0);
+            if page == libc::MAP_FAILED || libc::madvise(page, 4096, libc::MADV_WIPEONFORK) != 0 {
+                return &raw const ONE as usize;
+            }
+            page.cast::<u8>().write(1);
+            page as usize
+        }
+    });
+    *mark as *const u8
+}
+
+/// This process was forked from the one that opened the log, without a word.
+pub fn after_silent_fork() {
+    in_forked_child();
+    // SAFETY: the page of `fork_mark`, which is ours; its other value is not written to.
+    unsafe {
+        let mark = fork_mark().cast_mut();
+        if *mark == 0 {
+            mark.write(1);
+        }
+    }
+}
+
 /// A forked child is a process of its own: it must not write into its parent's logs.
 extern "C" fn in_forked_child() {
     // The lock may have been held by another thread of the parent; that thread is not here,
@@ -367,6 +400,32 @@ impl Drop for Quiet {
             pthread_setcancelstate(self.cancellation, std::ptr::null_mut());
             libc::pthread_sigmask(libc::SIG_SETMASK, &self.signals, std::ptr::null_mut());
         }
+    }
+}
+
+/// Keeps cancellation away from the thread, and `errno` as it was, while the agent makes system
+/// calls that signals may interrupt. To block signals for as long as a write to disk takes would
+/// send them to other threads.
+pub struct Uncancelled {
+    cancellation: c_int,
+    _errno: Errno,
+}
+
+impl Uncancelled {
+    /// Puts cancellation off; dropping puts everything back.
+    pub fn keep() -> Uncancelled {
+        let _errno = Errno::keep();
+        let mut cancellation = 0;
+        // SAFETY: a plain call that fills in what it is given.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut cancellation) };
+        Uncancelled { cancellation, _errno }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: what `keep` found is put back.
+        unsafe { pthread_setcancelstate(self.cancellation, std::ptr::null_mut()) };
     }
 }
 

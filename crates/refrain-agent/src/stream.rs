@@ -12,7 +12,7 @@
 use crate::entry::{Entry, ThreadBlock, thread_block};
 use crate::modules::{self, Verdict};
 use crate::part::{Part, last_errno};
-use crate::process::{self, Abi, Errno, Quiet};
+use crate::process::{self, Abi, Errno, Quiet, Uncancelled};
 use crate::{bindings, next, table};
 use refrain_format::part::{WINDOW_BYTES, WINDOW_HEAD, flags};
 use refrain_format::record::{HEAD, Tag, head};
@@ -77,6 +77,10 @@ pub struct Stream {
     oldest: usize,
     /// A record is being written, or none may be.
     busy: bool,
+    /// The stack pointer of the call whose record it is.
+    occupant: usize,
+    /// See [`process::fork_mark`].
+    fork_mark: *const u8,
     /// Calls open at the moment.
     pub depth: u8,
     /// The number of the next call.
@@ -174,6 +178,8 @@ impl Stream {
             others: [const { 0..0 }; OTHERS],
             oldest: 0,
             busy: false,
+            occupant: 0,
+            fork_mark: process::fork_mark(),
             depth: 0,
             number: 0,
             abi: process::abi(),
@@ -200,11 +206,21 @@ impl Stream {
     #[inline(always)]
     pub fn admits(&mut self, entry: &Entry) -> bool {
         let known = entry.caller.wrapping_sub(self.caller_low) < self.caller_length;
-        (known && !self.busy) || self.judge(entry)
+        // SAFETY: the mark is never unmapped.
+        let forked = unsafe { self.fork_mark.read_volatile() } == 0;
+        (known && !self.busy && !forked) || self.judge(entry)
     }
 
     #[inline(never)]
     fn judge(&mut self, entry: &Entry) -> bool {
+        // SAFETY: the mark is never unmapped.
+        if unsafe { self.fork_mark.read_volatile() } == 0 {
+            process::after_silent_fork();
+            return false;
+        }
+        if self.busy && !self.stopped && self.is_abandoned(entry) {
+            self.busy = false;
+        }
         if !self.busy
             && let Some(other) = self.others.iter().find(|r| r.contains(&entry.caller))
         {
@@ -228,6 +244,20 @@ impl Stream {
             self.oldest = (self.oldest + 1) % OTHERS;
         }
         program
+    }
+
+    /// Whether the record that keeps the log busy was left by a signal handler that jumped away:
+    /// then the stack above it is in use by others, this call among them. A handler on a stack
+    /// of its own may be anywhere, and is left alone.
+    #[cold]
+    fn is_abandoned(&self, entry: &Entry) -> bool {
+        // SAFETY: asks for the state of this thread's alternate stack.
+        let on_alternate = unsafe {
+            let mut stack: libc::stack_t = std::mem::zeroed();
+            libc::sigaltstack(std::ptr::null(), &mut stack) != 0
+                || stack.ss_flags & libc::SS_ONSTACK != 0
+        };
+        !on_alternate && entry.stack.wrapping_add(NESTED_BELOW) > self.occupant
     }
 
     /// Whether a call that Fortran's library makes is that of a procedure with a wrapper of its
@@ -288,7 +318,7 @@ impl Stream {
 
     #[cold]
     fn commit_large(&mut self, start: *mut u8, length: usize, head: u64) {
-        let _quiet = Quiet::keep();
+        let _uncancelled = Uncancelled::keep();
         // SAFETY: the record lies in `large`, which has room for it.
         let record = unsafe {
             start.cast::<u64>().write_unaligned(head);
@@ -351,7 +381,8 @@ impl Stream {
 
     /// A record is begun. Calls of signal handlers find the log busy from here on.
     #[inline(always)]
-    pub fn occupy(&mut self) {
+    pub fn occupy(&mut self, entry: &Entry) {
+        self.occupant = entry.stack;
         self.busy = true;
         compiler_fence(Ordering::SeqCst);
     }
@@ -370,7 +401,7 @@ impl Stream {
         if self.stopped {
             return None;
         }
-        let _quiet = Quiet::keep();
+        let _uncancelled = Uncancelled::keep();
         let place = match self.is_large {
             true => self.enlarge(written, wanted),
             false => self.find_place(written, wanted),

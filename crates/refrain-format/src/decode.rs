@@ -108,6 +108,8 @@ pub struct Events<R> {
     open: VecDeque<Event>,
     /// For each event in `open`, whether it is complete or given up.
     settled: VecDeque<bool>,
+    /// Numbers of the calls that are not, innermost last.
+    unsettled: Vec<u64>,
     next_number: u64,
     finished: bool,
     buffer: Vec<u8>,
@@ -123,6 +125,7 @@ impl<R: Read> Events<R> {
             handles: HashMap::new(),
             open: VecDeque::new(),
             settled: VecDeque::new(),
+            unsettled: Vec::new(),
             next_number: 0,
             finished: false,
             buffer: Vec::new(),
@@ -216,9 +219,12 @@ impl<R: Read> Events<R> {
             parsed.ok_or_else(|| self.damaged(format!("short inputs of {}", def.name)))?;
         // A call at this depth ends every call that was open as deep or deeper: those were
         // left by longjmp, an exception, or a cancelled thread.
-        for (event, settled) in self.open.iter().zip(self.settled.iter_mut()) {
-            *settled |= event.depth >= depth;
+        while let Some(&innermost) = self.unsettled.last()
+            && self.event(innermost).is_none_or(|event| event.depth >= depth)
+        {
+            self.settle_innermost();
         }
+        self.unsettled.push(self.next_number);
         self.open.push_back(Event {
             number: self.next_number,
             depth,
@@ -258,10 +264,27 @@ impl<R: Read> Events<R> {
         event.result = Some(result);
         event.error_class = Some(class);
         event.outputs = outputs;
-        for settled in self.settled.iter_mut().skip(index) {
-            *settled = true;
+        let number = event.number;
+        while self.unsettled.last().is_some_and(|&innermost| innermost >= number) {
+            self.settle_innermost();
         }
         Ok(())
+    }
+
+    /// An event that is still held, by its number.
+    fn event(&self, number: u64) -> Option<&Event> {
+        let first = self.open.front()?.number;
+        self.open.get(usize::try_from(number.checked_sub(first)?).ok()?)
+    }
+
+    /// The innermost call that is not settled is complete or given up.
+    fn settle_innermost(&mut self) {
+        if let Some(number) = self.unsettled.pop()
+            && let Some(first) = self.open.front().map(|event| event.number)
+            && let Some(settled) = self.settled.get_mut((number - first) as usize)
+        {
+            *settled = true;
+        }
     }
 }
 

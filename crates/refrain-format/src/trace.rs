@@ -161,6 +161,23 @@ fn section(stream: usize) -> String {
     format!("raw/{stream}")
 }
 
+/// Processes of this machine that have written parts and not called `MPI_Finalize`.
+pub fn running_processes(folder: &Path) -> std::collections::BTreeSet<i32> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let header = |entry: std::fs::DirEntry| {
+        let mut page = vec![0; part::HEADER_BYTES];
+        File::open(entry.path()).ok()?.read_exact(&mut page).ok()?;
+        PartHeader::read(&page).ok()
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.metadata().is_ok_and(|m| m.is_file()))
+        .filter_map(header)
+        .filter(|h| part::text(&h.host) == host.trim() && !h.is(flags::FINALIZED))
+        .map(|h| h.pid)
+        .collect()
+}
+
 /// A part on its way into a trace.
 struct Part {
     path: PathBuf,
@@ -201,7 +218,10 @@ fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError> {
             continue;
         }
         match Part::read(&path) {
-            Ok(part) => parts.push(part),
+            Ok((part, damage)) => {
+                lost.extend(damage.map(|d| format!("{}: {d}", path.display())));
+                parts.push(part);
+            }
             Err(why) => lost.push(format!("{}: {why}", path.display())),
         }
     }
@@ -240,12 +260,17 @@ fn part_error(path: &Path, source: io::Error) -> TraceError {
 }
 
 impl Part {
-    fn read(path: &Path) -> Result<Part, String> {
+    /// Reads a part, and says where it is damaged; what comes before that counts.
+    fn read(path: &Path) -> Result<(Part, Option<String>), String> {
+        if !path.metadata().is_ok_and(|m| m.is_file()) {
+            return Err("not a file".into());
+        }
         let mut file = File::open(path).map_err(|e| e.to_string())?;
         let mut page = vec![0; part::HEADER_BYTES];
         file.read_exact(&mut page).map_err(|e| e.to_string())?;
         let header = PartHeader::read(&page)?;
-        let (calls, bytes) = skim(records(path, header.appended).map_err(|e| e.to_string())?)?;
+        let log = records(path, header.appended).map_err(|e| e.to_string())?;
+        let Skimmed { calls, bytes, damage } = skim(log);
         let ended = match () {
             () if header.is(flags::STOPPED) => Ended::LogStopped(header.stop_errno),
             () if header.is(flags::ABORTED) => Ended::Aborted(header.abort_code),
@@ -272,7 +297,7 @@ impl Part {
             calls,
             bytes,
         };
-        Ok(Part { path: path.to_owned(), appended: header.appended, stream })
+        Ok((Part { path: path.to_owned(), appended: header.appended, stream }, damage))
     }
 
     /// The records, without the unused room behind them.
@@ -294,34 +319,56 @@ fn records(path: &Path, appended: u64) -> io::Result<impl Read + use<>> {
     Ok(BufReader::with_capacity(1 << 18, file).take(appended).chain(io::Cursor::new(records)))
 }
 
+/// What a look at the heads of a log's records tells.
+struct Skimmed {
+    /// Calls by function.
+    calls: BTreeMap<String, u64>,
+    /// Bytes of whole records.
+    bytes: u64,
+    /// Where it goes wrong, if it does.
+    damage: Option<String>,
+}
+
+/// The text of a function's form is never longer; a larger length is damage.
+const LONGEST_DEFINITION: usize = 1 << 16;
+
 /// Counts the calls of a log and its bytes, looking at the heads of its records only.
-fn skim(mut log: impl Read) -> Result<(BTreeMap<String, u64>, u64), String> {
+fn skim(mut log: impl Read) -> Skimmed {
     let (mut names, mut counts) = (HashMap::new(), HashMap::<u16, u64>::new());
-    let mut bytes = 0;
+    let (mut bytes, mut damage) = (0, None);
     let mut head = [0; HEAD];
     while log.read_exact(&mut head).is_ok() {
         let function = u16::from_le_bytes([head[0], head[1]]);
         let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        match Tag::from_byte(head[2]) {
-            Some(Tag::End) => break,
-            Some(_) if length < HEAD => return Err(format!("damaged at record byte {bytes}")),
-            Some(Tag::Define) => {
-                let mut text = vec![0; length - HEAD];
-                log.read_exact(&mut text).map_err(|e| e.to_string())?;
-                let text = String::from_utf8_lossy(&text);
-                let name = text.split(' ').next().unwrap_or_default();
-                names.insert(function, name.to_owned());
-            }
-            Some(tag) => {
-                let skipped = (length - HEAD) as u64;
-                let got = io::copy(&mut log.by_ref().take(skipped), &mut io::sink());
-                if got.map_err(|e| e.to_string())? < skipped {
-                    // The body ends inside a record: the file was cut. What is whole counts.
-                    break;
-                }
-                *counts.entry(function).or_default() += u64::from(tag == Tag::Enter);
-            }
-            None => return Err(format!("damaged at record byte {bytes}")),
+        let tag = Tag::from_byte(head[2]);
+        if tag == Some(Tag::End) {
+            break;
+        }
+        let content = length.checked_sub(HEAD);
+        let is_definition = tag == Some(Tag::Define);
+        let (Some(tag), Some(content)) = (tag, content) else {
+            damage = Some(format!("damaged at byte {bytes} of its records"));
+            break;
+        };
+        if is_definition && content > LONGEST_DEFINITION {
+            damage = Some(format!("damaged at byte {bytes} of its records"));
+            break;
+        }
+        let mut text = Vec::new();
+        let mut rest = log.by_ref().take(content as u64);
+        let got = match is_definition {
+            true => rest.read_to_end(&mut text).map(|n| n as u64),
+            false => io::copy(&mut rest, &mut io::sink()),
+        };
+        if got.ok() != Some(content as u64) {
+            damage = Some(format!("cut short at byte {bytes} of its records"));
+            break;
+        }
+        if is_definition {
+            let text = String::from_utf8_lossy(&text);
+            names.insert(function, text.split(' ').next().unwrap_or_default().to_owned());
+        } else if tag == Tag::Enter {
+            *counts.entry(function).or_default() += 1;
         }
         bytes += length as u64;
     }
@@ -329,5 +376,5 @@ fn skim(mut log: impl Read) -> Result<(BTreeMap<String, u64>, u64), String> {
         let name = names.get(&function).cloned();
         (name.unwrap_or_else(|| format!("function {function}")), n)
     };
-    Ok((counts.into_iter().filter(|(_, n)| *n > 0).map(named).collect(), bytes))
+    Skimmed { calls: counts.into_iter().map(named).collect(), bytes, damage }
 }

@@ -619,7 +619,10 @@ fn under(mpi: &str, command: &str, args: &[&str]) -> Output {
 }
 
 fn scratch(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+    // Each test may be a process of its own, and several run at once.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
+    fs::create_dir_all(&folder).expect("the folder for tests can be written to");
+    folder.join(name)
 }
 
 fn c_file(file: &Path) -> String {

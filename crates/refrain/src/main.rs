@@ -1,5 +1,14 @@
 //! The command line: one file per subcommand, glue only.
 
+/// Says something on stderr; where that cannot be written to, the program's exit code still
+/// counts, so nothing is made of it.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod agent;
 mod launch;
 mod merge;
@@ -57,7 +66,7 @@ fn main() -> ExitCode {
         Command::Rank(args) => rank::run(args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("refrain: {}", message(&error));
+        say!("refrain: {}", message(&error));
         ExitCode::from(FAILED)
     })
 }

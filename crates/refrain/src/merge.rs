@@ -38,6 +38,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         .with_context(|| format!("cannot make {}", output.display()))?;
     if meta.streams.is_empty() {
         std::fs::remove_file(&output)?;
+        for lost in &meta.lost {
+            say!("refrain: cannot be read: {lost}");
+        }
         bail!("{} holds no part with a call in it", args.parts.display());
     }
     summary::print(&meta, &output, bytes, how(args.raw), None);

@@ -27,10 +27,10 @@ pub fn open(path: &Path) -> Result<Trace> {
     }
     let trace = Trace::open(path)?;
     if trace.container().is_recovered() {
-        eprintln!("refrain: warning: the end of {} is missing", path.display());
+        say!("refrain: warning: the end of {} is missing", path.display());
     }
     for remark in summary::remarks(trace.meta()) {
-        eprintln!("refrain: {remark}");
+        say!("refrain: {remark}");
     }
     Ok(trace)
 }

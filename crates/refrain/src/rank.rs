@@ -42,6 +42,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         .args(arguments)
         .envs(agent::prepare_environment(&args.agent, &args.parts))
         .exec();
-    eprintln!("refrain: {}: {error}", program.display());
+    say!("refrain: {}: {error}", program.display());
     Ok(ExitCode::from(NOT_FOUND))
 }

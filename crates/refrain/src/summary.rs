@@ -8,7 +8,7 @@ use std::path::Path;
 /// `asked` is the number of ranks that the launcher was asked for, if known.
 pub fn print(meta: &Meta, trace: &Path, bytes: u64, how: &str, asked: Option<u32>) {
     for line in lines(meta, trace, bytes, how).into_iter().chain(too_few(meta, asked)) {
-        eprintln!("refrain: {line}");
+        say!("refrain: {line}");
     }
 }
 

@@ -6,7 +6,7 @@ use crate::path::locate;
 use crate::{NOT_FOUND, agent, summary};
 use anyhow::{Context, Result, bail};
 use refrain_format::container::Container;
-use refrain_format::trace::assemble;
+use refrain_format::trace::{assemble, running_processes};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
@@ -42,7 +42,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     let plan = understand(args.command)?;
     if let Some(missing) = launch::missing_program(&plan) {
-        eprintln!("refrain: {missing}");
+        say!("refrain: {missing}");
         return Ok(ExitCode::from(NOT_FOUND));
     }
     let agent = agent::find()?;
@@ -191,12 +191,13 @@ fn write_trace(
 ) -> Result<()> {
     if std::fs::read_dir(parts).is_ok_and(|mut all| all.next().is_none()) {
         let _ = std::fs::remove_dir(parts);
-        eprintln!("refrain: no MPI call was seen, so there is no trace");
+        say!("refrain: no MPI call was seen, so there is no trace");
         for hint in hints(plan) {
-            eprintln!("refrain: {hint}");
+            say!("refrain: {hint}");
         }
         return Ok(());
     }
+    let running = await_ranks(parts);
     say_if_long(parts);
     let command = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let mut meta = base_meta(command);
@@ -208,15 +209,42 @@ fn write_trace(
     if meta.streams.is_empty() {
         let _ = std::fs::remove_file(output);
         for lost in &meta.lost {
-            eprintln!("refrain: cannot be read: {lost}");
+            say!("refrain: cannot be read: {lost}");
         }
         bail!("nothing was recorded: there was no room for it, or the parts are damaged");
     }
-    if meta.lost.is_empty() {
+    if running > 0 {
+        say!(
+            "refrain: note: {running} processes of the program are still running; what they do \
+             from now on stays in {}",
+            parts.display()
+        );
+    } else if meta.lost.is_empty() {
         std::fs::remove_dir_all(parts).with_context(|| format!("{}", parts.display()))?;
     }
     summary::print(&meta, output, bytes, how(raw), plan.ranks());
     Ok(())
+}
+
+/// Waits a little for ranks that outlive their launcher, as they do when it is killed. Gives how
+/// many are still running.
+fn await_ranks(parts: &Path) -> usize {
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+    let start = std::time::Instant::now();
+    loop {
+        let running = running_processes(parts).into_iter().filter(|pid| is_alive(*pid)).count();
+        if running == 0 || start.elapsed() > PATIENCE {
+            return running;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Whether a process of this machine runs, and is not just waiting to be reaped.
+fn is_alive(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    state.is_some_and(|state| !matches!(state, "Z" | "X"))
 }
 
 /// What to do when the trace could not be written.
@@ -234,7 +262,7 @@ fn say_if_long(parts: &Path) {
     let size = |entry: std::fs::DirEntry| entry.metadata().map_or(0, |m| m.len());
     let total: u64 = std::fs::read_dir(parts).map_or(0, |all| all.flatten().map(size).sum());
     if total > LONG && std::io::stderr().is_terminal() {
-        eprintln!("refrain: gathering {} of records …", summary::size(total));
+        say!("refrain: gathering {} of records …", summary::size(total));
     }
 }
 
