@@ -609,6 +609,7 @@ fn workspace() -> &'static Path {
 
 fn script(args: &[&str]) -> Output {
     let script = workspace().join("scripts/mpi");
+    let _turn = refrain_testing::turn();
     let run = Command::new(&script).args(args).output();
     run.unwrap_or_else(|error| panic!("{}: {error}", script.display()))
 }

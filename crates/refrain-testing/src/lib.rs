@@ -34,7 +34,7 @@ mod run;
 pub use exports::{exported_functions, is_procedure};
 pub use mpi::{Family, Mpi};
 pub use outcome::{Outcome, sorted_lines};
-pub use run::Run;
+pub use run::{Run, turn};
 
 use std::env;
 use std::ffi::OsStr;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use crate::{DEFAULT_TIMEOUT, Outcome, Run, job, refrain_binary, workspace};
+use crate::{DEFAULT_TIMEOUT, Outcome, Run, job, refrain_binary, turn, workspace};
 
 /// Whose binary interface an MPI has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,6 +137,7 @@ impl Mpi {
     {
         let mut command = self.command(refrain_binary());
         command.args(args).current_dir(folder);
+        let _turn = turn();
         job::execute(&mut command, DEFAULT_TIMEOUT)
     }
 

@@ -135,8 +135,13 @@ const LAUNCHER_FAILED: &str = "The PMIx server's listener thread failed to start
 /// How often.
 const RETRIES: usize = 3;
 
-/// Waits for this job's turn, which ends when the file is closed.
-fn turn() -> File {
+/// Waits for this job's turn, which ends when the file is closed. Whoever starts a job without
+/// [`Run`] asks for it too: launchers that start and end at the same moment disturb each other.
+///
+/// # Panics
+///
+/// When `target` cannot be written to.
+pub fn turn() -> File {
     let path = workspace().join("target/mpi-jobs.lock");
     let file = File::create(&path)
         .unwrap_or_else(|error| panic!("cannot open {}: {error}", path.display()));
