@@ -1,7 +1,7 @@
 //! From an exported symbol to a wrapper.
 //!
-//! Whose call it is (DESIGN: [`crate::modules`]) is told by the return address, which Rust
-//! cannot ask for. So every exported name is four instructions of assembly that note the
+//! Whose call it is ([`crate::modules`]) is told by the return address, which Rust
+//! cannot ask for. So every exported name is a few instructions of assembly that note the
 //! return address, the stack pointer and which of the wrapper's names was called in a
 //! thread-local block and jump to the wrapper; registers and stack stay as the caller left
 //! them, and the jump leaves no frame behind for an unwinder to trip over.

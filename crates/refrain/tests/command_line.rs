@@ -153,3 +153,52 @@ fn show_selects_ranks_functions_and_numbers_of_calls() {
         assert!(outcome.stderr.contains(bad[1]) || outcome.stderr.contains("sned"));
     }
 }
+
+/// How often a function stands in a trace.
+fn calls_of(mpi: &Mpi, folder: &Path, trace: &str, function: &str) -> usize {
+    let shown = mpi.refrain_in(folder, ["show", trace, "--function", function]);
+    shown.stdout.lines().count()
+}
+
+#[test]
+fn a_child_that_forks_silently_does_not_write_into_its_parent_s_log() {
+    for mpi in Mpi::installed() {
+        let folder = tempfile::tempdir().unwrap();
+        install(&mpi, "silent_fork.c", folder.path(), "fork");
+        let outcome = trace(&mpi, folder.path(), &["mpirun", "-n", "1", "./fork"]);
+        assert_eq!(outcome.code, 0, "{}: {}", mpi.name(), outcome.stderr);
+        let calls = calls_of(&mpi, folder.path(), "fork.refrain", "Comm_rank");
+        assert_eq!(calls, 3000, "{}", mpi.name());
+    }
+}
+
+#[test]
+fn a_handler_that_jumps_out_of_the_agent_does_not_end_the_log() {
+    // MPICH's calls of this kind hold no lock that a jump would leave behind.
+    let Some(mpi) = Mpi::named("mpich-4.0") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    install(&mpi, "jumps_away.c", folder.path(), "jump");
+    let outcome = trace(&mpi, folder.path(), &["mpirun", "-n", "1", "./jump"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(calls_of(&mpi, folder.path(), "jump.refrain", "Comm_size"), 500);
+}
+
+#[test]
+fn a_folder_whose_name_is_no_text_will_do() {
+    use std::os::unix::ffi::OsStrExt;
+    let (mpi, outer) = (any_mpi(), tempfile::tempdir().unwrap());
+    let folder = outer.path().join(std::ffi::OsStr::from_bytes(b"odd\xff name"));
+    std::fs::create_dir(&folder).unwrap();
+    install(&mpi, "hello.c", &folder, "hello");
+    let outcome = trace(&mpi, &folder, &["mpirun", "-n", "1", "./hello"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(calls_of(&mpi, &folder, "hello.refrain", "Init"), 1);
+}
+
+#[test]
+fn the_program_s_exit_code_counts_even_where_nothing_can_be_said() {
+    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    let command = format!("{} trace -- sh -c 'exit 7' 2>/dev/full", refrain_binary().display());
+    let status = mpi.command("bash").args(["-c", &command]).current_dir(folder.path()).status();
+    assert_eq!(status.unwrap().code(), Some(7));
+}

@@ -1,0 +1,39 @@
+/*
+ * A timer's handler that jumps out of whatever was interrupted, MPI calls and the agent's own
+ * code included, over and over. Afterwards calls must be recorded as before: the test counts
+ * the last 500.
+ */
+#include <mpi.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/time.h>
+#include "say.h"
+
+static sigjmp_buf again;
+
+static void jump(int signal)
+{
+    (void)signal;
+    siglongjmp(again, 1);
+}
+
+int main(int argc, char **argv)
+{
+    static volatile int jumps;
+    int rank, size;
+    MPI_Init(&argc, &argv);
+    signal(SIGALRM, jump);
+    if (sigsetjmp(again, 1))
+        jumps++;
+    if (jumps < 20) {
+        struct itimerval soon = {{0, 0}, {0, 2000}};
+        setitimer(ITIMER_REAL, &soon, NULL);
+        for (;;)
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    }
+    for (int i = 0; i < 500; i++)
+        MPI_Comm_size(MPI_COMM_WORLD, &size);
+    say("jumped %d times", jumps);
+    MPI_Finalize();
+    return 0;
+}
