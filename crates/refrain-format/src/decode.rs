@@ -199,6 +199,13 @@ impl<R: Read> Events<R> {
                 Ok(())
             }
             Tag::Enter => self.enter(function, detail, body),
+            Tag::EnterAt => {
+                // The site is of no use here; the inputs follow it.
+                let without: Vec<u8> =
+                    body.iter().take(8).chain(body.iter().skip(12)).copied().collect();
+                self.enter(function, detail, &without)
+            }
+            Tag::Segment | Tag::Release | Tag::Members | Tag::Site => Ok(()),
             Tag::Leave => self.leave(function, detail, body),
         }
     }

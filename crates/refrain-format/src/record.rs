@@ -23,6 +23,19 @@
 //!   (0) that follows its enter at once: it goes without result, number and class.
 //! * **handles**: text, one line `kind hex-value name` for each predefined handle, where
 //!   handles are addresses (Open MPI). Once per process.
+//! * **segment**: memory that the next record is about: `u64` ticks, `u64` first address, `u64`
+//!   bytes, `u64` anchor (the address that offsets count from; the first, but for stacks), `u8`
+//!   [`segment`] kind, `u32` device (0 for the host), then text: the module's file of static
+//!   data. Stands in front of the enter (or leave) that first names an address in it; the same
+//!   segment may be announced again, by this thread or another. It lasts until its release, or
+//!   until another segment that overlaps it is announced.
+//! * **release**: `u64` ticks, `u64` first address: the program freed a segment that MPI used.
+//! * **members**: who is in a communicator that was just created: `u64` ticks, `u64` handle,
+//!   `u32` number and `i32` ranks in `MPI_COMM_WORLD` (-1: not in it) of the group, the same of
+//!   the remote group (none: number 0). Behind the leave of the call that created it.
+//! * **site**: `u32` number of a call site, then text: frames, innermost first, as
+//!   `module+hex-offset`, a line each. In front of the first *enter at* that names it.
+//! * **enter at**: an enter with `u32` call site between ticks and inputs.
 //!
 //! # Values
 //!
@@ -68,12 +81,34 @@ pub enum Tag {
     Leave = 3,
     /// Names of predefined handles.
     Handles = 4,
+    /// Memory that the next record is about.
+    Segment = 5,
+    /// Such memory was freed.
+    Release = 6,
+    /// Who is in a new communicator.
+    Members = 7,
+    /// A call site.
+    Site = 8,
+    /// A call begins at a known site.
+    EnterAt = 9,
 }
 
 impl Tag {
     /// The tag of that number.
     pub fn from_byte(byte: u8) -> Option<Tag> {
-        [Tag::End, Tag::Define, Tag::Enter, Tag::Leave, Tag::Handles].get(byte as usize).copied()
+        const ALL: [Tag; 10] = [
+            Tag::End,
+            Tag::Define,
+            Tag::Enter,
+            Tag::Leave,
+            Tag::Handles,
+            Tag::Segment,
+            Tag::Release,
+            Tag::Members,
+            Tag::Site,
+            Tag::EnterAt,
+        ];
+        ALL.get(byte as usize).copied()
     }
 }
 
@@ -87,6 +122,24 @@ pub const HEAD: usize = 8;
 #[inline(always)]
 pub const fn head(function: u16, tag: Tag, detail: u8, length: usize) -> u64 {
     function as u64 | (tag as u64) << 16 | (detail as u64) << 24 | (length as u64) << 32
+}
+
+/// Kinds of memory.
+pub mod segment {
+    /// From `malloc` and its kin.
+    pub const HEAP: u8 = 0;
+    /// From `mmap`, or a mapping of unknown origin.
+    pub const MAPPED: u8 = 1;
+    /// A module's static data.
+    pub const STATIC: u8 = 2;
+    /// A thread's stack.
+    pub const STACK: u8 = 3;
+    /// Memory of a GPU.
+    pub const DEVICE: u8 = 4;
+    /// Memory that moves between host and GPU.
+    pub const MANAGED: u8 = 5;
+    /// Memory of the host that a GPU reaches.
+    pub const PINNED: u8 = 6;
 }
 
 /// States of a value that C passes by address.

@@ -1,0 +1,1 @@
+//! Values over ranks as formulas.

@@ -1,0 +1,1 @@
+//! From records to signatures, grammars and outcomes, and back.
