@@ -74,8 +74,12 @@ pub unsafe extern \"C-unwind\" fn {name}({declared}){result} {{
 ",
         name = name(f),
         function = f.name,
-        inputs = bound(f, Direction::Out) + &wrapper::steps(f, input),
-        outputs = bound(f, Direction::In) + &wrapper::steps(f, output),
+        inputs = bound(f, Direction::Out)
+            + &wrapper::named(f, Direction::In)
+            + &wrapper::steps(f, input),
+        outputs = bound(f, Direction::In)
+            + &wrapper::named(f, Direction::Out)
+            + &wrapper::steps(f, output),
     )
 }
 

@@ -11,6 +11,8 @@
 //!     returned
 //! }
 //! ```
+//!
+//! Where there are buffers, the first step is to say in which memory they lie.
 
 use crate::length;
 use refrain_mpi::interface::{Direction, Function, Param};
@@ -20,7 +22,7 @@ use refrain_mpi::kind::Class;
 pub const PRELUDE: &str = r"use crate::call::StatusRoom;
 use crate::entry::Entry;
 use crate::memory::{self, Handles, Ints, Longs, Statuses, Words};
-use crate::{milestones, objects, table};
+use crate::{filter, milestones, objects, table};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 
@@ -51,14 +53,24 @@ pub fn wrapper(f: &Function) -> String {
         ),
         format!("    let Some(mut call) = entry.begin() else {{ return next({arguments}) }};"),
     ];
+    if f.name == "MPI_Info_set" {
+        // It may ask us something, whether or not it is recorded.
+        lines.insert(3, "    let asked = filter::Asked::by(key, value); asked.before();".into());
+        lines[4] = lines[4].replace("else {", "else { asked.after();");
+    }
     for room in length::rooms(f) {
         lines.push(format!("    let {0}_before = memory::count_at({0});", room.name));
     }
-    lines.push(format!("    {}call.enter();", steps(f, input)));
+    lines.push(format!("    {}{}call.enter();", named(f, Direction::In), steps(f, input)));
     lines.extend(before(f));
     lines.push(format!("    let returned = next({passed});"));
     lines.extend(after(f));
-    lines.push(format!("    call.{leave}(returned); {}call.done();", steps(f, output)));
+    lines.push(format!(
+        "    call.{leave}(returned); {}{}call.done();",
+        named(f, Direction::Out),
+        steps(f, output)
+    ));
+    lines.extend(at_last(f));
     lines.push("    returned\n}\n".into());
     format!("\n{}", lines.join("\n"))
 }
@@ -82,6 +94,25 @@ pub fn steps(f: &Function, step: impl Fn(&Function, &Param) -> Option<String>) -
         in_row = is_scalar;
     }
     if in_row { text + "); " } else { text }
+}
+
+/// Says in which memory the addresses lie that go that way, before anything else is written.
+pub fn named(f: &Function, way: Direction) -> String {
+    let is_input = |p: &Param| p.class == Class::Memory || p.direction == Direction::In;
+    let named = f.params.iter().filter(|p| is_input(p) == (way == Direction::In));
+    named.filter_map(|p| name(p).map(|step| step + "; ")).collect()
+}
+
+/// Handles of the tools interface are addresses in MPI's own memory, and of no interest.
+fn name(p: &Param) -> Option<String> {
+    let what = match (p.class, p.kind.name) {
+        (Class::Memory, _) | (_, "C_BUFFER" | "LOCATION_SMALL") => "buffer",
+        (_, "ATTRIBUTE_VAL" | "EXTRA_STATE" | "FUNCTION" | "POLYFUNCTION") => "pointer",
+        _ => return None,
+    };
+    let by_value = p.class == Class::Memory || p.direction == Direction::In;
+    let step = format!("call.{what}{}({})", if by_value { "" } else { "_at" }, p.name);
+    Some(if by_value { step } else { if_set(p, step) })
 }
 
 /// What C passes, in Rust.
@@ -226,6 +257,20 @@ fn before(f: &Function) -> Vec<String> {
         lines.push("    milestones::aborting(errorcode);".into());
     }
     lines
+}
+
+/// What must happen when the call has been written down.
+fn at_last(f: &Function) -> Option<String> {
+    if f.name == "MPI_Info_set" {
+        return Some("    asked.after();".into());
+    }
+    let is_new = |p: &&Param| p.kind.name == "COMMUNICATOR" && p.direction == Direction::Out;
+    let new = f.params.iter().find(is_new)?.name;
+    // A duplicate that is not finished must not be asked.
+    Some(match f.param("request") {
+        Some(_) => format!("    call.members_like({new}, comm, returned);"),
+        None => format!("    call.members({new}, returned);"),
+    })
 }
 
 /// What must happen right after the call has returned.

@@ -4,11 +4,11 @@
 //! calls of callbacks may have written records of their own. A [`Call`] owns nothing, so it
 //! may be left at any point where the wrapper is outside this module (see the crate's rules).
 
-use crate::clock;
 use crate::entry::Entry;
 use crate::memory::{self, Handles, Ints, Longs, Statuses, Words};
 use crate::process::{Errno, WILDCARD_POSTED, abi};
 use crate::stream::{MARGIN, Stream};
+use crate::{clock, filter};
 use refrain_format::record::{HEAD, PLAIN, Tag, array, head, state};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -95,11 +95,13 @@ impl Call {
         // SAFETY: a stream belongs to its thread alone, and this is the only reference while
         // the function runs.
         let log = unsafe { &mut *stream };
-        if !log.admits(&entry) {
+        if !filter::admits(entry.slot / 2) || !log.admits(&entry) {
             return None;
         }
         log.occupy(&entry);
         log.ensure_defined(entry.slot / 2);
+        let has_site = log.sites.are_kept();
+        let site = if has_site { log.site(&entry) } else { 0 };
         let start = log.place_now()?;
         let mut call = Call {
             stream,
@@ -113,8 +115,74 @@ impl Call {
             set: true,
             plain: false,
         };
-        call.resume(call.cursor().long(clock::ticks() as i64));
+        let cursor = call.cursor().long(clock::ticks() as i64);
+        call.resume(if has_site { cursor.int(site as c_int) } else { cursor });
         Some(call)
+    }
+
+    /// Says in which memory an address lies, in front of the record; to be asked for before
+    /// anything else is written. The kernel is asked too if need be.
+    #[inline(always)]
+    pub fn buffer(&mut self, at: *const c_void) {
+        self.names(at as usize, true);
+    }
+
+    /// The same for what may be an address or something else.
+    #[inline(always)]
+    pub fn pointer(&mut self, at: *const c_void) {
+        self.names(at as usize, false);
+    }
+
+    /// The same for an output that is the address of a buffer.
+    #[inline(always)]
+    pub fn buffer_at(&mut self, at: Words) {
+        self.names_at(at, true);
+    }
+
+    /// The same for an output that may be an address or something else.
+    #[inline(always)]
+    pub fn pointer_at(&mut self, at: Words) {
+        self.names_at(at, false);
+    }
+
+    #[inline(always)]
+    fn names_at(&mut self, at: Words, may_ask: bool) {
+        if self.readable && self.set {
+            // SAFETY: the table says this argument is the address of a pointer.
+            self.names(unsafe { memory::word(at) }.unwrap_or(0), may_ask);
+        }
+    }
+
+    #[inline(always)]
+    fn names(&mut self, address: usize, may_ask: bool) {
+        // SAFETY: as in `begin`.
+        if !unsafe { (*self.stream).segments.know(address) } {
+            self.announce(address, may_ask);
+        }
+    }
+
+    /// Sets what was begun of the record aside, writes what there is to say of an address, and
+    /// goes on behind it.
+    #[cold]
+    #[inline(never)]
+    fn announce(&mut self, address: usize, may_ask: bool) {
+        const MOST: usize = 64;
+        // SAFETY: as in `begin`.
+        let log = unsafe { &mut *self.stream };
+        let begun = self.at as usize - self.start as usize;
+        if self.lost || begun > MOST {
+            return;
+        }
+        let mut kept = [0u8; MOST];
+        // SAFETY: so many bytes stand there.
+        unsafe { kept.as_mut_ptr().copy_from(self.start, begun) };
+        log.announce(address, may_ask);
+        let place = log.place_now();
+        self.lost = place.is_none();
+        self.start = place.unwrap_or_else(|| log.sink());
+        // SAFETY: every place has room for so much.
+        unsafe { self.start.add(HEAD).copy_from(kept.as_ptr().add(HEAD), begun - HEAD) };
+        self.at = self.start.wrapping_add(begun);
     }
 
     /// Completes the record of the inputs; the call is about to be forwarded.
@@ -124,7 +192,8 @@ impl Call {
         let log = unsafe { &mut *self.stream };
         log.number = log.number.wrapping_add(1);
         log.open_call(&self.entry, self.depth);
-        self.complete(log, Tag::Enter, self.depth);
+        let tag = if log.sites.are_kept() { Tag::EnterAt } else { Tag::Enter };
+        self.complete(log, tag, self.depth);
     }
 
     /// Begins the record of the outputs; the call has just returned an error code.

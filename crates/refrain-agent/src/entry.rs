@@ -2,7 +2,7 @@
 //!
 //! Whose call it is ([`crate::modules`]) is told by the return address, which Rust
 //! cannot ask for. So every exported name is a few instructions of assembly that note the
-//! return address, the stack pointer and which of the wrapper's names was called in a
+//! return address, the stack and frame pointers and which of the wrapper's names was called in a
 //! thread-local block and jump to the wrapper; registers and stack stay as the caller left
 //! them, and the jump leaves no frame behind for an unwinder to trip over.
 //!
@@ -26,6 +26,8 @@ pub struct ThreadBlock {
     pub stack: usize,
     /// The thread's log; null before its first call.
     pub stream: *mut stream::Stream,
+    /// The frame pointer at entry, if the caller has one.
+    pub frame: usize,
 }
 
 // The initial-exec model: this library is always loaded at start-up, by LD_PRELOAD.
@@ -35,9 +37,9 @@ global_asm!(
     ".globl refrain_thread",
     ".hidden refrain_thread",
     ".type refrain_thread,@object",
-    ".size refrain_thread,32",
+    ".size refrain_thread,40",
     "refrain_thread:",
-    ".zero 32",
+    ".zero 40",
     ".popsection",
 );
 
@@ -72,6 +74,7 @@ macro_rules! export {
                 "mov qword ptr fs:[r11], rax",
                 "mov qword ptr fs:[r11 + 8], {name}",
                 "mov qword ptr fs:[r11 + 16], rsp",
+                "mov qword ptr fs:[r11 + 32], rbp",
                 "jmp {wrapper}",
                 name = const $name,
                 wrapper = sym $wrapper,
@@ -97,6 +100,8 @@ pub struct Entry {
     pub slot: usize,
     /// The stack pointer at entry.
     pub stack: usize,
+    /// The frame pointer at entry, if the caller has one.
+    pub frame: usize,
 }
 
 impl Entry {
@@ -106,13 +111,14 @@ impl Entry {
     pub fn new(function: usize) -> Entry {
         let block = thread_block();
         // SAFETY: the block belongs to this thread and lives as long as it does.
-        let ThreadBlock { caller, name, stack, .. } = unsafe { &*block };
-        Entry { block, caller: *caller, slot: function * 2 + (*name & 1), stack: *stack }
+        let ThreadBlock { caller, name, stack, frame, .. } = unsafe { &*block };
+        let slot = function * 2 + (*name & 1);
+        Entry { block, caller: *caller, slot, stack: *stack, frame: *frame }
     }
 
     /// A call whose particulars are at hand.
     pub fn of(caller: usize, slot: usize, stack: usize) -> Entry {
-        Entry { block: thread_block(), caller, slot, stack }
+        Entry { block: thread_block(), caller, slot, stack, frame: 0 }
     }
 
     /// The function to forward the call to.

@@ -3,7 +3,7 @@
 //! Everything here turns an address that the interface table vouches for into a plain value,
 //! and nothing outside this module follows such an address.
 
-use crate::process::abi;
+use crate::process::{Errno, abi};
 use crate::{next, table};
 use refrain_mpi::abi::{Family, read_handle};
 use std::ffi::{CStr, c_char, c_int};
@@ -49,6 +49,20 @@ pub unsafe fn word(at: Words) -> Option<usize> {
 pub unsafe fn handle(at: Handles, index: usize, bytes: usize) -> Option<usize> {
     // SAFETY: the caller's promise.
     (!at.is_null()).then(|| unsafe { read_handle(bytes, at.cast(), index) })
+}
+
+/// The word at an address; nothing if there is no memory. The kernel knows: it looks at a new
+/// signal mask before it looks at what it is asked to do with it, here nothing.
+pub fn word_at(address: usize) -> Option<usize> {
+    const NOTHING: c_int = -1;
+    let _errno = Errno::keep();
+    // SAFETY: the system call fails in any case, and changes nothing; what the kernel could
+    // read, we can.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, NOTHING, address, 0, size_of::<usize>());
+        let is_there = *libc::__errno_location() != libc::EFAULT;
+        is_there.then(|| (address as *const usize).read_unaligned())
+    }
 }
 
 /// A number of elements that the program gives; a negative one means none.
@@ -99,6 +113,15 @@ pub unsafe fn bytes<'a>(at: *const c_char, length: usize) -> &'a [u8] {
     }
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(at.cast(), length) }
+}
+
+/// Whether a string is that one.
+///
+/// # Safety
+/// Null, or a string.
+pub unsafe fn is_text(at: *const c_char, text: &CStr) -> bool {
+    // SAFETY: the caller's promise.
+    !at.is_null() && unsafe { libc::strcmp(at, text.as_ptr()) } == 0
 }
 
 /// # Safety

@@ -1,7 +1,7 @@
 //! Milestones in the life of an MPI process: Init, Finalize, Abort.
 
 use crate::process::{self, Quiet};
-use crate::{memory, modules};
+use crate::{filter, memory, modules};
 use refrain_format::part::flags;
 use std::ffi::c_int;
 
@@ -19,7 +19,9 @@ pub fn initialized(result: c_int) {
         safely(|| {
             // MPI may just have loaded its plug-ins.
             modules::refresh();
+            process::set_initialized(true);
             if let Some((rank, size)) = memory::world() {
+                filter::set_rank(rank);
                 process::update(|header| {
                     (header.rank, header.size) = (rank, size);
                     header.flags |= flags::INITIALIZED;
@@ -34,6 +36,7 @@ pub fn initialized(result: c_int) {
 pub fn finalized(result: c_int) {
     if result == 0 {
         safely(|| {
+            process::set_initialized(false);
             process::update(|header| header.flags |= flags::FINALIZED);
             process::update_clock();
         });

@@ -40,6 +40,10 @@ pub struct Module {
     pub low: usize,
     /// Past the last address.
     pub high: usize,
+    /// Where it was loaded: addresses in its file count from here.
+    pub base: usize,
+    /// All that was mapped of its file, data too.
+    pub image: Range<usize>,
     /// Its file, empty for the program itself.
     pub path: Vec<u8>,
     /// Whose it is.
@@ -55,6 +59,11 @@ impl Module {
     /// Whether it is the library of Open MPI's C++ bindings.
     pub fn is_cxx_binding(&self) -> bool {
         self.file_name().starts_with(b"libmpi_cxx")
+    }
+
+    /// Whether it is the C library, which calls `main` and every thread's first function.
+    pub fn is_c_library(&self) -> bool {
+        self.file_name().starts_with(b"libc.so") || self.file_name().starts_with(b"libpthread")
     }
 
     /// The name of its file.
@@ -93,7 +102,7 @@ fn note(list: &[AtomicUsize], address: usize) {
     refresh();
 }
 
-/// The module that holds an address.
+/// The module whose code holds an address.
 pub fn find(address: usize) -> Option<&'static Module> {
     let modules = MODULES.load(Ordering::Acquire);
     // SAFETY: a published list is never freed or changed.
@@ -107,6 +116,13 @@ pub fn find(address: usize) -> Option<&'static Module> {
         return None;
     }
     refresh().iter().find(|m| m.contains(address))
+}
+
+/// The module whose code or data hold an address.
+pub fn find_image(address: usize) -> Option<&'static Module> {
+    // Data of a module that has gone may be anything by now.
+    let modules = if have_changed() { refresh() } else { all() };
+    modules.iter().find(|m| m.image.contains(&address))
 }
 
 /// Whether modules have come or gone since the last look.
@@ -174,10 +190,16 @@ unsafe extern "C" fn collect(
         // SAFETY: a NUL-terminated name owned by the loader.
         unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes().to_vec()
     };
-    for segment in code {
-        let low = info.dlpi_addr as usize + segment.p_vaddr as usize;
-        let high = low + segment.p_memsz as usize;
-        modules.push(Module { low, high, path: path.clone(), owner: Owner::Program });
+    let base = info.dlpi_addr as usize;
+    let extent = |h: &libc::Elf64_Phdr| {
+        let low = base + h.p_vaddr as usize;
+        low..low + h.p_memsz as usize
+    };
+    let loaded = headers.iter().filter(|h| h.p_type == libc::PT_LOAD).map(extent);
+    let image = loaded.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
+    for Range { start: low, end: high } in code.map(extent) {
+        let (path, image) = (path.clone(), image.clone());
+        modules.push(Module { low, high, base, image, path, owner: Owner::Program });
     }
     0
 }

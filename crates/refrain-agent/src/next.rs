@@ -142,7 +142,7 @@ impl modules::Module {
 }
 
 /// Searches all loaded modules, those with local scope too.
-fn in_modules(name: &CStr) -> Option<*mut c_void> {
+pub fn in_modules(name: &CStr) -> Option<*mut c_void> {
     let in_mpi = in_mpi(name);
     if in_mpi.is_some() {
         return in_mpi;

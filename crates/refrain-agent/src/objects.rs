@@ -12,7 +12,7 @@ use crate::{next, table};
 use std::ffi::{c_int, c_void};
 
 /// Asks a function that takes a handle and fills in `N` ints.
-fn ask<const N: usize>(function: usize, handle: usize) -> Option<[c_int; N]> {
+pub fn ask<const N: usize>(function: usize, handle: usize) -> Option<[c_int; N]> {
     let f = next::mpi(function)?;
     let mut out = [0 as c_int; 5];
     let [a, b, c, d, e] = &mut out;
@@ -32,7 +32,8 @@ fn ask<const N: usize>(function: usize, handle: usize) -> Option<[c_int; N]> {
     (error == 0).then(|| std::array::from_fn(|i| out[i]))
 }
 
-fn is_null_comm(comm: usize) -> bool {
+/// Whether a handle is no communicator.
+pub fn is_null_comm(comm: usize) -> bool {
     let mask = if abi().handle_bytes == 4 { 0xffff_ffff } else { usize::MAX };
     comm & mask == abi().comm_null & mask || comm & mask == 0
 }
@@ -44,7 +45,8 @@ fn comm_int(function: usize, comm: usize) -> Option<c_int> {
     ask::<1>(function, comm).map(|[n]| n)
 }
 
-fn is_inter(comm: usize) -> bool {
+/// Whether a communicator has a remote group.
+pub fn is_inter(comm: usize) -> bool {
     comm_int(table::MPI_Comm_test_inter, comm) == Some(1)
 }
 

@@ -3,20 +3,26 @@
 //! What it takes behind the level is between the program and a profiling library, so all
 //! argument registers are kept over the record, and the call is forwarded by a jump, with the
 //! caller's stack arguments in place. The record holds the level; the call counts as returned
-//! at once, with success.
+//! at once, with success. What the level means to us: see [`filter`].
 
 use crate::entry::Entry;
-use crate::{next, table};
+use crate::{filter, next, table};
 use std::ffi::c_int;
 
 /// Records the call; gives the function to jump to.
 unsafe extern "C" fn record(level: c_int, caller: usize, slot: usize, stack: usize) -> *const () {
     let entry = Entry::of(caller, slot, stack);
-    if let Some(mut call) = entry.begin() {
+    let call = entry.begin();
+    // A call that is not the program's is none of our business.
+    let is_meant = call.is_some() || filter::is_excluded(table::MPI_Pcontrol);
+    if let Some(mut call) = call {
         call.resume(call.cursor().int(level));
         call.enter();
         call.leave(0);
         call.done();
+    }
+    if is_meant && level >= 0 {
+        filter::switch(level > 0);
     }
     next::function(slot)
 }
@@ -29,8 +35,13 @@ macro_rules! export_pcontrol {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
+                // With directions for unwinders: see `sites`.
+                ".cfi_startproc",
                 "push rbp",
+                ".cfi_def_cfa_offset 16",
+                ".cfi_offset rbp, -16",
                 "mov rbp, rsp",
+                ".cfi_def_cfa_register rbp",
                 // rdi rsi rdx rcx r8 r9 rax, then xmm0-7: all that can carry arguments.
                 "sub rsp, 192",
                 "mov [rsp], rdi",
@@ -69,7 +80,9 @@ macro_rules! export_pcontrol {
                 "movups xmm6, [rsp + 160]",
                 "movups xmm7, [rsp + 176]",
                 "leave",
+                ".cfi_def_cfa rsp, 8",
                 "jmp r11",
+                ".cfi_endproc",
                 slot = const $slot,
                 record = sym record,
             )

@@ -1,6 +1,6 @@
 //! What is common to the process: where logs go, which MPI this is, which rank.
 
-use crate::{absent, clock, memory, modules, next, stream, table};
+use crate::{absent, clock, filter, heap, memory, modules, next, sites, stream, table};
 use refrain_format::part::{self, PartHeader, flags};
 use refrain_mpi::abi::{Family, Layout, Source};
 use refrain_mpi::names;
@@ -25,15 +25,19 @@ const FOLDER_VARIABLE: &CStr = c"REFRAIN_PARTS";
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    read_folder();
+    heap::prepare();
+    read_environment();
     LOADED.store(true, Ordering::Relaxed);
     absent::adapt_exports();
 }
 
-fn read_folder() {
-    if !FOLDER.load(Ordering::Relaxed).is_null() {
+fn read_environment() {
+    static IS_READ: AtomicBool = AtomicBool::new(false);
+    if IS_READ.swap(true, Ordering::Relaxed) {
         return;
     }
+    filter::prepare();
+    sites::prepare();
     // SAFETY: getenv gives null or a NUL-terminated string, which is copied.
     unsafe {
         let folder = libc::getenv(FOLDER_VARIABLE.as_ptr());
@@ -46,7 +50,7 @@ fn read_folder() {
 /// The folder for parts.
 pub fn folder() -> Option<CString> {
     if !LOADED.load(Ordering::Relaxed) {
-        read_folder();
+        read_environment();
     }
     let folder = FOLDER.load(Ordering::Relaxed);
     // SAFETY: null, or the copy made at load, which is never freed.
@@ -197,6 +201,19 @@ static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 /// Whether a receive with a wildcard was ever posted to complete later.
 pub static WILDCARD_POSTED: AtomicBool = AtomicBool::new(false);
 
+/// Whether `MPI_Init` has returned, and `MPI_Finalize` has not.
+static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
+
+/// Whether there is a `MPI_COMM_WORLD`.
+pub fn is_between_init_and_finalize() -> bool {
+    IS_INITIALIZED.load(Ordering::Acquire)
+}
+
+/// Says that there is one from now on, or none.
+pub fn set_initialized(is: bool) {
+    IS_INITIALIZED.store(is, Ordering::Release);
+}
+
 static MISSING: AtomicU32 = AtomicU32::new(0);
 
 /// Counts a call of a function that this MPI does not have.
@@ -241,17 +258,23 @@ fn first_header() -> Box<PartHeader> {
     // SAFETY: the field is writable for its length; a cut name lacks its NUL, which is added.
     unsafe { libc::gethostname(header.host.as_mut_ptr().cast(), header.host.len()) };
     header.host[63] = 0;
-    if let Ok(program) = std::fs::read_link("/proc/self/exe") {
-        use std::os::unix::ffi::OsStrExt;
-        part::set_text(&mut header.program, program.as_os_str().as_bytes());
-    }
+    part::set_text(&mut header.program, program());
     part::set_text(&mut header.library, memory::library_version().as_bytes());
     header
 }
 
+/// The program's file; empty where the system does not say.
+pub fn program() -> &'static [u8] {
+    static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        path.into_os_string().into_encoded_bytes()
+    })
+}
+
 /// The rank as launchers tell it, for programs that never call `MPI_Init` (sessions) or die
 /// before.
-fn rank_from_launcher() -> Option<(c_int, c_int)> {
+pub fn rank_from_launcher() -> Option<(c_int, c_int)> {
     const VARIABLES: [(&CStr, &CStr); 4] = [
         (c"PMI_RANK", c"PMI_SIZE"),
         (c"OMPI_COMM_WORLD_RANK", c"OMPI_COMM_WORLD_SIZE"),

@@ -6,7 +6,8 @@
 //! the functions that calls are forwarded to. Large things are asked for with `try_reserve`,
 //! and done without.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use crate::heap::own;
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,7 +26,7 @@ unsafe impl Sync for Room {}
 static ROOM: Room = Room(UnsafeCell::new([0; BYTES]));
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, and the reserve behind it.
+/// The program's allocator, past our own account of it, and the reserve behind it.
 struct WithReserve;
 
 #[global_allocator]
@@ -33,7 +34,7 @@ static ALLOCATOR: WithReserve = WithReserve;
 
 /// A piece of the reserve, all zeros; null when it is too small.
 #[cold]
-fn take(layout: Layout) -> *mut u8 {
+pub fn take(layout: Layout) -> *mut u8 {
     let room = layout.size() + layout.align();
     if room > LARGEST {
         return std::ptr::null_mut();
@@ -47,37 +48,41 @@ fn take(layout: Layout) -> *mut u8 {
     piece.wrapping_add(piece.align_offset(layout.align()))
 }
 
-fn is_reserve(at: *mut u8) -> bool {
+/// Whether a piece came out of the reserve.
+pub fn is_reserve(at: *mut u8) -> bool {
     (at as usize).wrapping_sub(ROOM.0.get() as usize) < BYTES
 }
 
-// SAFETY: every piece of memory is the system's, or a piece of the reserve given out once.
+/// How many bytes the reserve has from a piece of it on.
+pub fn bytes_from(at: *mut u8) -> usize {
+    BYTES - (at as usize).wrapping_sub(ROOM.0.get() as usize).min(BYTES)
+}
+
+// SAFETY: every piece of memory is the allocator's, or a piece of the reserve given out once.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        let at = unsafe { System.alloc(layout) };
+        let at = own::allocate(layout);
         if at.is_null() { take(layout) } else { at }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        let at = unsafe { System.alloc_zeroed(layout) };
+        let at = own::allocate_zeros(layout);
         if at.is_null() { take(layout) } else { at }
     }
 
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, at: *mut u8, _layout: Layout) {
         if !is_reserve(at) {
-            // SAFETY: the caller's promise; it came from the system.
-            unsafe { System.dealloc(at, layout) };
+            // SAFETY: the caller's promise; it came from the allocator.
+            unsafe { own::free(at) };
         }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; what came from the system goes back there, and both
+        // SAFETY: the caller's promise; what came from the allocator goes back there, and both
         // places have room for what is copied.
         unsafe {
             if !is_reserve(at) {
-                let new = System.realloc(at, layout, size);
+                let new = own::reallocate(at, layout, size);
                 if !new.is_null() {
                     return new;
                 }

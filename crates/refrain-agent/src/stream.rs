@@ -11,9 +11,11 @@
 
 use crate::entry::{Entry, ThreadBlock, thread_block};
 use crate::modules::{self, Verdict};
-use crate::part::{Part, last_errno};
+use crate::part::Part;
 use crate::process::{self, Abi, Errno, Quiet, Uncancelled};
-use crate::{bindings, next, table};
+use crate::segments::Segments;
+use crate::sites::Sites;
+use crate::{bindings, memory, next, table};
 use refrain_format::part::{WINDOW_BYTES, WINDOW_HEAD, flags};
 use refrain_format::record::{HEAD, Tag, head};
 use std::ffi::{c_int, c_void};
@@ -87,6 +89,10 @@ pub struct Stream {
     pub number: u32,
     /// This MPI.
     pub abi: &'static Abi,
+    /// What memory was announced.
+    pub segments: Segments,
+    /// Where calls were made.
+    pub sites: Sites,
     defined: [u64; table::FUNCTIONS.div_ceil(64)],
     open: [Open; DEEPEST],
     /// The innermost such procedure.
@@ -133,10 +139,31 @@ pub fn open_for_thread(block: *mut ThreadBlock) -> bool {
     // While we are at it, calls of this thread are only forwarded.
     // SAFETY: as above.
     unsafe { (*block).stream = DISABLED };
-    let stream = std::panic::catch_unwind(Stream::open).ok().flatten().unwrap_or(DISABLED);
+    // SAFETY: as above.
+    let first_stack = unsafe { (*block).stack };
+    let open = || Stream::open(first_stack);
+    let stream = std::panic::catch_unwind(open).ok().flatten().unwrap_or(DISABLED);
     // SAFETY: as above.
     unsafe { (*block).stream = stream };
     is_open(stream)
+}
+
+/// Writes records to the log of this thread that belong to no call; false if it has none, or if
+/// it is just being written to.
+pub fn write_between_calls(write: impl FnOnce(&mut Stream)) -> bool {
+    // SAFETY: the block is this thread's own; a log that is not busy is not borrowed either.
+    unsafe {
+        let stream = (*thread_block()).stream;
+        if !is_open(stream) || (*stream).busy || (*stream).fork_mark.read_volatile() == 0 {
+            return false;
+        }
+        let log = &mut *stream;
+        let here = 0u8;
+        log.occupy_at(&raw const here as usize);
+        write(log);
+        log.release();
+        true
+    }
 }
 
 /// After a fork: the child's only thread starts anew.
@@ -161,7 +188,7 @@ pub fn disable_thread() {
 }
 
 impl Stream {
-    fn open() -> Option<*mut Stream> {
+    fn open(first_stack: usize) -> Option<*mut Stream> {
         let folder = process::folder()?;
         // In a box, as all that is large here: the thread's stack may be tiny.
         let header = process::new_header();
@@ -183,6 +210,8 @@ impl Stream {
             depth: 0,
             number: 0,
             abi: process::abi(),
+            segments: Segments::new(first_stack),
+            sites: Sites::new(),
             defined: [0; table::FUNCTIONS.div_ceil(64)],
             open: [Open { stack: 0, caller: 0 }; DEEPEST],
             forwarded: Forwarded::NONE,
@@ -195,7 +224,7 @@ impl Stream {
         });
         process::add_page(stream.part.header());
         if header.thread == 0 {
-            stream.write_text(0, Tag::Handles, process::handle_names().as_bytes());
+            stream.write_record(Tag::Handles, &[process::handle_names().as_bytes()]);
         }
         let stream = Box::into_raw(stream);
         at_thread_end(stream);
@@ -286,14 +315,23 @@ impl Stream {
             *w |= bit;
         }
         let text = table::DEFINITIONS.get(function).copied().unwrap_or_default();
-        self.write_text(function as u16, Tag::Define, text.as_bytes());
+        self.write_record_of(function as u16, Tag::Define, &[text.as_bytes()]);
     }
 
-    fn write_text(&mut self, function: u16, tag: Tag, text: &[u8]) {
-        let length = HEAD + text.len();
+    /// Writes a record that is no call's; none may be begun.
+    pub fn write_record(&mut self, tag: Tag, content: &[&[u8]]) {
+        self.write_record_of(0, tag, content);
+    }
+
+    fn write_record_of(&mut self, function: u16, tag: Tag, content: &[&[u8]]) {
+        let length = HEAD + content.iter().map(|part| part.len()).sum::<usize>();
         if let Some(start) = self.place(0, length) {
-            // SAFETY: the place has room for the record, as was just made sure.
-            unsafe { start.add(HEAD).copy_from(text.as_ptr(), text.len()) };
+            let mut at = start.wrapping_add(HEAD);
+            for part in content {
+                // SAFETY: the place has room for the record, as was just made sure.
+                unsafe { at.copy_from(part.as_ptr(), part.len()) };
+                at = at.wrapping_add(part.len());
+            }
             self.commit(start, length, head(function, tag, 0, length));
         }
     }
@@ -348,6 +386,7 @@ impl Stream {
 
     /// Drops open calls that were left by `longjmp`, an exception or a cancelled thread: a
     /// call inside another enters below it, and the other's return address is still in place.
+    /// (The stack may be no more, as a coroutine's.)
     #[cold]
     fn settle_depth(&mut self, entry: &Entry) -> u8 {
         while self.depth > 0 {
@@ -355,7 +394,7 @@ impl Stream {
             let at = usize::from(self.depth - 1).min(DEEPEST - 1);
             let open = self.open[at];
             let below = entry.stack.wrapping_add(NESTED_BELOW) <= open.stack;
-            if below && word_at(open.stack) == Some(open.caller) {
+            if below && memory::word_at(open.stack) == Some(open.caller) {
                 break;
             }
             self.depth = at as u8;
@@ -382,7 +421,13 @@ impl Stream {
     /// A record is begun. Calls of signal handlers find the log busy from here on.
     #[inline(always)]
     pub fn occupy(&mut self, entry: &Entry) {
-        self.occupant = entry.stack;
+        self.occupy_at(entry.stack);
+    }
+
+    /// The same, in a function with that stack pointer.
+    #[inline(always)]
+    fn occupy_at(&mut self, stack: usize) {
+        self.occupant = stack;
         self.busy = true;
         compiler_fence(Ordering::SeqCst);
     }
@@ -492,25 +537,12 @@ impl Stream {
 
     /// Gives back what the thread no longer needs.
     fn close(&mut self) {
+        self.segments.close();
         process::remove_page(self.part.header());
         self.part.update(|header| header.flags |= flags::THREAD_ENDED);
         self.part.note_time();
         // SAFETY: the page is off the list, and neither it nor the window is used again.
         unsafe { self.part.unmap() };
-    }
-}
-
-/// The word at an address of some stack; nothing if the stack is no more, as a coroutine's may
-/// be. The kernel knows: it looks at a new signal mask before it looks at what it is asked to
-/// do with it, here nothing.
-fn word_at(address: usize) -> Option<usize> {
-    const NOTHING: c_int = -1;
-    let _errno = Errno::keep();
-    // SAFETY: the system call fails in any case, and changes nothing; what the kernel could
-    // read, we can.
-    unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, NOTHING, address, 0, size_of::<usize>());
-        (last_errno() != libc::EFAULT).then(|| (address as *const usize).read_unaligned())
     }
 }
 

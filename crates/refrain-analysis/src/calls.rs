@@ -1,11 +1,11 @@
 //! The calls of one process in order of time, over all its threads.
 
 use crate::objects::Objects;
-use refrain_format::decode::{DecodeError, Event, Events};
-use refrain_format::trace::{Trace, TraceError};
+use refrain_format::decode::{DecodeError, Event};
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::{HandleTable, version_of};
-use std::io::Read;
+use refrain_trace::trace::StreamEvents;
+use refrain_trace::{Trace, TraceError};
 
 /// What stops a reading of calls.
 #[derive(Debug, thiserror::Error)]
@@ -60,16 +60,16 @@ pub struct Call {
     pub event: Event,
 }
 
-struct Source {
+struct Source<'t> {
     stream: usize,
-    events: Events<Box<dyn Read>>,
+    events: StreamEvents<'t>,
     next: Option<Event>,
 }
 
 /// The calls of a process in the order in which they began.
 pub struct Calls<'t> {
     trace: &'t Trace,
-    sources: Vec<Source>,
+    sources: Vec<Source<'t>>,
     family: Family,
     version: Option<(u32, u32)>,
     failed: bool,
@@ -107,9 +107,9 @@ impl<'t> Calls<'t> {
     /// Objects of this process, with the names its log carries. To be asked for once calls
     /// are open: the names stand at the beginning of the log.
     pub fn objects(&self) -> Objects {
-        let names = self.sources.iter().flat_map(|s| s.events.handle_names());
-        let table: HandleTable =
-            names.map(|((kind, value), name)| (kind.as_str(), *value, name.as_str())).collect();
+        let tables: Vec<HandleTable> =
+            self.sources.iter().map(|s| s.events.handle_names()).collect();
+        let table = tables.iter().flat_map(HandleTable::entries).collect();
         Objects::new(self.family, table)
     }
 

@@ -150,6 +150,7 @@ impl Renderer {
             Value::Word(address) | Value::Special(address) => {
                 Shown::Word(self.address(event, objects, p, *address))
             }
+            Value::Place { name, offset, .. } => Shown::Word(place(name, *offset)),
             Value::Null if p.name == "array_of_errcodes" => word("MPI_ERRCODES_IGNORE"),
             Value::Null => word("NULL"),
             Value::Unset => word("unset"),
@@ -253,6 +254,15 @@ impl Renderer {
                 format!("{{{}}}", fields.join(", "))
             }
         }
+    }
+}
+
+/// A segment and an offset: `heap3+0x40`, `stack-0x18`.
+fn place(name: &str, offset: i64) -> String {
+    let sign = if offset < 0 { '-' } else { '+' };
+    match offset {
+        0 => name.to_owned(),
+        _ => format!("{name}{sign}{:#x}", offset.unsigned_abs()),
     }
 }
 

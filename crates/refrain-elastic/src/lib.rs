@@ -1,1 +1,68 @@
 //! Values over ranks as formulas.
+//!
+//! What an MPI program passes to the same call on every rank is rarely arbitrary: it is the same
+//! number everywhere, the rank's right neighbour, its partner across a hypercube, its transposed
+//! place in a grid, or `PROC_NULL` on the border of one. A [`Column`] is one such argument: an
+//! `i64` for each rank of a [`RankList`], kept as a few [`Formula`]s instead of as many numbers as
+//! there are ranks. [`TextColumn`] does the same for strings. This is the *elastic value* of
+//! ScalaTrace II, with the ranklists of its section descriptors (RSD and PRSD).
+//!
+//! The crate is a pure core: it knows nothing of MPI, files or threads, it has no dependencies,
+//! and it neither panics nor loses a value, whatever it is given. Decoders take their input as
+//! hostile: they return an [`ElasticError`], and hold no more memory than the input and the
+//! caller's bound on the ranks (`most`) justify.
+//!
+//! ```
+//! use refrain_elastic::{Column, Formula};
+//!
+//! // The northern neighbour on a 4 x 4 grid: none (-2) in the first row.
+//! let ranks: Vec<u32> = (0..16).collect();
+//! let north: Vec<i64> = ranks.iter().map(|&r| if r < 4 { -2 } else { i64::from(r) - 4 }).collect();
+//!
+//! let column = Column::fit(&ranks, &north);
+//! assert_eq!(column.eval(2), Some(-2));
+//! assert_eq!(column.eval(7), Some(3));
+//! assert_eq!(column.eval(16), None);
+//! assert_eq!(column.to_string(), "0-3: -2; else rank - 4");
+//!
+//! let mut bytes = Vec::new();
+//! column.encode(&mut bytes);
+//! assert_eq!(Column::decode(&mut &bytes[..], 16), Ok(column));
+//! ```
+//!
+//! # Where things are
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`section`] | one nested arithmetic progression of ranks |
+//! | [`ranklist`], `folding` | sets of ranks as sections, and how sections are found |
+//! | [`formula`], [`grid`] | what a value may be as a function of the rank |
+//! | `single`, `residual`, `pieces` | finding one formula for all ranks, or several for parts of them |
+//! | [`table`] | what fits nothing |
+//! | [`mod@column`], `merge` | the elastic value itself, and joining two of them |
+//! | [`text`] | strings |
+//! | `varint`, [`error`] | bytes in and out |
+
+pub mod column;
+pub mod error;
+mod folding;
+pub mod formula;
+pub mod grid;
+mod merge;
+mod pieces;
+pub mod ranklist;
+mod residual;
+pub mod section;
+mod single;
+pub mod table;
+pub mod text;
+mod varint;
+
+pub use column::{Column, Form, Piece};
+pub use error::ElasticError;
+pub use formula::{Formula, TreeStep};
+pub use grid::{Digit, Grid};
+pub use ranklist::RankList;
+pub use section::{Dimension, Section};
+pub use table::Table;
+pub use text::TextColumn;

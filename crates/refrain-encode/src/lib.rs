@@ -1,1 +1,34 @@
-//! From records to signatures, grammars and outcomes, and back.
+//! From the records of a process to signatures, grammars and outcomes, and back.
+//!
+//! ```text
+//!  records ─▶ encoder ─▶ signature (what the call is about) ─▶ grammar over signatures
+//!                   └──▶ outcome   (what MPI decided)       ─▶ only what was not predicted
+//! ```
+//!
+//! The same encoder runs inside the program, where it empties the log whenever that is full,
+//! and offline, over a log that was kept or that a dead program left.
+//!
+//! * [`encoder`]: records in, tasks out · [`plan`]: which value goes where
+//! * [`objects`], [`segments`], [`slots`], [`pool`]: names for handles and addresses
+//! * [`signature`], [`outcome`], [`stats`], [`task`]: what a task consists of
+//! * [`cells`], [`array`]: numbers as bytes
+
+pub mod array;
+pub mod call;
+pub mod cells;
+pub mod encoder;
+mod hash;
+pub mod notes;
+pub mod objects;
+pub mod outcome;
+pub mod plan;
+pub mod pool;
+pub mod segments;
+pub mod signature;
+pub mod slots;
+pub mod stats;
+pub mod task;
+pub mod tasktrace;
+
+#[cfg(feature = "decode")]
+pub mod decoder;

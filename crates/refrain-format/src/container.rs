@@ -1,29 +1,29 @@
 //! The container: one file, `NAME.refrain`, of named, checksummed sections.
 //!
-//! All numbers are little-endian.
-//!
 //! | part | bytes |
 //! |---|---|
-//! | head | magic `89 52 45 46 52 41 49 4e` (`\x89REFRAIN`), version `u32`, zero `u32` |
-//! | section, any number | `SECT`, name length `u16`, codec `u8` ([`Codec`]), zero `u8`, stored length `u64`, full length `u64`, checksum `u64`, name, stored bytes |
-//! | directory | number `u32`; for each section: offset `u64`, then its 32 head bytes again without the offset, and its name |
-//! | trailer | directory's offset `u64`, its length `u64`, its checksum `u64`, `REFREND1` |
+//! | head | magic `89 52 45 46 52 41 49 4e` (`\x89REFRAIN`), version `u32` |
+//! | section, any number | mark `a7 53`, codec `u8` ([`Codec`], plus 0x80 for a long head), name length `u8`, checksum `u32`, stored length, full length, name, stored bytes |
+//! | directory | number of sections, then the offset of each, from the one before |
+//! | trailer | checksum of the directory `u32`, its length `u32`, `RFND` |
 //!
-//! Checksums are XXH3-64 of the stored bytes. The directory gives random access: a reader
-//! touches the trailer, the directory and the sections it wants. Where the end of a file is
-//! lost, the heads in front of the sections still lead from one to the next, so what is
-//! undamaged stays readable ([`Container::is_recovered`]).
+//! Fixed numbers are little-endian; lengths and offsets are varints (LEB128), but `u64` in a long
+//! head, which is written before the lengths are known. Checksums are the low half of XXH3-64: of
+//! codec, name and stored bytes. The directory gives random access: a reader touches the
+//! trailer, the directory and the heads, and the sections it wants. Where the end of a file is
+//! lost, the heads still lead from one section to the next, so what is undamaged stays readable
+//! ([`Container::is_recovered`]).
 //!
 //! # Example
 //!
 //! A container with the one section `hi` holding `abc`, stored as it is:
 //!
 //! ```text
-//! 00  89 52 45 46 52 41 49 4e  01 00 00 00 00 00 00 00   head, version 1
-//! 10  53 45 43 54 02 00 00 00  03 00 00 00 00 00 00 00   SECT, name of 2, stored, 3 bytes
-//! 20  03 00 00 00 00 00 00 00  8a 70 bf 28 05 f5 9d 78   3 bytes in full, checksum
-//! 30  68 69 61 62 63                                     "hi", "abc"
-//! 35  01 00 00 00  10 00 00 00 00 00 00 00 …             directory: 1 section, at 10
+//! 00  89 52 45 46 52 41 49 4e  01 00 00 00               head, version 1
+//! 0c  a7 53 00 02  CHECKSUM                              stored, name of 2
+//! 14  03 03  68 69  61 62 63                             3 bytes of 3, "hi", "abc"
+//! 1b  01 0c                                              directory: 1 section, at 0c
+//! 1d  CHECKSUM  02 00 00 00  52 46 4e 44                 trailer
 //! ```
 
 use std::fs::File;
@@ -37,13 +37,17 @@ pub const MAGIC: [u8; 8] = *b"\x89REFRAIN";
 /// The version this Refrain writes.
 pub const VERSION: u32 = 1;
 
-const HEAD_BYTES: u64 = 16;
-const SECTION_HEAD: usize = 32;
-const SECTION_MARK: [u8; 4] = *b"SECT";
-const TRAILER_BYTES: usize = 32;
-const TRAILER_MARK: [u8; 8] = *b"REFREND1";
+const HEAD_BYTES: u64 = 12;
+const SECTION_MARK: [u8; 2] = [0xa7, b'S'];
+/// Mark, codec, name length, checksum.
+const FIXED_HEAD: usize = 8;
+const LONG: u8 = 0x80;
+const TRAILER_BYTES: usize = 12;
+const TRAILER_MARK: [u8; 4] = *b"RFND";
 /// More sections than this is damage, not a trace.
-const MOST_SECTIONS: u32 = 1 << 24;
+const MOST_SECTIONS: u64 = 1 << 24;
+/// How hard small sections are compressed.
+const BEST: i32 = 19;
 
 /// How a section is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +70,12 @@ pub struct Section {
     pub stored: u64,
     /// Bytes when decoded.
     pub full: u64,
-    /// XXH3-64 of the stored bytes.
-    pub checksum: u64,
+    /// Of codec, name and stored bytes.
+    pub checksum: u32,
     /// Where its head begins.
     offset: u64,
+    /// Its lengths are of fixed size.
+    long: bool,
 }
 
 /// A file that is not a whole container.
@@ -140,7 +146,6 @@ impl Writer {
             let mut file = BufWriter::with_capacity(1 << 18, File::create(&temporary)?);
             file.write_all(&MAGIC)?;
             file.write_all(&VERSION.to_le_bytes())?;
-            file.write_all(&[0; 4])?;
             Ok(file)
         };
         let file = start().map_err(|source| io_error(&temporary, source))?;
@@ -166,10 +171,11 @@ impl Writer {
             full: 0,
             checksum: 0,
             offset: self.at,
+            long: true,
         };
-        self.file.write_all(&section.head())?;
-        self.file.write_all(name.as_bytes())?;
-        let mut out = Measured { inner: &mut self.file, bytes: 0, hash: XxHash3_64::new() };
+        self.file.write_all(&section.head()?)?;
+        let hash = section.hasher();
+        let mut out = Measured { inner: &mut self.file, bytes: 0, hash };
         section.full = match codec {
             Codec::Stored => io::copy(content, &mut out)?,
             Codec::Zstd => {
@@ -179,12 +185,42 @@ impl Writer {
                 full
             }
         };
-        (section.stored, section.checksum) = (out.bytes, out.hash.finish());
+        (section.stored, section.checksum) = (out.bytes, out.hash.finish() as u32);
         // The head's lengths and checksum are known only now.
         self.file.seek(SeekFrom::Start(section.offset))?;
-        self.file.write_all(&section.head())?;
+        self.file.write_all(&section.head()?)?;
         self.at = section.content_offset() + section.stored;
         self.file.seek(SeekFrom::Start(self.at))?;
+        self.sections.push(section);
+        Ok(())
+    }
+
+    /// Adds a section that is at hand, as small as it gets.
+    pub fn add_bytes(&mut self, name: &str, content: &[u8]) -> Result<(), ContainerError> {
+        self.try_add_bytes(name, content).map_err(|source| io_error(&self.temporary, source))
+    }
+
+    fn try_add_bytes(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        let packed = zstd::bulk::compress(content, BEST)?;
+        let (codec, stored) = match packed.len() < content.len() {
+            true => (Codec::Zstd, packed.as_slice()),
+            false => (Codec::Stored, content),
+        };
+        let mut section = Section {
+            name: name.to_owned(),
+            codec,
+            stored: stored.len() as u64,
+            full: content.len() as u64,
+            checksum: 0,
+            offset: self.at,
+            long: false,
+        };
+        let mut hash = section.hasher();
+        hash.write(stored);
+        section.checksum = hash.finish() as u32;
+        self.file.write_all(&section.head()?)?;
+        self.file.write_all(stored)?;
+        self.at = section.content_offset() + section.stored;
         self.sections.push(section);
         Ok(())
     }
@@ -195,16 +231,16 @@ impl Writer {
     }
 
     fn try_finish(&mut self) -> io::Result<u64> {
-        let mut directory = (self.sections.len() as u32).to_le_bytes().to_vec();
+        let mut directory = Vec::new();
+        put_varint(&mut directory, self.sections.len() as u64);
+        let mut last = 0;
         for section in &self.sections {
-            directory.extend(section.offset.to_le_bytes());
-            directory.extend(section.head());
-            directory.extend(section.name.as_bytes());
+            put_varint(&mut directory, section.offset - last);
+            last = section.offset;
         }
         let mut trailer = Vec::new();
-        trailer.extend(self.at.to_le_bytes());
-        trailer.extend((directory.len() as u64).to_le_bytes());
-        trailer.extend(XxHash3_64::oneshot(&directory).to_le_bytes());
+        trailer.extend((XxHash3_64::oneshot(&directory) as u32).to_le_bytes());
+        trailer.extend((directory.len() as u32).to_le_bytes());
         trailer.extend(TRAILER_MARK);
         self.file.write_all(&directory)?;
         self.file.write_all(&trailer)?;
@@ -223,45 +259,89 @@ impl Drop for Writer {
     }
 }
 
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn read_varint(input: &mut impl Read) -> io::Result<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let mut byte = [0];
+        input.read_exact(&mut byte)?;
+        value |= u64::from(byte[0] & 0x7f) << shift;
+        if byte[0] < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(io::ErrorKind::InvalidData.into())
+}
+
 impl Section {
-    fn head(&self) -> [u8; SECTION_HEAD] {
-        let mut head = [0; SECTION_HEAD];
-        head[..4].copy_from_slice(&SECTION_MARK);
-        head[4..6].copy_from_slice(&(self.name.len() as u16).to_le_bytes());
-        head[6] = self.codec as u8;
-        head[8..16].copy_from_slice(&self.stored.to_le_bytes());
-        head[16..24].copy_from_slice(&self.full.to_le_bytes());
-        head[24..32].copy_from_slice(&self.checksum.to_le_bytes());
-        head
+    /// The head, name and all.
+    fn head(&self) -> io::Result<Vec<u8>> {
+        let length = u8::try_from(self.name.len())
+            .map_err(|_| io::Error::other("a section's name is too long"))?;
+        let mut head = SECTION_MARK.to_vec();
+        head.push(self.codec as u8 | if self.long { LONG } else { 0 });
+        head.push(length);
+        head.extend(self.checksum.to_le_bytes());
+        for length in [self.stored, self.full] {
+            match self.long {
+                true => head.extend(length.to_le_bytes()),
+                false => put_varint(&mut head, length),
+            }
+        }
+        head.extend(self.name.as_bytes());
+        Ok(head)
+    }
+
+    /// The hash of what comes before the stored bytes.
+    fn hasher(&self) -> XxHash3_64 {
+        let mut hash = XxHash3_64::new();
+        hash.write(&[self.codec as u8]);
+        hash.write(self.name.as_bytes());
+        hash
     }
 
     /// Reads a head and the name behind it.
     fn read(input: &mut impl Read, offset: u64) -> io::Result<Section> {
         let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-        let mut head = [0; SECTION_HEAD];
+        let mut head = [0; FIXED_HEAD];
         input.read_exact(&mut head)?;
-        if head[..4] != SECTION_MARK {
+        if head[..2] != SECTION_MARK {
             return Err(bad("no section begins here"));
         }
-        let number = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&head[at..at + 8]);
-            u64::from_le_bytes(bytes)
-        };
-        let codec = match head[6] {
+        let long = head[2] & LONG != 0;
+        let codec = match head[2] & !LONG {
             0 => Codec::Stored,
             1 => Codec::Zstd,
             _ => return Err(bad("unknown codec")),
         };
-        let mut name = vec![0; u16::from_le_bytes([head[4], head[5]]) as usize];
+        let checksum = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        let mut number = || match long {
+            true => {
+                let mut bytes = [0; 8];
+                input.read_exact(&mut bytes)?;
+                Ok(u64::from_le_bytes(bytes))
+            }
+            false => read_varint(input),
+        };
+        let (stored, full): (u64, u64) = (number()?, number()?);
+        let mut name = vec![0; usize::from(head[3])];
         input.read_exact(&mut name)?;
         let name = String::from_utf8(name).map_err(|_| bad("a section's name is not text"))?;
-        let (stored, full, checksum) = (number(8), number(16), number(24));
-        Ok(Section { name, codec, stored, full, checksum, offset })
+        Ok(Section { name, codec, stored, full, checksum, offset, long })
     }
 
     fn content_offset(&self) -> u64 {
-        self.offset + (SECTION_HEAD + self.name.len()) as u64
+        let varint = |n: u64| u64::from((64 - (n | 1).leading_zeros()).div_ceil(7));
+        let lengths = if self.long { 16 } else { varint(self.stored) + varint(self.full) };
+        let head = (FIXED_HEAD + self.name.len()) as u64 + lengths;
+        self.offset.saturating_add(head)
     }
 }
 
@@ -308,34 +388,31 @@ impl Container {
         let mut trailer = [0; TRAILER_BYTES];
         file.read_exact(&mut trailer)?;
         let number = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&trailer[at..at + 8]);
-            u64::from_le_bytes(bytes)
+            u32::from_le_bytes([trailer[at], trailer[at + 1], trailer[at + 2], trailer[at + 3]])
         };
-        let (offset, length) = (number(0), number(8));
-        if trailer[24..] != TRAILER_MARK || offset.checked_add(length) != Some(trailer_at) {
+        let length = u64::from(number(4));
+        let offset = trailer_at.checked_sub(length).ok_or_else(bad)?;
+        if trailer[8..] != TRAILER_MARK {
             return Err(bad());
         }
         file.seek(SeekFrom::Start(offset))?;
         let mut directory = Vec::new();
         file.by_ref().take(length).read_to_end(&mut directory)?;
-        if XxHash3_64::oneshot(&directory) != number(16) {
+        if XxHash3_64::oneshot(&directory) as u32 != number(0) {
             return Err(bad());
         }
         let mut input = directory.as_slice();
-        let mut count = [0; 4];
-        input.read_exact(&mut count)?;
-        let count = u32::from_le_bytes(count);
+        let count = read_varint(&mut input)?;
         if count > MOST_SECTIONS {
             return Err(bad());
         }
-        let mut sections = Vec::new();
+        let (mut sections, mut at) = (Vec::new(), 0u64);
         for _ in 0..count {
-            let mut offset = [0; 8];
-            input.read_exact(&mut offset)?;
-            let section = Section::read(&mut input, u64::from_le_bytes(offset))?;
+            at = at.checked_add(read_varint(&mut input)?).ok_or_else(bad)?;
+            file.seek(SeekFrom::Start(at))?;
+            let section = Section::read(file, at)?;
             let end = section.content_offset().checked_add(section.stored).ok_or_else(bad)?;
-            if end > bytes {
+            if end > offset {
                 return Err(bad());
             }
             sections.push(section);
@@ -411,7 +488,7 @@ impl Container {
             let mut inner = File::open(&self.path)?;
             inner.seek(SeekFrom::Start(section.content_offset()))?;
             let (name, expected) = (section.name.clone(), section.checksum);
-            let hash = XxHash3_64::new();
+            let hash = section.hasher();
             let verified = Verified { inner, left: section.stored, hash, expected, name };
             Ok(BufReader::with_capacity(1 << 16, verified))
         };
@@ -449,7 +526,7 @@ struct Verified<R> {
     inner: R,
     left: u64,
     hash: XxHash3_64,
-    expected: u64,
+    expected: u32,
     name: String,
 }
 
@@ -466,7 +543,7 @@ impl<R: Read> Read for Verified<R> {
         }
         self.hash.write(&buffer[..n]);
         self.left -= n as u64;
-        if self.left == 0 && n > 0 && self.hash.finish() != self.expected {
+        if self.left == 0 && n > 0 && self.hash.finish() as u32 != self.expected {
             return bad("its checksum does not fit");
         }
         Ok(n)
@@ -500,7 +577,7 @@ mod tests {
     fn sample(dir: &Path) -> PathBuf {
         let path = dir.join("t.refrain");
         let mut writer = Writer::create(&path).unwrap();
-        writer.add("hi", Codec::Stored, &mut &b"abc"[..]).unwrap();
+        writer.add_bytes("hi", b"abc").unwrap();
         writer.add("packed", Codec::Zstd, &mut &[7; 5000][..]).unwrap();
         let size = writer.finish().unwrap();
         assert_eq!(size, std::fs::metadata(&path).unwrap().len());
@@ -522,9 +599,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let bytes = std::fs::read(sample(dir.path())).unwrap();
         assert_eq!(&bytes[..8], b"\x89REFRAIN");
-        assert_eq!(&bytes[0x10..0x18], b"SECT\x02\0\0\0");
-        assert_eq!(&bytes[0x28..0x30], &XxHash3_64::oneshot(b"abc").to_le_bytes());
-        assert_eq!(&bytes[0x30..0x35], b"hiabc");
+        assert_eq!(&bytes[0x0c..0x10], b"\xa7S\0\x02");
+        let checksum = XxHash3_64::oneshot(b"\0hiabc") as u32;
+        assert_eq!(&bytes[0x10..0x14], &checksum.to_le_bytes());
+        assert_eq!(&bytes[0x14..0x1b], b"\x03\x03hiabc");
     }
 
     #[test]
@@ -535,7 +613,7 @@ mod tests {
         for n in 0..whole.len() {
             std::fs::write(&cut, &whole[..n]).unwrap();
             match Container::open(&cut) {
-                Err(ContainerError::NotRefrain { .. }) => assert!(n < 16),
+                Err(ContainerError::NotRefrain { .. }) => assert!(n < 12),
                 Err(other) => panic!("{n}: {other}"),
                 Ok(container) => {
                     assert!(container.is_recovered());
@@ -552,7 +630,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = sample(dir.path());
         let mut bytes = std::fs::read(&path).unwrap();
-        bytes[0x33] ^= 1;
+        bytes[0x19] ^= 1;
         std::fs::write(&path, bytes).unwrap();
         let container = Container::open(&path).unwrap();
         let error = container.read_checked("hi").unwrap_err().to_string();

@@ -39,6 +39,29 @@ pub enum Value {
     },
     /// A status the program ignored and that was not kept.
     Ignored,
+    /// An address: somewhere in a segment of memory.
+    Place {
+        /// The thread that first used the segment; none: the one that made the call.
+        thread: Option<u32>,
+        /// The segment's number.
+        segment: u32,
+        /// What it is called: `heap3`, `stack`, a module's name.
+        name: Arc<str>,
+        /// Bytes from the segment's beginning.
+        offset: i64,
+    },
+}
+
+impl Value {
+    /// An address as a plain number, where functions return one: places as offsets.
+    pub fn as_result(&self) -> i64 {
+        match self {
+            Value::Int(n) => *n,
+            Value::Word(word) => *word as i64,
+            Value::Place { offset, .. } => *offset,
+            _ => 0,
+        }
+    }
 }
 
 /// One call of the program.
@@ -91,6 +114,9 @@ pub enum DecodeError {
         /// What is wrong.
         what: String,
     },
+    /// A compressed trace makes no sense.
+    #[error("{0}")]
+    Trace(String),
 }
 
 /// Names of predefined handles that a log carries: (kind, value) to name.

@@ -13,7 +13,7 @@
 //! checksummed file with random access to any stream.
 //!
 //! The agent uses [`part`], [`record`] and [`define`] only (`default-features = false`);
-//! [`decode`], [`container`] and [`trace`] are for tools.
+//! [`decode`] and [`container`] are for tools.
 
 pub mod define;
 pub mod part;
@@ -23,5 +23,3 @@ pub mod record;
 pub mod container;
 #[cfg(feature = "container")]
 pub mod decode;
-#[cfg(feature = "container")]
-pub mod trace;

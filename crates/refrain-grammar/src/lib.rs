@@ -1,1 +1,51 @@
 //! Sequences as grammars.
+//!
+//! A program that communicates in loops makes a sequence of calls that is long, and says little.
+//! This crate turns such a sequence of *terminals* (plain `u32`s: what they stand for is the
+//! caller's business) into a context-free grammar that yields this one sequence, while it is
+//! being made, and in space that grows with what is new in it and not with its length
+//! (Pilgrim §2.2).
+//!
+//! - [`Sequitur`] grows a grammar, terminal by terminal.
+//! - [`Grammar`] is a finished one: canonical, immutable, small on disk. It is measured, searched
+//!   and counted without being expanded.
+//! - [`share()`] stores the grammars of many processes as one, each common stretch once.
+//!
+//! ```
+//! use refrain_grammar::{Sequitur, Symbol};
+//!
+//! let mut sequitur = Sequitur::new();
+//! for _ in 0..1000 {
+//!     for terminal in [7, 8, 8, 8, 9] {
+//!         sequitur.push(terminal);
+//!     }
+//! }
+//! let grammar = sequitur.grammar();
+//! assert_eq!(grammar.rules()[0], [Symbol::rule(1, 1000)]);
+//! assert_eq!(
+//!     grammar.rules()[1],
+//!     [Symbol::terminal(7, 1), Symbol::terminal(8, 3), Symbol::terminal(9, 1)]
+//! );
+//! assert_eq!(grammar.len(), 5000);
+//! assert_eq!(grammar.iter_from(4998).collect::<Vec<_>>(), [8, 9]);
+//! ```
+//!
+//! Nothing here panics, whatever it is given, and nothing recurses: it runs inside other people's
+//! programs, and on files that may be damaged.
+
+mod canonical;
+mod codec;
+mod error;
+mod grammar;
+mod iter;
+mod sequitur;
+mod share;
+mod varint;
+mod verify;
+
+pub use error::GrammarError;
+pub use grammar::{Grammar, Symbol, What};
+pub use iter::Iter;
+pub use sequitur::Sequitur;
+pub use share::{Shared, share};
+pub use verify::Violation;

@@ -2,8 +2,8 @@
 
 use crate::summary;
 use anyhow::{Context, Result, bail};
-use refrain_format::container::Codec;
-use refrain_format::trace::{Meta, assemble};
+use refrain_trace::Meta;
+use refrain_trace::assemble::{Keep, assemble};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ pub struct Args {
     /// The trace to write [default: the folder's name without .parts].
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Keep the records as they are, without compression.
+    /// Keep the records as well.
     #[arg(long)]
     raw: bool,
 }
@@ -34,7 +34,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if output.exists() {
         bail!("{} is there already: say -o another name, or remove it", output.display());
     }
-    let (meta, bytes) = assemble(&args.parts, &output, codec(args.raw), base_meta(Vec::new()))
+    let (meta, bytes) = assemble(&args.parts, &output, keep(args.raw), base_meta(Vec::new()))
         .with_context(|| format!("cannot make {}", output.display()))?;
     if meta.streams.is_empty() {
         std::fs::remove_file(&output)?;
@@ -47,14 +47,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How sections are stored.
-pub fn codec(raw: bool) -> Codec {
-    if raw { Codec::Stored } else { Codec::Zstd }
+/// What to keep.
+pub fn keep(raw: bool) -> Keep {
+    if raw { Keep::Raw } else { Keep::Trace }
 }
 
 /// The word for it.
 pub fn how(raw: bool) -> &'static str {
-    if raw { "raw" } else { "compressed" }
+    if raw { "with raw records" } else { "in all" }
 }
 
 /// Facts known before the parts are read.

@@ -4,7 +4,7 @@ use crate::merge::parts_of;
 use crate::summary;
 use anyhow::{Result, bail};
 use refrain_format::part;
-use refrain_format::trace::Trace;
+use refrain_trace::Trace;
 use std::path::Path;
 
 /// Opens a trace, and says on stderr what is missing in it.

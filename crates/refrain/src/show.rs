@@ -4,7 +4,8 @@ use crate::open::open;
 use anyhow::{Result, bail};
 use refrain_analysis::calls::{Calls, Process, processes};
 use refrain_analysis::render::Renderer;
-use refrain_format::trace::{StreamMeta, Trace};
+use refrain_encode::decoder::is_note;
+use refrain_trace::{StreamMeta, Trace};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
@@ -26,8 +27,11 @@ callback, is indented. Where several processes have the same rank, it is rank@pi
 `unset`: MPI gave no value. `insignificant`: not used on this rank. `ignored=true`: the program
 asked for no status, and Refrain kept it to know what a wildcard matched.
 
-JSON: rank, thread, pid, call, depth, function, start and end (nanoseconds since 1970), duration
-(nanoseconds), arguments, result (name), code. A value the call changed is {before, after}.")]
+An address is a piece of memory and an offset: heap3+0x40, stack-0x120, app+0x4060 (static data).
+
+JSON: rank, thread, pid, call, depth, function, arguments, result (name), code; from raw records
+also start and end (nanoseconds since 1970) and duration (nanoseconds). A value the call changed is
+{before, after}.")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,
@@ -43,6 +47,9 @@ pub struct Args {
     /// One JSON object a line.
     #[arg(long)]
     json: bool,
+    /// Also what stands between calls: memory that came into use, members of communicators.
+    #[arg(long)]
+    notes: bool,
     /// Every element of long arrays.
     #[arg(long)]
     full: bool,
@@ -61,6 +68,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     }
     let trace = open(&args.trace)?;
+    if args.times && !trace.has_raw() {
+        bail!("{} has no times of single calls: record with --raw", args.trace.display());
+    }
     let mut printer = Printer {
         origin: origin(&trace),
         shared: shared_ranks(&trace),
@@ -113,6 +123,9 @@ impl<W: Write> Printer<'_, W> {
                 }
             };
             let names = objects.name_call(&call.event);
+            if is_note(&call.event) && !self.args.notes {
+                continue;
+            }
             let wanted = self.functions.is_empty()
                 || self.functions.contains(&normalised(&call.event.function.name));
             if !wanted {
@@ -123,21 +136,23 @@ impl<W: Write> Printer<'_, W> {
             let start = stream.nanos(event.start);
             let end = event.end.map(|ticks| stream.nanos(ticks));
             let line = if self.args.json {
-                json!({
+                let mut line = json!({
                     "rank": stream.rank,
                     "thread": stream.thread,
                     "pid": stream.pid,
                     "call": event.number,
                     "depth": event.depth,
                     "function": event.function.name,
-                    "start": start,
-                    "end": end,
-                    "duration": end.map(|end| end.saturating_sub(start)),
                     "arguments": renderer.arguments(event, &objects, &names),
                     "result": event.result.map(|_| renderer.result(event)),
                     "code": event.result,
-                })
-                .to_string()
+                });
+                if self.trace.has_raw() {
+                    line["start"] = start.into();
+                    line["end"] = end.into();
+                    line["duration"] = end.map(|end| end.saturating_sub(start)).into();
+                }
+                line.to_string()
             } else {
                 let mut who = stream.rank.to_string();
                 if self.shared.contains(&stream.rank) {

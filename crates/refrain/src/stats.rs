@@ -25,8 +25,11 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     let trace = open(&args.trace)?;
     let mut counts: BTreeMap<&str, (u64, std::collections::BTreeSet<i32>)> = BTreeMap::new();
-    for stream in &trace.meta().streams {
-        for (function, calls) in &stream.calls {
+    let tables: Vec<_> = (0..trace.meta().streams.len())
+        .map(|stream| trace.calls(stream))
+        .collect::<std::result::Result<_, _>>()?;
+    for (stream, table) in trace.meta().streams.iter().zip(&tables) {
+        for (function, calls) in table {
             let (sum, ranks) = counts.entry(function).or_default();
             *sum += calls;
             ranks.insert(stream.rank);

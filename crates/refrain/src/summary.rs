@@ -1,6 +1,6 @@
 //! What is said on stderr when a trace has been written.
 
-use refrain_format::trace::{Ended, Meta, StreamMeta};
+use refrain_trace::{Ended, Meta, StreamMeta};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -39,15 +39,21 @@ fn lines(meta: &Meta, trace: &Path, bytes: u64, how: &str) -> Vec<String> {
             counted(functions.len() as u64, "function"),
         ),
         format!(
-            "{} {how}, {:.1} bytes a call; {}",
+            "{} {how}, {} bytes a call; {}",
             size(bytes),
-            bytes as f64 / calls.max(1) as f64,
+            per_call(bytes, calls),
             endings(meta)
         ),
         format!("written to {}; see it with: refrain show {}", trace.display(), quoted(trace)),
     ];
     lines.extend(remarks(meta));
     lines
+}
+
+/// Bytes for each call, with as many digits as say something.
+fn per_call(bytes: u64, calls: u64) -> String {
+    let each = bytes as f64 / calls.max(1) as f64;
+    if each < 0.1 { format!("{each:.4}") } else { format!("{each:.1}") }
 }
 
 /// How the ranks ended, in one phrase.

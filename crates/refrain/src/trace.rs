@@ -1,12 +1,13 @@
 //! `refrain trace`: runs a program and writes down what its ranks do.
 
 use crate::launch::{self, Launcher, Plan};
-use crate::merge::{base_meta, codec, how, parts_of};
+use crate::merge::{base_meta, how, keep, parts_of};
 use crate::path::locate;
 use crate::{NOT_FOUND, agent, summary};
 use anyhow::{Context, Result, bail};
 use refrain_format::container::Container;
-use refrain_format::trace::{assemble, running_processes};
+use refrain_trace::assemble::assemble;
+use refrain_trace::parts::running_processes;
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
@@ -30,7 +31,7 @@ pub struct Args {
     /// The trace to write [default: the program's name with .refrain].
     #[arg(short, long, value_name = "NAME.refrain")]
     output: Option<PathBuf>,
-    /// Keep the records as they are, without compression.
+    /// Keep the records as well, with times and addresses; `refrain verify` compares both.
     #[arg(long)]
     raw: bool,
     /// The command, as without Refrain.
@@ -202,7 +203,7 @@ fn write_trace(
     let command = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let mut meta = base_meta(command);
     meta.exit_code = status.code();
-    let (meta, bytes) = match assemble(parts, output, codec(raw), meta) {
+    let (meta, bytes) = match assemble(parts, output, keep(raw), meta) {
         Ok(done) => done,
         Err(error) => return Err(anyhow::Error::new(error).context(kept(parts))),
     };

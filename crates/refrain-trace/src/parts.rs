@@ -1,165 +1,13 @@
-//! A trace: what the sections of a container mean.
-//!
-//! | section | content |
-//! |---|---|
-//! | `meta` | JSON, [`Meta`]: how the trace came about and its streams |
-//! | `raw/N` | the records ([`crate::record`]) of stream N |
+//! Parts: what the threads of a run have left.
 
-use crate::container::{Codec, Container, ContainerError, Writer};
-use crate::decode::Events;
-use crate::part::{self, PartHeader, flags};
-use crate::record::{HEAD, Tag};
-use serde::{Deserialize, Serialize};
+use crate::error::TraceError;
+use crate::meta::{Ended, StreamMeta};
+use refrain_format::part::{self, PartHeader, flags};
+use refrain_format::record::{HEAD, Tag};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-
-/// The section with the facts.
-const META: &str = "meta";
-
-/// Facts about a trace.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Meta {
-    /// The version of Refrain that wrote it.
-    pub refrain: String,
-    /// The command that was traced.
-    pub command: Vec<String>,
-    /// How the command ended.
-    pub exit_code: Option<i32>,
-    /// One for each thread that called MPI, by rank, process and thread.
-    pub streams: Vec<StreamMeta>,
-    /// Parts that could not be read, and why.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lost: Vec<String>,
-}
-
-/// Facts about one stream.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StreamMeta {
-    /// Rank in `MPI_COMM_WORLD`, or what the launcher said, or -1.
-    pub rank: i32,
-    /// Size of `MPI_COMM_WORLD`, or -1.
-    pub size: i32,
-    /// The thread's number within its process.
-    pub thread: u32,
-    /// Tells processes apart.
-    pub process: u64,
-    /// Process number.
-    pub pid: i32,
-    /// The machine.
-    pub host: String,
-    /// The program's file.
-    pub program: String,
-    /// The MPI library, in its own words.
-    pub library: String,
-    /// Code of its ABI family.
-    pub family: u32,
-    /// How it ended.
-    pub ended: Ended,
-    /// Calls of the program forwarded without a record.
-    pub unrecorded: u32,
-    /// Calls for which this MPI has no function.
-    pub missing: u32,
-    /// The clock: ticks and nanoseconds since 1970, early and late.
-    pub clock: [(u64, u64); 2],
-    /// Calls by function.
-    pub calls: BTreeMap<String, u64>,
-    /// Bytes of its log.
-    pub bytes: u64,
-}
-
-/// How a process ended, as far as MPI knows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ended {
-    /// By `MPI_Finalize`.
-    Finalized,
-    /// By `MPI_Abort` with that code.
-    Aborted(i32),
-    /// Without either: exit, a signal, or sessions only.
-    Unfinalized,
-    /// The log stopped before the program did, for the reason with that `errno`.
-    LogStopped(i32),
-}
-
-impl StreamMeta {
-    /// Calls in all.
-    pub fn total_calls(&self) -> u64 {
-        self.calls.values().sum()
-    }
-
-    /// Nanoseconds since 1970 at that tick.
-    pub fn nanos(&self, ticks: u64) -> u64 {
-        let [(t0, n0), (t1, n1)] = self.clock;
-        if t1 <= t0 || n1 <= n0 {
-            return n0.saturating_add(ticks.saturating_sub(t0));
-        }
-        let rate = (n1 - n0) as f64 / (t1 - t0) as f64;
-        n0.saturating_add_signed(((ticks.wrapping_sub(t0) as i64) as f64 * rate) as i64)
-    }
-}
-
-/// Something wrong with a trace as a whole.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The container.
-    #[error(transparent)]
-    Container(#[from] ContainerError),
-    /// The facts do not read.
-    #[error("{path}: section `meta` does not read: {why}")]
-    Meta {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// The parts cannot be listed.
-    #[error("{path}: {source}")]
-    Parts {
-        /// The folder of parts.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-/// An open trace.
-#[derive(Debug)]
-pub struct Trace {
-    container: Container,
-    meta: Meta,
-}
-
-impl Trace {
-    /// Opens a trace.
-    pub fn open(path: &Path) -> Result<Trace, TraceError> {
-        let container = Container::open(path)?;
-        let meta = container.read_checked(META)?;
-        let meta = serde_json::from_slice(&meta)
-            .map_err(|e| TraceError::Meta { path: path.to_owned(), why: e.to_string() })?;
-        Ok(Trace { container, meta })
-    }
-
-    /// Its facts.
-    pub fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    /// The file.
-    pub fn container(&self) -> &Container {
-        &self.container
-    }
-
-    /// The events of a stream, by its place in [`Meta::streams`].
-    pub fn events(&self, stream: usize) -> Result<Events<Box<dyn Read>>, TraceError> {
-        Ok(Events::new(self.container.read(&section(stream))?))
-    }
-}
-
-fn section(stream: usize) -> String {
-    format!("raw/{stream}")
-}
 
 /// Processes of this machine that have written parts and not called `MPI_Finalize`.
 pub fn running_processes(folder: &Path) -> std::collections::BTreeSet<i32> {
@@ -179,38 +27,17 @@ pub fn running_processes(folder: &Path) -> std::collections::BTreeSet<i32> {
 }
 
 /// A part on its way into a trace.
-struct Part {
-    path: PathBuf,
+pub struct Part {
+    /// Its file.
+    pub path: PathBuf,
     /// Bytes of its body.
     appended: u64,
-    stream: StreamMeta,
-}
-
-/// Makes a trace of a folder of parts. `meta` says how the parts came about; its streams are
-/// filled in. Gives the facts written and the size of the file.
-pub fn assemble(
-    parts: &Path,
-    trace: &Path,
-    codec: Codec,
-    mut meta: Meta,
-) -> Result<(Meta, u64), TraceError> {
-    let (parts, lost) = read_parts(parts)?;
-    meta.streams = parts.iter().map(|p| p.stream.clone()).collect();
-    meta.lost = lost;
-    let mut writer = Writer::create(trace)?;
-    let json = serde_json::to_vec(&meta)
-        .map_err(|e| TraceError::Meta { path: trace.to_owned(), why: e.to_string() })?;
-    writer.add(META, Codec::Zstd, &mut json.as_slice())?;
-    for (index, part) in parts.iter().enumerate() {
-        let mut records = part.records().map_err(|source| part_error(&part.path, source))?;
-        writer.add(&section(index), codec, &mut records)?;
-    }
-    let bytes = writer.finish()?;
-    Ok((meta, bytes))
+    /// Facts.
+    pub stream: StreamMeta,
 }
 
 /// Reads every part of a folder, by rank, process and thread, and says which do not read.
-fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError> {
+pub fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError> {
     let (mut parts, mut lost) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(folder).map_err(|source| part_error(folder, source))? {
         let path = entry.map_err(|source| part_error(folder, source))?.path();
@@ -255,7 +82,7 @@ fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError> {
     Ok((parts, lost))
 }
 
-fn part_error(path: &Path, source: io::Error) -> TraceError {
+pub(crate) fn part_error(path: &Path, source: io::Error) -> TraceError {
     TraceError::Parts { path: path.to_owned(), source }
 }
 
@@ -301,7 +128,7 @@ impl Part {
     }
 
     /// The records, without the unused room behind them.
-    fn records(&self) -> io::Result<impl Read + use<>> {
+    pub fn records(&self) -> io::Result<impl Read + use<>> {
         Ok(records(&self.path, self.appended)?.take(self.stream.bytes))
     }
 }
@@ -367,7 +194,7 @@ fn skim(mut log: impl Read) -> Skimmed {
         if is_definition {
             let text = String::from_utf8_lossy(&text);
             names.insert(function, text.split(' ').next().unwrap_or_default().to_owned());
-        } else if tag == Tag::Enter {
+        } else if matches!(tag, Tag::Enter | Tag::EnterAt) {
             *counts.entry(function).or_default() += 1;
         }
         bytes += length as u64;

@@ -1,0 +1,143 @@
+//! Memory that comes in few and large pieces: large allocations, mappings, memory of devices.
+//!
+//! A table of fixed size, without locks: the functions that fill it may be called in a forked
+//! child, where a lock may have been left behind locked. Pieces are found by their first address
+//! at once; by an address inside of them by looking at all, which happens when MPI is first
+//! given such an address and then not again. What does not fit is not noted.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// How many cells may hold a piece.
+const WINDOW: usize = 16;
+
+/// Cells that are being written have this for a first address.
+const RESERVED: usize = 1;
+
+/// A piece of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Its addresses.
+    pub range: Range<usize>,
+    /// Its kind, of [`refrain_format::record::segment`].
+    pub kind: u8,
+    /// Its device. Of a stack: how many words its anchor lies below its end.
+    pub detail: u32,
+    /// Some log has announced it.
+    pub used: bool,
+}
+
+struct Cell {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    /// Kind, used, detail: 8, 8 and 32 bits from the lowest on.
+    what: AtomicU64,
+}
+
+/// A table of pieces.
+pub struct Regions<const CELLS: usize> {
+    cells: [Cell; CELLS],
+    /// How many there are; none is the usual case.
+    live: AtomicUsize,
+}
+
+impl<const CELLS: usize> Regions<CELLS> {
+    /// An empty table.
+    pub const fn new() -> Self {
+        const EMPTY: Cell =
+            Cell { start: AtomicUsize::new(0), end: AtomicUsize::new(0), what: AtomicU64::new(0) };
+        Regions { cells: [const { EMPTY }; CELLS], live: AtomicUsize::new(0) }
+    }
+
+    /// The cells that may hold a piece which begins there.
+    fn window(&self, start: usize) -> impl Iterator<Item = &Cell> {
+        let first = (start >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (first..first + WINDOW).map(|cell| &self.cells[cell % CELLS])
+    }
+
+    /// Notes a piece.
+    pub fn add(&self, region: &Region) {
+        let reserve = |c: &&Cell| {
+            let new = (0, RESERVED, Ordering::Acquire, Ordering::Relaxed);
+            c.start.compare_exchange(new.0, new.1, new.2, new.3).is_ok()
+        };
+        if let Some(cell) = self.window(region.range.start).find(reserve) {
+            cell.end.store(region.range.end, Ordering::Relaxed);
+            let what = u64::from(region.kind)
+                | u64::from(region.used) << 8
+                | u64::from(region.detail) << 32;
+            cell.what.store(what, Ordering::Relaxed);
+            cell.start.store(region.range.start, Ordering::Release);
+            self.live.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets the piece that begins there, and says what it was.
+    pub fn take(&self, start: usize) -> Option<Region> {
+        let mut window = self.window(start);
+        window.find_map(|c| (c.start.load(Ordering::Acquire) == start).then(|| self.clear(c))?)
+    }
+
+    fn clear(&self, cell: &Cell) -> Option<Region> {
+        let region = cell.read()?;
+        let (start, order) = (region.range.start, Ordering::AcqRel);
+        cell.start.compare_exchange(start, 0, order, Ordering::Relaxed).ok()?;
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        Some(region)
+    }
+
+    fn all(&self) -> &[Cell] {
+        if self.live.load(Ordering::Relaxed) == 0 { &[] } else { &self.cells }
+    }
+
+    /// The piece that an address lies in; says that a log announces it if `announce`.
+    pub fn find(&self, address: usize, announce: bool) -> Option<Region> {
+        let is_in = |c: &&Cell| {
+            c.start.load(Ordering::Acquire) <= address && address < c.end.load(Ordering::Relaxed)
+        };
+        let mut cells = self.all().iter().filter(is_in);
+        cells.find_map(|cell| {
+            let region = cell.read().filter(|r| r.range.contains(&address))?;
+            if announce {
+                cell.what.fetch_or(1 << 8, Ordering::Relaxed);
+            }
+            Some(region)
+        })
+    }
+
+    /// Forgets what lies in a range, and calls `each` for every piece of which some did. What
+    /// sticks out is kept, as pieces of their own.
+    pub fn cut(&self, hole: &Range<usize>, mut each: impl FnMut(&Region)) {
+        for cell in self.all() {
+            let overlaps = cell.start.load(Ordering::Acquire) < hole.end
+                && cell.end.load(Ordering::Relaxed) > hole.start;
+            if !overlaps {
+                continue;
+            }
+            let is = |r: &Region| r.range.start < hole.end && r.range.end > hole.start;
+            if let Some(region) = cell.read().filter(is).and_then(|_| self.clear(cell)) {
+                each(&region);
+                for rest in [region.range.start..hole.start, hole.end..region.range.end] {
+                    if !rest.is_empty() {
+                        self.add(&Region { range: rest, used: false, ..region.clone() });
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Cell {
+    /// What it holds; nothing if it is empty or changes meanwhile.
+    fn read(&self) -> Option<Region> {
+        let start = self.start.load(Ordering::Acquire);
+        let (end, what) = (self.end.load(Ordering::Relaxed), self.what.load(Ordering::Acquire));
+        let is_whole = start > RESERVED && self.start.load(Ordering::Relaxed) == start;
+        is_whole.then_some(Region {
+            range: start..end,
+            kind: what as u8,
+            detail: (what >> 32) as u32,
+            used: what >> 8 & 1 == 1,
+        })
+    }
+}

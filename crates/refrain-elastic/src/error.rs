@@ -1,0 +1,30 @@
+//! Why bytes are not a column.
+
+use std::fmt;
+
+/// Why bytes could not be decoded as a ranklist, a formula or a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ElasticError {
+    /// The bytes end in the middle of something.
+    Truncated,
+    /// A number takes more bits than its type has.
+    Overlong,
+    /// A number or a set of ranks lies outside what its place allows; the text names the place.
+    OutOfRange(&'static str),
+    /// A tag has no meaning in this version; the text names what it should have said.
+    Unknown(&'static str),
+}
+
+impl fmt::Display for ElasticError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("the bytes of an elastic value end too early"),
+            Self::Overlong => f.write_str("a number in an elastic value is longer than 64 bits"),
+            Self::OutOfRange(what) => write!(f, "an elastic value's {what} is out of range"),
+            Self::Unknown(what) => write!(f, "an elastic value's {what} is of an unknown kind"),
+        }
+    }
+}
+
+impl std::error::Error for ElasticError {}

@@ -1,0 +1,149 @@
+//! Grouping ranks by what is left of a value once the rank is taken out of it.
+//!
+//! `value - rank` is the same for all ranks that talk to a neighbour at the same distance, `value
+//! xor rank` for all that talk across the same dimension of a hypercube, the value itself for all
+//! that have no neighbour. Where a residual takes few values, each of them is a formula for the
+//! ranks that share it; where one value is frequent, it is a formula with exceptions.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::formula::{Formula, TreeStep};
+
+/// How many of many ranks are asked for the most frequent residual.
+const SAMPLE: usize = 1024;
+
+/// A way of taking the rank out of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residual {
+    /// The value as it is.
+    Value,
+    /// The value less a multiple of the rank.
+    Minus(i64),
+    /// The value with the rank's bits changed.
+    Xor,
+    /// The value less a step in a binary tree.
+    Tree(TreeStep),
+}
+
+impl Residual {
+    /// What is left of `value`.
+    pub fn of(self, rank: u32, value: i64) -> i64 {
+        match self {
+            Self::Value => value,
+            Self::Minus(scale) => value.wrapping_sub(scale.wrapping_mul(i64::from(rank))),
+            Self::Xor => value ^ i64::from(rank),
+            Self::Tree(step) => value.wrapping_sub(step.eval(rank)),
+        }
+    }
+
+    /// The formula of the ranks for which `residual` is left.
+    pub fn formula(self, residual: i64) -> Formula {
+        match self {
+            Self::Value => Formula::Constant(residual),
+            Self::Minus(scale) => Formula::line(scale, residual),
+            Self::Xor => Formula::Xor { mask: residual, offset: 0 },
+            Self::Tree(step) => Formula::Tree { step, scale: 1, offset: residual },
+        }
+    }
+
+    /// The formula that holds for most ranks, and for how many. Of many ranks only a sample is
+    /// asked which formula that is: one that matters is frequent there too.
+    pub fn mode(self, ranks: &[u32], values: &[i64]) -> Option<(Formula, usize)> {
+        let at = |i: usize| Some(self.of(*ranks.get(i)?, *values.get(i)?));
+        let mode = most_frequent(sample(ranks.len()).filter_map(at))?;
+        let residuals = ranks.iter().zip(values).map(|(&rank, &value)| self.of(rank, value));
+        Some((self.formula(mode), residuals.filter(|&residual| residual == mode).count()))
+    }
+
+    /// The ranks and values of each residual, unless there are more than `most` of them.
+    pub fn classes(self, ranks: &[u32], values: &[i64], most: usize) -> Option<Vec<Class>> {
+        let mut places: HashMap<i64, usize, Hashed> = HashMap::default();
+        let mut classes: Vec<Class> = Vec::new();
+        for (&rank, &value) in ranks.iter().zip(values) {
+            let residual = self.of(rank, value);
+            let place = *places.entry(residual).or_insert(classes.len());
+            if place == classes.len() {
+                if place == most {
+                    return None;
+                }
+                classes.push(Class { formula: self.formula(residual), ranks: Vec::new() });
+            }
+            classes[place].ranks.push(rank);
+        }
+        Some(classes)
+    }
+}
+
+/// Ranks that share a formula.
+pub struct Class {
+    /// The formula.
+    pub formula: Formula,
+    /// The ranks, ascending.
+    pub ranks: Vec<u32>,
+}
+
+/// By how much the value most often grows for each rank.
+pub fn frequent_slope(ranks: &[u32], values: &[i64]) -> Option<i64> {
+    let slope = |i: usize| {
+        let gap = i64::from(*ranks.get(i + 1)?) - i64::from(*ranks.get(i)?);
+        let rise = values.get(i + 1)?.checked_sub(*values.get(i)?)?;
+        (rise.checked_rem(gap)? == 0).then(|| rise / gap)
+    };
+    most_frequent(sample(ranks.len()).filter_map(slope))
+}
+
+/// All places below `count`, or some of them in no order that a column could have too.
+fn sample(count: usize) -> impl Iterator<Item = usize> {
+    let all = count <= 2 * SAMPLE;
+    let mut state = 0u64;
+    (0..if all { count } else { SAMPLE }).map(move |i| {
+        if all {
+            return i;
+        }
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 33) as usize % count
+    })
+}
+
+/// The number that occurs most often; of several, the one that got there first.
+fn most_frequent(numbers: impl Iterator<Item = i64>) -> Option<i64> {
+    let mut counts: HashMap<i64, usize, Hashed> = HashMap::default();
+    let mut best = None;
+    for number in numbers {
+        let count = counts.entry(number).or_insert(0);
+        *count += 1;
+        if best.is_none_or(|(_, most)| *count > most) {
+            best = Some((number, *count));
+        }
+    }
+    best.map(|(number, _)| number)
+}
+
+/// A quick hash for numbers: values come from the program itself, and a collision costs time only.
+#[derive(Default)]
+pub struct NumberHasher(u64);
+
+/// Builds [`NumberHasher`]s.
+pub type Hashed = BuildHasherDefault<NumberHasher>;
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}

@@ -1,0 +1,903 @@
+//! One call: from the values of its records to the cells of a signature and an outcome.
+//!
+//! # Cells
+//!
+//! A signature begins with `function << 3 | flags` (bit 0: never returned, bit 1: a depth
+//! follows, bit 2: the string of a call site follows). Then come the inputs, the result of
+//! functions that return no error code, and, unless the function decides, the outputs. An
+//! outcome begins with statuses among the inputs; then 0 for success, or error class and code;
+//! then the outputs, if the function decides.
+//!
+//! | value | cells |
+//! |---|---|
+//! | int, count, offset | the number |
+//! | aint | the number doubled; or a place, its first cell doubled plus 1; or -5 and the number |
+//! | handle | own object: its number, from 1 · predefined: -1 - its number in the task · of another thread: 0, thread, number |
+//! | request | own: signature + 1, number · predefined: as above · of another thread: 0, thread, signature, number |
+//! | address | null: 0 · own segment, from 1, and offset · any number: -1 and it · segment of another thread: -2, thread, segment, offset · named: -3 - its number in the task |
+//! | string | its number in the task; or a code as for arrays |
+//! | by address | state ([`refrain_format::record::state`]); then the value if it is one |
+//! | array | number of elements; elements ([`crate::array`]) |
+//! | array, otherwise | null -1 · named address -2 and an address · insignificant -3 · unset -4 · ignored -5 · of mixed elements -6, their number, each |
+//! | array of requests | number of elements; array of first cells; array of numbers |
+//! | new request | state; 1 and a request, or 0 and at the very end of the signature its number; if that is not 0, the signature that has number 0 |
+//! | changed handles | how: unchanged 0 · all that can complete became null 1 · those that the indices say 2 · otherwise 3 and each · unset 4 and a state or code; at the end of the outputs |
+//! | status | `state * 16 + shape` and its fields ([`Shape`]) |
+//! | input status | 0: the last one seen · 1 and its fields · 2 + state |
+
+use crate::array;
+use crate::cells::put;
+use crate::objects::{Objects, Ref};
+use crate::plan::{Form, Kinds, Makes, Op, Plan, Role};
+use crate::segments::Segments;
+use crate::slots::Slots;
+use crate::task::Task;
+use refrain_format::record::{array as codes, state};
+use refrain_mpi::abi::Layout;
+use refrain_mpi::status::StatusFields;
+
+/// How a call returned.
+#[derive(Clone, Copy, Debug)]
+pub struct Returned<'a> {
+    /// Ticks.
+    pub end: u64,
+    /// The result.
+    pub result: i64,
+    /// The class of an error code.
+    pub class: i32,
+    /// The outputs.
+    pub outputs: &'a [u8],
+}
+
+/// What one part of a call leaves for another.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// Handles before the call that it may change.
+    before: Vec<(u64, Ref)>,
+    /// The same after the call.
+    after: Vec<u64>,
+    /// Requests by place, for statuses.
+    requests: Vec<(u64, Ref)>,
+    /// The array of numbers before.
+    numbers: Vec<i64>,
+    /// Room for the next one.
+    next_numbers: Vec<i64>,
+    /// Which requests completed.
+    indices: Vec<i64>,
+    flag: Option<bool>,
+    outcount: Option<i64>,
+    /// The handle of a request that was made.
+    made: Option<u64>,
+    refs: Vec<Ref>,
+    /// The signature, where it is known already.
+    pub terminal: Option<u32>,
+}
+
+impl Given {
+    /// As if new.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.before.clear();
+        self.after.clear();
+        self.requests.clear();
+        self.numbers.clear();
+        self.indices.clear();
+        (self.flag, self.outcount, self.made, self.terminal) = (None, None, None, None);
+    }
+}
+
+/// What of a status is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Shape {
+    /// Nothing: MPI defines nothing of it.
+    Nothing = 0,
+    /// Source, tag, bytes (-1: unknown), cancelled.
+    Message = 1,
+    /// Bytes.
+    Transfer = 2,
+    /// Cancelled.
+    Cancelled = 3,
+}
+
+/// A source and a tag that a status of file access does not have.
+pub const NOT_KEPT: i32 = i32::MIN;
+
+/// Added to a shape: the error code follows.
+pub const WITH_ERROR: i64 = 4;
+
+/// How handles changed.
+pub mod change {
+    /// Not at all.
+    pub const NONE: i64 = 0;
+    /// All that could complete became null.
+    pub const ALL: i64 = 1;
+    /// Those became null that the indices say.
+    pub const INDEXED: i64 = 2;
+    /// Otherwise: each handle follows.
+    pub const EACH: i64 = 3;
+    /// MPI did not say.
+    pub const UNSET: i64 = 4;
+}
+
+/// Codes in place of a number of elements.
+pub mod code {
+    /// A null address.
+    pub const NULL: i64 = -1;
+    /// A named address.
+    pub const SPECIAL: i64 = -2;
+    /// Not significant here.
+    pub const INSIGNIFICANT: i64 = -3;
+    /// Not set.
+    pub const UNSET: i64 = -4;
+    /// Statuses ignored.
+    pub const IGNORED: i64 = -5;
+    /// Elements of other threads among them.
+    pub const MIXED: i64 = -6;
+}
+
+/// Reads the values of a record; `None` where they end.
+struct Bytes<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Bytes<'a> {
+    #[inline]
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.rest.split_at_checked(n)?;
+        self.rest = rest;
+        Some(head)
+    }
+
+    #[inline]
+    fn u8(&mut self) -> Option<u8> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*first)
+    }
+
+    #[inline]
+    fn u32(&mut self) -> Option<u32> {
+        let (head, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(u32::from_le_bytes(*head))
+    }
+
+    #[inline]
+    fn u64(&mut self) -> Option<u64> {
+        let (head, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(u64::from_le_bytes(*head))
+    }
+}
+
+/// Appends an object.
+#[inline]
+pub fn put_ref(task: &mut Task, own: u32, out: &mut Vec<u8>, re: Ref) {
+    match re {
+        Ref::Predefined(place) => put(out, -1 - i64::from(task.predefined(place))),
+        Ref::Object { thread, number } if thread == own => put(out, number.into()),
+        Ref::Request { thread, signature, number, .. } if thread == own => {
+            put(out, i64::from(signature) + 1);
+            put(out, number.into());
+        }
+        Ref::Object { thread, number } => {
+            [0, thread, number].into_iter().for_each(|v| put(out, v.into()));
+        }
+        Ref::Request { thread, signature, number, .. } => {
+            [0, thread, signature, number].into_iter().for_each(|v| put(out, v.into()));
+        }
+    }
+}
+
+/// Writes the cells of a call.
+pub struct Writer<'e, 'k> {
+    /// The process's MPI.
+    pub layout: &'static Layout,
+    /// Kinds by number.
+    pub kinds: &'k mut Kinds,
+    /// Its objects.
+    pub objects: &'e mut Objects,
+    /// Its memory.
+    pub segments: &'e mut Segments,
+    /// The thread's task.
+    pub task: &'e mut Task,
+    /// Its arrays of requests.
+    pub slots: &'e mut Slots,
+    /// The last status it saw.
+    pub last_status: &'e mut Option<StatusFields>,
+    /// Its number.
+    pub thread: u32,
+    /// How functions are encoded, by number.
+    pub plans: &'e [Option<Box<Plan>>],
+    /// How this one is.
+    pub plan: &'e Plan,
+    /// Its number.
+    pub function: u16,
+    /// Where the signature goes.
+    pub signature: &'e mut Vec<u8>,
+    /// Where the outcome goes.
+    pub outcome: &'e mut Vec<u8>,
+    /// Shared between the parts of a call.
+    pub given: &'e mut Given,
+}
+
+impl Writer<'_, '_> {
+    /// The inputs.
+    #[inline]
+    pub fn inputs(&mut self, inputs: &[u8]) -> Option<()> {
+        let mut bytes = Bytes { rest: inputs };
+        let plan = self.plan;
+        for op in &plan.inputs {
+            match op.form {
+                Form::Int if op.by_value && !op.array => {
+                    put(self.signature, i64::from(bytes.u32()? as i32));
+                }
+                Form::Handle(kind) if op.by_value && !op.array => {
+                    let raw = bytes.u64()?;
+                    let re = self.objects.given(kind, raw, self.thread, 0);
+                    if self.is_request(kind) {
+                        self.given.requests.push((raw, re));
+                        if plan.cancels {
+                            self.objects.cancel(raw);
+                        }
+                    }
+                    put_ref(self.task, self.thread, self.signature, re);
+                }
+                Form::Place(kind) if op.by_value && !op.array => {
+                    let address = bytes.u64()?;
+                    self.place(kind, address, false);
+                }
+                Form::Status => self.input_status(op, &mut bytes)?,
+                _ => self.value(op, &mut bytes, false, false)?,
+            }
+        }
+        Some(())
+    }
+
+    /// The result and the outputs; gives whether a poll, if it is one, succeeded.
+    pub fn outputs(&mut self, returned: &Returned<'_>) -> Option<bool> {
+        let plan = self.plan;
+        match plan.result {
+            None if returned.result == 0 => put(self.outcome, 0),
+            None => {
+                // A class of 0 would read as success.
+                put(self.outcome, if returned.class == 0 { -1 } else { returned.class.into() });
+                put(self.outcome, returned.result);
+            }
+            Some(_) if plan.tells_time => put(self.outcome, 0),
+            Some(form) => {
+                put(self.outcome, 0);
+                match form {
+                    Form::Handle(kind) => {
+                        let raw = self.narrow(kind, returned.result as u64);
+                        let re = self.objects.given(kind, raw, self.thread, 0);
+                        put_ref(self.task, self.thread, self.signature, re);
+                    }
+                    Form::Place(kind) => self.place(kind, returned.result as u64, false),
+                    _ => put(self.signature, returned.result),
+                }
+            }
+        }
+        let failed = plan.result.is_none() && returned.result != 0;
+        let mut bytes = Bytes { rest: returned.outputs };
+        let mut changed = None;
+        for op in &plan.outputs {
+            match op.form {
+                Form::Status => self.status(op, &mut bytes, failed)?,
+                Form::Handle(kind) if op.changes => {
+                    changed = Some((kind, op.array, self.handles_after(op, &mut bytes)?));
+                }
+                Form::Handle(kind) if !op.array && !op.by_value => {
+                    self.new_handle(kind, &mut bytes)?;
+                }
+                _ => self.value(op, &mut bytes, plan.decides, true)?,
+            }
+        }
+        if let Some((kind, _, unset)) = changed {
+            self.change(kind, unset);
+        }
+        self.request_made();
+        let succeeded = match (self.given.flag, self.given.outcount) {
+            (Some(flag), _) => flag,
+            (None, Some(n)) => n != 0,
+            (None, None) => true,
+        };
+        Some(succeeded || failed)
+    }
+
+    /// A handle in a result register: MPICH's are 32 bits wide.
+    fn narrow(&self, kind: u8, raw: u64) -> u64 {
+        match self.layout.bytes_of(self.kinds.name(kind)) {
+            4 => raw & 0xffff_ffff,
+            _ => raw,
+        }
+    }
+
+    #[inline]
+    fn out(&mut self, to_outcome: bool) -> &mut Vec<u8> {
+        if to_outcome { self.outcome } else { self.signature }
+    }
+
+    #[inline]
+    fn put(&mut self, to_outcome: bool, value: i64) {
+        put(self.out(to_outcome), value);
+    }
+
+    /// A value of any other form.
+    fn value(&mut self, op: &Op, bytes: &mut Bytes<'_>, to: bool, output: bool) -> Option<()> {
+        match op.form {
+            Form::Text => return self.text(bytes, to),
+            Form::Texts => return self.texts(bytes, to),
+            Form::Texts2 => {
+                let n = self.elements(bytes, to)?;
+                for _ in 0..n {
+                    self.texts(bytes, to)?;
+                }
+                return Some(());
+            }
+            _ if op.array => return self.array(op, bytes, to, output),
+            _ => {}
+        }
+        if !op.by_value {
+            let found = bytes.u8()?;
+            self.put(to, found.into());
+            if found != state::VALUE {
+                return Some(());
+            }
+        }
+        match op.form {
+            Form::Int => {
+                let value = i64::from(bytes.u32()? as i32);
+                match op.role {
+                    Role::Flag => self.given.flag = Some(value != 0),
+                    Role::Index => self.given.indices.push(value),
+                    Role::Outcount => self.given.outcount = Some(value),
+                    Role::None | Role::Indices => {}
+                }
+                self.put(to, value);
+            }
+            Form::Long => {
+                let value = bytes.u64()? as i64;
+                self.put(to, value);
+            }
+            Form::Aint => {
+                let value = bytes.u64()? as i64;
+                self.aint(value, to);
+            }
+            Form::Handle(kind) => {
+                let raw = bytes.u64()?;
+                let re = self.objects.given(kind, raw, self.thread, 0);
+                if op.changes {
+                    self.given.before.push((raw, re));
+                }
+                if self.is_request(kind) {
+                    self.given.requests.push((raw, re));
+                }
+                let (task, thread) = (&mut *self.task, self.thread);
+                let out = if to { &mut *self.outcome } else { &mut *self.signature };
+                put_ref(task, thread, out, re);
+            }
+            Form::Place(kind) => {
+                let address = bytes.u64()?;
+                self.place(kind, address, to);
+            }
+            Form::Text | Form::Texts | Form::Texts2 | Form::Status => {}
+        }
+        Some(())
+    }
+
+    /// An address.
+    #[inline]
+    fn place(&mut self, kind: u8, address: u64, to: bool) {
+        if address == 0 {
+            return self.put(to, 0);
+        }
+        if address >= 1 << 16
+            && let Some(place) = self.segments.find(address)
+        {
+            if place.thread == self.thread {
+                self.put(to, place.number.into());
+            } else {
+                [-2, place.thread.into(), place.number.into()]
+                    .into_iter()
+                    .for_each(|v| self.put(to, v));
+            }
+            return self.put(to, place.offset);
+        }
+        match self.objects.find_predefined(kind, address) {
+            Some(place) => {
+                let number = self.task.predefined(place);
+                self.put(to, -3 - i64::from(number));
+            }
+            None => {
+                self.put(to, -1);
+                self.put(to, address as i64);
+            }
+        }
+    }
+
+    /// A number that may be an address.
+    fn aint(&mut self, value: i64, to: bool) {
+        if value > 1 << 32
+            && let Some(place) = self.segments.find(value as u64)
+        {
+            if place.thread == self.thread {
+                self.put(to, i64::from(place.number) * 2 + 1);
+            } else {
+                [-3, place.thread.into(), place.number.into()]
+                    .into_iter()
+                    .for_each(|v| self.put(to, v));
+            }
+            return self.put(to, place.offset);
+        }
+        match value.checked_mul(2) {
+            Some(doubled) => self.put(to, doubled),
+            None => {
+                self.put(to, -5);
+                self.put(to, value);
+            }
+        }
+    }
+
+    /// The number of elements, or the code that stands in its place, which is written.
+    fn elements(&mut self, bytes: &mut Bytes<'_>, to: bool) -> Option<usize> {
+        let n = self.count(bytes, to)?;
+        if let Some(n) = n {
+            self.put(to, n as i64);
+        }
+        Some(n.unwrap_or(0))
+    }
+
+    /// The number of elements, not written, or none, where a code is written.
+    fn count(&mut self, bytes: &mut Bytes<'_>, to: bool) -> Option<Option<usize>> {
+        let code = match bytes.u32()? {
+            codes::NULL => code::NULL,
+            codes::INSIGNIFICANT => code::INSIGNIFICANT,
+            codes::UNSET => code::UNSET,
+            codes::IGNORED => code::IGNORED,
+            codes::SPECIAL => {
+                let address = bytes.u64()?;
+                let kind = self.kinds.number("address");
+                self.put(to, code::SPECIAL);
+                self.place(kind, address, to);
+                return Some(None);
+            }
+            n => return Some(Some(n as usize)),
+        };
+        self.put(to, code);
+        Some(None)
+    }
+
+    fn array(&mut self, op: &Op, bytes: &mut Bytes<'_>, to: bool, output: bool) -> Option<()> {
+        if let Form::Handle(kind) = op.form {
+            return self.handles(op, kind, bytes, to, output);
+        }
+        let Some(n) = self.count(bytes, to)? else {
+            self.given.numbers.clear();
+            return Some(());
+        };
+        let mut numbers = std::mem::take(&mut self.given.next_numbers);
+        numbers.clear();
+        match op.form {
+            Form::Int => {
+                let all = bytes.take(n.checked_mul(4)?)?;
+                let int = |b: &[u8]| i64::from(i32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+                numbers.extend(all.chunks_exact(4).map(int));
+            }
+            _ => {
+                let mut all = Bytes { rest: bytes.take(n.checked_mul(8)?)? };
+                while let Some(value) = all.u64() {
+                    numbers.push(value as i64);
+                }
+            }
+        }
+        if op.role == Role::Indices {
+            self.given.indices.clone_from(&numbers);
+        }
+        let is_place = |v: &i64| *v > 1 << 32 && self.segments.find(*v as u64).is_some();
+        let mixed = match op.form {
+            Form::Aint => numbers.iter().any(is_place),
+            Form::Place(_) => true,
+            _ => false,
+        };
+        if mixed {
+            self.put(to, code::MIXED);
+            self.put(to, n as i64);
+            for value in &numbers {
+                match op.form {
+                    Form::Place(kind) => self.place(kind, *value as u64, to),
+                    _ => self.aint(*value, to),
+                }
+            }
+            numbers.clear();
+        } else {
+            self.put(to, n as i64);
+            let out = if to { &mut *self.outcome } else { &mut *self.signature };
+            array::put(out, &numbers, &self.given.numbers);
+        }
+        self.given.next_numbers = std::mem::replace(&mut self.given.numbers, numbers);
+        Some(())
+    }
+
+    /// An array of handles, all given or all received.
+    fn handles(
+        &mut self,
+        op: &Op,
+        kind: u8,
+        bytes: &mut Bytes<'_>,
+        to: bool,
+        output: bool,
+    ) -> Option<()> {
+        let Some(n) = self.count(bytes, to)? else { return Some(()) };
+        let mut all = Bytes { rest: bytes.take(n.checked_mul(8)?)? };
+        let mut refs = std::mem::take(&mut self.given.refs);
+        refs.clear();
+        let is_request = self.is_request(kind);
+        let mut raws = Vec::with_capacity(n);
+        while let Some(raw) = all.u64() {
+            let re = if output {
+                self.objects.received(kind, raw, self.thread)
+            } else {
+                let shared = is_request && self.objects.queued(kind, raw) > 1;
+                let turn = if shared { raws.iter().filter(|r| **r == raw).count() } else { 0 };
+                self.objects.given(kind, raw, self.thread, turn)
+            };
+            raws.push(raw);
+            refs.push(re);
+        }
+        if op.changes {
+            self.given.before.extend(raws.iter().copied().zip(refs.iter().copied()));
+        }
+        if is_request {
+            self.given.requests.extend(raws.iter().copied().zip(refs.iter().copied()));
+            self.slots.fill(&mut refs, self.objects, self.thread);
+        }
+        let own = self.thread;
+        let foreign = |re: &Ref| match *re {
+            Ref::Predefined(_) => false,
+            Ref::Object { thread, .. } | Ref::Request { thread, .. } => thread != own,
+        };
+        // A request that nobody saw made is an object like others.
+        let odd = |re: &Ref| is_request && matches!(re, Ref::Object { .. });
+        let out = if to { &mut *self.outcome } else { &mut *self.signature };
+        if refs.iter().any(foreign) || refs.iter().any(odd) {
+            put(out, code::MIXED);
+            put(out, n as i64);
+            // Without the fillings: their lives cannot be followed here.
+            for raw in 0..n {
+                let re = if is_request && self.objects.is_null(self.given.requests[raw].1) {
+                    self.given.requests[raw].1
+                } else {
+                    refs[raw]
+                };
+                if odd(&re) {
+                    put(out, 0);
+                    put(out, -1);
+                }
+                put_ref(self.task, own, out, re);
+            }
+        } else {
+            put(out, n as i64);
+            let (mut firsts, mut seconds) = (Vec::with_capacity(n), Vec::with_capacity(n));
+            for re in &refs {
+                let (first, second) = match *re {
+                    Ref::Predefined(place) => (-1 - i64::from(self.task.predefined(place)), 0),
+                    Ref::Object { number, .. } => (number.into(), 0),
+                    Ref::Request { signature, number, .. } => {
+                        (i64::from(signature) + 1, number.into())
+                    }
+                };
+                firsts.push(first);
+                seconds.push(second);
+            }
+            array::put(out, &firsts, &[]);
+            if is_request {
+                array::put(out, &seconds, &[]);
+            }
+        }
+        self.given.refs = refs;
+        Some(())
+    }
+
+    fn text(&mut self, bytes: &mut Bytes<'_>, to: bool) -> Option<()> {
+        if let Some(n) = self.count(bytes, to)? {
+            let text = bytes.take(n)?;
+            let number = self.task.string(text);
+            self.put(to, number.into());
+        }
+        Some(())
+    }
+
+    fn texts(&mut self, bytes: &mut Bytes<'_>, to: bool) -> Option<()> {
+        let n = self.elements(bytes, to)?;
+        for _ in 0..n {
+            self.text(bytes, to)?;
+        }
+        Some(())
+    }
+
+    /// A handle that the call made.
+    fn new_handle(&mut self, kind: u8, bytes: &mut Bytes<'_>) -> Option<()> {
+        let to = self.plan.decides;
+        let found = bytes.u8()?;
+        self.put(to, found.into());
+        if found != state::VALUE {
+            return Some(());
+        }
+        let raw = bytes.u64()?;
+        let is_new_request = self.plan.makes != Makes::Nothing
+            && self.is_request(kind)
+            && self.objects.find_predefined(kind, raw).is_none();
+        if is_new_request {
+            // Which one depends on the whole signature.
+            self.put(to, 0);
+            self.given.made = Some(raw);
+        } else {
+            let re = self.objects.received(kind, raw, self.thread);
+            if self.is_request(kind) {
+                self.put(to, 1);
+            }
+            let (task, thread) = (&mut *self.task, self.thread);
+            put_ref(task, thread, if to { self.outcome } else { self.signature }, re);
+        }
+        Some(())
+    }
+
+    /// Gives the request that the call made a number: the smallest that no request of the same
+    /// signature in flight has.
+    #[inline]
+    fn request_made(&mut self) {
+        let Some(raw) = self.given.made else { return };
+        let length = self.signature.len();
+        put(self.signature, 0);
+        let base = self.task.signature(self.function, self.signature, self.outcome);
+        let Some(base) = base else { return };
+        let pool = match self.task.signatures.get_mut(base) {
+            Some(s) if s.pool != crate::signature::NONE => s.pool,
+            Some(s) => {
+                s.pool = self.objects.new_pool(self.thread);
+                s.pool
+            }
+            None => return,
+        };
+        let number = self.objects.next_request(self.thread, pool);
+        self.given.terminal = Some(base);
+        if number > 0 {
+            self.signature.truncate(length);
+            put(self.signature, number.into());
+            put(self.signature, base.into());
+            self.given.terminal = self.task.signature(self.function, self.signature, self.outcome);
+        }
+        let (thread, signature, function) = (self.thread, base, self.function);
+        let re = Ref::Request { thread, signature, number, pool, function };
+        self.objects.received_request(raw, re);
+    }
+
+    /// Handles after the call; gives the state or code in their place, if there are none.
+    fn handles_after(&mut self, op: &Op, bytes: &mut Bytes<'_>) -> Option<Option<i64>> {
+        if op.array {
+            let n = match bytes.u32()? {
+                n if n >= codes::FIRST => {
+                    if n == codes::SPECIAL {
+                        bytes.u64()?;
+                    }
+                    return Some(Some(i64::from(n as i32)));
+                }
+                n => n as usize,
+            };
+            let mut all = Bytes { rest: bytes.take(n.checked_mul(8)?)? };
+            while let Some(raw) = all.u64() {
+                self.given.after.push(raw);
+            }
+        } else {
+            let found = bytes.u8()?;
+            if found != state::VALUE {
+                return Some(Some(found.into()));
+            }
+            self.given.after.push(bytes.u64()?);
+        }
+        Some(None)
+    }
+
+    /// Says how handles changed, and takes note of what that freed.
+    fn change(&mut self, kind: u8, unset: Option<i64>) {
+        let to = self.plan.decides;
+        if let Some(unset) = unset {
+            self.put(to, change::UNSET);
+            return self.put(to, unset);
+        }
+        let before = std::mem::take(&mut self.given.before);
+        let after = std::mem::take(&mut self.given.after);
+        let indices = &self.given.indices;
+        let (mut none, mut all, mut indexed) = (true, true, true);
+        for (i, ((old, re), new)) in before.iter().zip(&after).enumerate() {
+            let same = old == new;
+            let nulled = !same
+                && self
+                    .objects
+                    .find_predefined(kind, *new)
+                    .is_some_and(|place| self.objects.is_null(Ref::Predefined(place)));
+            let can = !self.objects.is_null(*re) && !self.is_persistent(*re);
+            none &= same;
+            all &= if can { nulled } else { same };
+            indexed &= if can && indices.contains(&(i as i64)) { nulled } else { same };
+        }
+        let complete = before.len() == after.len();
+        let how = match () {
+            () if complete && none => change::NONE,
+            () if complete && all => change::ALL,
+            () if complete && indexed => change::INDEXED,
+            () => change::EACH,
+        };
+        self.put(to, how);
+        if how == change::EACH {
+            self.put(to, after.len() as i64);
+        }
+        for (i, new) in after.iter().enumerate() {
+            let old = before.get(i);
+            let same = old.is_some_and(|(old, _)| old == new);
+            if let Some((raw, re)) = old
+                && !same
+            {
+                self.objects.freed(kind, *raw, *re, self.thread);
+            }
+            if how == change::EACH {
+                self.put(to, i64::from(same));
+                if !same {
+                    let re = self.objects.received(kind, *new, self.thread);
+                    let out = if to { &mut *self.outcome } else { &mut *self.signature };
+                    put_ref(self.task, self.thread, out, re);
+                }
+            }
+        }
+        (self.given.before, self.given.after) = (before, after);
+    }
+
+    fn is_persistent(&self, re: Ref) -> bool {
+        matches!(re, Ref::Request { function, .. }
+            if self.plan_of(function).is_some_and(|plan| plan.persistent))
+    }
+
+    fn plan_of(&self, function: u16) -> Option<&Plan> {
+        self.plans.get(usize::from(function)).and_then(Option::as_deref)
+    }
+
+    #[inline]
+    fn is_request(&self, kind: u8) -> bool {
+        self.objects.is_request(kind)
+    }
+
+    /// What of the status of a request is kept.
+    fn shape(&self, request: Option<(u64, Ref)>) -> Shape {
+        if self.plan.of_files {
+            return Shape::Transfer;
+        }
+        let Some((raw, re)) = request else { return Shape::Message };
+        match re {
+            Ref::Request { function, .. } => {
+                match self.plan_of(function).map_or(Makes::Other, |p| p.makes) {
+                    Makes::Receive => Shape::Message,
+                    Makes::Transfer => Shape::Transfer,
+                    _ if self.objects.is_cancelled(raw, re) => Shape::Cancelled,
+                    _ => Shape::Nothing,
+                }
+            }
+            Ref::Predefined(_) => Shape::Nothing,
+            Ref::Object { .. } => Shape::Message,
+        }
+    }
+
+    /// The request that a status is about, by the status's place.
+    fn request_of(&self, place: usize) -> Option<(u64, Ref)> {
+        if self.plan.def.params.iter().all(|p| p.reads_as != crate::plan::REQUEST) {
+            return None;
+        }
+        let null = (0, Ref::Predefined(u32::MAX));
+        let requests = &self.given.requests;
+        if !self.given.indices.is_empty() || self.given.outcount.is_some() {
+            let index = self.given.indices.get(place).copied().unwrap_or(-1);
+            let index = usize::try_from(index).ok();
+            return Some(index.and_then(|i| requests.get(i)).copied().unwrap_or(null));
+        }
+        Some(requests.get(place).copied().unwrap_or(null))
+    }
+
+    fn status(&mut self, op: &Op, bytes: &mut Bytes<'_>, failed: bool) -> Option<()> {
+        if !op.array {
+            let found = bytes.u8()?;
+            return self.one_status(found, 0, bytes, failed);
+        }
+        let Some(n) = self.count(bytes, true)? else { return Some(()) };
+        put(self.outcome, n as i64);
+        let (found, size) = (bytes.u8()?, bytes.u8()?);
+        put(self.outcome, found.into());
+        for place in 0..n {
+            let status = bytes.take(size.into())?;
+            self.fields(status, found, place, failed);
+        }
+        Some(())
+    }
+
+    fn one_status(
+        &mut self,
+        found: u8,
+        place: usize,
+        bytes: &mut Bytes<'_>,
+        failed: bool,
+    ) -> Option<()> {
+        if found != state::VALUE && found != state::CAPTURED {
+            put(self.outcome, i64::from(found) * 16);
+            return Some(());
+        }
+        let size = bytes.u8()?;
+        let status = bytes.take(size.into())?;
+        self.fields(status, found, place, failed);
+        Some(())
+    }
+
+    fn fields(&mut self, status: &[u8], found: u8, place: usize, failed: bool) {
+        let mut shape = self.shape(self.request_of(place));
+        let fields = self.layout.status.status_fields(status);
+        if fields.is_none() {
+            shape = Shape::Nothing;
+        }
+        let with_error = failed && fields.is_some();
+        let error = if with_error { WITH_ERROR } else { 0 };
+        put(self.outcome, i64::from(found) * 16 + shape as i64 + error);
+        let Some(fields) = fields else { return };
+        match shape {
+            Shape::Nothing => {}
+            Shape::Message => {
+                put_message(self.outcome, &fields);
+                *self.last_status = Some(fields);
+            }
+            Shape::Transfer => {
+                put(self.outcome, fields.count_bytes.unwrap_or(-1));
+                let (source, tag) = (NOT_KEPT, NOT_KEPT);
+                *self.last_status = Some(StatusFields { source, tag, cancelled: false, ..fields });
+            }
+            Shape::Cancelled => put(self.outcome, fields.cancelled.into()),
+        }
+        if with_error {
+            put(self.outcome, fields.error.into());
+        }
+    }
+
+    fn input_status(&mut self, op: &Op, bytes: &mut Bytes<'_>) -> Option<()> {
+        if op.array {
+            // No function takes statuses.
+            return None;
+        }
+        let found = bytes.u8()?;
+        if found != state::VALUE && found != state::CAPTURED {
+            put(self.outcome, 2 + i64::from(found));
+            return Some(());
+        }
+        let size = bytes.u8()?;
+        let status = bytes.take(size.into())?;
+        let Some(fields) = self.layout.status.status_fields(status) else {
+            put(self.outcome, 2 + i64::from(state::UNSET));
+            return Some(());
+        };
+        let same = self.last_status.as_ref().is_some_and(|last| {
+            let whole = (last.source, last.tag, last.cancelled)
+                == (fields.source, fields.tag, fields.cancelled);
+            last.count_bytes == fields.count_bytes && (whole || last.source == NOT_KEPT)
+        });
+        if same {
+            put(self.outcome, 0);
+        } else {
+            put(self.outcome, 1);
+            put_message(self.outcome, &fields);
+        }
+        Some(())
+    }
+}
+
+fn put_message(out: &mut Vec<u8>, fields: &StatusFields) {
+    put(out, fields.source.into());
+    put(out, fields.tag.into());
+    put(out, fields.count_bytes.unwrap_or(-1));
+    put(out, fields.cancelled.into());
+}

@@ -1,0 +1,850 @@
+//! From the trace of a task back to its calls, in the order in which they began.
+//!
+//! Handles come out as numbers of the decoder's own, the same number for as long as the object
+//! lives, and addresses as places: a segment and an offset. Times are not those of the run, but
+//! keep its order.
+
+use crate::call::{NOT_KEPT, Shape, WITH_ERROR, change, code};
+use crate::cells::Cells;
+use crate::outcome::{OutcomeReader, PollReader};
+use crate::plan::{Form, Kinds, Op, Plan, REQUEST};
+use crate::tasktrace::TaskTrace;
+use crate::{array, notes};
+use refrain_format::decode::{Event, Value};
+use refrain_format::define::FunctionDef;
+use refrain_format::record::{segment, state};
+use refrain_grammar::Iter;
+use refrain_mpi::abi::{Family, Layout};
+use refrain_mpi::names::HandleTable;
+use refrain_mpi::status::StatusFields;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// A trace that cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TaskError {
+    /// A definition.
+    #[error("function {0}: {1}")]
+    Function(u16, String),
+    /// A signature.
+    #[error("signature {0} ({1}): its values do not read")]
+    Signature(u32, String),
+    /// A call.
+    #[error("call {0}: signature {1} is not defined")]
+    Undefined(u64, u32),
+}
+
+/// Arrays are not believed to be longer.
+const LONGEST: usize = 1 << 28;
+
+const PREDEFINED: u64 = 1 << 62;
+const REQUESTS: u64 = 1 << 61;
+const NULL_REQUEST: u64 = PREDEFINED | u32::MAX as u64;
+
+/// The calls of a task.
+pub struct Decoder<'t> {
+    trace: &'t TaskTrace,
+    /// The task's number in its process.
+    thread: u32,
+    layout: &'static Layout,
+    kinds: Kinds,
+    plans: HashMap<u16, (Plan, Arc<FunctionDef>)>,
+    grammar: usize,
+    terminals: Option<Iter<'t>>,
+    outcomes: Vec<Option<OutcomeReader<'t>>>,
+    polls: Vec<Option<PollReader<'t>>>,
+    /// Failed polls to give out before the call of that signature.
+    pending: Option<(u32, u64)>,
+    live: HashSet<(u32, u32)>,
+    last_status: Option<StatusFields>,
+    segments: HashMap<(u32, u32), Arc<str>>,
+    /// Calls made inside a call that is still to come.
+    inner: Vec<Event>,
+    /// Calls to give out, the first at the end.
+    ready: Vec<Event>,
+    number: u64,
+    clock: u64,
+    failed: bool,
+}
+
+/// What is read of a call.
+struct Reading<'a> {
+    signature: Cells<'a>,
+    outcome: Cells<'a>,
+    numbers: Vec<i64>,
+    indices: Vec<i64>,
+    /// Handles before the call that it may change: kind, then values.
+    before: Vec<Value>,
+}
+
+impl<'t> Decoder<'t> {
+    /// From the task's first call on.
+    pub fn new(
+        trace: &'t TaskTrace,
+        family: Family,
+        thread: u32,
+    ) -> Result<Decoder<'t>, TaskError> {
+        let mut kinds = Kinds::default();
+        let mut plans = HashMap::new();
+        for (number, text) in &trace.functions {
+            let def =
+                FunctionDef::from_text(text).map_err(|why| TaskError::Function(*number, why))?;
+            let plan = Plan::new(def.clone(), &mut kinds);
+            plans.insert(*number, (plan, Arc::new(def)));
+        }
+        let signatures = &trace.signatures;
+        Ok(Decoder {
+            trace,
+            thread,
+            layout: Layout::of(family),
+            kinds,
+            plans,
+            grammar: 0,
+            terminals: trace.grammars.first().map(|g| g.iter()),
+            outcomes: signatures
+                .iter()
+                .map(|s| s.varying.as_ref().map(OutcomeReader::new))
+                .collect(),
+            polls: signatures.iter().map(|s| s.polls.as_ref().map(PollReader::new)).collect(),
+            pending: None,
+            live: HashSet::new(),
+            last_status: None,
+            segments: HashMap::new(),
+            inner: Vec::new(),
+            ready: Vec::new(),
+            number: 0,
+            clock: 0,
+            failed: false,
+        })
+    }
+
+    /// The names of the handles that calls hold.
+    pub fn handle_names(&self) -> HandleTable {
+        let entry = |(i, name): (usize, &'t String)| {
+            let (kind, name) = name.split_once(' ').unwrap_or(("", name));
+            (kind, PREDEFINED | i as u64, name)
+        };
+        let null = (REQUEST, NULL_REQUEST, "MPI_REQUEST_NULL");
+        self.trace.predefined.iter().enumerate().map(entry).chain([null]).collect()
+    }
+
+    /// The next terminal, and whether it is a poll that failed.
+    fn next_terminal(&mut self) -> Option<(u32, bool)> {
+        if let Some((signature, count)) = &mut self.pending {
+            let signature = *signature;
+            if *count == 0 {
+                self.pending = None;
+                return Some((signature, false));
+            }
+            *count -= 1;
+            return Some((signature, true));
+        }
+        loop {
+            if let Some(signature) = self.terminals.as_mut()?.next() {
+                let reader = self.polls.get_mut(signature as usize).and_then(Option::as_mut);
+                match reader.map_or(0, PollReader::next_count) {
+                    0 => return Some((signature, false)),
+                    count => {
+                        self.pending = Some((signature, count - 1));
+                        return Some((signature, true));
+                    }
+                }
+            }
+            self.grammar += 1;
+            self.terminals = self.trace.grammars.get(self.grammar).map(|g| g.iter());
+        }
+    }
+
+    fn decode_next(&mut self) -> Result<bool, TaskError> {
+        let Some((number, is_failed_poll)) = self.next_terminal() else { return Ok(false) };
+        let trace = self.trace;
+        let undefined = TaskError::Undefined(self.number, number);
+        let Some(signature) = trace.signatures.get(number as usize) else { return Err(undefined) };
+        let function = TaskTrace::function_of(signature);
+        let Some((plan, def)) = function.and_then(|f| self.plans.get(&f)) else {
+            return Err(undefined);
+        };
+        let (plan, def) = (plan.clone(), def.clone());
+        let bad = || TaskError::Signature(number, def.name.clone());
+        let outcome: &[u8] = if is_failed_poll {
+            &signature.polls.as_ref().ok_or_else(bad)?.failed
+        } else {
+            match self.outcomes.get_mut(number as usize).and_then(Option::as_mut) {
+                Some(reader) => reader.next_outcome().ok_or_else(bad)?,
+                None => &signature.outcome,
+            }
+        };
+        let mut reading = Reading {
+            signature: Cells::new(&signature.cells),
+            outcome: Cells::new(outcome),
+            numbers: Vec::new(),
+            indices: Vec::new(),
+            before: Vec::new(),
+        };
+        let event = self.event(number, &plan, &def, &mut reading).ok_or_else(bad)?;
+        if !reading.signature.is_empty() || !reading.outcome.is_empty() {
+            return Err(bad());
+        }
+        self.note_segment(function, &event);
+        self.place_in_order(event);
+        Ok(true)
+    }
+
+    /// Calls inside a call come before it in the sequence, and after it when given out.
+    fn place_in_order(&mut self, event: Event) {
+        let depth = event.depth;
+        let inside = self.inner.iter().rev().take_while(|e| e.depth > depth).count();
+        self.inner.insert(self.inner.len() - inside, event);
+        if depth == 0 {
+            self.release_inner();
+        }
+    }
+
+    fn release_inner(&mut self) {
+        let mut all = std::mem::take(&mut self.inner);
+        let mut open: Vec<usize> = Vec::new();
+        for i in 0..all.len() {
+            while let Some(&outer) = open.last()
+                && all[outer].depth >= all[i].depth
+            {
+                self.close(&mut all[outer]);
+                open.pop();
+            }
+            all[i].number = self.number;
+            self.number += u64::from(!is_note(&all[i]));
+            all[i].start = self.clock;
+            self.clock += 1;
+            open.push(i);
+        }
+        while let Some(outer) = open.pop() {
+            self.close(&mut all[outer]);
+        }
+        all.reverse();
+        self.ready = all;
+    }
+
+    fn close(&mut self, event: &mut Event) {
+        if event.result.is_some() {
+            event.end = Some(self.clock);
+        }
+        self.clock += 1;
+    }
+
+    fn note_segment(&mut self, function: Option<u16>, event: &Event) {
+        let int = |i: usize| match event.inputs.get(i) {
+            Some(Some(Value::Int(n))) => *n,
+            _ => 0,
+        };
+        match function {
+            Some(notes::SEGMENT) => {
+                let (number, device) = (int(0), int(2));
+                let name = match int(1) as u8 {
+                    segment::HEAP => format!("heap{number}"),
+                    segment::STATIC => match event.inputs.get(3) {
+                        Some(Some(Value::Text(path))) => {
+                            let path = String::from_utf8_lossy(path);
+                            path.rsplit('/').next().unwrap_or_default().to_owned()
+                        }
+                        _ => format!("static{number}"),
+                    },
+                    segment::STACK => "stack".to_owned(),
+                    segment::DEVICE => format!("gpu{device}.{number}"),
+                    segment::MANAGED => format!("managed{number}"),
+                    segment::PINNED => format!("pinned{number}"),
+                    _ => format!("mem{number}"),
+                };
+                // 0 stands for the task's own thread.
+                self.segments.insert((0, number as u32), name.into());
+            }
+            Some(notes::RELEASE) => {}
+            _ => {}
+        }
+    }
+
+    fn event(
+        &mut self,
+        number: u32,
+        plan: &Plan,
+        def: &Arc<FunctionDef>,
+        reading: &mut Reading<'_>,
+    ) -> Option<Event> {
+        let head = reading.signature.get()?;
+        let (unfinished, has_depth, has_site) = (head & 1 != 0, head & 2 != 0, head & 4 != 0);
+        let depth = if has_depth { u8::try_from(reading.signature.get()?).ok()? } else { 0 };
+        if has_site {
+            reading.signature.get()?;
+        }
+        let mut event = Event {
+            number: 0,
+            depth,
+            function: def.clone(),
+            start: 0,
+            end: None,
+            result: None,
+            error_class: None,
+            inputs: vec![None; def.params.len()],
+            outputs: vec![None; def.params.len()],
+        };
+        for op in &plan.inputs {
+            let value = match op.form {
+                Form::Status => self.input_status(reading)?,
+                _ => self.value(op, reading, false)?,
+            };
+            if op.changes && matches!(op.form, Form::Handle(_)) {
+                reading.before = match &value {
+                    Value::List(all) => all.clone(),
+                    Value::Word(_) => vec![value.clone()],
+                    _ => Vec::new(),
+                };
+            }
+            *event.inputs.get_mut(usize::from(op.param))? = Some(value);
+        }
+        if unfinished {
+            return Some(event);
+        }
+        self.outputs(number, plan, reading, &mut event)?;
+        Some(event)
+    }
+
+    fn outputs(
+        &mut self,
+        number: u32,
+        plan: &Plan,
+        reading: &mut Reading<'_>,
+        event: &mut Event,
+    ) -> Option<()> {
+        let class = reading.outcome.get()?;
+        let code = if class == 0 { 0 } else { reading.outcome.get()? };
+        event.result = Some(code);
+        event.error_class = Some(if class == -1 { 0 } else { class as i32 });
+        match plan.result {
+            Some(Form::Handle(kind)) => match self.handle(kind, &mut reading.signature)? {
+                Value::Word(handle) => event.result = Some(handle as i64),
+                _ => return None,
+            },
+            Some(Form::Place(_)) => {
+                let place = self.place(&mut reading.signature)?;
+                event.result = Some(place.as_result());
+            }
+            Some(_) if !plan.tells_time => event.result = Some(reading.signature.get()?),
+            _ => {}
+        }
+        let mut made = None;
+        for op in &plan.outputs {
+            let value = match op.form {
+                Form::Status => self.status(op, reading)?,
+                // At the end.
+                Form::Handle(_) if op.changes => continue,
+                Form::Handle(kind) if !op.array && !op.by_value => {
+                    match self.new_handle(kind, plan, reading)? {
+                        Some(value) => value,
+                        None => {
+                            made = Some(op.param);
+                            continue;
+                        }
+                    }
+                }
+                _ => self.value(op, reading, plan.decides)?,
+            };
+            *event.outputs.get_mut(usize::from(op.param))? = Some(value);
+        }
+        for op in plan.outputs.iter().filter(|op| op.changes) {
+            if let Form::Handle(kind) = op.form {
+                let value = self.change(kind, op, plan, reading)?;
+                *event.outputs.get_mut(usize::from(op.param))? = Some(value);
+            }
+        }
+        if let Some(param) = made {
+            let which = u32::try_from(reading.signature.get()?).ok()?;
+            let base = match which {
+                0 => number,
+                _ => u32::try_from(reading.signature.get()?).ok()?,
+            };
+            self.live.insert((base, which));
+            let request = Value::Word(self.request_word(None, base, which));
+            *event.outputs.get_mut(usize::from(param))? = Some(request);
+        }
+        Some(())
+    }
+
+    fn value(&mut self, op: &Op, reading: &mut Reading<'_>, to: bool) -> Option<Value> {
+        let Reading { signature, outcome, numbers, indices, .. } = reading;
+        let cells = if to { outcome } else { signature };
+        match op.form {
+            Form::Text => return self.text(cells),
+            Form::Texts => return self.list(cells, |this, cells| this.text(cells)),
+            Form::Texts2 => {
+                return self
+                    .list(cells, |this, cells| this.list(cells, |this, cells| this.text(cells)));
+            }
+            _ if op.array => return self.array(op, cells, numbers, indices),
+            _ => {}
+        }
+        if !op.by_value {
+            match cells.get()? as u8 {
+                state::VALUE => {}
+                state::NULL => return Some(Value::Null),
+                _ => return Some(Value::Unset),
+            }
+        }
+        match op.form {
+            Form::Int | Form::Long => {
+                let n = cells.get()?;
+                if op.role == crate::plan::Role::Index {
+                    indices.push(n);
+                }
+                Some(Value::Int(n))
+            }
+            Form::Aint => self.aint(cells),
+            Form::Handle(kind) => self.handle(kind, cells),
+            Form::Place(_) => self.place(cells),
+            Form::Text | Form::Texts | Form::Texts2 | Form::Status => None,
+        }
+    }
+
+    fn array(
+        &mut self,
+        op: &Op,
+        cells: &mut Cells<'_>,
+        numbers: &mut Vec<i64>,
+        indices: &mut Vec<i64>,
+    ) -> Option<Value> {
+        let n = match self.count(cells)? {
+            Ok(n) => n,
+            Err(value) => {
+                if !matches!(op.form, Form::Handle(_)) {
+                    numbers.clear();
+                }
+                return Some(value);
+            }
+        };
+        let is_mixed = n < 0;
+        if is_mixed {
+            let n = cells.get_checked(LONGEST)?;
+            if !matches!(op.form, Form::Handle(_)) {
+                numbers.clear();
+            }
+            let mut all = Vec::new();
+            for _ in 0..n {
+                all.push(match op.form {
+                    Form::Handle(kind) => self.mixed_handle(kind, cells)?,
+                    Form::Place(_) => self.place(cells)?,
+                    _ => self.aint(cells)?,
+                });
+            }
+            return Some(Value::List(all));
+        }
+        let n = usize::try_from(n).ok()?;
+        if let Form::Handle(kind) = op.form {
+            return self.handles(kind, n, cells);
+        }
+        let all = array::get(cells, n, LONGEST, numbers)?;
+        if op.role == crate::plan::Role::Indices {
+            indices.clone_from(&all);
+        }
+        let list = all.iter().map(|v| Value::Int(*v)).collect();
+        *numbers = all;
+        Some(Value::List(list))
+    }
+
+    fn handles(&mut self, kind: u8, n: usize, cells: &mut Cells<'_>) -> Option<Value> {
+        let firsts = array::get(cells, n, LONGEST, &[])?;
+        if self.kinds.name(kind) != REQUEST {
+            return firsts
+                .into_iter()
+                .map(|first| self.object(first))
+                .collect::<Option<_>>()
+                .map(Value::List);
+        }
+        let seconds = array::get(cells, n, LONGEST, &[])?;
+        let one = |(first, second): (i64, i64)| {
+            if first < 0 {
+                return self.object(first);
+            }
+            let (base, number) = (u32::try_from(first - 1).ok()?, u32::try_from(second).ok()?);
+            let is_live = self.live.contains(&(base, number));
+            Some(Value::Word(if is_live {
+                self.request_word(None, base, number)
+            } else {
+                NULL_REQUEST
+            }))
+        };
+        firsts.into_iter().zip(seconds).map(one).collect::<Option<_>>().map(Value::List)
+    }
+
+    fn handle(&mut self, kind: u8, cells: &mut Cells<'_>) -> Option<Value> {
+        if self.kinds.name(kind) == REQUEST {
+            return self.request(cells);
+        }
+        match cells.get()? {
+            0 => {
+                let (thread, number) = (cells.get()?, cells.get()?);
+                Some(object_of(u32::try_from(thread).ok()?, number))
+            }
+            first => self.object(first),
+        }
+    }
+
+    fn request(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
+        let id = |v: i64| u32::try_from(v).ok();
+        match cells.get()? {
+            0 => {
+                let (thread, base, number) = (cells.get()?, cells.get()?, cells.get()?);
+                Some(Value::Word(self.request_word(Some(id(thread)?), id(base)?, id(number)?)))
+            }
+            first if first < 0 => self.object(first),
+            first => {
+                let number = id(cells.get()?)?;
+                Some(Value::Word(self.request_word(None, id(first - 1)?, number)))
+            }
+        }
+    }
+
+    /// One of an array of handles of several threads.
+    fn mixed_handle(&mut self, kind: u8, cells: &mut Cells<'_>) -> Option<Value> {
+        if self.kinds.name(kind) != REQUEST {
+            return self.handle(kind, cells);
+        }
+        let mut ahead = *cells;
+        if ahead.get()? == 0 && ahead.get()? == -1 {
+            *cells = ahead;
+            return match cells.get()? {
+                0 => {
+                    let (thread, number) = (cells.get()?, cells.get()?);
+                    Some(object_of(u32::try_from(thread).ok()?, number))
+                }
+                first => self.object(first),
+            };
+        }
+        self.request(cells)
+    }
+
+    fn new_handle(
+        &mut self,
+        kind: u8,
+        plan: &Plan,
+        reading: &mut Reading<'_>,
+    ) -> Option<Option<Value>> {
+        let cells = if plan.decides { &mut reading.outcome } else { &mut reading.signature };
+        match cells.get()? as u8 {
+            state::VALUE => {}
+            state::NULL => return Some(Some(Value::Null)),
+            _ => return Some(Some(Value::Unset)),
+        }
+        if self.kinds.name(kind) == REQUEST {
+            if cells.get()? == 0 {
+                return Some(None);
+            }
+            return self.odd_request(cells).map(Some);
+        }
+        self.handle(kind, cells).map(Some)
+    }
+
+    /// A request that was given without having been made.
+    fn odd_request(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
+        match cells.get()? {
+            0 => {
+                let (thread, number) = (cells.get()?, cells.get()?);
+                Some(object_of(u32::try_from(thread).ok()?, number))
+            }
+            first => self.object(first),
+        }
+    }
+
+    /// Handles after a call that may change them.
+    fn change(
+        &mut self,
+        kind: u8,
+        op: &Op,
+        plan: &Plan,
+        reading: &mut Reading<'_>,
+    ) -> Option<Value> {
+        let before = std::mem::take(&mut reading.before);
+        let indices = &reading.indices;
+        let cells = if plan.decides { &mut reading.outcome } else { &mut reading.signature };
+        let is_request = self.kinds.name(kind) == REQUEST;
+        let null = self.null(kind);
+        let how = cells.get()?;
+        let after: Vec<Value> = match how {
+            change::NONE => before.clone(),
+            change::ALL | change::INDEXED => {
+                let one = |(i, value): (usize, &Value)| match value {
+                    Value::Word(handle)
+                        if (how == change::ALL || indices.contains(&(i as i64)))
+                            && *handle != null
+                            && !(is_request && self.is_persistent(*handle)) =>
+                    {
+                        Value::Word(null)
+                    }
+                    other => other.clone(),
+                };
+                before.iter().enumerate().map(one).collect()
+            }
+            change::EACH => {
+                let n = cells.get_checked(LONGEST)?;
+                let mut after = Vec::new();
+                for i in 0..n {
+                    if cells.get()? != 0 {
+                        after.push(before.get(i)?.clone());
+                    } else if is_request {
+                        after.push(self.odd_request(cells)?);
+                    } else {
+                        after.push(self.handle(kind, cells)?);
+                    }
+                }
+                after
+            }
+            change::UNSET => {
+                let what = cells.get()?;
+                return Some(if what == 0 { Value::Null } else { Value::Unset });
+            }
+            _ => return None,
+        };
+        if is_request {
+            for (old, new) in before.iter().zip(&after) {
+                if old != new
+                    && let Value::Word(handle) = old
+                    && let Some(key) = self.own_request(*handle)
+                {
+                    self.live.remove(&key);
+                }
+            }
+        }
+        if op.array { Some(Value::List(after)) } else { after.into_iter().next() }
+    }
+
+    fn object(&self, first: i64) -> Option<Value> {
+        Some(match first {
+            first if first < 0 => Value::Word(PREDEFINED | (-1 - first) as u64),
+            number => object_of(self.thread, number),
+        })
+    }
+
+    fn request_word(&self, thread: Option<u32>, base: u32, number: u32) -> u64 {
+        request_of(thread.unwrap_or(self.thread), base, number)
+    }
+
+    fn own_request(&self, handle: u64) -> Option<(u32, u32)> {
+        let is_own = handle & (REQUESTS | PREDEFINED) == REQUESTS
+            && handle >> 49 & 0x7ff == u64::from(self.thread & 0x7ff);
+        is_own.then_some(((handle >> 20 & 0x1fff_ffff) as u32, (handle & 0xf_ffff) as u32))
+    }
+
+    /// The null handle of a kind, as this decoder names it.
+    fn null(&self, kind: u8) -> u64 {
+        let kind = self.kinds.name(kind);
+        let is_null = |name: &String| {
+            name.split_once(' ').is_some_and(|(k, name)| k == kind && name.ends_with("_NULL"))
+        };
+        match self.trace.predefined.iter().position(is_null) {
+            Some(place) => PREDEFINED | place as u64,
+            None => NULL_REQUEST,
+        }
+    }
+
+    fn is_persistent(&self, handle: u64) -> bool {
+        let Some((base, _)) = self.own_request(handle) else { return false };
+        let signature = self.trace.signatures.get(base as usize);
+        let function = signature.and_then(TaskTrace::function_of);
+        function.and_then(|f| self.plans.get(&f)).is_some_and(|(plan, _)| plan.persistent)
+    }
+
+    fn place(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
+        let first = cells.get()?;
+        self.place_from(first, cells)
+    }
+
+    fn place_from(&mut self, first: i64, cells: &mut Cells<'_>) -> Option<Value> {
+        let id = |v: i64| u32::try_from(v).ok();
+        match first {
+            0 => Some(Value::Word(0)),
+            -1 => cells.get().map(|raw| Value::Word(raw as u64)),
+            -2 => {
+                let (thread, segment) = (id(cells.get()?)?, id(cells.get()?)?);
+                let name = format!("thread{thread}:mem{segment}").into();
+                let offset = cells.get()?;
+                Some(Value::Place { thread: Some(thread), segment, name, offset })
+            }
+            first if first < 0 => Some(Value::Word(PREDEFINED | (-3 - first) as u64)),
+            first => {
+                let segment = id(first)?;
+                let name = match self.segments.get(&(0, segment)) {
+                    Some(name) => name.clone(),
+                    None => format!("mem{segment}").into(),
+                };
+                Some(Value::Place { thread: None, segment, name, offset: cells.get()? })
+            }
+        }
+    }
+
+    fn aint(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
+        match cells.get()? {
+            -5 => cells.get().map(Value::Int),
+            number if number & 1 == 0 => Some(Value::Int(number / 2)),
+            place => self.place_from(place >> 1, cells),
+        }
+    }
+
+    /// A number of elements, or what stands in its place; -1 for mixed elements.
+    fn count(&mut self, cells: &mut Cells<'_>) -> Option<Result<i64, Value>> {
+        Some(match cells.get()? {
+            code::NULL => Err(Value::Null),
+            code::INSIGNIFICANT => Err(Value::Insignificant),
+            code::UNSET => Err(Value::Unset),
+            code::IGNORED => Err(Value::Ignored),
+            code::SPECIAL => Err(match self.place(cells)? {
+                Value::Word(address) => Value::Special(address),
+                other => other,
+            }),
+            code::MIXED => Ok(-1),
+            n if n >= 0 => Ok(n),
+            _ => return None,
+        })
+    }
+
+    fn text(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
+        match self.count(cells)? {
+            Ok(number) => {
+                let text = self.trace.strings.get(usize::try_from(number).ok()?)?;
+                Some(Value::Text(text.clone()))
+            }
+            Err(value) => Some(value),
+        }
+    }
+
+    fn list<'a>(
+        &mut self,
+        cells: &mut Cells<'a>,
+        item: impl Fn(&mut Self, &mut Cells<'a>) -> Option<Value>,
+    ) -> Option<Value> {
+        match self.count(cells)? {
+            Ok(n) => {
+                let n = usize::try_from(n).ok().filter(|n| *n <= cells.rest().len())?;
+                (0..n).map(|_| item(self, cells)).collect::<Option<_>>().map(Value::List)
+            }
+            Err(value) => Some(value),
+        }
+    }
+
+    fn status(&mut self, op: &Op, reading: &mut Reading<'_>) -> Option<Value> {
+        let cells = &mut reading.outcome;
+        if !op.array {
+            return self.one_status(cells);
+        }
+        let n = match self.count(cells)? {
+            Ok(n) => usize::try_from(n).ok().filter(|n| *n <= cells.rest().len())?,
+            Err(value) => return Some(value),
+        };
+        cells.get()?;
+        (0..n).map(|_| self.one_status(cells)).collect::<Option<_>>().map(Value::List)
+    }
+
+    fn one_status(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
+        let head = cells.get()?;
+        let (found, shape) = ((head >> 4) as u8, head & 3);
+        match found {
+            state::NULL => return Some(Value::Null),
+            state::IGNORED => return Some(Value::Ignored),
+            state::VALUE | state::CAPTURED => {}
+            _ => return Some(Value::Unset),
+        }
+        let nothing = StatusFields {
+            source: NOT_KEPT,
+            tag: NOT_KEPT,
+            error: 0,
+            count_bytes: None,
+            cancelled: false,
+        };
+        let count = |n: i64| (n >= 0).then_some(n);
+        let mut fields = match shape {
+            s if s == Shape::Message as i64 => self.message(cells)?,
+            s if s == Shape::Transfer as i64 => {
+                StatusFields { count_bytes: count(cells.get()?), ..nothing }
+            }
+            s if s == Shape::Cancelled as i64 => {
+                StatusFields { cancelled: cells.get()? != 0, ..nothing }
+            }
+            _ => nothing,
+        };
+        if shape == Shape::Message as i64 || shape == Shape::Transfer as i64 {
+            self.last_status = Some(fields);
+        }
+        if head & WITH_ERROR != 0 {
+            fields.error = cells.get()? as i32;
+        } else if shape == Shape::Nothing as i64 {
+            return Some(Value::Unset);
+        }
+        Some(self.status_of(&fields, found == state::CAPTURED))
+    }
+
+    fn message(&mut self, cells: &mut Cells<'_>) -> Option<StatusFields> {
+        let (source, tag) = (cells.get()? as i32, cells.get()? as i32);
+        let (count, cancelled) = (cells.get()?, cells.get()? != 0);
+        let count_bytes = (count >= 0).then_some(count);
+        Some(StatusFields { source, tag, error: 0, count_bytes, cancelled })
+    }
+
+    fn status_of(&self, fields: &StatusFields, ignored: bool) -> Value {
+        let mut bytes = vec![0; self.layout.status.bytes];
+        self.layout.status.write(&mut bytes, fields);
+        Value::Status { bytes, ignored }
+    }
+
+    fn input_status(&mut self, reading: &mut Reading<'_>) -> Option<Value> {
+        let cells = &mut reading.outcome;
+        let fields = match cells.get()? {
+            0 => self.last_status?,
+            1 => self.message(cells)?,
+            other => {
+                return Some(match (other - 2) as u8 {
+                    state::NULL => Value::Null,
+                    state::IGNORED => Value::Ignored,
+                    _ => Value::Unset,
+                });
+            }
+        };
+        Some(self.status_of(&fields, false))
+    }
+}
+
+/// Whether an event is no call, but a note between calls.
+pub fn is_note(event: &Event) -> bool {
+    event.function.name.starts_with("refrain_")
+}
+
+/// A number for an object of a thread.
+fn object_of(thread: u32, number: i64) -> Value {
+    Value::Word((u64::from(thread & 0x0fff_ffff) + 1) << 32 | number as u64 & 0xffff_ffff)
+}
+
+/// A number for a request: thread, signature, number.
+fn request_of(thread: u32, base: u32, number: u32) -> u64 {
+    let thread = u64::from(thread & 0x7ff);
+    REQUESTS | thread << 49 | u64::from(base & 0x1fff_ffff) << 20 | u64::from(number & 0xf_ffff)
+}
+
+impl Iterator for Decoder<'_> {
+    type Item = Result<Event, TaskError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(event) = self.ready.pop() {
+                return Some(Ok(event));
+            }
+            if self.failed {
+                return None;
+            }
+            match self.decode_next() {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.failed = true;
+                    self.release_inner();
+                }
+                Err(error) => {
+                    self.failed = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}

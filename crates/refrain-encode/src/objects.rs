@@ -1,0 +1,371 @@
+//! MPI objects: from the handles of one process and run to numbers that mean the same in all.
+//!
+//! * Predefined handles have names.
+//! * What the program makes gets the smallest free number among the objects of its kind that the
+//!   same *thread* made: threads that work independently then name their objects independently,
+//!   however they interleave.
+//! * Requests are numbered within the signature that made them (Pilgrim §2.4.2), so the order in
+//!   which earlier ones completed does not show in later ones.
+//! * MPICH hands out the same handle for several requests that are complete from the start: a
+//!   handle stands for a queue.
+//! * Groups, error handlers and datatypes may be given to the program several times, and are
+//!   gone when freed as often.
+
+use crate::hash::Map;
+use crate::plan::{Kinds, REQUEST};
+use crate::pool::Pool;
+use refrain_mpi::abi::{Family, Source};
+use refrain_mpi::names;
+use std::collections::VecDeque;
+
+/// An object, as signatures name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ref {
+    /// A predefined handle, by its place among those this process has used.
+    Predefined(u32),
+    /// Made by a thread; numbers count from 1.
+    Object {
+        /// The thread.
+        thread: u32,
+        /// The number.
+        number: u32,
+    },
+    /// A request.
+    Request {
+        /// The thread that made it.
+        thread: u32,
+        /// The signature that made it (of its first request in flight).
+        signature: u32,
+        /// The number among those of that signature, from 0.
+        number: u32,
+        /// The pool it comes from.
+        pool: u32,
+        /// The function that made it.
+        function: u16,
+    },
+}
+
+/// A live object.
+#[derive(Clone, Copy, Debug)]
+struct Object {
+    re: Ref,
+    references: u32,
+    /// The program asked to cancel it.
+    cancelled: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Queue {
+    first: Object,
+    more: VecDeque<Object>,
+}
+
+/// The live objects of a process.
+#[derive(Debug)]
+pub struct Objects {
+    live: Map<(u64, u8), Queue>,
+    /// Handles the program did not make, by value and kind.
+    predefined: Map<(u64, u8), String>,
+    /// Those used, in order.
+    used: Vec<String>,
+    /// Which of these are null handles.
+    null: Vec<bool>,
+    /// Numbers by thread and kind.
+    numbers: Vec<Vec<Pool>>,
+    /// Numbers of requests by thread and pool.
+    requests: Vec<Vec<Pool>>,
+    request: u8,
+    counted: [u8; 3],
+}
+
+impl Objects {
+    /// No objects yet, but those every process of that family has.
+    pub fn new(family: Family, kinds: &mut Kinds) -> Objects {
+        let mut objects = Objects {
+            live: Map::default(),
+            predefined: Map::default(),
+            used: Vec::new(),
+            null: Vec::new(),
+            numbers: Vec::new(),
+            requests: Vec::new(),
+            request: kinds.number(REQUEST),
+            counted: ["group", "errhandler", "datatype"].map(|kind| kinds.number(kind)),
+        };
+        for (kind, name, source) in names::predefined_handles(family) {
+            if let Source::Value(value) = source {
+                objects.define(kinds.number(kind), value as u64, name, kinds);
+            }
+        }
+        objects
+    }
+
+    /// A handle that only the process knew by name.
+    pub fn define(&mut self, kind: u8, value: u64, name: &str, kinds: &Kinds) {
+        let name = format!("{} {name}", kinds.name(kind));
+        self.predefined.entry((value, kind)).or_insert(name);
+    }
+
+    /// `kind name` of a predefined handle that was used.
+    pub fn predefined_name(&self, place: u32) -> &str {
+        self.used.get(place as usize).map_or("", String::as_str)
+    }
+
+    /// Whether it is the null handle of its kind.
+    #[inline]
+    pub fn is_null(&self, re: Ref) -> bool {
+        matches!(re, Ref::Predefined(place) if self.null.get(place as usize) == Some(&true))
+    }
+
+    /// Whether that kind is the requests.
+    #[inline]
+    pub fn is_request(&self, kind: u8) -> bool {
+        kind == self.request
+    }
+
+    /// The place of a predefined handle, if the value is one.
+    pub fn find_predefined(&mut self, kind: u8, value: u64) -> Option<u32> {
+        if let Some(Queue { first: Object { re: Ref::Predefined(place), .. }, .. }) =
+            self.live.get(&(value, kind))
+        {
+            return Some(*place);
+        }
+        let name = self.predefined.get(&(value, kind))?.clone();
+        let place = self.used.len() as u32;
+        self.null.push(name.ends_with("_NULL"));
+        self.used.push(name);
+        let first = Object { re: Ref::Predefined(place), references: 1, cancelled: false };
+        self.live.insert((value, kind), Queue { first, more: VecDeque::new() });
+        Some(place)
+    }
+
+    /// What a handle stands for that the program passes, for the `turn`-th time in this call.
+    #[inline]
+    pub fn given(&mut self, kind: u8, value: u64, thread: u32, turn: usize) -> Ref {
+        match self.live.get(&(value, kind)) {
+            Some(queue) => queue.at(turn).re,
+            None => self.unknown(kind, value, thread),
+        }
+    }
+
+    /// How many live requests a handle stands for.
+    pub fn queued(&self, kind: u8, value: u64) -> usize {
+        self.live.get(&(value, kind)).map_or(0, |queue| 1 + queue.more.len())
+    }
+
+    /// A handle nobody has seen made: before recording began, or in a call that was not recorded.
+    #[cold]
+    fn unknown(&mut self, kind: u8, value: u64, thread: u32) -> Ref {
+        match self.find_predefined(kind, value) {
+            Some(place) => Ref::Predefined(place),
+            None => self.create(kind, value, thread),
+        }
+    }
+
+    fn create(&mut self, kind: u8, value: u64, thread: u32) -> Ref {
+        let pools = row(&mut self.numbers, thread);
+        if pools.len() <= usize::from(kind) {
+            pools.resize(usize::from(kind) + 1, Pool::default());
+        }
+        let number = pools[usize::from(kind)].take() + 1;
+        let re = Ref::Object { thread, number };
+        self.add(kind, value, re);
+        re
+    }
+
+    fn add(&mut self, kind: u8, value: u64, re: Ref) {
+        let object = Object { re, references: 1, cancelled: false };
+        match self.live.get_mut(&(value, kind)) {
+            Some(queue) => queue.more.push_back(object),
+            None => {
+                let queue = Queue { first: object, more: VecDeque::new() };
+                self.live.insert((value, kind), queue);
+            }
+        }
+    }
+
+    /// The program gets a handle: of a new object, or of one it has already.
+    pub fn received(&mut self, kind: u8, value: u64, thread: u32) -> Ref {
+        if let Some(place) = self.find_predefined(kind, value) {
+            return Ref::Predefined(place);
+        }
+        match self.live.get_mut(&(value, kind)) {
+            Some(queue) if kind != self.request => {
+                if self.counted.contains(&kind) {
+                    queue.first.references += 1;
+                }
+                queue.first.re
+            }
+            _ => self.create(kind, value, thread),
+        }
+    }
+
+    /// A new pool for the requests of a signature.
+    pub fn new_pool(&mut self, thread: u32) -> u32 {
+        let pools = row(&mut self.requests, thread);
+        pools.push(Pool::default());
+        (pools.len() - 1) as u32
+    }
+
+    /// The number the next request of a pool gets.
+    #[inline]
+    pub fn next_request(&self, thread: u32, pool: u32) -> u32 {
+        let pools = self.requests.get(thread as usize);
+        pools.and_then(|pools| pools.get(pool as usize)).map_or(0, Pool::next)
+    }
+
+    /// The program gets a request.
+    #[inline]
+    pub fn received_request(&mut self, value: u64, re: Ref) {
+        if let Ref::Request { thread, number, pool, .. } = re
+            && let Some(pool) = row(&mut self.requests, thread).get_mut(pool as usize)
+        {
+            pool.hold(number);
+        }
+        self.add(self.request, value, re);
+    }
+
+    /// Whether a request is in flight, as far as the stream of `thread` tells.
+    #[inline]
+    pub fn seems_live(&self, re: Ref, thread: u32) -> bool {
+        let Ref::Request { thread: maker, number, pool, .. } = re else { return false };
+        maker != thread
+            || self
+                .requests
+                .get(maker as usize)
+                .and_then(|pools| pools.get(pool as usize))
+                .is_some_and(|pool| pool.seems_used(number))
+    }
+
+    /// The program asked to cancel a request.
+    pub fn cancel(&mut self, value: u64) {
+        if let Some(queue) = self.live.get_mut(&(value, self.request)) {
+            queue.first.cancelled = true;
+        }
+    }
+
+    /// Whether it did.
+    pub fn is_cancelled(&self, value: u64, re: Ref) -> bool {
+        let queue = self.live.get(&(value, self.request));
+        queue.is_some_and(|queue| queue.all().any(|object| object.re == re && object.cancelled))
+    }
+
+    /// The program gives an object back, in the stream of `thread`.
+    pub fn freed(&mut self, kind: u8, value: u64, re: Ref, thread: u32) {
+        let Some(queue) = self.live.get_mut(&(value, kind)) else { return };
+        let Some(at) = queue.all().position(|object| object.re == re) else { return };
+        let object = if at == 0 { Some(&mut queue.first) } else { queue.more.get_mut(at - 1) };
+        let Some(object) = object else { return };
+        object.references -= 1;
+        if object.references > 0 || matches!(re, Ref::Predefined(_)) {
+            object.references = object.references.max(1);
+            return;
+        }
+        if at > 0 {
+            queue.more.remove(at - 1);
+        } else if let Some(next) = queue.more.pop_front() {
+            queue.first = next;
+        } else {
+            self.live.remove(&(value, kind));
+        }
+        let (maker, number, pool) = match re {
+            Ref::Predefined(_) => return,
+            Ref::Object { thread, number } => {
+                (thread, number - 1, row(&mut self.numbers, thread).get_mut(usize::from(kind)))
+            }
+            Ref::Request { thread, number, pool, .. } => {
+                (thread, number, row(&mut self.requests, thread).get_mut(pool as usize))
+            }
+        };
+        if let Some(pool) = pool {
+            pool.give(number, maker == thread);
+        }
+    }
+}
+
+impl Queue {
+    #[inline]
+    fn at(&self, turn: usize) -> &Object {
+        match turn {
+            0 => &self.first,
+            _ => self.more.get(turn - 1).or(self.more.back()).unwrap_or(&self.first),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Object> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+}
+
+fn row(rows: &mut Vec<Vec<Pool>>, thread: u32) -> &mut Vec<Pool> {
+    let thread = thread as usize;
+    if rows.len() <= thread {
+        rows.resize(thread + 1, Vec::new());
+    }
+    &mut rows[thread]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_mpich() -> (Objects, Kinds) {
+        let mut kinds = Kinds::default();
+        (Objects::new(Family::Mpich, &mut kinds), kinds)
+    }
+
+    #[test]
+    fn predefined_handles_have_names_and_are_never_freed() {
+        let (mut objects, mut kinds) = of_mpich();
+        let comm = kinds.number("comm");
+        let world = objects.given(comm, 0x4400_0000, 0, 0);
+        assert_eq!(world, Ref::Predefined(0));
+        assert_eq!(objects.predefined_name(0), "comm MPI_COMM_WORLD");
+        objects.freed(comm, 0x4400_0000, world, 0);
+        assert_eq!(objects.given(comm, 0x4400_0000, 0, 0), world);
+        let null = objects.given(comm, 0x0400_0000, 0, 0);
+        assert!(objects.is_null(null) && !objects.is_null(world));
+    }
+
+    #[test]
+    fn threads_number_their_objects_independently() {
+        let (mut objects, mut kinds) = of_mpich();
+        let comm = kinds.number("comm");
+        assert_eq!(objects.received(comm, 11, 0), Ref::Object { thread: 0, number: 1 });
+        assert_eq!(objects.received(comm, 12, 1), Ref::Object { thread: 1, number: 1 });
+        assert_eq!(objects.received(comm, 13, 0), Ref::Object { thread: 0, number: 2 });
+        let first = objects.given(comm, 11, 1, 0);
+        objects.freed(comm, 11, first, 1);
+        assert_eq!(objects.received(comm, 14, 0), Ref::Object { thread: 0, number: 1 });
+    }
+
+    #[test]
+    fn a_group_given_twice_is_freed_twice() {
+        let (mut objects, mut kinds) = of_mpich();
+        let group = kinds.number("group");
+        let first = objects.received(group, 11, 0);
+        assert_eq!(objects.received(group, 11, 0), first);
+        objects.freed(group, 11, first, 0);
+        assert_eq!(objects.given(group, 11, 0, 0), first);
+        objects.freed(group, 11, first, 0);
+        assert_eq!(objects.received(group, 12, 0), first);
+    }
+
+    #[test]
+    fn requests_with_one_handle_are_a_queue() {
+        let (mut objects, mut kinds) = of_mpich();
+        let request = kinds.number(REQUEST);
+        let pool = objects.new_pool(0);
+        let make = |objects: &mut Objects| {
+            let number = objects.next_request(0, pool);
+            let re = Ref::Request { thread: 0, signature: 5, number, pool, function: 9 };
+            objects.received_request(77, re);
+            re
+        };
+        let (first, second) = (make(&mut objects), make(&mut objects));
+        assert_eq!(objects.given(request, 77, 0, 0), first);
+        assert_eq!(objects.given(request, 77, 0, 1), second);
+        objects.freed(request, 77, second, 0);
+        assert!(objects.seems_live(first, 0) && !objects.seems_live(second, 0));
+        assert_eq!(make(&mut objects), second);
+    }
+}

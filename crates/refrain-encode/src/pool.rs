@@ -1,0 +1,121 @@
+//! Numbers for objects: the smallest that is free (Pilgrim §2.3.3).
+//!
+//! A program that makes and frees an object in every iteration so sees the same number in every
+//! iteration, whatever handle MPI gave it.
+
+/// Numbers in use.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    used: Bits,
+    /// In use as far as the stream that makes these objects tells: what other threads free stays
+    /// here, since who reads the stream alone cannot know of it.
+    seen: Bits,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Bits {
+    first: u64,
+    more: Vec<u64>,
+}
+
+impl Bits {
+    #[inline]
+    fn smallest_free(&self) -> u32 {
+        if self.first != u64::MAX {
+            return self.first.trailing_ones();
+        }
+        let full = self.more.iter().take_while(|word| **word == u64::MAX).count();
+        let inside = self.more.get(full).map_or(0, |word| word.trailing_ones());
+        (64 * (full as u32 + 1)) + inside
+    }
+
+    #[inline]
+    fn word(&mut self, number: u32) -> &mut u64 {
+        let word = (number / 64) as usize;
+        if word == 0 {
+            return &mut self.first;
+        }
+        if self.more.len() < word {
+            self.more.resize(word, 0);
+        }
+        &mut self.more[word - 1]
+    }
+
+    #[inline]
+    fn set(&mut self, number: u32, value: bool) {
+        let bit = 1 << (number % 64);
+        let word = self.word(number);
+        *word = if value { *word | bit } else { *word & !bit };
+    }
+
+    fn get(&self, number: u32) -> bool {
+        let word = match (number / 64) as usize {
+            0 => Some(&self.first),
+            word => self.more.get(word - 1),
+        };
+        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+}
+
+impl Pool {
+    /// The number that [`Pool::take`] would give.
+    #[inline]
+    pub fn next(&self) -> u32 {
+        self.used.smallest_free()
+    }
+
+    /// Takes the smallest free number.
+    #[inline]
+    pub fn take(&mut self) -> u32 {
+        let number = self.next();
+        self.hold(number);
+        number
+    }
+
+    /// Takes that number.
+    #[inline]
+    pub fn hold(&mut self, number: u32) {
+        self.used.set(number, true);
+        self.seen.set(number, true);
+    }
+
+    /// Gives a number back; `here`: in the stream of the thread that took it.
+    #[inline]
+    pub fn give(&mut self, number: u32, here: bool) {
+        self.used.set(number, false);
+        if here {
+            self.seen.set(number, false);
+        }
+    }
+
+    /// Whether the number is in use, for all its own stream tells.
+    #[inline]
+    pub fn seems_used(&self, number: u32) -> bool {
+        self.seen.get(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_free_number_is_taken() {
+        let mut pool = Pool::default();
+        let all: Vec<u32> = (0..200).map(|_| pool.take()).collect();
+        assert_eq!(all, (0..200).collect::<Vec<_>>());
+        for number in [3, 64, 150] {
+            pool.give(number, true);
+        }
+        assert_eq!([pool.take(), pool.take(), pool.take(), pool.take()], [3, 64, 150, 200]);
+    }
+
+    #[test]
+    fn what_another_thread_frees_seems_used() {
+        let mut pool = Pool::default();
+        pool.take();
+        pool.give(0, false);
+        assert!(pool.seems_used(0));
+        assert_eq!(pool.take(), 0);
+    }
+}

@@ -1,0 +1,183 @@
+//! The signatures of a task, numbered by first occurrence.
+//!
+//! A signature is what a call is about: function, call site, inputs, and the outputs that follow
+//! from them, as cells. Its number is the terminal of the task's grammar. Since numbers go by
+//! first occurrence, tasks that do the same number the same.
+
+use crate::hash;
+use crate::stats::Stats;
+
+/// Where some bytes lie in a table.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    start: u32,
+    length: u32,
+}
+
+/// What is known of a signature.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    cells: Span,
+    /// The outcome of its first call.
+    first: Span,
+    hash: u32,
+    /// The pool of requests it makes, or [`NONE`].
+    pub pool: u32,
+    /// Its entry among the outcomes that vary, or [`NONE`].
+    pub varies: u32,
+    /// Its entry among the counts of failed polls, or [`NONE`].
+    pub polls: u32,
+    /// How often it stands in the task's sequence.
+    pub emitted: u64,
+    /// Durations of its calls, and their number.
+    pub stats: Stats,
+}
+
+/// No entry.
+pub const NONE: u32 = u32::MAX;
+
+/// All signatures of a task.
+#[derive(Debug, Default)]
+pub struct Signatures {
+    all: Vec<Signature>,
+    bytes: Vec<u8>,
+    /// Open addressing: numbers plus 1, 0 where free.
+    index: Vec<u32>,
+}
+
+impl Signatures {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.all.capacity() * size_of::<Signature>() + self.bytes.capacity() + self.index.len() * 4
+    }
+
+    /// The signature of that number.
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Signature> {
+        self.all.get_mut(number as usize)
+    }
+
+    /// The signature of that number.
+    pub fn get(&self, number: u32) -> Option<&Signature> {
+        self.all.get(number as usize)
+    }
+
+    /// The cells of a signature.
+    #[inline]
+    pub fn cells(&self, number: u32) -> &[u8] {
+        self.all.get(number as usize).map_or(&[], |s| self.at(s.cells))
+    }
+
+    /// The outcome of its first call.
+    #[inline]
+    pub fn first_outcome(&self, number: u32) -> &[u8] {
+        self.all.get(number as usize).map_or(&[], |s| self.at(s.first))
+    }
+
+    #[inline]
+    fn at(&self, span: Span) -> &[u8] {
+        self.bytes.get(span.start as usize..(span.start + span.length) as usize).unwrap_or(&[])
+    }
+
+    /// The number of the signature with these cells; a new one gets that first outcome. `guess`
+    /// is looked at first. Gives whether it is new. `None` when the table is full.
+    #[inline]
+    pub fn find(
+        &mut self,
+        cells: &[u8],
+        outcome: &[u8],
+        guess: Option<u32>,
+    ) -> Option<(u32, bool)> {
+        if let Some(guess) = guess
+            && self.cells(guess) == cells
+        {
+            return Some((guess, false));
+        }
+        self.look_up(cells, outcome)
+    }
+
+    fn look_up(&mut self, cells: &[u8], outcome: &[u8]) -> Option<(u32, bool)> {
+        if self.all.len() * 4 >= self.index.len() * 3 {
+            self.grow();
+        }
+        let hash = hash::of(cells) as u32;
+        let mask = self.index.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            match self.index[at] {
+                0 => break,
+                found => {
+                    let number = found - 1;
+                    if self.all[number as usize].hash == hash && self.cells(number) == cells {
+                        return Some((number, false));
+                    }
+                }
+            }
+            at = (at + 1) & mask;
+        }
+        let number = u32::try_from(self.all.len()).ok().filter(|n| *n < NONE - 1)?;
+        let cells = self.keep(cells)?;
+        let first = self.keep(outcome)?;
+        self.all.push(Signature {
+            cells,
+            first,
+            hash,
+            pool: NONE,
+            varies: NONE,
+            polls: NONE,
+            emitted: 0,
+            stats: Stats::default(),
+        });
+        self.index[at] = number + 1;
+        Some((number, true))
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Option<Span> {
+        let start = u32::try_from(self.bytes.len()).ok()?;
+        let length = u32::try_from(bytes.len()).ok()?;
+        start.checked_add(length)?;
+        self.bytes.extend_from_slice(bytes);
+        Some(Span { start, length })
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let size = (self.index.len() * 2).max(256);
+        self.index.clear();
+        self.index.resize(size, 0);
+        for (number, signature) in self.all.iter().enumerate() {
+            let mut at = signature.hash as usize & (size - 1);
+            while self.index[at] != 0 {
+                at = (at + 1) & (size - 1);
+            }
+            self.index[at] = number as u32 + 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_are_numbered_by_first_occurrence() {
+        let mut table = Signatures::default();
+        for i in 0..10_000u32 {
+            assert_eq!(table.find(&i.to_le_bytes(), &[], None), Some((i, true)));
+        }
+        for i in (0..10_000u32).rev() {
+            assert_eq!(table.find(&i.to_le_bytes(), &[], Some(5)), Some((i, false)));
+            assert_eq!(table.cells(i), i.to_le_bytes());
+        }
+    }
+}

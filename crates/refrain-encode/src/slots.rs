@@ -1,0 +1,67 @@
+//! Arrays of requests whose requests complete one by one.
+//!
+//! A program that waits for any of eight requests passes the same array eight times, with one
+//! more null handle each time, and where the nulls are depends on the order in which messages
+//! came. In signatures a null handle therefore shows as the request that last stood in its
+//! place: the array looks the same each time, and who follows the requests' lives knows which
+//! of them are null by now.
+
+use crate::objects::{Objects, Ref};
+
+/// Arrays remembered at a time.
+const ARRAYS: usize = 16;
+
+/// Longer arrays are not remembered.
+const LONGEST: usize = 1 << 16;
+
+/// The arrays of requests that a thread passed of late.
+#[derive(Debug, Default)]
+pub struct Slots {
+    arrays: Vec<Vec<Ref>>,
+    oldest: usize,
+}
+
+impl Slots {
+    /// Puts in place of each null request the one that last stood there, if that is no longer in
+    /// flight.
+    pub fn fill(&mut self, requests: &mut [Ref], objects: &Objects, thread: u32) {
+        if requests.len() > LONGEST || requests.is_empty() {
+            return;
+        }
+        let fits = |array: &Vec<Ref>| Self::fit(array, requests, objects, thread);
+        let best = self.arrays.iter().enumerate().filter_map(|(i, a)| fits(a).map(|fit| (fit, i)));
+        let best = best.max_by_key(|(fit, _)| *fit).map(|(_, i)| i);
+        let Some(best) = best else { return self.remember(requests) };
+        for (request, last) in requests.iter_mut().zip(self.arrays[best].iter_mut()) {
+            match objects.is_null(*request) {
+                true => *request = *last,
+                false => *last = *request,
+            }
+        }
+    }
+
+    fn remember(&mut self, requests: &[Ref]) {
+        if self.arrays.len() < ARRAYS {
+            self.arrays.push(requests.to_vec());
+        } else {
+            self.arrays[self.oldest % ARRAYS] = requests.to_vec();
+            self.oldest += 1;
+        }
+    }
+
+    /// How well an array fits; `None` if it cannot be the same.
+    fn fit(array: &[Ref], requests: &[Ref], objects: &Objects, thread: u32) -> Option<usize> {
+        if array.len() != requests.len() {
+            return None;
+        }
+        let mut same = 0;
+        for (last, request) in array.iter().zip(requests) {
+            if last == request {
+                same += 1;
+            } else if objects.seems_live(*last, thread) {
+                return None;
+            }
+        }
+        Some(same)
+    }
+}

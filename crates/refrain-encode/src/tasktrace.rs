@@ -1,0 +1,164 @@
+//! The whole trace of one task, complete in itself: what the merge takes and what is decoded.
+
+use crate::cells::{self, Cells};
+use crate::encoder::Encoder;
+use crate::outcome::{Polls, StoredOutcomes};
+use crate::stats::Stats;
+use refrain_grammar::Grammar;
+
+/// A signature with all that belongs to it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SignatureTrace {
+    /// Its cells.
+    pub cells: Vec<u8>,
+    /// The outcome of its first call.
+    pub outcome: Vec<u8>,
+    /// All outcomes, where they vary.
+    pub varying: Option<StoredOutcomes>,
+    /// Failed polls, where there were any.
+    pub polls: Option<Polls>,
+    /// Durations.
+    pub stats: Stats,
+}
+
+/// The trace of a task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskTrace {
+    /// Functions by their number in signatures, as lines of [`refrain_format::define`].
+    pub functions: Vec<(u16, String)>,
+    /// Predefined handles, each as `kind name`.
+    pub predefined: Vec<String>,
+    /// Strings.
+    pub strings: Vec<Vec<u8>>,
+    /// Signatures by first occurrence.
+    pub signatures: Vec<SignatureTrace>,
+    /// The sequence of signatures: several grammars, one after the other, where one would have
+    /// grown too large.
+    pub grammars: Vec<Grammar>,
+    /// Calls that found no room.
+    pub lost: u64,
+}
+
+impl TaskTrace {
+    /// The trace of an encoder's thread; none if it made no call.
+    pub fn of(encoder: &Encoder, thread: u32) -> Option<TaskTrace> {
+        let task = encoder.task(thread)?;
+        if task.signatures.is_empty() {
+            return None;
+        }
+        let text = |number: &u16| Some((*number, encoder.function(*number)?.to_text()));
+        let signature = |number: u32| {
+            let of = |index: u32| usize::try_from(index).ok();
+            let state = task.signatures.get(number);
+            let varying = state.and_then(|s| task.varying.get(of(s.varies)?));
+            let polls = state.and_then(|s| task.polls.get(of(s.polls)?));
+            SignatureTrace {
+                cells: task.signatures.cells(number).to_vec(),
+                outcome: task.signatures.first_outcome(number).to_vec(),
+                varying: varying.map(|v| v.stored()),
+                polls: polls.filter(|p| p.total() > 0).cloned(),
+                stats: state.map(|s| s.stats).unwrap_or_default(),
+            }
+        };
+        let name = |place: &u32| encoder.predefined_name(*place).to_owned();
+        Some(TaskTrace {
+            functions: task.functions.iter().filter_map(text).collect(),
+            predefined: task.predefined.iter().map(name).collect(),
+            strings: task.strings().iter().map(|s| s.to_vec()).collect(),
+            signatures: (0..task.signatures.len() as u32).map(signature).collect(),
+            grammars: task.grammars(),
+            lost: task.lost(),
+        })
+    }
+
+    /// The function of a signature.
+    pub fn function_of(signature: &SignatureTrace) -> Option<u16> {
+        let head = Cells::new(&signature.cells).get()?;
+        u16::try_from(head >> 3).ok()
+    }
+
+    /// Writes it, plainly: for the way from the process to the merge.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let length = |out: &mut Vec<u8>, n: usize| cells::put_unsigned(out, n as u64);
+        length(out, self.functions.len());
+        for (number, text) in &self.functions {
+            length(out, usize::from(*number));
+            cells::put_bytes(out, text.as_bytes());
+        }
+        length(out, self.predefined.len());
+        self.predefined.iter().for_each(|name| cells::put_bytes(out, name.as_bytes()));
+        length(out, self.strings.len());
+        self.strings.iter().for_each(|text| cells::put_bytes(out, text));
+        length(out, self.signatures.len());
+        for signature in &self.signatures {
+            let flags =
+                u8::from(signature.varying.is_some()) | u8::from(signature.polls.is_some()) << 1;
+            out.push(flags);
+            cells::put_bytes(out, &signature.cells);
+            cells::put_bytes(out, &signature.outcome);
+            if let Some(varying) = &signature.varying {
+                varying.put(out);
+            }
+            if let Some(polls) = &signature.polls {
+                polls.put(out);
+            }
+            signature.stats.put(out);
+        }
+        length(out, self.grammars.len());
+        for grammar in &self.grammars {
+            let mut bytes = Vec::new();
+            grammar.encode(&mut bytes);
+            cells::put_bytes(out, &bytes);
+        }
+        cells::put_unsigned(out, self.lost);
+    }
+
+    /// Reads it; `None` if the bytes are no such trace.
+    pub fn get(bytes: &mut Cells<'_>) -> Option<TaskTrace> {
+        let text = |c: &mut Cells<'_>| String::from_utf8(c.get_bytes()?.to_vec()).ok();
+        let mut trace = TaskTrace::default();
+        for _ in 0..bytes.get_length()? {
+            let number = u16::try_from(bytes.get_unsigned()?).ok()?;
+            trace.functions.push((number, text(bytes)?));
+        }
+        for _ in 0..bytes.get_length()? {
+            trace.predefined.push(text(bytes)?);
+        }
+        for _ in 0..bytes.get_length()? {
+            trace.strings.push(bytes.get_bytes()?.to_vec());
+        }
+        for _ in 0..bytes.get_length()? {
+            let flags = *bytes.take(1)?.first()?;
+            trace.signatures.push(SignatureTrace {
+                cells: bytes.get_bytes()?.to_vec(),
+                outcome: bytes.get_bytes()?.to_vec(),
+                varying: match flags & 1 {
+                    0 => None,
+                    _ => Some(StoredOutcomes::get(bytes)?),
+                },
+                polls: match flags & 2 {
+                    0 => None,
+                    _ => Some(Polls::get(bytes)?),
+                },
+                stats: Stats::get(bytes)?,
+            });
+        }
+        let terminals = trace.signatures.len();
+        for _ in 0..bytes.get_length()? {
+            trace.grammars.push(Grammar::decode(bytes.get_bytes()?, terminals).ok()?);
+        }
+        trace.lost = bytes.get_unsigned()?;
+        Some(trace)
+    }
+
+    /// How often each signature stands in the sequence.
+    pub fn occurrences(&self) -> Vec<u64> {
+        let mut counts = vec![0u64; self.signatures.len()];
+        for grammar in &self.grammars {
+            for (sum, n) in counts.iter_mut().zip(grammar.counts(self.signatures.len())) {
+                *sum = sum.saturating_add(n);
+            }
+        }
+        counts
+    }
+}

@@ -1,0 +1,233 @@
+//! Rules as bytes.
+//!
+//! All numbers are varints. First the number of rules; then, for each rule, the number of its
+//! items and the items. An item begins with a number whose low bits say what it is; the rest of
+//! that number is a signed difference:
+//!
+//! | low bits | item | difference | then |
+//! |---|---|---|---|
+//! | `0` | a terminal | to the terminal before plus one | |
+//! | `001` | a rule | to the number of the rule it stands in, plus one | |
+//! | `011` | a rule, repeated | the same | its count less 2 |
+//! | `101` | a terminal, repeated | as for a terminal | its count less 2 |
+//! | `111` | a run *k, k+1, k+2, …* | of *k*, as for a terminal | its length less 3 |
+//!
+//! The terminal before is the last one written, in this rule or an earlier one; -1 at first.
+//! Terminals are numbered as they first occur, so the differences are often 0 and runs are
+//! frequent: what happens once, when a program starts, is a run.
+//!
+//! Example: `0 → 1^1000 5`, `1 → 0 1 2 3^4` is
+//!
+//! ```text
+//! 02                   two rules
+//! 02 03 e6 07 14       two items: 3 = 011, difference 0: rule 1; 998 + 2 times;
+//!                      20 = 0, difference +5 to 0 (folded: 10): terminal 5
+//! 02 5f 00 05 02       two items: 95 = 111, difference -6 to 6 (folded: 11): from terminal 0,
+//!                      0 + 3 long; 5 = 101, difference 0: terminal 3; 2 + 2 times
+//! ```
+//!
+//! # Runs in hostile bytes
+//!
+//! A run of three bytes could claim four billion symbols. But where digrams are unique, each pair
+//! *k, k+1* occurs once, so all runs together have no more pairs than the alphabet has. The
+//! decoder, which is told the alphabet, holds its input to that; the encoder writes runs only as
+//! long as that holds, so it can write grammars, too, whose digrams are not unique. So what is
+//! decoded has at most as many symbols as there are bytes and terminals.
+
+use crate::error::GrammarError;
+use crate::grammar::{Symbol, What};
+use crate::varint::{Reader, fold, unfold, write};
+
+const RULE: u64 = 0b001;
+const RULE_REPEATED: u64 = 0b011;
+const TERMINAL_REPEATED: u64 = 0b101;
+const RUN: u64 = 0b111;
+
+const LEAST_RUN: usize = 3;
+
+/// Appends rules.
+pub(crate) fn encode(rules: &[Vec<Symbol>], out: &mut Vec<u8>) {
+    // Pairs that may still be written as runs.
+    let mut pairs = rules.iter().flatten().fold(0, |most, symbol| match symbol.what {
+        What::Terminal(terminal) => most.max(terminal as usize),
+        What::Rule(_) => most,
+    });
+    let mut before = -1;
+    write(rules.len() as u64, out);
+    let mut items = Vec::new();
+    for (rule, body) in rules.iter().enumerate() {
+        items.clear();
+        let mut amount = 0;
+        let mut at = 0;
+        while let Some(symbol) = body.get(at) {
+            amount += 1;
+            let run = run_length(&body[at..], pairs);
+            at += 1;
+            match symbol.what {
+                What::Terminal(first) if run >= LEAST_RUN => {
+                    let difference = i64::from(first) - (before + 1);
+                    write(fold(difference) << 3 | RUN, &mut items);
+                    write((run - LEAST_RUN) as u64, &mut items);
+                    pairs -= run - 1;
+                    before = i64::from(first) + run as i64 - 1;
+                    at += run - 1;
+                }
+                What::Terminal(terminal) => {
+                    let difference = i64::from(terminal) - (before + 1);
+                    before = i64::from(terminal);
+                    if symbol.count == 1 {
+                        write(fold(difference) << 1, &mut items);
+                    } else {
+                        write(fold(difference) << 3 | TERMINAL_REPEATED, &mut items);
+                        write(symbol.count.wrapping_sub(2), &mut items);
+                    }
+                }
+                What::Rule(inner) => {
+                    let difference = i64::from(inner) - (rule as i64 + 1);
+                    if symbol.count == 1 {
+                        write(fold(difference) << 3 | RULE, &mut items);
+                    } else {
+                        write(fold(difference) << 3 | RULE_REPEATED, &mut items);
+                        write(symbol.count.wrapping_sub(2), &mut items);
+                    }
+                }
+            }
+        }
+        write(amount, out);
+        out.extend_from_slice(&items);
+    }
+}
+
+/// How many symbols, from the first on, are the terminals *k, k+1, k+2, …*, with `pairs` pairs at
+/// most.
+fn run_length(body: &[Symbol], pairs: usize) -> usize {
+    let follows = |pair: &&[Symbol]| match (pair[0].what, pair[1].what) {
+        (What::Terminal(left), What::Terminal(right)) => {
+            left.checked_add(1) == Some(right) && pair[0].count == 1 && pair[1].count == 1
+        }
+        _ => false,
+    };
+    1 + body.windows(2).take(pairs).take_while(follows).count()
+}
+
+/// Reads rules over the terminals below `terminals`. Whether they are a grammar is not looked at.
+pub(crate) fn decode(
+    reader: &mut Reader<'_>,
+    terminals: usize,
+) -> Result<Vec<Vec<Symbol>>, GrammarError> {
+    let rules = reader.amount()?;
+    let mut bodies = Vec::new();
+    let mut before = -1;
+    let mut pairs = terminals;
+    for rule in 0..rules {
+        let mut body = Vec::new();
+        for _ in 0..reader.amount()? {
+            decode_item(reader, &mut body, (rule, rules), terminals, &mut before, &mut pairs)?;
+        }
+        body.shrink_to_fit();
+        bodies.push(body);
+    }
+    Ok(bodies)
+}
+
+fn decode_item(
+    reader: &mut Reader<'_>,
+    body: &mut Vec<Symbol>,
+    (rule, rules): (usize, usize),
+    terminals: usize,
+    before: &mut i64,
+    pairs: &mut usize,
+) -> Result<(), GrammarError> {
+    let item = reader.number()?;
+    // Far outside the alphabet is outside all the same, so that sums do not overflow.
+    let bounded = |folded| unfold(folded).clamp(-(1 << 40), 1 << 40);
+    let terminal = |number: i64| match u32::try_from(number) {
+        Ok(terminal) if (terminal as usize) < terminals => Ok(terminal),
+        _ => Err(GrammarError::UnknownTerminal { rule, terminal: number, terminals }),
+    };
+    if item & 1 == 0 {
+        let number = terminal(*before + 1 + bounded(item >> 1))?;
+        *before = i64::from(number);
+        body.push(Symbol::terminal(number, 1));
+        return Ok(());
+    }
+    let difference = bounded(item >> 3);
+    let kind = item & 0b111;
+    if kind == RUN {
+        let first = terminal(*before + 1 + difference)?;
+        let length = usize::try_from(reader.number()?).unwrap_or(usize::MAX);
+        let length = length.saturating_add(LEAST_RUN);
+        *pairs = pairs.checked_sub(length - 1).ok_or(GrammarError::RunsTooLong { rule })?;
+        *before = i64::from(first).saturating_add(length as i64 - 1);
+        let last = terminal(*before)?;
+        body.extend((first..=last).map(|terminal| Symbol::terminal(terminal, 1)));
+        return Ok(());
+    }
+    let mut count = 1;
+    if kind != RULE {
+        let at = reader.at();
+        count = reader.number()?.checked_add(2).ok_or(GrammarError::NumberTooLarge { at })?;
+    }
+    if kind == TERMINAL_REPEATED {
+        let number = terminal(*before + 1 + difference)?;
+        *before = i64::from(number);
+        body.push(Symbol::terminal(number, count));
+    } else {
+        let names = rule as i64 + 1 + difference;
+        match u32::try_from(names) {
+            Ok(inner) if (inner as usize) < rules => body.push(Symbol::rule(inner, count)),
+            _ => return Err(GrammarError::UnknownRule { rule, names, rules }),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worked_example_is_right() {
+        let rules = vec![
+            vec![Symbol::rule(1, 1000), Symbol::terminal(5, 1)],
+            vec![
+                Symbol::terminal(0, 1),
+                Symbol::terminal(1, 1),
+                Symbol::terminal(2, 1),
+                Symbol::terminal(3, 4),
+            ],
+        ];
+        let mut bytes = Vec::new();
+        encode(&rules, &mut bytes);
+        let expected = [0x02, 0x02, 0x03, 0xe6, 0x07, 0x14, 0x02, 0x5f, 0x00, 0x05, 0x02];
+        assert_eq!(bytes, expected);
+        assert_eq!(decode(&mut Reader::new(&bytes), 6), Ok(rules));
+    }
+
+    #[test]
+    fn a_sequence_of_new_terminals_is_one_item() {
+        let rules = vec![(0..1_000_000).map(|terminal| Symbol::terminal(terminal, 1)).collect()];
+        let mut bytes = Vec::new();
+        encode(&rules, &mut bytes);
+        assert_eq!(bytes.len(), 6);
+        assert_eq!(decode(&mut Reader::new(&bytes), 1_000_000), Ok(rules));
+    }
+
+    #[test]
+    fn runs_cannot_claim_more_than_the_alphabet() {
+        // One rule, two items: twice the run 0, 1, 2, 3.
+        let bytes = [1, 2, 0b111, 1, 7 << 3 | 0b111, 1];
+        let runs_too_long = Err(GrammarError::RunsTooLong { rule: 0 });
+        assert_eq!(decode(&mut Reader::new(&bytes), 5), runs_too_long);
+        assert!(decode(&mut Reader::new(&bytes), 6).is_ok());
+    }
+
+    #[test]
+    fn rules_whose_runs_repeat_are_written_all_the_same() {
+        let body: Vec<_> = [0, 1, 2, 3, 0, 1, 2, 3].map(|t| Symbol::terminal(t, 1)).into();
+        let rules = vec![body; 3];
+        let mut bytes = Vec::new();
+        encode(&rules, &mut bytes);
+        assert_eq!(decode(&mut Reader::new(&bytes), 4), Ok(rules));
+    }
+}

@@ -1,0 +1,197 @@
+//! A finished grammar: rules with repetition counts that yield one sequence of terminals.
+
+use crate::canonical::{Order, canonical, lengths, validate};
+use crate::codec;
+use crate::error::GrammarError;
+use crate::iter::Iter;
+use crate::varint::Reader;
+use crate::verify::{Violation, verify};
+
+/// What a symbol stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum What {
+    /// Itself.
+    Terminal(u32),
+    /// The body of the rule with this number.
+    Rule(u32),
+}
+
+/// A symbol in the body of a rule, with its repetition count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Symbol {
+    /// What is repeated.
+    pub what: What,
+    /// How often; never 0 in a [`Grammar`].
+    pub count: u64,
+}
+
+impl Symbol {
+    /// A terminal, repeated.
+    pub fn terminal(terminal: u32, count: u64) -> Symbol {
+        Symbol { what: What::Terminal(terminal), count }
+    }
+
+    /// A rule, repeated.
+    pub fn rule(rule: u32, count: u64) -> Symbol {
+        Symbol { what: What::Rule(rule), count }
+    }
+}
+
+/// A grammar that yields one sequence of terminals.
+///
+/// It is canonical: all rules can be reached from rule 0, the start; no two have the same body;
+/// they are numbered in the order in which a walk from the start meets them first, depth first
+/// and left to right. No rule contains itself, and the sequence has less than 2^64 terminals.
+/// Whether the grammar also has what Sequitur promises is asked with [`Grammar::verify`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grammar {
+    rules: Vec<Vec<Symbol>>,
+    /// How many terminals each rule yields.
+    lengths: Vec<u64>,
+}
+
+impl Default for Grammar {
+    /// The grammar of the empty sequence.
+    fn default() -> Grammar {
+        Grammar { rules: vec![Vec::new()], lengths: vec![0] }
+    }
+}
+
+impl Grammar {
+    /// A grammar from its rules, in whatever order; the first is the start.
+    pub fn new(rules: Vec<Vec<Symbol>>) -> Result<Grammar, GrammarError> {
+        let order = validate(&rules)?;
+        lengths(&rules, &order.children_first)?;
+        Ok(Grammar::from_canonical(canonical(rules, &order)))
+    }
+
+    /// A grammar from rules known to be valid and canonical.
+    pub(crate) fn from_canonical(rules: Vec<Vec<Symbol>>) -> Grammar {
+        match lengths(&rules, &Order::of(&rules).children_first) {
+            Ok(lengths) => Grammar { rules, lengths },
+            // Sequitur would have had to be pushed 2^64 terminals.
+            Err(_) => Grammar::default(),
+        }
+    }
+
+    /// The bodies of the rules; rule 0 is the start.
+    pub fn rules(&self) -> &[Vec<Symbol>] {
+        &self.rules
+    }
+
+    /// How many symbols the rules have together: the size of the grammar.
+    pub fn symbols(&self) -> usize {
+        self.rules.iter().map(Vec::len).sum()
+    }
+
+    /// How many terminals the sequence has.
+    pub fn len(&self) -> u64 {
+        self.length(0)
+    }
+
+    /// Whether the sequence is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many terminals a rule yields; none, if there is no such rule.
+    pub fn length(&self, rule: u32) -> u64 {
+        self.lengths.get(rule as usize).copied().unwrap_or(0)
+    }
+
+    /// The sequence, in memory that depends on how deep the rules are nested, not on its length.
+    pub fn iter(&self) -> Iter<'_> {
+        self.iter_from(0)
+    }
+
+    /// The sequence from position `n` on, which is found without walking there.
+    pub fn iter_from(&self, n: u64) -> Iter<'_> {
+        Iter::new(self, n)
+    }
+
+    /// How often each terminal below `terminals` occurs, without expanding.
+    pub fn counts(&self, terminals: usize) -> Vec<u64> {
+        let mut counts = vec![0_u64; terminals];
+        let mut times = vec![0_u64; self.rules.len()];
+        times[0] = 1;
+        for &rule in Order::of(&self.rules).children_first.iter().rev() {
+            let times_rule = times[rule as usize];
+            for symbol in &self.rules[rule as usize] {
+                let occurs = times_rule.saturating_mul(symbol.count);
+                let sum = match symbol.what {
+                    What::Terminal(terminal) => counts.get_mut(terminal as usize),
+                    What::Rule(inner) => times.get_mut(inner as usize),
+                };
+                if let Some(sum) = sum {
+                    *sum = sum.saturating_add(occurs);
+                }
+            }
+        }
+        counts
+    }
+
+    /// The same grammar over other terminals. `name` should give different terminals different
+    /// names; the sequence is right in any case, but [`Grammar::verify`] may not hold otherwise.
+    pub fn relabel(&self, mut name: impl FnMut(u32) -> u32) -> Grammar {
+        let mut rules = self.rules.clone();
+        for symbol in rules.iter_mut().flatten() {
+            if let What::Terminal(terminal) = &mut symbol.what {
+                *terminal = name(*terminal);
+            }
+        }
+        let order = Order::of(&rules);
+        Grammar::from_canonical(canonical(rules, &order))
+    }
+
+    /// Appends the grammar as bytes; the format is described in the source, in `codec.rs`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        codec::encode(&self.rules, out);
+    }
+
+    /// The grammar from all of `bytes`, over the terminals below `terminals`.
+    ///
+    /// Any bytes will do: what is not a grammar is an error, found in time and memory that are in
+    /// proportion to the bytes and the alphabet.
+    pub fn decode(bytes: &[u8], terminals: usize) -> Result<Grammar, GrammarError> {
+        let mut reader = Reader::new(bytes);
+        let rules = codec::decode(&mut reader, terminals)?;
+        reader.finish()?;
+        Grammar::new(rules)
+    }
+
+    /// Checks what Sequitur promises: no symbol stands next to itself, no digram occurs twice,
+    /// every rule is of use. The error says what is violated where.
+    pub fn verify(&self) -> Result<(), Violation> {
+        verify(self)
+    }
+
+    /// A hash of the rules, the same in every process and on every machine. As grammars are
+    /// canonical, equal ones have equal hashes.
+    pub fn hash(&self) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325;
+        let mut mix = |word: u64| {
+            hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            hash ^= hash >> 29;
+        };
+        for body in &self.rules {
+            mix(body.len() as u64);
+            for symbol in body {
+                mix(match symbol.what {
+                    What::Terminal(terminal) => u64::from(terminal) << 1,
+                    What::Rule(rule) => u64::from(rule) << 1 | 1,
+                });
+                mix(symbol.count);
+            }
+        }
+        hash ^ hash >> 32
+    }
+}
+
+impl<'a> IntoIterator for &'a Grammar {
+    type Item = u32;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}

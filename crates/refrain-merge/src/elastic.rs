@@ -1,0 +1,135 @@
+//! A list of cells over ranks: the same length for all, differing in some places only.
+//!
+//! Where lists of different lengths meet (an array as long as the rank has neighbours), the ranks
+//! fall into *variants*, one for each length.
+
+use refrain_elastic::{Column, Formula, RankList};
+use refrain_encode::cells;
+
+/// The lists of some ranks, all of the same length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variant {
+    /// The ranks, where there are several variants; else all.
+    pub ranks: Option<RankList>,
+    /// The numbers; where a column says otherwise, any.
+    pub cells: Vec<u8>,
+    /// What differs between ranks: place and values, by place.
+    pub columns: Vec<(u32, Column)>,
+}
+
+/// A list of cells over ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Elastic {
+    /// One for each length.
+    pub variants: Vec<Variant>,
+}
+
+/// How many cells a list has: each ends in a byte below 0x80.
+fn length(cells: &[u8]) -> usize {
+    cells.iter().filter(|byte| **byte < 0x80).count()
+}
+
+impl Variant {
+    /// The list of a rank, as numbers.
+    pub fn numbers(&self, rank: u32) -> Option<Vec<i64>> {
+        let mut numbers = cells::numbers(&self.cells)?;
+        for (place, column) in &self.columns {
+            *numbers.get_mut(*place as usize)? = column.eval(rank)?;
+        }
+        Some(numbers)
+    }
+
+    fn column(&self, place: u32) -> Option<&Column> {
+        let at = self.columns.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        self.columns.get(at).map(|(_, column)| column)
+    }
+
+    /// Takes in another of the same length; these are the ranks before, of the other, and all.
+    fn absorb(&mut self, other: Variant, mine: &RankList, theirs: &RankList, all: &RankList) {
+        if self.cells == other.cells && self.columns.is_empty() && other.columns.is_empty() {
+            return;
+        }
+        let numbers = |v: &Variant| cells::numbers(&v.cells).unwrap_or_default();
+        let (ours, others) = (numbers(self), numbers(&other));
+        let mut columns = Vec::new();
+        for (place, (a, b)) in ours.iter().zip(&others).enumerate() {
+            let place = place as u32;
+            let constant =
+                |ranks: &RankList, value: i64| Column::of(ranks.clone(), Formula::Constant(value));
+            let column = match (self.column(place), other.column(place)) {
+                (None, None) if a == b => continue,
+                (None, None) => Column::merge_over(constant(mine, *a), constant(theirs, *b), all),
+                (Some(column), None) => {
+                    Column::merge_over(column.clone(), constant(theirs, *b), all)
+                }
+                (None, Some(column)) => Column::merge_over(constant(mine, *a), column.clone(), all),
+                (Some(a), Some(b)) => Column::merge_over(a.clone(), b.clone(), all),
+            };
+            columns.push((place, column));
+        }
+        self.columns = columns;
+    }
+}
+
+impl Elastic {
+    /// The list of a single rank.
+    pub fn single(cells: Vec<u8>) -> Elastic {
+        Elastic { variants: vec![Variant { ranks: None, cells, columns: Vec::new() }] }
+    }
+
+    /// The variant of a rank.
+    pub fn variant(&self, rank: u32) -> Option<&Variant> {
+        let mut all = self.variants.iter();
+        all.find(|v| v.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank)))
+    }
+
+    /// The list of a rank, as bytes.
+    pub fn cells(&self, rank: u32) -> Option<Vec<u8>> {
+        let variant = self.variant(rank)?;
+        if variant.columns.is_empty() {
+            return Some(variant.cells.clone());
+        }
+        let mut out = Vec::with_capacity(variant.cells.len());
+        variant.numbers(rank)?.into_iter().for_each(|n| cells::put(&mut out, n));
+        Some(out)
+    }
+
+    /// The list, if it is the same for all ranks.
+    pub fn constant(&self) -> Option<&[u8]> {
+        match self.variants.as_slice() {
+            [Variant { cells, columns, .. }] if columns.is_empty() => Some(cells),
+            _ => None,
+        }
+    }
+
+    /// Takes in the lists of other ranks.
+    pub fn absorb(&mut self, other: Elastic, mine: &RankList, theirs: &RankList, all: &RankList) {
+        if let ([ours], [others]) = (self.variants.as_mut_slice(), other.variants.as_slice())
+            && (ours.cells == others.cells || length(&ours.cells) == length(&others.cells))
+        {
+            if let Some(others) = other.variants.into_iter().next() {
+                ours.absorb(others, mine, theirs, all);
+            }
+            return;
+        }
+        for variant in &mut self.variants {
+            variant.ranks.get_or_insert_with(|| mine.clone());
+        }
+        for mut variant in other.variants {
+            let ranks = variant.ranks.take().unwrap_or_else(|| theirs.clone());
+            let same = |v: &&mut Variant| length(&v.cells) == length(&variant.cells);
+            match self.variants.iter_mut().find(same) {
+                Some(ours) => {
+                    let before = ours.ranks.take().unwrap_or_else(|| mine.clone());
+                    let both = before.union(&ranks);
+                    ours.absorb(variant, &before, &ranks, &both);
+                    ours.ranks = Some(both);
+                }
+                None => {
+                    variant.ranks = Some(ranks);
+                    self.variants.push(variant);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A group: tasks of different ranks that do the same, with other values.
+
+use crate::elastic::Elastic;
+use refrain_elastic::{RankList, TextColumn};
+use refrain_encode::cells::Cells;
+use refrain_encode::outcome::{Polls, StoredOutcomes};
+use refrain_encode::stats::Stats;
+use refrain_encode::tasktrace::{SignatureTrace, TaskTrace};
+use refrain_grammar::Grammar;
+use std::collections::BTreeMap;
+
+/// More distinct outcomes than this are not compared between ranks.
+const MOST_SHARED: usize = 256;
+
+/// The outcomes of a signature, where they vary.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcomes {
+    /// They do not, on any rank.
+    Constant,
+    /// All ranks see the same sequence, of outcomes that are elastic.
+    Shared {
+        /// The distinct outcomes.
+        rows: Vec<Elastic>,
+        /// See [`StoredOutcomes`].
+        runs: Vec<u8>,
+        /// See [`StoredOutcomes`].
+        misses: Vec<u8>,
+    },
+    /// Ranks have their own ([`Own`]).
+    Own,
+}
+
+/// A signature over ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its cells.
+    pub cells: Elastic,
+    /// The outcome of its first call.
+    pub outcome: Elastic,
+    /// All outcomes.
+    pub outcomes: Outcomes,
+    /// Durations, of all ranks together.
+    pub stats: Stats,
+}
+
+/// What only one rank has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Own {
+    /// Outcomes by signature.
+    pub outcomes: BTreeMap<u32, StoredOutcomes>,
+    /// Failed polls by signature.
+    pub polls: BTreeMap<u32, Polls>,
+}
+
+impl Own {
+    /// Whether it has nothing.
+    pub fn is_empty(&self) -> bool {
+        self.outcomes.is_empty() && self.polls.is_empty()
+    }
+}
+
+/// Tasks of the same structure.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Their number within their processes.
+    pub thread: u32,
+    /// Their ranks.
+    pub ranks: RankList,
+    /// Predefined handles.
+    pub predefined: Vec<String>,
+    /// Strings.
+    pub strings: Vec<TextColumn>,
+    /// Signatures.
+    pub rows: Vec<Row>,
+    /// The sequence of signatures.
+    pub grammars: Vec<Grammar>,
+    /// What only single ranks have.
+    pub own: BTreeMap<u32, Own>,
+    /// Calls that found no room.
+    pub lost: u64,
+}
+
+impl Group {
+    /// A group of one task.
+    pub fn of(rank: u32, thread: u32, task: TaskTrace) -> Group {
+        let mut own = Own::default();
+        let mut rows = Vec::with_capacity(task.signatures.len());
+        for (number, signature) in task.signatures.into_iter().enumerate() {
+            let SignatureTrace { cells, outcome, varying, polls, stats } = signature;
+            if let Some(polls) = polls {
+                own.polls.insert(number as u32, polls);
+            }
+            let outcomes = match varying {
+                None => Outcomes::Constant,
+                Some(stored) if stored.rows.len() <= MOST_SHARED => Outcomes::Shared {
+                    rows: stored.rows.into_iter().map(Elastic::single).collect(),
+                    runs: stored.runs,
+                    misses: stored.misses,
+                },
+                Some(stored) => {
+                    own.outcomes.insert(number as u32, stored);
+                    Outcomes::Own
+                }
+            };
+            let (cells, outcome) = (Elastic::single(cells), Elastic::single(outcome));
+            rows.push(Row { cells, outcome, outcomes, stats });
+        }
+        let strings =
+            task.strings.iter().map(|text| TextColumn::fit(&[rank], &[text.as_slice()])).collect();
+        let own = if own.is_empty() { BTreeMap::new() } else { BTreeMap::from([(rank, own)]) };
+        Group {
+            thread,
+            ranks: RankList::single(rank),
+            predefined: task.predefined,
+            strings,
+            rows,
+            grammars: task.grammars,
+            own,
+            lost: task.lost,
+        }
+    }
+
+    /// A number that groups of the same structure share.
+    pub fn key(&self) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        let mut mix = |value: u64| {
+            hash = (hash ^ value).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+        };
+        mix(self.thread.into());
+        mix(self.strings.len() as u64);
+        mix(self.rows.len() as u64);
+        self.grammars.iter().for_each(|grammar| mix(grammar.hash()));
+        self.rows.iter().filter_map(Row::head).for_each(|head| mix(head as u64));
+        self.predefined.iter().flat_map(|name| name.bytes()).for_each(|byte| mix(byte.into()));
+        hash
+    }
+
+    /// Whether the tasks of another do the same.
+    pub fn is_like(&self, other: &Group) -> bool {
+        self.thread == other.thread
+            && self.strings.len() == other.strings.len()
+            && self.predefined == other.predefined
+            && self.grammars == other.grammars
+            && self.rows.len() == other.rows.len()
+            && self.rows.iter().zip(&other.rows).all(|(a, b)| a.head() == b.head())
+    }
+
+    /// Takes in another group of the same structure and other ranks.
+    pub fn absorb(&mut self, other: Group) {
+        let all = self.ranks.union(&other.ranks);
+        let (mine, theirs) = (&self.ranks, &other.ranks);
+        let own = &mut self.own;
+        own.extend(other.own);
+        for (number, (row, other)) in self.rows.iter_mut().zip(other.rows).enumerate() {
+            row.cells.absorb(other.cells, mine, theirs, &all);
+            row.outcome.absorb(other.outcome, mine, theirs, &all);
+            row.stats.add(&other.stats);
+            let ours = std::mem::replace(&mut row.outcomes, Outcomes::Constant);
+            row.outcomes = match (ours, other.outcomes) {
+                (Outcomes::Constant, Outcomes::Constant) => Outcomes::Constant,
+                (
+                    Outcomes::Shared { mut rows, runs, misses },
+                    Outcomes::Shared { rows: others, runs: other_runs, misses: other_misses },
+                ) if runs == other_runs && misses == other_misses && rows.len() == others.len() => {
+                    for (row, other) in rows.iter_mut().zip(others) {
+                        row.absorb(other, mine, theirs, &all);
+                    }
+                    Outcomes::Shared { rows, runs, misses }
+                }
+                (ours, others) => {
+                    disown(own, number as u32, ours, mine);
+                    disown(own, number as u32, others, theirs);
+                    Outcomes::Own
+                }
+            };
+        }
+        let strings = std::mem::take(&mut self.strings);
+        self.strings =
+            strings.into_iter().zip(other.strings).map(|(a, b)| TextColumn::merge(a, b)).collect();
+        self.lost += other.lost;
+        self.ranks = all;
+    }
+
+    /// The trace of one of its tasks, without the definitions of functions.
+    pub fn task(&self, rank: u32) -> Option<TaskTrace> {
+        if !self.ranks.contains(rank) {
+            return None;
+        }
+        let own = self.own.get(&rank);
+        let signature = |(number, row): (usize, &Row)| {
+            let number = number as u32;
+            let varying = match &row.outcomes {
+                Outcomes::Constant => None,
+                Outcomes::Shared { rows, runs, misses } => Some(StoredOutcomes {
+                    rows: rows.iter().map(|row| row.cells(rank)).collect::<Option<_>>()?,
+                    runs: runs.clone(),
+                    misses: misses.clone(),
+                }),
+                Outcomes::Own => own.and_then(|own| own.outcomes.get(&number)).cloned(),
+            };
+            Some(SignatureTrace {
+                cells: row.cells.cells(rank)?,
+                outcome: row.outcome.cells(rank)?,
+                varying,
+                polls: own.and_then(|own| own.polls.get(&number)).cloned(),
+                stats: row.stats,
+            })
+        };
+        Some(TaskTrace {
+            functions: Vec::new(),
+            predefined: self.predefined.clone(),
+            strings: self.strings.iter().map(|text| text.eval(rank)).collect::<Option<_>>()?,
+            signatures: self.rows.iter().enumerate().map(signature).collect::<Option<_>>()?,
+            grammars: self.grammars.clone(),
+            lost: 0,
+        })
+    }
+}
+
+/// Outcomes that were shared become each rank's own.
+fn disown(own: &mut BTreeMap<u32, Own>, number: u32, outcomes: Outcomes, ranks: &RankList) {
+    if let Outcomes::Shared { rows, runs, misses } = outcomes {
+        for rank in ranks.iter() {
+            let rows = rows.iter().map(|row| row.cells(rank).unwrap_or_default()).collect();
+            let stored = StoredOutcomes { rows, runs: runs.clone(), misses: misses.clone() };
+            own.entry(rank).or_default().outcomes.insert(number, stored);
+        }
+    }
+}
+
+impl Row {
+    /// The first cell: function and flags.
+    pub fn head(&self) -> Option<i64> {
+        Cells::new(&self.cells.variants.first()?.cells).get()
+    }
+}

@@ -1,0 +1,80 @@
+//! The traces of all tasks together.
+
+use crate::group::Group;
+use refrain_encode::tasktrace::TaskTrace;
+use std::collections::{BTreeMap, HashMap};
+
+/// All groups of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Merged {
+    /// Forms of functions by number.
+    pub functions: BTreeMap<u16, String>,
+    /// Groups, by first rank.
+    pub groups: Vec<Group>,
+}
+
+impl Merged {
+    /// The trace of one task.
+    pub fn of(rank: u32, thread: u32, mut task: TaskTrace) -> Merged {
+        let functions = std::mem::take(&mut task.functions).into_iter().collect();
+        Merged { functions, groups: vec![Group::of(rank, thread, task)] }
+    }
+
+    /// Puts the tasks of two traces together.
+    pub fn merge(mut self, other: Merged) -> Merged {
+        self.functions.extend(other.functions);
+        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (i, group) in self.groups.iter().enumerate() {
+            places.entry(group.key()).or_default().push(i);
+        }
+        for group in other.groups {
+            let same = places.entry(group.key()).or_default();
+            match same.iter().find(|i| self.groups[**i].is_like(&group)) {
+                Some(i) => self.groups[*i].absorb(group),
+                None => {
+                    same.push(self.groups.len());
+                    self.groups.push(group);
+                }
+            }
+        }
+        self.groups.sort_by_key(|group| (group.ranks.first(), group.thread));
+        self
+    }
+
+    /// Puts any number of traces together, pairwise, as ranks do in a tree.
+    pub fn merge_all(traces: impl IntoIterator<Item = Merged>) -> Merged {
+        // The n-th entry is of 2^n traces, or none, as in a binary number.
+        let mut partial: Vec<Option<Merged>> = Vec::new();
+        for mut trace in traces {
+            let mut level = 0;
+            while let Some(earlier) = partial.get_mut(level).and_then(Option::take) {
+                trace = earlier.merge(trace);
+                level += 1;
+            }
+            if partial.len() <= level {
+                partial.resize_with(level + 1, || None);
+            }
+            partial[level] = Some(trace);
+        }
+        let parts = partial.into_iter().flatten();
+        parts.reduce(|later, earlier| earlier.merge(later)).unwrap_or_default()
+    }
+
+    /// The threads of a rank.
+    pub fn threads(&self, rank: u32) -> Vec<u32> {
+        let mut threads: Vec<u32> =
+            self.groups.iter().filter(|g| g.ranks.contains(rank)).map(|g| g.thread).collect();
+        threads.sort_unstable();
+        threads
+    }
+
+    /// The trace of a task.
+    pub fn task(&self, rank: u32, thread: u32) -> Option<TaskTrace> {
+        let mut groups = self.groups.iter();
+        let group = groups.find(|g| g.thread == thread && g.ranks.contains(rank))?;
+        let mut task = group.task(rank)?;
+        let text = |(number, text): (&u16, &String)| (*number, text.clone());
+        task.functions = self.functions.iter().map(text).collect();
+        Some(task)
+    }
+}

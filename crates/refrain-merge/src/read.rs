@@ -1,0 +1,407 @@
+//! A merged trace from bytes. Any bytes: what makes no sense is an error that says where.
+
+use crate::elastic::{Elastic, Variant};
+use crate::group::{Group, Outcomes, Own, Row};
+use crate::merged::Merged;
+use crate::write::{ANY, CHANGED, COLUMNS, NEW_SHAPE, NO_COLUMNS, SAME_COLUMNS, Shape, VERSION};
+use refrain_elastic::{Column, RankList, TextColumn};
+use refrain_encode::cells::{self, Cells};
+use refrain_encode::outcome::{Polls, StoredOutcomes};
+use refrain_encode::stats::Stats;
+use refrain_grammar::Shared;
+use std::collections::BTreeMap;
+
+/// Bytes that are no trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadError {
+    /// What was being read.
+    pub what: String,
+}
+
+impl std::fmt::Display for ReadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} do not read", self.what)
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+fn bad(what: impl Into<String>) -> ReadError {
+    ReadError { what: what.into() }
+}
+
+/// Ranks are not believed to be more.
+const MOST_RANKS: u32 = 1 << 22;
+
+/// Cells of all rows are not believed to be more: a row that repeats a change takes no byte.
+const MOST_CELLS: usize = 1 << 25;
+
+/// Differences of columns are not believed to speak of more ranks in all.
+const MOST_DIFFERENCES: usize = 1 << 26;
+
+/// Reads the structure.
+pub fn structure(bytes: &[u8]) -> Result<Merged, ReadError> {
+    let mut cells = Cells::new(bytes);
+    let version = cells.get_unsigned().ok_or_else(|| bad("the structure's first bytes"))?;
+    if version != VERSION {
+        return Err(bad(format!("structures of version {version} (this Refrain reads {VERSION})")));
+    }
+    let functions = functions(&mut cells).ok_or_else(|| bad("the definitions of functions"))?;
+    let count = cells.get_length().ok_or_else(|| bad("the groups"))?;
+    let mut groups = Vec::new();
+    for _ in 0..count {
+        groups.push(group(&mut cells).ok_or_else(|| bad("the groups"))?);
+    }
+    let mut rows = RowReader::default();
+    for (number, group) in groups.iter().enumerate() {
+        rows.read_group(&mut cells, number, &group.ranks).ok_or_else(|| bad("the signatures"))?;
+    }
+    let lists = lists(&mut cells, groups.len(), rows.rows.len());
+    let lists = lists.ok_or_else(|| bad("the signatures of groups"))?;
+    let grammars: Option<Vec<usize>> = groups.iter().map(|_| cells.get_length()).collect();
+    let grammars = grammars.ok_or_else(|| bad("the grammars"))?;
+    let shared = cells.get_bytes().ok_or_else(|| bad("the grammars"))?;
+    let shared = Shared::decode(shared, rows.rows.len())
+        .map_err(|error| bad(format!("the grammars ({error})")))?;
+    let mut next = 0;
+    for ((number, group), (list, count)) in
+        groups.iter_mut().enumerate().zip(lists.into_iter().zip(grammars))
+    {
+        let own = list.iter().map(|row| rows.row(*row, number, &group.ranks));
+        group.rows = own.collect::<Option<_>>().ok_or_else(|| bad("the signatures of groups"))?;
+        let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+        for (place, row) in list.iter().enumerate() {
+            places.entry(*row).or_insert(place as u32);
+        }
+        for _ in 0..count {
+            let grammar = shared.grammar(next).map_err(|e| bad(format!("the grammars ({e})")))?;
+            next += 1;
+            let local = |terminal: u32| places.get(&terminal).copied().unwrap_or(u32::MAX);
+            let grammar = grammar.relabel(local);
+            let counts = grammar.counts(group.rows.len());
+            if counts.iter().fold(0u64, |sum, n| sum.saturating_add(*n)) != grammar.len() {
+                return Err(bad("the grammars (a signature is not the group's)"));
+            }
+            group.grammars.push(grammar);
+        }
+    }
+    if !cells.is_empty() || next != shared.len() {
+        return Err(bad("the structure's last bytes"));
+    }
+    Ok(Merged { functions, groups })
+}
+
+fn functions(cells: &mut Cells<'_>) -> Option<BTreeMap<u16, String>> {
+    let mut functions = BTreeMap::new();
+    let mut number = 0u64;
+    for _ in 0..cells.get_length()? {
+        number = number.checked_add(cells.get_unsigned()?)?;
+        let text = String::from_utf8(cells.get_bytes()?.to_vec()).ok()?;
+        functions.insert(u16::try_from(number).ok()?, text);
+    }
+    Some(functions)
+}
+
+/// Something of the elastic crate.
+fn elastic<'a, T, E>(
+    cells: &mut Cells<'a>,
+    read: impl FnOnce(&mut &'a [u8]) -> Result<T, E>,
+) -> Option<T> {
+    let mut rest = cells.rest();
+    let before = rest.len();
+    let value = read(&mut rest).ok()?;
+    cells.take(before - rest.len())?;
+    Some(value)
+}
+
+fn group(cells: &mut Cells<'_>) -> Option<Group> {
+    let thread = u32::try_from(cells.get_unsigned()?).ok()?;
+    let ranks = elastic(cells, |rest| RankList::decode(rest, MOST_RANKS))?;
+    let mut predefined = Vec::new();
+    for _ in 0..cells.get_length()? {
+        predefined.push(String::from_utf8(cells.get_bytes()?.to_vec()).ok()?);
+    }
+    let mut strings = Vec::new();
+    for _ in 0..cells.get_length()? {
+        strings.push(elastic(cells, |rest| TextColumn::decode_texts(rest, &ranks))?);
+    }
+    let lost = cells.get_unsigned()?;
+    let (rows, grammars, own) = (Vec::new(), Vec::new(), BTreeMap::new());
+    Some(Group { thread, ranks, predefined, strings, rows, grammars, own, lost })
+}
+
+fn lists(cells: &mut Cells<'_>, groups: usize, rows: usize) -> Option<Vec<Vec<u32>>> {
+    let mut lists = Vec::new();
+    for _ in 0..groups {
+        let length = usize::try_from(cells.get_unsigned()?).ok().filter(|n| *n <= rows)?;
+        let (mut list, mut expected) = (Vec::new(), 0i64);
+        while list.len() < length {
+            let first = expected.checked_add(cells.get()?)?;
+            let run = i64::try_from(cells.get_unsigned()?).ok()?;
+            let end = first.checked_add(run)?;
+            let fits = run > 0 && first >= 0 && end <= rows as i64;
+            if !fits || list.len() + run as usize > length {
+                return None;
+            }
+            list.extend(first as u32..end as u32);
+            expected = end;
+        }
+        lists.push(list);
+    }
+    Some(lists)
+}
+
+/// A row as it was read.
+enum ReadRow {
+    /// Of constants and columns.
+    Simple { numbers: Vec<i64>, split: usize, columns: Vec<(u32, Column)>, group: usize },
+    /// Of any kind.
+    Any(Box<Row>, usize),
+}
+
+/// Reads rows, as the writer wrote them.
+#[derive(Default)]
+struct RowReader {
+    rows: Vec<ReadRow>,
+    shapes: Vec<Shape>,
+    /// Cells of all rows.
+    cells: usize,
+    /// Ranks that differences of columns spoke of.
+    differences: usize,
+}
+
+impl RowReader {
+    fn read_group(&mut self, cells: &mut Cells<'_>, group: usize, ranks: &RankList) -> Option<()> {
+        let count = usize::try_from(cells.get_unsigned()?).ok().filter(|n| *n <= MOST_CELLS)?;
+        let end = self.rows.len() + count;
+        while self.rows.len() < end {
+            match cells.get_unsigned()? {
+                NEW_SHAPE => {
+                    let split = cells.get_length()?;
+                    let more = cells.get_length()?;
+                    let numbers: Option<Vec<i64>> =
+                        (0..split.checked_add(more)?).map(|_| cells.get()).collect();
+                    let numbers = numbers?;
+                    let columns = self.columns(cells, None, numbers.len(), ranks)?;
+                    self.add(numbers.clone(), split, columns.clone(), group)?;
+                    self.shapes.push(Shape { split, numbers, columns, group });
+                }
+                ANY => {
+                    let row = any(cells, ranks)?;
+                    self.rows.push(ReadRow::Any(Box::new(row), group));
+                }
+                form => {
+                    let shape = usize::try_from(form - CHANGED).ok()?;
+                    self.changed(cells, shape, group, ranks, end)?;
+                }
+            }
+        }
+        (self.rows.len() == end).then_some(())
+    }
+
+    fn changed(
+        &mut self,
+        cells: &mut Cells<'_>,
+        shape: usize,
+        group: usize,
+        ranks: &RankList,
+        end: usize,
+    ) -> Option<()> {
+        let last = self.shapes.get(shape)?;
+        let mut changes = Vec::new();
+        let mut next = 0usize;
+        for _ in 0..cells.get_length()? {
+            let place = next.checked_add(usize::try_from(cells.get_unsigned()?).ok()?)?;
+            next = place.checked_add(1)?;
+            changes.push((place, cells.get()?));
+        }
+        let split = last.split;
+        let mut numbers = last.numbers.clone();
+        let before = Some(shape).filter(|_| last.group == group);
+        let columns = self.columns(cells, before, numbers.len(), ranks)?;
+        let again = cells.get_unsigned()?;
+        if again >= (end - self.rows.len()) as u64 {
+            return None;
+        }
+        for _ in 0..=again {
+            for (place, difference) in &changes {
+                let number = numbers.get_mut(*place)?;
+                *number = number.wrapping_add(*difference);
+            }
+            self.add(numbers.clone(), split, columns.clone(), group)?;
+        }
+        *self.shapes.get_mut(shape)? = Shape { split, numbers, columns, group };
+        Some(())
+    }
+
+    fn add(
+        &mut self,
+        numbers: Vec<i64>,
+        split: usize,
+        columns: Vec<(u32, Column)>,
+        group: usize,
+    ) -> Option<()> {
+        self.cells += numbers.len() + 1;
+        self.rows.push(ReadRow::Simple { numbers, split, columns, group });
+        (self.cells <= MOST_CELLS).then_some(())
+    }
+
+    fn columns(
+        &mut self,
+        cells: &mut Cells<'_>,
+        shape: Option<usize>,
+        places: usize,
+        ranks: &RankList,
+    ) -> Option<Vec<(u32, Column)>> {
+        let last = shape.and_then(|shape| self.shapes.get(shape));
+        match cells.get_unsigned()? {
+            NO_COLUMNS => return Some(Vec::new()),
+            SAME_COLUMNS => return last.map(|last| last.columns.clone()),
+            COLUMNS => {}
+            _ => return None,
+        }
+        let mut columns = Vec::new();
+        let mut next = 0u64;
+        for _ in 0..cells.get_length()? {
+            let place = next.checked_add(cells.get_unsigned()?)?;
+            next = place + 1;
+            let place = u32::try_from(place).ok().filter(|p| (*p as usize) < places)?;
+            let form = cells.get_unsigned()?;
+            let column = exactly(cells.get_bytes()?, ranks)?;
+            columns.push((
+                place,
+                match form {
+                    0 => column,
+                    1 => {
+                        let at = last?.columns.binary_search_by_key(&place, |(p, _)| *p).ok()?;
+                        let (_, before) = last?.columns.get(at)?;
+                        self.differences += ranks.len();
+                        if self.differences > MOST_DIFFERENCES {
+                            return None;
+                        }
+                        let all = ranks.to_vec();
+                        let (old, more) = (before.values(&all), column.values(&all));
+                        let sum = old.iter().zip(&more).map(|(o, m)| o.wrapping_add(*m));
+                        Column::fit_over(ranks, &sum.collect::<Vec<_>>())
+                    }
+                    _ => return None,
+                },
+            ));
+        }
+        Some(columns)
+    }
+
+    /// A row as a group has it.
+    fn row(&self, number: u32, group: usize, ranks: &RankList) -> Option<Row> {
+        match self.rows.get(number as usize)? {
+            ReadRow::Any(row, owner) => (*owner == group).then(|| (**row).clone()),
+            ReadRow::Simple { numbers, split, columns, group: owner } => {
+                let column = |(place, column): &(u32, Column)| {
+                    let column = match *owner == group {
+                        true => column.clone(),
+                        false => Column::of(ranks.clone(), column.formula()?.clone()),
+                    };
+                    Some((*place, column))
+                };
+                let columns: Option<Vec<(u32, Column)>> = columns.iter().map(column).collect();
+                let (mut first, mut second) = (Vec::new(), Vec::new());
+                for (place, column) in columns? {
+                    match (place as usize).checked_sub(*split) {
+                        None => first.push((place, column)),
+                        Some(place) => second.push((place as u32, column)),
+                    }
+                }
+                let bytes = |numbers: &[i64]| {
+                    let mut out = Vec::new();
+                    numbers.iter().for_each(|n| cells::put(&mut out, *n));
+                    out
+                };
+                let elastic = |cells, columns| Elastic {
+                    variants: vec![Variant { ranks: None, cells, columns }],
+                };
+                Some(Row {
+                    cells: elastic(bytes(numbers.get(..*split)?), first),
+                    outcome: elastic(bytes(numbers.get(*split..)?), second),
+                    outcomes: Outcomes::Constant,
+                    stats: Stats::default(),
+                })
+            }
+        }
+    }
+}
+
+/// A column that takes all of these bytes.
+fn exactly(bytes: &[u8], ranks: &RankList) -> Option<Column> {
+    let mut rest = bytes;
+    let column = Column::decode_values(&mut rest, ranks).ok()?;
+    rest.is_empty().then_some(column)
+}
+
+fn any(cells: &mut Cells<'_>, ranks: &RankList) -> Option<Row> {
+    let (signature, outcome) = (elastic_cells(cells, ranks)?, elastic_cells(cells, ranks)?);
+    let outcomes = match cells.get_unsigned()? {
+        0 => Outcomes::Constant,
+        1 => Outcomes::Own,
+        2 => {
+            let rows = cells.get_length()?;
+            Outcomes::Shared {
+                rows: (0..rows).map(|_| elastic_cells(cells, ranks)).collect::<Option<_>>()?,
+                runs: cells.get_bytes()?.to_vec(),
+                misses: cells.get_bytes()?.to_vec(),
+            }
+        }
+        _ => return None,
+    };
+    Some(Row { cells: signature, outcome, outcomes, stats: Stats::default() })
+}
+
+fn elastic_cells(cells: &mut Cells<'_>, ranks: &RankList) -> Option<Elastic> {
+    let count = cells.get_length().filter(|n| *n > 0)?;
+    let mut variants = Vec::new();
+    for _ in 0..count {
+        let own = match count {
+            1 => None,
+            _ => Some(elastic(cells, |rest| RankList::decode(rest, MOST_RANKS))?),
+        };
+        let numbers = cells.get_bytes()?.to_vec();
+        let places = cells::numbers(&numbers)?.len();
+        let mut columns = Vec::new();
+        let mut next = 0u64;
+        for _ in 0..cells.get_length()? {
+            let place = next.checked_add(cells.get_unsigned()?)?;
+            next = place + 1;
+            let place = u32::try_from(place).ok().filter(|p| (*p as usize) < places)?;
+            columns.push((place, exactly(cells.get_bytes()?, own.as_ref().unwrap_or(ranks))?));
+        }
+        variants.push(Variant { ranks: own, cells: numbers, columns });
+    }
+    Some(Elastic { variants })
+}
+
+/// Reads durations into the rows of a structure.
+pub fn timing(merged: &mut Merged, bytes: &[u8]) -> Result<(), ReadError> {
+    let mut cells = Cells::new(bytes);
+    for row in merged.groups.iter_mut().flat_map(|group| &mut group.rows) {
+        row.stats = Stats::get(&mut cells).ok_or_else(|| bad("the statistics"))?;
+    }
+    cells.is_empty().then_some(()).ok_or_else(|| bad("the statistics' last bytes"))
+}
+
+/// Reads what a rank has of its own.
+pub fn own(bytes: &[u8]) -> Result<Own, ReadError> {
+    own_cells(bytes).ok_or_else(|| bad("the outcomes of a rank"))
+}
+
+fn own_cells(bytes: &[u8]) -> Option<Own> {
+    let mut cells = Cells::new(bytes);
+    let mut own = Own::default();
+    for _ in 0..cells.get_length()? {
+        let signature = u32::try_from(cells.get_unsigned()?).ok()?;
+        own.outcomes.insert(signature, StoredOutcomes::get(&mut cells)?);
+    }
+    for _ in 0..cells.get_length()? {
+        let signature = u32::try_from(cells.get_unsigned()?).ok()?;
+        own.polls.insert(signature, Polls::get(&mut cells)?);
+    }
+    cells.is_empty().then_some(own)
+}

@@ -1,0 +1,378 @@
+//! A merged trace as bytes.
+//!
+//! Three streams, which go into sections of their own:
+//!
+//! * **structure**: functions; groups (ranks, names, strings); rows (signatures over ranks, of all
+//!   groups); the grammars of all groups, which share rules. All numbers are varints, lists have
+//!   their length in front.
+//! * **timing**: [`refrain_encode::stats::Stats`] for each row of each group.
+//! * **own**: for each rank that has any, what only it has: outcomes and polls.
+//!
+//! # Rows
+//!
+//! A row is a signature's cells and its first outcome's. Rows that follow each other mostly
+//! differ in little from an earlier one with the same function and lengths (the same *shape*),
+//! and often by the same step again and again (a root that receives from rank after rank). So a
+//! row is written as
+//!
+//! | form | what |
+//! |---|---|
+//! | 0 | a row of a new shape: lengths, cells, columns |
+//! | 1 | a row of any kind: [`Elastic`] cells, outcome, [`Outcomes`] |
+//! | 2 + s | the last row of shape s, changed: number of changes, each as gap and difference; columns; how often the same change follows again |
+//!
+//! Each group's new rows stand together, with their number in front.
+//!
+//! Columns: 0 none · 1 those of the shape's last row · 2 a list of place, form, bytes: form 0
+//! as [`Column::encode_values`] has it, form 1 the difference to the last row's values.
+//!
+//! Rows that consist of constants and formulas are shared between groups.
+
+use crate::elastic::Elastic;
+use crate::group::{Group, Outcomes, Row};
+use crate::merged::Merged;
+use refrain_elastic::{Column, RankList};
+use refrain_encode::cells::{self, put, put_bytes, put_unsigned};
+use refrain_grammar::{Grammar, share};
+use std::collections::HashMap;
+
+/// A row of a new shape.
+pub(crate) const NEW_SHAPE: u64 = 0;
+/// A row of any kind.
+pub(crate) const ANY: u64 = 1;
+/// Rows that change one of a shape: from here on.
+pub(crate) const CHANGED: u64 = 2;
+
+/// No columns.
+pub(crate) const NO_COLUMNS: u64 = 0;
+/// The same as the row before.
+pub(crate) const SAME_COLUMNS: u64 = 1;
+/// They follow.
+pub(crate) const COLUMNS: u64 = 2;
+
+/// The version of these streams.
+pub(crate) const VERSION: u64 = 1;
+
+/// A merged trace in three streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Streams {
+    /// The structure.
+    pub structure: Vec<u8>,
+    /// Durations.
+    pub timing: Vec<u8>,
+    /// What ranks have of their own: rank, thread, bytes.
+    pub own: Vec<(u32, u32, Vec<u8>)>,
+}
+
+/// A row with constants and columns only.
+pub(crate) struct Simple {
+    /// Numbers of the signature, then of the outcome.
+    pub numbers: Vec<i64>,
+    /// How many are the signature's.
+    pub split: usize,
+    /// What differs between ranks.
+    pub columns: Vec<(u32, Column)>,
+}
+
+impl Simple {
+    fn of(row: &Row) -> Option<Simple> {
+        let ([a], [b]) = (row.cells.variants.as_slice(), row.outcome.variants.as_slice()) else {
+            return None;
+        };
+        if row.outcomes != Outcomes::Constant {
+            return None;
+        }
+        let mut numbers = cells::numbers(&a.cells)?;
+        let split = numbers.len();
+        numbers.extend(cells::numbers(&b.cells)?);
+        let mut columns = a.columns.clone();
+        let shifted = b.columns.iter().map(|(p, c)| (p + split as u32, c.clone()));
+        columns.extend(shifted);
+        // Where a column speaks, the number says nothing; 0 repeats best.
+        columns.iter().for_each(|(place, _)| numbers[*place as usize] = 0);
+        Some(Simple { numbers, split, columns })
+    }
+
+    /// Whether it means the same for any ranks.
+    fn is_general(&self) -> bool {
+        self.columns.iter().all(|(_, column)| column.formula().is_some())
+    }
+}
+
+/// The last row of a shape, as writer and reader remember it.
+pub(crate) struct Shape {
+    pub split: usize,
+    pub numbers: Vec<i64>,
+    pub columns: Vec<(u32, Column)>,
+    /// The group it was written for.
+    pub group: usize,
+}
+
+/// Writes a merged trace.
+pub fn write(merged: &Merged) -> Streams {
+    let mut streams = Streams::default();
+    let out = &mut streams.structure;
+    put_unsigned(out, VERSION);
+    put_unsigned(out, merged.functions.len() as u64);
+    let mut last = 0;
+    for (number, text) in &merged.functions {
+        put_unsigned(out, u64::from(number - last));
+        last = *number;
+        put_bytes(out, text.as_bytes());
+    }
+    put_unsigned(out, merged.groups.len() as u64);
+    merged.groups.iter().for_each(|group| put_group(out, group));
+    let mut rows = RowWriter::default();
+    let mut lists = Vec::new();
+    for (number, group) in merged.groups.iter().enumerate() {
+        let before = rows.count;
+        let list: Vec<u32> = group.rows.iter().map(|row| rows.put(row, number, group)).collect();
+        lists.push(list);
+        rows.flush();
+        put_unsigned(out, (rows.count - before).into());
+        out.append(&mut rows.out);
+    }
+    put_lists(out, &lists);
+    put_grammars(out, merged, &lists, rows.count);
+    for group in &merged.groups {
+        for row in &group.rows {
+            row.stats.put(&mut streams.timing);
+        }
+        for (rank, own) in &group.own {
+            let mut bytes = Vec::new();
+            put_unsigned(&mut bytes, own.outcomes.len() as u64);
+            for (signature, stored) in &own.outcomes {
+                put_unsigned(&mut bytes, (*signature).into());
+                stored.put(&mut bytes);
+            }
+            put_unsigned(&mut bytes, own.polls.len() as u64);
+            for (signature, polls) in &own.polls {
+                put_unsigned(&mut bytes, (*signature).into());
+                polls.put(&mut bytes);
+            }
+            streams.own.push((*rank, group.thread, bytes));
+        }
+    }
+    streams.own.sort_by_key(|(rank, thread, _)| (*rank, *thread));
+    streams
+}
+
+fn put_group(out: &mut Vec<u8>, group: &Group) {
+    put_unsigned(out, group.thread.into());
+    group.ranks.encode(out);
+    put_unsigned(out, group.predefined.len() as u64);
+    group.predefined.iter().for_each(|name| put_bytes(out, name.as_bytes()));
+    put_unsigned(out, group.strings.len() as u64);
+    group.strings.iter().for_each(|text| text.encode_texts(out));
+    put_unsigned(out, group.lost);
+}
+
+/// Which rows a group has: mostly those that follow each other.
+fn put_lists(out: &mut Vec<u8>, lists: &[Vec<u32>]) {
+    for list in lists {
+        put_unsigned(out, list.len() as u64);
+        let (mut at, mut expected) = (0, 0);
+        while at < list.len() {
+            let run = (at..list.len()).take_while(|i| list[*i] == list[at] + (i - at) as u32);
+            let run = run.count();
+            put(out, i64::from(list[at]) - expected);
+            put_unsigned(out, run as u64);
+            at += run;
+            expected = i64::from(list[at - 1]) + 1;
+        }
+    }
+}
+
+fn put_grammars(out: &mut Vec<u8>, merged: &Merged, lists: &[Vec<u32>], rows: u32) {
+    let mut all: Vec<Grammar> = Vec::new();
+    for (group, list) in merged.groups.iter().zip(lists) {
+        put_unsigned(out, group.grammars.len() as u64);
+        let global = |terminal: u32| list.get(terminal as usize).copied().unwrap_or(rows);
+        all.extend(group.grammars.iter().map(|grammar| grammar.relabel(global)));
+    }
+    let mut bytes = Vec::new();
+    share(&all).encode(&mut bytes);
+    put_bytes(out, &bytes);
+}
+
+/// Writes rows, each once.
+#[derive(Default)]
+struct RowWriter {
+    out: Vec<u8>,
+    count: u32,
+    known: HashMap<Vec<u8>, u32>,
+    shapes: Vec<Shape>,
+    shape_numbers: HashMap<(i64, usize, usize), usize>,
+    /// The change of the last row, by which more may follow: shape and changes.
+    step: Option<(usize, Vec<(usize, i64)>)>,
+    /// How often it did.
+    again: u64,
+}
+
+impl RowWriter {
+    /// Gives the number of a row; writes it if it is new.
+    fn put(&mut self, row: &Row, group_number: usize, group: &Group) -> u32 {
+        let simple = Simple::of(row);
+        let key = simple.as_ref().filter(|s| s.is_general()).map(|simple| {
+            let mut key = Vec::new();
+            simple.numbers.iter().for_each(|n| put(&mut key, *n));
+            put_unsigned(&mut key, simple.split as u64);
+            for (place, column) in &simple.columns {
+                put_unsigned(&mut key, (*place).into());
+                let mut formula = Vec::new();
+                column.encode_values(&mut formula);
+                put_bytes(&mut key, &formula);
+            }
+            key
+        });
+        if let Some(number) = key.as_ref().and_then(|key| self.known.get(key)) {
+            return *number;
+        }
+        let number = self.count;
+        self.count += 1;
+        if let Some(key) = key {
+            self.known.insert(key, number);
+        }
+        match simple {
+            Some(simple) => self.put_simple(simple, group_number, &group.ranks),
+            None => {
+                self.flush();
+                put_unsigned(&mut self.out, ANY);
+                put_any(&mut self.out, row);
+            }
+        }
+        number
+    }
+
+    /// Writes how often the last change came again.
+    fn flush(&mut self) {
+        if self.step.take().is_some() {
+            put_unsigned(&mut self.out, self.again);
+        }
+        self.again = 0;
+    }
+
+    fn put_simple(&mut self, row: Simple, group: usize, ranks: &RankList) {
+        let head = row.numbers.first().copied().unwrap_or(0);
+        let key = (head, row.split, row.numbers.len());
+        let Some(&number) = self.shape_numbers.get(&key) else {
+            self.flush();
+            put_unsigned(&mut self.out, NEW_SHAPE);
+            put_unsigned(&mut self.out, row.split as u64);
+            put_unsigned(&mut self.out, (row.numbers.len() - row.split) as u64);
+            row.numbers.iter().for_each(|n| put(&mut self.out, *n));
+            self.put_columns(&row, None, group, ranks);
+            self.shape_numbers.insert(key, self.shapes.len());
+            let Simple { numbers, split, columns } = row;
+            self.shapes.push(Shape { split, numbers, columns, group });
+            return;
+        };
+        let last = &self.shapes[number];
+        let changes: Vec<(usize, i64)> = row
+            .numbers
+            .iter()
+            .zip(&last.numbers)
+            .enumerate()
+            .filter(|(_, (new, old))| new != old)
+            .map(|(i, (new, old))| (i, new.wrapping_sub(*old)))
+            .collect();
+        let same_columns = row.columns == last.columns && group == last.group;
+        if same_columns && self.step.as_ref() == Some(&(number, changes.clone())) {
+            self.again += 1;
+        } else {
+            self.flush();
+            put_unsigned(&mut self.out, CHANGED + number as u64);
+            put_unsigned(&mut self.out, changes.len() as u64);
+            let mut next = 0;
+            for (place, difference) in &changes {
+                put_unsigned(&mut self.out, (place - next) as u64);
+                put(&mut self.out, *difference);
+                next = place + 1;
+            }
+            self.put_columns(&row, Some(number), group, ranks);
+            self.step = Some((number, changes));
+        }
+        let Simple { numbers, split, columns } = row;
+        self.shapes[number] = Shape { split, numbers, columns, group };
+    }
+
+    fn put_columns(&mut self, row: &Simple, shape: Option<usize>, group: usize, ranks: &RankList) {
+        let last = shape.map(|number| &self.shapes[number]).filter(|last| last.group == group);
+        let out = &mut self.out;
+        if row.columns.is_empty() {
+            return put_unsigned(out, NO_COLUMNS);
+        }
+        if last.is_some_and(|last| last.columns == row.columns) {
+            return put_unsigned(out, SAME_COLUMNS);
+        }
+        put_unsigned(out, COLUMNS);
+        put_unsigned(out, row.columns.len() as u64);
+        let mut next = 0;
+        for (place, column) in &row.columns {
+            put_unsigned(out, u64::from(place - next));
+            next = place + 1;
+            let mut plain = Vec::new();
+            column.encode_values(&mut plain);
+            let other = last.and_then(|last| {
+                let at = last.columns.binary_search_by_key(place, |(p, _)| *p).ok()?;
+                last.columns.get(at).map(|(_, column)| column)
+            });
+            let difference = other.filter(|_| plain.len() > 8).map(|other| {
+                let all = ranks.to_vec();
+                let (new, old) = (column.values(&all), other.values(&all));
+                let values: Vec<i64> =
+                    new.iter().zip(&old).map(|(n, o)| n.wrapping_sub(*o)).collect();
+                let mut bytes = Vec::new();
+                Column::fit_over(ranks, &values).encode_values(&mut bytes);
+                bytes
+            });
+            match difference.filter(|bytes| bytes.len() < plain.len()) {
+                Some(bytes) => {
+                    put_unsigned(out, 1);
+                    put_bytes(out, &bytes);
+                }
+                None => {
+                    put_unsigned(out, 0);
+                    put_bytes(out, &plain);
+                }
+            }
+        }
+    }
+}
+
+fn put_any(out: &mut Vec<u8>, row: &Row) {
+    put_elastic(out, &row.cells);
+    put_elastic(out, &row.outcome);
+    match &row.outcomes {
+        Outcomes::Constant => put_unsigned(out, 0),
+        Outcomes::Own => put_unsigned(out, 1),
+        Outcomes::Shared { rows, runs, misses } => {
+            put_unsigned(out, 2);
+            put_unsigned(out, rows.len() as u64);
+            rows.iter().for_each(|row| put_elastic(out, row));
+            put_bytes(out, runs);
+            put_bytes(out, misses);
+        }
+    }
+}
+
+fn put_elastic(out: &mut Vec<u8>, elastic: &Elastic) {
+    put_unsigned(out, elastic.variants.len() as u64);
+    for variant in &elastic.variants {
+        if elastic.variants.len() > 1
+            && let Some(ranks) = &variant.ranks
+        {
+            ranks.encode(out);
+        }
+        put_bytes(out, &variant.cells);
+        put_unsigned(out, variant.columns.len() as u64);
+        let mut next = 0;
+        for (place, column) in &variant.columns {
+            put_unsigned(out, u64::from(place - next));
+            next = place + 1;
+            let mut bytes = Vec::new();
+            column.encode_values(&mut bytes);
+            put_bytes(out, &bytes);
+        }
+    }
+}

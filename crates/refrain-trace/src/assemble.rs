@@ -1,0 +1,131 @@
+//! Makes a trace of the parts that a run has left.
+
+use crate::error::TraceError;
+use crate::meta::{Meta, StreamMeta};
+use crate::parts::{Part, part_error, read_parts};
+use crate::sections;
+use refrain_encode::cells::{put_bytes, put_unsigned};
+use refrain_encode::encoder::{Batch, Encoder};
+use refrain_encode::tasktrace::TaskTrace;
+use refrain_format::container::{Codec, Writer};
+use refrain_merge::merged::Merged;
+use refrain_merge::write::{Streams, write};
+use refrain_mpi::abi::Family;
+use std::io::Read;
+use std::path::Path;
+
+/// A section of ranks' own data is closed when it has this many bytes.
+const OWN_BYTES: usize = 1 << 18;
+
+/// What to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The trace.
+    Trace,
+    /// The trace, and the records it was made of.
+    Raw,
+}
+
+/// Makes a trace of a folder of parts. `meta` says how the parts came about; its streams are
+/// filled in. Gives the facts written and the size of the file.
+pub fn assemble(
+    folder: &Path,
+    trace: &Path,
+    keep: Keep,
+    mut meta: Meta,
+) -> Result<(Meta, u64), TraceError> {
+    let (parts, lost) = read_parts(folder)?;
+    meta.streams = parts.iter().map(|p| p.stream.clone()).collect();
+    meta.lost = lost;
+    meta.raw_bytes = meta.streams.iter().map(|s| s.bytes).sum();
+    (meta.tick, meta.time) = clock(&meta.streams);
+    let merged = merge(&parts, &mut meta)?;
+    let mut writer = Writer::create(trace)?;
+    write_sections(&mut writer, &meta, &write(&merged))?;
+    if keep == Keep::Raw {
+        for (index, part) in parts.iter().enumerate() {
+            let mut records = part.records().map_err(|source| part_error(&part.path, source))?;
+            writer.add(&format!("{}{index}", sections::RAW), Codec::Stored, &mut records)?;
+        }
+    }
+    let bytes = writer.finish()?;
+    Ok((meta, bytes))
+}
+
+fn write_sections(writer: &mut Writer, meta: &Meta, streams: &Streams) -> Result<(), TraceError> {
+    writer.add_bytes(sections::META, &meta.to_bytes())?;
+    writer.add_bytes(sections::STRUCTURE, &streams.structure)?;
+    writer.add_bytes(sections::TIMING, &streams.timing)?;
+    let mut chunk = Vec::new();
+    let mut first = None;
+    for (i, (rank, thread, bytes)) in streams.own.iter().enumerate() {
+        let first = *first.get_or_insert(*rank);
+        put_unsigned(&mut chunk, (*rank).into());
+        put_unsigned(&mut chunk, (*thread).into());
+        put_bytes(&mut chunk, bytes);
+        let next = streams.own.get(i + 1).map(|(rank, ..)| *rank);
+        if next.is_none() || (chunk.len() > OWN_BYTES && next != Some(*rank)) {
+            writer.add_bytes(&format!("{}{first}-{rank}", sections::OWN), &chunk)?;
+            chunk.clear();
+        }
+    }
+    Ok(())
+}
+
+/// Encodes the records of all processes, and merges their tasks.
+fn merge(parts: &[Part], meta: &mut Meta) -> Result<Merged, TraceError> {
+    let mut lost = Vec::new();
+    let mut failed = None;
+    let processes = meta.processes();
+    let merged = Merged::merge_all(processes.iter().map(|process| {
+        let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
+        match encode(&parts, &mut lost) {
+            Ok(tasks) => Merged::merge_all(
+                tasks.into_iter().map(|(thread, task)| Merged::of(process.place, thread, task)),
+            ),
+            Err(error) => {
+                failed.get_or_insert(error);
+                Merged::default()
+            }
+        }
+    }));
+    meta.lost.extend(lost);
+    failed.map_or(Ok(merged), Err)
+}
+
+/// The tasks of a process.
+fn encode(parts: &[&Part], lost: &mut Vec<String>) -> Result<Vec<(u32, TaskTrace)>, TraceError> {
+    let family = parts.first().and_then(|p| Family::from_code(p.stream.family));
+    let mut encoder = Encoder::new(family.unwrap_or(Family::Mpich));
+    let mut logs = Vec::new();
+    for part in parts {
+        let mut log = Vec::new();
+        let mut records = part.records().map_err(|source| part_error(&part.path, source))?;
+        records.read_to_end(&mut log).map_err(|source| part_error(&part.path, source))?;
+        logs.push((part.stream.thread, log));
+    }
+    let batches: Vec<Batch<'_>> =
+        logs.iter().map(|(thread, records)| Batch { thread: *thread, records }).collect();
+    for damage in encoder.feed(&batches) {
+        let path = parts.iter().find(|p| p.stream.thread == damage.thread).map(|p| &p.path);
+        let path = path.map(|p| p.display().to_string()).unwrap_or_default();
+        lost.push(format!("{path}: {} at byte {} of its records", damage.what, damage.at));
+    }
+    encoder.finish();
+    let task = |thread: u32| Some((thread, TaskTrace::of(&encoder, thread)?));
+    Ok((0..encoder.threads()).filter_map(task).collect())
+}
+
+/// Nanoseconds a tick, and begin and end, of all streams.
+fn clock(streams: &[StreamMeta]) -> (f64, (u64, u64)) {
+    let rate = |s: &StreamMeta| {
+        let [(t0, n0), (t1, n1)] = s.clock;
+        (t1 > t0 && n1 > n0).then(|| ((n1 - n0) as f64 / (t1 - t0) as f64, n1 - n0))
+    };
+    // The longest measured is the most precise.
+    let rates = streams.iter().filter_map(rate);
+    let tick = rates.max_by_key(|(_, span)| *span).map_or(1.0, |(rate, _)| rate);
+    let begin = streams.iter().map(|s| s.clock[0].1).min().unwrap_or(0);
+    let end = streams.iter().map(|s| s.clock[1].1.max(s.clock[0].1)).max().unwrap_or(begin);
+    (tick, (begin, end))
+}

@@ -1,0 +1,40 @@
+//! What can be wrong with a trace.
+
+use refrain_encode::decoder::TaskError;
+use refrain_format::container::ContainerError;
+use std::io;
+use std::path::PathBuf;
+
+/// Something wrong with a trace as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The container.
+    #[error(transparent)]
+    Container(#[from] ContainerError),
+    /// A section does not read.
+    #[error("{path}: section `{section}`: {why}")]
+    Section {
+        /// The file.
+        path: PathBuf,
+        /// The section.
+        section: String,
+        /// Why.
+        why: String,
+    },
+    /// The parts cannot be listed.
+    #[error("{path}: {source}")]
+    Parts {
+        /// The folder of parts.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A task does not decode.
+    #[error("{path}: section `structure`: {source}")]
+    Task {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: TaskError,
+    },
+}

@@ -1,0 +1,38 @@
+//! The `.refrain` file: what its sections mean, how it is made, how it is opened.
+//!
+//! | section | content |
+//! |---|---|
+//! | `meta` | how the trace came about and its processes ([`meta`]) |
+//! | `structure` | signatures and grammars of all tasks ([`refrain_merge::write`]) |
+//! | `timing` | durations by signature |
+//! | `own/A-B` | what ranks A to B have of their own: outcomes and polls; a list of rank, thread, bytes |
+//! | `raw/N` | the records ([`refrain_format::record`]) of stream N, if they were asked for |
+//!
+//! A reader of one rank reads `meta` and `structure`, which are small, and the `own` section
+//! with that rank.
+//!
+//! * [`parts`]: what a run leaves · [`assemble`]: a trace of it · [`trace`]: an open trace
+
+pub mod assemble;
+pub mod error;
+pub mod meta;
+pub mod parts;
+pub mod trace;
+
+pub use error::TraceError;
+pub use meta::{Ended, Meta, StreamMeta};
+pub use trace::Trace;
+
+/// Names of sections.
+pub mod sections {
+    /// Facts.
+    pub const META: &str = "meta";
+    /// Signatures and grammars.
+    pub const STRUCTURE: &str = "structure";
+    /// Durations.
+    pub const TIMING: &str = "timing";
+    /// What ranks have of their own.
+    pub const OWN: &str = "own/";
+    /// Records.
+    pub const RAW: &str = "raw/";
+}

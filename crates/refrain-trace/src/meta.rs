@@ -1,0 +1,306 @@
+//! Facts about a trace, and their bytes.
+//!
+//! Most facts are the same for all ranks, or nearly: they are columns over ranks, like the values
+//! of signatures. Numbers are varints, in this order: version · Refrain's version · command ·
+//! exit code (0: none, else 1 and it) · nanoseconds a tick, as bits · begin and end · bytes of raw
+//! logs · lost parts · processes as a rank list · columns (rank, size, process number, family,
+//! ending, its code, threads, unrecorded and missing calls) · texts (host, program, library).
+//!
+//! Processes have places: their ranks, or, where those are not unique, their order.
+
+use refrain_elastic::{Column, RankList, TextColumn};
+use refrain_encode::cells::{Cells, put, put_bytes, put_unsigned};
+use std::collections::BTreeMap;
+
+const VERSION: u64 = 1;
+
+/// Processes are not believed to be more.
+const MOST: u32 = 1 << 22;
+
+/// Threads of all processes are not believed to be more.
+const MOST_THREADS: u64 = 1 << 24;
+
+/// Facts about a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Meta {
+    /// The version of Refrain that wrote it.
+    pub refrain: String,
+    /// The command that was traced.
+    pub command: Vec<String>,
+    /// How the command ended.
+    pub exit_code: Option<i32>,
+    /// One for each thread that called MPI, by rank, process and thread.
+    pub streams: Vec<StreamMeta>,
+    /// Nanoseconds for a tick of the statistics.
+    pub tick: f64,
+    /// Nanoseconds since 1970 when the first process began, and when the last was last seen.
+    pub time: (u64, u64),
+    /// Bytes of the logs that the trace was made of.
+    pub raw_bytes: u64,
+    /// Parts that could not be read, and why.
+    pub lost: Vec<String>,
+}
+
+/// Facts about one stream.
+#[derive(Clone, Debug)]
+pub struct StreamMeta {
+    /// Rank in `MPI_COMM_WORLD`, or what the launcher said, or -1.
+    pub rank: i32,
+    /// Size of `MPI_COMM_WORLD`, or -1.
+    pub size: i32,
+    /// The thread's number within its process.
+    pub thread: u32,
+    /// Tells processes apart.
+    pub process: u64,
+    /// Process number.
+    pub pid: i32,
+    /// The machine.
+    pub host: String,
+    /// The program's file.
+    pub program: String,
+    /// The MPI library, in its own words.
+    pub library: String,
+    /// Code of its ABI family.
+    pub family: u32,
+    /// How it ended.
+    pub ended: Ended,
+    /// Calls of the program forwarded without a record.
+    pub unrecorded: u32,
+    /// Calls for which this MPI has no function.
+    pub missing: u32,
+    /// The clock: ticks and nanoseconds since 1970, early and late.
+    pub clock: [(u64, u64); 2],
+    /// Calls by function.
+    pub calls: BTreeMap<String, u64>,
+    /// Bytes of its log.
+    pub bytes: u64,
+}
+
+/// How a process ended, as far as MPI knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By `MPI_Finalize`.
+    Finalized,
+    /// By `MPI_Abort` with that code.
+    Aborted(i32),
+    /// Without either: exit, a signal, or sessions only.
+    Unfinalized,
+    /// The log stopped before the program did, for the reason with that `errno`.
+    LogStopped(i32),
+}
+
+impl StreamMeta {
+    /// Calls in all.
+    pub fn total_calls(&self) -> u64 {
+        self.calls.values().sum()
+    }
+
+    /// Nanoseconds since 1970 at that tick.
+    pub fn nanos(&self, ticks: u64) -> u64 {
+        let [(t0, n0), (t1, n1)] = self.clock;
+        if t1 <= t0 || n1 <= n0 {
+            return n0.saturating_add(ticks.saturating_sub(t0));
+        }
+        let rate = (n1 - n0) as f64 / (t1 - t0) as f64;
+        n0.saturating_add_signed(((ticks.wrapping_sub(t0) as i64) as f64 * rate) as i64)
+    }
+}
+
+impl Ended {
+    fn code(&self) -> (i64, i64) {
+        match self {
+            Ended::Finalized => (0, 0),
+            Ended::Aborted(code) => (1, (*code).into()),
+            Ended::Unfinalized => (2, 0),
+            Ended::LogStopped(errno) => (3, (*errno).into()),
+        }
+    }
+
+    fn from_code(kind: i64, code: i64) -> Ended {
+        match kind {
+            0 => Ended::Finalized,
+            1 => Ended::Aborted(code as i32),
+            3 => Ended::LogStopped(code as i32),
+            _ => Ended::Unfinalized,
+        }
+    }
+}
+
+/// A process and its streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessStreams {
+    /// Its place: its rank where ranks are unique, else its order.
+    pub place: u32,
+    /// Its streams' places in [`Meta::streams`].
+    pub streams: Vec<usize>,
+}
+
+impl Meta {
+    /// The processes, in order.
+    pub fn processes(&self) -> Vec<ProcessStreams> {
+        let mut all: Vec<ProcessStreams> = Vec::new();
+        let mut known: BTreeMap<(u64, i32, &str), usize> = BTreeMap::new();
+        for (index, stream) in self.streams.iter().enumerate() {
+            let key = (stream.process, stream.pid, stream.host.as_str());
+            let next = all.len();
+            let process = *known.entry(key).or_insert(next);
+            match all.get_mut(process) {
+                Some(process) => process.streams.push(index),
+                None => all.push(ProcessStreams { place: 0, streams: vec![index] }),
+            }
+        }
+        let rank = |p: &ProcessStreams| self.streams[p.streams[0]].rank;
+        let increasing = all.windows(2).all(|w| rank(&w[0]) < rank(&w[1]));
+        let by_rank = increasing && all.iter().all(|p| (0..MOST as i32).contains(&rank(p)));
+        for index in 0..all.len() {
+            all[index].place = if by_rank { rank(&all[index]) as u32 } else { index as u32 };
+        }
+        all
+    }
+
+    /// The bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_unsigned(&mut out, VERSION);
+        put_bytes(&mut out, self.refrain.as_bytes());
+        put_unsigned(&mut out, self.command.len() as u64);
+        self.command.iter().for_each(|word| put_bytes(&mut out, word.as_bytes()));
+        match self.exit_code {
+            Some(code) => {
+                put_unsigned(&mut out, 1);
+                put(&mut out, code.into());
+            }
+            None => put_unsigned(&mut out, 0),
+        }
+        out.extend((self.tick as f32).to_le_bytes());
+        put_unsigned(&mut out, self.time.0);
+        put_unsigned(&mut out, self.time.1.saturating_sub(self.time.0));
+        put_unsigned(&mut out, self.raw_bytes);
+        put_unsigned(&mut out, self.lost.len() as u64);
+        self.lost.iter().for_each(|lost| put_bytes(&mut out, lost.as_bytes()));
+        let processes = self.processes();
+        let places: Vec<u32> = processes.iter().map(|p| p.place).collect();
+        RankList::from_sorted(&places).encode(&mut out);
+        let first = |p: &ProcessStreams| &self.streams[p.streams[0]];
+        // Whatever went wrong in one thread went wrong in the process.
+        let ended = |p: &ProcessStreams| {
+            let all = p.streams.iter().map(|s| &self.streams[*s].ended);
+            let worst = all.max_by_key(|e| e.code().0).unwrap_or(&Ended::Unfinalized);
+            worst.code()
+        };
+        let sum = |p: &ProcessStreams, of: fn(&StreamMeta) -> u32| {
+            p.streams.iter().map(|s| i64::from(of(&self.streams[*s]))).sum::<i64>()
+        };
+        let columns: [&dyn Fn(&ProcessStreams) -> i64; 9] = [
+            &|p| first(p).rank.into(),
+            &|p| first(p).size.into(),
+            &|p| first(p).pid.into(),
+            &|p| first(p).family.into(),
+            &|p| ended(p).0,
+            &|p| ended(p).1,
+            &|p| p.streams.len() as i64,
+            &|p| sum(p, |s| s.unrecorded),
+            &|p| sum(p, |s| s.missing),
+        ];
+        for column in columns {
+            let values: Vec<i64> = processes.iter().map(column).collect();
+            Column::fit(&places, &values).encode_values(&mut out);
+        }
+        let texts: [fn(&StreamMeta) -> &str; 3] =
+            [|s| &s.host, |s| &s.program, |s| first_line(&s.library)];
+        for text in texts {
+            let values: Vec<&[u8]> = processes.iter().map(|p| text(first(p)).as_bytes()).collect();
+            TextColumn::fit(&places, &values).encode_texts(&mut out);
+        }
+        out
+    }
+
+    /// Reads the bytes; `None` if they are none.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Meta> {
+        let mut cells = Cells::new(bytes);
+        let text = |cells: &mut Cells<'_>| String::from_utf8(cells.get_bytes()?.to_vec()).ok();
+        if cells.get_unsigned()? != VERSION {
+            return None;
+        }
+        let mut meta = Meta { refrain: text(&mut cells)?, ..Meta::default() };
+        for _ in 0..cells.get_length()? {
+            meta.command.push(text(&mut cells)?);
+        }
+        if cells.get_unsigned()? != 0 {
+            meta.exit_code = Some(i32::try_from(cells.get()?).ok()?);
+        }
+        meta.tick = f32::from_le_bytes(*cells.take(4)?.first_chunk()?).into();
+        meta.time.0 = cells.get_unsigned()?;
+        meta.time.1 = meta.time.0.checked_add(cells.get_unsigned()?)?;
+        meta.raw_bytes = cells.get_unsigned()?;
+        for _ in 0..cells.get_length()? {
+            meta.lost.push(text(&mut cells)?);
+        }
+        let mut rest = cells.rest();
+        let places = RankList::decode(&mut rest, MOST).ok()?;
+        let mut column = || Column::decode_values(&mut rest, &places).ok();
+        let columns: [Column; 9] = [
+            column()?,
+            column()?,
+            column()?,
+            column()?,
+            column()?,
+            column()?,
+            column()?,
+            column()?,
+            column()?,
+        ];
+        let mut texts = || TextColumn::decode_texts(&mut rest, &places).ok();
+        let texts: [TextColumn; 3] = [texts()?, texts()?, texts()?];
+        if !rest.is_empty() {
+            return None;
+        }
+        meta.streams = streams(&places, &columns, &texts)?;
+        Some(meta)
+    }
+}
+
+fn streams(
+    places: &RankList,
+    columns: &[Column; 9],
+    texts: &[TextColumn; 3],
+) -> Option<Vec<StreamMeta>> {
+    let mut streams = Vec::new();
+    for place in places.iter() {
+        let number = |column: usize| columns[column].eval(place);
+        let int = |column: usize| number(column).and_then(|n| i32::try_from(n).ok());
+        let text = |of: usize| Some(String::from_utf8_lossy(&texts[of].eval(place)?).into_owned());
+        let threads = u32::try_from(number(6)?).ok()?;
+        if streams.len() as u64 + u64::from(threads) > MOST_THREADS {
+            return None;
+        }
+        let stream = StreamMeta {
+            rank: int(0)?,
+            size: int(1)?,
+            thread: 0,
+            process: place.into(),
+            pid: int(2)?,
+            host: text(0)?,
+            program: text(1)?,
+            library: text(2)?,
+            family: u32::try_from(number(3)?).ok()?,
+            ended: Ended::from_code(number(4)?, number(5)?),
+            unrecorded: u32::try_from(number(7)?).ok()?,
+            missing: u32::try_from(number(8)?).ok()?,
+            clock: [(0, 0); 2],
+            calls: BTreeMap::new(),
+            bytes: 0,
+        };
+        for thread in 0..threads {
+            let counted = if thread == 0 { (stream.unrecorded, stream.missing) } else { (0, 0) };
+            let (unrecorded, missing) = counted;
+            streams.push(StreamMeta { thread, unrecorded, missing, ..stream.clone() });
+        }
+    }
+    Some(streams)
+}
+
+/// MPICH tells its whole configuration behind the line with its version.
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or("").trim_end()
+}

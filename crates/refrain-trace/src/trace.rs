@@ -1,0 +1,232 @@
+//! An open trace.
+
+use crate::error::TraceError;
+use crate::meta::Meta;
+use crate::sections;
+use refrain_encode::cells::Cells;
+use refrain_encode::decoder::Decoder;
+use refrain_encode::notes;
+use refrain_encode::outcome::Polls;
+use refrain_encode::tasktrace::TaskTrace;
+use refrain_format::container::Container;
+use refrain_format::decode::{DecodeError, Event, Events};
+use refrain_merge::group::Own;
+use refrain_merge::merged::Merged;
+use refrain_merge::read;
+use refrain_mpi::abi::Family;
+use refrain_mpi::names::HandleTable;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// An open trace.
+#[derive(Debug)]
+pub struct Trace {
+    container: Container,
+    meta: Meta,
+    /// For each stream the place of its process.
+    places: Vec<u32>,
+    merged: OnceLock<Merged>,
+    tasks: Vec<OnceLock<TaskTrace>>,
+}
+
+impl Trace {
+    /// Opens a trace.
+    pub fn open(path: &Path) -> Result<Trace, TraceError> {
+        let container = Container::open(path)?;
+        let meta = container.read_checked(sections::META)?;
+        let section = |why: &str| TraceError::Section {
+            path: path.to_owned(),
+            section: sections::META.into(),
+            why: why.into(),
+        };
+        let meta = Meta::from_bytes(&meta).ok_or_else(|| section("it does not read"))?;
+        let mut places = vec![0; meta.streams.len()];
+        for process in meta.processes() {
+            process.streams.iter().for_each(|s| places[*s] = process.place);
+        }
+        let tasks = meta.streams.iter().map(|_| OnceLock::new()).collect();
+        Ok(Trace { container, meta, places, merged: OnceLock::new(), tasks })
+    }
+
+    /// Its facts.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// The file.
+    pub fn container(&self) -> &Container {
+        &self.container
+    }
+
+    /// Whether the records are kept as well.
+    pub fn has_raw(&self) -> bool {
+        self.container.sections().iter().any(|s| s.name.starts_with(sections::RAW))
+    }
+
+    fn bad(&self, section: &str, why: impl ToString) -> TraceError {
+        let path = self.container.path().to_owned();
+        TraceError::Section { path, section: section.to_owned(), why: why.to_string() }
+    }
+
+    /// Signatures and grammars of all tasks, without what ranks have of their own.
+    pub fn structure(&self) -> Result<&Merged, TraceError> {
+        if let Some(merged) = self.merged.get() {
+            return Ok(merged);
+        }
+        let bytes = self.container.read_checked(sections::STRUCTURE)?;
+        let mut merged =
+            read::structure(&bytes).map_err(|why| self.bad(sections::STRUCTURE, why))?;
+        if self.container.section(sections::TIMING).is_ok() {
+            let bytes = self.container.read_checked(sections::TIMING)?;
+            read::timing(&mut merged, &bytes).map_err(|why| self.bad(sections::TIMING, why))?;
+        }
+        Ok(self.merged.get_or_init(|| merged))
+    }
+
+    /// The place of a stream's process.
+    pub fn place(&self, stream: usize) -> u32 {
+        self.places.get(stream).copied().unwrap_or(0)
+    }
+
+    /// What a task has of its own.
+    pub fn own(&self, stream: usize) -> Result<Own, TraceError> {
+        let place = self.place(stream);
+        let thread = self.meta.streams.get(stream).map_or(0, |s| s.thread);
+        let holds = |name: &str| {
+            let range = name.strip_prefix(sections::OWN)?.split_once('-')?;
+            let (first, last): (u32, u32) = (range.0.parse().ok()?, range.1.parse().ok()?);
+            (first..=last).contains(&place).then_some(())
+        };
+        for section in self.container.sections() {
+            if holds(&section.name).is_none() {
+                continue;
+            }
+            let bytes = self.container.read_checked(&section.name)?;
+            let mut cells = Cells::new(&bytes);
+            while !cells.is_empty() {
+                let entry =
+                    (|| Some((cells.get_unsigned()?, cells.get_unsigned()?, cells.get_bytes()?)))();
+                let (rank, of, own) =
+                    entry.ok_or_else(|| self.bad(&section.name, "it does not read"))?;
+                if rank == u64::from(place) && of == u64::from(thread) {
+                    return read::own(own).map_err(|why| self.bad(&section.name, why));
+                }
+            }
+        }
+        Ok(Own::default())
+    }
+
+    /// The whole trace of a task; none if it made no call.
+    pub fn task(&self, stream: usize) -> Result<Option<&TaskTrace>, TraceError> {
+        let (Some(room), Some(meta)) = (self.tasks.get(stream), self.meta.streams.get(stream))
+        else {
+            return Ok(None);
+        };
+        if let Some(task) = room.get() {
+            return Ok(Some(task));
+        }
+        let merged = self.structure()?;
+        let Some(mut task) = merged.task(self.place(stream), meta.thread) else {
+            return Ok(None);
+        };
+        let own = self.own(stream)?;
+        for (signature, outcomes) in own.outcomes {
+            if let Some(s) = task.signatures.get_mut(signature as usize) {
+                s.varying = Some(outcomes);
+            }
+        }
+        for (signature, polls) in own.polls {
+            if let Some(s) = task.signatures.get_mut(signature as usize) {
+                s.polls = Some(polls);
+            }
+        }
+        Ok(Some(room.get_or_init(|| task)))
+    }
+
+    /// The calls of a stream, from the compressed trace.
+    pub fn decode(&self, stream: usize) -> Result<Option<Decoder<'_>>, TraceError> {
+        let Some(task) = self.task(stream)? else { return Ok(None) };
+        let meta = &self.meta.streams[stream];
+        let family = Family::from_code(meta.family).unwrap_or(Family::Mpich);
+        let decoder = Decoder::new(task, family, meta.thread);
+        decoder
+            .map(Some)
+            .map_err(|source| TraceError::Task { path: self.container.path().to_owned(), source })
+    }
+
+    /// How often a stream calls each function.
+    pub fn calls(&self, stream: usize) -> Result<BTreeMap<String, u64>, TraceError> {
+        let mut calls = BTreeMap::new();
+        let Some(task) = self.task(stream)? else { return Ok(calls) };
+        let name = |number: u16| {
+            let (_, text) = task.functions.iter().find(|(n, _)| *n == number)?;
+            text.split(' ').next().map(str::to_owned)
+        };
+        for (signature, occurrences) in task.signatures.iter().zip(task.occurrences()) {
+            let Some(function) = TaskTrace::function_of(signature) else { continue };
+            if function >= notes::FIRST {
+                continue;
+            }
+            let polls = signature.polls.as_ref().map_or(0, Polls::total);
+            let name = name(function).unwrap_or_else(|| format!("function {function}"));
+            let sum: &mut u64 = calls.entry(name).or_default();
+            *sum = sum.saturating_add(occurrences).saturating_add(polls);
+        }
+        Ok(calls)
+    }
+
+    /// The calls of a stream, from its records.
+    pub fn raw(&self, stream: usize) -> Result<Events<Box<dyn Read>>, TraceError> {
+        Ok(Events::new(self.container.read(&format!("{}{stream}", sections::RAW))?))
+    }
+
+    /// The calls of a stream: from its records, if they were kept.
+    pub fn events(&self, stream: usize) -> Result<StreamEvents<'_>, TraceError> {
+        Ok(match (self.has_raw(), self.decode(stream)?) {
+            (true, _) => StreamEvents::Raw(self.raw(stream)?),
+            (false, Some(decoder)) => StreamEvents::Decoded(Box::new(decoder)),
+            (false, None) => StreamEvents::None,
+        })
+    }
+}
+
+/// The calls of a stream.
+pub enum StreamEvents<'t> {
+    /// From records.
+    Raw(Events<Box<dyn Read>>),
+    /// From the compressed trace.
+    Decoded(Box<Decoder<'t>>),
+    /// It made none.
+    None,
+}
+
+impl StreamEvents<'_> {
+    /// Names of predefined handles.
+    pub fn handle_names(&self) -> HandleTable {
+        match self {
+            StreamEvents::Raw(events) => {
+                let names = events.handle_names().iter();
+                names.map(|((kind, value), name)| (kind.as_str(), *value, name.as_str())).collect()
+            }
+            StreamEvents::Decoded(decoder) => decoder.handle_names(),
+            StreamEvents::None => HandleTable::default(),
+        }
+    }
+}
+
+impl Iterator for StreamEvents<'_> {
+    type Item = Result<Event, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            StreamEvents::Raw(events) => events.next(),
+            StreamEvents::Decoded(decoder) => {
+                let next = decoder.next()?;
+                Some(next.map_err(|error| DecodeError::Trace(error.to_string())))
+            }
+            StreamEvents::None => None,
+        }
+    }
+}
