@@ -3,8 +3,14 @@
 //! Machines are noisy, so plain and traced runs alternate, and of a cost per call the least of
 //! all repeats counts. A figure that Refrain promises is printed with its bound, and a bound
 //! that is missed makes the exit code 1.
+//!
+//! `refrain-bench scale [tasks…] [patterns…]` measures the merge of simulated tasks instead.
 
 mod per_call;
+#[path = "../../crates/refrain-encode/tests/records/mod.rs"]
+mod records;
+mod scale;
+mod simulated;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -25,7 +31,32 @@ pub struct Figure {
 }
 
 fn main() -> ExitCode {
-    let figures = per_call::measure();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.split_first() {
+        None => report(per_call::measure(), ""),
+        Some((word, rest)) if word == "scale" => {
+            let (numbers, names): (Vec<String>, Vec<String>) =
+                rest.iter().cloned().partition(|word| word.parse::<u32>().is_ok());
+            let mut tasks: Vec<u32> = numbers.iter().filter_map(|n| n.parse().ok()).collect();
+            if tasks.is_empty() {
+                tasks = scale::TASKS.to_vec();
+            }
+            report(scale::measure(&tasks, &names), "scale-")
+        }
+        // How the bench of scale starts itself, once for each pattern.
+        Some((word, [name, tasks])) if word == "scale-one" => {
+            scale::measure_one(name, tasks.parse().unwrap_or(0));
+            ExitCode::SUCCESS
+        }
+        Some(_) => {
+            eprintln!("usage: refrain-bench [scale [TASKS…] [PATTERNS…]]");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Prints and keeps the figures, under a name that begins so.
+fn report(figures: Vec<Figure>, kind: &str) -> ExitCode {
     let mut report = machine();
     for figure in &figures {
         let verdict = if figure.value <= figure.bound { "ok" } else { "MISSED" };
@@ -37,7 +68,7 @@ fn main() -> ExitCode {
         );
     }
     print!("{report}");
-    keep(&report);
+    keep(&report, kind);
     let missed = figures.iter().any(|f| f.value > f.bound);
     ExitCode::from(u8::from(missed))
 }
@@ -59,9 +90,9 @@ fn today() -> String {
 }
 
 /// Keeps the report under the day's name.
-fn keep(report: &str) {
+fn keep(report: &str, kind: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
-    let file = folder.join(format!("{}.txt", today()));
+    let file = folder.join(format!("{kind}{}.txt", today()));
     let kept = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, report));
     match kept {
         Ok(()) => println!("kept in {}", file.display()),

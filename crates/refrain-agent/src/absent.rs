@@ -18,23 +18,16 @@
 //! must be found without the loader's help, which is in the middle of its work: by walking the
 //! symbol tables of the mapped modules. (It is made indirect only when the program is about to
 //! start: the loader warns of such symbols where libraries are bound before us.)
-//!
-//! The same goes for the functions of GPU libraries ([`device`]): what is not there when the
-//! agent is loaded is hidden, and shown if it comes later to a program that was not linked to
-//! MPI either.
 
 use crate::process::Errno;
 use crate::symbols::SymbolTable;
-use crate::{device, next, table};
+use crate::{next, table};
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Two for each function of MPI, and behind them one for each of GPU libraries.
-const SLOTS: usize = DEVICES + device::NAMES.len();
-const DEVICES: usize = table::FUNCTIONS * 2;
-
 /// By slot: the value of the symbol, while it is hidden.
-static HIDDEN: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
+static HIDDEN: [AtomicU64; table::FUNCTIONS * 2] =
+    [const { AtomicU64::new(0) }; table::FUNCTIONS * 2];
 
 /// Adapts our exports to the MPI that is there, or prepares for one that may come.
 pub fn adapt_exports() {
@@ -44,7 +37,7 @@ pub fn adapt_exports() {
         let Some(own) = SymbolTable::of_agent() else { return };
         let is_linked = next::has_mpi();
         each_export(&own, |slot, name, symbol| {
-            if (!is_linked && slot < DEVICES) || !next::is_defined(name) {
+            if !is_linked || !next::is_defined(name) {
                 // SAFETY: a symbol of our own table.
                 unsafe {
                     HIDDEN[slot].store((*symbol).st_value, Ordering::Release);
@@ -62,35 +55,31 @@ pub fn adapt_exports() {
 
 /// Asked by the loader for the address of `__gmon_start__` whenever it binds a library.
 extern "C" fn a_library_is_bound() -> usize {
-    static SHOWN: [AtomicBool; 1 + device::MARKS.len()] =
-        [const { AtomicBool::new(false) }; 1 + device::MARKS.len()];
-    // A panic here would leave names hidden, and the program without a trace.
-    let _ = std::panic::catch_unwind(|| {
-        for (mark, shown) in [c"PMPI_Init"].iter().chain(&device::MARKS).zip(&SHOWN) {
-            if !shown.load(Ordering::Acquire)
-                && SymbolTable::is_defined_elsewhere(mark)
-                && !shown.swap(true, Ordering::AcqRel)
-            {
+    static SHOWN: AtomicBool = AtomicBool::new(false);
+    if !SHOWN.load(Ordering::Acquire) {
+        // A panic here would leave names hidden, and the program without a trace.
+        let _ = std::panic::catch_unwind(|| {
+            let has_come = SymbolTable::is_defined_elsewhere(c"PMPI_Init");
+            if has_come && !SHOWN.swap(true, Ordering::AcqRel) {
                 show_what_there_is();
             }
-        }
-    });
+        });
+    }
     __gmon_start__ as *const () as usize
 }
 
-/// Shows the names that some library has.
+/// Shows the names that the MPI library has.
 fn show_what_there_is() {
     let Some(own) = SymbolTable::of_agent() else { return };
     each_export(&own, |slot, name, symbol| {
-        let value = HIDDEN[slot].load(Ordering::Acquire);
-        if value != 0 && SymbolTable::is_defined_elsewhere(name) {
+        if SymbolTable::is_defined_elsewhere(name) {
             // SAFETY: a symbol of our own table.
-            unsafe { edit(symbol, value, STT_FUNC) };
+            unsafe { edit(symbol, HIDDEN[slot].load(Ordering::Acquire), STT_FUNC) };
         }
     });
 }
 
-/// Calls `each` for every exported name of MPI and of GPU libraries.
+/// Calls `each` for every exported name of MPI.
 fn each_export(own: &SymbolTable, each: impl Fn(usize, &std::ffi::CStr, *mut libc::Elf64_Sym)) {
     for (number, name) in table::NAMES.iter().enumerate() {
         for (profiled, prefix) in ["", "P"].into_iter().enumerate() {
@@ -99,11 +88,6 @@ fn each_export(own: &SymbolTable, each: impl Fn(usize, &std::ffi::CStr, *mut lib
             {
                 each(number * 2 + profiled, &name, symbol);
             }
-        }
-    }
-    for (i, name) in device::NAMES.iter().enumerate() {
-        if let Some(symbol) = own.find(name) {
-            each(DEVICES + i, name, symbol);
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Memory of GPUs, as it passes by.
 //!
-//! The agent exports the functions of CUDA and HIP that allocate and free. They forward to the
-//! next definition and note what came of it; where the process has no such library, the names are
-//! hidden ([`crate::absent`]). A program with CUDA's runtime linked into itself never comes
-//! here, and its device memory is memory of unknown origin.
+//! The functions of CUDA and HIP that allocate and free are led by way of ours ([`imports`]),
+//! which forward and note what came of it: those that a library has when the agent is loaded or
+//! when `MPI_Init` returns. A program with CUDA's runtime linked into itself, or that loads it
+//! later, keeps its device memory to itself: memory of unknown origin.
 
 use crate::heap::Next;
 use crate::process::Errno;
 use crate::regions::{Region, Regions};
-use crate::segments;
+use crate::symbols::SymbolTable;
+use crate::{imports, segments};
 use refrain_format::record::segment;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
@@ -53,10 +54,7 @@ fn ends(at: *mut c_void) {
 /// Functions that put an address into a place, and return 0 if they did.
 macro_rules! allocates {
     ($name:ident, $symbol:expr, $kind:expr, $device:ident $(, $more:ident: $type:ty)*) => {
-        /// # Safety
-        /// As for the function of that name.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
+        unsafe extern "C" fn $name(
             place: *mut *mut c_void,
             bytes: usize,
             $($more: $type,)*
@@ -79,10 +77,7 @@ macro_rules! allocates {
 /// Functions that free what is at an address.
 macro_rules! frees {
     ($name:ident, $symbol:expr $(, $more:ident: $type:ty)*) => {
-        /// # Safety
-        /// As for the function of that name.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(at: *mut c_void, $($more: $type,)*) -> c_int {
+        unsafe extern "C" fn $name(at: *mut c_void, $($more: $type,)*) -> c_int {
             type Form = unsafe extern "C" fn(*mut c_void, $($type,)*) -> c_int;
             static NEXT: Next<Form> = Next::anywhere($symbol);
             let Some(next) = NEXT.get() else { return NO_DEVICE };
@@ -93,40 +88,55 @@ macro_rules! frees {
     };
 }
 
-/// The names that are exported here.
-pub const NAMES: [&CStr; 15] = [
-    c"cudaMalloc",
-    c"cudaMallocManaged",
-    c"cudaHostAlloc",
-    c"cudaMallocHost",
-    c"cudaMallocAsync",
-    c"cudaFree",
-    c"cudaFreeHost",
-    c"cudaFreeAsync",
-    c"cuMemAlloc_v2",
-    c"cuMemFree_v2",
-    c"hipMalloc",
-    c"hipMallocManaged",
-    c"hipHostMalloc",
-    c"hipFree",
-    c"hipHostFree",
-];
+allocates!(cuda_malloc, c"cudaMalloc", segment::DEVICE, CUDA_DEVICE);
+allocates!(cuda_malloc_managed, c"cudaMallocManaged", segment::MANAGED, CUDA_DEVICE, flags: c_uint);
+allocates!(cuda_host_alloc, c"cudaHostAlloc", segment::PINNED, CUDA_DEVICE, flags: c_uint);
+allocates!(cuda_malloc_host, c"cudaMallocHost", segment::PINNED, CUDA_DEVICE);
+allocates!(cuda_malloc_async, c"cudaMallocAsync", segment::DEVICE, CUDA_DEVICE, stream: Stream);
+frees!(cuda_free, c"cudaFree");
+frees!(cuda_free_host, c"cudaFreeHost");
+frees!(cuda_free_async, c"cudaFreeAsync", stream: Stream);
+allocates!(cu_mem_alloc, c"cuMemAlloc_v2", segment::DEVICE, CU_DEVICE);
+frees!(cu_mem_free, c"cuMemFree_v2");
+allocates!(hip_malloc, c"hipMalloc", segment::DEVICE, HIP_DEVICE);
+allocates!(hip_malloc_managed, c"hipMallocManaged", segment::MANAGED, HIP_DEVICE, flags: c_uint);
+allocates!(hip_host_malloc, c"hipHostMalloc", segment::PINNED, HIP_DEVICE, flags: c_uint);
+frees!(hip_free, c"hipFree");
+frees!(hip_host_free, c"hipHostFree");
 
-/// One name of each library, to know it by.
-pub const MARKS: [&CStr; 3] = [c"cudaMalloc", c"cuMemAlloc_v2", c"hipMalloc"];
+/// A stream of a device's work.
+type Stream = *mut c_void;
 
-allocates!(cudaMalloc, NAMES[0], segment::DEVICE, CUDA_DEVICE);
-allocates!(cudaMallocManaged, NAMES[1], segment::MANAGED, CUDA_DEVICE, flags: c_uint);
-allocates!(cudaHostAlloc, NAMES[2], segment::PINNED, CUDA_DEVICE, flags: c_uint);
-allocates!(cudaMallocHost, NAMES[3], segment::PINNED, CUDA_DEVICE);
-allocates!(cudaMallocAsync, NAMES[4], segment::DEVICE, CUDA_DEVICE, stream: *mut c_void);
-frees!(cudaFree, NAMES[5]);
-frees!(cudaFreeHost, NAMES[6]);
-frees!(cudaFreeAsync, NAMES[7], stream: *mut c_void);
-allocates!(cuMemAlloc_v2, NAMES[8], segment::DEVICE, CU_DEVICE);
-frees!(cuMemFree_v2, NAMES[9]);
-allocates!(hipMalloc, NAMES[10], segment::DEVICE, HIP_DEVICE);
-allocates!(hipMallocManaged, NAMES[11], segment::MANAGED, HIP_DEVICE, flags: c_uint);
-allocates!(hipHostMalloc, NAMES[12], segment::PINNED, HIP_DEVICE, flags: c_uint);
-frees!(hipFree, NAMES[13]);
-frees!(hipHostFree, NAMES[14]);
+/// The functions that are led by way of ours.
+fn ours(name: &CStr) -> Option<*const ()> {
+    Some(match name.to_bytes() {
+        b"cudaMalloc" => cuda_malloc as *const (),
+        b"cudaMallocManaged" => cuda_malloc_managed as *const (),
+        b"cudaHostAlloc" => cuda_host_alloc as *const (),
+        b"cudaMallocHost" => cuda_malloc_host as *const (),
+        b"cudaMallocAsync" => cuda_malloc_async as *const (),
+        b"cudaFree" => cuda_free as *const (),
+        b"cudaFreeHost" => cuda_free_host as *const (),
+        b"cudaFreeAsync" => cuda_free_async as *const (),
+        b"cuMemAlloc_v2" => cu_mem_alloc as *const (),
+        b"cuMemFree_v2" => cu_mem_free as *const (),
+        b"hipMalloc" => hip_malloc as *const (),
+        b"hipMallocManaged" => hip_malloc_managed as *const (),
+        b"hipHostMalloc" => hip_host_malloc as *const (),
+        b"hipFree" => hip_free as *const (),
+        b"hipHostFree" => hip_host_free as *const (),
+        _ => return None,
+    })
+}
+
+/// Leads the functions of libraries that are there by way of ours.
+pub fn prepare() {
+    const MARKS: [&CStr; 3] = [c"cudaMalloc", c"cuMemAlloc_v2", c"hipMalloc"];
+    let _errno = Errno::keep();
+    // A panic here would leave some calls as they are, and no more.
+    let _ = std::panic::catch_unwind(|| {
+        if MARKS.into_iter().any(SymbolTable::is_defined_elsewhere) {
+            imports::lead(|name| ours(name).filter(|_| SymbolTable::is_defined_elsewhere(name)));
+        }
+    });
+}

@@ -33,6 +33,11 @@
 //! * [`call`]: one call being written down · [`stream`]: the log of a thread ·
 //!   [`part`]: its file
 //! * [`memory`]: reading the program's memory · [`objects`]: lengths that MPI objects imply
+//! * [`segments`]: in which memory an address lies, found by [`heap`] (allocations: where they
+//!   begin is in [`starts`]), [`mappings`], [`device`] ([`imports`] leads to it) and [`modules`];
+//!   few and large pieces are in [`regions`], what was freed in [`releases`]
+//! * [`members`]: who is in a communicator · [`sites`]: where a call was made · [`filter`]: what
+//!   is not recorded
 //! * [`reserve`]: memory when there is none
 //! * [`process`]: what is common to the process · [`milestones`]: Init, Finalize, Abort
 //! * [`fortran`]: the few Fortran procedures that do not come by way of C
@@ -51,6 +56,7 @@ mod entry;
 mod filter;
 mod fortran;
 mod heap;
+mod imports;
 mod mappings;
 mod members;
 mod memory;

@@ -1,7 +1,7 @@
 //! Milestones in the life of an MPI process: Init, Finalize, Abort.
 
 use crate::process::{self, Quiet};
-use crate::{filter, memory, modules};
+use crate::{device, filter, memory, modules};
 use refrain_format::part::flags;
 use std::ffi::c_int;
 
@@ -19,6 +19,7 @@ pub fn initialized(result: c_int) {
         safely(|| {
             // MPI may just have loaded its plug-ins.
             modules::refresh();
+            device::prepare();
             process::set_initialized(true);
             if let Some((rank, size)) = memory::world() {
                 filter::set_rank(rank);

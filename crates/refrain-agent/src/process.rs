@@ -1,6 +1,6 @@
 //! What is common to the process: where logs go, which MPI this is, which rank.
 
-use crate::{absent, clock, filter, heap, memory, modules, next, sites, stream, table};
+use crate::{absent, clock, device, filter, heap, memory, modules, next, sites, stream, table};
 use refrain_format::part::{self, PartHeader, flags};
 use refrain_mpi::abi::{Family, Layout, Source};
 use refrain_mpi::names;
@@ -29,6 +29,7 @@ extern "C" fn at_load() {
     read_environment();
     LOADED.store(true, Ordering::Relaxed);
     absent::adapt_exports();
+    device::prepare();
 }
 
 fn read_environment() {

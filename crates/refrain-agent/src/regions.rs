@@ -44,9 +44,7 @@ pub struct Regions<const CELLS: usize> {
 impl<const CELLS: usize> Regions<CELLS> {
     /// An empty table.
     pub const fn new() -> Self {
-        const EMPTY: Cell =
-            Cell { start: AtomicUsize::new(0), end: AtomicUsize::new(0), what: AtomicU64::new(0) };
-        Regions { cells: [const { EMPTY }; CELLS], live: AtomicUsize::new(0) }
+        Regions { cells: [const { Cell::empty() }; CELLS], live: AtomicUsize::new(0) }
     }
 
     /// The cells that may hold a piece which begins there.
@@ -57,10 +55,8 @@ impl<const CELLS: usize> Regions<CELLS> {
 
     /// Notes a piece.
     pub fn add(&self, region: &Region) {
-        let reserve = |c: &&Cell| {
-            let new = (0, RESERVED, Ordering::Acquire, Ordering::Relaxed);
-            c.start.compare_exchange(new.0, new.1, new.2, new.3).is_ok()
-        };
+        let (taken, not) = (Ordering::Acquire, Ordering::Relaxed);
+        let reserve = |c: &&Cell| c.start.compare_exchange(0, RESERVED, taken, not).is_ok();
         if let Some(cell) = self.window(region.range.start).find(reserve) {
             cell.end.store(region.range.end, Ordering::Relaxed);
             let what = u64::from(region.kind)
@@ -75,7 +71,7 @@ impl<const CELLS: usize> Regions<CELLS> {
     /// Forgets the piece that begins there, and says what it was.
     pub fn take(&self, start: usize) -> Option<Region> {
         let mut window = self.window(start);
-        window.find_map(|c| (c.start.load(Ordering::Acquire) == start).then(|| self.clear(c))?)
+        window.find(|c| c.start.load(Ordering::Acquire) == start).and_then(|cell| self.clear(cell))
     }
 
     fn clear(&self, cell: &Cell) -> Option<Region> {
@@ -128,6 +124,10 @@ impl<const CELLS: usize> Regions<CELLS> {
 }
 
 impl Cell {
+    const fn empty() -> Cell {
+        Cell { start: AtomicUsize::new(0), end: AtomicUsize::new(0), what: AtomicU64::new(0) }
+    }
+
     /// What it holds; nothing if it is empty or changes meanwhile.
     fn read(&self) -> Option<Region> {
         let start = self.start.load(Ordering::Acquire);

@@ -12,7 +12,8 @@
 //!
 //! Calls of Fortran return to the library of its bindings. The program's own address is where
 //! that library returns to; where it stands on the stack is found out once for each place in
-//! the library, by the tables, and is then as good as any other.
+//! the library, by the tables, and is the same ever after. (Stacks of Fortran are always walked
+//! by the tables.)
 //!
 //! Sites are numbered by each log for itself, in order of their first calls.
 

@@ -89,11 +89,22 @@ pub fn take(address: usize) -> u8 {
 
 /// The nearest beginning at or before an address.
 pub fn nearest(address: usize) -> Option<usize> {
-    let unit = 1 << UNIT;
-    let here = address & !(unit - 1);
-    let candidates = (0..FARTHEST / unit).map_while(|back| here.checked_sub(back * unit));
-    let mut candidates = candidates;
-    candidates.find(|&candidate| get(candidate) != NONE)
+    let lowest = address.saturating_sub(FARTHEST);
+    let mut last = address;
+    loop {
+        let first = lowest.max(last >> CHUNK << CHUNK);
+        if let Some(chunk) = chunk(last) {
+            let units = &chunk[unit(first)..=unit(last)];
+            let found = units.iter().rposition(|u| u.load(Ordering::Relaxed) != NONE);
+            if let Some(found) = found {
+                return Some(((first >> UNIT) + found) << UNIT);
+            }
+        }
+        if first == lowest {
+            return None;
+        }
+        last = first - 1;
+    }
 }
 
 /// Maps the chunk for an address; none without memory, and then nothing is noted.

@@ -16,9 +16,11 @@ pub struct SymbolTable {
 
 /// An entry of the dynamic section.
 #[repr(C)]
-struct Dynamic {
-    tag: i64,
-    value: usize,
+pub struct Dynamic {
+    /// What it is about.
+    pub tag: i64,
+    /// A number or an address.
+    pub value: usize,
 }
 
 const DT_STRTAB: i64 = 5;
@@ -43,26 +45,23 @@ impl SymbolTable {
 
     fn of(module: &libc::dl_phdr_info) -> Option<SymbolTable> {
         let base = module.dlpi_addr as usize;
-        let dynamic = headers(module).iter().find(|h| h.p_type == libc::PT_DYNAMIC)?;
-        let mut entry = (base + dynamic.p_vaddr as usize) as *const Dynamic;
         let (mut symbols, mut strings, mut hash) = (0, 0, 0);
-        // SAFETY: the dynamic section ends with a zero tag. The GNU loader makes its addresses
-        // absolute when it maps a module; those of the kernel's own module are offsets.
+        for Dynamic { tag, value } in dynamic_section(module)? {
+            // The GNU loader makes these addresses absolute when it maps a module; those of the
+            // kernel's own module are offsets.
+            let address = if *value < base { base + value } else { *value };
+            match *tag {
+                DT_SYMTAB => symbols = address,
+                DT_STRTAB => strings = address,
+                DT_GNU_HASH => hash = address,
+                _ => {}
+            }
+        }
+        if symbols == 0 || strings == 0 || hash == 0 {
+            return None;
+        }
+        // SAFETY: the hash table of a loaded module, which begins with four numbers and a filter.
         unsafe {
-            while (*entry).tag != 0 {
-                let value = (*entry).value;
-                let address = if value < base { base + value } else { value };
-                match (*entry).tag {
-                    DT_SYMTAB => symbols = address,
-                    DT_STRTAB => strings = address,
-                    DT_GNU_HASH => hash = address,
-                    _ => {}
-                }
-                entry = entry.add(1);
-            }
-            if symbols == 0 || strings == 0 || hash == 0 {
-                return None;
-            }
             let header = hash as *const u32;
             let (bucket_count, first, bloom) = (*header, *header.add(1), *header.add(2));
             let buckets = header.add(4).cast::<u64>().add(bloom as usize).cast::<u32>();
@@ -103,6 +102,17 @@ impl SymbolTable {
     }
 }
 
+/// The entries of a module's dynamic section.
+pub fn dynamic_section(module: &libc::dl_phdr_info) -> Option<&[Dynamic]> {
+    let dynamic = headers(module).iter().find(|h| h.p_type == libc::PT_DYNAMIC)?;
+    let first = (module.dlpi_addr as usize + dynamic.p_vaddr as usize) as *const Dynamic;
+    // SAFETY: the section ends with a zero tag.
+    unsafe {
+        let length = (0..).take_while(|&i| (*first.add(i)).tag != 0).count();
+        Some(std::slice::from_raw_parts(first, length))
+    }
+}
+
 /// The program headers of a module.
 pub fn headers(module: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
     if module.dlpi_phdr.is_null() {
@@ -114,7 +124,7 @@ pub fn headers(module: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
 
 /// Calls `look` for every loaded module, and whether it is this library, until it finds
 /// something.
-fn each_module<T>(look: impl FnMut(&libc::dl_phdr_info, bool) -> Option<T>) -> Option<T> {
+pub fn each_module<T>(look: impl FnMut(&libc::dl_phdr_info, bool) -> Option<T>) -> Option<T> {
     struct Search<T, F> {
         look: F,
         found: Option<T>,

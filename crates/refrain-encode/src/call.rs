@@ -27,6 +27,7 @@
 
 use crate::array;
 use crate::cells::put;
+use crate::memo::Effect;
 use crate::objects::{Objects, Ref};
 use crate::plan::{Form, Kinds, Makes, Op, Plan, Role};
 use crate::segments::Segments;
@@ -71,6 +72,8 @@ pub struct Given {
     refs: Vec<Ref>,
     /// The signature, where it is known already.
     pub terminal: Option<u32>,
+    /// What the call does to requests, where that can be repeated.
+    pub effect: Option<Effect>,
 }
 
 impl Given {
@@ -83,6 +86,7 @@ impl Given {
         self.numbers.clear();
         self.indices.clear();
         (self.flag, self.outcount, self.made, self.terminal) = (None, None, None, None);
+        self.effect = Some(Effect::None);
     }
 }
 
@@ -294,8 +298,8 @@ impl Writer<'_, '_> {
                 _ => self.value(op, &mut bytes, plan.decides, true)?,
             }
         }
-        if let Some((kind, _, unset)) = changed {
-            self.change(kind, unset);
+        if let Some((kind, is_array, unset)) = changed {
+            self.change(kind, is_array, unset);
         }
         self.request_made();
         let succeeded = match (self.given.flag, self.given.outcount) {
@@ -672,6 +676,7 @@ impl Writer<'_, '_> {
         let (thread, signature, function) = (self.thread, base, self.function);
         let re = Ref::Request { thread, signature, number, pool, function };
         self.objects.received_request(raw, re);
+        self.given.effect = Some(Effect::Makes(raw, re));
     }
 
     /// Handles after the call; gives the state or code in their place, if there are none.
@@ -701,13 +706,14 @@ impl Writer<'_, '_> {
     }
 
     /// Says how handles changed, and takes note of what that freed.
-    fn change(&mut self, kind: u8, unset: Option<i64>) {
+    fn change(&mut self, kind: u8, is_array: bool, unset: Option<i64>) {
         let to = self.plan.decides;
         if let Some(unset) = unset {
             self.put(to, change::UNSET);
             return self.put(to, unset);
         }
         let before = std::mem::take(&mut self.given.before);
+        self.given.effect = None;
         let after = std::mem::take(&mut self.given.after);
         let indices = &self.given.indices;
         let (mut none, mut all, mut indexed) = (true, true, true);
@@ -750,6 +756,11 @@ impl Writer<'_, '_> {
                     put_ref(self.task, self.thread, out, re);
                 }
             }
+        }
+        let live = |(_, re): &(u64, Ref)| matches!(re, Ref::Request { .. });
+        if how != change::EACH && before.iter().all(live) {
+            let all = before.iter().zip(&after).map(|((raw, re), new)| (*raw, *re, raw != new));
+            self.given.effect = Some(Effect::Completes(all.collect(), is_array));
         }
         (self.given.before, self.given.after) = (before, after);
     }

@@ -26,6 +26,16 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Appends things with their number in front.
+pub fn put_list<T>(
+    out: &mut Vec<u8>,
+    all: impl ExactSizeIterator<Item = T>,
+    mut each: impl FnMut(&mut Vec<u8>, T),
+) {
+    put_unsigned(out, all.len() as u64);
+    all.for_each(|one| each(out, one));
+}
+
 /// Reads cells; gives `None` where the bytes end or make no number.
 #[derive(Clone, Copy, Debug)]
 pub struct Cells<'a> {
@@ -88,6 +98,22 @@ impl<'a> Cells<'a> {
     pub fn get_bytes(&mut self) -> Option<&'a [u8]> {
         let n = self.get_length()?;
         self.take(n)
+    }
+
+    /// Things with their number in front, each of at least a byte.
+    pub fn get_list<T>(&mut self, mut each: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let n = self.get_length()?;
+        (0..n).map(|_| each(self)).collect()
+    }
+
+    /// The next number, if it fits.
+    pub fn get_u32(&mut self) -> Option<u32> {
+        u32::try_from(self.get_unsigned()?).ok()
+    }
+
+    /// Text with its length in front.
+    pub fn get_text(&mut self) -> Option<String> {
+        String::from_utf8(self.get_bytes()?.to_vec()).ok()
     }
 
     /// Whether nothing follows.

@@ -5,6 +5,8 @@
 //! callback) so comes before the one it is inside of; depths tell the reader which.
 
 use crate::call::{Given, Returned, Writer};
+use crate::cells::{Cells, put_bytes, put_list, put_unsigned};
+use crate::memo::{Memos, Seen};
 use crate::notes;
 use crate::objects::Objects;
 use crate::plan::{Kinds, Plan};
@@ -48,6 +50,7 @@ struct Thread {
     /// The strings of its call sites.
     sites: Vec<u32>,
     slots: Slots,
+    memos: Memos,
     failed: Option<FailedPolls>,
     last_status: Option<StatusFields>,
     last_end: u64,
@@ -424,6 +427,35 @@ impl Encoder {
         let (Some(thread), Some(plan)) = (threads.get_mut(number as usize), plan) else {
             return Ok(());
         };
+        let epoch = objects.epoch().wrapping_add(segments.epoch());
+        let seen = match &returned {
+            Some(r) if r.result == 0 && r.class == 0 && open.depth == 0 && !plan.polls => {
+                let key = (open.function, open.site.map_or(0, |site| site + 1));
+                let inputs = thread.enters.get(open.at..).unwrap_or(&[]);
+                Some(Seen { key, epoch, inputs, outputs: r.outputs })
+            }
+            _ => None,
+        };
+        if let Some(seen) = &seen
+            && let Some(memo) = thread.memos.find(seen, thread.task.expected())
+            && memo.repeat(objects, &mut thread.slots, number)
+        {
+            let end = returned.as_ref().map_or(open.start, |r| r.end);
+            if memo.last_status.is_some() {
+                thread.last_status = memo.last_status;
+            }
+            let duration = end.saturating_sub(open.start);
+            let gap = thread.gap(open.start);
+            thread.last_end = thread.last_end.max(end);
+            thread.calls += 1;
+            if thread.failed.is_some() {
+                flush_failed(&mut thread.failed, &mut thread.task);
+            }
+            thread.task.emit_again(memo.terminal, &memo.outcome, duration, gap);
+            thread.enters.truncate(open.at);
+            return Ok(());
+        }
+        let is_seen = seen.is_some();
         let Scratch { signature, outcome, given } = scratch;
         signature.clear();
         outcome.clear();
@@ -439,6 +471,7 @@ impl Encoder {
         if let Some(site) = open.site {
             cells::put(signature, site.into());
         }
+        let before_status = thread.last_status;
         let inputs = thread.enters.get(open.at..).unwrap_or(&[]);
         let mut writer = Writer {
             layout,
@@ -460,17 +493,32 @@ impl Encoder {
             Some(returned) => writer.outputs(returned),
             None => Some(true),
         });
-        thread.enters.truncate(open.at);
-        let succeeded =
-            written.ok_or_else(|| format!("the values of {} do not read", plan.def.name))?;
+        let Some(succeeded) = written else {
+            thread.enters.truncate(open.at);
+            return Err(format!("the values of {} do not read", plan.def.name));
+        };
         thread.calls += 1;
         let terminal =
             given.terminal.or_else(|| thread.task.signature(open.function, signature, outcome));
+        // A status among the inputs may stand for the last one seen, another each time.
+        if let (Some(terminal), Some(effect), Some(returned)) =
+            (terminal, given.effect.take(), &returned)
+            && is_seen
+            && !plan.reads_status
+            && objects.epoch().wrapping_add(segments.epoch()) == epoch
+        {
+            let inputs = thread.enters.get(open.at..).unwrap_or(&[]);
+            let key = (open.function, open.site.map_or(0, |site| site + 1));
+            let seen = Seen { key, epoch, inputs, outputs: returned.outputs };
+            let status = thread.last_status.filter(|_| thread.last_status != before_status);
+            let status = status.or(thread.last_status.filter(|_| plan.decides));
+            thread.memos.add(&seen, terminal, outcome, effect, status);
+        }
+        thread.enters.truncate(open.at);
         let Some(terminal) = terminal else { return Ok(()) };
         let end = returned.as_ref().map_or(open.start, |r| r.end);
-        let gap = open.start.saturating_sub(thread.last_end);
+        let gap = thread.gap(open.start);
         if let Some(s) = thread.task.signatures.get_mut(terminal) {
-            let gap = if thread.last_end == 0 { 0 } else { gap };
             s.stats.note(end.saturating_sub(open.start), gap);
         }
         thread.last_end = thread.last_end.max(end);
@@ -552,7 +600,116 @@ impl Encoder {
     }
 }
 
+impl Encoder {
+    /// Writes the whole state, to be taken up later by [`Encoder::resume`]: when the process has
+    /// died, say.
+    pub fn save(&self, out: &mut Vec<u8>) {
+        put_unsigned(out, self.layout.family.code().into());
+        put_list(out, self.kinds.names().iter(), |out, name| put_bytes(out, name.as_bytes()));
+        let plans: Vec<(usize, &Plan)> =
+            self.plans.iter().enumerate().filter_map(|(i, p)| Some((i, p.as_deref()?))).collect();
+        put_list(out, plans.into_iter(), |out, (number, plan)| {
+            put_unsigned(out, number as u64);
+            put_bytes(out, plan.def.to_text().as_bytes());
+        });
+        self.objects.put(out);
+        self.segments.put(out);
+        put_list(out, self.threads.iter(), |out, thread| thread.put(out));
+    }
+
+    /// Takes up a state that was written; `None` if the bytes are none.
+    pub fn resume(cells: &mut Cells<'_>) -> Option<Encoder> {
+        let family = Family::from_code(cells.get_u32()?)?;
+        let mut encoder = Encoder::new(family);
+        let mut kinds = Kinds::default();
+        for name in cells.get_list(Cells::get_text)? {
+            kinds.number(&name);
+        }
+        // Kinds that were numbered when the encoder was made have kept their numbers.
+        encoder.kinds = kinds;
+        for _ in 0..cells.get_length()? {
+            let number = u16::try_from(cells.get_unsigned()?).ok()?;
+            encoder.define(number, &cells.get_text()?).ok()?;
+        }
+        encoder.objects.get(cells, &encoder.kinds)?;
+        encoder.segments = Segments::get(cells)?;
+        encoder.threads = cells.get_list(Thread::get)?;
+        Some(encoder)
+    }
+}
+
 impl Thread {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.task.put(out);
+        put_list(out, self.open.iter(), |out, open| {
+            let site = open.site.map_or(0, |site| u64::from(site) + 1);
+            for value in [
+                open.function.into(),
+                open.depth.into(),
+                open.number.into(),
+                site,
+                open.start,
+                open.at as u64,
+            ] {
+                put_unsigned(out, value);
+            }
+        });
+        put_bytes(out, &self.enters);
+        put_unsigned(out, self.next_number.into());
+        put_list(out, self.sites.iter(), |out, site| put_unsigned(out, (*site).into()));
+        self.slots.put(out);
+        put_list(out, self.failed.iter(), |out, failed| {
+            put_unsigned(out, failed.signature.into());
+            put_unsigned(out, failed.count);
+            put_bytes(out, &failed.outcome);
+        });
+        put_list(out, self.last_status.iter(), |out, s| {
+            for value in [s.source.into(), s.tag.into(), s.error.into()] {
+                cells::put(out, value);
+            }
+            cells::put(out, s.count_bytes.unwrap_or(-1));
+            out.push(s.cancelled.into());
+        });
+        put_unsigned(out, self.last_end);
+        put_unsigned(out, self.calls);
+    }
+
+    fn get(cells: &mut Cells<'_>) -> Option<Thread> {
+        let mut thread = Thread { task: Task::get(cells)?, ..Thread::default() };
+        thread.open = cells.get_list(|cells| {
+            Some(Open {
+                function: u16::try_from(cells.get_unsigned()?).ok()?,
+                depth: u8::try_from(cells.get_unsigned()?).ok()?,
+                number: cells.get_u32()?,
+                site: cells.get_u32()?.checked_sub(1),
+                start: cells.get_unsigned()?,
+                at: usize::try_from(cells.get_unsigned()?).ok()?,
+            })
+        })?;
+        thread.enters = cells.get_bytes()?.to_vec();
+        thread.next_number = cells.get_u32()?;
+        thread.sites = cells.get_list(Cells::get_u32)?;
+        thread.slots = Slots::get(cells)?;
+        let failed = cells.get_list(|cells| {
+            let (signature, count) = (cells.get_u32()?, cells.get_unsigned()?);
+            (count > 0).then_some(())?;
+            Some(FailedPolls { signature, count, outcome: cells.get_bytes()?.to_vec() })
+        })?;
+        thread.failed = failed.into_iter().next();
+        let statuses = cells.get_list(|cells| {
+            let mut int = || i32::try_from(cells.get()?).ok();
+            let (source, tag, error) = (int()?, int()?, int()?);
+            let count = cells.get()?;
+            let cancelled = cells.take(1)?[0] != 0;
+            let count_bytes = (count >= 0).then_some(count);
+            Some(StatusFields { source, tag, error, count_bytes, cancelled })
+        })?;
+        thread.last_status = statuses.into_iter().next();
+        thread.last_end = cells.get_unsigned()?;
+        thread.calls = cells.get_unsigned()?;
+        Some(thread)
+    }
+
     /// Appends a call to the sequence; failed polls wait for what follows them.
     #[inline]
     fn settle(&mut self, terminal: u32, outcome: &[u8], is_poll: bool, succeeded: bool) {
@@ -586,10 +743,20 @@ impl Thread {
         }
     }
 
-    /// The polls that failed were not repeated: the last of them is a call of its own.
     fn flush_polls(&mut self) {
-        if let Some(failed) = self.failed.take() {
-            self.task.emit(failed.signature, &failed.outcome, failed.count - 1);
-        }
+        flush_failed(&mut self.failed, &mut self.task);
+    }
+
+    /// Ticks since the call before.
+    #[inline]
+    fn gap(&self, start: u64) -> u64 {
+        if self.last_end == 0 { 0 } else { start.saturating_sub(self.last_end) }
+    }
+}
+
+/// Polls that failed were not repeated: the last of them is a call of its own.
+fn flush_failed(failed: &mut Option<FailedPolls>, task: &mut Task) {
+    if let Some(failed) = failed.take() {
+        task.emit(failed.signature, &failed.outcome, failed.count - 1);
     }
 }

@@ -11,6 +11,7 @@
 //! * [`encoder`]: records in, tasks out · [`plan`]: which value goes where
 //! * [`objects`], [`segments`], [`slots`], [`pool`]: names for handles and addresses
 //! * [`signature`], [`outcome`], [`stats`], [`task`]: what a task consists of
+//! * `memo`: calls that look exactly like one before
 //! * [`cells`], [`array`]: numbers as bytes
 
 pub mod array;
@@ -18,6 +19,7 @@ pub mod call;
 pub mod cells;
 pub mod encoder;
 mod hash;
+mod memo;
 pub mod notes;
 pub mod objects;
 pub mod outcome;

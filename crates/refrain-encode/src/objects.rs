@@ -11,6 +11,7 @@
 //! * Groups, error handlers and datatypes may be given to the program several times, and are
 //!   gone when freed as often.
 
+use crate::cells::{Cells, put_bytes, put_list, put_unsigned};
 use crate::hash::Map;
 use crate::plan::{Kinds, REQUEST};
 use crate::pool::Pool;
@@ -45,6 +46,41 @@ pub enum Ref {
     },
 }
 
+impl Ref {
+    /// Writes it.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let (tag, fields) = match *self {
+            Ref::Predefined(place) => (0, [place, 0, 0, 0, 0]),
+            Ref::Object { thread, number } => (1, [thread, number, 0, 0, 0]),
+            Ref::Request { thread, signature, number, pool, function } => {
+                (2, [thread, signature, number, pool, function.into()])
+            }
+        };
+        out.push(tag);
+        fields.into_iter().take([1, 2, 5][usize::from(tag)]).for_each(|v| {
+            put_unsigned(out, v.into());
+        });
+    }
+
+    /// Reads it.
+    pub fn get(cells: &mut Cells<'_>) -> Option<Ref> {
+        let tag = cells.take(1)?[0];
+        let mut next = || cells.get_u32();
+        Some(match tag {
+            0 => Ref::Predefined(next()?),
+            1 => Ref::Object { thread: next()?, number: next()? },
+            2 => Ref::Request {
+                thread: next()?,
+                signature: next()?,
+                number: next()?,
+                pool: next()?,
+                function: u16::try_from(next()?).ok()?,
+            },
+            _ => return None,
+        })
+    }
+}
+
 /// A live object.
 #[derive(Clone, Copy, Debug)]
 struct Object {
@@ -66,6 +102,8 @@ pub struct Objects {
     live: Map<(u64, u8), Queue>,
     /// Handles the program did not make, by value and kind.
     predefined: Map<(u64, u8), String>,
+    /// Those that only the process knew, in order: kind, value, name.
+    told: Vec<(u8, u64, String)>,
     /// Those used, in order.
     used: Vec<String>,
     /// Which of these are null handles.
@@ -75,6 +113,7 @@ pub struct Objects {
     /// Numbers of requests by thread and pool.
     requests: Vec<Vec<Pool>>,
     request: u8,
+    epoch: u64,
     counted: [u8; 3],
 }
 
@@ -84,25 +123,81 @@ impl Objects {
         let mut objects = Objects {
             live: Map::default(),
             predefined: Map::default(),
+            told: Vec::new(),
             used: Vec::new(),
             null: Vec::new(),
             numbers: Vec::new(),
             requests: Vec::new(),
             request: kinds.number(REQUEST),
+            epoch: 0,
             counted: ["group", "errhandler", "datatype"].map(|kind| kinds.number(kind)),
         };
         for (kind, name, source) in names::predefined_handles(family) {
             if let Source::Value(value) = source {
-                objects.define(kinds.number(kind), value as u64, name, kinds);
+                objects.name(kinds.number(kind), value as u64, name, kinds);
             }
         }
         objects
     }
 
-    /// A handle that only the process knew by name.
-    pub fn define(&mut self, kind: u8, value: u64, name: &str, kinds: &Kinds) {
+    fn name(&mut self, kind: u8, value: u64, name: &str, kinds: &Kinds) {
         let name = format!("{} {name}", kinds.name(kind));
         self.predefined.entry((value, kind)).or_insert(name);
+    }
+
+    /// A handle that only the process knew by name.
+    pub fn define(&mut self, kind: u8, value: u64, name: &str, kinds: &Kinds) {
+        self.epoch += 1;
+        self.name(kind, value, name, kinds);
+        self.told.push((kind, value, name.to_owned()));
+    }
+
+    /// Writes what cannot be known anew.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_list(out, self.told.iter(), |out, (kind, value, name)| {
+            out.push(*kind);
+            put_unsigned(out, *value);
+            put_bytes(out, name.as_bytes());
+        });
+        put_list(out, self.used.iter(), |out, name| put_bytes(out, name.as_bytes()));
+        put_list(out, self.live.iter(), |out, ((value, kind), queue)| {
+            out.push(*kind);
+            put_unsigned(out, *value);
+            put_unsigned(out, 1 + queue.more.len() as u64);
+            for object in queue.all() {
+                object.re.put(out);
+                put_unsigned(out, object.references.into());
+                out.push(object.cancelled.into());
+            }
+        });
+        for rows in [&self.numbers, &self.requests] {
+            put_list(out, rows.iter(), |out, row| put_list(out, row.iter(), |out, p| p.put(out)));
+        }
+    }
+
+    /// Takes up where [`Objects::put`] was.
+    pub fn get(&mut self, cells: &mut Cells<'_>, kinds: &Kinds) -> Option<()> {
+        let byte = |cells: &mut Cells<'_>| cells.take(1).map(|b| b[0]);
+        for _ in 0..cells.get_length()? {
+            let (kind, value) = (byte(cells)?, cells.get_unsigned()?);
+            self.define(kind, value, &cells.get_text()?, kinds);
+        }
+        self.used = cells.get_list(Cells::get_text)?;
+        self.null = self.used.iter().map(|name| name.ends_with("_NULL")).collect();
+        for _ in 0..cells.get_length()? {
+            let (kind, value) = (byte(cells)?, cells.get_unsigned()?);
+            let mut all = cells
+                .get_list(|cells| {
+                    let (re, references) = (Ref::get(cells)?, cells.get_u32()?);
+                    Some(Object { re, references, cancelled: byte(cells)? != 0 })
+                })?
+                .into_iter();
+            let queue = Queue { first: all.next()?, more: all.collect() };
+            self.live.insert((value, kind), queue);
+        }
+        let mut rows = || cells.get_list(|cells| cells.get_list(Pool::get));
+        (self.numbers, self.requests) = (rows()?, rows()?);
+        Some(())
     }
 
     /// `kind name` of a predefined handle that was used.
@@ -120,6 +215,26 @@ impl Objects {
     #[inline]
     pub fn is_request(&self, kind: u8) -> bool {
         kind == self.request
+    }
+
+    /// A number that changes when any handle comes to stand for something else, but for requests
+    /// that are made and completed.
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether a handle stands for that request, and for no other.
+    #[inline]
+    pub fn is_only(&self, value: u64, re: Ref) -> bool {
+        let queue = self.live.get(&(value, self.request));
+        queue.is_some_and(|queue| queue.first.re == re && queue.more.is_empty())
+    }
+
+    /// The program gives a request back, in the stream of `thread`.
+    #[inline]
+    pub fn freed_request(&mut self, value: u64, re: Ref, thread: u32) {
+        self.freed(self.request, value, re, thread);
     }
 
     /// The place of a predefined handle, if the value is one.
@@ -162,6 +277,7 @@ impl Objects {
     }
 
     fn create(&mut self, kind: u8, value: u64, thread: u32) -> Ref {
+        self.epoch += 1;
         let pools = row(&mut self.numbers, thread);
         if pools.len() <= usize::from(kind) {
             pools.resize(usize::from(kind) + 1, Pool::default());
@@ -190,6 +306,7 @@ impl Objects {
         }
         match self.live.get_mut(&(value, kind)) {
             Some(queue) if kind != self.request => {
+                self.epoch += 1;
                 if self.counted.contains(&kind) {
                     queue.first.references += 1;
                 }
@@ -240,6 +357,7 @@ impl Objects {
     pub fn cancel(&mut self, value: u64) {
         if let Some(queue) = self.live.get_mut(&(value, self.request)) {
             queue.first.cancelled = true;
+            self.epoch += 1;
         }
     }
 
@@ -251,6 +369,7 @@ impl Objects {
 
     /// The program gives an object back, in the stream of `thread`.
     pub fn freed(&mut self, kind: u8, value: u64, re: Ref, thread: u32) {
+        self.epoch += u64::from(kind != self.request);
         let Some(queue) = self.live.get_mut(&(value, kind)) else { return };
         let Some(at) = queue.all().position(|object| object.re == re) else { return };
         let object = if at == 0 { Some(&mut queue.first) } else { queue.more.get_mut(at - 1) };

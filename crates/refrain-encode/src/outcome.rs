@@ -87,6 +87,31 @@ impl Varying {
         self.predictor.note(row);
     }
 
+    /// Writes it, to be gone on with.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        self.stored().put(out);
+        cells::put_unsigned(out, self.predictor.last.into());
+        cells::put_list(out, self.predictor.followers.iter(), |out, row| {
+            cells::put_unsigned(out, (*row).into());
+        });
+        cells::put_unsigned(out, self.hits);
+    }
+
+    /// Reads it.
+    pub fn get(cells: &mut Cells<'_>) -> Option<Varying> {
+        let StoredOutcomes { rows, runs, misses } = StoredOutcomes::get(cells)?;
+        let mut varying = Varying::default();
+        rows.iter().for_each(|row| {
+            varying.row(row);
+        });
+        let last = cells.get_u32()?;
+        let followers = cells.get_list(Cells::get_u32)?;
+        varying.predictor = Predictor { last, followers };
+        varying.hits = cells.get_unsigned()?;
+        (varying.runs, varying.misses) = (runs, misses);
+        Some(varying)
+    }
+
     /// What is stored.
     pub fn stored(&self) -> StoredOutcomes {
         StoredOutcomes {
@@ -256,6 +281,18 @@ impl Polls {
     pub fn get(cells: &mut Cells<'_>) -> Option<Polls> {
         let (failed, counts) = (cells.get_bytes()?.to_vec(), cells.get_bytes()?.to_vec());
         Some(Polls { failed, quiet: 0, counts })
+    }
+
+    /// Writes it, to be gone on with.
+    pub fn put_whole(&self, out: &mut Vec<u8>) {
+        self.put(out);
+        cells::put_unsigned(out, self.quiet);
+    }
+
+    /// Reads it.
+    pub fn get_whole(cells: &mut Cells<'_>) -> Option<Polls> {
+        let polls = Polls::get(cells)?;
+        Some(Polls { quiet: cells.get_unsigned()?, ..polls })
     }
 
     /// All failed polls.

@@ -103,6 +103,8 @@ pub struct Plan {
     pub result: Option<Form>,
     /// The result is a time.
     pub tells_time: bool,
+    /// A status is among its inputs.
+    pub reads_status: bool,
     /// It asks for cancellation.
     pub cancels: bool,
 }
@@ -114,6 +116,11 @@ pub struct Kinds {
 }
 
 impl Kinds {
+    /// All, in order.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
     /// The number of a kind.
     pub fn number(&mut self, name: &str) -> u8 {
         let found = self.names.iter().position(|n| n == name);
@@ -177,6 +184,10 @@ impl Plan {
             of_files: base.starts_with("MPI_File_"),
             result,
             tells_time: base == "MPI_Wtime",
+            reads_status: def
+                .params
+                .iter()
+                .any(|p| p.class == Class::Status && p.direction != Direction::Out),
             cancels: base == "MPI_Cancel",
             def,
         }

@@ -3,6 +3,8 @@
 //! A program that makes and frees an object in every iteration so sees the same number in every
 //! iteration, whatever handle MPI gave it.
 
+use crate::cells::{Cells, put_list, put_unsigned};
+
 /// Numbers in use.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
@@ -58,6 +60,23 @@ impl Bits {
 }
 
 impl Pool {
+    /// Writes it.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        for bits in [&self.used, &self.seen] {
+            put_unsigned(out, bits.first);
+            put_list(out, bits.more.iter(), |out, word| put_unsigned(out, *word));
+        }
+    }
+
+    /// Reads it.
+    pub fn get(cells: &mut Cells<'_>) -> Option<Pool> {
+        let mut bits = || {
+            let first = cells.get_unsigned()?;
+            Some(Bits { first, more: cells.get_list(Cells::get_unsigned)? })
+        };
+        Some(Pool { used: bits()?, seen: bits()? })
+    }
+
     /// The number that [`Pool::take`] would give.
     #[inline]
     pub fn next(&self) -> u32 {

@@ -5,6 +5,7 @@
 //! that uses them, and numbered like objects: the smallest free number of the thread that
 //! announced it.
 
+use crate::cells::{Cells, put_list, put_unsigned};
 use crate::pool::Pool;
 use std::collections::BTreeMap;
 
@@ -40,9 +41,32 @@ pub struct Segments {
     /// The last that were found: first address and segment.
     recent: [(u64, Option<Segment>); 4],
     next: usize,
+    epoch: u64,
 }
 
 impl Segments {
+    /// Writes them.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_list(out, self.live.iter(), |out, (base, s)| {
+            for value in [*base, s.end, s.anchor, s.thread.into(), s.number.into()] {
+                put_unsigned(out, value);
+            }
+        });
+        put_list(out, self.pools.iter(), |out, pool| pool.put(out));
+    }
+
+    /// Reads them.
+    pub fn get(cells: &mut Cells<'_>) -> Option<Segments> {
+        let live = cells.get_list(|cells| {
+            let (base, end, anchor) =
+                (cells.get_unsigned()?, cells.get_unsigned()?, cells.get_unsigned()?);
+            let (thread, number) = (cells.get_u32()?, cells.get_u32()?);
+            Some((base, Segment { end, anchor, thread, number }))
+        })?;
+        let pools = cells.get_list(Pool::get)?;
+        Some(Segments { live: live.into_iter().collect(), pools, ..Segments::default() })
+    }
+
     /// Takes note of a segment; gives it, and those it replaces, if it is new.
     pub fn announce(
         &mut self,
@@ -68,15 +92,23 @@ impl Segments {
             self.pools.resize(index + 1, Pool::default());
         }
         let number = self.pools[index].take() + 1;
+        self.epoch += 1;
         let segment = Segment { end, anchor, thread, number };
         self.live.insert(base, segment);
         Some((segment, replaced))
+    }
+
+    /// A number that changes when any address comes to stand for something else.
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// Forgets a segment; gives what it was.
     pub fn release(&mut self, base: u64) -> Option<Segment> {
         let segment = self.live.remove(&base)?;
         self.recent = Default::default();
+        self.epoch += 1;
         if let Some(pool) = self.pools.get_mut(segment.thread as usize) {
             pool.give(segment.number - 1, true);
         }

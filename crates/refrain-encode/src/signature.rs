@@ -4,6 +4,7 @@
 //! from them, as cells. Its number is the terminal of the task's grammar. Since numbers go by
 //! first occurrence, tasks that do the same number the same.
 
+use crate::cells::{Cells, put_bytes, put_list, put_unsigned};
 use crate::hash;
 use crate::stats::Stats;
 
@@ -140,6 +141,39 @@ impl Signatures {
         });
         self.index[at] = number + 1;
         Some((number, true))
+    }
+
+    /// Writes them.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_list(out, self.all.iter(), |out, s| {
+            put_bytes(out, self.at(s.cells));
+            put_bytes(out, self.at(s.first));
+            for value in [s.pool, s.varies, s.polls] {
+                // Mostly none, which is one byte so.
+                put_unsigned(out, value.wrapping_add(1).into());
+            }
+            put_unsigned(out, s.emitted);
+            s.stats.put(out);
+        });
+    }
+
+    /// Reads them.
+    pub fn read(cells: &mut Cells<'_>) -> Option<Signatures> {
+        let mut table = Signatures::default();
+        for number in 0..cells.get_length()? {
+            let (signature, outcome) = (cells.get_bytes()?, cells.get_bytes()?);
+            let (found, true) = table.look_up(signature, outcome)? else { return None };
+            if found as usize != number {
+                return None;
+            }
+            let mut index = || Some(cells.get_u32()?.wrapping_sub(1));
+            let (pool, varies, polls) = (index()?, index()?, index()?);
+            let (emitted, stats) = (cells.get_unsigned()?, Stats::get(cells)?);
+            let s = table.get_mut(found)?;
+            (s.pool, s.varies, s.polls) = (pool, varies, polls);
+            (s.emitted, s.stats) = (emitted, stats);
+        }
+        Some(table)
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Option<Span> {

@@ -6,6 +6,7 @@
 //! place: the array looks the same each time, and who follows the requests' lives knows which
 //! of them are null by now.
 
+use crate::cells::{Cells, put_list, put_unsigned};
 use crate::objects::{Objects, Ref};
 
 /// Arrays remembered at a time.
@@ -22,6 +23,21 @@ pub struct Slots {
 }
 
 impl Slots {
+    /// Writes them.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_list(out, self.arrays.iter(), |out, array| {
+            put_list(out, array.iter(), |out, re| re.put(out));
+        });
+        put_unsigned(out, self.oldest as u64);
+    }
+
+    /// Reads them.
+    pub fn get(cells: &mut Cells<'_>) -> Option<Slots> {
+        let mut arrays = cells.get_list(|cells| cells.get_list(Ref::get))?;
+        arrays.truncate(ARRAYS);
+        Some(Slots { arrays, oldest: cells.get_u32()? as usize })
+    }
+
     /// Puts in place of each null request the one that last stood there, if that is no longer in
     /// flight.
     pub fn fill(&mut self, requests: &mut [Ref], objects: &Objects, thread: u32) {
@@ -37,6 +53,23 @@ impl Slots {
                 true => *request = *last,
                 false => *last = *request,
             }
+        }
+    }
+
+    /// Requests were passed that are all in flight.
+    #[inline]
+    pub fn saw(
+        &mut self,
+        requests: impl ExactSizeIterator<Item = Ref> + Clone,
+        objects: &Objects,
+        thread: u32,
+    ) {
+        let is = |array: &Vec<Ref>| {
+            array.len() == requests.len() && array.iter().copied().eq(requests.clone())
+        };
+        if !self.arrays.iter().any(is) {
+            let mut all: Vec<Ref> = requests.collect();
+            self.fill(&mut all, objects, thread);
         }
     }
 

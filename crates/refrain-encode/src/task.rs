@@ -1,5 +1,6 @@
 //! A task's trace as it is built: signatures, grammar, outcomes.
 
+use crate::cells::{Cells, put_bytes, put_list, put_unsigned};
 use crate::hash::Map;
 use crate::outcome::{Polls, Varying};
 use crate::signature::{NONE, Signatures};
@@ -109,6 +110,25 @@ impl Task {
         if let Some(counts) = self.polls.get_mut(polling as usize) {
             counts.note(polls);
         }
+        self.seal_if_large();
+    }
+
+    /// Appends a call that looks like one before.
+    #[inline]
+    pub fn emit_again(&mut self, signature: u32, outcome: &[u8], duration: u64, gap: u64) {
+        let Some(s) = self.signatures.get_mut(signature) else { return };
+        s.stats.note(duration, gap);
+        if s.varies != NONE || s.polls != NONE {
+            return self.emit(signature, outcome, 0);
+        }
+        // Nothing varies: the outcome is the first.
+        s.emitted += 1;
+        self.grammar.push(signature);
+        self.seal_if_large();
+    }
+
+    #[inline]
+    fn seal_if_large(&mut self) {
         if self.grammar.memory() > GRAMMAR_CAP {
             self.sealed.push(std::mem::take(&mut self.grammar).grammar());
         }
@@ -123,6 +143,48 @@ impl Task {
             return true;
         }
         self.polls.get(s.polls as usize).is_some_and(|polls| polls.failed == failed)
+    }
+
+    /// Writes it, to be gone on with.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        self.signatures.put(out);
+        let all = self.sealed.iter().cloned().chain([self.grammar.grammar()]);
+        put_list(out, all.collect::<Vec<_>>().into_iter(), |out, grammar| {
+            let mut bytes = Vec::new();
+            grammar.encode(&mut bytes);
+            put_bytes(out, &bytes);
+        });
+        put_list(out, self.varying.iter(), |out, varying| varying.put(out));
+        put_list(out, self.polls.iter(), |out, polls| polls.put_whole(out));
+        put_list(out, self.strings.iter(), |out, text| put_bytes(out, text));
+        put_list(out, self.predefined.iter(), |out, place| put_unsigned(out, (*place).into()));
+        put_list(out, self.functions.iter(), |out, number| put_unsigned(out, (*number).into()));
+        put_unsigned(out, self.lost);
+    }
+
+    /// Reads it.
+    pub fn get(cells: &mut Cells<'_>) -> Option<Task> {
+        let mut task = Task { signatures: Signatures::read(cells)?, ..Task::default() };
+        let terminals = task.signatures.len();
+        let mut grammars =
+            cells.get_list(|cells| Grammar::decode(cells.get_bytes()?, terminals).ok())?;
+        task.grammar = Sequitur::from_grammar(&grammars.pop()?);
+        task.sealed = grammars;
+        task.varying = cells.get_list(Varying::get)?;
+        task.polls = cells.get_list(Polls::get_whole)?;
+        for text in cells.get_list(|cells| cells.get_bytes().map(<[u8]>::to_vec))? {
+            task.string(&text);
+        }
+        for place in cells.get_list(Cells::get_u32)? {
+            // A process has a few hundred predefined handles.
+            if place > 1 << 16 {
+                return None;
+            }
+            task.predefined(place);
+        }
+        task.functions = cells.get_list(|cells| u16::try_from(cells.get_unsigned()?).ok())?;
+        task.lost = cells.get_unsigned()?;
+        Some(task)
     }
 
     /// Calls that found no room.

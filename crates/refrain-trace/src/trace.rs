@@ -118,6 +118,30 @@ impl Trace {
         Ok(Own::default())
     }
 
+    /// What all tasks have of their own: rank's place, thread, and it.
+    pub fn owns(&self) -> Result<Vec<(u32, u32, Own)>, TraceError> {
+        let mut all = Vec::new();
+        for section in self.container.sections() {
+            if !section.name.starts_with(sections::OWN) {
+                continue;
+            }
+            let bytes = self.container.read_checked(&section.name)?;
+            let mut cells = Cells::new(&bytes);
+            while !cells.is_empty() {
+                let entry = (|| {
+                    let place = u32::try_from(cells.get_unsigned()?).ok()?;
+                    let thread = u32::try_from(cells.get_unsigned()?).ok()?;
+                    Some((place, thread, cells.get_bytes()?))
+                })();
+                let (place, thread, own) =
+                    entry.ok_or_else(|| self.bad(&section.name, "it does not read"))?;
+                let own = read::own(own).map_err(|why| self.bad(&section.name, why))?;
+                all.push((place, thread, own));
+            }
+        }
+        Ok(all)
+    }
+
     /// The whole trace of a task; none if it made no call.
     pub fn task(&self, stream: usize) -> Result<Option<&TaskTrace>, TraceError> {
         let (Some(room), Some(meta)) = (self.tasks.get(stream), self.meta.streams.get(stream))
@@ -180,6 +204,19 @@ impl Trace {
     /// The calls of a stream, from its records.
     pub fn raw(&self, stream: usize) -> Result<Events<Box<dyn Read>>, TraceError> {
         Ok(Events::new(self.container.read(&format!("{}{stream}", sections::RAW))?))
+    }
+
+    /// The records of a stream as they were written.
+    pub fn records(&self, stream: usize) -> Result<Box<dyn Read>, TraceError> {
+        Ok(self.container.read(&format!("{}{stream}", sections::RAW))?)
+    }
+
+    /// The calls of a stream from the compressed trace, whether or not its records were kept.
+    pub fn decoded(&self, stream: usize) -> Result<StreamEvents<'_>, TraceError> {
+        Ok(match self.decode(stream)? {
+            Some(decoder) => StreamEvents::Decoded(Box::new(decoder)),
+            None => StreamEvents::None,
+        })
     }
 
     /// The calls of a stream: from its records, if they were kept.

@@ -598,3 +598,77 @@ fn pcontrol_reaches_a_tool_with_all_its_arguments() {
         assert_eq!(shown(trace, &["--function", "Pcontrol"]).len(), 7, "behind: {is_behind}");
     });
 }
+
+// Memory.
+
+#[test]
+fn threads_allocate_and_free_as_ever() {
+    let has = Trace::Has("MPI_Init_thread");
+    Victim::new("allocations.c", 2).flags(THREADS).trace(has).everywhere().check();
+}
+
+#[test]
+fn a_program_with_an_allocator_of_its_own_keeps_it() {
+    for flags in [&[][..], &["-DPARTLY"]] {
+        Victim::new("own_allocator.c", 2).flags(flags).check();
+    }
+}
+
+#[test]
+fn forked_children_allocate_and_free_as_ever() {
+    Victim::new("fork_and_allocate.c", 2).flags(THREADS).check();
+}
+
+#[test]
+fn buffers_in_memory_of_every_kind_are_left_alone() {
+    let has = Trace::Has("MPI_Init_thread");
+    Victim::new("buffers.c", 2).flags(&["-pthread", "-ldl"]).trace(has).everywhere().check();
+}
+
+#[test]
+fn functions_of_gpus_that_are_not_there_are_not_found() {
+    Victim::new("device_buffers.c", 1).flags(&["-DABSENT", "-ldl"]).check();
+}
+
+#[test]
+fn functions_of_gpus_that_are_there_work_as_ever() {
+    let victim = Victim::new("device_buffers.c", 1);
+    for mpi in victim.mpis() {
+        let library = mpi.compile_with("fake_cudart.c", SHARED);
+        let library = library.to_str().expect("a plain path");
+        let flags = ["-Wl,--no-as-needed", library, "-ldl"];
+        let program = mpi.compile_with(victim.file, &flags);
+        victim.compare(&mpi, "", |run| run.program(&program));
+    }
+}
+
+#[test]
+fn programs_that_switch_recording_work_as_ever() {
+    Victim::new("switches.c", 2).everywhere().check();
+}
+
+#[test]
+fn members_of_communicators_are_asked_for_in_silence() {
+    Victim::new("communicators.c", 3).everywhere().check();
+}
+
+#[test]
+fn call_stacks_are_walked_without_harm() {
+    // Through signal handlers, coroutines, callbacks, jumps and the smallest stacks.
+    let victims = [
+        Victim::new("callbacks.c", 2),
+        Victim::new("exception.cpp", 2),
+        Victim::new("longjmp.c", 2),
+        Victim::new("user_stacks.c", 2),
+        Victim::new("timer.c", 2),
+        Victim::new("tiny_stacks.c", 2).flags(THREADS).trace(Trace::Has("MPI_Init_thread")),
+    ];
+    for victim in victims {
+        for mpi in victim.mpis() {
+            let program = mpi.compile_with(victim.file, victim.flags);
+            victim.compare(&mpi, "with stacks", |run| {
+                run.program(&program).env("REFRAIN_CALLSITE", "stack:16")
+            });
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Writes the records of a thread as the agent would, from values: the inverse of
+//! [`refrain_format::decode`].
+//!
+//! Tests of several crates and the bench of simulated tasks share this file, each using a part of
+//! it.
+
+#![allow(dead_code)]
+
+use refrain_format::decode::Value;
+use refrain_format::define::{FunctionDef, ParamDef};
+use refrain_format::record::{HEAD, PLAIN, Tag, array, head, state};
+use refrain_mpi::abi::{Family, Layout};
+use refrain_mpi::interface::{self, Direction};
+use refrain_mpi::kind::Class;
+use refrain_mpi::status::StatusFields;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// The family whose handles, constants and statuses the logs hold.
+pub const FAMILY: Family = Family::Mpich;
+
+/// A function by name: its number in logs, its form, and the text of that.
+pub fn function(name: &str) -> (u16, &'static FunctionDef) {
+    static ALL: OnceLock<HashMap<&str, (u16, FunctionDef)>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let numbered = interface::functions().iter().enumerate();
+        // Number 0 means none.
+        numbered
+            .map(|(i, f)| (f.name.as_str(), (i as u16 + 1, FunctionDef::from(f))))
+            .collect()
+    });
+    let (number, def) = all.get(name).unwrap_or_else(|| panic!("no function {name}"));
+    (*number, def)
+}
+
+/// A list of ints.
+pub fn ints(values: impl IntoIterator<Item = i64>) -> Value {
+    Value::List(values.into_iter().map(Value::Int).collect())
+}
+
+/// A list of handles.
+pub fn words(values: impl IntoIterator<Item = u64>) -> Value {
+    Value::List(values.into_iter().map(Value::Word).collect())
+}
+
+/// The status of a message.
+pub fn message(source: i32, tag: i32, bytes: i64) -> Value {
+    status(&StatusFields { source, tag, error: 0, count_bytes: Some(bytes), cancelled: false })
+}
+
+/// A status, as MPI would have written it.
+pub fn status(fields: &StatusFields) -> Value {
+    let layout = Layout::of(FAMILY).status;
+    let mut bytes = vec![0; layout.bytes];
+    layout.write(&mut bytes, fields);
+    Value::Status { bytes, ignored: false }
+}
+
+/// The records of one thread.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Where each record begins.
+    pub starts: Vec<usize>,
+    /// Ticks of the last record.
+    pub clock: u64,
+    entered: u32,
+    last_was_enter: bool,
+    defined: Vec<u16>,
+}
+
+impl Log {
+    /// A call that succeeds, with nothing in between.
+    pub fn call(&mut self, name: &str, inputs: &[Value], outputs: &[Value]) {
+        let number = self.enter(name, 0, inputs);
+        self.leave(name, number, 0, 0, outputs);
+    }
+
+    /// A call begins; gives its number.
+    pub fn enter(&mut self, name: &str, depth: u8, inputs: &[Value]) -> u32 {
+        let (function, def) = function(name);
+        if !self.defined.contains(&function) {
+            self.defined.push(function);
+            self.record(function, Tag::Define, 0, def.to_text().as_bytes());
+        }
+        let mut body = self.tick();
+        let wanted = def.params.iter().filter(|p| p.is_input());
+        put_values(&mut body, name, wanted, inputs);
+        self.record(function, Tag::Enter, depth, &body);
+        self.last_was_enter = true;
+        self.entered += 1;
+        self.entered - 1
+    }
+
+    /// A call returns.
+    pub fn leave(&mut self, name: &str, number: u32, result: i64, class: i32, outputs: &[Value]) {
+        let (function, def) = function(name);
+        let plain =
+            self.last_was_enter && (result, class) == (0, 0) && number + 1 == self.entered;
+        let mut body = self.tick();
+        if !plain {
+            body.extend(result.to_le_bytes());
+            body.extend(number.to_le_bytes());
+            body.extend(class.to_le_bytes());
+        }
+        let wanted = def.params.iter().filter(|p| p.is_output());
+        put_values(&mut body, name, wanted, outputs);
+        self.record(function, Tag::Leave, if plain { PLAIN } else { 0 }, &body);
+    }
+
+    /// Memory comes into use.
+    pub fn segment(&mut self, base: u64, bytes: u64, kind: u8, module: &str) {
+        let mut body = self.tick();
+        [base, bytes, base].into_iter().for_each(|n| body.extend(n.to_le_bytes()));
+        body.push(kind);
+        body.extend(0u32.to_le_bytes());
+        body.extend(module.as_bytes());
+        self.record(0, Tag::Segment, 0, &body);
+    }
+
+    /// Memory is freed.
+    pub fn release(&mut self, base: u64) {
+        let mut body = self.tick();
+        body.extend(base.to_le_bytes());
+        self.record(0, Tag::Release, 0, &body);
+    }
+
+    /// Who is in a communicator.
+    pub fn members(&mut self, comm: u64, ranks: &[i32], remote: &[i32]) {
+        let mut body = self.tick();
+        body.extend(comm.to_le_bytes());
+        for list in [ranks, remote] {
+            body.extend((list.len() as u32).to_le_bytes());
+            list.iter().for_each(|rank| body.extend(rank.to_le_bytes()));
+        }
+        self.record(0, Tag::Members, 0, &body);
+    }
+
+    /// What `records` writes, `times` times; its calls must all be plain.
+    pub fn repeat(&mut self, times: usize, records: impl FnOnce(&mut Log)) {
+        let (start, first, entered) = (self.bytes.len(), self.starts.len(), self.entered);
+        records(self);
+        let (end, last, calls) = (self.bytes.len(), self.starts.len(), self.entered - entered);
+        for i in 1..times {
+            self.bytes.extend_from_within(start..end);
+            let shifted = (first..last).map(|at| self.starts[at] + i * (end - start));
+            self.starts.extend(shifted.collect::<Vec<_>>());
+            self.entered += calls;
+        }
+    }
+
+    fn tick(&mut self) -> Vec<u8> {
+        self.clock += 7;
+        self.clock.to_le_bytes().to_vec()
+    }
+
+    fn record(&mut self, function: u16, tag: Tag, detail: u8, body: &[u8]) {
+        self.last_was_enter = false;
+        self.starts.push(self.bytes.len());
+        self.bytes.extend(head(function, tag, detail, HEAD + body.len()).to_le_bytes());
+        self.bytes.extend(body);
+    }
+}
+
+fn put_values<'a>(
+    out: &mut Vec<u8>,
+    name: &str,
+    params: impl Iterator<Item = &'a ParamDef>,
+    values: &[Value],
+) {
+    let mut values = values.iter();
+    for param in params {
+        let value = values.next().unwrap_or_else(|| panic!("{name}: no {}", param.name));
+        put_value(out, param, value);
+    }
+    assert!(values.next().is_none(), "{name}: too many values");
+}
+
+fn put_value(out: &mut Vec<u8>, p: &ParamDef, value: &Value) {
+    let by_value = p.direction == Direction::In || p.class == Class::Memory;
+    match (p.class, p.array) {
+        (Class::Status, false) => put_status(out, value),
+        (Class::Status, true) => put_statuses(out, value),
+        (Class::Str, _) => put_text(out, value),
+        (Class::Strings, _) => put_list(out, value, put_text),
+        (Class::Strings2, _) => {
+            put_list(out, value, |out, value| put_list(out, value, put_text));
+        }
+        (class, true) => put_list(out, value, |out, value| put_scalar(out, class, value)),
+        (class, false) if by_value => put_scalar(out, class, value),
+        (class, false) => match value {
+            Value::Null => out.push(state::NULL),
+            Value::Unset => out.push(state::UNSET),
+            value => {
+                out.push(state::VALUE);
+                put_scalar(out, class, value);
+            }
+        },
+    }
+}
+
+fn put_scalar(out: &mut Vec<u8>, class: Class, value: &Value) {
+    let number = match value {
+        Value::Int(n) => *n,
+        Value::Word(word) => *word as i64,
+        other => panic!("{other:?} is no scalar"),
+    };
+    match class {
+        Class::Int => out.extend((number as i32).to_le_bytes()),
+        _ => out.extend(number.to_le_bytes()),
+    }
+}
+
+/// The code that stands for a value that is no array; true if there is one.
+fn put_code(out: &mut Vec<u8>, value: &Value) -> bool {
+    let code = match value {
+        Value::Null => array::NULL,
+        Value::Special(_) => array::SPECIAL,
+        Value::Insignificant => array::INSIGNIFICANT,
+        Value::Unset => array::UNSET,
+        Value::Ignored => array::IGNORED,
+        _ => return false,
+    };
+    out.extend(code.to_le_bytes());
+    if let Value::Special(address) = value {
+        out.extend(address.to_le_bytes());
+    }
+    true
+}
+
+fn put_text(out: &mut Vec<u8>, value: &Value) {
+    if let Value::Text(text) = value {
+        out.extend((text.len() as u32).to_le_bytes());
+        out.extend(text);
+    } else {
+        assert!(put_code(out, value), "{value:?} is no string");
+    }
+}
+
+fn put_list(out: &mut Vec<u8>, value: &Value, item: impl Fn(&mut Vec<u8>, &Value)) {
+    if let Value::List(all) = value {
+        out.extend((all.len() as u32).to_le_bytes());
+        all.iter().for_each(|value| item(out, value));
+    } else {
+        assert!(put_code(out, value), "{value:?} is no array");
+    }
+}
+
+fn put_status(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Status { bytes, ignored } => {
+            out.push(if *ignored { state::CAPTURED } else { state::VALUE });
+            out.push(bytes.len() as u8);
+            out.extend(bytes);
+        }
+        Value::Null => out.push(state::NULL),
+        Value::Ignored => out.push(state::IGNORED),
+        _ => out.push(state::UNSET),
+    }
+}
+
+fn put_statuses(out: &mut Vec<u8>, value: &Value) {
+    let Value::List(all) = value else {
+        assert!(put_code(out, value), "{value:?} are no statuses");
+        return;
+    };
+    out.extend((all.len() as u32).to_le_bytes());
+    let ignored = all.iter().any(|s| matches!(s, Value::Status { ignored: true, .. }));
+    out.push(if ignored { state::CAPTURED } else { state::VALUE });
+    out.push(Layout::of(FAMILY).status.bytes as u8);
+    for status in all {
+        let Value::Status { bytes, .. } = status else { panic!("{status:?} is no status") };
+        out.extend(bytes);
+    }
+}
