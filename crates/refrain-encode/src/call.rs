@@ -74,6 +74,8 @@ pub struct Given {
     pub terminal: Option<u32>,
     /// What the call does to requests, where that can be repeated.
     pub effect: Option<Effect>,
+    /// It left a status.
+    pub left_status: bool,
 }
 
 impl Given {
@@ -86,7 +88,7 @@ impl Given {
         self.numbers.clear();
         self.indices.clear();
         (self.flag, self.outcount, self.made, self.terminal) = (None, None, None, None);
-        self.effect = Some(Effect::None);
+        (self.effect, self.left_status) = (Some(Effect::None), false);
     }
 }
 
@@ -302,6 +304,10 @@ impl Writer<'_, '_> {
             self.change(kind, is_array, unset);
         }
         self.request_made();
+        if !self.given.requests.is_empty() && matches!(self.given.effect, Some(Effect::None)) {
+            // Which request a handle stands for would have to be asked again.
+            self.given.effect = None;
+        }
         let succeeded = match (self.given.flag, self.given.outcount) {
             (Some(flag), _) => flag,
             (None, Some(n)) => n != 0,
@@ -862,11 +868,13 @@ impl Writer<'_, '_> {
             Shape::Message => {
                 put_message(self.outcome, &fields);
                 *self.last_status = Some(fields);
+                self.given.left_status = true;
             }
             Shape::Transfer => {
                 put(self.outcome, fields.count_bytes.unwrap_or(-1));
                 let (source, tag) = (NOT_KEPT, NOT_KEPT);
                 *self.last_status = Some(StatusFields { source, tag, cancelled: false, ..fields });
+                self.given.left_status = true;
             }
             Shape::Cancelled => put(self.outcome, fields.cancelled.into()),
         }

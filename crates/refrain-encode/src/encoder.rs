@@ -471,7 +471,6 @@ impl Encoder {
         if let Some(site) = open.site {
             cells::put(signature, site.into());
         }
-        let before_status = thread.last_status;
         let inputs = thread.enters.get(open.at..).unwrap_or(&[]);
         let mut writer = Writer {
             layout,
@@ -510,8 +509,7 @@ impl Encoder {
             let inputs = thread.enters.get(open.at..).unwrap_or(&[]);
             let key = (open.function, open.site.map_or(0, |site| site + 1));
             let seen = Seen { key, epoch, inputs, outputs: returned.outputs };
-            let status = thread.last_status.filter(|_| thread.last_status != before_status);
-            let status = status.or(thread.last_status.filter(|_| plan.decides));
+            let status = thread.last_status.filter(|_| given.left_status);
             thread.memos.add(&seen, terminal, outcome, effect, status);
         }
         thread.enters.truncate(open.at);
