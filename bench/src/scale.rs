@@ -185,8 +185,17 @@ impl Run {
     fn heading() -> String {
         format!(
             "{:<15} {:>6} {:>6} {:>7} {:>7} {:>7} {:>7} {:>8} {:>10} {:>9} {:>9}",
-            "pattern", "tasks", "groups", "make s", "encode", "merge", "write", "peak MB", "plain",
-            "bytes", "timing"
+            "pattern",
+            "tasks",
+            "groups",
+            "make s",
+            "encode",
+            "merge",
+            "write",
+            "peak MB",
+            "plain",
+            "bytes",
+            "timing"
         )
     }
 

@@ -84,7 +84,8 @@ impl Pattern {
         log.call("MPI_Init", &[Value::Null, Value::Null], &[Value::Null, Value::Null]);
         log.call("MPI_Comm_rank", &[WORLD], &[Value::Int(rank.into())]);
         log.call("MPI_Comm_size", &[WORLD], &[Value::Int(size.into())]);
-        log.segment(task.memory(), SEGMENT, segment::HEAP, "");
+        let memory = task.memory();
+        task.log.segment(memory, SEGMENT, segment::HEAP, "");
         (self.calls)(&mut task);
         task.log.call("MPI_Finalize", &[], &[]);
         task.log.bytes
@@ -254,7 +255,8 @@ fn wavefront(task: &mut Task) {
     let west = (column > 0).then(|| task.rank - 1);
     let east = (column + 1 < x).then(|| task.rank + 1);
     task.repeat(ITERATIONS / 4, |task| {
-        for (from, to, tag) in [([north, west], [south, east], 1), ([south, east], [north, west], 2)]
+        for (from, to, tag) in
+            [([north, west], [south, east], 1), ([south, east], [north, west], 2)]
         {
             for _ in 0..10 {
                 from.iter().flatten().for_each(|peer| task.receive(0, *peer, tag));
@@ -355,7 +357,8 @@ fn neighbour_lists(task: &mut Task) {
 /// All to all, with counts that depend on the data and change from step to step.
 fn alltoallv(task: &mut Task) {
     for step in 0..4 {
-        let count = |from: i64, to: i64| (scatter((from * task.size + to) as u64, step) % 100) as i64;
+        let count =
+            |from: i64, to: i64| (scatter((from * task.size + to) as u64, step) % 100) as i64;
         let sums = |counts: &[i64]| {
             let sum = |sum: &mut i64, count: &i64| Some(std::mem::replace(sum, *sum + count));
             ints(counts.iter().scan(0, sum))

@@ -22,7 +22,7 @@ use refrain_mpi::kind::Class;
 pub const PRELUDE: &str = r"use crate::call::StatusRoom;
 use crate::entry::Entry;
 use crate::memory::{self, Handles, Ints, Longs, Statuses, Words};
-use crate::{filter, milestones, objects, table};
+use crate::{filter, members, milestones, objects, table};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 
@@ -41,8 +41,11 @@ pub fn wrapper(f: &Function) -> String {
     let parameters = join(f, |p| format!("{}: {}", p.name, rust_type(p)));
     let types = join(f, |p| rust_type(p).to_owned());
     let arguments = join(f, |p| p.name.to_owned());
-    let passed =
-        join(f, |p| if keeps(f, p) { format!("{}_used", p.name) } else { p.name.to_owned() });
+    let passed = join(f, |p| match p.name {
+        name if keeps(f, p) => format!("{name}_used"),
+        name if made(f) == Some(name) && !is_later(f) => "made.place()".to_owned(),
+        name => name.to_owned(),
+    });
     let result = if f.returns_error() { "c_int" } else { "i64" };
     let leave = if f.returns_error() { "leave" } else { "leave_value" };
     let mut lines = vec![
@@ -253,10 +256,28 @@ fn before(f: &Function) -> Vec<String> {
             ),
         });
     }
+    match made(f) {
+        Some(made) if is_later(f) => {
+            lines.push(format!("    let before = members::handle_at({made});"));
+        }
+        Some(made) => lines.push(format!("    let mut made = members::Made::new({made});")),
+        None => {}
+    }
     if f.name == "MPI_Abort" {
         lines.push("    milestones::aborting(errorcode);".into());
     }
     lines
+}
+
+/// The output that is a new communicator.
+fn made(f: &Function) -> Option<&'static str> {
+    let is_new = |p: &&Param| p.kind.name == "COMMUNICATOR" && p.direction == Direction::Out;
+    f.params.iter().find(is_new).map(|p| p.name)
+}
+
+/// Whether it is made later, when a request completes.
+fn is_later(f: &Function) -> bool {
+    f.param("request").is_some()
 }
 
 /// What must happen when the call has been written down.
@@ -264,12 +285,10 @@ fn at_last(f: &Function) -> Option<String> {
     if f.name == "MPI_Info_set" {
         return Some("    asked.after();".into());
     }
-    let is_new = |p: &&Param| p.kind.name == "COMMUNICATOR" && p.direction == Direction::Out;
-    let new = f.params.iter().find(is_new)?.name;
-    // A duplicate that is not finished must not be asked.
-    Some(match f.param("request") {
-        Some(_) => format!("    call.members_like({new}, comm, returned);"),
-        None => format!("    call.members({new}, returned);"),
+    let made = made(f)?;
+    Some(match is_later(f) {
+        true => format!("    call.members_like({made}, before, comm, returned);"),
+        false => "    call.members(&made, returned);".into(),
     })
 }
 
@@ -278,6 +297,7 @@ fn after(f: &Function) -> Option<String> {
     match f.name.as_str() {
         "MPI_Init" | "MPI_Init_thread" => Some("    milestones::initialized(returned);".into()),
         "MPI_Finalize" => Some("    milestones::finalized(returned);".into()),
+        _ if made(f).is_some() && !is_later(f) => Some("    made.hand_over();".into()),
         _ => None,
     }
 }

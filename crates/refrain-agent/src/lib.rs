@@ -32,6 +32,7 @@
 //!   same for calls out of Fortran's library
 //! * [`call`]: one call being written down · [`stream`]: the log of a thread ·
 //!   [`part`]: its file
+//! * [`compress`]: full windows are encoded
 //! * [`memory`]: reading the program's memory · [`objects`]: lengths that MPI objects imply
 //! * [`segments`]: in which memory an address lies, found by [`heap`] (allocations: where they
 //!   begin is in [`starts`]), [`mappings`], [`device`] ([`imports`] leads to it) and [`modules`];
@@ -51,6 +52,7 @@ mod absent;
 mod bindings;
 mod call;
 mod clock;
+mod compress;
 mod device;
 mod entry;
 mod filter;

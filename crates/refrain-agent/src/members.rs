@@ -13,28 +13,85 @@ use crate::{clock, memory, next, objects, stream, table};
 use refrain_format::record::Tag;
 use std::ffi::c_int;
 
+/// The output of a call that makes a communicator.
+///
+/// That the call succeeded is not enough to ask about what it has made: an error handler of the
+/// program may have turned an error into success, and the output holds whatever was there
+/// before. So MPI gets a place of our own to write to, and what it has written there is handed
+/// over; if it has written nothing, nothing was made.
+pub struct Made {
+    theirs: Handles,
+    own: usize,
+}
+
+/// No handle of any MPI.
+const UNTOUCHED: usize = 0xa5a5_a5a5_a5a5_a5a5;
+
+impl Made {
+    /// With the place of the program.
+    pub fn new(theirs: Handles) -> Made {
+        Made { theirs, own: UNTOUCHED }
+    }
+
+    /// The place for MPI to write to.
+    pub fn place(&mut self) -> Handles {
+        if self.theirs.is_null() { self.theirs } else { (&raw mut self.own).cast() }
+    }
+
+    /// Gives the program what MPI has written.
+    ///
+    /// # Safety
+    /// The program's place must be null, or that of a handle.
+    pub unsafe fn hand_over(&self) {
+        let bytes = abi().handle_bytes;
+        if self.own != UNTOUCHED && !self.theirs.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { self.theirs.copy_from((&raw const self.own).cast(), bytes) };
+        }
+    }
+
+    /// What was made.
+    fn comm(&self) -> Option<usize> {
+        let mask = if abi().handle_bytes == 4 { 0xffff_ffff } else { usize::MAX };
+        (self.own != UNTOUCHED).then_some(self.own & mask).filter(|&c| !objects::is_null_comm(c))
+    }
+}
+
 impl Call {
     /// Writes down who is in a new communicator. The record of the call is complete.
-    pub fn members(&mut self, at: Handles, result: c_int) {
-        // SAFETY: the table says this argument is the address of a handle.
-        let comm = unsafe { memory::handle(at, 0, abi().handle_bytes) };
-        self.members_like(at, comm.unwrap_or(0), result);
+    pub fn members(&mut self, made: &Made, result: c_int) {
+        if let Some(comm) = made.comm().filter(|_| result == 0) {
+            write(comm, comm);
+        }
     }
 
     /// The same for a communicator that may not be asked yet, and has the members of another.
-    pub fn members_like(&mut self, at: Handles, other: usize, result: c_int) {
-        // SAFETY: the table says this argument is the address of a handle.
-        let comm = unsafe { memory::handle(at, 0, abi().handle_bytes) };
-        let Some(comm) = comm.filter(|&c| result == 0 && !objects::is_null_comm(c)) else { return };
-        if objects::is_null_comm(other) || !process::is_between_init_and_finalize() {
-            return;
+    /// MPI writes its handle where and when it wants; it has done so if `before` is no longer
+    /// there.
+    pub fn members_like(&mut self, at: Handles, before: usize, other: usize, result: c_int) {
+        let comm = handle_at(at);
+        if result == 0 && comm != before && ![comm, other].into_iter().any(objects::is_null_comm) {
+            write(comm, other);
         }
-        let _quiet = Quiet::keep();
-        // A panic here would be a defect of ours; the log goes on without the record.
-        let content = std::panic::catch_unwind(|| content(comm, other)).ok().flatten();
-        if let Some(content) = content {
-            stream::write_between_calls(|log| log.write_record(Tag::Members, &[&content]));
-        }
+    }
+}
+
+/// A handle that the program has a place for.
+pub fn handle_at(at: Handles) -> usize {
+    // SAFETY: the table says this argument is the address of a handle.
+    unsafe { memory::handle(at, 0, abi().handle_bytes) }.unwrap_or(0)
+}
+
+/// Writes down the members of a communicator, which are those of `asked`.
+fn write(comm: usize, asked: usize) {
+    if !process::is_between_init_and_finalize() {
+        return;
+    }
+    let _quiet = Quiet::keep();
+    // A panic here would be a defect of ours; the log goes on without the record.
+    let content = std::panic::catch_unwind(|| content(comm, asked)).ok().flatten();
+    if let Some(content) = content {
+        stream::write_between_calls(|log| log.write_record(Tag::Members, &[&content]));
     }
 }
 

@@ -7,6 +7,7 @@ use crate::clock;
 use refrain_format::part::{BODY, EXTENSION, HEADER_BYTES, PartHeader};
 use std::ffi::{CString, c_int};
 use std::ptr::null_mut;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// A part being written; see [`refrain_format::part`].
 pub struct Part {
@@ -76,9 +77,42 @@ impl Part {
     }
 
     /// Bytes behind the window.
-    pub fn appended(&self) -> u64 {
+    fn appended(&self) -> u64 {
         // SAFETY: as in `update`.
         unsafe { (*self.page).appended }
+    }
+
+    /// The position in the log where the body ends.
+    pub fn position(&self) -> u64 {
+        // SAFETY: as in `update`.
+        unsafe { (*self.page).base.wrapping_add((*self.page).appended) }
+    }
+
+    /// The thread's number.
+    pub fn thread(&self) -> u32 {
+        // SAFETY: as in `update`.
+        unsafe { (*self.page).thread }
+    }
+
+    /// Where the state of its process goes.
+    pub fn state_path(&self) -> Option<CString> {
+        // SAFETY: as in `update`.
+        let header = unsafe { &*self.page };
+        let host = refrain_format::part::text(&header.host);
+        let name = refrain_format::state::file_name(&host, header.pid, header.process);
+        let path = self.path.as_bytes();
+        let folder = path.iter().rposition(|byte| *byte == b'/')?;
+        CString::new([&path[..=folder], name.as_bytes()].concat()).ok()
+    }
+
+    /// The body begins anew, at that position of the log: what was in it is in the state.
+    pub fn forget_body(&mut self, position: u64) {
+        self.update(|header| {
+            // In this order: a body of no bytes is right at any position.
+            header.appended = 0;
+            compiler_fence(Ordering::Release);
+            header.base = position;
+        });
     }
 
     /// Gives the memory back.
@@ -153,6 +187,39 @@ impl Part {
                 return Err(libc::ESTALE);
             }
             Ok(file)
+        }
+    }
+}
+
+/// Puts a file in place, whole or not at all.
+pub fn put_in_place(path: &CString, mut bytes: &[u8]) -> Result<(), c_int> {
+    if bytes.len() as u64 > file_size_limit() {
+        return Err(libc::EFBIG);
+    }
+    let new = CString::new([path.as_bytes(), b".new"].concat()).map_err(|_| libc::EINVAL)?;
+    // SAFETY: plain system calls on a file of our own.
+    unsafe {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        let fd = libc::open(new.as_ptr(), flags, 0o666);
+        if fd < 0 {
+            return Err(last_errno());
+        }
+        let file = File(fd);
+        libc::fchmod(file.0, mode_of(file.0) | 0o600);
+        while !bytes.is_empty() {
+            match libc::write(file.0, bytes.as_ptr().cast(), bytes.len()) {
+                -1 if last_errno() == libc::EINTR => {}
+                n if n <= 0 => {
+                    let errno = if n == 0 { libc::ENOSPC } else { last_errno() };
+                    libc::unlink(new.as_ptr());
+                    return Err(errno);
+                }
+                n => bytes = bytes.get(n as usize..).unwrap_or_default(),
+            }
+        }
+        match libc::rename(new.as_ptr(), path.as_ptr()) {
+            0 => Ok(()),
+            _ => Err(last_errno()),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What is common to the process: where logs go, which MPI this is, which rank.
 
-use crate::{absent, clock, device, filter, heap, memory, modules, next, sites, stream, table};
+use crate::{
+    absent, clock, compress, device, filter, heap, memory, modules, next, sites, stream, table,
+};
 use refrain_format::part::{self, PartHeader, flags};
 use refrain_mpi::abi::{Family, Layout, Source};
 use refrain_mpi::names;
@@ -44,8 +46,20 @@ fn read_environment() {
         let folder = libc::getenv(FOLDER_VARIABLE.as_ptr());
         if !folder.is_null() && *folder != 0 {
             FOLDER.store(libc::strdup(folder), Ordering::Relaxed);
+            let raw = !libc::getenv(RAW_VARIABLE.as_ptr()).is_null();
+            KEEPS_RECORDS.store(raw, Ordering::Relaxed);
         }
     }
+}
+
+/// The environment variable that says that records are to be kept when they are encoded.
+const RAW_VARIABLE: &CStr = c"REFRAIN_RAW";
+
+static KEEPS_RECORDS: AtomicBool = AtomicBool::new(false);
+
+/// Whether records are to be kept when they are encoded.
+pub fn keeps_records() -> bool {
+    KEEPS_RECORDS.load(Ordering::Relaxed)
 }
 
 /// The folder for parts.
@@ -372,6 +386,7 @@ extern "C" fn in_forked_child() {
         Ok(mut shared) => {
             // Pages stay mapped and are forgotten: unmapping is not worth a system call.
             *shared = None;
+            compress::forget_after_fork();
             stream::forget_after_fork();
         }
         Err(_) => stream::disable_thread(),

@@ -9,6 +9,7 @@
 //! At every instant the log is what was written away, followed by the window's records if the
 //! window's first word says that it continues there ([`refrain_format::part`]).
 
+use crate::compress::{self, Written};
 use crate::entry::{Entry, ThreadBlock, thread_block};
 use crate::modules::{self, Verdict};
 use crate::part::Part;
@@ -223,6 +224,7 @@ impl Stream {
             statuses: [const { Vec::new() }; DEEPEST],
         });
         process::add_page(stream.part.header());
+        compress::add(&raw const *stream);
         if header.thread == 0 {
             stream.write_record(Tag::Handles, &[process::handle_names().as_bytes()]);
         }
@@ -363,7 +365,7 @@ impl Stream {
             std::slice::from_raw_parts(start, length)
         };
         // The window was emptied when the record outgrew it.
-        if let Err(errno) = self.part.append(record) {
+        if let Err(errno) = self.write_away(record) {
             self.stop(errno);
         }
         self.restart_window();
@@ -492,14 +494,79 @@ impl Stream {
     fn flush(&mut self, written: usize) -> Result<(), c_int> {
         let first = self.window.wrapping_add(WINDOW_HEAD);
         let bytes = self.at as usize - first as usize;
-        // SAFETY: complete records in our window.
-        self.part.append(unsafe { std::slice::from_raw_parts(first, bytes) })?;
+        // SAFETY: complete records in our window, which is not written to while they are used.
+        let records = unsafe { std::slice::from_raw_parts(first, bytes) };
+        self.write_away(records)?;
         let partial = self.at;
         self.restart_window();
         // SAFETY: both lie in the window; the head of an incomplete record is not written
         // yet, so what is copied behind `restart_window`'s zero keeps it.
         unsafe { first.add(HEAD).copy_from(partial.add(HEAD), written.saturating_sub(HEAD)) };
         Ok(())
+    }
+
+    /// Encodes records that follow what was written away, and writes them away too, unless what
+    /// was made of them is on disk.
+    fn write_away(&mut self, records: &[u8]) -> Result<(), c_int> {
+        let position = self.part.position();
+        let end = position + records.len() as u64;
+        let stream: *const Stream = self;
+        let written = || Written { thread: self.part.thread(), position, records };
+        let mut saved = compress::encode(written(), stream, false);
+        if process::keeps_records() {
+            saved = 0;
+        }
+        if saved >= end {
+            self.part.forget_body(end);
+            return Ok(());
+        }
+        if saved >= position {
+            self.part.forget_body(position);
+        }
+        let Err(errno) = self.part.append(records) else { return Ok(()) };
+        // No room for records: perhaps there is for what was made of them.
+        if process::keeps_records() || compress::save(self.part.thread()) < end {
+            return Err(errno);
+        }
+        self.part.forget_body(end);
+        Ok(())
+    }
+
+    /// The file.
+    pub fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// Complete records in the window from that position of the log on, as far as another thread
+    /// can see.
+    ///
+    /// # Safety
+    /// The stream must not be closed, nor its window restarted with records behind that position,
+    /// while they are used.
+    pub unsafe fn written_since<'a>(stream: *const Stream, encoded: u64) -> Option<Written<'a>> {
+        // SAFETY: the caller's promise; the owning thread appends behind what is read here, and
+        // stores a record's first word last.
+        unsafe {
+            let (window, thread) = ((*stream).window, (*stream).part.thread());
+            let head = window.cast::<u64>().read_volatile();
+            let position = head.max(encoded);
+            let first = WINDOW_HEAD + usize::try_from(position - head).ok()?;
+            let mut at = first;
+            while at + HEAD <= WINDOW_BYTES {
+                let word = window.add(at).cast::<u64>().read_unaligned();
+                compiler_fence(Ordering::Acquire);
+                let length = (word >> 32) as usize;
+                if word >> 16 & 0xff == 0 || length < HEAD || at + length > WINDOW_BYTES {
+                    break;
+                }
+                at += length;
+            }
+            if first > WINDOW_BYTES {
+                return None;
+            }
+            let records = std::slice::from_raw_parts(window.add(first), at - first);
+            Some(Written { thread, position, records })
+        }
     }
 
     /// The window is empty and continues what was written away.
@@ -510,7 +577,7 @@ impl Stream {
         unsafe {
             self.at.cast::<u64>().write_unaligned(0);
             compiler_fence(Ordering::Release);
-            self.window.cast::<u64>().write(self.part.appended());
+            self.window.cast::<u64>().write(self.part.position());
         }
     }
 
@@ -538,6 +605,7 @@ impl Stream {
     /// Gives back what the thread no longer needs.
     fn close(&mut self) {
         self.segments.close();
+        compress::remove(self);
         process::remove_page(self.part.header());
         self.part.update(|header| header.flags |= flags::THREAD_ENDED);
         self.part.note_time();

@@ -2,9 +2,11 @@
 
 use crate::cells::{self, Cells};
 use crate::encoder::Encoder;
+use crate::notes;
 use crate::outcome::{Polls, StoredOutcomes};
 use crate::stats::Stats;
 use refrain_grammar::Grammar;
+use std::collections::BTreeMap;
 
 /// A signature with all that belongs to it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -149,6 +151,26 @@ impl TaskTrace {
         }
         trace.lost = bytes.get_unsigned()?;
         Some(trace)
+    }
+
+    /// How often each function was called.
+    pub fn calls(&self) -> BTreeMap<String, u64> {
+        let mut calls = BTreeMap::new();
+        let name = |number: u16| {
+            let (_, text) = self.functions.iter().find(|(n, _)| *n == number)?;
+            text.split(' ').next().map(str::to_owned)
+        };
+        for (signature, occurrences) in self.signatures.iter().zip(self.occurrences()) {
+            let Some(function) = TaskTrace::function_of(signature) else { continue };
+            if function >= notes::FIRST {
+                continue;
+            }
+            let polls = signature.polls.as_ref().map_or(0, Polls::total);
+            let name = name(function).unwrap_or_else(|| format!("function {function}"));
+            let sum: &mut u64 = calls.entry(name).or_default();
+            *sum = sum.saturating_add(occurrences).saturating_add(polls);
+        }
+        calls
     }
 
     /// How often each signature stands in the sequence.

@@ -18,6 +18,7 @@
 pub mod define;
 pub mod part;
 pub mod record;
+pub mod state;
 
 #[cfg(feature = "container")]
 pub mod container;

@@ -8,9 +8,13 @@
 //! | [`HEADER_BYTES`] | [`WINDOW_BYTES`] | the window: `u64` position in the log, then records |
 //! | [`BODY`] | `appended` | records |
 //!
-//! The log is the body's `appended` bytes, followed by the window's records up to the first
-//! with tag End, *if* the window's first word equals `appended`. (While the window is being
-//! moved to the body, for an instant it does not; its records are in the body then.)
+//! A log has positions, counted in bytes from its beginning. The body holds it from position
+//! `base` on, `appended` bytes; the window continues it up to its first record with tag End,
+//! *if* its first word is the position where the body ends. (While the window is being moved to
+//! the body, for an instant it is not; its records are in the body then.)
+//!
+//! What is before `base` has been encoded, and is in the process's *state* ([`crate::state`]),
+//! which says up to which position it knows the log of each thread.
 //!
 //! Records are described in [`crate::record`]. Everything is little-endian; text fields end
 //! at the first NUL.
@@ -21,7 +25,7 @@ use std::mem::{offset_of, size_of};
 pub const MAGIC: [u8; 8] = *b"REFRPART";
 
 /// The layout described here and in [`crate::record`].
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The length of the header.
 pub const HEADER_BYTES: usize = 4096;
@@ -96,6 +100,8 @@ pub struct PartHeader {
     pub last_nanos: u64,
     /// Bytes of the body.
     pub appended: u64,
+    /// The position of the body's first byte in the log.
+    pub base: u64,
     /// The machine's name.
     pub host: [u8; 64],
     /// The program's file.
@@ -138,6 +144,7 @@ impl PartHeader {
             last_ticks: 0,
             last_nanos: 0,
             appended: 0,
+            base: 0,
             host: [0; 64],
             program: [0; 1024],
             library: [0; 2048],
@@ -174,6 +181,7 @@ impl PartHeader {
             last_ticks: number!(page, u64, last_ticks),
             last_nanos: number!(page, u64, last_nanos),
             appended: number!(page, u64, appended),
+            base: number!(page, u64, base),
             ..PartHeader::empty()
         };
         let copy = |to: &mut [u8], at: usize| to.copy_from_slice(&page[at..at + to.len()]);

@@ -2,7 +2,7 @@
 
 use crate::error::TraceError;
 use crate::meta::{Meta, StreamMeta};
-use crate::parts::{Part, part_error, read_parts};
+use crate::parts::{Part, State, part_error, read_parts};
 use crate::sections;
 use refrain_encode::cells::{put_bytes, put_unsigned};
 use refrain_encode::encoder::{Batch, Encoder};
@@ -11,6 +11,7 @@ use refrain_format::container::{Codec, Writer};
 use refrain_merge::merged::Merged;
 use refrain_merge::write::{Streams, write};
 use refrain_mpi::abi::Family;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
@@ -44,7 +45,7 @@ pub fn assemble(
     write_sections(&mut writer, &meta, &write(&merged))?;
     if keep == Keep::Raw {
         for (index, part) in parts.iter().enumerate() {
-            let mut records = part.records().map_err(|source| part_error(&part.path, source))?;
+            let mut records = part.records(0).map_err(|source| part_error(&part.path, source))?;
             writer.add(&format!("{}{index}", sections::RAW), Codec::Stored, &mut records)?;
         }
     }
@@ -77,32 +78,63 @@ fn merge(parts: &[Part], meta: &mut Meta) -> Result<Merged, TraceError> {
     let mut lost = Vec::new();
     let mut failed = None;
     let processes = meta.processes();
+    let streams = &meta.streams;
+    let mut calls = Vec::new();
     let merged = Merged::merge_all(processes.iter().map(|process| {
         let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
         match encode(&parts, &mut lost) {
-            Ok(tasks) => Merged::merge_all(
-                tasks.into_iter().map(|(thread, task)| Merged::of(process.place, thread, task)),
-            ),
+            Ok(tasks) => {
+                for (thread, task) in &tasks {
+                    let stream = process.streams.iter().find(|s| streams[**s].thread == *thread);
+                    if let Some(stream) = stream {
+                        calls.push((*stream, task.calls()));
+                    }
+                }
+                let task = |(thread, task)| Merged::of(process.place, thread, task);
+                Merged::merge_all(tasks.into_iter().map(task))
+            }
             Err(error) => {
                 failed.get_or_insert(error);
                 Merged::default()
             }
         }
     }));
+    for (stream, calls) in calls {
+        meta.streams[stream].calls = calls;
+    }
     meta.lost.extend(lost);
     failed.map_or(Ok(merged), Err)
 }
 
-/// The tasks of a process.
+/// The tasks of a process: what it has encoded itself, and what it has only written down.
 fn encode(parts: &[&Part], lost: &mut Vec<String>) -> Result<Vec<(u32, TaskTrace)>, TraceError> {
     let family = parts.first().and_then(|p| Family::from_code(p.stream.family));
-    let mut encoder = Encoder::new(family.unwrap_or(Family::Mpich));
+    let state = match parts.first().map(|part| State::of(part)) {
+        Some(Err(why)) => {
+            lost.push(why);
+            None
+        }
+        Some(Ok(state)) => state,
+        None => None,
+    };
+    let fresh = || State {
+        encoder: Encoder::new(family.unwrap_or(Family::Mpich)),
+        encoded: BTreeMap::new(),
+    };
+    let State { mut encoder, encoded } = state.unwrap_or_else(fresh);
     let mut logs = Vec::new();
     for part in parts {
+        let thread = part.stream.thread;
+        let from = encoded.get(&thread).copied().unwrap_or(0);
+        if part.base > from {
+            let path = part.path.display();
+            lost.push(format!("{path}: records before byte {} are missing", part.base));
+            continue;
+        }
         let mut log = Vec::new();
-        let mut records = part.records().map_err(|source| part_error(&part.path, source))?;
+        let mut records = part.records(from).map_err(|source| part_error(&part.path, source))?;
         records.read_to_end(&mut log).map_err(|source| part_error(&part.path, source))?;
-        logs.push((part.stream.thread, log));
+        logs.push((thread, log));
     }
     let batches: Vec<Batch<'_>> =
         logs.iter().map(|(thread, records)| Batch { thread: *thread, records }).collect();

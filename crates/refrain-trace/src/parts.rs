@@ -2,8 +2,11 @@
 
 use crate::error::TraceError;
 use crate::meta::{Ended, StreamMeta};
+use refrain_encode::cells::Cells;
+use refrain_encode::encoder::Encoder;
 use refrain_format::part::{self, PartHeader, flags};
 use refrain_format::record::{HEAD, Tag};
+use refrain_format::state;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -30,9 +33,11 @@ pub fn running_processes(folder: &Path) -> std::collections::BTreeSet<i32> {
 pub struct Part {
     /// Its file.
     pub path: PathBuf,
+    /// Where the log begins that is still there: what came before is in the process's state.
+    pub base: u64,
     /// Bytes of its body.
     appended: u64,
-    /// Facts.
+    /// Facts; `bytes` are those of the whole log.
     pub stream: StreamMeta,
 }
 
@@ -96,8 +101,8 @@ impl Part {
         let mut page = vec![0; part::HEADER_BYTES];
         file.read_exact(&mut page).map_err(|e| e.to_string())?;
         let header = PartHeader::read(&page)?;
-        let log = records(path, header.appended).map_err(|e| e.to_string())?;
-        let Skimmed { calls, bytes, damage } = skim(log);
+        let log = records(path, header.base, header.appended, header.base);
+        let Skimmed { calls, bytes, damage } = skim(log.map_err(|e| e.to_string())?);
         let ended = match () {
             () if header.is(flags::STOPPED) => Ended::LogStopped(header.stop_errno),
             () if header.is(flags::ABORTED) => Ended::Aborted(header.abort_code),
@@ -122,28 +127,72 @@ impl Part {
                 (header.last_ticks, header.last_nanos),
             ],
             calls,
-            bytes,
+            bytes: header.base + bytes,
         };
-        Ok((Part { path: path.to_owned(), appended: header.appended, stream }, damage))
+        let (base, appended) = (header.base, header.appended);
+        Ok((Part { path: path.to_owned(), base, appended, stream }, damage))
     }
 
-    /// The records, without the unused room behind them.
-    pub fn records(&self) -> io::Result<impl Read + use<>> {
-        Ok(records(&self.path, self.appended)?.take(self.stream.bytes))
+    /// The records from a position of the log on, without the unused room behind them.
+    pub fn records(&self, from: u64) -> io::Result<impl Read + use<>> {
+        let left = self.stream.bytes.saturating_sub(from);
+        Ok(records(&self.path, self.base, self.appended, from)?.take(left))
     }
 }
 
-/// The log of a part: its body, then its window if that continues it.
-fn records(path: &Path, appended: u64) -> io::Result<impl Read + use<>> {
+/// The log of a part from a position on: its body, then its window as far as that continues it.
+fn records(path: &Path, base: u64, appended: u64, from: u64) -> io::Result<impl Read + use<>> {
     let mut file = File::open(path)?;
     let mut window = vec![0; part::WINDOW_BYTES];
     file.seek(SeekFrom::Start(part::HEADER_BYTES as u64))?;
     file.read_exact(&mut window)?;
-    let records = window.split_off(part::WINDOW_HEAD);
-    let continues = window == appended.to_le_bytes();
-    let records = if continues { records } else { Vec::new() };
-    file.seek(SeekFrom::Start(part::BODY as u64))?;
-    Ok(BufReader::with_capacity(1 << 18, file).take(appended).chain(io::Cursor::new(records)))
+    let mut records = window.split_off(part::WINDOW_HEAD);
+    let mut head = [0; part::WINDOW_HEAD];
+    head.copy_from_slice(&window);
+    let head = u64::from_le_bytes(head);
+    let end = base.saturating_add(appended);
+    let skip = from.clamp(base, end) - base;
+    // Where the body ends, or what was asked for begins, must lie in the window.
+    let known = end.max(from).checked_sub(head).and_then(|n| usize::try_from(n).ok());
+    let rest = match known.filter(|n| *n <= records.len()) {
+        Some(known) => records.split_off(known),
+        None => Vec::new(),
+    };
+    file.seek(SeekFrom::Start(part::BODY as u64 + skip))?;
+    let body = BufReader::with_capacity(1 << 18, file).take(appended - skip);
+    Ok(body.chain(io::Cursor::new(rest)))
+}
+
+/// The state of a process, and for each thread up to which position of its log it goes.
+pub struct State {
+    /// The encoder.
+    pub encoder: Encoder,
+    /// Positions by thread.
+    pub encoded: BTreeMap<u32, u64>,
+}
+
+impl State {
+    /// Reads the state that belongs to a part; none if there is none.
+    pub fn of(part: &Part) -> Result<Option<State>, String> {
+        let stream = &part.stream;
+        let name = state::file_name(&stream.host, stream.pid, stream.process);
+        let path = part.path.with_file_name(name);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(format!("{}: {e}", path.display())),
+        };
+        let bad = |why: &str| format!("{}: {why}", path.display());
+        let mut cells = Cells::new(state::open(&bytes).map_err(bad)?);
+        let encoded = cells.get_list(|cells| Some((cells.get_u32()?, cells.get_unsigned()?)));
+        let encoder = encoded.is_some().then(|| Encoder::resume(&mut cells)).flatten();
+        match (encoded, encoder) {
+            (Some(encoded), Some(encoder)) => {
+                Ok(Some(State { encoder, encoded: encoded.into_iter().collect() }))
+            }
+            _ => Err(bad("it does not read")),
+        }
+    }
 }
 
 /// What a look at the heads of a log's records tells.

@@ -5,8 +5,6 @@ use crate::meta::Meta;
 use crate::sections;
 use refrain_encode::cells::Cells;
 use refrain_encode::decoder::Decoder;
-use refrain_encode::notes;
-use refrain_encode::outcome::Polls;
 use refrain_encode::tasktrace::TaskTrace;
 use refrain_format::container::Container;
 use refrain_format::decode::{DecodeError, Event, Events};
@@ -182,23 +180,7 @@ impl Trace {
 
     /// How often a stream calls each function.
     pub fn calls(&self, stream: usize) -> Result<BTreeMap<String, u64>, TraceError> {
-        let mut calls = BTreeMap::new();
-        let Some(task) = self.task(stream)? else { return Ok(calls) };
-        let name = |number: u16| {
-            let (_, text) = task.functions.iter().find(|(n, _)| *n == number)?;
-            text.split(' ').next().map(str::to_owned)
-        };
-        for (signature, occurrences) in task.signatures.iter().zip(task.occurrences()) {
-            let Some(function) = TaskTrace::function_of(signature) else { continue };
-            if function >= notes::FIRST {
-                continue;
-            }
-            let polls = signature.polls.as_ref().map_or(0, Polls::total);
-            let name = name(function).unwrap_or_else(|| format!("function {function}"));
-            let sum: &mut u64 = calls.entry(name).or_default();
-            *sum = sum.saturating_add(occurrences).saturating_add(polls);
-        }
-        Ok(calls)
+        Ok(self.task(stream)?.map(TaskTrace::calls).unwrap_or_default())
     }
 
     /// The calls of a stream, from its records.

@@ -10,6 +10,7 @@ macro_rules! say {
 }
 
 mod agent;
+mod control;
 mod launch;
 mod merge;
 mod open;
@@ -19,6 +20,7 @@ mod show;
 mod stats;
 mod summary;
 mod trace;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -36,9 +38,10 @@ pub const NOT_FOUND: u8 = 127;
   refrain show app.refrain --rank 3 --limit 20     the first calls of rank 3
   refrain show app.refrain --function MPI_Send --json | head
   refrain stats app.refrain                        calls by function
+  refrain verify app.refrain                       is it whole, and what was recorded?
 
-Exit codes: that of the program (trace); 125 if Refrain itself failed; 127 if the program is
-not there; 2 for a command line that cannot be read.
+Exit codes: that of the program (trace); 1 if a trace is not as it should be (verify); 125 if
+Refrain itself failed; 127 if the program is not there; 2 for a command line that cannot be read.
 
 The agent, librefrain_agent.so, is looked for beside this program and in ../lib; the environment
 variable REFRAIN_AGENT names another.")]
@@ -53,6 +56,7 @@ enum Command {
     Show(show::Args),
     Stats(stats::Args),
     Merge(merge::Args),
+    Verify(verify::Args),
     #[command(name = "__rank", hide = true)]
     Rank(rank::Args),
 }
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
         Command::Show(args) => show::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Merge(args) => merge::run(args),
+        Command::Verify(args) => verify::run(args),
         Command::Rank(args) => rank::run(args),
     };
     result.unwrap_or_else(|error| {

@@ -21,6 +21,9 @@ pub struct Args {
     /// The folder for parts.
     #[arg(long)]
     parts: PathBuf,
+    /// Variables for the agent, as NAME=VALUE.
+    #[arg(long)]
+    set: Vec<String>,
     /// Look for the program in the working directory too, as the launcher would have.
     #[arg(long)]
     here: bool,
@@ -41,6 +44,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let error = Command::new(&program)
         .args(arguments)
         .envs(agent::prepare_environment(&args.agent, &args.parts))
+        .envs(args.set.iter().filter_map(|set| set.split_once('=')))
         .exec();
     say!("refrain: {}: {error}", program.display());
     Ok(ExitCode::from(NOT_FOUND))

@@ -60,7 +60,7 @@ pub struct Args {
 
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let ranks = args.rank.as_deref().map(parse_ranks).transpose()?;
+    let ranks = args.rank.as_deref().map(|list| parse_ranks("--rank", list)).transpose()?;
     let functions: BTreeSet<String> = args.function.iter().map(|f| normalised(f)).collect();
     for name in &functions {
         if refrain_mpi::interface::functions().iter().all(|f| normalised(&f.name) != *name) {
@@ -226,13 +226,14 @@ fn normalised(name: &str) -> String {
     name.strip_prefix("mpi_").unwrap_or(&name).to_owned()
 }
 
-fn parse_ranks(list: &str) -> Result<BTreeSet<i32>> {
+/// The ranks of a list such as `0-3,7`, given to that option.
+pub fn parse_ranks(option: &str, list: &str) -> Result<BTreeSet<i32>> {
     let mut ranks = BTreeSet::new();
     for item in list.split(',') {
         let (from, to) = item.split_once('-').unwrap_or((item, item));
         match (from.trim().parse::<i32>(), to.trim().parse::<i32>()) {
             (Ok(from), Ok(to)) if from <= to && to - from < 1 << 24 => ranks.extend(from..=to),
-            _ => bail!("--rank: `{item}` is neither a rank nor a range such as 0-3"),
+            _ => bail!("{option}: `{item}` is neither a rank nor a range such as 0-3"),
         }
     }
     Ok(ranks)
@@ -244,7 +245,8 @@ mod tests {
 
     #[test]
     fn rank_lists_take_numbers_and_ranges() {
-        let ranks = |list| parse_ranks(list).map(|set| set.into_iter().collect::<Vec<_>>()).ok();
+        let ranks =
+            |list| parse_ranks("--rank", list).map(|set| set.into_iter().collect::<Vec<_>>()).ok();
         assert_eq!(ranks("0-3,7"), Some(vec![0, 1, 2, 3, 7]));
         assert_eq!(ranks("5"), Some(vec![5]));
         assert_eq!(ranks("3-1"), None);

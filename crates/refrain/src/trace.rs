@@ -1,5 +1,6 @@
 //! `refrain trace`: runs a program and writes down what its ranks do.
 
+use crate::control::Control;
 use crate::launch::{self, Launcher, Plan};
 use crate::merge::{base_meta, how, keep, parts_of};
 use crate::path::locate;
@@ -21,12 +22,16 @@ use std::sync::atomic::{AtomicI32, Ordering};
   refrain trace -- mpirun -n 4 ./app input.dat
   refrain trace -o run7.refrain -- srun -n 64 ./app
   refrain trace --raw -- ./app                 one process, without a launcher
+  refrain trace --functions 'Isend,Irecv,Wait*' --callsite return -- mpirun -n 4 ./app
   refrain trace -- mpirun --odd-option 3 -- ./app
                                                `--` shows where the program begins
 
 The program's output and exit code are its own. Ranks write to NAME.refrain.parts while they
 run; when the program has ended the parts become NAME.refrain. If the job is killed, the parts
-stay, and `refrain merge NAME.refrain.parts` makes a trace of them.")]
+stay, and `refrain merge NAME.refrain.parts` makes a trace of them.
+
+A program can switch recording off and on itself, with nothing to link: MPI_Pcontrol(0) and
+MPI_Pcontrol(1), or MPI_Info_set(info, \"refrain\", \"off\") and \"on\".")]
 pub struct Args {
     /// The trace to write [default: the program's name with .refrain].
     #[arg(short, long, value_name = "NAME.refrain")]
@@ -34,6 +39,8 @@ pub struct Args {
     /// Keep the records as well, with times and addresses; `refrain verify` compares both.
     #[arg(long)]
     raw: bool,
+    #[command(flatten)]
+    control: Control,
     /// The command, as without Refrain.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -46,6 +53,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         say!("refrain: {missing}");
         return Ok(ExitCode::from(NOT_FOUND));
     }
+    let variables = args.control.variables(args.raw)?;
     let agent = agent::find()?;
     let (output, parts) = match args.output {
         Some(output) => {
@@ -54,7 +62,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         None => make_default(plan.name(&plan.programs[0]))?,
     };
-    let command = plan.command_with(&wrapper(&plan, &agent, &parts)?);
+    let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
     let status = execute(&command).inspect_err(|_| {
         // Nothing ran, so there is nothing in it.
         let _ = std::fs::remove_dir(&parts);
@@ -125,11 +133,14 @@ fn make_parts(output: &Path) -> Result<PathBuf> {
 }
 
 /// The words that go in front of each program.
-fn wrapper(plan: &Plan, agent: &Path, parts: &Path) -> Result<Vec<OsString>> {
+fn wrapper(plan: &Plan, agent: &Path, parts: &Path, variables: &[String]) -> Result<Vec<OsString>> {
     let own = std::env::current_exe().context("cannot find refrain's own executable")?;
     let mut words: Vec<OsString> =
         vec![own.into(), "__rank".into(), "--agent".into(), agent.into()];
     words.extend(["--parts".into(), parts.into()]);
+    for variable in variables {
+        words.extend(["--set".into(), variable.into()]);
+    }
     if plan.launcher != Launcher::Bare && plan.launcher.looks_in_working_directory() {
         words.push("--here".into());
     }

@@ -24,8 +24,13 @@ impl Maker {
     /// By the function's name.
     pub fn of(function: &str) -> Maker {
         match function.strip_suffix("_c").unwrap_or(function) {
-            "MPI_Irecv" | "MPI_Recv_init" | "MPI_Imrecv" | "MPI_Precv_init" | "MPI_Isendrecv"
-            | "MPI_Isendrecv_replace" | "MPI_Grequest_start" => Maker::Receive,
+            "MPI_Irecv"
+            | "MPI_Recv_init"
+            | "MPI_Imrecv"
+            | "MPI_Precv_init"
+            | "MPI_Isendrecv"
+            | "MPI_Isendrecv_replace"
+            | "MPI_Grequest_start" => Maker::Receive,
             name if name.starts_with("MPI_File_i") => Maker::Transfer,
             _ => Maker::Other,
         }

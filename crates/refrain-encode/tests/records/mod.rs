@@ -25,9 +25,7 @@ pub fn function(name: &str) -> (u16, &'static FunctionDef) {
     let all = ALL.get_or_init(|| {
         let numbered = interface::functions().iter().enumerate();
         // Number 0 means none.
-        numbered
-            .map(|(i, f)| (f.name.as_str(), (i as u16 + 1, FunctionDef::from(f))))
-            .collect()
+        numbered.map(|(i, f)| (f.name.as_str(), (i as u16 + 1, FunctionDef::from(f)))).collect()
     });
     let (number, def) = all.get(name).unwrap_or_else(|| panic!("no function {name}"));
     (*number, def)
@@ -96,8 +94,7 @@ impl Log {
     /// A call returns.
     pub fn leave(&mut self, name: &str, number: u32, result: i64, class: i32, outputs: &[Value]) {
         let (function, def) = function(name);
-        let plain =
-            self.last_was_enter && (result, class) == (0, 0) && number + 1 == self.entered;
+        let plain = self.last_was_enter && (result, class) == (0, 0) && number + 1 == self.entered;
         let mut body = self.tick();
         if !plain {
             body.extend(result.to_le_bytes());

@@ -1,0 +1,222 @@
+//! Compression in the process: whenever a window is full, its records are encoded.
+//!
+//! Threads write records; nothing on their way encodes. The thread whose window is full takes the
+//! lock, and encodes what *all* threads have written by now, in order of time, so that handles
+//! are known by the time they are used, whichever thread made them. To do so in batches keeps the
+//! encoder's code and tables out of the way between calls, and costs each call a fraction of what
+//! encoding it at once would.
+//!
+//! Records stay in the log until what was made of them is on disk: from time to time the
+//! encoder's state is written to a file of its own, and the log begins anew behind it
+//! ([`refrain_format::state`]). So a process that is killed leaves a state and the records since.
+//!
+//! When something goes wrong (no memory, no room, a defect), encoding ends where it is, and the
+//! log goes on as records, which are encoded when the program has ended.
+
+use crate::part::{self, Part};
+use crate::process::{Quiet, abi};
+use crate::stream::Stream;
+use refrain_encode::cells::{put_list, put_unsigned};
+use refrain_encode::encoder::{Batch, Encoder};
+use refrain_format::state;
+use std::ffi::CString;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of records after which the state is written.
+const STATE_EVERY: u64 = 4 << 20;
+
+/// The state is written when the log is this many times as long.
+const STATE_FACTOR: u64 = 4;
+
+/// Memory that must be there besides what the encoder holds already.
+const SPARE: usize = 16 << 20;
+
+/// Nothing is encoded any more in this process.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+static SHARED: Mutex<Shared> = Mutex::new(Shared { compressor: None, streams: Vec::new() });
+
+/// What threads share.
+struct Shared {
+    compressor: Option<Compressor>,
+    /// Streams that are open.
+    streams: Vec<StreamPointer>,
+}
+
+struct StreamPointer(*const Stream);
+
+// SAFETY: what other threads read of a stream is its window, under the lock.
+unsafe impl Send for StreamPointer {}
+
+/// The encoder of this process.
+struct Compressor {
+    encoder: Encoder,
+    /// By thread, up to which position its log is encoded.
+    encoded: Vec<u64>,
+    /// The same as of the last state on disk.
+    saved: Vec<u64>,
+    /// Bytes encoded since then.
+    since: u64,
+    /// Bytes of the last state.
+    state_bytes: u64,
+    path: CString,
+}
+
+impl Compressor {
+    fn new(part: &Part) -> Option<Compressor> {
+        Some(Compressor {
+            encoder: Encoder::new(abi().family),
+            encoded: Vec::new(),
+            saved: Vec::new(),
+            since: 0,
+            state_bytes: 0,
+            path: part.state_path()?,
+        })
+    }
+
+    /// Encodes what the streams have written and was not encoded yet.
+    fn encode(&mut self, streams: &[Written<'_>]) -> bool {
+        if !has_memory(self.encoder.memory() + SPARE) {
+            return false;
+        }
+        let mut batches = Vec::with_capacity(streams.len());
+        for written in streams {
+            let thread = written.thread as usize;
+            if self.encoded.len() <= thread {
+                self.encoded.resize(thread + 1, 0);
+                self.saved.resize(thread + 1, 0);
+            }
+            let from = self.encoded[thread];
+            // What was encoded is always a beginning of what is written.
+            let Some(skip) = from.checked_sub(written.position) else { return false };
+            let Some(records) = written.records.get(skip as usize..) else { return false };
+            self.encoded[thread] = from + records.len() as u64;
+            self.since += records.len() as u64;
+            batches.push(Batch { thread: written.thread, records });
+        }
+        self.encoder.feed(&batches).is_empty()
+    }
+
+    fn saved(&self, thread: usize) -> u64 {
+        self.saved.get(thread).copied().unwrap_or(0)
+    }
+
+    fn is_state_due(&self) -> bool {
+        self.since >= STATE_EVERY.max(STATE_FACTOR * self.state_bytes)
+    }
+
+    /// Writes the state.
+    fn save(&mut self) -> bool {
+        let mut bytes = vec![0; state::HEAD];
+        put_list(&mut bytes, self.encoded.iter().enumerate(), |out, (thread, position)| {
+            put_unsigned(out, thread as u64);
+            put_unsigned(out, *position);
+        });
+        self.encoder.save(&mut bytes);
+        state::seal(&mut bytes);
+        // Also if it fails: to try again at once would cost the same again.
+        (self.since, self.state_bytes) = (0, bytes.len() as u64);
+        let done = part::put_in_place(&self.path, &bytes).is_ok();
+        if done {
+            self.saved.clone_from(&self.encoded);
+        }
+        done
+    }
+}
+
+/// Records of a thread: from that position of its log.
+pub struct Written<'a> {
+    /// The thread's number.
+    pub thread: u32,
+    /// The position of the first byte.
+    pub position: u64,
+    /// Whole records.
+    pub records: &'a [u8],
+}
+
+/// Whether so much memory could be had.
+fn has_memory(bytes: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+/// Encodes what has been written: all of `own`, and what other threads have complete in their
+/// windows. Gives the position up to which the thread's log is in a state on disk.
+pub fn encode(own: Written<'_>, stream: *const Stream, must_save: bool) -> u64 {
+    let thread = own.thread as usize;
+    locked(|shared| {
+        if shared.compressor.is_none() {
+            // SAFETY: the caller's own stream.
+            shared.compressor = Some(Compressor::new(unsafe { (*stream).part() })?);
+        }
+        let compressor = shared.compressor.as_mut()?;
+        let mut all = Vec::with_capacity(shared.streams.len());
+        for other in shared.streams.iter().filter(|other| other.0 != stream) {
+            // SAFETY: listed streams are not closed before they are off the list, for which the
+            // lock is needed, as it is to restart a window whose records are not encoded.
+            let encoded = |thread: u32| compressor.encoded.get(thread as usize).copied();
+            unsafe {
+                let encoded = encoded((*other.0).part().thread()).unwrap_or(0);
+                all.extend(Stream::written_since(other.0, encoded));
+            }
+        }
+        all.push(own);
+        compressor.encode(&all).then_some(())?;
+        if must_save || compressor.is_state_due() {
+            compressor.save();
+        }
+        Some(compressor.saved(thread))
+    })
+}
+
+/// Writes the state; gives the position up to which the thread's log is in it.
+pub fn save(thread: u32) -> u64 {
+    locked(|shared| {
+        let compressor = shared.compressor.as_mut()?;
+        compressor.save();
+        Some(compressor.saved(thread as usize))
+    })
+}
+
+/// A new stream, whose records are to be encoded.
+pub fn add(stream: *const Stream) {
+    locked(|shared| {
+        shared.streams.push(StreamPointer(stream));
+        Some(0)
+    });
+}
+
+/// A stream that is about to be closed. What it has written since it was last encoded is encoded
+/// when the program has ended.
+pub fn remove(stream: *const Stream) {
+    if let Ok(mut shared) = SHARED.lock() {
+        shared.streams.retain(|other| other.0 != stream);
+    }
+}
+
+/// Does something to the encoder; whatever goes wrong with it ends the encoding, and gives 0.
+fn locked(work: impl FnOnce(&mut Shared) -> Option<u64>) -> u64 {
+    if ENDED.load(Ordering::Relaxed) {
+        return 0;
+    }
+    // A handler of the program that jumped away from here would leave the lock held.
+    let _quiet = Quiet::keep();
+    let Ok(mut shared) = SHARED.lock() else { return 0 };
+    let work = std::panic::AssertUnwindSafe(|| work(&mut shared));
+    std::panic::catch_unwind(work).ok().flatten().unwrap_or_else(|| {
+        ENDED.store(true, Ordering::Relaxed);
+        0
+    })
+}
+
+/// In a forked child: it begins anew, or, if its parent was just encoding, goes without.
+pub fn forget_after_fork() {
+    match SHARED.try_lock() {
+        Ok(mut shared) => {
+            // What the parent had stays where it is: to free it would copy its pages.
+            std::mem::forget(shared.compressor.take());
+            shared.streams.clear();
+        }
+        Err(_) => ENDED.store(true, Ordering::Relaxed),
+    }
+}

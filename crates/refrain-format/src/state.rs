@@ -1,0 +1,75 @@
+//! The state of a process: what has been made of its logs so far.
+//!
+//! A file in the folder of parts ([`file_name`]), one for each process, put in place whole each time
+//! it is written:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 8 | [`MAGIC`] |
+//! | 8 | checksum of all that follows: [`checksum`] |
+//! | varint | number of threads; for each: number, position up to which its log is encoded |
+//! | the rest | the encoder's state |
+//!
+//! Numbers are LEB128.
+
+/// The first bytes of a state.
+pub const MAGIC: [u8; 8] = *b"REFRSTA1";
+
+/// The ending of its file name.
+pub const EXTENSION: &str = "state";
+
+/// The name of the file of a process; see [`crate::part::PartHeader`].
+pub fn file_name(host: &str, pid: i32, process: u64) -> String {
+    format!("{host}.{pid}.{process:x}.{EXTENSION}")
+}
+
+/// The bytes before the content.
+pub const HEAD: usize = 16;
+
+/// FNV-1a over words: enough to know a file that is not whole.
+pub fn checksum(bytes: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64 ^ bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3);
+        hash ^= hash >> 29;
+    }
+    hash
+}
+
+/// Completes a state whose first [`HEAD`] bytes are free.
+pub fn seal(state: &mut [u8]) {
+    if let Some((head, content)) = state.split_at_mut_checked(HEAD) {
+        head[..8].copy_from_slice(&MAGIC);
+        head[8..].copy_from_slice(&checksum(content).to_le_bytes());
+    }
+}
+
+/// The content of a state; says what is wrong with it.
+pub fn open(state: &[u8]) -> Result<&[u8], &'static str> {
+    let (head, content) = state.split_at_checked(HEAD).ok_or("it is cut short")?;
+    if head[..8] != MAGIC {
+        return Err("it does not begin like one");
+    }
+    match head[8..] == checksum(content).to_le_bytes() {
+        true => Ok(content),
+        false => Err("its checksum does not fit"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_or_cut_state_is_noticed() {
+        let mut state = vec![0; HEAD];
+        state.extend(b"something to remember");
+        seal(&mut state);
+        assert_eq!(open(&state), Ok(&b"something to remember"[..]));
+        assert!(open(&state[..20]).is_err());
+        state[18] ^= 1;
+        assert!(open(&state).is_err());
+    }
+}

@@ -1,0 +1,195 @@
+//! `refrain verify`: whether a trace is whole, sound, and what was recorded.
+
+use crate::open::open;
+use anyhow::Result;
+use refrain_analysis::verify::{
+    Comparison, Difference, Structure, Survey, check_structure, compare, survey,
+};
+use refrain_trace::Trace;
+use serde_json::{Value as Json, json};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code when the trace is not what it should be.
+const WRONG: u8 = 1;
+
+/// Checks a trace: its sections, its grammars, that every call decodes; and, where the records
+/// were kept, that it gives back exactly what was recorded.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  refrain verify app.refrain
+  refrain trace --raw -- mpirun -n 4 ./app && refrain verify app.refrain
+  refrain verify app.refrain --json | jq .differences
+
+Checked are the checksum of every section; the invariants of every grammar; that every call of
+every thread decodes. Of a trace made with --raw, every value of every call is compared with the
+records: function, result, numbers, strings and arrays must be equal, handles and addresses must
+stand for the same objects and the same memory for as long as these live. Of a status only
+what MPI defines counts; the time that MPI_Wtime returned does not.
+
+Exit codes: 0 if all is right; 1 if not; 125 if the trace cannot be read at all.
+
+JSON: path, ok, sections_checked, groups, grammars, rules, signatures, calls, raw,
+events_compared, arguments_compared, different (how many differences), differences (the first:
+rank, thread, call, function, parameter, expected, got), problems, remarks.")]
+pub struct Args {
+    /// The trace.
+    trace: PathBuf,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that was found.
+#[derive(Default)]
+struct Findings {
+    sections: usize,
+    structure: Structure,
+    survey: Survey,
+    comparison: Option<Comparison>,
+    problems: Vec<String>,
+}
+
+/// Checks.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let trace = open(&args.trace)?;
+    let mut findings = Findings::default();
+    findings.look_at(&trace);
+    let text = match args.json {
+        true => format!("{}\n", findings.json(&args.trace.display().to_string())),
+        false => findings.text(&trace),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e.into()),
+        _ => {}
+    }
+    Ok(if findings.is_right() { ExitCode::SUCCESS } else { ExitCode::from(WRONG) })
+}
+
+impl Findings {
+    fn look_at(&mut self, trace: &Trace) {
+        let container = trace.container();
+        for section in container.sections() {
+            match container.check(&section.name) {
+                Ok(()) => self.sections += 1,
+                Err(error) => self.problem(format!("{error}: take the file from a copy of it")),
+            }
+        }
+        if container.is_recovered() {
+            self.problem("the end of the file is missing: take the file from a copy of it".into());
+        }
+        if !self.problems.is_empty() {
+            return;
+        }
+        match check_structure(trace) {
+            Ok(structure) => self.structure = structure,
+            Err(error) => return self.problem(error.to_string()),
+        }
+        self.problems.append(&mut self.structure.problems);
+        let found = match trace.has_raw() {
+            true => {
+                let mut survey = Survey::default();
+                compare(trace, &mut survey).map(|comparison| (survey, Some(comparison)))
+            }
+            false => survey(trace).map(|survey| (survey, None)),
+        };
+        match found {
+            Ok((survey, comparison)) => (self.survey, self.comparison) = (survey, comparison),
+            Err(error) => self.problem(error.to_string()),
+        }
+        if self.comparison.as_ref().is_some_and(|c| c.events == 0) {
+            self.problem("there are records, but no call to compare in them".into());
+        }
+    }
+
+    fn problem(&mut self, what: String) {
+        self.problems.push(what);
+    }
+
+    fn is_right(&self) -> bool {
+        self.problems.is_empty() && self.comparison.as_ref().is_none_or(|c| c.different == 0)
+    }
+
+    fn text(&self, trace: &Trace) -> String {
+        let mut text = String::new();
+        let mut line = |words: String| text += &format!("{words}\n");
+        for problem in &self.problems {
+            line(format!("wrong: {problem}"));
+        }
+        if self.problems.is_empty() {
+            let Structure { groups, grammars, rules, signatures, .. } = self.structure;
+            line(format!("{} sections, every checksum right", self.sections));
+            line(format!(
+                "{groups} groups, {signatures} signatures, {grammars} grammars of {rules} rules: \
+                 every invariant holds"
+            ));
+            line(format!(
+                "{} calls of {} threads decoded",
+                self.survey.calls,
+                trace.meta().streams.len()
+            ));
+        }
+        for remark in self.survey.remarks() {
+            line(format!("remark: {remark}"));
+        }
+        match &self.comparison {
+            Some(comparison) => {
+                for difference in &comparison.differences {
+                    line(described(difference));
+                }
+                let Comparison { events, arguments, different, .. } = comparison;
+                line(match different {
+                    0 => format!("compared {events} events, {arguments} arguments: all equal"),
+                    n => format!("compared {events} events, {arguments} arguments: {n} differ"),
+                });
+            }
+            None if !trace.has_raw() => {
+                line("nothing to compare it with: `refrain trace --raw` keeps the records".into());
+            }
+            None => {}
+        }
+        text
+    }
+
+    fn json(&self, path: &str) -> Json {
+        let comparison = self.comparison.as_ref();
+        let differences: Vec<Json> =
+            comparison.iter().flat_map(|c| &c.differences).map(as_json).collect();
+        json!({
+            "path": path,
+            "ok": self.is_right(),
+            "sections_checked": self.sections,
+            "groups": self.structure.groups,
+            "grammars": self.structure.grammars,
+            "rules": self.structure.rules,
+            "signatures": self.structure.signatures,
+            "calls": self.survey.calls,
+            "raw": comparison.is_some(),
+            "events_compared": comparison.map_or(0, |c| c.events),
+            "arguments_compared": comparison.map_or(0, |c| c.arguments),
+            "different": comparison.map_or(0, |c| c.different),
+            "differences": differences,
+            "problems": self.problems,
+            "remarks": self.survey.remarks(),
+        })
+    }
+}
+
+fn described(difference: &Difference) -> String {
+    let Difference { rank, thread, call, function, parameter, expected, got } = difference;
+    format!("rank {rank}.{thread}  #{call}  {function}, {parameter}: {expected}; got {got}")
+}
+
+fn as_json(difference: &Difference) -> Json {
+    let Difference { rank, thread, call, function, parameter, expected, got } = difference;
+    json!({
+        "rank": rank,
+        "thread": thread,
+        "call": call,
+        "function": function,
+        "parameter": parameter,
+        "expected": expected,
+        "got": got,
+    })
+}
