@@ -26,8 +26,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bytes of records after which the state is written.
 const STATE_EVERY: u64 = 4 << 20;
 
-/// The state is written when the log is this many times as long.
-const STATE_FACTOR: u64 = 4;
+/// The state is written when the log is this many times what the encoder holds: to write it takes
+/// time in proportion to that.
+const STATE_FACTOR: u64 = 8;
 
 /// Memory that must be there besides what the encoder holds already.
 const SPARE: usize = 16 << 20;
@@ -58,8 +59,6 @@ struct Compressor {
     saved: Vec<u64>,
     /// Bytes encoded since then.
     since: u64,
-    /// Bytes of the last state.
-    state_bytes: u64,
     path: CString,
 }
 
@@ -70,7 +69,6 @@ impl Compressor {
             encoded: Vec::new(),
             saved: Vec::new(),
             since: 0,
-            state_bytes: 0,
             path: part.state_path()?,
         })
     }
@@ -103,7 +101,8 @@ impl Compressor {
     }
 
     fn is_state_due(&self) -> bool {
-        self.since >= STATE_EVERY.max(STATE_FACTOR * self.state_bytes)
+        self.since >= STATE_EVERY
+            && self.since >= STATE_FACTOR.saturating_mul(self.encoder.memory() as u64)
     }
 
     /// Writes the state.
@@ -116,7 +115,7 @@ impl Compressor {
         self.encoder.save(&mut bytes);
         state::seal(&mut bytes);
         // Also if it fails: to try again at once would cost the same again.
-        (self.since, self.state_bytes) = (0, bytes.len() as u64);
+        self.since = 0;
         let done = part::put_in_place(&self.path, &bytes).is_ok();
         if done {
             self.saved.clone_from(&self.encoded);

@@ -11,15 +11,16 @@ use crate::slots::Slots;
 use refrain_mpi::status::StatusFields;
 
 /// Calls remembered: a power of two.
-const PLACES: usize = 1 << 11;
+const PLACES: usize = 1 << 13;
 
 /// Records longer than this are not remembered.
 const LONGEST: usize = 1 << 10;
 
 /// What a call does to requests.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub enum Effect {
     /// Nothing.
+    #[default]
     None,
     /// It makes one.
     Makes(u64, Ref),
@@ -28,7 +29,7 @@ pub enum Effect {
 }
 
 /// A call as it was.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Memo {
     /// Which one: function and, plus 1, call site.
     key: (u16, u32),
@@ -151,17 +152,14 @@ impl Memos {
             self.by_signature.resize(terminal as usize + 1, 0);
         }
         self.by_signature[terminal as usize] = place as u16;
-        let mut bytes = seen.inputs.to_vec();
-        bytes.extend_from_slice(seen.outputs);
-        self.places[place] = Some(Box::new(Memo {
-            key: seen.key,
-            epoch: seen.epoch,
-            inputs: seen.inputs.len(),
-            bytes,
-            terminal,
-            outcome: outcome.to_vec(),
-            effect,
-            last_status,
-        }));
+        // What was there leaves its room behind.
+        let memo = self.places[place].get_or_insert_with(Box::default);
+        memo.bytes.clear();
+        memo.bytes.extend_from_slice(seen.inputs);
+        memo.bytes.extend_from_slice(seen.outputs);
+        memo.outcome.clear();
+        memo.outcome.extend_from_slice(outcome);
+        (memo.key, memo.epoch, memo.inputs) = (seen.key, seen.epoch, seen.inputs.len());
+        (memo.terminal, memo.effect, memo.last_status) = (terminal, effect, last_status);
     }
 }

@@ -9,13 +9,21 @@ use refrain_grammar::{Grammar, Sequitur};
 /// A grammar that takes more memory than this is sealed, and another begun.
 const GRAMMAR_CAP: usize = 96 << 20;
 
+/// One that hardly compresses is sealed much earlier: there is nothing to gain from a larger one,
+/// and beyond the processor's caches every step costs several times as much.
+const POOR_CAP: usize = 4 << 20;
+
+/// It hardly compresses if it takes more bytes than this for each call.
+const POOR: u64 = 24;
+
 /// The trace of one thread so far.
 #[derive(Debug, Default)]
 pub struct Task {
     /// Its signatures.
     pub signatures: Signatures,
     grammar: Sequitur,
-    sealed: Vec<Grammar>,
+    /// Grammars that are complete, encoded.
+    sealed: Vec<Vec<u8>>,
     /// Outcomes of signatures whose outcomes vary.
     pub varying: Vec<Varying>,
     /// Failed polls of signatures that poll.
@@ -129,9 +137,19 @@ impl Task {
 
     #[inline]
     fn seal_if_large(&mut self) {
-        if self.grammar.memory() > GRAMMAR_CAP {
-            self.sealed.push(std::mem::take(&mut self.grammar).grammar());
+        let memory = self.grammar.memory();
+        if memory > POOR_CAP && (memory > GRAMMAR_CAP || memory as u64 > POOR * self.grammar.len())
+        {
+            self.seal();
         }
+    }
+
+    #[cold]
+    fn seal(&mut self) {
+        let mut bytes = Vec::new();
+        std::mem::take(&mut self.grammar).grammar().encode(&mut bytes);
+        bytes.shrink_to_fit();
+        self.sealed.push(bytes);
     }
 
     /// Whether polls of a signature that fail with that outcome can be counted.
@@ -148,12 +166,10 @@ impl Task {
     /// Writes it, to be gone on with.
     pub fn put(&self, out: &mut Vec<u8>) {
         self.signatures.put(out);
-        let all = self.sealed.iter().cloned().chain([self.grammar.grammar()]);
-        put_list(out, all.collect::<Vec<_>>().into_iter(), |out, grammar| {
-            let mut bytes = Vec::new();
-            grammar.encode(&mut bytes);
-            put_bytes(out, &bytes);
-        });
+        put_list(out, self.sealed.iter(), |out, bytes| put_bytes(out, bytes));
+        let mut bytes = Vec::new();
+        self.grammar.grammar().encode(&mut bytes);
+        put_bytes(out, &bytes);
         put_list(out, self.varying.iter(), |out, varying| varying.put(out));
         put_list(out, self.polls.iter(), |out, polls| polls.put_whole(out));
         put_list(out, self.strings.iter(), |out, text| put_bytes(out, text));
@@ -166,10 +182,9 @@ impl Task {
     pub fn get(cells: &mut Cells<'_>) -> Option<Task> {
         let mut task = Task { signatures: Signatures::read(cells)?, ..Task::default() };
         let terminals = task.signatures.len();
-        let mut grammars =
-            cells.get_list(|cells| Grammar::decode(cells.get_bytes()?, terminals).ok())?;
-        task.grammar = Sequitur::from_grammar(&grammars.pop()?);
-        task.sealed = grammars;
+        task.sealed = cells.get_list(|cells| cells.get_bytes().map(<[u8]>::to_vec))?;
+        let grammar = Grammar::decode(cells.get_bytes()?, terminals).ok()?;
+        task.grammar = Sequitur::from_grammar(&grammar);
         task.varying = cells.get_list(Varying::get)?;
         task.polls = cells.get_list(Polls::get_whole)?;
         for text in cells.get_list(|cells| cells.get_bytes().map(<[u8]>::to_vec))? {
@@ -194,7 +209,10 @@ impl Task {
 
     /// The grammars, in order.
     pub fn grammars(&self) -> Vec<Grammar> {
-        let mut all = self.sealed.clone();
+        let terminals = self.signatures.len();
+        // What was encoded here decodes.
+        let sealed = self.sealed.iter().filter_map(|bytes| Grammar::decode(bytes, terminals).ok());
+        let mut all: Vec<Grammar> = sealed.collect();
         if self.grammar.len() > 0 || all.is_empty() {
             all.push(self.grammar.grammar());
         }
@@ -205,6 +223,7 @@ impl Task {
     pub fn memory(&self) -> usize {
         self.signatures.memory()
             + self.grammar.memory()
+            + self.sealed.iter().map(Vec::len).sum::<usize>()
             + self.varying.iter().map(Varying::memory).sum::<usize>()
             + self.polls.iter().map(Polls::memory).sum::<usize>()
     }

@@ -10,7 +10,7 @@
 pub mod compare;
 mod requests;
 
-use crate::records::{self, FAMILY, Log, words};
+use crate::records::{self, FAMILY, Log};
 use proptest::prelude::*;
 use refrain_format::decode::Value;
 use refrain_format::record::segment;
@@ -120,12 +120,12 @@ pub struct Call {
     /// Its outputs, if it returned.
     pub outputs: Vec<Expected>,
     /// Result and error class, if it returned.
-    pub returned: Option<(Result_, i32)>,
+    pub returned: Option<(Gave, i32)>,
 }
 
 /// What a call gave back.
 #[derive(Clone, Debug)]
-pub enum Result_ {
+pub enum Gave {
     /// A number.
     Number(i64),
     /// A predefined handle.
@@ -213,6 +213,11 @@ impl Process {
         process
     }
 
+    /// Ticks when the last record was written.
+    pub fn now(&self) -> u64 {
+        self.clock
+    }
+
     fn step(&mut self, op: &Op) {
         // Most is done by one thread; some of it not on all ranks.
         let thread = usize::from(op.thread.saturating_sub(150)) % THREADS;
@@ -270,7 +275,7 @@ impl Process {
         thread.log.leave(name, number, result, class, &values);
         let call = &mut thread.calls[place];
         call.outputs = outputs;
-        call.returned = Some((Result_::Number(result), class));
+        call.returned = Some((Gave::Number(result), class));
     }
 
     fn call(&mut self, thread: usize, name: &'static str, inputs: Vec<Arg>, outputs: Vec<Arg>) {
@@ -646,7 +651,8 @@ impl Process {
     fn nested(&mut self, thread: usize, a: u8, b: u8) {
         let depth = self.threads[thread].open.len();
         if a < 110 && depth < 3 {
-            let (from, to) = (self.buffer(b), self.buffer(a));
+            // What frees its buffer while it runs would be an error of the program.
+            let (from, to) = (self.buffer(b % 3), self.buffer(a % 3));
             let (int, sum) = (Arg::named("datatype", "MPI_INT"), Arg::named("op", "MPI_SUM"));
             let world = Arg::named("comm", "MPI_COMM_WORLD");
             let inputs = vec![from, to, Arg::int(b.into()), int, sum, world];
@@ -666,7 +672,7 @@ impl Process {
                 let call = self.enter(thread, "MPI_Wtime", vec![]);
                 self.leave(thread, "MPI_Wtime", call, (i64::from(b) << 52 | 77, 0), vec![]);
                 // A time is not kept.
-                self.threads[thread].calls[call.1].returned = Some((Result_::Number(0), 0));
+                self.threads[thread].calls[call.1].returned = Some((Gave::Number(0), 0));
             }
             1 => {
                 let (rank, comm) = (Arg::int(self.rank), self.comm(b));
@@ -685,7 +691,7 @@ impl Process {
                 let call = self.enter(thread, "MPI_Comm_f2c", vec![Arg::int(b.into())]);
                 let world = predefined("comm", "MPI_COMM_WORLD");
                 self.leave(thread, "MPI_Comm_f2c", call, (world as i64, 0), vec![]);
-                let named = Result_::Named("comm", "MPI_COMM_WORLD");
+                let named = Gave::Named("comm", "MPI_COMM_WORLD");
                 self.threads[thread].calls[call.1].returned = Some((named, 0));
             }
             _ => {
@@ -719,9 +725,4 @@ fn status_of(fields: (i32, i32, i64), ignored: bool) -> Arg {
         other => other,
     };
     Arg(value, Expected::Message { fields, cancelled: false, error: None, ignored })
-}
-
-/// Handles as an array.
-fn raw_list(all: &[u64]) -> Value {
-    words(all.iter().copied())
 }

@@ -61,6 +61,8 @@ pub struct Log {
     pub bytes: Vec<u8>,
     /// Where each record begins.
     pub starts: Vec<usize>,
+    /// When each was written.
+    times: Vec<u64>,
     /// Ticks of the last record.
     pub clock: u64,
     entered: u32,
@@ -134,17 +136,21 @@ impl Log {
         self.record(0, Tag::Members, 0, &body);
     }
 
-    /// What `records` writes, `times` times; its calls must all be plain.
+    /// What `records` writes, `times` times, with the same ticks; its calls must all be plain.
     pub fn repeat(&mut self, times: usize, records: impl FnOnce(&mut Log)) {
-        let (start, first, entered) = (self.bytes.len(), self.starts.len(), self.entered);
+        let (start, entered) = (self.bytes.len(), self.entered);
         records(self);
-        let (end, last, calls) = (self.bytes.len(), self.starts.len(), self.entered - entered);
-        for i in 1..times {
+        let (end, calls) = (self.bytes.len(), self.entered - entered);
+        for _ in 1..times {
             self.bytes.extend_from_within(start..end);
-            let shifted = (first..last).map(|at| self.starts[at] + i * (end - start));
-            self.starts.extend(shifted.collect::<Vec<_>>());
             self.entered += calls;
         }
+    }
+
+    /// Where the records up to a moment end.
+    pub fn end_of(&self, moment: u64) -> usize {
+        let at = self.times.partition_point(|time| *time <= moment);
+        self.starts.get(at).copied().unwrap_or(self.bytes.len())
     }
 
     fn tick(&mut self) -> Vec<u8> {
@@ -155,6 +161,7 @@ impl Log {
     fn record(&mut self, function: u16, tag: Tag, detail: u8, body: &[u8]) {
         self.last_was_enter = false;
         self.starts.push(self.bytes.len());
+        self.times.push(self.clock);
         self.bytes.extend(head(function, tag, detail, HEAD + body.len()).to_le_bytes());
         self.bytes.extend(body);
     }
