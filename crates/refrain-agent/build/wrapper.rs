@@ -266,6 +266,9 @@ fn before(f: &Function) -> Vec<String> {
     if f.name == "MPI_Abort" {
         lines.push("    milestones::aborting(errorcode);".into());
     }
+    if f.name == "MPI_Finalize" {
+        lines.push("    milestones::finalizing();".into());
+    }
     lines
 }
 

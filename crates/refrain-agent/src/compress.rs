@@ -16,8 +16,10 @@
 use crate::part::{self, Part};
 use crate::process::{Quiet, abi};
 use crate::stream::Stream;
+use crate::{clock, table};
 use refrain_encode::cells::{put_list, put_unsigned};
 use refrain_encode::encoder::{Batch, Encoder};
+use refrain_encode::tasktrace::TaskTrace;
 use refrain_format::state;
 use std::ffi::CString;
 use std::sync::Mutex;
@@ -149,16 +151,7 @@ pub fn encode(own: Written<'_>, stream: *const Stream, must_save: bool) -> u64 {
             shared.compressor = Some(Compressor::new(unsafe { (*stream).part() })?);
         }
         let compressor = shared.compressor.as_mut()?;
-        let mut all = Vec::with_capacity(shared.streams.len());
-        for other in shared.streams.iter().filter(|other| other.0 != stream) {
-            // SAFETY: listed streams are not closed before they are off the list, for which the
-            // lock is needed, as it is to restart a window whose records are not encoded.
-            let encoded = |thread: u32| compressor.encoded.get(thread as usize).copied();
-            unsafe {
-                let encoded = encoded((*other.0).part().thread()).unwrap_or(0);
-                all.extend(Stream::written_since(other.0, encoded));
-            }
-        }
+        let mut all = written(&shared.streams, compressor, stream);
         all.push(own);
         compressor.encode(&all).then_some(())?;
         if must_save || compressor.is_state_due() {
@@ -175,6 +168,50 @@ pub fn save(thread: u32) -> u64 {
         compressor.save();
         Some(compressor.saved(thread as usize))
     })
+}
+
+/// Encodes all that was written so far, as if the call of `MPI_Finalize` that is open had returned
+/// already, and gives the tasks; nothing is encoded after that. The state as it was before is on
+/// disk: with it and the logs, what comes now can be added.
+pub fn finish() -> Option<Vec<(u32, TaskTrace)>> {
+    let mut tasks = None;
+    locked(|shared| {
+        if shared.compressor.is_none() {
+            // SAFETY: listed streams are open.
+            let part = unsafe { (*shared.streams.first()?.0).part() };
+            shared.compressor = Some(Compressor::new(part)?);
+        }
+        let compressor = shared.compressor.as_mut()?;
+        let all: Vec<Written<'_>> = written(&shared.streams, compressor, std::ptr::null());
+        compressor.encode(&all).then_some(())?;
+        compressor.save().then_some(())?;
+        compressor.encoder.presume_returned(table::MPI_Finalize as u16, clock::ticks());
+        compressor.encoder.finish();
+        let task = |thread| Some((thread, TaskTrace::of(&compressor.encoder, thread)?));
+        tasks = Some((0..compressor.encoder.threads()).filter_map(task).collect());
+        // Ends the encoding.
+        None
+    });
+    tasks
+}
+
+/// What open streams have written that is not encoded, without one of them.
+fn written<'a>(
+    streams: &[StreamPointer],
+    compressor: &Compressor,
+    without: *const Stream,
+) -> Vec<Written<'a>> {
+    let mut all = Vec::with_capacity(streams.len() + 1);
+    for other in streams.iter().filter(|other| other.0 != without) {
+        // SAFETY: listed streams are not closed before they are off the list, for which the
+        // lock is needed, as it is to restart a window whose records are not encoded.
+        unsafe {
+            let thread = (*other.0).part().thread() as usize;
+            let encoded = compressor.encoded.get(thread).copied().unwrap_or(0);
+            all.extend(Stream::written_since(other.0, encoded));
+        }
+    }
+    all
 }
 
 /// A new stream, whose records are to be encoded.

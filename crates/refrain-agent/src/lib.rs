@@ -32,7 +32,7 @@
 //!   same for calls out of Fortran's library
 //! * [`call`]: one call being written down · [`stream`]: the log of a thread ·
 //!   [`part`]: its file
-//! * [`compress`]: full windows are encoded
+//! * [`compress`]: full windows are encoded · [`merge`]: one trace of all ranks, at Finalize
 //! * [`memory`]: reading the program's memory · [`objects`]: lengths that MPI objects imply
 //! * [`segments`]: in which memory an address lies, found by [`heap`] (allocations: where they
 //!   begin is in [`starts`]), [`mappings`], [`device`] ([`imports`] leads to it) and [`modules`];
@@ -62,6 +62,7 @@ mod imports;
 mod mappings;
 mod members;
 mod memory;
+mod merge;
 mod milestones;
 mod modules;
 mod next;

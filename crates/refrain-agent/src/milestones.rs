@@ -1,7 +1,7 @@
 //! Milestones in the life of an MPI process: Init, Finalize, Abort.
 
-use crate::process::{self, Quiet};
-use crate::{device, filter, memory, modules};
+use crate::process::{self, Errno, Quiet};
+use crate::{device, filter, memory, merge, modules};
 use refrain_format::part::flags;
 use std::ffi::c_int;
 
@@ -31,6 +31,13 @@ pub fn initialized(result: c_int) {
             process::update_clock();
         });
     }
+}
+
+/// `MPI_Finalize` is about to be called.
+pub fn finalizing() {
+    // Not in quiet: ranks wait for each other here, and signals must not.
+    let _errno = Errno::keep();
+    let _ = std::panic::catch_unwind(merge::before_finalize);
 }
 
 /// `MPI_Finalize` has returned.

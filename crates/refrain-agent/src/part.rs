@@ -224,6 +224,34 @@ pub fn put_in_place(path: &CString, mut bytes: &[u8]) -> Result<(), c_int> {
     }
 }
 
+/// Writes bytes at their place in a file that several processes write.
+pub fn write_at(path: &CString, mut bytes: &[u8], offset: u64) -> Result<(), c_int> {
+    if offset + bytes.len() as u64 > file_size_limit() {
+        return Err(libc::EFBIG);
+    }
+    // SAFETY: plain system calls on a file of our own.
+    unsafe {
+        let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC, 0o666);
+        if fd < 0 {
+            return Err(last_errno());
+        }
+        let file = File(fd);
+        let mut at = offset as libc::off_t;
+        while !bytes.is_empty() {
+            match libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), at) {
+                -1 if last_errno() == libc::EINTR => {}
+                -1 => return Err(last_errno()),
+                0 => return Err(libc::ENOSPC),
+                n => {
+                    bytes = bytes.get(n as usize..).unwrap_or_default();
+                    at += n as libc::off_t;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The largest file this process may write.
 fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };

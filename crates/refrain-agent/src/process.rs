@@ -176,6 +176,13 @@ fn standard_abi_version() -> c_int {
     major
 }
 
+/// A predefined handle of this MPI, by name.
+pub fn predefined(name: &str) -> Option<usize> {
+    let mut all = names::predefined_handles(abi().family);
+    let (.., source) = all.find(|(_, n, _)| *n == name)?;
+    Some(address_of(source)).filter(|handle| *handle != 0)
+}
+
 /// Lines for the log that name what only this process knows: predefined handles that are
 /// addresses, and named addresses.
 pub fn handle_names() -> String {

@@ -40,10 +40,8 @@ fn encoded(process: &Process) -> Vec<Option<TaskTrace>> {
 
 /// Cuts the records of all threads at common moments, given as parts of 65536.
 fn cuts(process: &Process, moments: &[u16]) -> Vec<Vec<(usize, usize)>> {
-    let mut moments: Vec<u64> = moments
-        .iter()
-        .map(|m| 1000 + u64::from(*m) * (process.now() - 1000) / 65536)
-        .collect();
+    let mut moments: Vec<u64> =
+        moments.iter().map(|m| 1000 + u64::from(*m) * (process.now() - 1000) / 65536).collect();
     moments.sort_unstable();
     moments.push(u64::MAX);
     let mut from = [0; THREADS];
@@ -66,7 +64,7 @@ fn check(process: &Process, traces: &[Option<TaskTrace>]) -> Result<(), TestCase
 }
 
 fn settings() -> ProptestConfig {
-    ProptestConfig { cases: 500, max_shrink_iters: 20_000, ..ProptestConfig::default() }
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

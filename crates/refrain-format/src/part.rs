@@ -56,6 +56,8 @@ pub mod flags {
     pub const NANOSECONDS: u32 = 16;
     /// The thread that owned the log has ended.
     pub const THREAD_ENDED: u32 = 32;
+    /// All ranks have merged what they did before `MPI_Finalize`.
+    pub const MERGED: u32 = 64;
 }
 
 /// The first page of a part.

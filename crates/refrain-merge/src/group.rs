@@ -2,7 +2,7 @@
 
 use crate::elastic::Elastic;
 use refrain_elastic::{RankList, TextColumn};
-use refrain_encode::cells::Cells;
+use refrain_encode::cells::{Cells, put_list, put_unsigned};
 use refrain_encode::outcome::{Polls, StoredOutcomes};
 use refrain_encode::stats::Stats;
 use refrain_encode::tasktrace::{SignatureTrace, TaskTrace};
@@ -53,6 +53,18 @@ pub struct Own {
 }
 
 impl Own {
+    /// Writes it.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_list(out, self.outcomes.iter(), |out, (signature, stored)| {
+            put_unsigned(out, (*signature).into());
+            stored.put(out);
+        });
+        put_list(out, self.polls.iter(), |out, (signature, polls)| {
+            put_unsigned(out, (*signature).into());
+            polls.put(out);
+        });
+    }
+
     /// Whether it has nothing.
     pub fn is_empty(&self) -> bool {
         self.outcomes.is_empty() && self.polls.is_empty()

@@ -8,10 +8,11 @@
 //!
 //! * [`elastic`]: lists of cells that differ between ranks in some places
 //! * [`group`]: tasks of the same structure · [`merged`]: all groups
-//! * [`write`], [`read`]: as bytes, and back
+//! * [`write`], [`read`]: as bytes, and back · [`transit`]: between ranks
 
 pub mod elastic;
 pub mod group;
 pub mod merged;
 pub mod read;
+pub mod transit;
 pub mod write;

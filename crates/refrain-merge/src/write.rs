@@ -140,16 +140,7 @@ pub fn write(merged: &Merged) -> Streams {
         }
         for (rank, own) in &group.own {
             let mut bytes = Vec::new();
-            put_unsigned(&mut bytes, own.outcomes.len() as u64);
-            for (signature, stored) in &own.outcomes {
-                put_unsigned(&mut bytes, (*signature).into());
-                stored.put(&mut bytes);
-            }
-            put_unsigned(&mut bytes, own.polls.len() as u64);
-            for (signature, polls) in &own.polls {
-                put_unsigned(&mut bytes, (*signature).into());
-                polls.put(&mut bytes);
-            }
+            own.put(&mut bytes);
             streams.own.push((*rank, group.thread, bytes));
         }
     }

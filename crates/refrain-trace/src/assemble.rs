@@ -3,7 +3,7 @@
 use crate::error::TraceError;
 use crate::meta::{Meta, StreamMeta};
 use crate::parts::{Part, State, part_error, read_parts};
-use crate::sections;
+use crate::{ready, sections};
 use refrain_encode::cells::{put_bytes, put_unsigned};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::tasktrace::TaskTrace;
@@ -40,7 +40,10 @@ pub fn assemble(
     meta.lost = lost;
     meta.raw_bytes = meta.streams.iter().map(|s| s.bytes).sum();
     (meta.tick, meta.time) = clock(&meta.streams);
-    let merged = merge(&parts, &mut meta)?;
+    let merged = match ready::of(folder, &parts, &mut meta) {
+        Some(merged) => merged,
+        None => merge(&parts, &mut meta)?,
+    };
     let mut writer = Writer::create(trace)?;
     write_sections(&mut writer, &meta, &write(&merged))?;
     if keep == Keep::Raw {

@@ -17,6 +17,7 @@ pub mod assemble;
 pub mod error;
 pub mod meta;
 pub mod parts;
+mod ready;
 pub mod trace;
 
 pub use error::TraceError;

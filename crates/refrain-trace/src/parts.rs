@@ -37,6 +37,8 @@ pub struct Part {
     pub base: u64,
     /// Bytes of its body.
     appended: u64,
+    /// The ranks have merged their traces themselves.
+    pub merged: bool,
     /// Facts; `bytes` are those of the whole log.
     pub stream: StreamMeta,
 }
@@ -130,7 +132,8 @@ impl Part {
             bytes: header.base + bytes,
         };
         let (base, appended) = (header.base, header.appended);
-        Ok((Part { path: path.to_owned(), base, appended, stream }, damage))
+        let merged = header.is(flags::MERGED);
+        Ok((Part { path: path.to_owned(), base, appended, merged, stream }, damage))
     }
 
     /// The records from a position of the log on, without the unused room behind them.
@@ -174,25 +177,39 @@ pub struct State {
 impl State {
     /// Reads the state that belongs to a part; none if there is none.
     pub fn of(part: &Part) -> Result<Option<State>, String> {
-        let stream = &part.stream;
-        let name = state::file_name(&stream.host, stream.pid, stream.process);
-        let path = part.path.with_file_name(name);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(format!("{}: {e}", path.display())),
-        };
+        let Some((path, bytes)) = Self::read(part)? else { return Ok(None) };
         let bad = |why: &str| format!("{}: {why}", path.display());
         let mut cells = Cells::new(state::open(&bytes).map_err(bad)?);
-        let encoded = cells.get_list(|cells| Some((cells.get_u32()?, cells.get_unsigned()?)));
+        let encoded = positions(&mut cells);
         let encoder = encoded.is_some().then(|| Encoder::resume(&mut cells)).flatten();
         match (encoded, encoder) {
-            (Some(encoded), Some(encoder)) => {
-                Ok(Some(State { encoder, encoded: encoded.into_iter().collect() }))
-            }
+            (Some(encoded), Some(encoder)) => Ok(Some(State { encoder, encoded })),
             _ => Err(bad("it does not read")),
         }
     }
+
+    /// Only the positions of the state that belongs to a part.
+    pub fn positions_of(part: &Part) -> Option<BTreeMap<u32, u64>> {
+        let (_, bytes) = Self::read(part).ok()??;
+        positions(&mut Cells::new(state::open(&bytes).ok()?))
+    }
+
+    fn read(part: &Part) -> Result<Option<(PathBuf, Vec<u8>)>, String> {
+        let stream = &part.stream;
+        let name = state::file_name(&stream.host, stream.pid, stream.process);
+        let path = part.path.with_file_name(name);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(Some((path, bytes))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(format!("{}: {e}", path.display())),
+        }
+    }
+}
+
+/// For each thread the position up to which its log is encoded.
+fn positions(cells: &mut Cells<'_>) -> Option<BTreeMap<u32, u64>> {
+    let list = cells.get_list(|cells| Some((cells.get_u32()?, cells.get_unsigned()?)))?;
+    Some(list.into_iter().collect())
 }
 
 /// What a look at the heads of a log's records tells.

@@ -18,11 +18,18 @@ pub struct Control {
     /// Where calls come from: none, return (the return address), or stack:N (N frames).
     #[arg(long, value_name = "HOW", default_value = "none")]
     callsite: String,
+    /// When the ranks' traces are put together: by the ranks themselves in MPI_Finalize, or after
+    /// the program has ended; auto: by the ranks if they are more than 64.
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "finalize", "after"])]
+    merge: String,
 }
+
+/// From so many ranks on they merge their traces themselves.
+const MANY_RANKS: u32 = 65;
 
 impl Control {
     /// The variables, as NAME=VALUE.
-    pub fn variables(&self, raw: bool) -> Result<Vec<String>> {
+    pub fn variables(&self, raw: bool, ranks: Option<u32>) -> Result<Vec<String>> {
         let mut variables = Vec::new();
         let names = [
             ("FUNCTIONS", "--functions", &self.functions),
@@ -50,6 +57,10 @@ impl Control {
                 "--callsite: `{}` is none of none, return, stack:N with N from 1 to 64",
                 self.callsite
             ),
+        }
+        let many = ranks.is_some_and(|ranks| ranks >= MANY_RANKS);
+        if self.merge == "finalize" || (self.merge == "auto" && many) {
+            variables.push("REFRAIN_MERGE=finalize".to_owned());
         }
         if raw {
             variables.push("REFRAIN_RAW=1".to_owned());
@@ -106,8 +117,9 @@ mod tests {
             exclude: Vec::new(),
             ranks: Some("0-3,7".to_owned()),
             callsite: callsite.to_owned(),
+            merge: "auto".to_owned(),
         };
-        let variables = control("Send,MPI_Recv", "stack:4").variables(true).unwrap();
+        let variables = control("Send,MPI_Recv", "stack:4").variables(true, None).unwrap();
         assert_eq!(
             variables,
             [
@@ -117,7 +129,7 @@ mod tests {
                 "REFRAIN_RAW=1",
             ]
         );
-        assert!(control("Send", "stack:0").variables(false).is_err());
-        assert!(control("Nonsense", "none").variables(false).is_err());
+        assert!(control("Send", "stack:0").variables(false, None).is_err());
+        assert!(control("Nonsense", "none").variables(false, None).is_err());
     }
 }

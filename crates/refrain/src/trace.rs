@@ -53,7 +53,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         say!("refrain: {missing}");
         return Ok(ExitCode::from(NOT_FOUND));
     }
-    let variables = args.control.variables(args.raw)?;
+    let variables = args.control.variables(args.raw, plan.ranks())?;
     let agent = agent::find()?;
     let (output, parts) = match args.output {
         Some(output) => {

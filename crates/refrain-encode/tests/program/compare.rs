@@ -39,8 +39,7 @@ pub fn compare(
     trace: &TaskTrace,
     names: &mut Names,
 ) -> Result<(), String> {
-    let decoder =
-        Decoder::new(trace, FAMILY, thread as u32).map_err(|error| error.to_string())?;
+    let decoder = Decoder::new(trace, FAMILY, thread as u32).map_err(|error| error.to_string())?;
     let handles = decoder.handle_names();
     let mut calls = process.threads[thread].calls.iter();
     for event in decoder {
@@ -121,7 +120,10 @@ impl Reader<'_> {
                 self.handles.name(kind, *word).is_none()
                     && self.names.is(kind, *identity, *word, &self.process.lives)
             }
-            (Expected::Place(identity, offset), Value::Place { thread, segment, offset: o, .. }) => {
+            (
+                Expected::Place(identity, offset),
+                Value::Place { thread, segment, offset: o, .. },
+            ) => {
                 let owner = thread.map_or(self.thread as u64, u64::from);
                 let name = owner << 32 | u64::from(*segment);
                 offset == o && self.names.is("segment", *identity, name, &self.process.lives)

@@ -195,7 +195,11 @@ impl Process {
         if name == "MPI_Test" {
             outputs.push(Arg::int(done.into()));
         }
-        outputs.push(if done { self.status(thread, request, false, raw as u8) } else { Arg::unset() });
+        outputs.push(if done {
+            self.status(thread, request, false, raw as u8)
+        } else {
+            Arg::unset()
+        });
         self.leave(thread, name, call, (0, 0), outputs);
     }
 

@@ -1,0 +1,23 @@
+//! A merged trace on its way from rank to rank: the streams of [`crate::write`], one after the
+//! other, without what ranks have of their own.
+
+use crate::merged::Merged;
+use crate::{read, write};
+use refrain_encode::cells::{Cells, put_bytes};
+
+/// As bytes.
+pub fn to_bytes(merged: &Merged) -> Vec<u8> {
+    let streams = write::write(merged);
+    let mut out = Vec::new();
+    put_bytes(&mut out, &streams.structure);
+    put_bytes(&mut out, &streams.timing);
+    out
+}
+
+/// From bytes; `None` if they are none.
+pub fn from_bytes(bytes: &[u8]) -> Option<Merged> {
+    let mut cells = Cells::new(bytes);
+    let mut merged = read::structure(cells.get_bytes()?).ok()?;
+    read::timing(&mut merged, cells.get_bytes()?).ok()?;
+    cells.is_empty().then_some(merged)
+}
