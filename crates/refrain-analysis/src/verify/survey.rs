@@ -36,6 +36,8 @@ struct OfProcess {
     unmade: HashSet<(usize, Key)>,
     /// Streams that made an object.
     makers: HashMap<Key, HashSet<usize>>,
+    /// Freed by calls that have perhaps not returned: callbacks inside these still use them.
+    dying: HashMap<usize, Vec<(u8, Key)>>,
     /// Requests: the function that made the last, and how many were made and not completed.
     requests: HashMap<u64, (String, i64)>,
 }
@@ -64,6 +66,7 @@ impl Survey {
     /// Takes in the next call of a stream, whose predefined handles have these names.
     pub fn take(&mut self, stream: usize, names: &HandleTable, event: &Event) {
         self.calls += 1;
+        self.process.bury(stream, event.depth);
         for (i, p) in event.function.params.iter().enumerate() {
             if p.class != Class::Handle {
                 continue;
@@ -80,7 +83,7 @@ impl Survey {
                     continue;
                 }
                 if let Some(old) = old.copied().filter(is_made) {
-                    self.process.freed(stream, &p.reads_as, old);
+                    self.process.freed(stream, event.depth, &p.reads_as, old);
                 }
                 if is_made(handle) {
                     self.process.got(stream, &p.reads_as, *handle, &event.function.name);
@@ -138,17 +141,26 @@ impl OfProcess {
         *self.live.entry((stream, key)).or_default() += 1;
     }
 
-    fn freed(&mut self, stream: usize, kind: &str, handle: u64) {
+    fn freed(&mut self, stream: usize, depth: u8, kind: &str, handle: u64) {
         if is_request(kind)
             && let Some((_, pending)) = self.requests.get_mut(&handle)
         {
             *pending -= 1;
         }
-        let key = (stream, (kind.to_owned(), handle));
-        if let Some(references) = self.live.get_mut(&key) {
-            *references -= 1;
-            if *references == 0 {
-                self.live.remove(&key);
+        let dying = self.dying.entry(stream).or_default();
+        dying.push((depth, (kind.to_owned(), handle)));
+    }
+
+    /// A call begins at that depth: those of a stream that are not around it have returned.
+    fn bury(&mut self, stream: usize, depth: u8) {
+        let Some(dying) = self.dying.get_mut(&stream) else { return };
+        while let Some((_, key)) = dying.pop_if(|(freed, _)| *freed >= depth) {
+            let key = (stream, key);
+            if let Some(references) = self.live.get_mut(&key) {
+                *references -= 1;
+                if *references == 0 {
+                    self.live.remove(&key);
+                }
             }
         }
     }

@@ -4,8 +4,9 @@
 //! what a call creates exists from then on, what it frees is gone. A call inside another (from a
 //! callback) so comes before the one it is inside of; depths tell the reader which.
 
+mod saved;
+
 use crate::call::{Given, Returned, Writer};
-use crate::cells::{Cells, put_bytes, put_list, put_unsigned};
 use crate::memo::{Memos, Seen};
 use crate::notes;
 use crate::objects::Objects;
@@ -610,116 +611,7 @@ impl Encoder {
     }
 }
 
-impl Encoder {
-    /// Writes the whole state, to be taken up later by [`Encoder::resume`]: when the process has
-    /// died, say.
-    pub fn save(&self, out: &mut Vec<u8>) {
-        put_unsigned(out, self.layout.family.code().into());
-        put_list(out, self.kinds.names().iter(), |out, name| put_bytes(out, name.as_bytes()));
-        let plans: Vec<(usize, &Plan)> =
-            self.plans.iter().enumerate().filter_map(|(i, p)| Some((i, p.as_deref()?))).collect();
-        put_list(out, plans.into_iter(), |out, (number, plan)| {
-            put_unsigned(out, number as u64);
-            put_bytes(out, plan.def.to_text().as_bytes());
-        });
-        self.objects.put(out);
-        self.segments.put(out);
-        put_list(out, self.threads.iter(), |out, thread| thread.put(out));
-    }
-
-    /// Takes up a state that was written; `None` if the bytes are none.
-    pub fn resume(cells: &mut Cells<'_>) -> Option<Encoder> {
-        let family = Family::from_code(cells.get_u32()?)?;
-        let mut encoder = Encoder::new(family);
-        let mut kinds = Kinds::default();
-        for name in cells.get_list(Cells::get_text)? {
-            kinds.number(&name);
-        }
-        // Kinds that were numbered when the encoder was made have kept their numbers.
-        encoder.kinds = kinds;
-        for _ in 0..cells.get_length()? {
-            let number = u16::try_from(cells.get_unsigned()?).ok()?;
-            encoder.define(number, &cells.get_text()?).ok()?;
-        }
-        encoder.objects.get(cells, &encoder.kinds)?;
-        encoder.segments = Segments::get(cells)?;
-        encoder.threads = cells.get_list(Thread::get)?;
-        Some(encoder)
-    }
-}
-
 impl Thread {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.task.put(out);
-        put_list(out, self.open.iter(), |out, open| {
-            let site = open.site.map_or(0, |site| u64::from(site) + 1);
-            for value in [
-                open.function.into(),
-                open.depth.into(),
-                open.number.into(),
-                site,
-                open.start,
-                open.at as u64,
-            ] {
-                put_unsigned(out, value);
-            }
-        });
-        put_bytes(out, &self.enters);
-        put_unsigned(out, self.next_number.into());
-        put_list(out, self.sites.iter(), |out, site| put_unsigned(out, (*site).into()));
-        self.slots.put(out);
-        put_list(out, self.failed.iter(), |out, failed| {
-            put_unsigned(out, failed.signature.into());
-            put_unsigned(out, failed.count);
-            put_bytes(out, &failed.outcome);
-        });
-        put_list(out, self.last_status.iter(), |out, s| {
-            for value in [s.source.into(), s.tag.into(), s.error.into()] {
-                cells::put(out, value);
-            }
-            cells::put(out, s.count_bytes.unwrap_or(-1));
-            out.push(s.cancelled.into());
-        });
-        put_unsigned(out, self.last_end);
-        put_unsigned(out, self.calls);
-    }
-
-    fn get(cells: &mut Cells<'_>) -> Option<Thread> {
-        let mut thread = Thread { task: Task::get(cells)?, ..Thread::default() };
-        thread.open = cells.get_list(|cells| {
-            Some(Open {
-                function: u16::try_from(cells.get_unsigned()?).ok()?,
-                depth: u8::try_from(cells.get_unsigned()?).ok()?,
-                number: cells.get_u32()?,
-                site: cells.get_u32()?.checked_sub(1),
-                start: cells.get_unsigned()?,
-                at: usize::try_from(cells.get_unsigned()?).ok()?,
-            })
-        })?;
-        thread.enters = cells.get_bytes()?.to_vec();
-        thread.next_number = cells.get_u32()?;
-        thread.sites = cells.get_list(Cells::get_u32)?;
-        thread.slots = Slots::get(cells)?;
-        let failed = cells.get_list(|cells| {
-            let (signature, count) = (cells.get_u32()?, cells.get_unsigned()?);
-            (count > 0).then_some(())?;
-            Some(FailedPolls { signature, count, outcome: cells.get_bytes()?.to_vec() })
-        })?;
-        thread.failed = failed.into_iter().next();
-        let statuses = cells.get_list(|cells| {
-            let mut int = || i32::try_from(cells.get()?).ok();
-            let (source, tag, error) = (int()?, int()?, int()?);
-            let count = cells.get()?;
-            let cancelled = cells.take(1)?[0] != 0;
-            let count_bytes = (count >= 0).then_some(count);
-            Some(StatusFields { source, tag, error, count_bytes, cancelled })
-        })?;
-        thread.last_status = statuses.into_iter().next();
-        thread.last_end = cells.get_unsigned()?;
-        thread.calls = cells.get_unsigned()?;
-        Some(thread)
-    }
-
     /// Appends a call to the sequence; failed polls wait for what follows them.
     #[inline]
     fn settle(&mut self, terminal: u32, outcome: &[u8], is_poll: bool, succeeded: bool) {

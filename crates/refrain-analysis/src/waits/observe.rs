@@ -1,0 +1,521 @@
+//! What a rank has done that others may wait for, and what its calls in flight wait for.
+
+use super::roles::{Completion, Manner, Role, comes_from_root, role};
+use super::{Kind, Lane, Need, Receipt, Scope, Standing, Until, Wait};
+use crate::objects::CallNames;
+use refrain_format::decode::{Event, Value};
+use refrain_format::define::FunctionDef;
+use refrain_mpi::abi::{Family, Layout};
+use refrain_mpi::interface::Direction;
+use refrain_mpi::kind::Class;
+use refrain_mpi::names::{HandleTable, constant_name};
+use refrain_mpi::status::StatusFields;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The world, first among a rank's scopes.
+const WORLD: usize = 0;
+/// All processes as MPI begins and ends.
+const RUNTIME: usize = 1;
+/// The rank alone.
+const SELF: usize = 2;
+
+/// Something that a call begins, or a persistent request stands for.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Send(Lane),
+    Receive { scope: usize, source: Option<i32>, tag: Option<i64> },
+    Together { scope: usize, root: Option<i32> },
+}
+
+/// A request that is not complete.
+#[derive(Debug, Default)]
+struct Request {
+    /// What it does whenever it is started, if it is persistent.
+    again: Vec<(Operation, String)>,
+    needs: Vec<(Need, String)>,
+}
+
+/// Takes in the calls of a process.
+pub struct Observer {
+    layout: &'static Layout,
+    names: HandleTable,
+    standing: Standing,
+    /// For each scope the ranks that its sources and destinations count.
+    peers: Vec<Arc<[i32]>>,
+    /// Scopes of communicators, windows and files, by kind of handle and handle.
+    handles: HashMap<(Arc<str>, u64), usize>,
+    made: HashMap<(Kind, Arc<[i32]>), u32>,
+    requests: HashMap<u64, Request>,
+    kinds: [Arc<str>; 3],
+}
+
+const COMM: usize = 0;
+const WIN: usize = 1;
+const FILE: usize = 2;
+
+impl Observer {
+    /// For the process with that rank; `world` are the ranks of `MPI_COMM_WORLD`, `names` the
+    /// predefined handles as its calls have them.
+    pub fn new(rank: i32, world: &Arc<[i32]>, family: Family, names: HandleTable) -> Observer {
+        let mut observer = Observer {
+            layout: Layout::of(family),
+            names,
+            standing: Standing::new(rank),
+            peers: Vec::new(),
+            handles: HashMap::new(),
+            made: HashMap::new(),
+            requests: HashMap::new(),
+            kinds: ["comm", "win", "file"].map(Arc::from),
+        };
+        observer.add_scope(Kind::Communicator, world.clone(), world.clone());
+        observer.add_scope(Kind::Runtime, world.clone(), world.clone());
+        let alone: Arc<[i32]> = Arc::from([rank]);
+        observer.add_scope(Kind::Communicator, alone.clone(), alone);
+        observer
+    }
+
+    /// Takes in a call; gives what it waits for if it has not returned.
+    pub fn event(&mut self, thread: u32, event: &Event, names: &CallNames) -> Option<Wait> {
+        if event.function.name == "refrain_members" {
+            self.members(event);
+            return None;
+        }
+        let call = Call { event, names, layout: self.layout };
+        let is_open = event.result.is_none();
+        if event.is_failed() {
+            return None;
+        }
+        let role = role(&event.function.name);
+        let (needs, until) = match role {
+            Role::None => return None,
+            Role::Start => {
+                self.start(&call);
+                return None;
+            }
+            Role::Complete(completion) => return self.complete(thread, &call, completion, is_open),
+            Role::Target => (self.target(&call), Until::All),
+            Role::Partners => {
+                let scope = self.scope(&call).map(|scope| (Need::ActOfAny(scope), call.words("")));
+                (scope.into_iter().collect(), Until::All)
+            }
+            Role::TryToTakeMessage if is_open || call.output_int("flag") != Some(1) => return None,
+            Role::Probe => {
+                let (scope, source, tag) = self.source(&call, "source", "tag")?;
+                // To look does not take: it is served by what the next receive would get.
+                let nth = match (source, tag) {
+                    (Some(source), Some(tag)) => {
+                        let named = &self.standing.named;
+                        named.get(&(scope, source, tag)).copied().unwrap_or(0) + 1
+                    }
+                    _ => 0,
+                };
+                let receipt = Receipt { scope, source, tag, nth };
+                (vec![(Need::Receipt(receipt), call.words(""))], Until::All)
+            }
+            _ => {
+                let operations = self.operations(&call, role);
+                let manner = manner(role);
+                if matches!(manner, Manner::Requested | Manner::Persistent) {
+                    self.request(&call, manner, operations, is_open);
+                    return None;
+                }
+                let begun = operations.into_iter().map(|(o, words)| (self.begin(o), words));
+                (begun.collect(), Until::All)
+            }
+        };
+        if !is_open {
+            let status = call.status("status");
+            needs.iter().for_each(|(need, _)| self.settle(need, status, role == Role::Probe));
+            self.make(&call);
+            return None;
+        }
+        if matches!(role, Role::Send(Manner::Local)) {
+            return None;
+        }
+        Some(Wait { thread, function: event.function.name.clone(), needs, until })
+    }
+
+    /// What is known of the process, which is in these calls.
+    pub fn finish(mut self, waits: Vec<Wait>) -> Standing {
+        let of_calls = waits.iter().flat_map(|wait| &wait.needs);
+        let of_requests = self.requests.values().flat_map(|request| &request.needs);
+        let wildcard = |(need, _): &(Need, String)| match need {
+            Need::Receipt(r) if r.source.is_none() || r.tag.is_none() => Some(*r),
+            _ => None,
+        };
+        // What a call waits for may be a request, which counts once.
+        let is_receive = |wait: &&Wait| !wait.function.contains("Wait");
+        let direct = waits.iter().filter(is_receive).flat_map(|wait| &wait.needs);
+        self.standing.open = direct.chain(of_requests).filter_map(wildcard).collect();
+        debug_assert!(of_calls.count() >= waits.len() || !waits.is_empty() || waits.is_empty());
+        self.standing.waits = waits;
+        self.standing
+    }
+
+    fn add_scope(&mut self, kind: Kind, members: Arc<[i32]>, peers: Arc<[i32]>) -> usize {
+        let count = self.made.entry((kind, members.clone())).or_default();
+        let scope = Scope { kind, members, nth: *count };
+        *count += 1;
+        self.standing.scopes.push((scope, 0));
+        self.peers.push(peers);
+        self.peers.len() - 1
+    }
+
+    /// A note: who is in a new communicator.
+    fn members(&mut self, event: &Event) {
+        let ranks = |name: &str| -> Vec<i32> {
+            let value = index(&event.function, name).and_then(|i| event.inputs[i].as_ref());
+            let Some(Value::List(all)) = value else { return Vec::new() };
+            let rank = |v: &Value| if let Value::Int(n) = v { i32::try_from(*n).ok() } else { None };
+            all.iter().filter_map(rank).collect()
+        };
+        let Some(Some(Value::Word(comm))) = index(&event.function, "comm").map(|i| &event.inputs[i])
+        else {
+            return;
+        };
+        let (local, remote) = (ranks("ranks"), ranks("remote_ranks"));
+        let kind =
+            if remote.is_empty() { Kind::Communicator } else { Kind::Intercommunicator };
+        let mut members: Vec<i32> = local.iter().chain(&remote).copied().collect();
+        members.sort_unstable();
+        let peers = if remote.is_empty() { local } else { remote };
+        let scope = self.add_scope(kind, members.into(), peers.into());
+        self.handles.insert((self.kinds[COMM].clone(), *comm), scope);
+    }
+
+    /// Windows and files that a call has made.
+    fn make(&mut self, call: &Call<'_>) {
+        for (of, kind) in [(WIN, Kind::Window), (FILE, Kind::File)] {
+            let Some(handle) = call.made(&self.kinds[of]) else { continue };
+            let Some(comm) = self.scope(call) else { continue };
+            let members = self.standing.scopes[comm].0.members.clone();
+            let scope = self.add_scope(kind, members, self.peers[comm].clone());
+            self.handles.insert((self.kinds[of].clone(), handle), scope);
+        }
+    }
+
+    /// The communicator, window or file that a call is about.
+    fn scope(&self, call: &Call<'_>) -> Option<usize> {
+        let of = |kind: &Arc<str>| call.handle(kind).map(|handle| (kind.clone(), handle));
+        let (kind, handle) = self.kinds.iter().find_map(of)?;
+        match self.names.name(&kind, handle) {
+            Some("MPI_COMM_WORLD") => Some(WORLD),
+            Some("MPI_COMM_SELF") => Some(SELF),
+            Some(_) => None,
+            None => self.handles.get(&(kind, handle)).copied(),
+        }
+    }
+
+    /// The rank in `MPI_COMM_WORLD` of a rank of a scope.
+    fn peer(&self, scope: usize, rank: i64) -> Option<i32> {
+        let peers = self.peers.get(scope)?;
+        peers.get(usize::try_from(rank).ok()?).copied().filter(|rank| *rank >= 0)
+    }
+
+    /// What a call receives; none from `MPI_PROC_NULL`.
+    fn source(
+        &self,
+        call: &Call<'_>,
+        source: &str,
+        tag: &str,
+    ) -> Option<(usize, Option<i32>, Option<i64>)> {
+        let scope = self.scope(call)?;
+        let (source, tag) = (call.int(source)?, call.int(tag)?);
+        let tag = (tag != i64::from(self.layout.any_tag)).then_some(tag);
+        match source == i64::from(self.layout.any_source) {
+            true => Some((scope, None, tag)),
+            false => Some((scope, Some(self.peer(scope, source)?), tag)),
+        }
+    }
+
+    /// What a call is about, with words for it.
+    fn operations(&self, call: &Call<'_>, role: Role) -> Vec<(Operation, String)> {
+        let send = |tag: &str| {
+            let scope = self.scope(call)?;
+            let lane = (scope, self.peer(scope, call.int("dest")?)?, call.int(tag)?);
+            Some((Operation::Send(lane), call.words("dest")))
+        };
+        let receive = |tag: &str| {
+            let (scope, source, tag) = self.source(call, "source", tag)?;
+            Some((Operation::Receive { scope, source, tag }, call.words("source")))
+        };
+        let together = |scope: usize| {
+            let is_inter = self.standing.scopes[scope].0.kind == Kind::Intercommunicator;
+            let root = call.int("root").filter(|_| {
+                !is_inter && comes_from_root(&call.event.function.name)
+            });
+            let root = root.and_then(|root| self.peer(scope, root));
+            (Operation::Together { scope, root }, call.words(""))
+        };
+        match role {
+            Role::Send(_) => send("tag").into_iter().collect(),
+            Role::Receive(_) | Role::TakeMessage | Role::TryToTakeMessage => {
+                receive("tag").into_iter().collect()
+            }
+            Role::Exchange(_) => send("sendtag").into_iter().chain(receive("recvtag")).collect(),
+            Role::Collective(_) => self.scope(call).map(together).into_iter().collect(),
+            Role::Runtime => vec![together(RUNTIME)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn target(&self, call: &Call<'_>) -> Vec<(Need, String)> {
+        let target = self.scope(call).and_then(|scope| self.peer(scope, call.int("rank")?));
+        target.map(|rank| (Need::Act(rank), call.words("rank"))).into_iter().collect()
+    }
+
+    /// Counts something that begins; gives what it needs.
+    fn begin(&mut self, operation: Operation) -> Need {
+        let counted = |lanes: &mut HashMap<Lane, u64>, lane: Lane| {
+            let count = lanes.entry(lane).or_default();
+            *count += 1;
+            *count
+        };
+        match operation {
+            Operation::Send(lane) => {
+                Need::Sent { lane, nth: counted(&mut self.standing.sent, lane) }
+            }
+            Operation::Receive { scope, source, tag } => {
+                let nth = match (source, tag) {
+                    (Some(source), Some(tag)) => {
+                        counted(&mut self.standing.named, (scope, source, tag))
+                    }
+                    _ => 0,
+                };
+                Need::Receipt(Receipt { scope, source, tag, nth })
+            }
+            Operation::Together { scope, root } => {
+                let count = &mut self.standing.scopes[scope].1;
+                *count += 1;
+                let root = root.filter(|root| *root != self.standing.rank);
+                Need::Together { scope, nth: *count, root }
+            }
+        }
+    }
+
+    /// A need is met. Which message a wildcard got, its status tells.
+    fn settle(&mut self, need: &Need, status: Option<StatusFields>, is_look: bool) {
+        if let Need::Receipt(receipt) = need
+            && (receipt.source.is_none() || receipt.tag.is_none())
+            && let Some(status) = status.filter(|_| !is_look)
+            && let Some(source) = self.peer(receipt.scope, status.source.into())
+        {
+            let lane = (receipt.scope, source, status.tag.into());
+            *self.standing.matched.entry(lane).or_default() += 1;
+        }
+    }
+
+    fn request(
+        &mut self,
+        call: &Call<'_>,
+        manner: Manner,
+        operations: Vec<(Operation, String)>,
+        is_open: bool,
+    ) {
+        let mut request = Request::default();
+        if manner == Manner::Persistent {
+            // To make a persistent collective is one itself.
+            if let Some((operation @ Operation::Together { .. }, _)) = operations.first() {
+                self.begin(*operation);
+            }
+            request.again = operations;
+        } else {
+            let begun = operations.into_iter().map(|(o, words)| (self.begin(o), words));
+            request.needs = begun.collect();
+        }
+        let made = call.made("request").filter(|_| !is_open);
+        if let Some(handle) = made {
+            self.requests.insert(handle, request);
+        }
+    }
+
+    fn start(&mut self, call: &Call<'_>) {
+        for handle in call.requests() {
+            let Some(mut request) = self.requests.remove(&handle) else { continue };
+            let begun = request.again.iter().map(|(o, words)| (self.begin(*o), words.clone()));
+            request.needs = begun.collect();
+            self.requests.insert(handle, request);
+        }
+    }
+
+    /// Requests are completed, or waited for.
+    fn complete(
+        &mut self,
+        thread: u32,
+        call: &Call<'_>,
+        completion: Completion,
+        is_open: bool,
+    ) -> Option<Wait> {
+        let handles = call.requests();
+        if is_open {
+            if completion == Completion::Test {
+                return None;
+            }
+            let function = call.event.function.name.clone();
+            let of = |handle: &u64| self.requests.get(handle);
+            let needs = handles.iter().filter_map(of).flat_map(|request| &request.needs);
+            let needs = needs.map(|(n, w)| (n.clone(), format!("{function}: {w}"))).collect();
+            let until = if completion == Completion::All { Until::All } else { Until::Any };
+            return Some(Wait { thread, function, needs, until });
+        }
+        for (place, status) in call.completed(handles.len()) {
+            let Some(handle) = handles.get(place) else { continue };
+            let Some(mut request) = self.requests.remove(handle) else { continue };
+            for (need, _) in std::mem::take(&mut request.needs) {
+                self.settle(&need, status, false);
+            }
+            if !request.again.is_empty() {
+                self.requests.insert(*handle, request);
+            }
+        }
+        None
+    }
+}
+
+fn manner(role: Role) -> Manner {
+    match role {
+        Role::Send(m) | Role::Receive(m) | Role::Exchange(m) | Role::Collective(m) => m,
+        _ => Manner::Blocking,
+    }
+}
+
+fn index(function: &FunctionDef, name: &str) -> Option<usize> {
+    function.params.iter().position(|p| p.name == name)
+}
+
+/// A call's values by name.
+struct Call<'a> {
+    event: &'a Event,
+    names: &'a CallNames,
+    layout: &'static Layout,
+}
+
+impl Call<'_> {
+    fn int(&self, name: &str) -> Option<i64> {
+        match self.event.inputs[index(&self.event.function, name)?] {
+            Some(Value::Int(n)) => Some(n),
+            _ => None,
+        }
+    }
+
+    fn output(&self, name: &str) -> Option<&Value> {
+        self.event.outputs[index(&self.event.function, name)?].as_ref()
+    }
+
+    fn output_int(&self, name: &str) -> Option<i64> {
+        match self.output(name) {
+            Some(Value::Int(n)) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// The first handle of that kind that was passed.
+    fn handle(&self, kind: &str) -> Option<u64> {
+        let params = self.event.function.params.iter();
+        let is_it = |p: &refrain_format::define::ParamDef| {
+            p.class == Class::Handle && p.reads_as == kind && p.direction != Direction::Out
+        };
+        let at = params.clone().position(is_it)?;
+        match self.event.inputs[at] {
+            Some(Value::Word(handle)) => Some(handle),
+            _ => None,
+        }
+    }
+
+    /// The handle of that kind that the call has given out.
+    fn made(&self, kind: &str) -> Option<u64> {
+        let params = &self.event.function.params;
+        let at = params.iter().position(|p| {
+            p.class == Class::Handle && p.reads_as == kind && p.direction == Direction::Out
+        })?;
+        match self.event.outputs[at] {
+            Some(Value::Word(handle)) => Some(handle),
+            _ => None,
+        }
+    }
+
+    /// The requests that were passed.
+    fn requests(&self) -> Vec<u64> {
+        let params = &self.event.function.params;
+        let at = params.iter().position(|p| p.class == Class::Handle && p.reads_as == "request");
+        match at.and_then(|at| self.event.inputs[at].as_ref()) {
+            Some(Value::Word(handle)) => vec![*handle],
+            Some(Value::List(all)) => all
+                .iter()
+                .map(|v| if let Value::Word(handle) = v { *handle } else { 0 })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn status(&self, name: &str) -> Option<StatusFields> {
+        self.fields(self.output(name)?)
+    }
+
+    fn fields(&self, value: &Value) -> Option<StatusFields> {
+        match value {
+            Value::Status { bytes, .. } => self.layout.status.status_fields(bytes),
+            _ => None,
+        }
+    }
+
+    /// The places of the requests that the call says are complete, with their statuses.
+    fn completed(&self, requests: usize) -> Vec<(usize, Option<StatusFields>)> {
+        let statuses = |place: usize| match self.output("array_of_statuses") {
+            Some(Value::List(all)) => all.get(place).and_then(|value| self.fields(value)),
+            _ => None,
+        };
+        if self.output_int("flag") == Some(0) {
+            return Vec::new();
+        }
+        if let Some(Value::List(indices)) = self.output("array_of_indices") {
+            let place = |(i, value): (usize, &Value)| match value {
+                Value::Int(n) => Some((usize::try_from(*n).ok()?, statuses(i))),
+                _ => None,
+            };
+            return indices.iter().enumerate().filter_map(place).collect();
+        }
+        if index(&self.event.function, "array_of_indices").is_some() {
+            return Vec::new();
+        }
+        if index(&self.event.function, "index").is_some() {
+            let place = self.output_int("index").and_then(|n| usize::try_from(n).ok());
+            return place.map(|place| (place, self.status("status"))).into_iter().collect();
+        }
+        if index(&self.event.function, "status").is_some() {
+            return vec![(0, self.status("status"))];
+        }
+        (0..requests).map(|place| (place, statuses(place))).collect()
+    }
+
+    /// The call in few words: its function, and the partner, the tag and the communicator.
+    fn words(&self, partner: &str) -> String {
+        let mut words = self.event.function.name.clone();
+        let tags = match partner {
+            "dest" => ["dest", "tag", "sendtag"],
+            "source" | "" => ["source", "tag", "recvtag"],
+            other => [other, "", ""],
+        };
+        for name in tags.into_iter().chain(["root"]) {
+            let Some(value) = self.int(name) else { continue };
+            let group = if name.ends_with("tag") { "tag" } else { "rank" };
+            let shown = match constant_name(self.layout.family, group, value) {
+                Some(constant) => constant.to_owned(),
+                None => value.to_string(),
+            };
+            words += &format!(", {name}={shown}");
+        }
+        for (i, p) in self.event.function.params.iter().enumerate() {
+            let is_place = matches!(p.reads_as.as_str(), "comm" | "win" | "file");
+            if p.class == Class::Handle && is_place && p.direction != Direction::Out {
+                let name = self.names.before.get(i).and_then(|names| names.first());
+                if let Some(name) = name.filter(|n| *n != "MPI_COMM_WORLD" || partner.is_empty()) {
+                    words += &format!(", {}={name}", p.name);
+                }
+                break;
+            }
+        }
+        words
+    }
+}

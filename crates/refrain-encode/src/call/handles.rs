@@ -1,0 +1,274 @@
+//! Handles of a call: those the program passes, those it gets, those that change.
+
+use super::{Bytes, Writer, code};
+use crate::array;
+use crate::cells::put;
+use crate::memo::Effect;
+use crate::objects::Ref;
+use crate::plan::{Makes, Op};
+use crate::task::Task;
+use refrain_format::record::{array as codes, state};
+
+/// How handles changed.
+pub mod change {
+    /// Not at all.
+    pub const NONE: i64 = 0;
+    /// All that could complete became null.
+    pub const ALL: i64 = 1;
+    /// Those became null that the indices say.
+    pub const INDEXED: i64 = 2;
+    /// Otherwise: each handle follows.
+    pub const EACH: i64 = 3;
+    /// MPI did not say.
+    pub const UNSET: i64 = 4;
+}
+
+/// Appends an object.
+#[inline]
+pub fn put_ref(task: &mut Task, own: u32, out: &mut Vec<u8>, re: Ref) {
+    match re {
+        Ref::Predefined(place) => put(out, -1 - i64::from(task.predefined(place))),
+        Ref::Object { thread, number } if thread == own => put(out, number.into()),
+        Ref::Request { thread, signature, number, .. } if thread == own => {
+            put(out, i64::from(signature) + 1);
+            put(out, number.into());
+        }
+        Ref::Object { thread, number } => {
+            [0, thread, number].into_iter().for_each(|v| put(out, v.into()));
+        }
+        Ref::Request { thread, signature, number, .. } => {
+            [0, thread, signature, number].into_iter().for_each(|v| put(out, v.into()));
+        }
+    }
+}
+
+impl Writer<'_, '_> {
+    /// An array of handles, all given or all received.
+    pub(super) fn handles(
+        &mut self,
+        op: &Op,
+        kind: u8,
+        bytes: &mut Bytes<'_>,
+        to: bool,
+        output: bool,
+    ) -> Option<()> {
+        let Some(n) = self.count(bytes, to)? else { return Some(()) };
+        let mut all = Bytes { rest: bytes.take(n.checked_mul(8)?)? };
+        let mut refs = std::mem::take(&mut self.given.refs);
+        refs.clear();
+        let is_request = self.is_request(kind);
+        let mut raws = Vec::with_capacity(n);
+        while let Some(raw) = all.u64() {
+            let re = if output {
+                self.objects.received(kind, raw, self.thread)
+            } else {
+                let shared = is_request && self.objects.queued(kind, raw) > 1;
+                let turn = if shared { raws.iter().filter(|r| **r == raw).count() } else { 0 };
+                self.objects.given(kind, raw, self.thread, turn)
+            };
+            raws.push(raw);
+            refs.push(re);
+        }
+        if op.changes {
+            self.given.before.extend(raws.iter().copied().zip(refs.iter().copied()));
+        }
+        if is_request {
+            self.given.requests.extend(raws.iter().copied().zip(refs.iter().copied()));
+            self.slots.fill(&mut refs, self.objects, self.thread);
+        }
+        let own = self.thread;
+        let foreign = |re: &Ref| match *re {
+            Ref::Predefined(_) => false,
+            Ref::Object { thread, .. } | Ref::Request { thread, .. } => thread != own,
+        };
+        // A request that nobody saw made is an object like others.
+        let odd = |re: &Ref| is_request && matches!(re, Ref::Object { .. });
+        let out = if to { &mut *self.outcome } else { &mut *self.signature };
+        if refs.iter().any(foreign) || refs.iter().any(odd) {
+            put(out, code::MIXED);
+            put(out, n as i64);
+            // Without the fillings: their lives cannot be followed here.
+            for raw in 0..n {
+                let re = if is_request && self.objects.is_null(self.given.requests[raw].1) {
+                    self.given.requests[raw].1
+                } else {
+                    refs[raw]
+                };
+                if odd(&re) {
+                    put(out, 0);
+                    put(out, -1);
+                }
+                put_ref(self.task, own, out, re);
+            }
+        } else {
+            put(out, n as i64);
+            let (mut firsts, mut seconds) = (Vec::with_capacity(n), Vec::with_capacity(n));
+            for re in &refs {
+                let (first, second) = match *re {
+                    Ref::Predefined(place) => (-1 - i64::from(self.task.predefined(place)), 0),
+                    Ref::Object { number, .. } => (number.into(), 0),
+                    Ref::Request { signature, number, .. } => {
+                        (i64::from(signature) + 1, number.into())
+                    }
+                };
+                firsts.push(first);
+                seconds.push(second);
+            }
+            array::put(out, &firsts, &[]);
+            if is_request {
+                array::put(out, &seconds, &[]);
+            }
+        }
+        self.given.refs = refs;
+        Some(())
+    }
+
+    /// A handle that the call made.
+    pub(super) fn new_handle(&mut self, kind: u8, bytes: &mut Bytes<'_>) -> Option<()> {
+        let to = self.plan.decides;
+        let found = bytes.u8()?;
+        self.put(to, found.into());
+        if found != state::VALUE {
+            return Some(());
+        }
+        let raw = bytes.u64()?;
+        let is_new_request = self.plan.makes != Makes::Nothing
+            && self.is_request(kind)
+            && self.objects.find_predefined(kind, raw).is_none();
+        if is_new_request {
+            // Which one depends on the whole signature.
+            self.put(to, 0);
+            self.given.made = Some(raw);
+        } else {
+            let re = self.objects.received(kind, raw, self.thread);
+            if self.is_request(kind) {
+                self.put(to, 1);
+            }
+            let (task, thread) = (&mut *self.task, self.thread);
+            put_ref(task, thread, if to { self.outcome } else { self.signature }, re);
+        }
+        Some(())
+    }
+
+    /// Gives the request that the call made a number: the smallest that no request of the same
+    /// signature in flight has.
+    #[inline]
+    pub(super) fn request_made(&mut self) {
+        let Some(raw) = self.given.made else { return };
+        let length = self.signature.len();
+        put(self.signature, 0);
+        let base = self.task.signature(self.function, self.signature, self.outcome);
+        let Some(base) = base else { return };
+        let pool = match self.task.signatures.get_mut(base) {
+            Some(s) if s.pool != crate::signature::NONE => s.pool,
+            Some(s) => {
+                s.pool = self.objects.new_pool(self.thread);
+                s.pool
+            }
+            None => return,
+        };
+        let number = self.objects.next_request(self.thread, pool);
+        self.given.terminal = Some(base);
+        if number > 0 {
+            self.signature.truncate(length);
+            put(self.signature, number.into());
+            put(self.signature, base.into());
+            self.given.terminal = self.task.signature(self.function, self.signature, self.outcome);
+        }
+        let (thread, signature, function) = (self.thread, base, self.function);
+        let re = Ref::Request { thread, signature, number, pool, function };
+        self.objects.received_request(raw, re);
+        self.given.effect = Some(Effect::Makes(raw, re));
+    }
+
+    /// Handles after the call; gives the state or code in their place, if there are none.
+    pub(super) fn handles_after(&mut self, op: &Op, bytes: &mut Bytes<'_>) -> Option<Option<i64>> {
+        if op.array {
+            let n = match bytes.u32()? {
+                n if n >= codes::FIRST => {
+                    if n == codes::SPECIAL {
+                        bytes.u64()?;
+                    }
+                    return Some(Some(i64::from(n as i32)));
+                }
+                n => n as usize,
+            };
+            let mut all = Bytes { rest: bytes.take(n.checked_mul(8)?)? };
+            while let Some(raw) = all.u64() {
+                self.given.after.push(raw);
+            }
+        } else {
+            let found = bytes.u8()?;
+            if found != state::VALUE {
+                return Some(Some(found.into()));
+            }
+            self.given.after.push(bytes.u64()?);
+        }
+        Some(None)
+    }
+
+    /// Says how handles changed, and takes note of what that freed.
+    pub(super) fn change(&mut self, kind: u8, is_array: bool, unset: Option<i64>) {
+        let to = self.plan.decides;
+        if let Some(unset) = unset {
+            self.put(to, change::UNSET);
+            return self.put(to, unset);
+        }
+        let before = std::mem::take(&mut self.given.before);
+        self.given.effect = None;
+        let after = std::mem::take(&mut self.given.after);
+        let indices = &self.given.indices;
+        let (mut none, mut all, mut indexed) = (true, true, true);
+        for (i, ((old, re), new)) in before.iter().zip(&after).enumerate() {
+            let same = old == new;
+            let nulled = !same
+                && self
+                    .objects
+                    .find_predefined(kind, *new)
+                    .is_some_and(|place| self.objects.is_null(Ref::Predefined(place)));
+            let can = !self.objects.is_null(*re) && !self.is_persistent(*re);
+            none &= same;
+            all &= if can { nulled } else { same };
+            indexed &= if can && indices.contains(&(i as i64)) { nulled } else { same };
+        }
+        let complete = before.len() == after.len();
+        let how = match () {
+            () if complete && none => change::NONE,
+            () if complete && all => change::ALL,
+            () if complete && indexed => change::INDEXED,
+            () => change::EACH,
+        };
+        self.put(to, how);
+        if how == change::EACH {
+            self.put(to, after.len() as i64);
+        }
+        for (i, new) in after.iter().enumerate() {
+            let old = before.get(i);
+            let same = old.is_some_and(|(old, _)| old == new);
+            if let Some((raw, re)) = old
+                && !same
+            {
+                self.objects.freed(kind, *raw, *re, self.thread);
+            }
+            if how == change::EACH {
+                self.put(to, i64::from(same));
+                if !same {
+                    let re = self.objects.received(kind, *new, self.thread);
+                    let out = if to { &mut *self.outcome } else { &mut *self.signature };
+                    put_ref(self.task, self.thread, out, re);
+                }
+            }
+        }
+        let live = |(_, re): &(u64, Ref)| matches!(re, Ref::Request { .. });
+        if how != change::EACH && before.iter().all(live) {
+            let all = before.iter().zip(&after).map(|((raw, re), new)| (*raw, *re, raw != new));
+            self.given.effect = Some(Effect::Completes(all.collect(), is_array));
+        }
+        (self.given.before, self.given.after) = (before, after);
+    }
+
+    fn is_persistent(&self, re: Ref) -> bool {
+        matches!(re, Ref::Request { function, .. }
+            if self.plan_of(function).is_some_and(|plan| plan.persistent))
+    }
+}

@@ -1,0 +1,169 @@
+//! Statuses of a call: what of them MPI defines.
+//!
+//! A status tells something only where a message was received, or a file accessed: MPICH leaves
+//! the status of a completed send as it was, and what lies there by chance must not look like an
+//! outcome.
+
+use super::{Bytes, Writer};
+use crate::cells::put;
+use crate::objects::Ref;
+use crate::plan::{Makes, Op};
+use refrain_format::record::state;
+use refrain_mpi::status::StatusFields;
+
+/// What of a status is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Shape {
+    /// Nothing: MPI defines nothing of it.
+    Nothing = 0,
+    /// Source, tag, bytes (-1: unknown), cancelled.
+    Message = 1,
+    /// Bytes.
+    Transfer = 2,
+    /// Cancelled.
+    Cancelled = 3,
+}
+
+/// A source and a tag that a status of file access does not have.
+pub const NOT_KEPT: i32 = i32::MIN;
+
+/// Added to a shape: the error code follows.
+pub const WITH_ERROR: i64 = 4;
+
+impl Writer<'_, '_> {
+    /// What of the status of a request is kept.
+    fn shape(&self, request: Option<(u64, Ref)>) -> Shape {
+        if self.plan.of_files {
+            return Shape::Transfer;
+        }
+        let Some((raw, re)) = request else { return Shape::Message };
+        match re {
+            Ref::Request { function, .. } => {
+                match self.plan_of(function).map_or(Makes::Other, |p| p.makes) {
+                    Makes::Receive => Shape::Message,
+                    Makes::Transfer => Shape::Transfer,
+                    _ if self.objects.is_cancelled(raw, re) => Shape::Cancelled,
+                    _ => Shape::Nothing,
+                }
+            }
+            Ref::Predefined(_) => Shape::Nothing,
+            Ref::Object { .. } => Shape::Message,
+        }
+    }
+
+    /// The request that a status is about, by the status's place.
+    fn request_of(&self, place: usize) -> Option<(u64, Ref)> {
+        if self.plan.def.params.iter().all(|p| p.reads_as != crate::plan::REQUEST) {
+            return None;
+        }
+        let null = (0, Ref::Predefined(u32::MAX));
+        let requests = &self.given.requests;
+        if !self.given.indices.is_empty() || self.given.outcount.is_some() {
+            let index = self.given.indices.get(place).copied().unwrap_or(-1);
+            let index = usize::try_from(index).ok();
+            return Some(index.and_then(|i| requests.get(i)).copied().unwrap_or(null));
+        }
+        Some(requests.get(place).copied().unwrap_or(null))
+    }
+
+    pub(super) fn status(&mut self, op: &Op, bytes: &mut Bytes<'_>, failed: bool) -> Option<()> {
+        if !op.array {
+            let found = bytes.u8()?;
+            return self.one_status(found, 0, bytes, failed);
+        }
+        let Some(n) = self.count(bytes, true)? else { return Some(()) };
+        put(self.outcome, n as i64);
+        let (found, size) = (bytes.u8()?, bytes.u8()?);
+        put(self.outcome, found.into());
+        for place in 0..n {
+            let status = bytes.take(size.into())?;
+            self.fields(status, found, place, failed);
+        }
+        Some(())
+    }
+
+    fn one_status(
+        &mut self,
+        found: u8,
+        place: usize,
+        bytes: &mut Bytes<'_>,
+        failed: bool,
+    ) -> Option<()> {
+        if found != state::VALUE && found != state::CAPTURED {
+            put(self.outcome, i64::from(found) * 16);
+            return Some(());
+        }
+        let size = bytes.u8()?;
+        let status = bytes.take(size.into())?;
+        self.fields(status, found, place, failed);
+        Some(())
+    }
+
+    fn fields(&mut self, status: &[u8], found: u8, place: usize, failed: bool) {
+        let mut shape = self.shape(self.request_of(place));
+        let fields = self.layout.status.status_fields(status);
+        if fields.is_none() {
+            shape = Shape::Nothing;
+        }
+        let with_error = failed && fields.is_some();
+        let error = if with_error { WITH_ERROR } else { 0 };
+        put(self.outcome, i64::from(found) * 16 + shape as i64 + error);
+        let Some(fields) = fields else { return };
+        match shape {
+            Shape::Nothing => {}
+            Shape::Message => {
+                put_message(self.outcome, &fields);
+                *self.last_status = Some(fields);
+                self.given.left_status = true;
+            }
+            Shape::Transfer => {
+                put(self.outcome, fields.count_bytes.unwrap_or(-1));
+                let (source, tag) = (NOT_KEPT, NOT_KEPT);
+                *self.last_status = Some(StatusFields { source, tag, cancelled: false, ..fields });
+                self.given.left_status = true;
+            }
+            Shape::Cancelled => put(self.outcome, fields.cancelled.into()),
+        }
+        if with_error {
+            put(self.outcome, fields.error.into());
+        }
+    }
+
+    pub(super) fn input_status(&mut self, op: &Op, bytes: &mut Bytes<'_>) -> Option<()> {
+        if op.array {
+            // No function takes statuses.
+            return None;
+        }
+        let found = bytes.u8()?;
+        if found != state::VALUE && found != state::CAPTURED {
+            put(self.outcome, 2 + i64::from(found));
+            return Some(());
+        }
+        let size = bytes.u8()?;
+        let status = bytes.take(size.into())?;
+        let Some(fields) = self.layout.status.status_fields(status) else {
+            put(self.outcome, 2 + i64::from(state::UNSET));
+            return Some(());
+        };
+        let same = self.last_status.as_ref().is_some_and(|last| {
+            let whole = (last.source, last.tag, last.cancelled)
+                == (fields.source, fields.tag, fields.cancelled);
+            last.count_bytes == fields.count_bytes && (whole || last.source == NOT_KEPT)
+        });
+        if same {
+            put(self.outcome, 0);
+        } else {
+            put(self.outcome, 1);
+            put_message(self.outcome, &fields);
+        }
+        Some(())
+    }
+}
+
+fn put_message(out: &mut Vec<u8>, fields: &StatusFields) {
+    put(out, fields.source.into());
+    put(out, fields.tag.into());
+    put(out, fields.count_bytes.unwrap_or(-1));
+    put(out, fields.cancelled.into());
+}
