@@ -5,9 +5,11 @@
 //! * [`calls`]: the calls of a rank, its threads merged by time
 //! * [`objects`]: names for the objects that a rank creates and frees
 //! * [`render`]: a call as a line of text or as JSON
+//! * [`waits`]: who waits for whom, in a job that hangs or has died
 //! * [`verify`]: whether a trace is whole, sound, and what was recorded
 
 pub mod calls;
 pub mod objects;
 pub mod render;
 pub mod verify;
+pub mod waits;

@@ -138,17 +138,15 @@ impl Observer {
 
     /// What is known of the process, which is in these calls.
     pub fn finish(mut self, waits: Vec<Wait>) -> Standing {
-        let of_calls = waits.iter().flat_map(|wait| &wait.needs);
-        let of_requests = self.requests.values().flat_map(|request| &request.needs);
         let wildcard = |(need, _): &(Need, String)| match need {
             Need::Receipt(r) if r.source.is_none() || r.tag.is_none() => Some(*r),
             _ => None,
         };
         // What a call waits for may be a request, which counts once.
-        let is_receive = |wait: &&Wait| !wait.function.contains("Wait");
-        let direct = waits.iter().filter(is_receive).flat_map(|wait| &wait.needs);
-        self.standing.open = direct.chain(of_requests).filter_map(wildcard).collect();
-        debug_assert!(of_calls.count() >= waits.len() || !waits.is_empty() || waits.is_empty());
+        let receives = |wait: &&Wait| !matches!(role(&wait.function), Role::Complete(_));
+        let of_calls = waits.iter().filter(receives).flat_map(|wait| &wait.needs);
+        let of_requests = self.requests.values().flat_map(|request| &request.needs);
+        self.standing.open = of_calls.chain(of_requests).filter_map(wildcard).collect();
         self.standing.waits = waits;
         self.standing
     }

@@ -268,7 +268,8 @@ impl Writer<'_, '_> {
     }
 
     fn is_persistent(&self, re: Ref) -> bool {
-        matches!(re, Ref::Request { function, .. }
-            if self.plan_of(function).is_some_and(|plan| plan.persistent))
+        // Of another thread's requests, who reads this stream alone does not know.
+        matches!(re, Ref::Request { function, thread, .. } if thread == self.thread
+            && self.plan_of(function).is_some_and(|plan| plan.persistent))
     }
 }

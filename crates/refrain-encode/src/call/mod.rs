@@ -336,6 +336,9 @@ impl Writer<'_, '_> {
                 }
                 if self.is_request(kind) {
                     self.given.requests.push((raw, re));
+                    if self.plan.cancels {
+                        self.objects.cancel(raw);
+                    }
                 }
                 let (task, thread) = (&mut *self.task, self.thread);
                 let out = if to { &mut *self.outcome } else { &mut *self.signature };

@@ -1,6 +1,6 @@
 //! Handles of a call, as numbers of the decoder's own.
 
-use super::{Decoder, LONGEST, NULL_REQUEST, PREDEFINED, REQUESTS, Reading};
+use super::{Decoder, IMPLIED, LONGEST, PREDEFINED, REQUESTS, Reading};
 use crate::array;
 use crate::call::change;
 use crate::cells::Cells;
@@ -8,6 +8,7 @@ use crate::plan::{Op, Plan, REQUEST};
 use crate::tasktrace::TaskTrace;
 use refrain_format::decode::Value;
 use refrain_format::record::state;
+use refrain_mpi::names;
 
 impl Decoder<'_> {
     pub(super) fn handles(&mut self, kind: u8, n: usize, cells: &mut Cells<'_>) -> Option<Value> {
@@ -29,7 +30,7 @@ impl Decoder<'_> {
             Some(Value::Word(if is_live {
                 self.request_word(None, base, number)
             } else {
-                NULL_REQUEST
+                null_of(REQUEST)
             }))
         };
         firsts.into_iter().zip(seconds).map(one).collect::<Option<_>>().map(Value::List)
@@ -201,7 +202,7 @@ impl Decoder<'_> {
         };
         match self.trace.predefined.iter().position(is_null) {
             Some(place) => PREDEFINED | place as u64,
-            None => NULL_REQUEST,
+            None => null_of(kind),
         }
     }
 
@@ -222,4 +223,16 @@ fn object_of(thread: u32, number: i64) -> Value {
 fn request_of(thread: u32, base: u32, number: u32) -> u64 {
     let thread = u64::from(thread & 0x7ff);
     REQUESTS | thread << 49 | u64::from(base & 0x1fff_ffff) << 20 | u64::from(number & 0xf_ffff)
+}
+
+/// The null handles that a trace may imply without naming them: kind, value, name.
+pub(super) fn nulls() -> impl Iterator<Item = (&'static str, u64, &'static str)> {
+    let rows = names::handles().iter().enumerate();
+    let nulls = rows.filter(|(_, row)| row.name.ends_with("_NULL"));
+    nulls.map(|(place, row)| (row.group, IMPLIED | place as u64, row.name))
+}
+
+/// The null handle of a kind.
+fn null_of(kind: &str) -> u64 {
+    nulls().find(|(k, ..)| *k == kind).map_or(IMPLIED, |(_, value, _)| value)
 }

@@ -10,7 +10,7 @@ mod status;
 use crate::call::code;
 use crate::cells::Cells;
 use crate::outcome::{OutcomeReader, PollReader};
-use crate::plan::{Form, Kinds, Op, Plan, REQUEST};
+use crate::plan::{Form, Kinds, Op, Plan};
 use crate::tasktrace::TaskTrace;
 use crate::{array, notes};
 use refrain_format::decode::{Event, Value};
@@ -42,7 +42,8 @@ const LONGEST: usize = 1 << 28;
 
 const PREDEFINED: u64 = 1 << 62;
 const REQUESTS: u64 = 1 << 61;
-const NULL_REQUEST: u64 = PREDEFINED | u32::MAX as u64;
+/// Predefined handles that the trace does not name.
+const IMPLIED: u64 = PREDEFINED | 1 << 32;
 
 /// The calls of a task.
 pub struct Decoder<'t> {
@@ -61,8 +62,9 @@ pub struct Decoder<'t> {
     live: HashSet<(u32, u32)>,
     last_status: Option<StatusFields>,
     segments: HashMap<(u32, u32), Arc<str>>,
-    /// Calls made inside a call that is still to come.
-    inner: Vec<Event>,
+    /// Calls made inside a call that is still to come, each with its depth and, behind it, those
+    /// made inside of it.
+    inner: Vec<(u8, Vec<Event>)>,
     /// Calls to give out, the first at the end.
     ready: Vec<Event>,
     number: u64,
@@ -123,12 +125,14 @@ impl<'t> Decoder<'t> {
 
     /// The names of the handles that calls hold.
     pub fn handle_names(&self) -> HandleTable {
-        let entry = |(i, name): (usize, &'t String)| {
+        let mut entries: Vec<(String, u64, String)> = Vec::new();
+        for (i, name) in self.trace.predefined.iter().enumerate() {
             let (kind, name) = name.split_once(' ').unwrap_or(("", name));
-            (kind, PREDEFINED | i as u64, name)
-        };
-        let null = (REQUEST, NULL_REQUEST, "MPI_REQUEST_NULL");
-        self.trace.predefined.iter().enumerate().map(entry).chain([null]).collect()
+            entries.push((kind.to_owned(), PREDEFINED | i as u64, name.to_owned()));
+        }
+        let own = |(kind, value, name): (&str, u64, &str)| (kind.to_owned(), value, name.to_owned());
+        entries.extend(handles::nulls().map(own));
+        entries.into_iter().collect()
     }
 
     /// The next terminal, and whether it is a poll that failed.
@@ -195,16 +199,21 @@ impl<'t> Decoder<'t> {
 
     /// Calls inside a call come before it in the sequence, and after it when given out.
     fn place_in_order(&mut self, event: Event) {
-        let depth = event.depth;
-        let inside = self.inner.iter().rev().take_while(|e| e.depth > depth).count();
-        self.inner.insert(self.inner.len() - inside, event);
+        // A note belongs to whatever call comes next.
+        let depth = if is_note(&event) && !self.inner.is_empty() { u8::MAX } else { event.depth };
+        let inside = self.inner.iter().rev().take_while(|(d, _)| *d > depth).count();
+        let mut whole = vec![event];
+        let children = self.inner.split_off(self.inner.len() - inside);
+        whole.extend(children.into_iter().flat_map(|(_, events)| events));
+        self.inner.push((depth, whole));
         if depth == 0 {
             self.release_inner();
         }
     }
 
     fn release_inner(&mut self) {
-        let mut all = std::mem::take(&mut self.inner);
+        let inner = std::mem::take(&mut self.inner);
+        let mut all: Vec<Event> = inner.into_iter().flat_map(|(_, events)| events).collect();
         let mut open: Vec<usize> = Vec::new();
         for i in 0..all.len() {
             while let Some(&outer) = open.last()

@@ -1,0 +1,607 @@
+//! The wait-for graph of all ranks: who cannot go on, and why.
+//!
+//! A rank can go on if it waits for nobody, or if all it needs (or any of it, for `MPI_Waitany`
+//! and `MPI_ANY_SOURCE`) can come: from ranks that can go on themselves. All other ranks are
+//! stuck: in a cycle, for a rank that has ended, or behind one of these.
+
+use super::{Kind, Lane, Life, Need, Receipt, Scope, Standing, Until};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+/// That a rank waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The rank that waits.
+    pub from: i32,
+    /// Its thread.
+    pub thread: u32,
+    /// For whom.
+    pub to: Vec<i32>,
+    /// For all of them, or any.
+    pub until: Until,
+    /// In what: `MPI_Recv, source=1, tag=0`.
+    pub words: String,
+}
+
+/// A step of a cycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The rank; it waits for that of the next step.
+    pub rank: i32,
+    /// In what.
+    pub words: String,
+}
+
+/// That a rank waits for one that will do nothing any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bereft {
+    /// The rank that waits.
+    pub rank: i32,
+    /// In what.
+    pub words: String,
+    /// For whom.
+    pub gone: i32,
+    /// What became of it; none: there is no record of it.
+    pub life: Option<Life>,
+}
+
+/// A collective that not all members have called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incomplete {
+    /// Who is in it, by the words for the call: different calls are an error of the program.
+    pub inside: BTreeMap<String, Vec<i32>>,
+    /// Members that have not called it.
+    pub missing: Vec<i32>,
+}
+
+/// What the graph tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Who waits for whom.
+    pub edges: Vec<Edge>,
+    /// The shortest cycle of each knot of ranks that wait for each other.
+    pub cycles: Vec<Vec<Step>>,
+    /// Ranks that wait for one that has ended.
+    pub bereft: Vec<Bereft>,
+    /// Collectives that not all have called, or not all the same.
+    pub incomplete: Vec<Incomplete>,
+    /// Ranks that cannot go on.
+    pub stuck: Vec<i32>,
+}
+
+/// What one need comes down to: nothing, if it is met.
+struct Demand {
+    thread: u32,
+    to: Vec<i32>,
+    until: Until,
+    words: String,
+}
+
+/// What one call comes down to.
+struct Blocked {
+    demands: Vec<Demand>,
+    until: Until,
+}
+
+/// Finds out who waits for whom.
+pub fn findings(standings: &[Standing]) -> Findings {
+    let world = World::of(standings);
+    let mut blocked: BTreeMap<i32, Vec<Blocked>> = BTreeMap::new();
+    for standing in standings.iter().filter(|s| s.life == Life::Here) {
+        let calls = standing.waits.iter().filter_map(|wait| {
+            let demand = |(need, words): &(Need, String)| {
+                let (to, until) = world.demand(standing, need)?;
+                Some(Demand { thread: wait.thread, to, until, words: words.clone() })
+            };
+            let demands: Vec<Demand> = wait.needs.iter().filter_map(demand).collect();
+            let is_met = match wait.until {
+                Until::All => demands.is_empty(),
+                Until::Any => demands.len() < wait.needs.len() || demands.is_empty(),
+            };
+            (!is_met).then_some(Blocked { demands, until: wait.until })
+        });
+        let calls: Vec<Blocked> = calls.collect();
+        // A thread whose call is served does what others of its process may wait for.
+        if !calls.is_empty() && calls.len() == standing.waits.len() {
+            blocked.insert(standing.rank, calls);
+        }
+    }
+    let stuck = stuck(standings, &blocked);
+    let edges = edges(&blocked);
+    let bereft = bereft(standings, &edges, &stuck);
+    Findings {
+        cycles: cycles(&edges, &stuck),
+        incomplete: world.incomplete(),
+        bereft,
+        stuck: stuck.into_iter().collect(),
+        edges,
+    }
+}
+
+/// The standings, and what is the same on several of them.
+struct World<'a> {
+    by_rank: HashMap<i32, &'a Standing>,
+    /// For each scope of all ranks: by rank its number there.
+    scopes: HashMap<&'a Scope, HashMap<i32, usize>>,
+}
+
+impl<'a> World<'a> {
+    fn of(standings: &'a [Standing]) -> World<'a> {
+        let mut world = World { by_rank: HashMap::new(), scopes: HashMap::new() };
+        for standing in standings {
+            world.by_rank.insert(standing.rank, standing);
+            for (number, (scope, _)) in standing.scopes.iter().enumerate() {
+                world.scopes.entry(scope).or_default().insert(standing.rank, number);
+            }
+        }
+        world
+    }
+
+    /// The number of one rank's scope on another, which is known.
+    fn there(&self, of: &Standing, scope: usize, other: i32) -> Option<(&'a Standing, usize)> {
+        let standing = self.by_rank.get(&other)?;
+        let number = self.scopes.get(&of.scopes.get(scope)?.0)?.get(&other)?;
+        Some((standing, *number))
+    }
+
+    /// The ranks that a need waits for; none if it is met.
+    fn demand(&self, of: &Standing, need: &Need) -> Option<(Vec<i32>, Until)> {
+        match need {
+            Need::Sent { lane, nth } => {
+                (!self.is_received(of, *lane, *nth)).then(|| (vec![lane.1], Until::All))
+            }
+            Need::Receipt(receipt) => self.senders(of, receipt),
+            Need::Together { scope, nth, root } => {
+                let missing = match root {
+                    Some(root) => vec![*root],
+                    None => of.scopes.get(*scope)?.0.members.to_vec(),
+                };
+                let missing = self.missing(of, *scope, *nth, missing);
+                (!missing.is_empty()).then_some((missing, Until::All))
+            }
+            Need::Act(rank) => (*rank != of.rank).then(|| (vec![*rank], Until::All)),
+            Need::ActOfAny(scope) => Some((others(of, *scope), Until::Any)),
+        }
+    }
+
+    /// Those of these members that have begun fewer collectives.
+    fn missing(&self, of: &Standing, scope: usize, nth: u64, members: Vec<i32>) -> Vec<i32> {
+        let has_come = |rank: &i32| {
+            let there = self.there(of, scope, *rank);
+            there.is_some_and(|(standing, number)| standing.scopes[number].1 >= nth)
+        };
+        members.into_iter().filter(|rank| *rank >= 0 && !has_come(rank)).collect()
+    }
+
+    fn is_received(&self, of: &Standing, (scope, to, tag): Lane, nth: u64) -> bool {
+        let Some((receiver, there)) = self.there(of, scope, to) else { return false };
+        let lane = (there, of.rank, tag);
+        let fits = |r: &&Receipt| {
+            r.scope == there
+                && r.source.is_none_or(|source| source == of.rank)
+                && r.tag.is_none_or(|t| t == tag)
+        };
+        let open = receiver.open.iter().filter(fits).count() as u64;
+        count(&receiver.named, lane) + count(&receiver.matched, lane) + open >= nth
+    }
+
+    /// Whose message a receive waits for; none if one was sent.
+    fn senders(&self, of: &Standing, receipt: &Receipt) -> Option<(Vec<i32>, Until)> {
+        let Receipt { scope, source, tag, nth } = *receipt;
+        if let (Some(source), Some(tag)) = (source, tag) {
+            let taken = nth + count(&of.matched, (scope, source, tag));
+            let sent = self.there(of, scope, source);
+            let sent = sent.map_or(0, |(sender, there)| count(&sender.sent, (there, of.rank, tag)));
+            return (sent < taken).then(|| (vec![source], Until::All));
+        }
+        let candidates = match source {
+            Some(source) => vec![source],
+            None => others(of, scope),
+        };
+        let has_sent = |rank: &i32| {
+            let Some((sender, there)) = self.there(of, scope, *rank) else { return false };
+            sender.sent.iter().any(|(&(number, to, t), &sent)| {
+                let fits = number == there && to == of.rank && tag.is_none_or(|tag| tag == t);
+                let lane = (scope, *rank, t);
+                fits && sent > count(&of.named, lane) + count(&of.matched, lane)
+            })
+        };
+        // A rank may send to itself.
+        let served = candidates.iter().chain([&of.rank]).any(has_sent);
+        (!served).then_some((candidates, Until::Any))
+    }
+
+    /// Collectives that ranks are in and others have not called.
+    fn incomplete(&self) -> Vec<Incomplete> {
+        let mut inside: BTreeMap<(&Scope, u64), BTreeMap<String, Vec<i32>>> = BTreeMap::new();
+        let mut standings: Vec<_> = self.by_rank.values().collect();
+        standings.sort_by_key(|s| s.rank);
+        for standing in standings.iter().filter(|s| s.life != Life::Finished) {
+            for (need, words) in standing.waits.iter().flat_map(|wait| &wait.needs) {
+                if let Need::Together { scope, nth, .. } = need {
+                    let scope = &standing.scopes[*scope].0;
+                    let ranks = inside.entry((scope, *nth)).or_default();
+                    ranks.entry(words.clone()).or_default().push(standing.rank);
+                }
+            }
+        }
+        let mut all = Vec::new();
+        for ((scope, nth), inside) in inside {
+            let first = inside.values().flatten().next();
+            let Some(of) = first.and_then(|rank| self.by_rank.get(rank)) else { continue };
+            let number = self.scopes.get(scope).and_then(|s| s.get(&of.rank));
+            let members = scope.members.to_vec();
+            let missing = number.map_or(Vec::new(), |n| self.missing(of, *n, nth, members));
+            let functions: BTreeSet<&str> =
+                inside.keys().map(|words| words.split(',').next().unwrap_or(words)).collect();
+            // MPI's end and beginning need no words if all are in it.
+            let differ = functions.len() > 1 && scope.kind != Kind::Runtime;
+            if !missing.is_empty() || differ {
+                all.push(Incomplete { inside, missing });
+            }
+        }
+        all
+    }
+}
+
+fn count(lanes: &HashMap<Lane, u64>, lane: Lane) -> u64 {
+    lanes.get(&lane).copied().unwrap_or(0)
+}
+
+/// All members of a scope but the rank itself.
+fn others(of: &Standing, scope: usize) -> Vec<i32> {
+    let members = of.scopes.get(scope).map(|(scope, _)| &scope.members[..]).unwrap_or_default();
+    members.iter().copied().filter(|rank| *rank >= 0 && *rank != of.rank).collect()
+}
+
+/// The ranks that cannot go on. Of a rank without a record nothing is said.
+fn stuck(standings: &[Standing], blocked: &BTreeMap<i32, Vec<Blocked>>) -> BTreeSet<i32> {
+    let mut stuck: BTreeSet<i32> = blocked.keys().copied().collect();
+    let ended = standings.iter().filter(|s| s.life != Life::Here);
+    let ended: BTreeSet<i32> = ended.map(|s| s.rank).collect();
+    loop {
+        let can_act = |rank: &i32| !stuck.contains(rank) && !ended.contains(rank);
+        let comes = |demand: &Demand| match demand.until {
+            Until::All => demand.to.iter().all(can_act),
+            Until::Any => demand.to.iter().any(can_act),
+        };
+        let goes_on = |call: &Blocked| match call.until {
+            Until::All => call.demands.iter().all(comes),
+            Until::Any => call.demands.iter().any(comes),
+        };
+        let freed: Vec<i32> = stuck
+            .iter()
+            .filter(|rank| blocked.get(rank).is_some_and(|calls| calls.iter().any(goes_on)))
+            .copied()
+            .collect();
+        if freed.is_empty() {
+            return stuck;
+        }
+        freed.iter().for_each(|rank| {
+            stuck.remove(rank);
+        });
+    }
+}
+
+fn edges(blocked: &BTreeMap<i32, Vec<Blocked>>) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for (from, calls) in blocked {
+        for call in calls {
+            for demand in &call.demands {
+                edges.push(Edge {
+                    from: *from,
+                    thread: demand.thread,
+                    to: demand.to.clone(),
+                    until: if call.until == Until::Any { Until::Any } else { demand.until },
+                    words: demand.words.clone(),
+                });
+            }
+        }
+    }
+    edges
+}
+
+fn bereft(standings: &[Standing], edges: &[Edge], stuck: &BTreeSet<i32>) -> Vec<Bereft> {
+    let lives: HashMap<i32, Life> = standings.iter().map(|s| (s.rank, s.life)).collect();
+    let mut all: Vec<Bereft> = Vec::new();
+    for edge in edges {
+        for gone in &edge.to {
+            let life = lives.get(gone).copied();
+            let is_gone = match life {
+                Some(Life::Here) => false,
+                Some(_) => stuck.contains(&edge.from),
+                None => edge.until == Until::All,
+            };
+            let new = Bereft { rank: edge.from, words: edge.words.clone(), gone: *gone, life };
+            if is_gone && !all.contains(&new) {
+                all.push(new);
+            }
+        }
+    }
+    all
+}
+
+/// The shortest cycle of each knot.
+fn cycles(edges: &[Edge], stuck: &BTreeSet<i32>) -> Vec<Vec<Step>> {
+    let mut next: BTreeMap<i32, BTreeMap<i32, &str>> = BTreeMap::new();
+    for edge in edges.iter().filter(|edge| stuck.contains(&edge.from)) {
+        for to in edge.to.iter().filter(|to| stuck.contains(to)) {
+            next.entry(edge.from).or_default().entry(*to).or_insert(&edge.words);
+        }
+    }
+    // Whoever waits only for ranks in no cycle is in none.
+    loop {
+        let loose: Vec<i32> = next
+            .iter()
+            .filter(|(_, to)| !to.keys().any(|to| next.contains_key(to)))
+            .map(|(from, _)| *from)
+            .collect();
+        if loose.is_empty() {
+            break;
+        }
+        loose.iter().for_each(|rank| {
+            next.remove(rank);
+        });
+    }
+    let (mut cycles, mut done) = (Vec::new(), BTreeSet::new());
+    let starts: Vec<i32> = next.keys().copied().collect();
+    for start in starts {
+        if done.contains(&start) {
+            continue;
+        }
+        let Some(path) = shortest_cycle(&next, start) else { continue };
+        let step = |(i, rank): (usize, &i32)| {
+            let to = path[(i + 1) % path.len()];
+            let words = next.get(rank).and_then(|all| all.get(&to)).copied().unwrap_or_default();
+            Step { rank: *rank, words: words.to_owned() }
+        };
+        cycles.push(path.iter().enumerate().map(step).collect());
+        done.extend(knot(&next, start));
+    }
+    cycles
+}
+
+/// The ranks of the shortest way from a rank back to it.
+fn shortest_cycle(next: &BTreeMap<i32, BTreeMap<i32, &str>>, start: i32) -> Option<Vec<i32>> {
+    let mut before = HashMap::new();
+    let mut queue = VecDeque::from([start]);
+    while let Some(rank) = queue.pop_front() {
+        for to in next.get(&rank).into_iter().flat_map(BTreeMap::keys) {
+            if *to == start {
+                let mut path = vec![rank];
+                while let Some(last) = path.last()
+                    && *last != start
+                    && let Some(previous) = before.get(last)
+                {
+                    path.push(*previous);
+                }
+                path.reverse();
+                return Some(path);
+            }
+            if !before.contains_key(to) {
+                before.insert(*to, rank);
+                queue.push_back(*to);
+            }
+        }
+    }
+    None
+}
+
+/// All ranks that wait for a rank, by way of others, and for which it waits.
+fn knot(next: &BTreeMap<i32, BTreeMap<i32, &str>>, start: i32) -> BTreeSet<i32> {
+    let mut back: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    let mut forward: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for (from, all) in next {
+        for to in all.keys() {
+            back.entry(*to).or_default().push(*from);
+            forward.entry(*from).or_default().push(*to);
+        }
+    }
+    let reach = |way: &BTreeMap<i32, Vec<i32>>| {
+        let (mut seen, mut queue) = (BTreeSet::from([start]), vec![start]);
+        while let Some(rank) = queue.pop() {
+            for to in way.get(&rank).into_iter().flatten() {
+                if seen.insert(*to) {
+                    queue.push(*to);
+                }
+            }
+        }
+        seen
+    };
+    reach(&forward).intersection(&reach(&back)).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Receipt, Wait};
+    use super::*;
+    use std::sync::Arc;
+
+    const TAG: i64 = 0;
+
+    /// A job of so many ranks that wait for nobody.
+    fn job(size: i32) -> Vec<Standing> {
+        let members: Arc<[i32]> = (0..size).collect();
+        let scope = Scope { kind: Kind::Communicator, members, nth: 0 };
+        (0..size)
+            .map(|rank| Standing { scopes: vec![(scope.clone(), 0)], ..Standing::new(rank) })
+            .collect()
+    }
+
+    fn wait(function: &str, until: Until, needs: Vec<Need>) -> Wait {
+        let needs = needs.into_iter().map(|need| (need, function.to_owned())).collect();
+        Wait { thread: 0, function: function.to_owned(), needs, until }
+    }
+
+    /// The rank is in a receive, its first from there.
+    fn receives(standing: &mut Standing, source: Option<i32>) {
+        let receipt = Receipt { scope: 0, source, tag: Some(TAG), nth: source.map_or(0, |_| 1) };
+        match source {
+            Some(source) => *standing.named.entry((0, source, TAG)).or_default() += 1,
+            None => standing.open.push(receipt),
+        }
+        standing.waits.push(wait("MPI_Recv", Until::All, vec![Need::Receipt(receipt)]));
+    }
+
+    fn sends(standing: &mut Standing, to: i32) {
+        let nth = standing.sent.entry((0, to, TAG)).or_default();
+        *nth += 1;
+        let need = Need::Sent { lane: (0, to, TAG), nth: *nth };
+        standing.waits.push(wait("MPI_Ssend", Until::All, vec![need]));
+    }
+
+    fn enters_barrier(standing: &mut Standing) {
+        standing.scopes[0].1 += 1;
+        let need = Need::Together { scope: 0, nth: standing.scopes[0].1, root: None };
+        standing.waits.push(wait("MPI_Barrier", Until::All, vec![need]));
+    }
+
+    fn ranks_of(cycle: &[Step]) -> Vec<i32> {
+        cycle.iter().map(|step| step.rank).collect()
+    }
+
+    #[test]
+    fn ranks_that_receive_in_a_circle_are_a_cycle() {
+        let mut job = job(4);
+        for rank in 0..4 {
+            receives(&mut job[rank as usize], Some((rank + 1) % 4));
+        }
+        let found = findings(&job);
+        assert_eq!(found.cycles.len(), 1);
+        assert_eq!(ranks_of(&found.cycles[0]), [0, 1, 2, 3]);
+        assert_eq!(found.stuck, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_message_on_its_way_is_not_waited_for() {
+        let mut job = job(2);
+        for rank in 0..2 {
+            receives(&mut job[rank as usize], Some(1 - rank));
+        }
+        job[1].sent.insert((0, 0, TAG), 1);
+        let found = findings(&job);
+        assert_eq!(found, Findings { edges: found.edges.clone(), ..Findings::default() });
+        assert_eq!(found.edges.len(), 1, "rank 0 is served; rank 1 waits for it: {found:?}");
+    }
+
+    #[test]
+    fn sends_that_nobody_receives_are_a_cycle_and_received_ones_are_not() {
+        let mut both = job(2);
+        for rank in 0..2 {
+            sends(&mut both[rank as usize], 1 - rank);
+        }
+        assert_eq!(findings(&both).cycles.len(), 1);
+        let mut received = job(2);
+        sends(&mut received[0], 1);
+        receives(&mut received[1], Some(0));
+        assert_eq!(findings(&received), Findings::default());
+        let mut taken_by_wildcard = job(2);
+        sends(&mut taken_by_wildcard[0], 1);
+        receives(&mut taken_by_wildcard[1], None);
+        assert_eq!(findings(&taken_by_wildcard), Findings::default());
+    }
+
+    #[test]
+    fn a_wildcard_is_stuck_only_if_all_who_may_send_are() {
+        let mut job = job(3);
+        receives(&mut job[0], None);
+        receives(&mut job[1], Some(0));
+        assert_eq!(findings(&job).stuck, Vec::<i32>::new(), "rank 2 may still send");
+        receives(&mut job[2], Some(0));
+        let found = findings(&job);
+        assert_eq!(found.stuck, [0, 1, 2]);
+        assert_eq!(found.cycles.len(), 1);
+    }
+
+    #[test]
+    fn any_of_several_requests_will_do_and_all_of_them_will_not() {
+        let request = |source| {
+            Need::Receipt(Receipt { scope: 0, source: Some(source), tag: Some(TAG), nth: 1 })
+        };
+        for (until, stuck) in [(Until::Any, vec![]), (Until::All, vec![0, 1])] {
+            let mut job = job(3);
+            receives(&mut job[1], Some(0));
+            job[0].waits = vec![wait("MPI_Waitsome", until, vec![request(1), request(2)])];
+            assert_eq!(findings(&job).stuck, stuck, "{until:?}");
+        }
+    }
+
+    #[test]
+    fn a_barrier_names_who_is_missing_and_not_who_has_left_it() {
+        let mut job = job(4);
+        enters_barrier(&mut job[0]);
+        enters_barrier(&mut job[3]);
+        job[1].scopes[0].1 = 1;
+        let found = findings(&job);
+        assert_eq!(found.incomplete.len(), 1);
+        assert_eq!(found.incomplete[0].missing, [2]);
+        assert_eq!(found.incomplete[0].inside["MPI_Barrier"], [0, 3]);
+        assert!(found.stuck.is_empty(), "rank 2 may still come");
+    }
+
+    #[test]
+    fn a_barrier_and_a_receive_that_wait_for_each_other_are_a_cycle() {
+        let mut job = job(3);
+        enters_barrier(&mut job[0]);
+        receives(&mut job[1], Some(0));
+        receives(&mut job[2], Some(0));
+        let found = findings(&job);
+        assert_eq!(ranks_of(&found.cycles[0]), [0, 1]);
+        assert_eq!(found.cycles.len(), 1, "one knot, one cycle");
+        assert_eq!(found.incomplete[0].missing, [1, 2]);
+    }
+
+    #[test]
+    fn different_collectives_at_the_same_place_are_named() {
+        let mut job = job(2);
+        enters_barrier(&mut job[0]);
+        enters_barrier(&mut job[1]);
+        job[1].waits[0].needs[0].1 = "MPI_Bcast".to_owned();
+        let found = findings(&job);
+        assert_eq!(found.incomplete.len(), 1);
+        assert!(found.incomplete[0].missing.is_empty());
+        assert_eq!(found.incomplete[0].inside.len(), 2);
+    }
+
+    #[test]
+    fn ranks_that_wait_for_one_that_has_ended_are_named() {
+        let mut job = job(3);
+        job[0].life = Life::Finished;
+        receives(&mut job[1], Some(0));
+        receives(&mut job[2], Some(1));
+        let found = findings(&job);
+        assert_eq!(found.stuck, [1, 2]);
+        assert!(found.cycles.is_empty());
+        let expected = Bereft {
+            rank: 1,
+            words: "MPI_Recv".to_owned(),
+            gone: 0,
+            life: Some(Life::Finished),
+        };
+        assert_eq!(found.bereft, [expected]);
+    }
+
+    #[test]
+    fn communicators_with_the_same_members_are_told_apart() {
+        let mut job = job(2);
+        for standing in &mut job {
+            let (first, _) = standing.scopes[0].clone();
+            standing.scopes.push((Scope { nth: 1, ..first }, 0));
+        }
+        // Rank 1 sent on the other communicator.
+        job[1].sent.insert((1, 0, TAG), 1);
+        receives(&mut job[0], Some(1));
+        receives(&mut job[1], Some(0));
+        assert_eq!(findings(&job).cycles.len(), 1);
+    }
+
+    #[test]
+    fn a_rank_with_a_thread_that_is_served_is_not_stuck() {
+        let mut job = job(2);
+        receives(&mut job[0], Some(1));
+        receives(&mut job[1], Some(0));
+        sends(&mut job[1], 0);
+        job[1].waits[1].thread = 1;
+        // Rank 0 receives what the second thread of rank 1 sends.
+        assert!(findings(&job).stuck.is_empty());
+    }
+}
