@@ -33,7 +33,12 @@ pub struct Figure {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.split_first() {
-        None => report(per_call::measure(), ""),
+        None => {
+            let figures = per_call::measure();
+            let heading = machine();
+            print!("{heading}");
+            report(heading, figures, "")
+        }
         Some((word, rest)) if word == "scale" => {
             let (numbers, names): (Vec<String>, Vec<String>) =
                 rest.iter().cloned().partition(|word| word.parse::<u32>().is_ok());
@@ -41,7 +46,10 @@ fn main() -> ExitCode {
             if tasks.is_empty() {
                 tasks = scale::TASKS.to_vec();
             }
-            report(scale::measure(&tasks, &names), "scale-")
+            let heading = machine();
+            print!("{heading}");
+            let (table, figures) = scale::measure(&tasks, &names);
+            report(heading + &table, figures, "scale-")
         }
         // How the bench of scale starts itself, once for each pattern.
         Some((word, [name, tasks])) if word == "scale-one" => {
@@ -55,9 +63,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints and keeps the figures, under a name that begins so.
-fn report(figures: Vec<Figure>, kind: &str) -> ExitCode {
-    let mut report = machine();
+/// Prints the figures, and keeps them with what goes before, under a name that begins so.
+fn report(before: String, figures: Vec<Figure>, kind: &str) -> ExitCode {
+    let mut report = String::new();
     for figure in &figures {
         let verdict = if figure.value <= figure.bound { "ok" } else { "MISSED" };
         // Writing to a String cannot fail.
@@ -68,7 +76,7 @@ fn report(figures: Vec<Figure>, kind: &str) -> ExitCode {
         );
     }
     print!("{report}");
-    keep(&report, kind);
+    keep(&(before + &report), kind);
     let missed = figures.iter().any(|f| f.value > f.bound);
     ExitCode::from(u8::from(missed))
 }

@@ -46,32 +46,37 @@ struct Run {
     timing: usize,
 }
 
-/// Runs all patterns (or those named) for each number of tasks; prints a line for each.
-pub fn measure(tasks: &[u32], names: &[String]) -> Vec<Figure> {
+/// Runs all patterns (or those named) for each number of tasks; prints a line for each as it
+/// comes. Gives these lines, and the figures.
+pub fn measure(tasks: &[u32], names: &[String]) -> (String, Vec<Figure>) {
     let is_wanted = |p: &&Pattern| names.is_empty() || names.iter().any(|name| name == p.name);
     let mut figures = Vec::new();
-    println!("{}", Run::heading());
+    let mut table = Run::heading() + "\n";
+    print!("{table}");
     for pattern in PATTERNS.iter().filter(is_wanted) {
         let mut last: Option<(u32, usize)> = None;
+        let mut longest = 0f64;
         for &asked in tasks {
             let count = (pattern.tasks)(asked);
             let run = in_child(pattern.name, count);
-            println!("{}", run.line(pattern.name, count));
-            let seconds = run.synthesis + run.encoding + run.merging + run.writing;
-            figures.push(Figure {
-                name: format!("{} on {count} tasks", pattern.name),
-                detail: format!("{} bytes in {} groups", run.bytes, run.groups),
-                value: seconds,
-                bound: MOST_SECONDS,
-                unit: "s",
-            });
+            let line = run.line(pattern.name, count) + "\n";
+            print!("{line}");
+            table.push_str(&line);
+            longest = longest.max(run.synthesis + run.encoding + run.merging + run.writing);
             if let Some((fewer, bytes)) = last {
                 figures.extend(growth(pattern, (fewer, bytes), (count, run.bytes)));
             }
             last = Some((count, run.bytes));
         }
+        figures.push(Figure {
+            name: format!("{}: the longest run", pattern.name),
+            detail: "on one core".into(),
+            value: longest,
+            bound: MOST_SECONDS,
+            unit: "s",
+        });
     }
-    figures
+    (table, figures)
 }
 
 /// How much the trace grew, where that is bounded.

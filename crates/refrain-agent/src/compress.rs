@@ -10,11 +10,13 @@
 //! encoder's state is written to a file of its own, and the log begins anew behind it
 //! ([`refrain_format::state`]). So a process that is killed leaves a state and the records since.
 //!
-//! When something goes wrong (no memory, no room, a defect), encoding ends where it is, and the
+//! When something goes wrong (no memory, no room, a defect, a handler of the program that jumps away
+//! from here), encoding ends where it is, and the
 //! log goes on as records, which are encoded when the program has ended.
 
 use crate::part::{self, Part};
-use crate::process::{Quiet, abi};
+use crate::abandon::Abandonable;
+use crate::process::{Errno, abi};
 use crate::stream::Stream;
 use crate::{clock, table};
 use refrain_encode::cells::{put_list, put_unsigned};
@@ -22,8 +24,9 @@ use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::tasktrace::TaskTrace;
 use refrain_format::state;
 use std::ffi::CString;
-use std::sync::Mutex;
+use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Bytes of records after which the state is written.
 const STATE_EVERY: u64 = 4 << 20;
@@ -38,7 +41,23 @@ const SPARE: usize = 16 << 20;
 /// Nothing is encoded any more in this process.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-static SHARED: Mutex<Shared> = Mutex::new(Shared { compressor: None, streams: Vec::new() });
+static SHARED: Locked = Locked {
+    lock: Abandonable::new(),
+    shared: UnsafeCell::new(Shared { compressor: None, streams: Vec::new() }),
+};
+
+/// What threads share, and the lock.
+struct Locked {
+    lock: Abandonable,
+    shared: UnsafeCell<Shared>,
+}
+
+// SAFETY: what is shared is touched by the holder of the lock only.
+unsafe impl Sync for Locked {}
+
+/// A thread encodes for milliseconds, and writes a large state in less than a second; who waits
+/// longer waits for one that was jumped out of.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What threads share.
 struct Shared {
@@ -225,8 +244,9 @@ pub fn add(stream: *const Stream) {
 /// A stream that is about to be closed. What it has written since it was last encoded is encoded
 /// when the program has ended.
 pub fn remove(stream: *const Stream) {
-    if let Ok(mut shared) = SHARED.lock() {
-        shared.streams.retain(|other| other.0 != stream);
+    if let Some(_held) = SHARED.lock.take(PATIENCE) {
+        // SAFETY: the lock is held.
+        unsafe { (*SHARED.shared.get()).streams.retain(|other| other.0 != stream) };
     }
 }
 
@@ -235,10 +255,14 @@ fn locked(work: impl FnOnce(&mut Shared) -> Option<u64>) -> u64 {
     if ENDED.load(Ordering::Relaxed) {
         return 0;
     }
-    // A handler of the program that jumped away from here would leave the lock held.
-    let _quiet = Quiet::keep();
-    let Ok(mut shared) = SHARED.lock() else { return 0 };
-    let work = std::panic::AssertUnwindSafe(|| work(&mut shared));
+    let Some(_held) = SHARED.lock.take(PATIENCE) else {
+        // A handler has jumped away from here: who knows what state the encoder is in.
+        ENDED.store(true, Ordering::Relaxed);
+        return 0;
+    };
+    let _errno = Errno::keep();
+    // SAFETY: the lock is held.
+    let work = std::panic::AssertUnwindSafe(|| work(unsafe { &mut *SHARED.shared.get() }));
     std::panic::catch_unwind(work).ok().flatten().unwrap_or_else(|| {
         ENDED.store(true, Ordering::Relaxed);
         0
@@ -247,12 +271,12 @@ fn locked(work: impl FnOnce(&mut Shared) -> Option<u64>) -> u64 {
 
 /// In a forked child: it begins anew, or, if its parent was just encoding, goes without.
 pub fn forget_after_fork() {
-    match SHARED.try_lock() {
-        Ok(mut shared) => {
-            // What the parent had stays where it is: to free it would copy its pages.
-            std::mem::forget(shared.compressor.take());
-            shared.streams.clear();
-        }
-        Err(_) => ENDED.store(true, Ordering::Relaxed),
+    if SHARED.lock.is_held_in_child() {
+        return ENDED.store(true, Ordering::Relaxed);
     }
+    // SAFETY: nobody holds the lock, and this is the only thread.
+    let shared = unsafe { &mut *SHARED.shared.get() };
+    // What the parent had stays where it is: to free it would copy its pages.
+    std::mem::forget(shared.compressor.take());
+    shared.streams.clear();
 }

@@ -39,7 +39,8 @@
 //!   few and large pieces are in [`regions`], what was freed in [`releases`]
 //! * [`members`]: who is in a communicator · [`sites`]: where a call was made · [`filter`]: what
 //!   is not recorded
-//! * [`reserve`]: memory when there is none
+//! * [`arena`]: memory of our own · [`reserve`]: memory when there is none · [`abandon`]: locks
+//!   that may be jumped out of
 //! * [`process`]: what is common to the process · [`milestones`]: Init, Finalize, Abort
 //! * [`fortran`]: the few Fortran procedures that do not come by way of C
 
@@ -48,7 +49,9 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("Refrain's agent is written for Linux on x86-64");
 
+mod abandon;
 mod absent;
+mod arena;
 mod bindings;
 mod call;
 mod clock;

@@ -6,7 +6,7 @@
 //! the functions that calls are forwarded to. Large things are asked for with `try_reserve`,
 //! and done without.
 
-use crate::heap::own;
+use crate::arena::Arena;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,9 @@ unsafe impl Sync for Room {}
 static ROOM: Room = Room(UnsafeCell::new([0; BYTES]));
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The program's allocator, past our own account of it, and the reserve behind it.
+static ARENA: Arena = Arena::new();
+
+/// The arena, and the reserve behind it.
 struct WithReserve;
 
 #[global_allocator]
@@ -58,33 +60,28 @@ pub fn bytes_from(at: *mut u8) -> usize {
     BYTES - (at as usize).wrapping_sub(ROOM.0.get() as usize).min(BYTES)
 }
 
-// SAFETY: every piece of memory is the allocator's, or a piece of the reserve given out once.
+// SAFETY: every piece of memory is the arena's, or a piece of the reserve given out once.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let at = own::allocate(layout);
+        let at = ARENA.alloc(layout);
         if at.is_null() { take(layout) } else { at }
     }
 
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let at = own::allocate_zeros(layout);
-        if at.is_null() { take(layout) } else { at }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, _layout: Layout) {
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         if !is_reserve(at) {
-            // SAFETY: the caller's promise; it came from the allocator.
-            unsafe { own::free(at) };
+            // SAFETY: the caller's promise; it came from the arena.
+            unsafe { ARENA.dealloc(at, layout) };
         }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; what came from the allocator goes back there, and both
-        // places have room for what is copied.
+        // SAFETY: the caller's promise; what came from the arena goes back there, and both places
+        // have room for what is copied.
         unsafe {
             if !is_reserve(at) {
-                let new = own::reallocate(at, layout, size);
-                if !new.is_null() {
-                    return new;
+                let moved = ARENA.remap(at, layout, size);
+                if !moved.is_null() {
+                    return moved;
                 }
             }
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));

@@ -94,6 +94,8 @@ struct Object {
 struct Queue {
     first: Object,
     more: VecDeque<Object>,
+    /// There is no object: the handle was given back, and will probably come again.
+    vacant: bool,
 }
 
 /// The live objects of a process.
@@ -160,7 +162,8 @@ impl Objects {
             put_bytes(out, name.as_bytes());
         });
         put_list(out, self.used.iter(), |out, name| put_bytes(out, name.as_bytes()));
-        put_list(out, self.live.iter(), |out, ((value, kind), queue)| {
+        let live: Vec<_> = self.live.iter().filter(|(_, queue)| !queue.vacant).collect();
+        put_list(out, live.into_iter(), |out, ((value, kind), queue)| {
             out.push(*kind);
             put_unsigned(out, *value);
             put_unsigned(out, 1 + queue.more.len() as u64);
@@ -192,7 +195,7 @@ impl Objects {
                     Some(Object { re, references, cancelled: byte(cells)? != 0 })
                 })?
                 .into_iter();
-            let queue = Queue { first: all.next()?, more: all.collect() };
+            let queue = Queue { first: all.next()?, more: all.collect(), vacant: false };
             self.live.insert((value, kind), queue);
         }
         let mut rows = || cells.get_list(|cells| cells.get_list(Pool::get));
@@ -211,6 +214,12 @@ impl Objects {
         matches!(re, Ref::Predefined(place) if self.null.get(place as usize) == Some(&true))
     }
 
+    /// What a handle stands for.
+    #[inline]
+    fn live(&self, value: u64, kind: u8) -> Option<&Queue> {
+        self.live.get(&(value, kind)).filter(|queue| !queue.vacant)
+    }
+
     /// Whether that kind is the requests.
     #[inline]
     pub fn is_request(&self, kind: u8) -> bool {
@@ -227,7 +236,7 @@ impl Objects {
     /// Whether a handle stands for that request, and for no other.
     #[inline]
     pub fn is_only(&self, value: u64, re: Ref) -> bool {
-        let queue = self.live.get(&(value, self.request));
+        let queue = self.live(value, self.request);
         queue.is_some_and(|queue| queue.first.re == re && queue.more.is_empty())
     }
 
@@ -240,7 +249,7 @@ impl Objects {
     /// The place of a predefined handle, if the value is one.
     pub fn find_predefined(&mut self, kind: u8, value: u64) -> Option<u32> {
         if let Some(Queue { first: Object { re: Ref::Predefined(place), .. }, .. }) =
-            self.live.get(&(value, kind))
+            self.live(value, kind)
         {
             return Some(*place);
         }
@@ -249,14 +258,14 @@ impl Objects {
         self.null.push(name.ends_with("_NULL"));
         self.used.push(name);
         let first = Object { re: Ref::Predefined(place), references: 1, cancelled: false };
-        self.live.insert((value, kind), Queue { first, more: VecDeque::new() });
+        self.live.insert((value, kind), Queue { first, more: VecDeque::new(), vacant: false });
         Some(place)
     }
 
     /// What a handle stands for that the program passes, for the `turn`-th time in this call.
     #[inline]
     pub fn given(&mut self, kind: u8, value: u64, thread: u32, turn: usize) -> Ref {
-        match self.live.get(&(value, kind)) {
+        match self.live(value, kind) {
             Some(queue) => queue.at(turn).re,
             None => self.unknown(kind, value, thread),
         }
@@ -264,7 +273,7 @@ impl Objects {
 
     /// How many live requests a handle stands for.
     pub fn queued(&self, kind: u8, value: u64) -> usize {
-        self.live.get(&(value, kind)).map_or(0, |queue| 1 + queue.more.len())
+        self.live(value, kind).map_or(0, |queue| 1 + queue.more.len())
     }
 
     /// A handle nobody has seen made: before recording began, or in a call that was not recorded.
@@ -291,9 +300,10 @@ impl Objects {
     fn add(&mut self, kind: u8, value: u64, re: Ref) {
         let object = Object { re, references: 1, cancelled: false };
         match self.live.get_mut(&(value, kind)) {
+            Some(queue) if queue.vacant => (queue.first, queue.vacant) = (object, false),
             Some(queue) => queue.more.push_back(object),
             None => {
-                let queue = Queue { first: object, more: VecDeque::new() };
+                let queue = Queue { first: object, more: VecDeque::new(), vacant: false };
                 self.live.insert((value, kind), queue);
             }
         }
@@ -304,7 +314,7 @@ impl Objects {
         if let Some(place) = self.find_predefined(kind, value) {
             return Ref::Predefined(place);
         }
-        match self.live.get_mut(&(value, kind)) {
+        match self.live.get_mut(&(value, kind)).filter(|queue| !queue.vacant) {
             Some(queue) if kind != self.request => {
                 self.epoch += 1;
                 if self.counted.contains(&kind) {
@@ -363,14 +373,15 @@ impl Objects {
 
     /// Whether it did.
     pub fn is_cancelled(&self, value: u64, re: Ref) -> bool {
-        let queue = self.live.get(&(value, self.request));
+        let queue = self.live(value, self.request);
         queue.is_some_and(|queue| queue.all().any(|object| object.re == re && object.cancelled))
     }
 
     /// The program gives an object back, in the stream of `thread`.
     pub fn freed(&mut self, kind: u8, value: u64, re: Ref, thread: u32) {
         self.epoch += u64::from(kind != self.request);
-        let Some(queue) = self.live.get_mut(&(value, kind)) else { return };
+        let queue = self.live.get_mut(&(value, kind)).filter(|queue| !queue.vacant);
+        let Some(queue) = queue else { return };
         let Some(at) = queue.all().position(|object| object.re == re) else { return };
         let object = if at == 0 { Some(&mut queue.first) } else { queue.more.get_mut(at - 1) };
         let Some(object) = object else { return };
@@ -383,6 +394,8 @@ impl Objects {
             queue.more.remove(at - 1);
         } else if let Some(next) = queue.more.pop_front() {
             queue.first = next;
+        } else if kind == self.request {
+            queue.vacant = true;
         } else {
             self.live.remove(&(value, kind));
         }

@@ -299,7 +299,7 @@ impl RowReader {
                 let column = |(place, column): &(u32, Column)| {
                     let column = match *owner == group {
                         true => column.clone(),
-                        false => Column::of(ranks.clone(), column.formula()?.clone()),
+                        false => Column::of(ranks.clone(), *column.formula()?),
                     };
                     Some((*place, column))
                 };

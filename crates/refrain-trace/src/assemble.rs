@@ -86,7 +86,7 @@ fn merge(parts: &[Part], meta: &mut Meta) -> Result<Merged, TraceError> {
     let merged = Merged::merge_all(processes.iter().map(|process| {
         let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
         match encode(&parts, &mut lost) {
-            Ok(tasks) => {
+            Ok(Encoded { tasks, .. }) => {
                 for (thread, task) in &tasks {
                     let stream = process.streams.iter().find(|s| streams[**s].thread == *thread);
                     if let Some(stream) = stream {
@@ -109,8 +109,41 @@ fn merge(parts: &[Part], meta: &mut Meta) -> Result<Merged, TraceError> {
     failed.map_or(Ok(merged), Err)
 }
 
-/// The tasks of a process: what it has encoded itself, and what it has only written down.
-fn encode(parts: &[&Part], lost: &mut Vec<String>) -> Result<Vec<(u32, TaskTrace)>, TraceError> {
+/// What was made of the parts of a process.
+pub struct Encoded {
+    /// By thread.
+    pub tasks: Vec<(u32, TaskTrace)>,
+    /// By thread, the calls that have not returned, outermost first: number, and ticks when it
+    /// began.
+    pub open: Vec<(u32, Vec<(u64, u64)>)>,
+}
+
+/// How often the parts of a process are read again that begin anew while they are read.
+const TRIES: usize = 16;
+
+/// The tasks of a process: what it has encoded itself, and what it has only written down. It may
+/// still be writing; then all that is whole counts. Says what could not be read.
+pub fn encode(parts: &[&Part], lost: &mut Vec<String>) -> Result<Encoded, TraceError> {
+    let mut unread = Vec::new();
+    let mut done = encode_once(parts, &mut unread);
+    let mut now: Vec<Part> = Vec::new();
+    for _ in 0..TRIES {
+        let is_current = match now.is_empty() {
+            true => parts.iter().all(|part| part.is_current() || !part.path.exists()),
+            false => now.iter().all(Part::is_current),
+        };
+        if is_current {
+            break;
+        }
+        now = parts.iter().filter_map(|part| part.again()).collect();
+        unread.clear();
+        done = encode_once(&now.iter().collect::<Vec<_>>(), &mut unread);
+    }
+    lost.append(&mut unread);
+    done
+}
+
+fn encode_once(parts: &[&Part], lost: &mut Vec<String>) -> Result<Encoded, TraceError> {
     let family = parts.first().and_then(|p| Family::from_code(p.stream.family));
     let state = match parts.first().map(|part| State::of(part)) {
         Some(Err(why)) => {
@@ -146,9 +179,14 @@ fn encode(parts: &[&Part], lost: &mut Vec<String>) -> Result<Vec<(u32, TaskTrace
         let path = path.map(|p| p.display().to_string()).unwrap_or_default();
         lost.push(format!("{path}: {} at byte {} of its records", damage.what, damage.at));
     }
+    let open = |thread: u32| {
+        let calls = encoder.open_calls(thread).into_iter();
+        (thread, calls.map(|(_, number, start)| (number.into(), start)).collect())
+    };
+    let open = (0..encoder.threads()).map(open).collect();
     encoder.finish();
     let task = |thread: u32| Some((thread, TaskTrace::of(&encoder, thread)?));
-    Ok((0..encoder.threads()).filter_map(task).collect())
+    Ok(Encoded { tasks: (0..encoder.threads()).filter_map(task).collect(), open })
 }
 
 /// Nanoseconds a tick, and begin and end, of all streams.

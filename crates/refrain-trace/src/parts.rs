@@ -29,16 +29,44 @@ pub fn running_processes(folder: &Path) -> std::collections::BTreeSet<i32> {
         .collect()
 }
 
+/// Whether the process of a stream runs; `None` if that is another machine's, and not known here.
+pub fn is_running(stream: &StreamMeta) -> Option<bool> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if stream.host != host.trim() {
+        return None;
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", stream.pid)).unwrap_or_default();
+    let Some((_, facts)) = stat.rsplit_once(')') else { return Some(false) };
+    let mut facts = facts.split_whitespace();
+    // A process that waits to be reaped has ended; so has one whose number another has by now.
+    let state = facts.next().unwrap_or("X");
+    let start: Option<u64> = facts.nth(18).and_then(|ticks| ticks.parse().ok());
+    let is_it = match (start, boot_seconds()) {
+        (Some(ticks), Some(boot)) => (boot + ticks / 100) * 1_000_000_000 <= stream.process + SLACK,
+        _ => true,
+    };
+    Some(is_it && !matches!(state, "Z" | "X"))
+}
+
+/// The kernel tells the time of its start, and that of processes, in coarse units.
+const SLACK: u64 = 2_000_000_000;
+
+/// When the machine was started, in seconds since 1970.
+fn boot_seconds() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+}
+
 /// A part on its way into a trace.
 pub struct Part {
     /// Its file.
     pub path: PathBuf,
     /// Where the log begins that is still there: what came before is in the process's state.
     pub base: u64,
-    /// Bytes of its body.
-    appended: u64,
     /// The ranks have merged their traces themselves.
     pub merged: bool,
+    /// Its ticks are nanoseconds of the system's clock, not of a time-stamp counter.
+    pub in_nanoseconds: bool,
     /// Facts; `bytes` are those of the whole log.
     pub stream: StreamMeta,
 }
@@ -100,11 +128,19 @@ impl Part {
             return Err("not a file".into());
         }
         let mut file = File::open(path).map_err(|e| e.to_string())?;
-        let mut page = vec![0; part::HEADER_BYTES];
-        file.read_exact(&mut page).map_err(|e| e.to_string())?;
-        let header = PartHeader::read(&page)?;
-        let log = records(path, header.base, header.appended, header.base);
-        let Skimmed { calls, bytes, damage } = skim(log.map_err(|e| e.to_string())?);
+        let mut look = Look::at(&mut file)?;
+        let mut skimmed = skim(look.log(file, look.header.base).map_err(|e| e.to_string())?);
+        // While the program runs, its log may begin anew meanwhile.
+        for _ in 0..LOOKS {
+            let mut file = File::open(path).map_err(|e| e.to_string())?;
+            let now = Look::at(&mut file)?;
+            if now.header.base == look.header.base {
+                break;
+            }
+            look = now;
+            skimmed = skim(look.log(file, look.header.base).map_err(|e| e.to_string())?);
+        }
+        let (header, Skimmed { calls, bytes, damage }) = (look.header, skimmed);
         let ended = match () {
             () if header.is(flags::STOPPED) => Ended::LogStopped(header.stop_errno),
             () if header.is(flags::ABORTED) => Ended::Aborted(header.abort_code),
@@ -131,39 +167,78 @@ impl Part {
             calls,
             bytes: header.base + bytes,
         };
-        let (base, appended) = (header.base, header.appended);
-        let merged = header.is(flags::MERGED);
-        Ok((Part { path: path.to_owned(), base, appended, merged, stream }, damage))
+        let (merged, in_nanoseconds) = (header.is(flags::MERGED), header.is(flags::NANOSECONDS));
+        let (path, base) = (path.to_owned(), header.base);
+        Ok((Part { path, base, merged, in_nanoseconds, stream }, damage))
+    }
+
+    /// The part as it is now.
+    pub fn again(&self) -> Option<Part> {
+        Part::read(&self.path).ok().map(|(part, _)| part)
+    }
+
+    /// Whether the log still begins where it did when the part was read: only then are records
+    /// read since what they should be.
+    pub fn is_current(&self) -> bool {
+        let look = File::open(&self.path).map_err(|e| e.to_string());
+        look.and_then(|mut file| Look::at(&mut file)).is_ok_and(|l| l.header.base == self.base)
     }
 
     /// The records from a position of the log on, without the unused room behind them.
     pub fn records(&self, from: u64) -> io::Result<impl Read + use<>> {
         let left = self.stream.bytes.saturating_sub(from);
-        Ok(records(&self.path, self.base, self.appended, from)?.take(left))
+        let mut file = File::open(&self.path)?;
+        let look = Look::at(&mut file).map_err(io::Error::other)?;
+        Ok(look.log(file, from)?.take(left))
     }
 }
 
-/// The log of a part from a position on: its body, then its window as far as that continues it.
-fn records(path: &Path, base: u64, appended: u64, from: u64) -> io::Result<impl Read + use<>> {
-    let mut file = File::open(path)?;
-    let mut window = vec![0; part::WINDOW_BYTES];
-    file.seek(SeekFrom::Start(part::HEADER_BYTES as u64))?;
-    file.read_exact(&mut window)?;
-    let mut records = window.split_off(part::WINDOW_HEAD);
-    let mut head = [0; part::WINDOW_HEAD];
-    head.copy_from_slice(&window);
-    let head = u64::from_le_bytes(head);
-    let end = base.saturating_add(appended);
-    let skip = from.clamp(base, end) - base;
-    // Where the body ends, or what was asked for begins, must lie in the window.
-    let known = end.max(from).checked_sub(head).and_then(|n| usize::try_from(n).ok());
-    let rest = match known.filter(|n| *n <= records.len()) {
-        Some(known) => records.split_off(known),
-        None => Vec::new(),
-    };
-    file.seek(SeekFrom::Start(part::BODY as u64 + skip))?;
-    let body = BufReader::with_capacity(1 << 18, file).take(appended - skip);
-    Ok(body.chain(io::Cursor::new(rest)))
+/// How often a part is looked at that changes meanwhile.
+const LOOKS: usize = 16;
+
+/// The header and the window of a part at one moment. The program may be writing it.
+struct Look {
+    header: PartHeader,
+    window: Vec<u8>,
+}
+
+impl Look {
+    /// Looks until both belong together. If they never do, the window counts as empty.
+    fn at(file: &mut File) -> Result<Look, String> {
+        let header = |file: &mut File| {
+            let mut page = vec![0; part::HEADER_BYTES];
+            file.seek(SeekFrom::Start(0)).map_err(|e| e.to_string())?;
+            file.read_exact(&mut page).map_err(|e| e.to_string())?;
+            PartHeader::read(&page)
+        };
+        let mut window = vec![0; part::WINDOW_BYTES];
+        let mut before = header(file)?;
+        for _ in 0..LOOKS {
+            file.read_exact(&mut window).map_err(|e| e.to_string())?;
+            let after = header(file)?;
+            if (before.base, before.appended) == (after.base, after.appended) {
+                return Ok(Look { header: after, window });
+            }
+            before = after;
+        }
+        window.fill(0);
+        Ok(Look { header: before, window })
+    }
+
+    /// The log from a position on: the body, then the window as far as that continues it.
+    fn log(&self, mut file: File, from: u64) -> io::Result<impl Read + use<>> {
+        let (base, appended) = (self.header.base, self.header.appended);
+        let (head, records) = self.window.split_at(part::WINDOW_HEAD);
+        let head = head.iter().rev().fold(0, |head, byte| head << 8 | u64::from(*byte));
+        let end = base.saturating_add(appended);
+        let skip = from.clamp(base, end) - base;
+        // Where the body ends, or what was asked for begins, must lie in the window.
+        let known = end.max(from).checked_sub(head).and_then(|n| usize::try_from(n).ok());
+        let rest = known.and_then(|known| records.get(known..)).unwrap_or_default().to_vec();
+        file.seek(SeekFrom::Start(part::BODY as u64 + skip))?;
+        let body = BufReader::with_capacity(1 << 18, file).take(appended - skip);
+        Ok(body.chain(io::Cursor::new(rest)))
+    }
 }
 
 /// The state of a process, and for each thread up to which position of its log it goes.

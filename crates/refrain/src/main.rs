@@ -11,6 +11,7 @@ macro_rules! say {
 
 mod agent;
 mod control;
+mod cuts;
 mod launch;
 mod merge;
 mod open;
@@ -21,6 +22,7 @@ mod stats;
 mod summary;
 mod trace;
 mod verify;
+mod where_;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -39,6 +41,7 @@ pub const NOT_FOUND: u8 = 127;
   refrain show app.refrain --function MPI_Send --json | head
   refrain stats app.refrain                        calls by function
   refrain verify app.refrain                       is it whole, and what was recorded?
+  refrain where app.refrain.parts                  where does the job hang?
 
 Exit codes: that of the program (trace); 1 if a trace is not as it should be (verify); 125 if
 Refrain itself failed; 127 if the program is not there; 2 for a command line that cannot be read.
@@ -57,6 +60,7 @@ enum Command {
     Stats(stats::Args),
     Merge(merge::Args),
     Verify(verify::Args),
+    Where(where_::Args),
     #[command(name = "__rank", hide = true)]
     Rank(rank::Args),
 }
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Command::Stats(args) => stats::run(args),
         Command::Merge(args) => merge::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Where(args) => where_::run(args),
         Command::Rank(args) => rank::run(args),
     };
     result.unwrap_or_else(|error| {

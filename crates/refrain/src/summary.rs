@@ -1,5 +1,6 @@
 //! What is said on stderr when a trace has been written.
 
+use crate::cuts::cuts;
 use refrain_trace::{Ended, Meta, StreamMeta};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,7 +8,8 @@ use std::path::Path;
 /// Prints three lines about a new trace, and a line for everything that is not as it should be.
 /// `asked` is the number of ranks that the launcher was asked for, if known.
 pub fn print(meta: &Meta, trace: &Path, bytes: u64, how: &str, asked: Option<u32>) {
-    for line in lines(meta, trace, bytes, how).into_iter().chain(too_few(meta, asked)) {
+    let lines = lines(meta, trace, bytes, how).into_iter();
+    for line in lines.chain(too_few(meta, asked)).chain(cuts(meta, trace)) {
         say!("refrain: {line}");
     }
 }

@@ -88,6 +88,8 @@ fn record_with(
     let mut run = mpi.run(ranks).program(refrain_binary()).args(["__rank", "--agent"]);
     run = run.args([refrain_binary().with_file_name("librefrain_agent.so")]);
     run = run.args(["--parts"]).args([parts.path()]).args(["--"]).args([program]).args(args);
+    // The log is to be looked at whole.
+    run = run.env("REFRAIN_RAW", "1");
     for (name, value) in variables {
         run = run.env(name, value);
     }

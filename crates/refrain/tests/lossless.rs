@@ -7,6 +7,7 @@
 use refrain_format::container::{Codec, Container, Writer};
 use refrain_testing::{Mpi, Outcome, Run, is_full, refrain, workspace};
 use serde_json::Value as Json;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -331,7 +332,7 @@ fn mpi4py_s_test_suite_is_given_back() {
         let mut args = vec![main.as_os_str()];
         // Tests that start processes of their own, or that a machine with few cores cannot run.
         for module in ["test_spawn", "test_dynproc", "test_util_pool", "test_util_sync"] {
-            args.extend(["-x".as_ref(), module.as_ref()]);
+            args.extend(["-x", module].map(OsStr::new));
         }
         let who = format!("mpi4py under {}", mpi.name());
         let events = check_run(&who, &mpi, 1, |run| {
@@ -368,9 +369,11 @@ fn a_trace_of_another_run_is_told_from_its_records() {
     writer.finish().unwrap();
     let (outcome, found) = verify(&mixed);
     assert_eq!(outcome.code, 1, "{outcome}");
-    let first = &found["differences"][0];
-    assert_eq!(first["function"], "MPI_Finalize", "{outcome}");
-    assert_eq!(first["got"], "MPI_Irecv inside 0 calls", "{outcome}");
+    let differences = found["differences"].as_array().expect("a list");
+    assert_eq!(differences[0]["expected"], "[2] \"10\"", "MPI_Init's arguments\n{outcome}");
+    let of = |function: &str| differences.iter().find(|d| d["function"] == function);
+    let got = of("MPI_Finalize").map(|d| &d["got"]);
+    assert_eq!(got, Some(&"MPI_Irecv inside 0 calls".into()), "{outcome}");
     let text = refrain(["verify".as_ref(), mixed.as_os_str()]);
     assert!(text.stdout.contains("rank 0.0  #"), "{text}");
     assert!(text.stdout.trim_end().ends_with("differ"), "{text}");

@@ -11,6 +11,7 @@ use super::survey::Survey;
 use super::values::{At, Unlike, Way, World, describe};
 use crate::calls::{CallsError, Process, processes};
 use refrain_format::decode::{DecodeError, Event, Value};
+use refrain_format::define::ParamDef;
 use refrain_mpi::abi::Family;
 use refrain_mpi::interface::Direction;
 use refrain_mpi::kind::Class;
@@ -305,23 +306,20 @@ impl<'t, 'c> Comparer<'t, 'c> {
         found.extend(result(world, at, raw, decoded).err().map(|u| ("result".to_owned(), u)));
         // Statuses need the requests they are about; handles that change give their names back
         // before new requests take them.
-        let order = |i: &usize| {
-            let p = &params[*i];
-            match (p.class, p.direction) {
-                (Class::Status, _) => 0,
-                (Class::Handle, Direction::InOut) => 2,
-                (Class::Handle, _) if is_request(&p.reads_as) => 3,
-                _ => 1,
-            }
+        let turn = |p: &ParamDef| match (p.class, p.direction) {
+            (Class::Status, _) => 0,
+            (Class::Handle, Direction::InOut) => 2,
+            (Class::Handle, _) if is_request(&p.reads_as) => 3,
+            _ => 1,
         };
-        let mut places: Vec<usize> = (0..params.len()).collect();
-        places.sort_by_key(order);
-        for i in places {
-            let p = &params[i];
+        let in_turn = (0..4).flat_map(|n| {
+            params.iter().enumerate().filter(move |(_, p)| p.is_output() && turn(p) == n)
+        });
+        for (i, p) in in_turn {
             let values = (raw.outputs.get(i), decoded.outputs.get(i));
             let like = match flat(values) {
                 (None, None) => continue,
-                (Some(new), Some(now)) if order(&i) == 2 => {
+                (Some(new), Some(now)) if turn(p) == 2 => {
                     let before = flat((raw.inputs.get(i), decoded.inputs.get(i)));
                     changed(world, at, &p.reads_as, before, (new, now))
                 }

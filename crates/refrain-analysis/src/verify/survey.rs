@@ -13,8 +13,8 @@ use refrain_mpi::names::HandleTable;
 use refrain_trace::Trace;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A kind of object and a handle.
-type Key = (String, u64);
+/// The number of a kind of object, and a handle.
+type Key = (u8, u64);
 
 /// What was seen of the calls of a trace.
 #[derive(Debug, Default)]
@@ -28,14 +28,17 @@ pub struct Survey {
     process: OfProcess,
 }
 
+/// The calls of the process that is being looked at.
 #[derive(Debug, Default)]
 struct OfProcess {
+    /// Kinds by number.
+    kinds: Vec<String>,
     /// How often each object was got, by stream.
     live: HashMap<(usize, Key), u32>,
     /// Used in a stream that had not made them by then.
     unmade: HashSet<(usize, Key)>,
     /// Streams that made an object.
-    makers: HashMap<Key, HashSet<usize>>,
+    makers: HashMap<Key, Vec<usize>>,
     /// Freed by calls that have perhaps not returned: callbacks inside these still use them.
     dying: HashMap<usize, Vec<(u8, Key)>>,
     /// Requests: the function that made the last, and how many were made and not completed.
@@ -74,8 +77,9 @@ impl Survey {
             let before = handles(event.inputs.get(i));
             let after = handles(event.outputs.get(i));
             let is_made = |handle: &u64| names.name(&p.reads_as, *handle).is_none();
+            let kind = self.process.kind(&p.reads_as);
             for handle in before.iter().copied().filter(is_made) {
-                self.process.used(stream, &p.reads_as, handle);
+                self.process.used(stream, (kind, handle));
             }
             for (place, handle) in after.iter().enumerate() {
                 let old = before.get(place);
@@ -83,10 +87,10 @@ impl Survey {
                     continue;
                 }
                 if let Some(old) = old.copied().filter(is_made) {
-                    self.process.freed(stream, event.depth, &p.reads_as, old);
+                    self.process.freed(stream, event.depth, (kind, old));
                 }
                 if is_made(handle) {
-                    self.process.got(stream, &p.reads_as, *handle, &event.function.name);
+                    self.process.got(stream, (kind, *handle), &event.function.name);
                 }
             }
         }
@@ -94,11 +98,12 @@ impl Survey {
 
     /// No more calls of this process follow.
     pub fn end_of_process(&mut self) {
-        let OfProcess { unmade, makers, requests, .. } = std::mem::take(&mut self.process);
+        let OfProcess { kinds, unmade, makers, requests, .. } = std::mem::take(&mut self.process);
         for (stream, key) in unmade {
             // Another thread may have made it before.
             if makers.get(&key).is_none_or(|makers| makers.iter().all(|m| *m == stream)) {
-                *self.unmade.entry(key.0).or_default() += 1;
+                let kind = kinds.get(usize::from(key.0)).cloned().unwrap_or_default();
+                *self.unmade.entry(kind).or_default() += 1;
             }
         }
         for (function, pending) in requests.into_values() {
@@ -123,32 +128,47 @@ impl Survey {
 }
 
 impl OfProcess {
-    fn used(&mut self, stream: usize, kind: &str, handle: u64) {
-        let key = (stream, (kind.to_owned(), handle));
-        if !self.live.contains_key(&key) {
-            self.unmade.insert(key);
+    fn kind(&mut self, name: &str) -> u8 {
+        let known = self.kinds.iter().position(|kind| kind == name);
+        let number = known.unwrap_or_else(|| {
+            self.kinds.push(name.to_owned());
+            self.kinds.len() - 1
+        });
+        number as u8
+    }
+
+    fn is_request(&self, key: Key) -> bool {
+        self.kinds.get(usize::from(key.0)).is_some_and(|kind| is_request(kind))
+    }
+
+    fn used(&mut self, stream: usize, key: Key) {
+        if !self.live.contains_key(&(stream, key)) {
+            self.unmade.insert((stream, key));
         }
     }
 
-    fn got(&mut self, stream: usize, kind: &str, handle: u64, function: &str) {
-        if is_request(kind) {
-            let (maker, pending) = self.requests.entry(handle).or_default();
-            function.clone_into(maker);
+    fn got(&mut self, stream: usize, key: Key, function: &str) {
+        if self.is_request(key) {
+            let (maker, pending) = self.requests.entry(key.1).or_default();
+            if maker != function {
+                function.clone_into(maker);
+            }
             *pending += 1;
         }
-        let key = (kind.to_owned(), handle);
-        self.makers.entry(key.clone()).or_default().insert(stream);
+        let makers = self.makers.entry(key).or_default();
+        if !makers.contains(&stream) {
+            makers.push(stream);
+        }
         *self.live.entry((stream, key)).or_default() += 1;
     }
 
-    fn freed(&mut self, stream: usize, depth: u8, kind: &str, handle: u64) {
-        if is_request(kind)
-            && let Some((_, pending)) = self.requests.get_mut(&handle)
+    fn freed(&mut self, stream: usize, depth: u8, key: Key) {
+        if self.is_request(key)
+            && let Some((_, pending)) = self.requests.get_mut(&key.1)
         {
             *pending -= 1;
         }
-        let dying = self.dying.entry(stream).or_default();
-        dying.push((depth, (kind.to_owned(), handle)));
+        self.dying.entry(stream).or_default().push((depth, key));
     }
 
     /// A call begins at that depth: those of a stream that are not around it have returned.

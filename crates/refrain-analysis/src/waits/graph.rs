@@ -571,12 +571,8 @@ mod tests {
         let found = findings(&job);
         assert_eq!(found.stuck, [1, 2]);
         assert!(found.cycles.is_empty());
-        let expected = Bereft {
-            rank: 1,
-            words: "MPI_Recv".to_owned(),
-            gone: 0,
-            life: Some(Life::Finished),
-        };
+        let expected =
+            Bereft { rank: 1, words: "MPI_Recv".to_owned(), gone: 0, life: Some(Life::Finished) };
         assert_eq!(found.bereft, [expected]);
     }
 

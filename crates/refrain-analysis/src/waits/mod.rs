@@ -12,11 +12,12 @@
 //! they are sent, and all members call the collectives of a communicator in the same order. So the
 //! third receive is served once three were sent, whatever became of the sender since.
 //!
-//! * [`roles`]: what a function may wait for · [`observe`]: the calls of one rank
-//! * [`graph`]: all ranks
+//! * [`roles`]: what a function may wait for · [`observe`]: what the calls of one rank come to
+//! * [`position`]: where one process stands · [`graph`]: all ranks
 
 pub mod graph;
 pub mod observe;
+pub mod position;
 pub mod roles;
 
 use std::collections::HashMap;

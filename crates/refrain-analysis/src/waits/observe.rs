@@ -165,16 +165,17 @@ impl Observer {
         let ranks = |name: &str| -> Vec<i32> {
             let value = index(&event.function, name).and_then(|i| event.inputs[i].as_ref());
             let Some(Value::List(all)) = value else { return Vec::new() };
-            let rank = |v: &Value| if let Value::Int(n) = v { i32::try_from(*n).ok() } else { None };
+            let rank =
+                |v: &Value| if let Value::Int(n) = v { i32::try_from(*n).ok() } else { None };
             all.iter().filter_map(rank).collect()
         };
-        let Some(Some(Value::Word(comm))) = index(&event.function, "comm").map(|i| &event.inputs[i])
+        let Some(Some(Value::Word(comm))) =
+            index(&event.function, "comm").map(|i| &event.inputs[i])
         else {
             return;
         };
         let (local, remote) = (ranks("ranks"), ranks("remote_ranks"));
-        let kind =
-            if remote.is_empty() { Kind::Communicator } else { Kind::Intercommunicator };
+        let kind = if remote.is_empty() { Kind::Communicator } else { Kind::Intercommunicator };
         let mut members: Vec<i32> = local.iter().chain(&remote).copied().collect();
         members.sort_unstable();
         let peers = if remote.is_empty() { local } else { remote };
@@ -240,9 +241,9 @@ impl Observer {
         };
         let together = |scope: usize| {
             let is_inter = self.standing.scopes[scope].0.kind == Kind::Intercommunicator;
-            let root = call.int("root").filter(|_| {
-                !is_inter && comes_from_root(&call.event.function.name)
-            });
+            let root = call
+                .int("root")
+                .filter(|_| !is_inter && comes_from_root(&call.event.function.name));
             let root = root.and_then(|root| self.peer(scope, root));
             (Operation::Together { scope, root }, call.words(""))
         };
@@ -439,10 +440,9 @@ impl Call<'_> {
         let at = params.iter().position(|p| p.class == Class::Handle && p.reads_as == "request");
         match at.and_then(|at| self.event.inputs[at].as_ref()) {
             Some(Value::Word(handle)) => vec![*handle],
-            Some(Value::List(all)) => all
-                .iter()
-                .map(|v| if let Value::Word(handle) = v { *handle } else { 0 })
-                .collect(),
+            Some(Value::List(all)) => {
+                all.iter().map(|v| if let Value::Word(handle) = v { *handle } else { 0 }).collect()
+            }
             _ => Vec::new(),
         }
     }

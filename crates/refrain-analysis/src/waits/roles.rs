@@ -153,9 +153,8 @@ fn collective(name: &str) -> Role {
     if COLLECTIVES.contains(&name) || MAKERS.contains(&name) {
         return Role::Collective(Manner::Blocking);
     }
-    let of_file = name.strip_prefix("File_").filter(|n| {
-        n.contains("_all") || n.contains("_ordered")
-    });
+    let of_file =
+        name.strip_prefix("File_").filter(|n| n.contains("_all") || n.contains("_ordered"));
     if let Some(action) = of_file {
         let requested = action.starts_with("iread") || action.starts_with("iwrite");
         let manner = if requested { Manner::Requested } else { Manner::Blocking };

@@ -43,6 +43,15 @@ pub fn put_ref(task: &mut Task, own: u32, out: &mut Vec<u8>, re: Ref) {
 }
 
 impl Writer<'_, '_> {
+    /// Says of a request that nobody saw made that it is an object like others.
+    #[inline]
+    pub(super) fn mark_odd(&mut self, kind: u8, re: Ref, to: bool) {
+        if matches!(re, Ref::Object { .. }) && self.is_request(kind) {
+            self.put(to, 0);
+            self.put(to, -1);
+        }
+    }
+
     /// An array of handles, all given or all received.
     pub(super) fn handles(
         &mut self,

@@ -13,7 +13,7 @@
 //! | int, count, offset | the number |
 //! | aint | the number doubled; or a place, its first cell doubled plus 1; or -5 and the number |
 //! | handle | own object: its number, from 1 · predefined: -1 - its number in the task · of another thread: 0, thread, number |
-//! | request | own: signature + 1, number · predefined: as above · of another thread: 0, thread, signature, number |
+//! | request | own: signature + 1, number · predefined: as above · of another thread: 0, thread, signature, number · one that nobody saw made: 0, -1, and as a handle |
 //! | address | null: 0 · own segment, from 1, and offset · any number: -1 and it · segment of another thread: -2, thread, segment, offset · named: -3 - its number in the task |
 //! | string | its number in the task; or a code as for arrays |
 //! | by address | state ([`refrain_format::record::state`]); then the value if it is one |
@@ -201,6 +201,7 @@ impl Writer<'_, '_> {
                             self.objects.cancel(raw);
                         }
                     }
+                    self.mark_odd(kind, re, false);
                     put_ref(self.task, self.thread, self.signature, re);
                 }
                 Form::Place(kind) if op.by_value && !op.array => {
@@ -231,6 +232,7 @@ impl Writer<'_, '_> {
                     Form::Handle(kind) => {
                         let raw = self.narrow(kind, returned.result as u64);
                         let re = self.objects.given(kind, raw, self.thread, 0);
+                        self.mark_odd(kind, re, false);
                         put_ref(self.task, self.thread, self.signature, re);
                     }
                     Form::Place(kind) => self.place(kind, returned.result as u64, false),
@@ -340,6 +342,7 @@ impl Writer<'_, '_> {
                         self.objects.cancel(raw);
                     }
                 }
+                self.mark_odd(kind, re, to);
                 let (task, thread) = (&mut *self.task, self.thread);
                 let out = if to { &mut *self.outcome } else { &mut *self.signature };
                 put_ref(task, thread, out, re);

@@ -53,7 +53,11 @@ impl Decoder<'_> {
         let id = |v: i64| u32::try_from(v).ok();
         match cells.get()? {
             0 => {
-                let (thread, base, number) = (cells.get()?, cells.get()?, cells.get()?);
+                let thread = cells.get()?;
+                if thread < 0 {
+                    return self.odd_request(cells);
+                }
+                let (base, number) = (cells.get()?, cells.get()?);
                 Some(Value::Word(self.request_word(Some(id(thread)?), id(base)?, id(number)?)))
             }
             first if first < 0 => self.object(first),
@@ -66,21 +70,7 @@ impl Decoder<'_> {
 
     /// One of an array of handles of several threads.
     pub(super) fn mixed_handle(&mut self, kind: u8, cells: &mut Cells<'_>) -> Option<Value> {
-        if self.kinds.name(kind) != REQUEST {
-            return self.handle(kind, cells);
-        }
-        let mut ahead = *cells;
-        if ahead.get()? == 0 && ahead.get()? == -1 {
-            *cells = ahead;
-            return match cells.get()? {
-                0 => {
-                    let (thread, number) = (cells.get()?, cells.get()?);
-                    Some(object_of(u32::try_from(thread).ok()?, number))
-                }
-                first => self.object(first),
-            };
-        }
-        self.request(cells)
+        self.handle(kind, cells)
     }
 
     pub(super) fn new_handle(

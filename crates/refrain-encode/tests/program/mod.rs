@@ -169,7 +169,6 @@ struct Segment {
     base: u64,
     bytes: u64,
     identity: usize,
-    owner: usize,
 }
 
 /// A process under the model.
@@ -178,6 +177,8 @@ pub struct Process {
     rank: i64,
     size: i64,
     clock: u64,
+    /// Call sites are recorded.
+    has_sites: bool,
     /// Its threads.
     pub threads: Vec<Thread>,
     /// Lives of all objects and segments, by identity.
@@ -201,6 +202,7 @@ impl Process {
             rank: rank.into(),
             size: size.into(),
             clock: 1000,
+            has_sites: program.first().is_some_and(|op| op.how[0] % 4 == 1),
             threads: vec![Thread::default(); THREADS],
             lives: Vec::new(),
             objects: Vec::new(),
@@ -224,6 +226,9 @@ impl Process {
         let [a, b, c] = op.how;
         if c > 250 && self.rank % 3 == i64::from(a % 3) {
             return;
+        }
+        if self.has_sites {
+            self.threads[thread].log.at_site(u32::from(op.what) / 90);
         }
         match op.what {
             0..=19 => self.send(thread, a, b, c),
@@ -412,7 +417,7 @@ impl Process {
         }
         self.segments.retain(|s| !overlaps(s));
         let identity = self.identity();
-        self.segments.push(Segment { base, bytes, identity, owner: thread });
+        self.segments.push(Segment { base, bytes, identity });
     }
 
     // Calls.
@@ -604,7 +609,7 @@ impl Process {
     }
 
     fn group(&mut self, thread: usize, a: u8) {
-        if a % 3 > 0 {
+        if !a.is_multiple_of(3) {
             let world = Arg::named("comm", "MPI_COMM_WORLD");
             let call = self.enter(thread, "MPI_Comm_group", vec![world]);
             let group = self.create_as("group", 0x8800_0000);

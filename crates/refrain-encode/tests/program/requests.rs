@@ -70,13 +70,14 @@ impl Process {
         if place.is_none() && array.len() >= LONGEST {
             return;
         }
-        let shared = a % 4 == 0;
+        let shared = a.is_multiple_of(4);
         let (name, sort, persistent) = match a % 16 {
             0..=5 => ("MPI_Isend", Sort::Send, false),
             6..=11 => ("MPI_Irecv", Sort::Receive, false),
             12 => ("MPI_Ibarrier", Sort::Send, false),
             13 => ("MPI_Send_init", Sort::Send, true),
             14 => ("MPI_Recv_init", Sort::Receive, true),
+            _ if c % 2 == 1 => return self.find(thread, place, b),
             _ => {
                 let envelope = self.envelope(a, c, b);
                 return self.fail(thread, "MPI_Irecv", envelope, vec![Arg::unset()]);
@@ -98,6 +99,26 @@ impl Process {
         let request = Request { raw, identity, sort, persistent, cancelled: false };
         self.requests.live.push(request);
         self.leave(thread, name, call, (0, 0), vec![handle(raw, Some(request))]);
+        let array = &mut self.requests.arrays[usize::from(b) % ARRAYS];
+        match place {
+            Some(place) => array[place] = raw,
+            None => array.push(raw),
+        }
+    }
+
+    /// A request that nobody saw made is tested, and comes into an array.
+    fn find(&mut self, thread: usize, place: Option<usize>, b: u8) {
+        let raw = 0xac00_0000 + u64::from(b % 2);
+        if self.requests.live.iter().any(|r| r.raw == raw) {
+            return;
+        }
+        let identity = self.identity();
+        let (sort, persistent, cancelled) = (Sort::Receive, false, false);
+        let request = Request { raw, identity, sort, persistent, cancelled };
+        self.requests.live.push(request);
+        let same = handle(raw, Some(request));
+        let outputs = vec![same.clone(), Arg::int(0), Arg::unset()];
+        self.call(thread, "MPI_Test", vec![same], outputs);
         let array = &mut self.requests.arrays[usize::from(b) % ARRAYS];
         match place {
             Some(place) => array[place] = raw,

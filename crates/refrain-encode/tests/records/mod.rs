@@ -68,6 +68,10 @@ pub struct Log {
     entered: u32,
     last_was_enter: bool,
     defined: Vec<u16>,
+    /// Call sites written.
+    sites: u32,
+    /// Where calls are made now, if that is recorded.
+    site: Option<u32>,
 }
 
 impl Log {
@@ -85,9 +89,12 @@ impl Log {
             self.record(function, Tag::Define, 0, def.to_text().as_bytes());
         }
         let mut body = self.tick();
+        let site = self.site.map(u32::to_le_bytes);
+        body.extend(site.into_iter().flatten());
         let wanted = def.params.iter().filter(|p| p.is_input());
         put_values(&mut body, name, wanted, inputs);
-        self.record(function, Tag::Enter, depth, &body);
+        let tag = if site.is_some() { Tag::EnterAt } else { Tag::Enter };
+        self.record(function, tag, depth, &body);
         self.last_was_enter = true;
         self.entered += 1;
         self.entered - 1
@@ -106,6 +113,17 @@ impl Log {
         let wanted = def.params.iter().filter(|p| p.is_output());
         put_values(&mut body, name, wanted, outputs);
         self.record(function, Tag::Leave, if plain { PLAIN } else { 0 }, &body);
+    }
+
+    /// The calls that follow are made from that place in the program.
+    pub fn at_site(&mut self, number: u32) {
+        while self.sites <= number {
+            let mut body = self.sites.to_le_bytes().to_vec();
+            body.extend(format!("program+{:x}", 0x400 + self.sites).into_bytes());
+            self.record(0, Tag::Site, 0, &body);
+            self.sites += 1;
+        }
+        self.site = Some(number);
     }
 
     /// Memory comes into use.

@@ -1,0 +1,168 @@
+//! Where the records of ranks end that did not come to `MPI_Finalize`.
+
+use refrain_encode::cells::Cells;
+use refrain_encode::notes;
+use refrain_encode::tasktrace::{SignatureTrace, TaskTrace};
+use refrain_trace::meta::ProcessStreams;
+use refrain_trace::{Ended, Meta, Trace};
+use std::path::Path;
+
+/// So many ranks are named.
+const NAMED: usize = 8;
+
+/// So many threads of a rank are.
+const NAMED_THREADS: usize = 4;
+
+/// A line for each process that did not call `MPI_Finalize`: how far its records go, which call it
+/// was in, and whether its log stopped early. The trace has just been written.
+pub fn cuts(meta: &Meta, trace: &Path) -> Vec<String> {
+    let ended = |process: &ProcessStreams| {
+        let all = process.streams.iter().map(|s| &meta.streams[*s].ended);
+        all.filter(|ended| **ended != Ended::Finalized).next_back().cloned()
+    };
+    let processes = meta.processes();
+    let cut: Vec<_> = processes.iter().filter_map(|p| Some((p, ended(p)?))).collect();
+    if cut.is_empty() {
+        return Vec::new();
+    }
+    let Ok(trace) = Trace::open(trace) else { return Vec::new() };
+    let lines = cut.iter().filter_map(|(process, ended)| line(&trace, process, ended));
+    let mut lines: Vec<String> = lines.collect();
+    let more = lines.len().saturating_sub(NAMED);
+    lines.truncate(NAMED);
+    if more > 0 {
+        lines.push(format!("cut: and {more} more"));
+    }
+    lines
+}
+
+fn line(trace: &Trace, process: &ProcessStreams, ended: &Ended) -> Option<String> {
+    let stream = trace.meta().streams.get(*process.streams.first()?)?;
+    let threads = process.streams.len();
+    let mut texts = Vec::new();
+    for &at in process.streams.iter().take(NAMED_THREADS) {
+        let tail = trace.task(at).ok().flatten().map(Tail::of).unwrap_or_default();
+        // A program with sessions has no MPI_Finalize to call.
+        if threads == 1 && *ended == Ended::Unfinalized && tail.is_end_of_session() {
+            return None;
+        }
+        let which = match threads {
+            1 => String::new(),
+            _ => format!("thread {}: ", trace.meta().streams[at].thread),
+        };
+        // Of the call in which its log stopped nothing is known.
+        let was_in_it = !matches!(ended, Ended::LogStopped(_));
+        texts.push(format!("{which}{}", tail.words(was_in_it)));
+    }
+    if threads > NAMED_THREADS {
+        texts.push(format!("and {} threads more", threads - NAMED_THREADS));
+    }
+    let why = match ended {
+        Ended::LogStopped(errno) => {
+            format!("; its log stopped there: {}", std::io::Error::from_raw_os_error(*errno))
+        }
+        _ => String::new(),
+    };
+    let (rank, host, pid) = (stream.rank, &stream.host, stream.pid);
+    Some(format!("cut: rank {rank} ({host}, pid {pid}): {}{why}", texts.join("; ")))
+}
+
+/// The end of a task.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tail {
+    /// How many calls have returned.
+    complete: u64,
+    /// The function of the last of them.
+    last: Option<String>,
+    /// The functions of those that have not, outermost first.
+    open: Vec<String>,
+}
+
+impl Tail {
+    fn of(task: &TaskTrace) -> Tail {
+        let mut tail = Tail::default();
+        let mut innermost = None;
+        for terminal in last_terminals(task) {
+            let Some(signature) = task.signatures.get(terminal as usize) else { break };
+            let Some(function) = TaskTrace::function_of(signature) else { break };
+            if function >= notes::FIRST {
+                continue;
+            }
+            let Some((is_open, depth)) = head(signature) else { break };
+            let text = task.functions.iter().find(|(number, _)| *number == function);
+            let name = text.and_then(|(_, text)| text.split(' ').next());
+            let name = name.unwrap_or_default().to_owned();
+            // Calls that are open at the end stand there innermost first; others that never
+            // returned were left by a jump.
+            if is_open && tail.last.is_none() && innermost.is_none_or(|d| depth > d) {
+                innermost = Some(depth);
+                tail.open.push(name);
+            } else if !is_open {
+                tail.last = Some(name);
+                break;
+            }
+        }
+        let total: u64 = task.calls().values().sum();
+        tail.complete = total.saturating_sub(tail.open.len() as u64);
+        tail
+    }
+
+    fn is_end_of_session(&self) -> bool {
+        self.open.is_empty() && self.last.as_deref() == Some("MPI_Session_finalize")
+    }
+
+    fn words(&self, was_in_it: bool) -> String {
+        let last = match &self.last {
+            Some(last) => format!(", the last #{} {last}", self.complete.saturating_sub(1)),
+            None => String::new(),
+        };
+        let open = match self.open.is_empty() || !was_in_it {
+            true => String::new(),
+            false => format!("; in #{} {}", self.complete, self.open.join(", inside it ")),
+        };
+        let calls = if self.complete == 1 { "call" } else { "calls" };
+        format!("{} {calls} complete{last}{open}", self.complete)
+    }
+}
+
+/// The last terminals of a task, the very last first.
+fn last_terminals(task: &TaskTrace) -> Vec<u32> {
+    /// Calls inside calls are followed less deep, and notes stand between few of them.
+    const ENOUGH: u64 = 256;
+    let mut last = Vec::new();
+    for grammar in task.grammars.iter().rev() {
+        let from = grammar.len().saturating_sub(ENOUGH - last.len() as u64);
+        let tail: Vec<u32> = grammar.iter_from(from).collect();
+        last.extend(tail.into_iter().rev());
+        if last.len() as u64 >= ENOUGH {
+            break;
+        }
+    }
+    last
+}
+
+/// Whether the calls of a signature never returned, and their depth.
+fn head(signature: &SignatureTrace) -> Option<(bool, i64)> {
+    let mut cells = Cells::new(&signature.cells);
+    let head = cells.get()?;
+    let depth = if head & 2 != 0 { cells.get()? } else { 0 };
+    Some((head & 1 != 0, depth))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_says_what_was_complete_and_what_was_not() {
+        let tail = Tail {
+            complete: 12,
+            last: Some("MPI_Send".to_owned()),
+            open: vec!["MPI_Recv".to_owned()],
+        };
+        assert_eq!(tail.words(true), "12 calls complete, the last #11 MPI_Send; in #12 MPI_Recv");
+        assert_eq!(tail.words(false), "12 calls complete, the last #11 MPI_Send");
+        let first = Tail { complete: 1, last: Some("MPI_Init".to_owned()), open: Vec::new() };
+        assert_eq!(first.words(true), "1 call complete, the last #0 MPI_Init");
+    }
+}

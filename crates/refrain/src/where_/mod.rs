@@ -1,0 +1,257 @@
+//! `refrain where`: the call every rank is in, and who waits for whom.
+
+mod told;
+
+use crate::merge::parts_of;
+use crate::open::open;
+use anyhow::{Context, Result, bail};
+use refrain_analysis::waits::Life;
+use refrain_analysis::waits::graph::{Findings, findings};
+use refrain_analysis::waits::position::{About, Position, position};
+use refrain_encode::decoder::Decoder;
+use refrain_mpi::abi::Family;
+use refrain_mpi::names::{HandleTable, version_of};
+use refrain_trace::assemble::{Encoded, encode};
+use refrain_trace::parts::{Part, is_running, read_parts};
+use refrain_trace::{Ended, Meta, StreamMeta, Trace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Shows the call that every rank is in, and who waits for whom: of a job that hangs or has died.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  refrain where app.refrain.parts        while the job runs, or when it was killed
+  refrain where app.refrain              a trace with calls that never returned
+
+A running job is not disturbed: its ranks' logs are read while they write them, twice, and only a
+rank that has not moved in between counts as waiting. A rank waits for the source of its receive if
+no message has been sent that it could get, for the destination of its send if that has not received,
+and in a collective for the members that have not called it.
+
+JSON: one object with ranks (rank, host, pid, state, threads), waits (rank, thread, for, until, call),
+cycles, ended (ranks that wait for one that has ended) and collectives (inside, missing).")]
+pub struct Args {
+    /// The folder of parts, NAME.refrain.parts, or a trace.
+    place: PathBuf,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A rank that counts as waiting has not moved for so long.
+const STILL: Duration = Duration::from_millis(300);
+
+/// Shows.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let folder = match args.place.is_dir() {
+        true => Some(args.place.clone()),
+        false => Some(parts_of(&args.place)).filter(|p| !args.place.exists() && p.is_dir()),
+    };
+    let mut processes = match folder {
+        Some(folder) => of_parts(&folder)?,
+        None => of_trace(&open(&args.place)?)?,
+    };
+    settle_lives(&mut processes);
+    let standings: Vec<_> = processes.iter().map(|p| p.position.standing.clone()).collect();
+    let ranks: BTreeSet<i32> = standings.iter().map(|s| s.rank).collect();
+    let found = match ranks.len() == standings.len() {
+        true => findings(&standings),
+        false => {
+            say!("refrain: note: several processes have one rank: no telling who waits for whom");
+            Findings::default()
+        }
+    };
+    let text = if args.json {
+        told::as_json(&processes, &found)
+    } else {
+        told::as_text(&processes, &found)
+    };
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What became of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It runs.
+    Running,
+    /// It runs, and has called MPI while it was looked at.
+    Moving,
+    /// It does not run any more, or that is not known.
+    Past,
+}
+
+/// A process and where it stands.
+struct Process {
+    stream: StreamMeta,
+    ended: Ended,
+    state: State,
+    position: Position,
+    /// By thread, nanoseconds since each of its calls began.
+    ages: BTreeMap<u32, Vec<(u64, u64)>>,
+}
+
+impl Process {
+    fn is_in_a_call(&self) -> bool {
+        self.position.threads.values().any(|at| !at.flight.is_empty())
+    }
+
+    fn age(&self, thread: u32, number: u64) -> Option<Duration> {
+        let ages = self.ages.get(&thread)?;
+        ages.iter().find(|(n, _)| *n == number).map(|(_, nanos)| Duration::from_nanos(*nanos))
+    }
+}
+
+/// The processes of a folder of parts; they may be running.
+fn of_parts(folder: &Path) -> Result<Vec<Process>> {
+    let begin = Instant::now();
+    let (parts, mut lost) = read_parts(folder).with_context(|| folder.display().to_string())?;
+    if parts.is_empty() {
+        lost.iter().for_each(|lost| say!("refrain: cannot be read: {lost}"));
+        bail!("{} holds no part with a call in it", folder.display());
+    }
+    let streams = parts.iter().map(|p| p.stream.clone()).collect();
+    let meta = Meta { streams, ..Meta::default() };
+    let world = world(&meta);
+    let mut processes = Vec::new();
+    for process in meta.processes() {
+        let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
+        let encoded = encode(&parts, &mut lost)?;
+        let (stream, ended) = (parts[0].stream.clone(), ending(&meta, &process.streams));
+        let state = match is_running(&stream) {
+            Some(true) => State::Running,
+            _ => State::Past,
+        };
+        let ages = if state == State::Running { ages(&encoded, parts[0]) } else { BTreeMap::new() };
+        let decoded = |(thread, task)| {
+            let family = Family::from_code(stream.family).unwrap_or(Family::Mpich);
+            Decoder::new(task, family, thread).map(|decoder| (thread, decoder))
+        };
+        let tasks = encoded.tasks.iter().map(|(thread, task)| (*thread, task));
+        let threads: Vec<_> = tasks.map(decoded).collect::<Result<_, _>>()?;
+        let names = threads.iter().map(|(_, decoder)| decoder.handle_names()).collect();
+        let position = position(about(&stream, &world, names), threads)?;
+        processes.push(Process { stream, ended, state, position, ages });
+    }
+    lost.iter().for_each(|lost| say!("refrain: warning: could not be read: {lost}"));
+    mark_moving(&mut processes, &parts, begin);
+    Ok(processes)
+}
+
+/// Of the running processes those that have called MPI, or come back, since they were read.
+fn mark_moving(processes: &mut [Process], parts: &[Part], begin: Instant) {
+    if processes.iter().all(|process| process.state != State::Running) {
+        return;
+    }
+    std::thread::sleep(STILL.saturating_sub(begin.elapsed()));
+    for process in processes.iter_mut().filter(|process| process.state == State::Running) {
+        let (pid, number) = (process.stream.pid, process.stream.process);
+        let own = parts.iter().filter(|p| (p.stream.pid, p.stream.process) == (pid, number));
+        let moved = |part: &Part| part.again().is_none_or(|p| p.stream.bytes != part.stream.bytes);
+        if own.into_iter().any(moved) {
+            process.state = State::Moving;
+            process.position.standing.waits.clear();
+        }
+    }
+}
+
+/// The processes of a trace.
+fn of_trace(trace: &Trace) -> Result<Vec<Process>> {
+    let meta = trace.meta();
+    let world = world(meta);
+    let mut processes = Vec::new();
+    for process in meta.processes() {
+        let mut threads = Vec::new();
+        for &stream in &process.streams {
+            threads.push((meta.streams[stream].thread, trace.decoded(stream)?));
+        }
+        let names = threads.iter().map(|(_, events)| events.handle_names()).collect();
+        let stream = meta.streams[process.streams[0]].clone();
+        let position = position(about(&stream, &world, names), threads)?;
+        let (ended, ages) = (ending(meta, &process.streams), BTreeMap::new());
+        processes.push(Process { stream, ended, state: State::Past, position, ages });
+    }
+    Ok(processes)
+}
+
+/// All ranks that there should be.
+fn world(meta: &Meta) -> Arc<[i32]> {
+    let size = meta.streams.iter().map(|s| s.size).max().unwrap_or(0);
+    (0..size.max(0)).collect()
+}
+
+fn about<'a>(stream: &StreamMeta, world: &'a Arc<[i32]>, tables: Vec<HandleTable>) -> About<'a> {
+    About {
+        rank: stream.rank,
+        world,
+        family: Family::from_code(stream.family).unwrap_or(Family::Mpich),
+        version: version_of(&stream.library),
+        names: tables.iter().flat_map(HandleTable::entries).collect(),
+    }
+}
+
+/// How a process ended: what happened to one thread happened to all.
+fn ending(meta: &Meta, streams: &[usize]) -> Ended {
+    let mut all = streams.iter().map(|s| &meta.streams[*s].ended);
+    let told = all.clone().find(|e| matches!(e, Ended::Aborted(_) | Ended::LogStopped(_)));
+    told.or_else(|| all.next()).cloned().unwrap_or(Ended::Unfinalized)
+}
+
+/// Whom others can still wait for.
+fn settle_lives(processes: &mut [Process]) {
+    let some_run = processes.iter().any(|p| p.state != State::Past);
+    for process in processes {
+        // Where a log stopped early, its process has gone on since.
+        if matches!(process.ended, Ended::LogStopped(_)) {
+            process.position.standing.waits.clear();
+            process.position.threads.values_mut().for_each(|at| at.flight.clear());
+            continue;
+        }
+        let in_flight = process.is_in_a_call();
+        process.position.standing.life = match (&process.ended, process.state) {
+            (Ended::Finalized, _) => Life::Finished,
+            (Ended::Aborted(_), _) => Life::Died,
+            (_, State::Running | State::Moving) => Life::Here,
+            // Where all have ended, each stood where it stands, for all that is known.
+            (_, State::Past) if in_flight && !some_run => Life::Here,
+            (_, State::Past) if is_running(&process.stream).is_none() && some_run => Life::Here,
+            (_, State::Past) => Life::Died,
+        };
+    }
+}
+
+/// Nanoseconds since calls began that have not returned. The rate of ticks is that between the
+/// beginning of the log and now.
+fn ages(encoded: &Encoded, part: &Part) -> BTreeMap<u32, Vec<(u64, u64)>> {
+    let now = ticks(part.in_nanoseconds);
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+    let (first_ticks, first_nanos) = part.stream.clock[0];
+    if now <= first_ticks || nanos <= first_nanos {
+        return BTreeMap::new();
+    }
+    let rate = (nanos - first_nanos) as f64 / (now - first_ticks) as f64;
+    let age = |(number, start): &(u64, u64)| {
+        let since = now.saturating_sub(*start) as f64 * rate;
+        (*number, since as u64)
+    };
+    let of = |(thread, calls): &(u32, Vec<(u64, u64)>)| (*thread, calls.iter().map(age).collect());
+    encoded.open.iter().map(of).collect()
+}
+
+/// The clock that logs of this machine have.
+fn ticks(in_nanoseconds: bool) -> u64 {
+    if !in_nanoseconds {
+        // SAFETY: rdtsc exists on every x86-64 processor.
+        return unsafe { core::arch::x86_64::_rdtsc() };
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
