@@ -115,6 +115,8 @@ pub struct Objects {
     /// Numbers of requests by thread and pool.
     requests: Vec<Vec<Pool>>,
     request: u8,
+    /// Some request was to be cancelled, ever.
+    cancels: bool,
     epoch: u64,
     counted: [u8; 3],
 }
@@ -131,6 +133,7 @@ impl Objects {
             numbers: Vec::new(),
             requests: Vec::new(),
             request: kinds.number(REQUEST),
+            cancels: false,
             epoch: 0,
             counted: ["group", "errhandler", "datatype"].map(|kind| kinds.number(kind)),
         };
@@ -192,7 +195,9 @@ impl Objects {
             let mut all = cells
                 .get_list(|cells| {
                     let (re, references) = (Ref::get(cells)?, cells.get_u32()?);
-                    Some(Object { re, references, cancelled: byte(cells)? != 0 })
+                    let cancelled = byte(cells)? != 0;
+                    self.cancels |= cancelled;
+                    Some(Object { re, references, cancelled })
                 })?
                 .into_iter();
             let queue = Queue { first: all.next()?, more: all.collect(), vacant: false };
@@ -367,12 +372,16 @@ impl Objects {
     pub fn cancel(&mut self, value: u64) {
         if let Some(queue) = self.live.get_mut(&(value, self.request)) {
             queue.first.cancelled = true;
+            self.cancels = true;
             self.epoch += 1;
         }
     }
 
     /// Whether it did.
     pub fn is_cancelled(&self, value: u64, re: Ref) -> bool {
+        if !self.cancels {
+            return false;
+        }
         let queue = self.live(value, self.request);
         queue.is_some_and(|queue| queue.all().any(|object| object.re == re && object.cancelled))
     }

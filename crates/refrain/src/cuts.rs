@@ -17,8 +17,8 @@ const NAMED_THREADS: usize = 4;
 /// was in, and whether its log stopped early. The trace has just been written.
 pub fn cuts(meta: &Meta, trace: &Path) -> Vec<String> {
     let ended = |process: &ProcessStreams| {
-        let all = process.streams.iter().map(|s| &meta.streams[*s].ended);
-        all.filter(|ended| **ended != Ended::Finalized).next_back().cloned()
+        let mut all = process.streams.iter().map(|s| &meta.streams[*s].ended);
+        all.rfind(|ended| **ended != Ended::Finalized).cloned()
     };
     let processes = meta.processes();
     let cut: Vec<_> = processes.iter().filter_map(|p| Some((p, ended(p)?))).collect();

@@ -3,6 +3,7 @@
 use super::{Bytes, Writer, code};
 use crate::array;
 use crate::cells::put;
+use crate::hash::Map;
 use crate::memo::Effect;
 use crate::objects::Ref;
 use crate::plan::{Makes, Op};
@@ -67,12 +68,21 @@ impl Writer<'_, '_> {
         refs.clear();
         let is_request = self.is_request(kind);
         let mut raws = Vec::with_capacity(n);
+        // How often a handle came that stands for several requests.
+        let mut turns: Map<u64, usize> = Map::default();
         while let Some(raw) = all.u64() {
             let re = if output {
                 self.objects.received(kind, raw, self.thread)
             } else {
                 let shared = is_request && self.objects.queued(kind, raw) > 1;
-                let turn = if shared { raws.iter().filter(|r| **r == raw).count() } else { 0 };
+                let turn = match shared {
+                    true => {
+                        let next = turns.entry(raw).or_insert(0);
+                        *next += 1;
+                        *next - 1
+                    }
+                    false => 0,
+                };
                 self.objects.given(kind, raw, self.thread, turn)
             };
             raws.push(raw);
@@ -226,7 +236,14 @@ impl Writer<'_, '_> {
         let before = std::mem::take(&mut self.given.before);
         self.given.effect = None;
         let after = std::mem::take(&mut self.given.after);
-        let indices = &self.given.indices;
+        let mut indexed_places = vec![false; before.len()];
+        for index in &self.given.indices {
+            if let Some(place) =
+                usize::try_from(*index).ok().and_then(|i| indexed_places.get_mut(i))
+            {
+                *place = true;
+            }
+        }
         let (mut none, mut all, mut indexed) = (true, true, true);
         for (i, ((old, re), new)) in before.iter().zip(&after).enumerate() {
             let same = old == new;
@@ -238,7 +255,7 @@ impl Writer<'_, '_> {
             let can = !self.objects.is_null(*re) && !self.is_persistent(*re);
             none &= same;
             all &= if can { nulled } else { same };
-            indexed &= if can && indices.contains(&(i as i64)) { nulled } else { same };
+            indexed &= if can && indexed_places[i] { nulled } else { same };
         }
         let complete = before.len() == after.len();
         let how = match () {

@@ -130,7 +130,8 @@ impl<'t> Decoder<'t> {
             let (kind, name) = name.split_once(' ').unwrap_or(("", name));
             entries.push((kind.to_owned(), PREDEFINED | i as u64, name.to_owned()));
         }
-        let own = |(kind, value, name): (&str, u64, &str)| (kind.to_owned(), value, name.to_owned());
+        let own =
+            |(kind, value, name): (&str, u64, &str)| (kind.to_owned(), value, name.to_owned());
         entries.extend(handles::nulls().map(own));
         entries.into_iter().collect()
     }
