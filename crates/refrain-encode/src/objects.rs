@@ -47,6 +47,14 @@ pub enum Ref {
 }
 
 impl Ref {
+    /// Whether it was made by that thread.
+    fn is_of(&self, by: u32) -> bool {
+        match *self {
+            Ref::Predefined(_) => false,
+            Ref::Object { thread, .. } | Ref::Request { thread, .. } => thread == by,
+        }
+    }
+
     /// Writes it.
     pub fn put(&self, out: &mut Vec<u8>) {
         let (tag, fields) = match *self {
@@ -271,7 +279,8 @@ impl Objects {
     #[inline]
     pub fn given(&mut self, kind: u8, value: u64, thread: u32, turn: usize) -> Ref {
         match self.live(value, kind) {
-            Some(queue) => queue.at(turn).re,
+            Some(queue) if queue.more.is_empty() => queue.first.re,
+            Some(queue) => queue.at(turn, thread).re,
             None => self.unknown(kind, value, thread),
         }
     }
@@ -369,9 +378,11 @@ impl Objects {
     }
 
     /// The program asked to cancel a request.
-    pub fn cancel(&mut self, value: u64) {
-        if let Some(queue) = self.live.get_mut(&(value, self.request)) {
-            queue.first.cancelled = true;
+    pub fn cancel(&mut self, value: u64, re: Ref) {
+        let Some(queue) = self.live.get_mut(&(value, self.request)) else { return };
+        let mut all = std::iter::once(&mut queue.first).chain(&mut queue.more);
+        if let Some(object) = all.find(|object| object.re == re) {
+            object.cancelled = true;
             self.cancels = true;
             self.epoch += 1;
         }
@@ -424,12 +435,19 @@ impl Objects {
 }
 
 impl Queue {
-    #[inline]
-    fn at(&self, turn: usize) -> &Object {
-        match turn {
-            0 => &self.first,
-            _ => self.more.get(turn - 1).or(self.more.back()).unwrap_or(&self.first),
+    /// The object that a thread means for the `turn`-th time: one of its own, if there is any. A
+    /// handle that one thread's call gives back may be in another thread's hands before that call
+    /// has returned.
+    fn at(&self, turn: usize, thread: u32) -> &Object {
+        if self.all().all(|object| object.re.is_of(thread)) {
+            // Requests that were complete from the start may be very many.
+            return match turn {
+                0 => &self.first,
+                _ => self.more.get(turn - 1).or(self.more.back()).unwrap_or(&self.first),
+            };
         }
+        let own = self.all().filter(|object| object.re.is_of(thread)).nth(turn);
+        own.or(self.all().nth(turn)).unwrap_or(&self.first)
     }
 
     fn all(&self) -> impl Iterator<Item = &Object> {

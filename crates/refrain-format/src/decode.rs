@@ -253,6 +253,7 @@ impl<R: Read> Events<R> {
         // A call at this depth ends every call that was open as deep or deeper: those were
         // left by longjmp, an exception, or a cancelled thread.
         while let Some(&innermost) = self.unsettled.last()
+            && depth < u8::MAX
             && self.event(innermost).is_none_or(|event| event.depth >= depth)
         {
             self.settle_innermost();

@@ -12,7 +12,7 @@ use refrain_merge::merged::Merged;
 use refrain_merge::write::{Streams, write};
 use refrain_mpi::abi::Family;
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// A section of ranks' own data is closed when it has this many bytes.
@@ -118,33 +118,20 @@ pub struct Encoded {
     pub open: Vec<(u32, Vec<(u64, u64)>)>,
 }
 
-/// How often the parts of a process are read again that begin anew while they are read.
-const TRIES: usize = 16;
-
 /// The tasks of a process: what it has encoded itself, and what it has only written down. It may
 /// still be writing; then all that is whole counts. Says what could not be read.
 pub fn encode(parts: &[&Part], lost: &mut Vec<String>) -> Result<Encoded, TraceError> {
-    let mut unread = Vec::new();
-    let mut done = encode_once(parts, &mut unread);
-    let mut now: Vec<Part> = Vec::new();
-    for _ in 0..TRIES {
-        let is_current = match now.is_empty() {
-            true => parts.iter().all(|part| part.is_current() || !part.path.exists()),
-            false => now.iter().all(Part::is_current),
-        };
-        if is_current {
-            break;
-        }
-        now = parts.iter().filter_map(|part| part.again()).collect();
-        unread.clear();
-        done = encode_once(&now.iter().collect::<Vec<_>>(), &mut unread);
-    }
-    lost.append(&mut unread);
-    done
-}
-
-fn encode_once(parts: &[&Part], lost: &mut Vec<String>) -> Result<Encoded, TraceError> {
     let family = parts.first().and_then(|p| Family::from_code(p.stream.family));
+    let known = parts.first().and_then(|part| State::positions_of(part)).unwrap_or_default();
+    let mut logs = Vec::new();
+    for part in parts {
+        let thread = part.stream.thread;
+        let known = known.get(&thread).copied().unwrap_or(0);
+        let (start, log) = log_of(part, known).map_err(|source| part_error(&part.path, source))?;
+        logs.push((*part, start, log));
+    }
+    // Now, and not before: a log begins anew only behind a state, so this one goes at least as far
+    // as all that were read begin.
     let state = match parts.first().map(|part| State::of(part)) {
         Some(Err(why)) => {
             lost.push(why);
@@ -158,22 +145,18 @@ fn encode_once(parts: &[&Part], lost: &mut Vec<String>) -> Result<Encoded, Trace
         encoded: BTreeMap::new(),
     };
     let State { mut encoder, encoded } = state.unwrap_or_else(fresh);
-    let mut logs = Vec::new();
-    for part in parts {
+    let mut batches = Vec::new();
+    for (part, start, log) in &logs {
         let thread = part.stream.thread;
         let from = encoded.get(&thread).copied().unwrap_or(0);
-        if part.base > from {
+        let Some(skip) = from.checked_sub(*start) else {
             let path = part.path.display();
-            lost.push(format!("{path}: records before byte {} are missing", part.base));
+            lost.push(format!("{path}: records before byte {start} are missing"));
             continue;
-        }
-        let mut log = Vec::new();
-        let mut records = part.records(from).map_err(|source| part_error(&part.path, source))?;
-        records.read_to_end(&mut log).map_err(|source| part_error(&part.path, source))?;
-        logs.push((thread, log));
+        };
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        batches.push(Batch { thread, records: log.get(skip..).unwrap_or_default() });
     }
-    let batches: Vec<Batch<'_>> =
-        logs.iter().map(|(thread, records)| Batch { thread: *thread, records }).collect();
     for damage in encoder.feed(&batches) {
         let path = parts.iter().find(|p| p.stream.thread == damage.thread).map(|p| &p.path);
         let path = path.map(|p| p.display().to_string()).unwrap_or_default();
@@ -187,6 +170,25 @@ fn encode_once(parts: &[&Part], lost: &mut Vec<String>) -> Result<Encoded, Trace
     encoder.finish();
     let task = |thread: u32| Some((thread, TaskTrace::of(&encoder, thread)?));
     Ok(Encoded { tasks: (0..encoder.threads()).filter_map(task).collect(), open })
+}
+
+/// The log of a part from a position on, and the position where it begins: later, if what comes
+/// before is in a state already.
+fn log_of(part: &Part, from: u64) -> io::Result<(u64, Vec<u8>)> {
+    /// How often a log is read again that begins anew meanwhile.
+    const TRIES: usize = 16;
+    let read = |part: &Part| {
+        let (start, mut log) = (from.max(part.base), Vec::new());
+        part.records(start)?.read_to_end(&mut log).map(|_| (start, log))
+    };
+    let mut log = read(part)?;
+    let mut is_current = part.is_current();
+    for _ in 0..TRIES {
+        let Some(now) = (!is_current).then(|| part.again()).flatten() else { break };
+        log = read(&now)?;
+        is_current = now.is_current();
+    }
+    Ok(log)
 }
 
 /// Nanoseconds a tick, and begin and end, of all streams.

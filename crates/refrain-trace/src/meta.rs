@@ -4,12 +4,13 @@
 //! of signatures. Numbers are varints, in this order: version · Refrain's version · command ·
 //! exit code (0: none, else 1 and it) · nanoseconds a tick, as bits · begin and end · bytes of raw
 //! logs · lost parts · processes as a rank list · columns (rank, size, process number, family,
-//! ending, its code, threads, unrecorded and missing calls) · texts (host, program, library).
+//! ending, its code, threads, unrecorded and missing calls) · texts (host, program, library) ·
+//! processes whose threads are not numbered from 0 on: place and numbers.
 //!
 //! Processes have places: their ranks, or, where those are not unique, their order.
 
 use refrain_elastic::{Column, RankList, TextColumn};
-use refrain_encode::cells::{Cells, put, put_bytes, put_unsigned};
+use refrain_encode::cells::{Cells, put, put_bytes, put_list, put_unsigned};
 use std::collections::BTreeMap;
 
 const VERSION: u64 = 1;
@@ -212,6 +213,15 @@ impl Meta {
             let values: Vec<&[u8]> = processes.iter().map(|p| text(first(p)).as_bytes()).collect();
             TextColumn::fit(&places, &values).encode_texts(&mut out);
         }
+        let numbers = |p: &ProcessStreams| -> Vec<u32> {
+            p.streams.iter().map(|s| self.streams[*s].thread).collect()
+        };
+        let odd = |p: &&ProcessStreams| !numbers(p).iter().copied().eq(0..p.streams.len() as u32);
+        let odd: Vec<&ProcessStreams> = processes.iter().filter(odd).collect();
+        put_list(&mut out, odd.into_iter(), |out, process| {
+            put_unsigned(out, process.place.into());
+            put_list(out, numbers(process).into_iter(), |out, n| put_unsigned(out, n.into()));
+        });
         out
     }
 
@@ -252,10 +262,13 @@ impl Meta {
         ];
         let mut texts = || TextColumn::decode_texts(&mut rest, &places).ok();
         let texts: [TextColumn; 3] = [texts()?, texts()?, texts()?];
-        if !rest.is_empty() {
+        let mut cells = Cells::new(rest);
+        let odd =
+            cells.get_list(|cells| Some((cells.get_u32()?, cells.get_list(Cells::get_u32)?)))?;
+        if !cells.is_empty() {
             return None;
         }
-        meta.streams = streams(&places, &columns, &texts)?;
+        meta.streams = streams(&places, &columns, &texts, &odd.into_iter().collect())?;
         Some(meta)
     }
 }
@@ -264,6 +277,7 @@ fn streams(
     places: &RankList,
     columns: &[Column; 9],
     texts: &[TextColumn; 3],
+    odd: &BTreeMap<u32, Vec<u32>>,
 ) -> Option<Vec<StreamMeta>> {
     let mut streams = Vec::new();
     for place in places.iter() {
@@ -291,8 +305,9 @@ fn streams(
             calls: BTreeMap::new(),
             bytes: 0,
         };
-        for thread in 0..threads {
-            let counted = if thread == 0 { (stream.unrecorded, stream.missing) } else { (0, 0) };
+        let numbers = odd.get(&place).cloned().unwrap_or_else(|| (0..threads).collect());
+        for (i, thread) in numbers.into_iter().enumerate() {
+            let counted = if i == 0 { (stream.unrecorded, stream.missing) } else { (0, 0) };
             let (unrecorded, missing) = counted;
             streams.push(StreamMeta { thread, unrecorded, missing, ..stream.clone() });
         }

@@ -37,16 +37,21 @@ pub fn is_running(stream: &StreamMeta) -> Option<bool> {
     }
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", stream.pid)).unwrap_or_default();
     let Some((_, facts)) = stat.rsplit_once(')') else { return Some(false) };
-    let mut facts = facts.split_whitespace();
-    // A process that waits to be reaped has ended; so has one whose number another has by now.
-    let state = facts.next().unwrap_or("X");
-    let start: Option<u64> = facts.nth(18).and_then(|ticks| ticks.parse().ok());
-    let is_it = match (start, boot_seconds()) {
+    let facts: Vec<&str> = facts.split_whitespace().collect();
+    let fact = |place: usize| facts.get(place).and_then(|fact| fact.parse::<u64>().ok());
+    // One that waits to be reaped, or is on its way there, has ended; so has one whose number
+    // another process has by now.
+    let has_ended = matches!(facts.first(), None | Some(&("Z" | "X")))
+        || fact(6).is_some_and(|flags| flags & EXITING != 0);
+    let is_it = match (fact(19), boot_seconds()) {
         (Some(ticks), Some(boot)) => (boot + ticks / 100) * 1_000_000_000 <= stream.process + SLACK,
         _ => true,
     };
-    Some(is_it && !matches!(state, "Z" | "X"))
+    Some(is_it && !has_ended)
 }
+
+/// The kernel's flag of a process that is ending.
+const EXITING: u64 = 4;
 
 /// The kernel tells the time of its start, and that of processes, in coarse units.
 const SLACK: u64 = 2_000_000_000;

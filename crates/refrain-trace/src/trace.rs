@@ -204,7 +204,7 @@ impl Trace {
     /// The calls of a stream: from its records, if they were kept.
     pub fn events(&self, stream: usize) -> Result<StreamEvents<'_>, TraceError> {
         Ok(match (self.has_raw(), self.decode(stream)?) {
-            (true, _) => StreamEvents::Raw(self.raw(stream)?),
+            (true, _) => StreamEvents::Raw(Box::new(self.raw(stream)?)),
             (false, Some(decoder)) => StreamEvents::Decoded(Box::new(decoder)),
             (false, None) => StreamEvents::None,
         })
@@ -214,7 +214,7 @@ impl Trace {
 /// The calls of a stream.
 pub enum StreamEvents<'t> {
     /// From records.
-    Raw(Events<Box<dyn Read>>),
+    Raw(Box<Events<Box<dyn Read>>>),
     /// From the compressed trace.
     Decoded(Box<Decoder<'t>>),
     /// It made none.

@@ -81,6 +81,22 @@ impl Counts {
     }
 }
 
+impl Counts {
+    /// `refrain where` names the call that each rank was in, or its last, by its number, and does
+    /// not take a job for hung that went on.
+    fn assert_told(&self, who: &str, place: &Path) {
+        let told = refrain(["where".as_ref(), place.as_os_str()]).expect_success().stdout;
+        assert!(!told.contains("cycle"), "{who}:\n{told}");
+        for (rank, counted) in self.read().into_iter().enumerate() {
+            let (begun, returned) = counted[0];
+            let line = told.lines().find(|line| line.starts_with(&format!("rank {rank} (")));
+            let line = line.unwrap_or_else(|| panic!("{who}:\n{told}"));
+            let is_named = |number: u64| line.contains(&format!("#{number} "));
+            assert!((returned - 1..=begun).any(is_named), "{who}: {line}, {counted:?}");
+        }
+    }
+}
+
 /// Calls that returned, by rank and thread. Those of the first stream are decoded one by one as well.
 fn recorded(trace: &Path) -> BTreeMap<i32, Vec<u64>> {
     let trace = Trace::open(trace).expect("a trace");
@@ -173,7 +189,11 @@ fn a_job_that_is_killed_at_any_moment_leaves_every_call() {
             let trace = folder.path().join("run.refrain");
             let merged = merge(&parts, &trace).expect_success();
             assert!(merged.stderr.contains("cut: rank 0 ("), "{merged}");
-            counts.assert_recorded(&format!("{}, round {round}", mpi.name()), &trace);
+            let who = format!("{}, round {round}", mpi.name());
+            counts.assert_recorded(&who, &trace);
+            for place in [&parts, &trace] {
+                counts.assert_told(&who, place);
+            }
         }
     }
 }

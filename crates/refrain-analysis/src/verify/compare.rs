@@ -110,7 +110,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
                 meta,
                 marks: Marks::new(trace.records(stream)?),
                 next: None,
-                raw: StreamEvents::Raw(trace.raw(stream)?),
+                raw: StreamEvents::Raw(Box::new(trace.raw(stream)?)),
                 decoded_names: decoded.handle_names(),
                 decoded,
                 pairs: VecDeque::new(),

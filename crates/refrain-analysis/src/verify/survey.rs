@@ -50,9 +50,9 @@ pub fn survey(trace: &Trace) -> Result<Survey, CallsError> {
     let mut survey = Survey::default();
     for process in processes(trace) {
         for &stream in &process.streams {
-            let mut events = trace.decoded(stream)?;
+            let events = trace.decoded(stream)?;
             let names = events.handle_names();
-            while let Some(event) = events.next() {
+            for event in events {
                 let meta = &trace.meta().streams[stream];
                 let event = event.map_err(|e| stream_error(meta, e))?;
                 if !is_note(&event) {

@@ -48,6 +48,8 @@ pub struct Observer {
     made: HashMap<(Kind, Arc<[i32]>), u32>,
     requests: HashMap<u64, Request>,
     kinds: [Arc<str>; 3],
+    /// How often the call was made that is taken in.
+    times: u64,
 }
 
 const COMM: usize = 0;
@@ -67,6 +69,7 @@ impl Observer {
             made: HashMap::new(),
             requests: HashMap::new(),
             kinds: ["comm", "win", "file"].map(Arc::from),
+            times: 1,
         };
         observer.add_scope(Kind::Communicator, world.clone(), world.clone());
         observer.add_scope(Kind::Runtime, world.clone(), world.clone());
@@ -75,18 +78,26 @@ impl Observer {
         observer
     }
 
-    /// Takes in a call; gives what it waits for if it has not returned.
-    pub fn event(&mut self, thread: u32, event: &Event, names: &CallNames) -> Option<Wait> {
+    /// Takes in a call that was made so many times; gives what it waits for if it has not returned.
+    pub fn event(
+        &mut self,
+        thread: u32,
+        event: &Event,
+        names: &CallNames,
+        times: u64,
+    ) -> Option<Wait> {
+        self.times = times;
         if event.function.name == "refrain_members" {
             self.members(event);
             return None;
         }
-        let call = Call { event, names, layout: self.layout };
         let is_open = event.result.is_none();
         if event.is_failed() {
             return None;
         }
         let role = role(&event.function.name);
+        let is_told = is_open || matches!(manner(role), Manner::Requested | Manner::Persistent);
+        let call = Call { event, names, layout: self.layout, is_told };
         let (needs, until) = match role {
             Role::None => return None,
             Role::Start => {
@@ -134,6 +145,22 @@ impl Observer {
             return None;
         }
         Some(Wait { thread, function: event.function.name.clone(), needs, until })
+    }
+
+    /// Whether a call receives whatever comes: then only single calls tell what it was.
+    pub fn is_wildcard(&self, event: &Event) -> bool {
+        let int = |name: &str| match index(&event.function, name).map(|i| &event.inputs[i]) {
+            Some(Some(Value::Int(n))) => Some(*n),
+            _ => None,
+        };
+        let receives = matches!(
+            role(&event.function.name),
+            Role::Receive(_) | Role::Exchange(_) | Role::TakeMessage | Role::TryToTakeMessage
+        );
+        let (any_source, any_tag) = (self.layout.any_source, self.layout.any_tag);
+        receives
+            && (int("source") == Some(any_source.into())
+                || int("tag").or_else(|| int("recvtag")) == Some(any_tag.into()))
     }
 
     /// What is known of the process, which is in these calls.
@@ -266,9 +293,10 @@ impl Observer {
 
     /// Counts something that begins; gives what it needs.
     fn begin(&mut self, operation: Operation) -> Need {
+        let times = self.times;
         let counted = |lanes: &mut HashMap<Lane, u64>, lane: Lane| {
             let count = lanes.entry(lane).or_default();
-            *count += 1;
+            *count += times;
             *count
         };
         match operation {
@@ -286,7 +314,7 @@ impl Observer {
             }
             Operation::Together { scope, root } => {
                 let count = &mut self.standing.scopes[scope].1;
-                *count += 1;
+                *count += times;
                 let root = root.filter(|root| *root != self.standing.rank);
                 Need::Together { scope, nth: *count, root }
             }
@@ -388,6 +416,8 @@ struct Call<'a> {
     event: &'a Event,
     names: &'a CallNames,
     layout: &'static Layout,
+    /// Words for it may be asked for later.
+    is_told: bool,
 }
 
 impl Call<'_> {
@@ -489,6 +519,9 @@ impl Call<'_> {
 
     /// The call in few words: its function, and the partner, the tag and the communicator.
     fn words(&self, partner: &str) -> String {
+        if !self.is_told {
+            return String::new();
+        }
         let mut words = self.event.function.name.clone();
         let tags = match partner {
             "dest" => ["dest", "tag", "sendtag"],

@@ -2,10 +2,13 @@
 
 use super::observe::Observer;
 use super::{Standing, Wait};
-use crate::objects::Objects;
+use crate::objects::{CallNames, Objects};
 use crate::render::Renderer;
 use refrain_format::decode::Event;
+use refrain_format::define::ParamDef;
 use refrain_mpi::abi::Family;
+use refrain_mpi::interface::Direction;
+use refrain_mpi::kind::Class;
 use refrain_mpi::names::HandleTable;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -58,10 +61,14 @@ pub struct About<'a> {
     pub names: HandleTable,
 }
 
-/// Goes through the calls of a process, by thread, to where it stands.
-pub fn position<E, I>(about: About<'_>, threads: Vec<(u32, I)>) -> Result<Position, E>
+/// A call, and how often it was made before the next.
+pub type Times = (Event, u64);
+
+/// Goes through the calls of a process, by thread, to where it stands. None, if calls were made
+/// more than once of which only single ones tell what they did.
+pub fn position<E, I>(about: About<'_>, threads: Vec<(u32, I)>) -> Result<Option<Position>, E>
 where
-    I: Iterator<Item = Result<Event, E>>,
+    I: Iterator<Item = Result<Times, E>>,
 {
     let table = |names: &HandleTable| names.entries().collect::<HandleTable>();
     let mut objects = Objects::new(about.family, table(&about.names));
@@ -75,18 +82,26 @@ where
         sources.push((thread, events, next));
     }
     // In the order in which they began, as far as that is known across threads.
-    let earliest = |sources: &[(u32, I, Option<Event>)]| {
-        let start = |(i, (_, _, next)): (usize, &(u32, I, Option<Event>))| {
-            next.as_ref().map(|event| (event.start, i))
+    let earliest = |sources: &[(u32, I, Option<Times>)]| {
+        let start = |(i, (_, _, next)): (usize, &(u32, I, Option<Times>))| {
+            next.as_ref().map(|(event, _)| (event.start, i))
         };
         sources.iter().enumerate().filter_map(start).min().map(|(_, i)| i)
     };
     while let Some(i) = earliest(&sources) {
         let (thread, events, next) = &mut sources[i];
-        let Some(event) = std::mem::replace(next, events.next().transpose()?) else { break };
-        let names = objects.name_call(&event);
-        let wait = observer.event(*thread, &event, &names);
-        if event.function.name.starts_with("refrain_") {
+        let taken = std::mem::replace(next, events.next().transpose()?);
+        let Some((event, times)) = taken else { break };
+        let is_note = event.function.name.starts_with("refrain_");
+        if times > 1 && (event.function.name == "refrain_members" || observer.is_wildcard(&event)) {
+            return Ok(None);
+        }
+        let names = match is_note || !(event.result.is_none() || makes_or_frees(&event)) {
+            true => CallNames::default(),
+            false => objects.name_call(&event),
+        };
+        let wait = observer.event(*thread, &event, &names, times);
+        if is_note {
             continue;
         }
         let position = positions.entry(*thread).or_default();
@@ -113,5 +128,11 @@ where
     // Of calls inside calls, the innermost is what a thread waits in.
     let innermost = |p: &mut ThreadPosition| p.flight.last_mut().and_then(|f| f.wait.take());
     let waits: Vec<Wait> = positions.values_mut().filter_map(innermost).collect();
-    Ok(Position { threads: positions, standing: observer.finish(waits) })
+    Ok(Some(Position { threads: positions, standing: observer.finish(waits) }))
+}
+
+/// Whether a call makes objects that need names, or may free some.
+fn makes_or_frees(event: &Event) -> bool {
+    let changes = |p: &ParamDef| p.class == Class::Handle && p.direction != Direction::In;
+    event.function.params.iter().any(changes)
 }

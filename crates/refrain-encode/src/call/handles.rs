@@ -208,7 +208,12 @@ impl Writer<'_, '_> {
                     if n == codes::SPECIAL {
                         bytes.u64()?;
                     }
-                    return Some(Some(i64::from(n as i32)));
+                    return Some(Some(match n {
+                        codes::NULL => code::NULL,
+                        codes::INSIGNIFICANT => code::INSIGNIFICANT,
+                        codes::IGNORED => code::IGNORED,
+                        _ => code::UNSET,
+                    }));
                 }
                 n => n as usize,
             };

@@ -198,7 +198,7 @@ impl Writer<'_, '_> {
                     if self.is_request(kind) {
                         self.given.requests.push((raw, re));
                         if plan.cancels {
-                            self.objects.cancel(raw);
+                            self.objects.cancel(raw, re);
                         }
                     }
                     self.mark_odd(kind, re, false);
@@ -339,7 +339,7 @@ impl Writer<'_, '_> {
                 if self.is_request(kind) {
                     self.given.requests.push((raw, re));
                     if self.plan.cancels {
-                        self.objects.cancel(raw);
+                        self.objects.cancel(raw, re);
                     }
                 }
                 self.mark_odd(kind, re, to);

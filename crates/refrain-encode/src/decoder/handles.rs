@@ -2,7 +2,7 @@
 
 use super::{Decoder, IMPLIED, LONGEST, PREDEFINED, REQUESTS, Reading};
 use crate::array;
-use crate::call::change;
+use crate::call::{change, code};
 use crate::cells::Cells;
 use crate::plan::{Op, Plan, REQUEST};
 use crate::tasktrace::TaskTrace;
@@ -150,7 +150,12 @@ impl Decoder<'_> {
             }
             change::UNSET => {
                 let what = cells.get()?;
-                return Some(if what == 0 { Value::Null } else { Value::Unset });
+                return Some(match what {
+                    0 | code::NULL => Value::Null,
+                    code::INSIGNIFICANT => Value::Insignificant,
+                    code::IGNORED => Value::Ignored,
+                    _ => Value::Unset,
+                });
             }
             _ => return None,
         };

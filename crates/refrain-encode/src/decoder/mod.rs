@@ -64,7 +64,7 @@ pub struct Decoder<'t> {
     segments: HashMap<(u32, u32), Arc<str>>,
     /// Calls made inside a call that is still to come, each with its depth and, behind it, those
     /// made inside of it.
-    inner: Vec<(u8, Vec<Event>)>,
+    inner: Vec<(u32, Vec<(u32, Event)>)>,
     /// Calls to give out, the first at the end.
     ready: Vec<Event>,
     number: u64,
@@ -78,6 +78,8 @@ struct Reading<'a> {
     outcome: Cells<'a>,
     numbers: Vec<i64>,
     indices: Vec<i64>,
+    /// How many calls it was made inside of.
+    depth: u32,
     /// Handles before the call that it may change: kind, then values.
     before: Vec<Value>,
 }
@@ -187,6 +189,7 @@ impl<'t> Decoder<'t> {
             outcome: Cells::new(outcome),
             numbers: Vec::new(),
             indices: Vec::new(),
+            depth: 0,
             before: Vec::new(),
         };
         let event = self.event(number, &plan, &def, &mut reading).ok_or_else(bad)?;
@@ -194,16 +197,16 @@ impl<'t> Decoder<'t> {
             return Err(bad());
         }
         self.note_segment(function, &event);
-        self.place_in_order(event);
+        self.place_in_order(event, reading.depth);
         Ok(true)
     }
 
     /// Calls inside a call come before it in the sequence, and after it when given out.
-    fn place_in_order(&mut self, event: Event) {
+    fn place_in_order(&mut self, event: Event, depth: u32) {
         // A note belongs to whatever call comes next.
-        let depth = if is_note(&event) && !self.inner.is_empty() { u8::MAX } else { event.depth };
+        let depth = if is_note(&event) && !self.inner.is_empty() { u32::MAX } else { depth };
         let inside = self.inner.iter().rev().take_while(|(d, _)| *d > depth).count();
-        let mut whole = vec![event];
+        let mut whole = vec![(depth, event)];
         let children = self.inner.split_off(self.inner.len() - inside);
         whole.extend(children.into_iter().flat_map(|(_, events)| events));
         self.inner.push((depth, whole));
@@ -214,11 +217,12 @@ impl<'t> Decoder<'t> {
 
     fn release_inner(&mut self) {
         let inner = std::mem::take(&mut self.inner);
-        let mut all: Vec<Event> = inner.into_iter().flat_map(|(_, events)| events).collect();
+        let inner = inner.into_iter().flat_map(|(_, events)| events);
+        let (depths, mut all): (Vec<u32>, Vec<Event>) = inner.unzip();
         let mut open: Vec<usize> = Vec::new();
         for i in 0..all.len() {
             while let Some(&outer) = open.last()
-                && all[outer].depth >= all[i].depth
+                && depths[outer] >= depths[i]
             {
                 self.close(&mut all[outer]);
                 open.pop();
@@ -283,13 +287,14 @@ impl<'t> Decoder<'t> {
     ) -> Option<Event> {
         let head = reading.signature.get()?;
         let (unfinished, has_depth, has_site) = (head & 1 != 0, head & 2 != 0, head & 4 != 0);
-        let depth = if has_depth { u8::try_from(reading.signature.get()?).ok()? } else { 0 };
+        let depth = if has_depth { u32::try_from(reading.signature.get()?).ok()? } else { 0 };
+        reading.depth = depth;
         if has_site {
             reading.signature.get()?;
         }
         let mut event = Event {
             number: 0,
-            depth,
+            depth: depth.min(u8::MAX.into()) as u8,
             function: def.clone(),
             start: 0,
             end: None,

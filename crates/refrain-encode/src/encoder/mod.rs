@@ -24,7 +24,8 @@ use refrain_mpi::status::StatusFields;
 #[derive(Clone, Copy, Debug)]
 struct Open {
     function: u16,
-    depth: u8,
+    /// How many calls it was made inside of. Records count to 255 only.
+    depth: u32,
     number: u32,
     /// The string that names the site.
     site: Option<u32>,
@@ -383,7 +384,8 @@ impl Encoder {
         // A call at this depth ends every call that was open as deep or deeper: those were left
         // by longjmp, an exception, or a cancelled thread.
         while let Some(open) = self.thread(thread).open.last().copied()
-            && open.depth >= record.detail
+            && open.depth >= u32::from(record.detail)
+            && record.detail < u8::MAX
         {
             self.thread(thread).open.pop();
             self.call(thread, open, None)?;
@@ -393,7 +395,11 @@ impl Encoder {
         state.enters.extend_from_slice(record.body.get(skip..).unwrap_or(&[]));
         let number = state.next_number;
         state.next_number = number.wrapping_add(1);
-        let (function, depth) = (record.function, record.detail);
+        let depth = match record.detail {
+            u8::MAX => state.open.last().map_or(0, |open| open.depth + 1).max(u8::MAX.into()),
+            depth => depth.into(),
+        };
+        let function = record.function;
         state.open.push(Open { function, depth, number, site, start, at });
         Ok(())
     }

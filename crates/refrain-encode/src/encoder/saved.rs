@@ -88,7 +88,7 @@ impl Thread {
         thread.open = cells.get_list(|cells| {
             Some(Open {
                 function: u16::try_from(cells.get_unsigned()?).ok()?,
-                depth: u8::try_from(cells.get_unsigned()?).ok()?,
+                depth: cells.get_u32()?,
                 number: cells.get_u32()?,
                 site: cells.get_u32()?.checked_sub(1),
                 start: cells.get_unsigned()?,

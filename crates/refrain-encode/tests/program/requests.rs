@@ -28,6 +28,8 @@ enum Sort {
 struct Request {
     raw: u64,
     identity: usize,
+    /// The thread that made it.
+    thread: usize,
     sort: Sort,
     persistent: bool,
     cancelled: bool,
@@ -42,11 +44,13 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// The requests that some handles stand for: of several with one handle, the oldest first.
-    fn resolve(&self, raws: &[u64]) -> Vec<Option<Request>> {
+    /// The requests that some handles stand for when a thread passes them: of several with one
+    /// handle those the thread has made itself, the oldest first; else any.
+    fn resolve(&self, raws: &[u64], thread: usize) -> Vec<Option<Request>> {
         let turn = |i: usize| raws[..i].iter().filter(|raw| **raw == raws[i]).count();
-        let nth = |i: usize| self.live.iter().filter(|r| r.raw == raws[i]).nth(turn(i));
-        (0..raws.len()).map(|i| nth(i).copied()).collect()
+        let all = |i: usize| self.live.iter().filter(move |r| r.raw == raws[i]);
+        let own = |i: usize| all(i).filter(|r| r.thread == thread).nth(turn(i));
+        (0..raws.len()).map(|i| own(i).or(all(i).nth(turn(i))).copied()).collect()
     }
 }
 
@@ -96,7 +100,7 @@ impl Process {
                 .unwrap_or(0),
         };
         let identity = self.identity();
-        let request = Request { raw, identity, sort, persistent, cancelled: false };
+        let request = Request { raw, identity, thread, sort, persistent, cancelled: false };
         self.requests.live.push(request);
         self.leave(thread, name, call, (0, 0), vec![handle(raw, Some(request))]);
         let array = &mut self.requests.arrays[usize::from(b) % ARRAYS];
@@ -114,7 +118,7 @@ impl Process {
         }
         let identity = self.identity();
         let (sort, persistent, cancelled) = (Sort::Receive, false, false);
-        let request = Request { raw, identity, sort, persistent, cancelled };
+        let request = Request { raw, identity, thread, sort, persistent, cancelled };
         self.requests.live.push(request);
         let same = handle(raw, Some(request));
         let outputs = vec![same.clone(), Arg::int(0), Arg::unset()];
@@ -203,7 +207,7 @@ impl Process {
     fn one(&mut self, thread: usize, array: usize, place: usize, name: &'static str, done: bool) {
         let raws = self.requests.arrays[array].clone();
         let raw = raws[place];
-        let request = self.requests.resolve(&[raw])[0];
+        let request = self.requests.resolve(&[raw], thread)[0];
         let call = self.enter(thread, name, vec![handle(raw, request)]);
         let mut outputs = if done {
             // The first of those that share the handle is the one that completes.
@@ -225,15 +229,15 @@ impl Process {
     }
 
     /// The inputs of a call on an array: the number of requests, and those.
-    fn array_inputs(&self, array: usize) -> (Vec<Arg>, Vec<Option<Request>>) {
+    fn array_inputs(&self, thread: usize, array: usize) -> (Vec<Arg>, Vec<Option<Request>>) {
         let raws = &self.requests.arrays[array];
-        let requests = self.requests.resolve(raws);
+        let requests = self.requests.resolve(raws, thread);
         let handles = raws.iter().zip(&requests).map(|(raw, r)| handle(*raw, *r)).collect();
         (vec![Arg::int(raws.len() as i64), Arg::list(handles)], requests)
     }
 
     fn all(&mut self, thread: usize, array: usize, tests: bool, c: u8) {
-        let (inputs, requests) = self.array_inputs(array);
+        let (inputs, requests) = self.array_inputs(thread, array);
         let name = if tests { "MPI_Testall" } else { "MPI_Waitall" };
         let failed = c % 8 == 7 && !requests.is_empty();
         let call = self.enter(thread, name, inputs);
@@ -258,7 +262,7 @@ impl Process {
     }
 
     fn none(&mut self, thread: usize, array: usize, name: &'static str) {
-        let (inputs, _) = self.array_inputs(array);
+        let (inputs, _) = self.array_inputs(thread, array);
         let same = inputs[1].clone();
         let outputs = match name {
             "MPI_Testall" => vec![same, Arg::int(0), Arg::unset()],
@@ -268,7 +272,7 @@ impl Process {
     }
 
     fn any_of(&mut self, thread: usize, array: usize, tests: bool, from: usize) {
-        let (inputs, requests) = self.array_inputs(array);
+        let (inputs, requests) = self.array_inputs(thread, array);
         let n = requests.len();
         let live = (0..n).map(|i| (i + from) % n).find(|i| requests[*i].is_some());
         let name = if tests { "MPI_Testany" } else { "MPI_Waitany" };
@@ -291,7 +295,7 @@ impl Process {
         chosen: impl Fn(usize) -> bool,
         name: &'static str,
     ) {
-        let (inputs, requests) = self.array_inputs(array);
+        let (inputs, requests) = self.array_inputs(thread, array);
         let live: Vec<usize> = (0..requests.len()).filter(|i| requests[*i].is_some()).collect();
         let mut done: Vec<usize> = live.iter().copied().filter(|i| chosen(*i)).collect();
         if name == "MPI_Waitsome" && done.is_empty() {
@@ -312,7 +316,7 @@ impl Process {
 
     fn start(&mut self, thread: usize, array: usize) {
         let raws = self.requests.arrays[array].clone();
-        let requests = self.requests.resolve(&raws);
+        let requests = self.requests.resolve(&raws, thread);
         let persistent: Vec<(u64, Option<Request>)> = raws
             .into_iter()
             .zip(requests)
@@ -332,7 +336,7 @@ impl Process {
 
     fn free_request(&mut self, thread: usize, array: usize, place: usize) {
         let raw = self.requests.arrays[array][place];
-        let Some(request) = self.requests.resolve(&[raw])[0] else { return };
+        let Some(request) = self.requests.resolve(&[raw], thread)[0] else { return };
         let call = self.enter(thread, "MPI_Request_free", vec![handle(raw, Some(request))]);
         self.requests.live.retain(|r| r.identity != request.identity);
         self.lives[request.identity].died = self.clock + 10;
@@ -342,7 +346,7 @@ impl Process {
 
     fn cancel(&mut self, thread: usize, array: usize, place: usize) {
         let raw = self.requests.arrays[array][place];
-        let Some(request) = self.requests.resolve(&[raw])[0] else { return };
+        let Some(request) = self.requests.resolve(&[raw], thread)[0] else { return };
         if raw == DONE || request.persistent {
             return;
         }

@@ -1,7 +1,9 @@
 //! `refrain where`: the call every rank is in, and who waits for whom.
 
+mod digest;
 mod told;
 
+use self::digest::Digest;
 use crate::merge::parts_of;
 use crate::open::open;
 use anyhow::{Context, Result, bail};
@@ -9,6 +11,7 @@ use refrain_analysis::waits::Life;
 use refrain_analysis::waits::graph::{Findings, findings};
 use refrain_analysis::waits::position::{About, Position, position};
 use refrain_encode::decoder::Decoder;
+use refrain_encode::tasktrace::TaskTrace;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::{HandleTable, version_of};
 use refrain_trace::assemble::{Encoded, encode};
@@ -129,14 +132,7 @@ fn of_parts(folder: &Path) -> Result<Vec<Process>> {
             _ => State::Past,
         };
         let ages = if state == State::Running { ages(&encoded, parts[0]) } else { BTreeMap::new() };
-        let decoded = |(thread, task)| {
-            let family = Family::from_code(stream.family).unwrap_or(Family::Mpich);
-            Decoder::new(task, family, thread).map(|decoder| (thread, decoder))
-        };
-        let tasks = encoded.tasks.iter().map(|(thread, task)| (*thread, task));
-        let threads: Vec<_> = tasks.map(decoded).collect::<Result<_, _>>()?;
-        let names = threads.iter().map(|(_, decoder)| decoder.handle_names()).collect();
-        let position = position(about(&stream, &world, names), threads)?;
+        let position = stand(&stream, &world, encoded.tasks)?;
         processes.push(Process { stream, ended, state, position, ages });
     }
     lost.iter().for_each(|lost| say!("refrain: warning: could not be read: {lost}"));
@@ -167,13 +163,13 @@ fn of_trace(trace: &Trace) -> Result<Vec<Process>> {
     let world = world(meta);
     let mut processes = Vec::new();
     for process in meta.processes() {
-        let mut threads = Vec::new();
+        let mut tasks = Vec::new();
         for &stream in &process.streams {
-            threads.push((meta.streams[stream].thread, trace.decoded(stream)?));
+            let task = trace.task(stream)?.cloned();
+            tasks.extend(task.map(|task| (meta.streams[stream].thread, task)));
         }
-        let names = threads.iter().map(|(_, events)| events.handle_names()).collect();
         let stream = meta.streams[process.streams[0]].clone();
-        let position = position(about(&stream, &world, names), threads)?;
+        let position = stand(&stream, &world, tasks)?;
         let (ended, ages) = (ending(meta, &process.streams), BTreeMap::new());
         processes.push(Process { stream, ended, state: State::Past, position, ages });
     }
@@ -186,14 +182,31 @@ fn world(meta: &Meta) -> Arc<[i32]> {
     (0..size.max(0)).collect()
 }
 
-fn about<'a>(stream: &StreamMeta, world: &'a Arc<[i32]>, tables: Vec<HandleTable>) -> About<'a> {
-    About {
-        rank: stream.rank,
-        world,
-        family: Family::from_code(stream.family).unwrap_or(Family::Mpich),
-        version: version_of(&stream.library),
-        names: tables.iter().flat_map(HandleTable::entries).collect(),
+/// Where a process stands: from few of its calls, if they tell, else from all.
+fn stand(
+    stream: &StreamMeta,
+    world: &Arc<[i32]>,
+    tasks: Vec<(u32, TaskTrace)>,
+) -> Result<Position> {
+    let family = Family::from_code(stream.family).unwrap_or(Family::Mpich);
+    let stand = |digests: &[(u32, Digest)]| {
+        let (mut threads, mut names) = (Vec::new(), Vec::new());
+        for (thread, digest) in digests {
+            let decoder = Decoder::new(&digest.task, family, *thread)?;
+            names.push(decoder.handle_names());
+            threads.push((*thread, digest.calls(decoder)));
+        }
+        let names = names.iter().flat_map(HandleTable::entries).collect();
+        let version = version_of(&stream.library);
+        position(About { rank: stream.rank, world, family, version, names }, threads)
+    };
+    let few = |(thread, task): &(u32, TaskTrace)| (*thread, Digest::of(task.clone()));
+    let few: Vec<_> = tasks.iter().map(few).collect();
+    if let Some(position) = stand(&few)? {
+        return Ok(position);
     }
+    let whole: Vec<_> = tasks.into_iter().map(|(t, task)| (t, Digest::whole(task))).collect();
+    stand(&whole)?.context("the calls of a process do not read")
 }
 
 /// How a process ended: what happened to one thread happened to all.

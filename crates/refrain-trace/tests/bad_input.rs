@@ -1,0 +1,247 @@
+//! Bytes that are no trace, or not quite: readers say so, in time and memory that are bounded, and
+//! give what is undamaged.
+
+#[path = "bad_input/limits.rs"]
+mod limits;
+#[path = "../../refrain-encode/tests/program/mod.rs"]
+mod program;
+#[path = "bad_input/random.rs"]
+mod random;
+#[path = "../../refrain-encode/tests/records/mod.rs"]
+mod records;
+#[path = "bad_input/sample.rs"]
+mod sample;
+#[path = "bad_input/walk.rs"]
+mod walk;
+
+use limits::{Counted, run_cases};
+use random::{Random, damage};
+use refrain_format::container::{Codec, Container, Writer};
+use refrain_format::state;
+use refrain_trace::Trace;
+use refrain_trace::assemble::Keep;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use walk::walk;
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+/// Where files are written a hundred thousand times: in memory, where there is such a folder.
+fn scratch() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+    folder.unwrap()
+}
+
+/// A trace, whole and as sections.
+struct Sample {
+    bytes: Vec<u8>,
+    sections: Vec<(String, Vec<u8>)>,
+}
+
+/// Traces of several programs on several ranks, some with raw records.
+fn samples(folder: &Path) -> Vec<Sample> {
+    let sample = |seed: u64| {
+        let random = &mut Random(seed);
+        let program = sample::program(random, 12 + 12 * seed as usize);
+        let parts = folder.join(format!("{seed}.parts"));
+        fs::create_dir(&parts).unwrap();
+        sample::leave_parts(&parts, &program, 1 + seed as u32);
+        let path = folder.join(format!("{seed}.refrain"));
+        let keep = if seed == 2 { Keep::Raw } else { Keep::Trace };
+        let meta = sample::merge(&parts, &path, keep).unwrap();
+        assert_eq!(meta.lost, [] as [String; 0]);
+        let (events, errors) = walk(&path, usize::MAX).unwrap();
+        assert_eq!(errors, [] as [String; 0]);
+        assert!(events > 20, "{events}");
+        let container = Container::open(&path).unwrap();
+        let section = |name: &String| (name.clone(), container.read_checked(name).unwrap());
+        let names = container.sections().iter().map(|section| &section.name);
+        Sample { bytes: fs::read(&path).unwrap(), sections: names.map(section).collect() }
+    };
+    let samples: Vec<Sample> = (0..6).map(sample).collect();
+    let has = |prefix: &str| {
+        samples.iter().flat_map(|s| &s.sections).any(|(name, _)| name.starts_with(prefix))
+    };
+    assert!(has("own/") && has("raw/"));
+    samples
+}
+
+/// Errors of an open container say where.
+fn check(path: &Path, events: usize) {
+    for error in walk(path, events).into_iter().flat_map(|(_, errors)| errors) {
+        assert!(error.contains("section `"), "{error}");
+    }
+}
+
+#[test]
+fn a_trace_cut_at_any_byte_is_refused_or_read() {
+    let home = scratch();
+    let samples = samples(home.path());
+    let shortest = &samples[0..3];
+    let mut cuts: Vec<(&Sample, usize)> = Vec::new();
+    shortest.iter().for_each(|s| cuts.extend((0..s.bytes.len()).map(|n| (s, n))));
+    run_cases(cuts.len() as u64, scratch, |folder, case| {
+        let (sample, length) = cuts[case as usize];
+        let path = folder.path().join("cut.refrain");
+        fs::write(&path, &sample.bytes[..length]).unwrap();
+        check(&path, 100);
+    });
+}
+
+#[test]
+fn a_damaged_trace_is_refused_or_read() {
+    let home = scratch();
+    let samples = samples(home.path());
+    run_cases(100_000, scratch, |folder, case| {
+        let random = &mut Random(case);
+        let sample = &samples[random.below(samples.len())];
+        let path = folder.path().join("damaged.refrain");
+        if case % 4 == 0 {
+            let mut bytes = sample.bytes.clone();
+            damage(&mut bytes, random);
+            fs::write(&path, bytes).unwrap();
+        } else {
+            let mut sections = sample.sections.clone();
+            damage_sections(&mut sections, random, &samples);
+            write_container(&path, &sections);
+        }
+        check(&path, if case % 64 == 0 { 10_000 } else { 200 });
+    });
+}
+
+/// Damages what is behind checksums.
+fn damage_sections(sections: &mut Vec<(String, Vec<u8>)>, random: &mut Random, samples: &[Sample]) {
+    let at = random.below(sections.len());
+    let other = random.below(sections.len());
+    match random.below(16) {
+        // One section's content under another's name.
+        0 => {
+            let content = sections[other].1.clone();
+            sections[at].1 = content;
+        }
+        // Another trace's section.
+        1 => {
+            let from = &samples[random.below(samples.len())].sections;
+            if let Some(same) = from.iter().find(|(name, _)| *name == sections[at].0) {
+                sections[at].1.clone_from(&same.1);
+            }
+        }
+        2 => drop(sections.remove(at)),
+        3 => sections.swap(at, other),
+        // What ranks have of their own, of other ranks.
+        4 => sections[at].0 = format!("own/{}-{}", random.below(3), random.below(9)),
+        // Most of a trace is structure.
+        5..=10 => {
+            let structure = sections.iter_mut().find(|(name, _)| name == "structure");
+            structure.into_iter().for_each(|(_, content)| damage(content, random));
+        }
+        _ => damage(&mut sections[at].1, random),
+    }
+}
+
+fn write_container(path: &Path, sections: &[(String, Vec<u8>)]) {
+    let mut writer = Writer::create(path).unwrap();
+    for (name, content) in sections {
+        writer.add(name, Codec::Stored, &mut content.as_slice()).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// A folder of parts: names and contents.
+type Parts = Vec<(String, Vec<u8>)>;
+
+fn parts(seed: u64, ranks: u32) -> Parts {
+    let folder = scratch();
+    let program = sample::program(&mut Random(seed), 40);
+    sample::leave_parts(folder.path(), &program, ranks);
+    let file = |entry: fs::DirEntry| {
+        (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())
+    };
+    let mut all: Parts = fs::read_dir(folder.path()).unwrap().flatten().map(file).collect();
+    all.sort();
+    all
+}
+
+/// The decoded calls of a rank's threads.
+fn calls_of(trace: &Trace, rank: i32) -> Vec<String> {
+    let streams = trace.meta().streams.iter().enumerate();
+    let own = streams.filter(|(_, stream)| stream.rank == rank);
+    own.flat_map(|(stream, _)| trace.decoded(stream).unwrap())
+        .map(|event| format!("{:?}", event.unwrap()))
+        .collect()
+}
+
+#[test]
+fn damaged_parts_and_states_cost_no_other_rank_its_calls() {
+    const RANKS: u32 = 4;
+    let samples: Vec<(Parts, Vec<Vec<String>>)> = (0..3)
+        .map(|seed| {
+            let (parts, folder) = (parts(seed, RANKS), scratch());
+            let trace = merged(&parts, folder.path()).unwrap();
+            let trace = Trace::open(&trace).unwrap();
+            (parts, (0..RANKS as i32).map(|rank| calls_of(&trace, rank)).collect())
+        })
+        .collect();
+    run_cases(3_000, scratch, |folder, case| {
+        let random = &mut Random(case);
+        let (parts, calls) = &samples[random.below(samples.len())];
+        let mut parts = parts.clone();
+        let at = random.below(parts.len());
+        let rank = damage_part(&mut parts[at], random);
+        let trace = merged(&parts, folder.path()).expect("a trace of what is undamaged");
+        check(&trace, 1000);
+        let trace = Trace::open(&trace).unwrap();
+        // One that has another rank's number by now is not told from that.
+        let ranks = trace.meta().streams.iter().map(|s| (s.rank, s.pid));
+        let is_alone = |rank: i32| ranks.clone().all(|(r, pid)| r != rank || pid == 4000 + rank);
+        for other in (0..RANKS as i32).filter(|other| *other != rank && is_alone(*other)) {
+            assert_eq!(calls_of(&trace, other), calls[other as usize], "rank {other}");
+        }
+    });
+}
+
+/// Damages a part or a state; gives its rank.
+fn damage_part((name, bytes): &mut (String, Vec<u8>), random: &mut Random) -> i32 {
+    if name.ends_with(state::EXTENSION) {
+        let mut content = bytes.split_off(state::HEAD);
+        damage(&mut content, random);
+        bytes.extend(content);
+        // Most are as they would be if they had been written so.
+        if random.below(4) > 0 {
+            state::seal(bytes);
+        } else {
+            damage(bytes, random);
+        }
+        let pid = name.split('.').nth(1).unwrap();
+        return pid.parse::<i32>().unwrap() - 4000;
+    }
+    use refrain_format::part::{BODY, HEADER_BYTES, WINDOW_HEAD};
+    // Most bytes of a part are unused room.
+    let stretch = match random.below(4) {
+        0 => 0..120,
+        1 => HEADER_BYTES..HEADER_BYTES + WINDOW_HEAD,
+        2 => HEADER_BYTES..HEADER_BYTES + 2048,
+        _ => BODY.min(bytes.len() - 1)..bytes.len(),
+    };
+    let mut some = bytes[stretch.clone()].to_vec();
+    damage(&mut some, random);
+    if random.below(8) > 0 && stretch.end < bytes.len() {
+        // What follows stays where it is.
+        some.resize(stretch.len(), 0);
+    }
+    drop(bytes.splice(stretch, some));
+    name.split('.').next().unwrap().parse().unwrap()
+}
+
+fn merged(parts: &Parts, folder: &Path) -> Result<PathBuf, String> {
+    let (from, to) = (folder.join("t.parts"), folder.join("t.refrain"));
+    let _ = fs::remove_dir_all(&from);
+    fs::create_dir(&from).unwrap();
+    for (name, bytes) in parts {
+        fs::write(from.join(name), bytes).unwrap();
+    }
+    sample::merge(&from, &to, Keep::Raw).map(|_| to)
+}

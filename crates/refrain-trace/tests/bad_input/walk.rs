@@ -1,0 +1,76 @@
+//! Reads all of a trace that a command might.
+
+use refrain_format::container::Container;
+use refrain_trace::Trace;
+use std::path::Path;
+
+/// A trace may claim to have millions of streams; those behind the first are as the first.
+const STREAMS: usize = 12;
+
+/// Reads a file as a trace, each stream up to some events. Gives the events read, and all errors;
+/// none if the file is no container.
+pub fn walk(path: &Path, events: usize) -> Option<(usize, Vec<String>)> {
+    let container = Container::open(path).ok()?;
+    let mut errors = Vec::new();
+    for section in container.sections().iter().take(STREAMS) {
+        errors.extend(container.check(&section.name).err().map(|e| e.to_string()));
+    }
+    let read = match Trace::open(path) {
+        Ok(trace) => walk_trace(&trace, events, &mut errors),
+        Err(error) => {
+            errors.push(error.to_string());
+            0
+        }
+    };
+    Some((read, errors))
+}
+
+fn walk_trace(trace: &Trace, events: usize, errors: &mut Vec<String>) -> usize {
+    let meta = trace.meta();
+    meta.processes();
+    let mut say = |error: String| errors.push(error);
+    let mut read = 0;
+    for stream in 0..meta.streams.len().min(STREAMS) {
+        meta.streams[stream].nanos(1 << 40);
+        trace.own(stream).err().into_iter().for_each(|e| say(e.to_string()));
+        trace.calls(stream).err().into_iter().for_each(|e| say(e.to_string()));
+        if let Ok(Some(task)) = trace.task(stream) {
+            for (signature, calls) in task.signatures.iter().zip(task.occurrences()) {
+                signature.varying.as_ref().map(|outcomes| outcomes.counts(calls));
+            }
+        }
+        let streams = [trace.decoded(stream), trace.events(stream)];
+        for all in streams {
+            let all = match all {
+                Ok(all) => all,
+                Err(error) => {
+                    say(error.to_string());
+                    continue;
+                }
+            };
+            all.handle_names();
+            for event in all.take(events) {
+                match event {
+                    Ok(_) => read += 1,
+                    Err(error) => say(error.to_string()),
+                }
+            }
+        }
+    }
+    match trace.structure() {
+        Ok(merged) => {
+            for group in &merged.groups {
+                for grammar in &group.grammars {
+                    let _ = grammar.verify();
+                    grammar.iter_from(grammar.len() / 2).take(100).for_each(drop);
+                }
+                for rank in group.ranks.iter().take(STREAMS) {
+                    merged.task(rank, group.thread);
+                }
+            }
+        }
+        Err(error) => say(error.to_string()),
+    }
+    trace.owns().err().into_iter().for_each(|e| say(e.to_string()));
+    read
+}
