@@ -3,13 +3,18 @@
 //! Offline code over [`refrain_format`]; it never meets a running program.
 //!
 //! * [`calls`]: the calls of a rank, its threads merged by time
+//! * [`figures`]: how often functions are called, for how long, with how many bytes
+//! * [`payload`]: what a call moves · [`datatypes`]: the sizes of datatypes
 //! * [`objects`]: names for the objects that a rank creates and frees
 //! * [`render`]: a call as a line of text or as JSON
 //! * [`waits`]: who waits for whom, in a job that hangs or has died
 //! * [`verify`]: whether a trace is whole, sound, and what was recorded
 
 pub mod calls;
+pub mod datatypes;
+pub mod figures;
 pub mod objects;
+pub mod payload;
 pub mod render;
 pub mod verify;
 pub mod waits;

@@ -114,6 +114,12 @@ impl Column {
         &self.rest
     }
 
+    /// How many values it holds one by one, not by a formula.
+    pub fn held(&self) -> usize {
+        let forms = self.pieces.iter().map(|piece| &piece.values).chain([&self.rest]);
+        forms.map(|form| if let Form::Table(table) = form { table.values().len() } else { 0 }).sum()
+    }
+
     /// Whether no rank has a value.
     pub fn is_empty(&self) -> bool {
         self.ranks.is_empty()

@@ -112,6 +112,19 @@ impl TextColumn {
         &self.ranks
     }
 
+    /// How many numbers it holds one by one, not by a formula.
+    pub fn held(&self) -> usize {
+        let number = |part: &Part| match part {
+            Part::Literal(_) => 0,
+            Part::Number { column, .. } => column.held(),
+        };
+        match &self.form {
+            Form::Constant(_) => 0,
+            Form::Template(parts) => parts.iter().map(number).sum(),
+            Form::Table { index, .. } => index.held(),
+        }
+    }
+
     /// The text of `rank`, if the column has one.
     pub fn eval(&self, rank: u32) -> Option<Vec<u8>> {
         if !self.ranks.contains(rank) {

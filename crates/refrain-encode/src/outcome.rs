@@ -106,6 +106,10 @@ impl Varying {
         });
         let last = cells.get_u32()?;
         let followers = cells.get_list(Cells::get_u32)?;
+        let is_row = |row: &u32| (*row as usize) < rows.len();
+        if followers.len() > rows.len() || ![last].iter().chain(&followers).all(is_row) {
+            return None;
+        }
         varying.predictor = Predictor { last, followers };
         varying.hits = cells.get_unsigned()?;
         (varying.runs, varying.misses) = (runs, misses);
@@ -161,12 +165,34 @@ impl StoredOutcomes {
     /// How often each row came in `calls` calls; `None` if the data makes no sense.
     pub fn counts(&self, calls: u64) -> Option<Vec<u64>> {
         let mut counts = vec![0; self.rows.len()];
+        let rows = self.rows.len() as u64;
         let mut reader = OutcomeReader::new(self);
         let mut left = calls;
         while left > 0 {
-            let (row, times) = reader.next_run(left)?;
-            *counts.get_mut(row)? += times;
-            left -= times;
+            let certain = reader.hits.unwrap_or(left).min(left);
+            if certain <= 3 * rows {
+                *counts.get_mut(reader.next_row()?)? += 1;
+                left -= 1;
+                continue;
+            }
+            // After as many right predictions as there are rows, they go round in a circle.
+            for _ in 0..rows {
+                *counts.get_mut(reader.next_row()?)? += 1;
+            }
+            let (start, mut circle) = (reader.predictor.last as usize, Vec::new());
+            while circle.last() != Some(&start) {
+                circle.push(reader.next_row()?);
+            }
+            let length = circle.len() as u64;
+            let rounds = (certain - rows) / length;
+            for row in circle {
+                *counts.get_mut(row)? += rounds;
+            }
+            // The first round has been gone.
+            if let Some(hits) = &mut reader.hits {
+                *hits -= (rounds - 1) * length;
+            }
+            left -= rows + rounds * length;
         }
         Some(counts)
     }
@@ -209,23 +235,6 @@ impl<'a> OutcomeReader<'a> {
         }
         self.predictor.note(row);
         Some(row as usize)
-    }
-
-    /// The row of the next call, and how many in a row have it for certain, at most `most`.
-    fn next_run(&mut self, most: u64) -> Option<(usize, u64)> {
-        let row = self.next_row()?;
-        if self.predictor.expected() as usize != row {
-            return Some((row, 1));
-        }
-        let more = match &mut self.hits {
-            Some(hits) => {
-                let more = (*hits).min(most - 1);
-                *hits -= more;
-                more
-            }
-            None => most - 1,
-        };
-        Some((row, 1 + more))
     }
 
     /// The outcome of the next call.

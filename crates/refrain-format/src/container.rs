@@ -46,6 +46,10 @@ const TRAILER_BYTES: usize = 12;
 const TRAILER_MARK: [u8; 4] = *b"RFND";
 /// More sections than this is damage, not a trace.
 const MOST_SECTIONS: u64 = 1 << 24;
+/// A section held in memory is not believed to be this large, unless the file is, too.
+const MOST_UNPACKED: u64 = 1 << 26;
+/// How many times larger than in the file it is believed to be then.
+const MOST_RATIO: u64 = 1 << 10;
 /// How hard small sections are compressed.
 const BEST: i32 = 19;
 
@@ -406,15 +410,17 @@ impl Container {
         if count > MOST_SECTIONS {
             return Err(bad());
         }
-        let (mut sections, mut at) = (Vec::new(), 0u64);
+        let (mut sections, mut at, mut last_end) = (Vec::new(), 0u64, 0);
         for _ in 0..count {
             at = at.checked_add(read_varint(&mut input)?).ok_or_else(bad)?;
             file.seek(SeekFrom::Start(at))?;
             let section = Section::read(file, at)?;
             let end = section.content_offset().checked_add(section.stored).ok_or_else(bad)?;
-            if end > offset {
+            // Sections do not overlap, or a small file could have any number of them.
+            if end > offset || at < last_end {
                 return Err(bad());
             }
+            last_end = end;
             sections.push(section);
         }
         Ok(sections)
@@ -477,7 +483,7 @@ impl Container {
             Codec::Stored => Ok(Box::new(stored)),
             Codec::Zstd => {
                 let decoder = zstd::Decoder::new(stored);
-                let decoder = decoder.map_err(|source| io_error(&self.path, source))?;
+                let decoder = decoder.map_err(|e| self.damage(name, e.to_string()))?;
                 Ok(Box::new(BufReader::new(decoder.take(section.full))))
             }
         }
@@ -498,16 +504,27 @@ impl Container {
     /// Reads a whole section after checking it; for sections known to be small.
     pub fn read_checked(&self, name: &str) -> Result<Vec<u8>, ContainerError> {
         self.check(name)?;
+        let section = self.section(name)?;
+        if section.full > MOST_UNPACKED.max(section.stored.saturating_mul(MOST_RATIO)) {
+            let (stored, full) = (section.stored, section.full);
+            return Err(self.damage(name, format!("{stored} bytes that claim to be {full}")));
+        }
         let mut content = Vec::new();
         let done = self.read(name)?.read_to_end(&mut content);
         done.map_err(|e| self.damage(name, e.to_string()))?;
-        Ok(content)
+        match content.len() as u64 == section.full {
+            true => Ok(content),
+            false => Err(self.damage(name, "it is not as long as it should be")),
+        }
     }
 
     /// Compares a section's bytes with its checksum.
     pub fn check(&self, name: &str) -> Result<(), ContainerError> {
-        let mut stored = self.stored(self.section(name)?)?;
-        let read = io::copy(&mut stored, &mut io::sink());
+        let section = self.section(name)?;
+        if section.stored == 0 && section.hasher().finish() as u32 != section.checksum {
+            return Err(self.damage(name, "its checksum does not fit"));
+        }
+        let read = io::copy(&mut self.stored(section)?, &mut io::sink());
         read.map(drop).map_err(|e| self.damage(name, e.to_string()))
     }
 

@@ -107,8 +107,10 @@ pub enum DecodeError {
     #[error("the log cannot be read: {0}")]
     Io(#[from] io::Error),
     /// The bytes make no sense.
-    #[error("damaged log at byte {at}: {what}")]
+    #[error("{log} is damaged at byte {at}: {what}")]
     Damaged {
+        /// What it is called.
+        log: String,
         /// Offset in the log.
         at: u64,
         /// What is wrong.
@@ -139,13 +141,21 @@ pub struct Events<R> {
     next_number: u64,
     finished: bool,
     buffer: Vec<u8>,
+    /// What the log is called in errors.
+    name: String,
 }
 
 impl<R: Read> Events<R> {
     /// Reads events from the records of a log.
     pub fn new(input: R) -> Events<R> {
+        Events::named(input, "the log")
+    }
+
+    /// The same; errors call the log by that name.
+    pub fn named(input: R, name: impl Into<String>) -> Events<R> {
         Events {
             input,
+            name: name.into(),
             at: 0,
             functions: HashMap::new(),
             handles: HashMap::new(),
@@ -164,7 +174,7 @@ impl<R: Read> Events<R> {
     }
 
     fn damaged(&self, what: impl Into<String>) -> DecodeError {
-        DecodeError::Damaged { at: self.at, what: what.into() }
+        DecodeError::Damaged { log: self.name.clone(), at: self.at, what: what.into() }
     }
 
     /// Reads one record; false at the end.

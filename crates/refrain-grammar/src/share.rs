@@ -99,9 +99,15 @@ impl Shared {
 
     /// The grammars that were shared, in their order.
     pub fn grammars(&self) -> Result<Vec<Grammar>, GrammarError> {
+        self.iter().collect()
+    }
+
+    /// The grammars that were shared, one after the other. Together they may be much larger than
+    /// what they share.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Grammar, GrammarError>> + '_ {
         let mut walker = Walker::new(&self.rules);
         let symbols = self.symbols();
-        (0..self.len()).map(|index| self.restore(index, symbols, &mut walker)).collect()
+        (0..self.len()).map(move |index| self.restore(index, symbols, &mut walker))
     }
 
     /// One of the grammars. An error is only possible if this was decoded from bytes that

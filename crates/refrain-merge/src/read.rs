@@ -8,7 +8,7 @@ use refrain_elastic::{Column, RankList, TextColumn};
 use refrain_encode::cells::{self, Cells};
 use refrain_encode::outcome::{Polls, StoredOutcomes};
 use refrain_encode::stats::Stats;
-use refrain_grammar::Shared;
+use refrain_grammar::{Shared, Symbol, What};
 use std::collections::BTreeMap;
 
 /// Bytes that are no trace.
@@ -31,16 +31,35 @@ fn bad(what: impl Into<String>) -> ReadError {
 }
 
 /// Ranks are not believed to be more.
-const MOST_RANKS: u32 = 1 << 22;
+const MOST_RANKS: u32 = 1 << 20;
 
 /// Cells of all rows are not believed to be more: a row that repeats a change takes no byte.
 const MOST_CELLS: usize = 1 << 25;
+
+/// Values that fit no formula are not believed to be more, but for so many to each byte: in a run
+/// of equal ones, most take none.
+const MOST_VALUES: usize = 1 << 25;
+const VALUES_PER_BYTE: usize = 16;
+
+/// Symbols of all grammars are not believed to be more, but for so many to each byte: what grammars
+/// have in common is written once.
+const MOST_SYMBOLS: usize = 1 << 23;
+const SYMBOLS_PER_BYTE: usize = 256;
+
+/// The least that a row takes in the timing.
+pub const ROW_TIMING: usize = 6;
 
 /// Differences of columns are not believed to speak of more ranks in all.
 const MOST_DIFFERENCES: usize = 1 << 26;
 
 /// Reads the structure.
 pub fn structure(bytes: &[u8]) -> Result<Merged, ReadError> {
+    structure_of_rows(bytes, usize::MAX)
+}
+
+/// Reads the structure, which has so many rows at most, in all its groups. A few bytes may stand
+/// for any number of rows that are alike; but rows have a timing, each.
+pub fn structure_of_rows(bytes: &[u8], most_rows: usize) -> Result<Merged, ReadError> {
     let mut cells = Cells::new(bytes);
     let version = cells.get_unsigned().ok_or_else(|| bad("the structure's first bytes"))?;
     if version != VERSION {
@@ -49,10 +68,11 @@ pub fn structure(bytes: &[u8]) -> Result<Merged, ReadError> {
     let functions = functions(&mut cells).ok_or_else(|| bad("the definitions of functions"))?;
     let count = cells.get_length().ok_or_else(|| bad("the groups"))?;
     let mut groups = Vec::new();
+    let values = bytes.len().saturating_mul(VALUES_PER_BYTE).saturating_add(MOST_VALUES);
+    let mut rows = RowReader { rows_left: most_rows, values_left: values, ..RowReader::default() };
     for _ in 0..count {
-        groups.push(group(&mut cells).ok_or_else(|| bad("the groups"))?);
+        groups.push(group(&mut cells, &mut rows).ok_or_else(|| bad("the groups"))?);
     }
-    let mut rows = RowReader::default();
     for (number, group) in groups.iter().enumerate() {
         rows.read_group(&mut cells, number, &group.ranks).ok_or_else(|| bad("the signatures"))?;
     }
@@ -63,7 +83,11 @@ pub fn structure(bytes: &[u8]) -> Result<Merged, ReadError> {
     let shared = cells.get_bytes().ok_or_else(|| bad("the grammars"))?;
     let shared = Shared::decode(shared, rows.rows.len())
         .map_err(|error| bad(format!("the grammars ({error})")))?;
-    let mut next = 0;
+    if lists.iter().map(Vec::len).sum::<usize>() > most_rows {
+        return Err(bad("the signatures of groups (more than there are timings)"));
+    }
+    let mut all = shared.iter();
+    let mut symbols = bytes.len().saturating_mul(SYMBOLS_PER_BYTE).saturating_add(MOST_SYMBOLS);
     for ((number, group), (list, count)) in
         groups.iter_mut().enumerate().zip(lists.into_iter().zip(grammars))
     {
@@ -74,18 +98,23 @@ pub fn structure(bytes: &[u8]) -> Result<Merged, ReadError> {
             places.entry(*row).or_insert(place as u32);
         }
         for _ in 0..count {
-            let grammar = shared.grammar(next).map_err(|e| bad(format!("the grammars ({e})")))?;
-            next += 1;
-            let local = |terminal: u32| places.get(&terminal).copied().unwrap_or(u32::MAX);
-            let grammar = grammar.relabel(local);
-            let counts = grammar.counts(group.rows.len());
-            if counts.iter().fold(0u64, |sum, n| sum.saturating_add(*n)) != grammar.len() {
+            let grammar = all.next().ok_or_else(|| bad("the grammars"))?;
+            let grammar = grammar.map_err(|error| bad(format!("the grammars ({error})")))?;
+            let left = symbols.checked_sub(grammar.symbols());
+            symbols = left.ok_or_else(|| bad("the grammars (they are too large)"))?;
+            let terminals = grammar.rules().iter().flatten();
+            let is_known = |symbol: &Symbol| match symbol.what {
+                What::Terminal(terminal) => places.contains_key(&terminal),
+                What::Rule(_) => true,
+            };
+            if !terminals.clone().all(is_known) {
                 return Err(bad("the grammars (a signature is not the group's)"));
             }
-            group.grammars.push(grammar);
+            let local = |terminal: u32| places.get(&terminal).copied().unwrap_or(u32::MAX);
+            group.grammars.push(grammar.relabel(local));
         }
     }
-    if !cells.is_empty() || next != shared.len() {
+    if !cells.is_empty() || all.next().is_some() {
         return Err(bad("the structure's last bytes"));
     }
     Ok(Merged { functions, groups })
@@ -114,7 +143,7 @@ fn elastic<'a, T, E>(
     Some(value)
 }
 
-fn group(cells: &mut Cells<'_>) -> Option<Group> {
+fn group(cells: &mut Cells<'_>, rows: &mut RowReader) -> Option<Group> {
     let thread = u32::try_from(cells.get_unsigned()?).ok()?;
     let ranks = elastic(cells, |rest| RankList::decode(rest, MOST_RANKS))?;
     let mut predefined = Vec::new();
@@ -123,7 +152,9 @@ fn group(cells: &mut Cells<'_>) -> Option<Group> {
     }
     let mut strings = Vec::new();
     for _ in 0..cells.get_length()? {
-        strings.push(elastic(cells, |rest| TextColumn::decode_texts(rest, &ranks))?);
+        let text = elastic(cells, |rest| TextColumn::decode_texts(rest, &ranks))?;
+        rows.hold(text.held())?;
+        strings.push(text);
     }
     let lost = cells.get_unsigned()?;
     let (rows, grammars, own) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -168,11 +199,22 @@ struct RowReader {
     cells: usize,
     /// Ranks that differences of columns spoke of.
     differences: usize,
+    /// Rows that may still come.
+    rows_left: usize,
+    /// Values of tables that may still come.
+    values_left: usize,
 }
 
 impl RowReader {
+    /// Makes sure that so many values of tables may be held.
+    fn hold(&mut self, values: usize) -> Option<()> {
+        self.values_left = self.values_left.checked_sub(values)?;
+        Some(())
+    }
+
     fn read_group(&mut self, cells: &mut Cells<'_>, group: usize, ranks: &RankList) -> Option<()> {
         let count = usize::try_from(cells.get_unsigned()?).ok().filter(|n| *n <= MOST_CELLS)?;
+        self.rows_left = self.rows_left.checked_sub(count)?;
         let end = self.rows.len() + count;
         while self.rows.len() < end {
             match cells.get_unsigned()? {
@@ -187,7 +229,7 @@ impl RowReader {
                     self.shapes.push(Shape { split, numbers, columns, group });
                 }
                 ANY => {
-                    let row = any(cells, ranks)?;
+                    let row = self.any(cells, ranks)?;
                     self.rows.push(ReadRow::Any(Box::new(row), group));
                 }
                 form => {
@@ -242,6 +284,7 @@ impl RowReader {
         group: usize,
     ) -> Option<()> {
         self.cells += numbers.len() + 1;
+        self.hold(columns.iter().map(|(_, column)| column.held()).sum())?;
         self.rows.push(ReadRow::Simple { numbers, split, columns, group });
         (self.cells <= MOST_CELLS).then_some(())
     }
@@ -268,6 +311,8 @@ impl RowReader {
             let place = u32::try_from(place).ok().filter(|p| (*p as usize) < places)?;
             let form = cells.get_unsigned()?;
             let column = exactly(cells.get_bytes()?, ranks)?;
+            self.hold(column.held())?;
+            let last = shape.and_then(|shape| self.shapes.get(shape));
             columns.push((
                 place,
                 match form {
@@ -289,6 +334,52 @@ impl RowReader {
             ));
         }
         Some(columns)
+    }
+
+    fn any(&mut self, cells: &mut Cells<'_>, ranks: &RankList) -> Option<Row> {
+        let (signature, outcome) =
+            (self.elastic_cells(cells, ranks)?, self.elastic_cells(cells, ranks)?);
+        let outcomes = match cells.get_unsigned()? {
+            0 => Outcomes::Constant,
+            1 => Outcomes::Own,
+            2 => {
+                let rows = cells.get_length()?;
+                Outcomes::Shared {
+                    rows: (0..rows)
+                        .map(|_| self.elastic_cells(cells, ranks))
+                        .collect::<Option<_>>()?,
+                    runs: cells.get_bytes()?.to_vec(),
+                    misses: cells.get_bytes()?.to_vec(),
+                }
+            }
+            _ => return None,
+        };
+        Some(Row { cells: signature, outcome, outcomes, stats: Stats::default() })
+    }
+
+    fn elastic_cells(&mut self, cells: &mut Cells<'_>, ranks: &RankList) -> Option<Elastic> {
+        let count = cells.get_length().filter(|n| *n > 0)?;
+        let mut variants = Vec::new();
+        for _ in 0..count {
+            let own = match count {
+                1 => None,
+                _ => Some(elastic(cells, |rest| RankList::decode(rest, MOST_RANKS))?),
+            };
+            let numbers = cells.get_bytes()?.to_vec();
+            let places = cells::numbers(&numbers)?.len();
+            let mut columns = Vec::new();
+            let mut next = 0u64;
+            for _ in 0..cells.get_length()? {
+                let place = next.checked_add(cells.get_unsigned()?)?;
+                next = place + 1;
+                let place = u32::try_from(place).ok().filter(|p| (*p as usize) < places)?;
+                let column = exactly(cells.get_bytes()?, own.as_ref().unwrap_or(ranks))?;
+                self.hold(column.held())?;
+                columns.push((place, column));
+            }
+            variants.push(Variant { ranks: own, cells: numbers, columns });
+        }
+        Some(Elastic { variants })
     }
 
     /// A row as a group has it.
@@ -335,47 +426,6 @@ fn exactly(bytes: &[u8], ranks: &RankList) -> Option<Column> {
     let mut rest = bytes;
     let column = Column::decode_values(&mut rest, ranks).ok()?;
     rest.is_empty().then_some(column)
-}
-
-fn any(cells: &mut Cells<'_>, ranks: &RankList) -> Option<Row> {
-    let (signature, outcome) = (elastic_cells(cells, ranks)?, elastic_cells(cells, ranks)?);
-    let outcomes = match cells.get_unsigned()? {
-        0 => Outcomes::Constant,
-        1 => Outcomes::Own,
-        2 => {
-            let rows = cells.get_length()?;
-            Outcomes::Shared {
-                rows: (0..rows).map(|_| elastic_cells(cells, ranks)).collect::<Option<_>>()?,
-                runs: cells.get_bytes()?.to_vec(),
-                misses: cells.get_bytes()?.to_vec(),
-            }
-        }
-        _ => return None,
-    };
-    Some(Row { cells: signature, outcome, outcomes, stats: Stats::default() })
-}
-
-fn elastic_cells(cells: &mut Cells<'_>, ranks: &RankList) -> Option<Elastic> {
-    let count = cells.get_length().filter(|n| *n > 0)?;
-    let mut variants = Vec::new();
-    for _ in 0..count {
-        let own = match count {
-            1 => None,
-            _ => Some(elastic(cells, |rest| RankList::decode(rest, MOST_RANKS))?),
-        };
-        let numbers = cells.get_bytes()?.to_vec();
-        let places = cells::numbers(&numbers)?.len();
-        let mut columns = Vec::new();
-        let mut next = 0u64;
-        for _ in 0..cells.get_length()? {
-            let place = next.checked_add(cells.get_unsigned()?)?;
-            next = place + 1;
-            let place = u32::try_from(place).ok().filter(|p| (*p as usize) < places)?;
-            columns.push((place, exactly(cells.get_bytes()?, own.as_ref().unwrap_or(ranks))?));
-        }
-        variants.push(Variant { ranks: own, cells: numbers, columns });
-    }
-    Some(Elastic { variants })
 }
 
 /// Reads durations into the rows of a structure.

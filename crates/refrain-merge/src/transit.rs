@@ -17,7 +17,9 @@ pub fn to_bytes(merged: &Merged) -> Vec<u8> {
 /// From bytes; `None` if they are none.
 pub fn from_bytes(bytes: &[u8]) -> Option<Merged> {
     let mut cells = Cells::new(bytes);
-    let mut merged = read::structure(cells.get_bytes()?).ok()?;
-    read::timing(&mut merged, cells.get_bytes()?).ok()?;
+    let (structure, timing) = (cells.get_bytes()?, cells.get_bytes()?);
+    let rows = timing.len() / read::ROW_TIMING;
+    let mut merged = read::structure_of_rows(structure, rows).ok()?;
+    read::timing(&mut merged, timing).ok()?;
     cells.is_empty().then_some(merged)
 }

@@ -38,7 +38,7 @@ pub fn assemble(
     let (parts, lost) = read_parts(folder)?;
     meta.streams = parts.iter().map(|p| p.stream.clone()).collect();
     meta.lost = lost;
-    meta.raw_bytes = meta.streams.iter().map(|s| s.bytes).sum();
+    meta.raw_bytes = meta.streams.iter().fold(0, |sum, s| s.bytes.saturating_add(sum));
     (meta.tick, meta.time) = clock(&meta.streams);
     let merged = match ready::of(folder, &parts, &mut meta) {
         Some(merged) => merged,

@@ -16,10 +16,13 @@ use std::collections::BTreeMap;
 const VERSION: u64 = 1;
 
 /// Processes are not believed to be more.
-const MOST: u32 = 1 << 22;
+const MOST: u32 = 1 << 20;
 
 /// Threads of all processes are not believed to be more.
-const MOST_THREADS: u64 = 1 << 24;
+const MOST_THREADS: u64 = 1 << 20;
+
+/// The texts of all streams together are not believed to be longer.
+const MOST_TEXT: usize = 1 << 27;
 
 /// Facts about a trace.
 #[derive(Clone, Debug, Default)]
@@ -279,7 +282,7 @@ fn streams(
     texts: &[TextColumn; 3],
     odd: &BTreeMap<u32, Vec<u32>>,
 ) -> Option<Vec<StreamMeta>> {
-    let mut streams = Vec::new();
+    let (mut streams, mut texts_bytes) = (Vec::new(), 0usize);
     for place in places.iter() {
         let number = |column: usize| columns[column].eval(place);
         let int = |column: usize| number(column).and_then(|n| i32::try_from(n).ok());
@@ -305,7 +308,12 @@ fn streams(
             calls: BTreeMap::new(),
             bytes: 0,
         };
+        let text_bytes = stream.host.len() + stream.program.len() + stream.library.len();
         let numbers = odd.get(&place).cloned().unwrap_or_else(|| (0..threads).collect());
+        texts_bytes = texts_bytes.saturating_add(text_bytes.saturating_mul(numbers.len()));
+        if texts_bytes > MOST_TEXT {
+            return None;
+        }
         for (i, thread) in numbers.into_iter().enumerate() {
             let counted = if i == 0 { (stream.unrecorded, stream.missing) } else { (0, 0) };
             let (unrecorded, missing) = counted;

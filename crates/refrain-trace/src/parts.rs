@@ -44,7 +44,9 @@ pub fn is_running(stream: &StreamMeta) -> Option<bool> {
     let has_ended = matches!(facts.first(), None | Some(&("Z" | "X")))
         || fact(6).is_some_and(|flags| flags & EXITING != 0);
     let is_it = match (fact(19), boot_seconds()) {
-        (Some(ticks), Some(boot)) => (boot + ticks / 100) * 1_000_000_000 <= stream.process + SLACK,
+        (Some(ticks), Some(boot)) => {
+            (boot + ticks / 100) * 1_000_000_000 <= stream.process.saturating_add(SLACK)
+        }
         _ => true,
     };
     Some(is_it && !has_ended)
@@ -170,7 +172,7 @@ impl Part {
                 (header.last_ticks, header.last_nanos),
             ],
             calls,
-            bytes: header.base + bytes,
+            bytes: header.base.saturating_add(bytes),
         };
         let (merged, in_nanoseconds) = (header.is(flags::MERGED), header.is(flags::NANOSECONDS));
         let (path, base) = (path.to_owned(), header.base);
@@ -240,7 +242,7 @@ impl Look {
         // Where the body ends, or what was asked for begins, must lie in the window.
         let known = end.max(from).checked_sub(head).and_then(|n| usize::try_from(n).ok());
         let rest = known.and_then(|known| records.get(known..)).unwrap_or_default().to_vec();
-        file.seek(SeekFrom::Start(part::BODY as u64 + skip))?;
+        file.seek(SeekFrom::Start((part::BODY as u64).saturating_add(skip)))?;
         let body = BufReader::with_capacity(1 << 18, file).take(appended - skip);
         Ok(body.chain(io::Cursor::new(rest)))
     }

@@ -3,20 +3,26 @@
 use crate::error::TraceError;
 use crate::meta::Meta;
 use crate::sections;
-use refrain_encode::cells::Cells;
+use refrain_encode::cells::{Cells, put};
 use refrain_encode::decoder::Decoder;
-use refrain_encode::tasktrace::TaskTrace;
+use refrain_encode::notes;
+use refrain_encode::tasktrace::{SignatureTrace, TaskTrace};
 use refrain_format::container::Container;
 use refrain_format::decode::{DecodeError, Event, Events};
+use refrain_format::define::FunctionDef;
+use refrain_grammar::{Grammar, Symbol};
 use refrain_merge::group::Own;
 use refrain_merge::merged::Merged;
 use refrain_merge::read;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::HandleTable;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 use std::sync::OnceLock;
+
+pub use refrain_encode::stats::Stats;
+pub use refrain_merge::group::Group;
 
 /// An open trace.
 #[derive(Debug)]
@@ -26,7 +32,7 @@ pub struct Trace {
     /// For each stream the place of its process.
     places: Vec<u32>,
     merged: OnceLock<Merged>,
-    tasks: Vec<OnceLock<TaskTrace>>,
+    tasks: Vec<OnceLock<Box<TaskTrace>>>,
 }
 
 impl Trace {
@@ -74,11 +80,15 @@ impl Trace {
             return Ok(merged);
         }
         let bytes = self.container.read_checked(sections::STRUCTURE)?;
-        let mut merged =
-            read::structure(&bytes).map_err(|why| self.bad(sections::STRUCTURE, why))?;
-        if self.container.section(sections::TIMING).is_ok() {
-            let bytes = self.container.read_checked(sections::TIMING)?;
-            read::timing(&mut merged, &bytes).map_err(|why| self.bad(sections::TIMING, why))?;
+        let timing = match self.container.section(sections::TIMING) {
+            Ok(_) => Some(self.container.read_checked(sections::TIMING)?),
+            Err(_) => None,
+        };
+        let rows = timing.as_ref().map_or(usize::MAX, |timing| timing.len() / read::ROW_TIMING);
+        let mut merged = read::structure_of_rows(&bytes, rows)
+            .map_err(|why| self.bad(sections::STRUCTURE, why))?;
+        if let Some(timing) = timing {
+            read::timing(&mut merged, &timing).map_err(|why| self.bad(sections::TIMING, why))?;
         }
         Ok(self.merged.get_or_init(|| merged))
     }
@@ -147,7 +157,7 @@ impl Trace {
             return Ok(None);
         };
         if let Some(task) = room.get() {
-            return Ok(Some(task));
+            return Ok(Some(task.as_ref()));
         }
         let merged = self.structure()?;
         let Some(mut task) = merged.task(self.place(stream), meta.thread) else {
@@ -164,7 +174,7 @@ impl Trace {
                 s.polls = Some(polls);
             }
         }
-        Ok(Some(room.get_or_init(|| task)))
+        Ok(Some(room.get_or_init(|| Box::new(task)).as_ref()))
     }
 
     /// The calls of a stream, from the compressed trace.
@@ -183,9 +193,71 @@ impl Trace {
         Ok(self.task(stream)?.map(TaskTrace::calls).unwrap_or_default())
     }
 
+    /// The forms of the functions that are called, by their numbers in signatures. Those of notes
+    /// are not among them.
+    pub fn functions(&self) -> Result<BTreeMap<u16, FunctionDef>, TraceError> {
+        let form = |(number, text): (&u16, &String)| match FunctionDef::from_text(text) {
+            Ok(form) => Ok((*number, form)),
+            Err(why) => Err(self.bad(sections::STRUCTURE, why)),
+        };
+        self.structure()?.functions.range(..notes::FIRST).map(form).collect()
+    }
+
+    /// One call for each place and signature of a group, as if it were the only one: with the
+    /// outcome of the first, outside of all others, with no requests from before, and with empty
+    /// texts, since those are a place's own.
+    pub fn samples(
+        &self,
+        group: &Group,
+        wanted: &[(u32, usize)],
+    ) -> Result<Vec<Event>, TraceError> {
+        let sample = |(place, row): &(u32, usize)| {
+            let row = group.rows.get(*row)?;
+            let cells = outermost(&row.cells.cells(*place)?)?;
+            let outcome = row.outcome.cells(*place)?;
+            Some(SignatureTrace { cells, outcome, ..SignatureTrace::default() })
+        };
+        let signatures: Option<Vec<_>> = wanted.iter().map(sample).collect();
+        let signatures =
+            signatures.ok_or_else(|| self.bad(sections::STRUCTURE, "a signature does not read"))?;
+        let used: BTreeSet<u16> = signatures.iter().filter_map(TaskTrace::function_of).collect();
+        let functions = self.structure()?.functions.iter();
+        let sequence = (0..signatures.len() as u32).map(|s| Symbol::terminal(s, 1)).collect();
+        let sequence =
+            Grammar::new(vec![sequence]).map_err(|why| self.bad(sections::STRUCTURE, why))?;
+        let task = TaskTrace {
+            functions: functions
+                .filter(|(number, _)| used.contains(number))
+                .map(|(number, text)| (*number, text.clone()))
+                .collect(),
+            predefined: group.predefined.clone(),
+            strings: vec![Vec::new(); group.strings.len()],
+            signatures,
+            grammars: vec![sequence],
+            ..TaskTrace::default()
+        };
+        let error = |source| TraceError::Task { path: self.container.path().to_owned(), source };
+        let decoder = Decoder::new(&task, self.family(), group.thread).map_err(error)?;
+        decoder.map(|event| event.map_err(error)).collect()
+    }
+
+    /// The names of the handles in a group's samples.
+    pub fn sample_names(&self, group: &Group) -> Result<HandleTable, TraceError> {
+        let task = TaskTrace { predefined: group.predefined.clone(), ..TaskTrace::default() };
+        let error = |source| TraceError::Task { path: self.container.path().to_owned(), source };
+        Ok(Decoder::new(&task, self.family(), group.thread).map_err(error)?.handle_names())
+    }
+
+    /// The family of the MPI of the first process; no job has two.
+    pub fn family(&self) -> Family {
+        let first = self.meta.streams.first();
+        first.and_then(|s| Family::from_code(s.family)).unwrap_or(Family::Mpich)
+    }
+
     /// The calls of a stream, from its records.
     pub fn raw(&self, stream: usize) -> Result<Events<Box<dyn Read>>, TraceError> {
-        Ok(Events::new(self.container.read(&format!("{}{stream}", sections::RAW))?))
+        let section = format!("{}{stream}", sections::RAW);
+        Ok(Events::named(self.container.read(&section)?, format!("section `{section}`")))
     }
 
     /// The records of a stream as they were written.
@@ -209,6 +281,20 @@ impl Trace {
             (false, None) => StreamEvents::None,
         })
     }
+}
+
+/// The cells of a signature without its depth; see [`refrain_encode::call`].
+fn outermost(cells: &[u8]) -> Option<Vec<u8>> {
+    const HAS_DEPTH: i64 = 2;
+    let mut from = Cells::new(cells);
+    let head = from.get()?;
+    if head & HAS_DEPTH != 0 {
+        from.get()?;
+    }
+    let mut out = Vec::with_capacity(cells.len());
+    put(&mut out, head & !HAS_DEPTH);
+    out.extend_from_slice(from.rest());
+    Some(out)
 }
 
 /// The calls of a stream.
@@ -243,7 +329,9 @@ impl Iterator for StreamEvents<'_> {
             StreamEvents::Raw(events) => events.next(),
             StreamEvents::Decoded(decoder) => {
                 let next = decoder.next()?;
-                Some(next.map_err(|error| DecodeError::Trace(error.to_string())))
+                let section = sections::STRUCTURE;
+                let named = |error| DecodeError::Trace(format!("section `{section}`: {error}"));
+                Some(next.map_err(named))
             }
             StreamEvents::None => None,
         }

@@ -48,9 +48,9 @@ fn samples(folder: &Path) -> Vec<Sample> {
         let program = sample::program(random, 12 + 12 * seed as usize);
         let parts = folder.join(format!("{seed}.parts"));
         fs::create_dir(&parts).unwrap();
-        sample::leave_parts(&parts, &program, 1 + seed as u32);
-        let path = folder.join(format!("{seed}.refrain"));
         let keep = if seed == 2 { Keep::Raw } else { Keep::Trace };
+        sample::leave_parts(&parts, &program, 1 + seed as u32, keep);
+        let path = folder.join(format!("{seed}.refrain"));
         let meta = sample::merge(&parts, &path, keep).unwrap();
         assert_eq!(meta.lost, [] as [String; 0]);
         let (events, errors) = walk(&path, usize::MAX).unwrap();
@@ -156,7 +156,7 @@ type Parts = Vec<(String, Vec<u8>)>;
 fn parts(seed: u64, ranks: u32) -> Parts {
     let folder = scratch();
     let program = sample::program(&mut Random(seed), 40);
-    sample::leave_parts(folder.path(), &program, ranks);
+    sample::leave_parts(folder.path(), &program, ranks, Keep::Trace);
     let file = |entry: fs::DirEntry| {
         (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())
     };
@@ -243,5 +243,5 @@ fn merged(parts: &Parts, folder: &Path) -> Result<PathBuf, String> {
     for (name, bytes) in parts {
         fs::write(from.join(name), bytes).unwrap();
     }
-    sample::merge(&from, &to, Keep::Raw).map(|_| to)
+    sample::merge(&from, &to, Keep::Trace).map(|_| to)
 }

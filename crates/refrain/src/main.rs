@@ -12,6 +12,7 @@ macro_rules! say {
 mod agent;
 mod control;
 mod cuts;
+mod info;
 mod launch;
 mod merge;
 mod open;
@@ -39,7 +40,8 @@ pub const NOT_FOUND: u8 = 127;
   refrain trace -- mpirun -n 4 ./app input.dat     writes app.refrain
   refrain show app.refrain --rank 3 --limit 20     the first calls of rank 3
   refrain show app.refrain --function MPI_Send --json | head
-  refrain stats app.refrain                        calls by function
+  refrain info app.refrain                         what was run, and how large the trace is
+  refrain stats app.refrain                        calls, time and bytes by function
   refrain verify app.refrain                       is it whole, and what was recorded?
   refrain where app.refrain.parts                  where does the job hang?
 
@@ -56,6 +58,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Trace(trace::Args),
+    Info(info::Args),
     Show(show::Args),
     Stats(stats::Args),
     Merge(merge::Args),
@@ -68,6 +71,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Trace(args) => trace::run(args),
+        Command::Info(args) => info::run(args),
         Command::Show(args) => show::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Merge(args) => merge::run(args),

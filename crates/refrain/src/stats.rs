@@ -1,22 +1,39 @@
-//! `refrain stats`: how often which function was called.
+//! `refrain stats`: how often which function was called, for how long, with how many bytes.
 
 use crate::open::open;
+use crate::summary::size;
 use anyhow::Result;
-use serde_json::json;
-use std::collections::BTreeMap;
+use refrain_analysis::figures::{Figures, FunctionFigures, figures};
+use serde_json::{Value as Json, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Prints how often each function was called, over all ranks.
+/// Prints how often each function was called, for how long and with how many bytes, over all
+/// ranks.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   refrain stats app.refrain
-  refrain stats app.refrain --json | jq '.[0]'")]
+  refrain stats app.refrain --json | jq '.[0]'
+  refrain stats app.refrain --json | jq 'map(.bytes) | add'
+
+The function that took longest comes first. The time is that spent inside the calls, on all ranks
+together. Calls are counted in the compressed trace, so this takes no longer for long runs.
+
+Bytes are those of the buffer that a call names with its first count and datatype: what is sent,
+or may be received; the origin's of one-sided communication; what a rank itself gives to a
+collective, which is the sum if there are several counts, and one block of those for every rank
+(MPI_Alltoall); its own block of MPI_Scatter. Nothing goes to MPI_PROC_NULL. A persistent request
+counts where it is made, not where it is started. Calls with a datatype whose size the trace does
+not tell count as unsized.
+
+JSON: an array of objects with function, calls, ranks (that called it), bytes, unsized_calls,
+failed_polls (tests and probes that found nothing; they are among the calls), time_s, mean_us,
+min_us, max_us, deviation_us (null where no call returned).")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,
-    /// A JSON array of objects with `function`, `calls` and `ranks`.
+    /// A JSON array, an object for each function.
     #[arg(long)]
     json: bool,
 }
@@ -24,33 +41,136 @@ pub struct Args {
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
     let trace = open(&args.trace)?;
-    let mut counts: BTreeMap<&str, (u64, std::collections::BTreeSet<i32>)> = BTreeMap::new();
-    let tables: Vec<_> = (0..trace.meta().streams.len())
-        .map(|stream| trace.calls(stream))
-        .collect::<std::result::Result<_, _>>()?;
-    for (stream, table) in trace.meta().streams.iter().zip(&tables) {
-        for (function, calls) in table {
-            let (sum, ranks) = counts.entry(function).or_default();
-            *sum += calls;
-            ranks.insert(stream.rank);
+    let figures = figures(&trace)?;
+    let tick = trace.meta().tick;
+    let text = match args.json {
+        true => {
+            let all: Vec<Json> = figures.functions.iter().map(|f| as_json(f, tick)).collect();
+            format!("{}\n", json!(all))
         }
-    }
-    let mut rows: Vec<_> =
-        counts.into_iter().map(|(f, (calls, ranks))| (f, calls, ranks.len())).collect();
-    rows.sort_by_key(|&(function, calls, _)| (std::cmp::Reverse(calls), function));
-    let mut text = String::new();
-    if args.json {
-        let object = |(function, calls, ranks): &(&str, u64, usize)| json!({"function": function, "calls": calls, "ranks": ranks});
-        text = format!("{}\n", json!(rows.iter().map(object).collect::<Vec<_>>()));
-    } else {
-        let width = rows.iter().map(|(f, ..)| f.len()).max().unwrap_or(0).max("function".len());
-        text += &format!("{:width$}  {:>12}  {:>6}\n", "function", "calls", "ranks");
-        for (function, calls, ranks) in &rows {
-            text += &format!("{function:width$}  {calls:>12}  {ranks:>6}\n");
-        }
-    }
+        false => table(&figures, tick),
+    };
     match io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Durations of a function's calls, in microseconds.
+struct Durations {
+    sum: f64,
+    mean: f64,
+    min: f64,
+    max: f64,
+    deviation: f64,
+}
+
+impl Durations {
+    fn of(function: &FunctionFigures, tick: f64) -> Option<Durations> {
+        let stats = &function.stats;
+        let micros = |ticks: f64| ticks * tick / 1e3;
+        let sum = micros(stats.sum as f64);
+        (stats.count > 0).then(|| Durations {
+            sum,
+            mean: sum / stats.count as f64,
+            min: micros(stats.min as f64),
+            max: micros(stats.max as f64),
+            deviation: micros(stats.deviation()),
+        })
+    }
+}
+
+fn as_json(function: &FunctionFigures, tick: f64) -> Json {
+    let durations = Durations::of(function, tick);
+    let of = |value: fn(&Durations) -> f64| durations.as_ref().map(value);
+    json!({
+        "function": function.name,
+        "calls": function.calls,
+        "ranks": function.ranks,
+        "bytes": function.bytes,
+        "unsized_calls": function.unsized_calls,
+        "failed_polls": function.failed_polls,
+        "time_s": of(|d| d.sum / 1e6),
+        "mean_us": of(|d| d.mean),
+        "min_us": of(|d| d.min),
+        "max_us": of(|d| d.max),
+        "deviation_us": of(|d| d.deviation),
+    })
+}
+
+const HEADS: [&str; 8] =
+    ["function", "calls", "ranks", "bytes", "time s", "mean µs", "min µs", "max µs"];
+
+fn table(figures: &Figures, tick: f64) -> String {
+    let mut lines = vec![HEADS.map(str::to_owned)];
+    let mut time = 0.0;
+    for function in &figures.functions {
+        let durations = Durations::of(function, tick);
+        time += durations.as_ref().map_or(0.0, |d| d.sum);
+        let of = |digits: usize, value: fn(&Durations) -> f64| {
+            durations.as_ref().map_or("-".to_owned(), |d| format!("{:.digits$}", value(d)))
+        };
+        lines.push([
+            function.name.clone(),
+            function.calls.to_string(),
+            function.ranks.to_string(),
+            if function.bytes > 0 { size(function.bytes) } else { "-".to_owned() },
+            of(6, |d| d.sum / 1e6),
+            of(3, |d| d.mean),
+            of(3, |d| d.min),
+            of(3, |d| d.max),
+        ]);
+    }
+    let sum = |of: fn(&FunctionFigures) -> u64| {
+        figures.functions.iter().map(of).fold(0, u64::saturating_add)
+    };
+    let blank = String::new;
+    lines.push([
+        "total".to_owned(),
+        figures.calls().to_string(),
+        blank(),
+        size(sum(|f| f.bytes)),
+        format!("{:.6}", time / 1e6),
+        blank(),
+        blank(),
+        blank(),
+    ]);
+    let mut text = aligned(&lines);
+    for (count, what) in [
+        (sum(|f| f.failed_polls), "of these calls found nothing, and were made again"),
+        (sum(|f| f.unsized_calls), "have a payload of unknown size, which is not among the bytes"),
+    ] {
+        if count > 0 {
+            text += &format!("{count} {what}\n");
+        }
+    }
+    text
+}
+
+/// Lines of a table, the first column to the left and the others to the right.
+fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
+    let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for line in lines {
+        let mut row = format!("{:1$}", line[0], widths[0]);
+        for (cell, width) in line.iter().zip(widths).skip(1) {
+            row += &format!("  {cell:>width$}");
+        }
+        text += row.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them() {
+        let line = |a: &str, b: &str| [a.to_owned(), b.to_owned()];
+        let text = aligned(&[line("function", "µs"), line("f", "1234"), line("total", "")]);
+        assert_eq!(text, "function    µs\nf         1234\ntotal\n");
     }
 }

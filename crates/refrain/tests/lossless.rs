@@ -150,8 +150,6 @@ fn errors_statuses_and_callbacks_are_given_back() {
 }
 
 #[test]
-#[ignore = "a record tells up to 255 calls around a call: of calls deeper than that, results and \
-            order are lost"]
 fn calls_three_hundred_deep_are_given_back() {
     check(&[victim("recursion.c", 2)]);
 }

@@ -174,7 +174,7 @@ fn a_rank_that_is_killed_leaves_every_call_and_so_do_the_others() {
 fn a_job_that_is_killed_at_any_moment_leaves_every_call() {
     for mpi in mpis() {
         // From the first window on to many states.
-        for (round, most) in [3000, 20_000, 80_000, 200_000, 300_000].into_iter().enumerate() {
+        for (round, most) in [3000, 20_000, 80_000, 200_000, 400_000].into_iter().enumerate() {
             let folder = folder();
             let counts = Counts::new(folder.path(), 3, 1);
             let job = Job::start(&mpi, folder.path(), 3, &counter(&mpi), &counts.args(0));
@@ -182,7 +182,7 @@ fn a_job_that_is_killed_at_any_moment_leaves_every_call() {
             job.signal_all("KILL");
             let (headers, parts) = (job.headers(), job.parts());
             job.outcome();
-            if most >= 200_000 {
+            if most >= 400_000 {
                 let anew = headers.iter().filter(|header| header.base > 8 << 20).count();
                 assert_eq!(anew, 3, "{}: the logs have begun anew", mpi.name());
             }

@@ -12,6 +12,8 @@ use refrain_mpi::names;
 
 impl Decoder<'_> {
     pub(super) fn handles(&mut self, kind: u8, n: usize, cells: &mut Cells<'_>) -> Option<Value> {
+        // Those before the call may be kept, too.
+        self.hold_array(n.saturating_mul(2), cells)?;
         let firsts = array::get(cells, n, LONGEST, &[])?;
         if self.kinds.name(kind) != REQUEST {
             return firsts

@@ -35,10 +35,20 @@ pub enum TaskError {
     /// A call.
     #[error("call {0}: signature {1} is not defined")]
     Undefined(u64, u32),
+    /// Calls inside of calls.
+    #[error("call {0}: too many calls are inside of it")]
+    TooDeep(u64),
 }
 
 /// Arrays are not believed to be longer.
 const LONGEST: usize = 1 << 28;
+
+/// An event takes as much room as so many values, and a few for each parameter.
+const EVENT: usize = 8;
+
+/// Values held at a time are not believed to be more, unless the trace is as long: those of a call
+/// and of all calls inside of it.
+const MOST_HELD: usize = 1 << 23;
 
 const PREDEFINED: u64 = 1 << 62;
 const REQUESTS: u64 = 1 << 61;
@@ -67,6 +77,8 @@ pub struct Decoder<'t> {
     inner: Vec<(u32, Vec<(u32, Event)>)>,
     /// Calls to give out, the first at the end.
     ready: Vec<Event>,
+    /// Values in `inner` and in the call being read, as far as they count.
+    held: usize,
     number: u64,
     clock: u64,
     failed: bool,
@@ -119,6 +131,7 @@ impl<'t> Decoder<'t> {
             segments: HashMap::new(),
             inner: Vec::new(),
             ready: Vec::new(),
+            held: 0,
             number: 0,
             clock: 0,
             failed: false,
@@ -197,6 +210,7 @@ impl<'t> Decoder<'t> {
             return Err(bad());
         }
         self.note_segment(function, &event);
+        self.hold(EVENT + event.inputs.len()).ok_or(TaskError::TooDeep(self.number))?;
         self.place_in_order(event, reading.depth);
         Ok(true)
     }
@@ -215,7 +229,19 @@ impl<'t> Decoder<'t> {
         }
     }
 
+    /// Makes sure that so many more values may be held.
+    fn hold(&mut self, values: usize) -> Option<()> {
+        self.held = self.held.saturating_add(values);
+        (self.held <= MOST_HELD).then_some(())
+    }
+
+    /// Makes sure of it for an array that takes less bytes than it has elements.
+    fn hold_array(&mut self, elements: usize, cells: &Cells<'_>) -> Option<()> {
+        if elements > cells.rest().len() { self.hold(elements) } else { Some(()) }
+    }
+
     fn release_inner(&mut self) {
+        self.held = 0;
         let inner = std::mem::take(&mut self.inner);
         let inner = inner.into_iter().flat_map(|(_, events)| events);
         let (depths, mut all): (Vec<u32>, Vec<Event>) = inner.unzip();
@@ -456,6 +482,7 @@ impl<'t> Decoder<'t> {
         if let Form::Handle(kind) = op.form {
             return self.handles(kind, n, cells);
         }
+        self.hold_array(n, cells)?;
         let all = array::get(cells, n, LONGEST, numbers)?;
         if op.role == crate::plan::Role::Indices {
             indices.clone_from(&all);

@@ -29,8 +29,8 @@ pub fn program(random: &mut Random, steps: usize) -> Vec<Op> {
 }
 
 /// Leaves the parts of a program's ranks in a folder. Every other rank has a state, too, with the
-/// first half of what it did.
-pub fn leave_parts(folder: &Path, program: &[Op], size: u32) {
+/// first half of what it did; what the state has is in the logs only if all of these is kept.
+pub fn leave_parts(folder: &Path, program: &[Op], size: u32, keep: Keep) {
     for rank in 0..size {
         let process = Process::run(program, rank, size);
         let half = 1000 + (process.now() - 1000) / 2;
@@ -40,8 +40,7 @@ pub fn leave_parts(folder: &Path, program: &[Op], size: u32) {
             if of.log.bytes.is_empty() {
                 continue;
             }
-            // What the state has need not be in the log any more.
-            let base = if has_state { ends[thread] } else { 0 };
+            let base = if has_state && keep == Keep::Trace { ends[thread] } else { 0 };
             let part = Part { rank, size, thread: thread as u32, base, log: &of.log.bytes };
             let name = format!("{rank}.{thread}.{}", part::EXTENSION);
             std::fs::write(folder.join(name), part.to_bytes()).unwrap();

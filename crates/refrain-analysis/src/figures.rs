@@ -1,0 +1,317 @@
+//! The figures of a trace: how often which function was called, for how long, with how many
+//! bytes.
+//!
+//! They come from signatures and grammars as they are stored, over all ranks of a group at once;
+//! no sequence of calls is ever expanded, so that a trace of a billion calls takes no longer than
+//! one of a thousand. Ranks are looked at one by one only where their arguments differ.
+
+use crate::datatypes::{Datatype, Elements, Sizes, makes_datatypes};
+use crate::payload::{has_payload, payload};
+use refrain_format::define::FunctionDef;
+use refrain_mpi::names::HandleTable;
+use refrain_trace::trace::{Group, Stats};
+use refrain_trace::{Trace, TraceError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+
+/// Signatures are looked at so many at a time.
+const AT_A_TIME: usize = 4096;
+
+/// The figures of a trace.
+#[derive(Debug, Default)]
+pub struct Figures {
+    /// For each function that was called: the one that took longest first.
+    pub functions: Vec<FunctionFigures>,
+    /// For each group of tasks that do the same.
+    pub groups: Vec<GroupFigures>,
+}
+
+/// The figures of a function.
+#[derive(Debug, Default)]
+pub struct FunctionFigures {
+    /// Its name.
+    pub name: String,
+    /// Calls, with those that found nothing.
+    pub calls: u64,
+    /// How many processes called it.
+    pub ranks: usize,
+    /// Payload of its calls; see [`crate::payload`].
+    pub bytes: u64,
+    /// Calls with a payload whose size the trace does not tell.
+    pub unsized_calls: u64,
+    /// Tests and probes that found nothing.
+    pub failed_polls: u64,
+    /// Durations in ticks ([`refrain_trace::Meta::tick`]); none, if there are none in the trace.
+    pub stats: Stats,
+}
+
+/// The figures of a group.
+#[derive(Debug)]
+pub struct GroupFigures {
+    /// How many ranks it has.
+    pub ranks: usize,
+    /// Which: the places of their processes.
+    pub list: String,
+    /// The number of its tasks in their processes.
+    pub thread: u32,
+    /// Its signatures.
+    pub signatures: usize,
+    /// Calls of all its ranks.
+    pub calls: u64,
+}
+
+impl Figures {
+    /// Calls in all.
+    pub fn calls(&self) -> u64 {
+        self.functions.iter().map(|f| f.calls).fold(0, u64::saturating_add)
+    }
+}
+
+/// Finds the figures of a trace.
+pub fn figures(trace: &Trace) -> Result<Figures, TraceError> {
+    let mut count = Count::new(trace)?;
+    let polls = failed_polls(trace, &count.places)?;
+    let mut groups = Vec::new();
+    for (number, group) in trace.structure()?.groups.iter().enumerate() {
+        let calls = count.calls(number, group, &polls[number]);
+        groups.push(GroupFigures {
+            ranks: group.ranks.len(),
+            list: group.ranks.to_string(),
+            thread: group.thread,
+            signatures: group.rows.len(),
+            calls,
+        });
+        count.payloads(number, group)?;
+    }
+    let mut functions: Vec<_> = count.figures.into_values().collect();
+    functions.sort_by(|a, b| {
+        let key = |f: &FunctionFigures| (f.stats.sum, f.calls);
+        key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name))
+    });
+    Ok(Figures { functions, groups })
+}
+
+/// The groups of each process, by its place.
+type Places = BTreeMap<u32, Vec<usize>>;
+
+/// For each group and signature the failed polls of all ranks.
+fn failed_polls(trace: &Trace, places: &Places) -> Result<Vec<BTreeMap<u32, u64>>, TraceError> {
+    let groups = &trace.structure()?.groups;
+    let mut all = vec![BTreeMap::new(); groups.len()];
+    for (place, thread, own) in trace.owns()? {
+        let mut of_place = places.get(&place).into_iter().flatten();
+        let Some(group) = of_place.find(|g| groups[**g].thread == thread) else { continue };
+        for (signature, polls) in own.polls {
+            let sum: &mut u64 = all[*group].entry(signature).or_default();
+            *sum = sum.saturating_add(polls.total());
+        }
+    }
+    Ok(all)
+}
+
+struct Count<'t> {
+    trace: &'t Trace,
+    functions: BTreeMap<u16, FunctionDef>,
+    places: Places,
+    figures: BTreeMap<u16, FunctionFigures>,
+    /// For each group what is known of it.
+    known: Vec<Known>,
+    sizes: HashMap<Whose, Rc<Sizes>>,
+}
+
+/// What is known of a group.
+struct Known {
+    /// The functions that its tasks call.
+    called: BTreeSet<u16>,
+    /// How often each signature stands in its sequence.
+    occurrences: Vec<u64>,
+    /// The signatures that make datatypes.
+    makers: Vec<usize>,
+    /// Whether these are the same on all ranks.
+    makes_same: bool,
+    names: HandleTable,
+}
+
+/// Whose datatypes.
+#[derive(PartialEq, Eq, Hash)]
+enum Whose {
+    /// Of any process with tasks in these groups.
+    Of(Vec<usize>),
+    /// Of the process at this place.
+    At(u32),
+}
+
+impl<'t> Count<'t> {
+    fn new(trace: &'t Trace) -> Result<Count<'t>, TraceError> {
+        let functions = trace.functions()?;
+        let mut places = Places::new();
+        let mut known = Vec::new();
+        for (number, group) in trace.structure()?.groups.iter().enumerate() {
+            group.ranks.iter().for_each(|place| places.entry(place).or_default().push(number));
+            let makers = rows_of(group, &functions, makes_datatypes);
+            let mut occurrences = vec![0u64; group.rows.len()];
+            for grammar in &group.grammars {
+                for (sum, n) in occurrences.iter_mut().zip(grammar.counts(group.rows.len())) {
+                    *sum = sum.saturating_add(n);
+                }
+            }
+            known.push(Known {
+                called: (0..group.rows.len()).filter_map(|row| function_of(group, row)).collect(),
+                occurrences,
+                makes_same: makers.iter().all(|row| is_constant(group, *row)),
+                makers,
+                names: trace.sample_names(group)?,
+            });
+        }
+        let figures = BTreeMap::new();
+        Ok(Count { trace, functions, places, figures, known, sizes: HashMap::new() })
+    }
+
+    /// Counts the calls of a group, and gives their number.
+    fn calls(&mut self, number: usize, group: &Group, polls: &BTreeMap<u32, u64>) -> u64 {
+        for function in &self.known[number].called {
+            let Some(form) = self.functions.get(function) else { continue };
+            // Threads of a process that has been counted may be in this group.
+            let is_new = |place: &u32| {
+                let mut earlier = self.places[place].iter().take_while(|g| **g < number);
+                !earlier.any(|g| self.known[*g].called.contains(function))
+            };
+            let ranks = group.ranks.iter().filter(is_new).count();
+            let figures = self.figures.entry(*function).or_default();
+            figures.name.clone_from(&form.name);
+            figures.ranks += ranks;
+        }
+        let mut all = 0u64;
+        for (row, occurrences) in self.known[number].occurrences.iter().enumerate() {
+            let function = function_of(group, row);
+            let Some(figures) = function.and_then(|f| self.figures.get_mut(&f)) else { continue };
+            let failed = polls.get(&(row as u32)).copied().unwrap_or(0);
+            let calls = occurrences.saturating_mul(group.ranks.len() as u64).saturating_add(failed);
+            figures.calls = figures.calls.saturating_add(calls);
+            figures.failed_polls = figures.failed_polls.saturating_add(failed);
+            figures.stats.add(&group.rows[row].stats);
+            all = all.saturating_add(calls);
+        }
+        all
+    }
+
+    /// Adds the payloads of a group's calls.
+    fn payloads(&mut self, number: usize, group: &Group) -> Result<(), TraceError> {
+        let (same, differing): (Vec<_>, Vec<_>) = rows_of(group, &self.functions, has_payload)
+            .into_iter()
+            .partition(|row| is_constant(group, *row));
+        let first = group.ranks.first().unwrap_or(0);
+        let same: Vec<_> = same.into_iter().map(|row| (first, row)).collect();
+        for some in same.chunks(AT_A_TIME) {
+            for ((_, row), payload) in self.sampled(number, group, some)? {
+                if payload.as_deref().is_some_and(has_derived) {
+                    for place in group.ranks.iter() {
+                        self.add(group, number, (place, row), 1, payload.as_deref())?;
+                    }
+                } else {
+                    let ranks = group.ranks.len() as u64;
+                    self.add(group, number, (first, row), ranks, payload.as_deref())?;
+                }
+            }
+        }
+        let places = group.ranks.iter();
+        let differing = places.flat_map(|place| differing.iter().map(move |row| (place, *row)));
+        let mut differing = differing.peekable();
+        while differing.peek().is_some() {
+            let some: Vec<_> = differing.by_ref().take(AT_A_TIME).collect();
+            for (task, payload) in self.sampled(number, group, &some)? {
+                self.add(group, number, task, 1, payload.as_deref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The payloads of these places' signatures.
+    fn sampled(
+        &self,
+        number: usize,
+        group: &Group,
+        some: &[(u32, usize)],
+    ) -> Result<Vec<Sampled>, TraceError> {
+        let family = self.trace.family();
+        let names = &self.known[number].names;
+        let events = self.trace.samples(group, some)?;
+        let of = |event| payload(&event, names, family);
+        Ok(some.iter().copied().zip(events.into_iter().map(of)).collect())
+    }
+
+    /// Adds the payload of a signature's calls at a place, and at as many as are like it.
+    fn add(
+        &mut self,
+        group: &Group,
+        number: usize,
+        (place, row): (u32, usize),
+        ranks: u64,
+        payload: Option<&[(u64, Datatype)]>,
+    ) -> Result<(), TraceError> {
+        let calls = self.known[number].occurrences[row].saturating_mul(ranks);
+        let bytes = match payload {
+            Some(payload) if has_derived(payload) => self.sizes(place)?.bytes(payload),
+            Some(payload) => Sizes::default().bytes(payload),
+            None => None,
+        };
+        let function = function_of(group, row);
+        let Some(figures) = function.and_then(|f| self.figures.get_mut(&f)) else { return Ok(()) };
+        let (sum, more) = match bytes {
+            Some(bytes) => (&mut figures.bytes, bytes.saturating_mul(calls)),
+            None => (&mut figures.unsized_calls, calls),
+        };
+        *sum = sum.saturating_add(more);
+        Ok(())
+    }
+
+    /// The sizes of the datatypes of the process at a place.
+    fn sizes(&mut self, place: u32) -> Result<Rc<Sizes>, TraceError> {
+        let of = self.places.get(&place).cloned().unwrap_or_default();
+        let all_same = of.iter().all(|group| self.known[*group].makes_same);
+        let whose = if all_same { Whose::Of(of.clone()) } else { Whose::At(place) };
+        if let Some(sizes) = self.sizes.get(&whose) {
+            return Ok(sizes.clone());
+        }
+        let mut calls = Vec::new();
+        for number in of {
+            let Known { makers, names, .. } = &self.known[number];
+            let wanted: Vec<_> = makers.iter().map(|row| (place, *row)).collect();
+            let group = &self.trace.structure()?.groups[number];
+            calls.extend(self.trace.samples(group, &wanted)?.into_iter().map(|e| (e, names)));
+        }
+        let sizes = Rc::new(Sizes::new(calls));
+        self.sizes.insert(whose, sizes.clone());
+        Ok(sizes)
+    }
+}
+
+/// Place and signature, and the payload if it is told.
+type Sampled = ((u32, usize), Option<Elements>);
+
+fn has_derived(payload: &[(u64, Datatype)]) -> bool {
+    payload.iter().any(|(_, datatype)| matches!(datatype, Datatype::Derived(_)))
+}
+
+/// The number of a signature's function.
+fn function_of(group: &Group, row: usize) -> Option<u16> {
+    u16::try_from(group.rows.get(row)?.head()? >> 3).ok()
+}
+
+/// Whether a signature is the same on all ranks.
+fn is_constant(group: &Group, row: usize) -> bool {
+    let row = group.rows.get(row);
+    row.is_some_and(|row| row.cells.constant().is_some() && row.outcome.constant().is_some())
+}
+
+/// The signatures of some functions.
+fn rows_of(
+    group: &Group,
+    functions: &BTreeMap<u16, FunctionDef>,
+    wanted: fn(&FunctionDef) -> bool,
+) -> Vec<usize> {
+    let numbers: BTreeSet<u16> =
+        functions.iter().filter(|(_, form)| wanted(form)).map(|(number, _)| *number).collect();
+    let is_wanted = |row: &usize| function_of(group, *row).is_some_and(|f| numbers.contains(&f));
+    (0..group.rows.len()).filter(is_wanted).collect()
+}

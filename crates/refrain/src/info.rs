@@ -1,0 +1,268 @@
+//! `refrain info`: what was run, whether all of it was recorded, and how large the trace is.
+
+use crate::open::open;
+use crate::summary::size;
+use anyhow::Result;
+use refrain_analysis::figures::{Figures, figures};
+use refrain_mpi::abi::Family;
+use refrain_trace::{Ended, Meta, Trace};
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Prints what was run, whether all of it was recorded, and how large the trace is.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  refrain info app.refrain
+  refrain info app.refrain --json | jq '.sections'
+
+A group is of ranks that make the same calls in the same order, with other values. A trace is
+complete if every rank is there and ended by MPI_Finalize, and no call went unrecorded.
+
+JSON: path, ranks, threads, calls, functions, signatures, grammars, rules, bytes, sections (bytes
+by name; own and raw are sums), complete, raw_bytes (of the records before compression), ratio
+(raw_bytes to bytes), mpi, family, hosts, program, programs, command, exit_code (null if nobody
+saw it), refrain (the version that wrote it), ended (number of ranks by how they did), started,
+duration_s, groups (array: ranks, list, thread, signatures, calls).")]
+pub struct Args {
+    /// The trace.
+    trace: PathBuf,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let trace = open(&args.trace)?;
+    let info = Info::of(&trace)?;
+    let path = args.trace.display().to_string();
+    let text = if args.json { format!("{}\n", info.json(&path)) } else { info.text(&path) };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// All that is told of a trace.
+struct Info<'t> {
+    meta: &'t Meta,
+    figures: Figures,
+    ranks: usize,
+    signatures: usize,
+    grammars: usize,
+    rules: usize,
+    bytes: u64,
+    sections: BTreeMap<&'t str, u64>,
+    complete: bool,
+    family: &'static str,
+    hosts: BTreeSet<&'t str>,
+    programs: BTreeSet<&'t str>,
+    ended: BTreeMap<String, usize>,
+}
+
+impl<'t> Info<'t> {
+    fn of(trace: &'t Trace) -> Result<Info<'t>> {
+        let (meta, container) = (trace.meta(), trace.container());
+        let groups = &trace.structure()?.groups;
+        let mut sections = BTreeMap::new();
+        for section in container.sections() {
+            let name = section.name.split('/').next().unwrap_or_default();
+            *sections.entry(name).or_default() += section.stored;
+        }
+        let processes = meta.processes();
+        let mut ended = BTreeMap::new();
+        for process in &processes {
+            let first = process.streams.first().and_then(|s| meta.streams.get(*s));
+            if let Some(stream) = first {
+                *ended.entry(ending(&stream.ended)).or_default() += 1;
+            }
+        }
+        let streams = &meta.streams;
+        let size = streams.iter().map(|s| s.size).max().unwrap_or(0);
+        let complete = !container.is_recovered()
+            && meta.lost.is_empty()
+            && groups.iter().all(|g| g.lost == 0)
+            && streams.iter().all(|s| s.ended == Ended::Finalized && s.unrecorded == 0)
+            && processes.len() as i64 >= i64::from(size);
+        let family = streams.first().and_then(|s| Family::from_code(s.family));
+        Ok(Info {
+            meta,
+            figures: figures(trace)?,
+            ranks: processes.len(),
+            signatures: groups.iter().map(|g| g.rows.len()).sum(),
+            grammars: groups.iter().map(|g| g.grammars.len()).sum(),
+            rules: groups.iter().flat_map(|g| &g.grammars).map(|g| g.rules().len()).sum(),
+            bytes: container.bytes(),
+            sections,
+            complete,
+            family: family.map_or("unknown", Family::name),
+            hosts: streams.iter().map(|s| s.host.as_str()).collect(),
+            programs: streams.iter().map(|s| s.program.as_str()).collect(),
+            ended,
+        })
+    }
+
+    fn ratio(&self) -> f64 {
+        self.meta.raw_bytes as f64 / self.bytes.max(1) as f64
+    }
+
+    fn duration(&self) -> f64 {
+        self.meta.time.1.saturating_sub(self.meta.time.0) as f64 / 1e9
+    }
+
+    fn json(&self, path: &str) -> Json {
+        let first = self.meta.streams.first();
+        let groups: Vec<Json> = self
+            .figures
+            .groups
+            .iter()
+            .map(|g| {
+                json!({
+                    "ranks": g.ranks,
+                    "list": g.list,
+                    "thread": g.thread,
+                    "signatures": g.signatures,
+                    "calls": g.calls,
+                })
+            })
+            .collect();
+        json!({
+            "path": path,
+            "ranks": self.ranks,
+            "threads": self.meta.streams.len(),
+            "calls": self.figures.calls(),
+            "functions": self.figures.functions.len(),
+            "signatures": self.signatures,
+            "grammars": self.grammars,
+            "rules": self.rules,
+            "bytes": self.bytes,
+            "sections": self.sections,
+            "complete": self.complete,
+            "raw_bytes": self.meta.raw_bytes,
+            "ratio": self.ratio(),
+            "mpi": first.map(|s| &s.library),
+            "family": self.family,
+            "hosts": self.hosts,
+            "program": first.map(|s| &s.program),
+            "programs": self.programs,
+            "command": self.meta.command,
+            "exit_code": self.meta.exit_code,
+            "refrain": self.meta.refrain,
+            "ended": self.ended,
+            "started": utc(self.meta.time.0),
+            "duration_s": self.duration(),
+            "groups": groups,
+        })
+    }
+
+    fn text(&self, path: &str) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, what: String| text += &format!("{name:10} {what}\n");
+        line("trace", format!("{path}, written by Refrain {}", self.meta.refrain));
+        line("program", few(self.programs.iter()));
+        line("command", cut(&self.meta.command.join(" ")));
+        let library = self.meta.streams.first().map_or("", |s| s.library.as_str());
+        line("MPI", format!("{} ({})", cut(library), self.family));
+        line("hosts", few(self.hosts.iter()));
+        line("ranks", match self.meta.streams.len() {
+            threads if threads > self.ranks => format!("{}, {threads} threads", self.ranks),
+            _ => self.ranks.to_string(),
+        });
+        let code = self.meta.exit_code.map_or(String::new(), |code| format!(", exit code {code}"));
+        let started = utc(self.meta.time.0);
+        line("started", format!("{started}, for {:.3} s{code}", self.duration()));
+        line("ended", few(self.ended.iter().map(|(how, ranks)| format!("{ranks} {how}"))));
+        line("complete", if self.complete { "yes" } else { "no" }.to_owned());
+        let Figures { functions, groups } = &self.figures;
+        line("calls", format!("{} of {} functions", self.figures.calls(), functions.len()));
+        let (signatures, grammars, rules) = (self.signatures, self.grammars, self.rules);
+        line(
+            "structure",
+            format!("{signatures} signatures, {grammars} grammars of {rules} rules in all"),
+        );
+        line(
+            "groups",
+            few(groups.iter().map(|g| match g.thread {
+                0 => format!("ranks {}", g.list),
+                thread => format!("thread {thread} of ranks {}", g.list),
+            })),
+        );
+        let sections = self.sections.iter().map(|(name, bytes)| format!("{name} {}", size(*bytes)));
+        let sections: Vec<_> = sections.collect();
+        line("size", format!("{}: {}", size(self.bytes), sections.join(", ")));
+        let raw = size(self.meta.raw_bytes);
+        line("records", format!("{raw} before compression, {:.1} times as much", self.ratio()));
+        text
+    }
+}
+
+fn ending(ended: &Ended) -> String {
+    match ended {
+        Ended::Finalized => "by MPI_Finalize".to_owned(),
+        Ended::Aborted(code) => format!("by MPI_Abort({code})"),
+        Ended::Unfinalized => "without MPI_Finalize".to_owned(),
+        Ended::LogStopped(_) => "after its log".to_owned(),
+    }
+}
+
+/// The first of many.
+fn few(all: impl ExactSizeIterator<Item = impl ToString>) -> String {
+    const FEW: usize = 4;
+    let more = all.len().saturating_sub(FEW);
+    let head: Vec<_> = all.take(FEW).map(|one| cut(&one.to_string())).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    head.join(", ") + &more
+}
+
+/// The beginning of a long text.
+fn cut(text: &str) -> String {
+    const LONG: usize = 80;
+    match text.char_indices().nth(LONG) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// Nanoseconds since 1970 as a date and time of day, as ISO 8601 has it.
+fn utc(nanos: u64) -> String {
+    let (seconds, millis) = (nanos / 1_000_000_000, nanos / 1_000_000 % 1000);
+    let (mut day, second) = (seconds / 86_400, seconds % 86_400);
+    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let mut year = 1970;
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z", day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(utc(951_827_696_789_000_000), "2000-02-29T12:34:56.789Z");
+        assert_eq!(utc(1_735_689_599_999_999_999), "2024-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        assert_eq!(few([1, 2, 3].iter()), "1, 2, 3");
+        assert_eq!(few([1, 2, 3, 4, 5, 6].iter()), "1, 2, 3, 4 and 2 more");
+    }
+}
