@@ -4,13 +4,17 @@
 //! all repeats counts. A figure that Refrain promises is printed with its bound, and a bound
 //! that is missed makes the exit code 1.
 //!
-//! `refrain-bench scale [tasks…] [patterns…]` measures the merge of simulated tasks instead.
+//! `refrain-bench sizes` measures only how large traces are. `refrain-bench scale [tasks…]
+//! [patterns…]` measures the merge of simulated tasks instead.
 
 mod per_call;
 #[path = "../../crates/refrain-encode/tests/records/mod.rs"]
 mod records;
+mod runs;
 mod scale;
 mod simulated;
+mod sizes;
+mod whole;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -34,10 +38,17 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.split_first() {
         None => {
-            let figures = per_call::measure();
             let heading = machine();
+            let mut figures = per_call::measure();
+            figures.extend(whole::measure());
+            figures.extend(sizes::measure());
             print!("{heading}");
             report(heading, figures, "")
+        }
+        Some((word, [])) if word == "sizes" => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, sizes::measure(), "sizes-")
         }
         Some((word, rest)) if word == "scale" => {
             let (numbers, names): (Vec<String>, Vec<String>) =
@@ -57,7 +68,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some(_) => {
-            eprintln!("usage: refrain-bench [scale [TASKS…] [PATTERNS…]]");
+            eprintln!("usage: refrain-bench [sizes | scale [TASKS…] [PATTERNS…]]");
             ExitCode::from(2)
         }
     }

@@ -1,58 +1,56 @@
-//! What a recorded call costs: nanoseconds per call on one rank, plain and under
-//! `refrain trace --raw`. Writing the log to disk is part of it.
+//! What a traced call costs: nanoseconds per call on one rank, plain and under `refrain trace`:
+//! encoding, grammar, statistics and the log on disk are part of it, `MPI_Finalize` is not.
 
-use crate::Figure;
-use refrain_testing::{Mpi, workspace};
+use crate::{Figure, runs};
+use refrain_testing::Mpi;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Plain and traced runs that take turns.
 const ROUNDS: usize = 5;
-/// What recording may add to a call.
-const BOUND: f64 = 60.0;
+
+/// Programs, and what tracing may add to each of their patterns.
+const PROGRAMS: [(&str, &[(&str, f64)]); 3] = [
+    ("percall", &[("Comm_rank", 80.0), ("self-Sendrecv", 120.0), ("Irecv+Isend+Waitall", 130.0)]),
+    ("random_tags", &[("random-tags-Sendrecv", 350.0)]),
+    ("malloc_free", &[("malloc+free-64", 30.0), ("malloc+free-16..4096", 30.0)]),
+];
 
 /// Measures every MPI of this machine.
 pub fn measure() -> Vec<Figure> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    Mpi::installed().iter().flat_map(|mpi| measure_one(mpi, folder.path())).collect()
+    let mut figures = Vec::new();
+    for mpi in Mpi::installed() {
+        for (program, bounds) in PROGRAMS {
+            figures.extend(measure_one(&mpi, folder.path(), program, bounds));
+        }
+    }
+    figures
 }
 
-fn measure_one(mpi: &Mpi, folder: &Path) -> Vec<Figure> {
-    let program = compile(mpi, folder);
+fn measure_one(mpi: &Mpi, folder: &Path, name: &str, bounds: &[(&str, f64)]) -> Vec<Figure> {
+    let program = runs::compile(mpi, folder, name);
     let (mut plain, mut traced) = (BTreeMap::new(), BTreeMap::new());
     for _ in 0..ROUNDS {
-        take_least(&mut plain, &run(mpi, &program, None));
+        take_least(&mut plain, &runs::plain(mpi, 1, &program, &[]).stdout);
         let trace = folder.join("percall.refrain");
-        take_least(&mut traced, &run(mpi, &program, Some(&trace)));
+        take_least(&mut traced, &runs::traced(mpi, 1, &program, &[], &trace).stdout);
         std::fs::remove_file(&trace).expect("a trace was written");
     }
-    let figure = |(pattern, plain): (&String, &f64)| {
-        let traced = traced.get(pattern).copied().unwrap_or(f64::NAN);
-        Figure {
-            name: format!("{}, {pattern}: added by --raw", mpi.name()),
-            detail: format!("{plain:.1} plain, {traced:.1} traced; least of {ROUNDS} rounds of 30"),
+    let figure = |(pattern, bound): &(&str, f64)| {
+        let (plain, traced) = (plain.get(*pattern)?, traced.get(*pattern)?);
+        Some(Figure {
+            name: format!("{}, {pattern}: added", mpi.name()),
+            detail: format!("{plain:.1} plain, {traced:.1} traced; least of {ROUNDS} rounds"),
             value: traced - plain,
-            bound: BOUND,
+            bound: *bound,
             unit: "ns a call",
-        }
+        })
     };
-    plain.iter().map(figure).collect()
+    bounds.iter().filter_map(figure).collect()
 }
 
-fn compile(mpi: &Mpi, folder: &Path) -> PathBuf {
-    let program = folder.join(format!("percall-{}", mpi.name()));
-    let source = workspace().join("bench/programs/percall.c");
-    let compiler =
-        mpi.command("mpicc").args(["-O2", "-w", "-o"]).arg(&program).arg(source).status();
-    assert!(compiler.is_ok_and(|s| s.success()), "{}: percall.c does not compile", mpi.name());
-    program
-}
-
-/// Lines `pattern nanoseconds`.
-fn run(mpi: &Mpi, program: &Path, trace: Option<&Path>) -> String {
-    mpi.run(1).program(program).trace_to(trace).output().expect_success().stdout
-}
-
+/// Takes in lines `pattern nanoseconds`.
 fn take_least(least: &mut BTreeMap<String, f64>, output: &str) {
     for line in output.lines() {
         if let Some((pattern, nanos)) = line.split_once(' ')

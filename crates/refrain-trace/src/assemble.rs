@@ -8,9 +8,11 @@ use refrain_encode::cells::{put_bytes, put_unsigned};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::tasktrace::TaskTrace;
 use refrain_format::container::{Codec, Writer};
+use refrain_format::define::FunctionDef;
 use refrain_merge::merged::Merged;
 use refrain_merge::write::{Streams, write};
 use refrain_mpi::abi::Family;
+use refrain_mpi::interface;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
@@ -83,11 +85,13 @@ fn merge(parts: &[Part], meta: &mut Meta) -> Result<Merged, TraceError> {
     let processes = meta.processes();
     let streams = &meta.streams;
     let mut calls = Vec::new();
-    let merged = Merged::merge_all(processes.iter().map(|process| {
+    let mut forms = Forms::default();
+    let mut merged = Merged::merge_all(processes.iter().map(|process| {
         let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
         match encode(&parts, &mut lost) {
             Ok(Encoded { tasks, .. }) => {
                 for (thread, task) in &tasks {
+                    forms.note(&task.functions);
                     let stream = process.streams.iter().find(|s| streams[**s].thread == *thread);
                     if let Some(stream) = stream {
                         calls.push((*stream, task.calls()));
@@ -102,11 +106,42 @@ fn merge(parts: &[Part], meta: &mut Meta) -> Result<Merged, TraceError> {
             }
         }
     }));
+    forms.settle(&mut merged.functions);
     for (stream, calls) in calls {
         meta.streams[stream].calls = calls;
     }
     meta.lost.extend(lost);
     failed.map_or(Ok(merged), Err)
+}
+
+/// The forms of functions, as all tasks tell them. All should tell the same; a damaged log, which
+/// does not, must not change what the others did.
+#[derive(Default)]
+struct Forms(BTreeMap<u16, BTreeMap<String, usize>>);
+
+impl Forms {
+    /// A task tells these.
+    fn note(&mut self, functions: &[(u16, String)]) {
+        for (number, text) in functions {
+            let told = self.0.entry(*number).or_default();
+            match told.get_mut(text) {
+                Some(times) => *times += 1,
+                None => drop(told.insert(text.clone(), 1)),
+            }
+        }
+    }
+
+    /// What most tell counts; where that is no answer, what this Refrain would.
+    fn settle(self, functions: &mut BTreeMap<u16, String>) {
+        let is_known = |text: &str| {
+            let mut known = interface::functions().iter();
+            known.any(|f| text.starts_with(&f.name) && FunctionDef::from(f).to_text() == text)
+        };
+        for (number, told) in self.0.into_iter().filter(|(_, told)| told.len() > 1) {
+            let most = told.into_iter().max_by_key(|(text, times)| (*times, is_known(text)));
+            functions.extend(most.map(|(text, _)| (number, text)));
+        }
+    }
 }
 
 /// What was made of the parts of a process.

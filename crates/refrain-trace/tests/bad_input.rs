@@ -28,6 +28,11 @@ use walk::walk;
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
+/// Whether the long tests are wanted.
+fn is_full() -> bool {
+    std::env::var_os("REFRAIN_TEST_FULL").is_some_and(|value| !value.is_empty())
+}
+
 /// Where files are written a hundred thousand times: in memory, where there is such a folder.
 fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
@@ -45,7 +50,7 @@ struct Sample {
 fn samples(folder: &Path) -> Vec<Sample> {
     let sample = |seed: u64| {
         let random = &mut Random(seed);
-        let program = sample::program(random, 12 + 12 * seed as usize);
+        let program = sample::program(random, 12 + 8 * seed as usize);
         let parts = folder.join(format!("{seed}.parts"));
         fs::create_dir(&parts).unwrap();
         let keep = if seed == 2 { Keep::Raw } else { Keep::Trace };
@@ -55,13 +60,13 @@ fn samples(folder: &Path) -> Vec<Sample> {
         assert_eq!(meta.lost, [] as [String; 0]);
         let (events, errors) = walk(&path, usize::MAX).unwrap();
         assert_eq!(errors, [] as [String; 0]);
-        assert!(events > 20, "{events}");
+        assert!(events > 10, "{events}");
         let container = Container::open(&path).unwrap();
         let section = |name: &String| (name.clone(), container.read_checked(name).unwrap());
         let names = container.sections().iter().map(|section| &section.name);
         Sample { bytes: fs::read(&path).unwrap(), sections: names.map(section).collect() }
     };
-    let samples: Vec<Sample> = (0..6).map(sample).collect();
+    let samples: Vec<Sample> = (0..5).map(sample).collect();
     let has = |prefix: &str| {
         samples.iter().flat_map(|s| &s.sections).any(|(name, _)| name.starts_with(prefix))
     };
@@ -95,7 +100,7 @@ fn a_trace_cut_at_any_byte_is_refused_or_read() {
 fn a_damaged_trace_is_refused_or_read() {
     let home = scratch();
     let samples = samples(home.path());
-    run_cases(100_000, scratch, |folder, case| {
+    run_cases(if is_full() { 100_000 } else { 20_000 }, scratch, |folder, case| {
         let random = &mut Random(case);
         let sample = &samples[random.below(samples.len())];
         let path = folder.path().join("damaged.refrain");
@@ -108,7 +113,7 @@ fn a_damaged_trace_is_refused_or_read() {
             damage_sections(&mut sections, random, &samples);
             write_container(&path, &sections);
         }
-        check(&path, if case % 64 == 0 { 10_000 } else { 200 });
+        check(&path, if case % 64 == 0 { 10_000 } else { 100 });
     });
 }
 

@@ -4,8 +4,8 @@ use refrain_format::container::Container;
 use refrain_trace::Trace;
 use std::path::Path;
 
-/// A trace may claim to have millions of streams; those behind the first are as the first.
-const STREAMS: usize = 12;
+/// A trace may claim to have millions of streams; the others are as the first.
+const STREAMS: usize = 4;
 
 /// Reads a file as a trace, each stream up to some events. Gives the events read, and all errors;
 /// none if the file is no container.
@@ -39,8 +39,8 @@ fn walk_trace(trace: &Trace, events: usize, errors: &mut Vec<String>) -> usize {
                 signature.varying.as_ref().map(|outcomes| outcomes.counts(calls));
             }
         }
-        let streams = [trace.decoded(stream), trace.events(stream)];
-        for all in streams {
+        let raw = trace.has_raw().then(|| trace.events(stream));
+        for all in [trace.decoded(stream)].into_iter().chain(raw) {
             let all = match all {
                 Ok(all) => all,
                 Err(error) => {

@@ -1,0 +1,40 @@
+//! Programs of the benches, plain and under `refrain trace`.
+
+use refrain_testing::{Mpi, Outcome, refrain_binary, workspace};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Compiles one of `bench/programs`.
+pub fn compile(mpi: &Mpi, folder: &Path, name: &str) -> PathBuf {
+    let program = folder.join(format!("{name}-{}", mpi.name()));
+    let source = workspace().join(format!("bench/programs/{name}.c"));
+    let mut compiler = mpi.command("mpicc");
+    let compiled = compiler.args(["-O2", "-w", "-o"]).arg(&program).arg(source).status();
+    assert!(compiled.is_ok_and(|s| s.success()), "{}: {name}.c does not compile", mpi.name());
+    program
+}
+
+/// Runs a program.
+pub fn plain(mpi: &Mpi, ranks: usize, program: &Path, args: &[&str]) -> Outcome {
+    patient(mpi.run(ranks)).program(program).args(args).output().expect_success()
+}
+
+/// Runs a program under `refrain trace`.
+pub fn traced(mpi: &Mpi, ranks: usize, program: &Path, args: &[&str], trace: &Path) -> Outcome {
+    let mut words: Vec<OsString> = vec!["trace".into(), "-o".into(), trace.into(), "--".into()];
+    words.extend(["mpirun".into(), "-n".into(), ranks.to_string().into(), program.into()]);
+    words.extend(args.iter().map(OsString::from));
+    patient(mpi.run(1)).program(refrain_binary()).bare().args(words).output().expect_success()
+}
+
+/// Bytes of a trace without the section with durations.
+pub fn bytes(trace: &Path) -> u64 {
+    let container = refrain_format::container::Container::open(trace).expect("a trace");
+    let timing = container.section("timing").map_or(0, |section| section.stored);
+    container.bytes() - timing
+}
+
+/// Many ranks on few cores take their time.
+fn patient(run: refrain_testing::Run) -> refrain_testing::Run {
+    run.timeout(std::time::Duration::from_secs(300))
+}

@@ -1,0 +1,124 @@
+//! How large traces are: the stencils of `bench/programs`, and, where `NPB_BIN` names a folder of
+//! the NAS Parallel Benchmarks built for MPICH (`cg.S.4`, `lu.W.16` …), those.
+//!
+//! Bounds: half of what Pilgrim needed for the same programs on MPICH 4.0.2, or 1.5 kB where that
+//! is more; in total 30 %. A trace may not grow with iterations or, where structure does not,
+//! with ranks.
+
+use crate::{Figure, runs};
+use refrain_testing::Mpi;
+use std::path::{Path, PathBuf};
+
+/// Nothing need be smaller.
+const FLOOR: f64 = 1500.0;
+
+/// Programs, ranks, and the bytes that Pilgrim's traces of them have.
+const STENCILS: [(&str, usize, f64); 5] = [
+    ("stencil2d", 4, 3316.0),
+    ("stencil2d", 9, 3930.0),
+    ("stencil2d", 64, 4150.0),
+    ("stencil3d", 8, 3182.0),
+    ("stencil3d", 64, 4774.0),
+];
+
+/// The same of the NAS Parallel Benchmarks, with the class.
+const NPB: [(&str, usize, f64); 20] = [
+    ("cg.S", 4, 2216.0),
+    ("cg.S", 8, 3666.0),
+    ("cg.S", 16, 4646.0),
+    ("cg.S", 64, 8632.0),
+    ("mg.S", 4, 7592.0),
+    ("mg.S", 8, 9728.0),
+    ("mg.S", 16, 12736.0),
+    ("mg.S", 64, 27596.0),
+    ("is.S", 4, 6718.0),
+    ("is.S", 8, 11570.0),
+    ("is.S", 16, 20504.0),
+    ("is.S", 64, 114_342.0),
+    ("lu.S", 4, 3650.0),
+    ("lu.W", 16, 8432.0),
+    ("ft.S", 4, 794.0),
+    ("ep.S", 4, 512.0),
+    ("bt.S", 4, 8956.0),
+    ("bt.S", 9, 25112.0),
+    ("sp.S", 4, 7210.0),
+    ("sp.S", 9, 14604.0),
+];
+
+/// Programs that may not grow from 16 to 64 ranks by more than 10 %, or 256 bytes.
+const FLAT: [&str; 5] = ["stencil2d", "stencil3d", "cg.S", "ft.S", "lu.W"];
+
+/// Measures under MPICH 4.0, for which the other figures are known.
+pub fn measure() -> Vec<Figure> {
+    let Some(mpi) = Mpi::named("mpich-4.0") else { return Vec::new() };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let npb = std::env::var_os("NPB_BIN").map(PathBuf::from);
+    let program = |name: &str, ranks: usize| match name.split_once('.') {
+        None => Some(runs::compile(&mpi, folder.path(), name)),
+        Some(_) => {
+            Some(npb.as_ref()?.join(format!("{name}.{ranks}"))).filter(|path| path.is_file())
+        }
+    };
+    let size = |name: &str, ranks: usize, args: &[&str]| {
+        let program = program(name, ranks)?;
+        Some(trace(&mpi, folder.path(), &program, ranks, args))
+    };
+    let mut figures = Vec::new();
+    let (mut ours, mut theirs) = (0.0, 0.0);
+    for (name, ranks, pilgrim) in STENCILS.into_iter().chain(NPB) {
+        let Some(bytes) = size(name, ranks, &[]) else { continue };
+        (ours, theirs) = (ours + bytes, theirs + pilgrim);
+        figures.push(Figure {
+            name: format!("{name}, {ranks} ranks: trace"),
+            detail: format!("Pilgrim's: {pilgrim}"),
+            value: bytes,
+            bound: (pilgrim / 2.0).max(FLOOR),
+            unit: "bytes",
+        });
+    }
+    figures.push(Figure {
+        name: "all of these traces: of Pilgrim's".to_owned(),
+        detail: format!("{ours} against {theirs} bytes"),
+        value: 100.0 * ours / theirs,
+        bound: 30.0,
+        unit: "%",
+    });
+    for name in FLAT {
+        let (Some(few), Some(many)) = (size(name, 16, &[]), size(name, 64, &[])) else { continue };
+        figures.push(Figure {
+            name: format!("{name}: growth from 16 to 64 ranks"),
+            detail: format!("{few} and {many} bytes"),
+            value: many - few,
+            bound: (few / 10.0).max(256.0),
+            unit: "bytes",
+        });
+    }
+    let iterations = |n: &str| size("stencil2d", 4, &["hand", n]).expect("a stencil");
+    let (few, many) = (iterations("300"), iterations("100000"));
+    figures.push(Figure {
+        name: "stencil2d: growth from 300 to 100,000 iterations".to_owned(),
+        detail: format!("{few} and {many} bytes"),
+        value: many - few,
+        // Digits: of counters, and of the command line.
+        bound: 32.0,
+        unit: "bytes",
+    });
+    let random = |rounds: &str| size("waitany_random", 8, &["1", rounds]).expect("a program");
+    let (few, many) = (random("100"), random("1100"));
+    figures.push(Figure {
+        name: "waitany_random: bytes for each completion".to_owned(),
+        detail: format!("{few} and {many} bytes; 7,000 more completions in random order"),
+        value: (many - few) / 7000.0,
+        bound: 1.0,
+        unit: "bytes",
+    });
+    figures
+}
+
+fn trace(mpi: &Mpi, folder: &Path, program: &Path, ranks: usize, args: &[&str]) -> f64 {
+    let trace = folder.join("size.refrain");
+    runs::traced(mpi, ranks, program, args, &trace);
+    let bytes = runs::bytes(&trace);
+    std::fs::remove_file(&trace).expect("a trace was written");
+    bytes as f64
+}

@@ -1,0 +1,222 @@
+//! `refrain stats` and `refrain info`: the numbers are those of the program.
+
+use refrain_testing::{Mpi, refrain};
+use serde_json::Value as Json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The MPIs that these tests run under: Debian's, or whatever there is.
+fn mpis() -> Vec<Mpi> {
+    let chosen: Vec<Mpi> =
+        ["mpich-4.0", "openmpi-4.1"].into_iter().filter_map(Mpi::named).collect();
+    if chosen.is_empty() { Mpi::installed() } else { chosen }
+}
+
+/// Runs a program traced; gives the trace and what the program said.
+fn traced(mpi: &Mpi, folder: &Path, ranks: usize, program: &Path, args: &[&str]) -> (PathBuf, String) {
+    let trace = folder.join("run.refrain");
+    let run = mpi.run(ranks).program(program).args(args).trace_to(Some(&trace));
+    let outcome = run.current_dir(folder).output().expect_success();
+    (trace, outcome.stdout)
+}
+
+fn json(command: &str, trace: &Path) -> Json {
+    let outcome = refrain([command.as_ref(), trace.as_os_str(), "--json".as_ref()]);
+    serde_json::from_str(&outcome.expect_success().stdout).expect("JSON")
+}
+
+/// The object of a function.
+fn of<'a>(stats: &'a Json, function: &str) -> &'a Json {
+    let mut all = stats.as_array().expect("an array").iter();
+    all.find(|f| f["function"] == function).unwrap_or_else(|| panic!("{function} in {stats}"))
+}
+
+/// Calls, bytes, calls of unknown size.
+fn moved(stats: &Json, function: &str) -> (u64, u64, u64) {
+    let number = |key: &str| of(stats, function)[key].as_u64().expect("a number");
+    (number("calls"), number("bytes"), number("unsized_calls"))
+}
+
+#[test]
+fn the_figures_of_a_stencil_are_exact() {
+    for mpi in mpis() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let program = mpi.compile("../../bench/programs/stencil2d.c");
+        let (trace, _) = traced(&mpi, folder.path(), 4, &program, &["hand", "300"]);
+
+        let stats = json("stats", &trace);
+        // Of the four sides of a rank in a grid of 2 x 2, two are at the border.
+        let (calls, bytes) = (4 * 4 * 300, 4 * 2 * 300 * 64 * 8);
+        assert_eq!(moved(&stats, "MPI_Isend"), (calls, bytes, 0), "{}", mpi.name());
+        assert_eq!(moved(&stats, "MPI_Irecv"), (calls, bytes, 0), "{}", mpi.name());
+        assert_eq!(moved(&stats, "MPI_Waitall"), (4 * 300, 0, 0), "{}", mpi.name());
+        for function in stats.as_array().expect("an array") {
+            assert_eq!(function["ranks"], 4, "{function}");
+            assert_eq!(function["failed_polls"], 0, "{function}");
+            let number = |key: &str| function[key].as_f64().expect("a number");
+            assert!(number("min_us") <= number("mean_us"), "{function}");
+            assert!(number("mean_us") <= number("max_us"), "{function}");
+            assert!(number("deviation_us") >= 0.0 && number("time_s") > 0.0, "{function}");
+        }
+        let times = stats.as_array().expect("an array").iter().map(|f| f["time_s"].as_f64());
+        assert!(times.is_sorted_by(|a, b| a >= b), "{stats}");
+
+        assert_info(&mpi, &trace, &stats);
+        let text = refrain(["stats".as_ref(), trace.as_os_str()]).expect_success().stdout;
+        assert!(text.lines().any(|l| l.starts_with("total ")), "{text}");
+    }
+}
+
+fn assert_info(mpi: &Mpi, trace: &Path, stats: &Json) {
+    let info = json("info", trace);
+    let number = |key: &str| info[key].as_u64().unwrap_or_else(|| panic!("{key} in {info}"));
+    assert_eq!((number("ranks"), number("threads")), (4, 4));
+    let functions = stats.as_array().expect("an array");
+    assert_eq!(number("functions"), functions.len() as u64);
+    let calls = |all: &Json| -> u64 {
+        all.as_array().expect("an array").iter().filter_map(|one| one["calls"].as_u64()).sum()
+    };
+    assert_eq!(number("calls"), calls(stats));
+    assert_eq!(number("calls"), calls(&info["groups"]));
+    let groups = info["groups"].as_array().expect("an array");
+    let sum = |key: &str| groups.iter().filter_map(|g| g[key].as_u64()).sum::<u64>();
+    assert_eq!((sum("ranks"), sum("signatures")), (4, number("signatures")));
+    assert!(number("grammars") >= 1 && number("rules") >= number("grammars"), "{info}");
+    let bytes = fs::metadata(trace).expect("the trace").len();
+    assert_eq!(number("bytes"), bytes);
+    let sections = info["sections"].as_object().expect("an object");
+    assert!(sections.values().filter_map(Json::as_u64).sum::<u64>() < bytes, "{info}");
+    assert!(["meta", "structure", "timing"].iter().all(|s| sections.contains_key(*s)), "{info}");
+    let ratio = info["ratio"].as_f64().expect("a number");
+    assert!((ratio - number("raw_bytes") as f64 / bytes as f64).abs() < 1e-6 * ratio, "{info}");
+    assert_eq!(info["complete"], true);
+    assert_eq!(info["ended"]["by MPI_Finalize"], 4);
+    assert_eq!(info["exit_code"], 0);
+    assert_eq!(info["family"], if mpi.name().starts_with("mpich") { "mpich" } else { "openmpi" });
+    assert!(info["program"].as_str().is_some_and(|p| p.ends_with("stencil2d")), "{info}");
+    let command = info["command"].as_array().expect("an array");
+    assert!(command.iter().any(|word| word == "300"), "{info}");
+    assert_eq!(info["hosts"].as_array().map(Vec::len), Some(1));
+    assert!(info["mpi"].as_str().is_some_and(|m| !m.is_empty()), "{info}");
+    assert_eq!(info["refrain"], env!("CARGO_PKG_VERSION"));
+    let started = info["started"].as_str().expect("a time");
+    assert!(started.starts_with("20") && started.ends_with('Z'), "{started}");
+    assert!(info["duration_s"].as_f64().is_some_and(|d| d > 0.0), "{info}");
+    let text = refrain(["info".as_ref(), trace.as_os_str()]).expect_success().stdout;
+    assert!(text.contains("complete   yes\n") && text.lines().count() < 16, "{text}");
+}
+
+/// Two ranks with datatypes whose sizes differ between them, collectives, and a test that fails
+/// until a barrier has been passed.
+const PROGRAM: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+
+static int in[1024], out[1024];
+
+static void datatypes(int rank)
+{
+    MPI_Datatype column, two, reused;
+    MPI_Type_vector(3 + rank, 2, 5, MPI_INT, &column);
+    MPI_Type_contiguous(2, column, &two);
+    MPI_Type_commit(&two);
+    MPI_Request request;
+    MPI_Irecv(in, 1024, MPI_INT, rank, 0, MPI_COMM_WORLD, &request);
+    MPI_Send(out, 3, two, rank, 0, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int n = 4; n <= 8; n += 4) {
+        MPI_Type_contiguous(n, MPI_INT, &reused);
+        MPI_Type_commit(&reused);
+        MPI_Bcast(out, 1, reused, 0, MPI_COMM_WORLD);
+        MPI_Type_free(&reused);
+    }
+    MPI_Type_free(&two);
+    MPI_Type_free(&column);
+}
+
+static void collectives(int rank)
+{
+    double sums[3] = { 0 };
+    int sent[2] = { 1, 2 }, at[2] = { 0, 10 };
+    int received[2] = { 1 + rank, 1 + rank };
+    MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Alltoallv(out, sent, at, MPI_INT, in, received, at, MPI_INT, MPI_COMM_WORLD);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, 5, MPI_INT, MPI_COMM_WORLD);
+    MPI_Scatter(out, 7, MPI_INT, rank == 0 ? MPI_IN_PLACE : in, 7, MPI_INT, 0, MPI_COMM_WORLD);
+}
+
+static void polls(int rank)
+{
+    int flag = 0, tests = 0;
+    if (rank == 1) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Ssend(out, 1, MPI_SHORT, 0, 1, MPI_COMM_WORLD);
+        return;
+    }
+    MPI_Request request;
+    MPI_Irecv(in, 1, MPI_SHORT, 1, 1, MPI_COMM_WORLD, &request);
+    for (; tests < 7; tests++)
+        MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (; !flag; tests++)
+        MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    printf("%d\n", tests);
+}
+
+int main(int argc, char **argv)
+{
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    datatypes(rank);
+    collectives(rank);
+    polls(rank);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn bytes_follow_datatypes_and_polls_are_counted() {
+    for mpi in mpis() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (source, program) = (folder.path().join("moves.c"), folder.path().join("moves"));
+        fs::write(&source, PROGRAM).expect("a source");
+        let compiled = mpi.command("mpicc").arg("-o").args([&program, &source]).status();
+        assert!(compiled.expect("a compiler").success());
+        let (trace, said) = traced(&mpi, folder.path(), 2, &program, &[]);
+        let stats = json("stats", &trace);
+        let who = mpi.name();
+
+        let (zero, one) = (2 * 3 * 2 * 4, 2 * 4 * 2 * 4);
+        assert_eq!(moved(&stats, "MPI_Send"), (2, 3 * (zero + one), 0), "{who}");
+        assert_eq!(moved(&stats, "MPI_Irecv"), (3, 2 * 1024 * 4 + 2, 0), "{who}");
+        assert_eq!(moved(&stats, "MPI_Ssend"), (1, 2, 0), "{who}");
+        assert_eq!(of(&stats, "MPI_Ssend")["ranks"], 1, "{who}");
+        assert_eq!(moved(&stats, "MPI_Bcast"), (4, 0, 4), "{who}: one number, two sizes");
+        assert_eq!(moved(&stats, "MPI_Allreduce"), (2, 2 * 3 * 8, 0), "{who}");
+        assert_eq!(moved(&stats, "MPI_Alltoallv"), (2, 2 * 3 * 4, 0), "{who}");
+        assert_eq!(moved(&stats, "MPI_Allgather"), (2, 2 * 5 * 4, 0), "{who}");
+        assert_eq!(moved(&stats, "MPI_Scatter"), (2, 7 * 4, 0), "{who}");
+
+        let tests: u64 = said.trim().parse().expect("a number");
+        assert_eq!(of(&stats, "MPI_Test")["calls"], tests, "{who}");
+        assert_eq!(of(&stats, "MPI_Test")["failed_polls"], tests - 1, "{who}");
+        let text = refrain(["stats".as_ref(), trace.as_os_str()]).expect_success().stdout;
+        assert!(text.contains("4 have a payload of unknown size"), "{who}: {text}");
+    }
+}
+
+#[test]
+fn a_trace_of_a_job_that_aborts_is_not_complete() {
+    for mpi in mpis() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let program = mpi.compile("../../bench/programs/stencil2d.c");
+        let trace = folder.path().join("run.refrain");
+        let args = ["hand", "5", "7", "7"];
+        mpi.run(2).program(&program).args(args).trace_to(Some(&trace)).output();
+        let info = json("info", &trace);
+        assert_eq!(info["complete"], false, "{}: {info}", mpi.name());
+        assert_ne!(info["exit_code"], 0, "{}: {info}", mpi.name());
+    }
+}
