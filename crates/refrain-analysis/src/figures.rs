@@ -31,7 +31,7 @@ pub struct Figures {
 pub struct FunctionFigures {
     /// Its name.
     pub name: String,
-    /// Calls, with those that found nothing.
+    /// Calls, failed polls among them.
     pub calls: u64,
     /// How many processes called it.
     pub ranks: usize,
@@ -39,7 +39,8 @@ pub struct FunctionFigures {
     pub bytes: u64,
     /// Calls with a payload whose size the trace does not tell.
     pub unsized_calls: u64,
-    /// Tests and probes that found nothing.
+    /// Tests and probes that found nothing and were made again at once. One that was not repeated
+    /// is a call like any other to a trace, and not among them.
     pub failed_polls: u64,
     /// Durations in ticks ([`refrain_trace::Meta::tick`]); none, if there are none in the trace.
     pub stats: Stats,

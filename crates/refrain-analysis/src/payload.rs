@@ -40,7 +40,8 @@ pub fn has_payload(function: &FunctionDef) -> bool {
 
 fn buffers(function: &FunctionDef) -> Vec<Buffer> {
     let params = &function.params;
-    let last = |before: usize, is: &dyn Fn(&ParamDef) -> bool| params[..before].iter().rposition(is);
+    let last =
+        |before: usize, is: &dyn Fn(&ParamDef) -> bool| params[..before].iter().rposition(is);
     let buffer = |(datatype, p): (usize, &ParamDef)| {
         if p.class != Class::Handle || p.reads_as != DATATYPE || p.direction != Direction::In {
             return None;

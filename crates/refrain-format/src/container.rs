@@ -50,8 +50,11 @@ const MOST_SECTIONS: u64 = 1 << 24;
 const MOST_UNPACKED: u64 = 1 << 26;
 /// How many times larger than in the file it is believed to be then.
 const MOST_RATIO: u64 = 1 << 10;
-/// How hard small sections are compressed.
+/// How hard sections are compressed that are at hand.
 const BEST: i32 = 19;
+/// The same for large ones, for which the best would take minutes.
+const GOOD: i32 = 9;
+const LARGE: usize = 4 << 20;
 
 /// How a section is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +208,8 @@ impl Writer {
     }
 
     fn try_add_bytes(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
-        let packed = zstd::bulk::compress(content, BEST)?;
+        let level = if content.len() > LARGE { GOOD } else { BEST };
+        let packed = zstd::bulk::compress(content, level)?;
         let (codec, stored) = match packed.len() < content.len() {
             true => (Codec::Zstd, packed.as_slice()),
             false => (Codec::Stored, content),

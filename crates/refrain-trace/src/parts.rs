@@ -148,6 +148,9 @@ impl Part {
             skimmed = skim(look.log(file, look.header.base).map_err(|e| e.to_string())?);
         }
         let (header, Skimmed { calls, bytes, damage }) = (look.header, skimmed);
+        if header.thread >= MOST_THREADS {
+            return Err(format!("damaged: it claims to be of thread {}", header.thread));
+        }
         let ended = match () {
             () if header.is(flags::STOPPED) => Ended::LogStopped(header.stop_errno),
             () if header.is(flags::ABORTED) => Ended::Aborted(header.abort_code),
@@ -199,6 +202,9 @@ impl Part {
         Ok(look.log(file, from)?.take(left))
     }
 }
+
+/// Threads of a process are not believed to be more: each has left a part.
+const MOST_THREADS: u32 = 1 << 16;
 
 /// How often a part is looked at that changes meanwhile.
 const LOOKS: usize = 16;

@@ -28,11 +28,6 @@ use walk::walk;
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
-/// Whether the long tests are wanted.
-fn is_full() -> bool {
-    std::env::var_os("REFRAIN_TEST_FULL").is_some_and(|value| !value.is_empty())
-}
-
 /// Where files are written a hundred thousand times: in memory, where there is such a folder.
 fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
@@ -100,7 +95,7 @@ fn a_trace_cut_at_any_byte_is_refused_or_read() {
 fn a_damaged_trace_is_refused_or_read() {
     let home = scratch();
     let samples = samples(home.path());
-    run_cases(if is_full() { 100_000 } else { 20_000 }, scratch, |folder, case| {
+    run_cases(100_000, scratch, |folder, case| {
         let random = &mut Random(case);
         let sample = &samples[random.below(samples.len())];
         let path = folder.path().join("damaged.refrain");

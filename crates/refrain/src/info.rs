@@ -167,10 +167,13 @@ impl<'t> Info<'t> {
         let library = self.meta.streams.first().map_or("", |s| s.library.as_str());
         line("MPI", format!("{} ({})", cut(library), self.family));
         line("hosts", few(self.hosts.iter()));
-        line("ranks", match self.meta.streams.len() {
-            threads if threads > self.ranks => format!("{}, {threads} threads", self.ranks),
-            _ => self.ranks.to_string(),
-        });
+        line(
+            "ranks",
+            match self.meta.streams.len() {
+                threads if threads > self.ranks => format!("{}, {threads} threads", self.ranks),
+                _ => self.ranks.to_string(),
+            },
+        );
         let code = self.meta.exit_code.map_or(String::new(), |code| format!(", exit code {code}"));
         let started = utc(self.meta.time.0);
         line("started", format!("{started}, for {:.3} s{code}", self.duration()));

@@ -28,8 +28,9 @@ counts where it is made, not where it is started. Calls with a datatype whose si
 not tell count as unsized.
 
 JSON: an array of objects with function, calls, ranks (that called it), bytes, unsized_calls,
-failed_polls (tests and probes that found nothing; they are among the calls), time_s, mean_us,
-min_us, max_us, deviation_us (null where no call returned).")]
+failed_polls (tests and probes that found nothing and were made again at once; they are among the
+calls; one that was not repeated does not count), time_s, mean_us, min_us, max_us, deviation_us
+(null where no call returned).")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,
@@ -137,7 +138,7 @@ fn table(figures: &Figures, tick: f64) -> String {
     ]);
     let mut text = aligned(&lines);
     for (count, what) in [
-        (sum(|f| f.failed_polls), "of these calls found nothing, and were made again"),
+        (sum(|f| f.failed_polls), "of these calls found nothing, and were made again at once"),
         (sum(|f| f.unsized_calls), "have a payload of unknown size, which is not among the bytes"),
     ] {
         if count > 0 {
