@@ -50,9 +50,7 @@ impl Abandonable {
 
     fn try_take(&self) -> Result<Held<'_>, usize> {
         let (order, none) = (Ordering::Acquire, Ordering::Relaxed);
-        self.holder
-            .compare_exchange(0, this_thread(), order, none)
-            .map(|_| Held { lock: self })
+        self.holder.compare_exchange(0, this_thread(), order, none).map(|_| Held { lock: self })
     }
 
     #[cold]

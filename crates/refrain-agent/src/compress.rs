@@ -14,8 +14,8 @@
 //! from here), encoding ends where it is, and the
 //! log goes on as records, which are encoded when the program has ended.
 
-use crate::part::{self, Part};
 use crate::abandon::Abandonable;
+use crate::part::{self, Part};
 use crate::process::{Errno, abi};
 use crate::stream::Stream;
 use crate::{clock, table};
@@ -23,8 +23,8 @@ use refrain_encode::cells::{put_list, put_unsigned};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::tasktrace::TaskTrace;
 use refrain_format::state;
-use std::ffi::CString;
 use std::cell::UnsafeCell;
+use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

@@ -213,7 +213,7 @@ impl Task {
         // What was encoded here decodes.
         let sealed = self.sealed.iter().filter_map(|bytes| Grammar::decode(bytes, terminals).ok());
         let mut all: Vec<Grammar> = sealed.collect();
-        if self.grammar.len() > 0 || all.is_empty() {
+        if !self.grammar.is_empty() || all.is_empty() {
             all.push(self.grammar.grammar());
         }
         all

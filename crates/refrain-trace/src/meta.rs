@@ -156,8 +156,9 @@ impl Meta {
         let rank = |p: &ProcessStreams| self.streams[p.streams[0]].rank;
         let increasing = all.windows(2).all(|w| rank(&w[0]) < rank(&w[1]));
         let by_rank = increasing && all.iter().all(|p| (0..MOST as i32).contains(&rank(p)));
-        for index in 0..all.len() {
-            all[index].place = if by_rank { rank(&all[index]) as u32 } else { index as u32 };
+        let ranks: Vec<i32> = all.iter().map(rank).collect();
+        for (index, (process, rank)) in all.iter_mut().zip(ranks).enumerate() {
+            process.place = if by_rank { rank as u32 } else { index as u32 };
         }
         all
     }

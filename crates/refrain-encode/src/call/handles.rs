@@ -107,11 +107,11 @@ impl Writer<'_, '_> {
             put(out, code::MIXED);
             put(out, n as i64);
             // Without the fillings: their lives cannot be followed here.
-            for raw in 0..n {
-                let re = if is_request && self.objects.is_null(self.given.requests[raw].1) {
-                    self.given.requests[raw].1
-                } else {
-                    refs[raw]
+            for (place, filled) in refs.iter().enumerate() {
+                let given = self.given.requests.get(place).filter(|_| is_request);
+                let re = match given {
+                    Some((_, given)) if self.objects.is_null(*given) => *given,
+                    _ => *filled,
                 };
                 if odd(&re) {
                     put(out, 0);
