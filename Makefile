@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full deviations bench sizes scale setup build install lint clean
+.PHONY: help demo test test-full fuzz deviations bench sizes scale setup build install lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -31,6 +31,11 @@ test: ## lints, and runs all tests with every MPI
 
 test-full: ## the same, with the long tests
 	@REFRAIN_TEST_FULL=1 $(MAKE) --no-print-directory test
+
+fuzz: ## fuzzes the readers, each for FUZZ_SECONDS (60); see fuzz/README.md
+	@scripts/setup.sh demo
+	@fuzz/run.sh $(FUZZ)
+	$(took)
 
 deviations: ## shows where a traced program is known to differ; see ARCHITECTURE.md
 	@scripts/setup.sh test

@@ -142,8 +142,14 @@ impl Part {
             };
             match n {
                 -1 if last_errno() == libc::EINTR => {}
-                -1 => return Err(last_errno()),
-                0 => return Err(libc::ENOSPC),
+                n if n <= 0 => {
+                    let errno = if n == 0 { libc::ENOSPC } else { last_errno() };
+                    // What was written in part, or set aside, is given back: others need it.
+                    // SAFETY: our own file.
+                    unsafe { libc::ftruncate(file.0, (BODY as u64 + appended) as libc::off_t) };
+                    self.reserved = BODY as u64 + appended;
+                    return Err(errno);
+                }
                 n => {
                     bytes = bytes.get(n as usize..).unwrap_or_default();
                     at += n as u64;

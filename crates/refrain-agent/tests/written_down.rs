@@ -7,7 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate inside the agent. A new one needs a reason.
-const DEPENDENCIES: [&str; 4] = ["libc", "refrain-agent", "refrain-format", "refrain-mpi"];
+const DEPENDENCIES: [&str; 8] = [
+    "libc",
+    "refrain-agent",
+    "refrain-elastic",
+    "refrain-encode",
+    "refrain-format",
+    "refrain-grammar",
+    "refrain-merge",
+    "refrain-mpi",
+];
 
 /// Shared libraries the agent is linked to: what Rust's standard library needs, and no more.
 const LIBRARIES: [&str; 3] = ["ld-linux-x86-64.so.2", "libc.so.6", "libgcc_s.so.1"];

@@ -42,7 +42,7 @@ pub struct FunctionFigures {
     /// Tests and probes that found nothing and were made again at once. One that was not repeated
     /// is a call like any other to a trace, and not among them.
     pub failed_polls: u64,
-    /// Durations in ticks ([`refrain_trace::Meta::tick`]); none, if there are none in the trace.
+    /// Durations of the calls that returned, in ticks ([`refrain_trace::Meta::tick`]).
     pub stats: Stats,
 }
 
@@ -190,7 +190,9 @@ impl<'t> Count<'t> {
             let calls = occurrences.saturating_mul(group.ranks.len() as u64).saturating_add(failed);
             figures.calls = figures.calls.saturating_add(calls);
             figures.failed_polls = figures.failed_polls.saturating_add(failed);
-            figures.stats.add(&group.rows[row].stats);
+            if !never_returns(group, row) {
+                figures.stats.add(&group.rows[row].stats);
+            }
             all = all.saturating_add(calls);
         }
         all
@@ -297,6 +299,12 @@ fn has_derived(payload: &[(u64, Datatype)]) -> bool {
 /// The number of a signature's function.
 fn function_of(group: &Group, row: usize) -> Option<u16> {
     u16::try_from(group.rows.get(row)?.head()? >> 3).ok()
+}
+
+/// Whether a signature is of calls that never returned: they have no duration, and a trace has 0
+/// for it. Bit 0 of a signature's first number says so.
+fn never_returns(group: &Group, row: usize) -> bool {
+    group.rows.get(row).and_then(|row| row.head()).is_some_and(|head| head & 1 != 0)
 }
 
 /// Whether a signature is the same on all ranks.

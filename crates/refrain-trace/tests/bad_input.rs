@@ -174,8 +174,26 @@ fn calls_of(trace: &Trace, rank: i32) -> Vec<String> {
         .collect()
 }
 
+/// Where a part or a state is damaged.
+#[derive(Clone, Copy, PartialEq)]
+enum Where {
+    /// In what tells of it, or anywhere, if a checksum tells.
+    Heads,
+    /// In records, and in states with checksums that fit.
+    Content,
+}
+
 #[test]
 fn damaged_parts_and_states_cost_no_other_rank_its_calls() {
+    damage_parts(Where::Heads);
+}
+
+#[test]
+fn damaged_records_cost_no_other_rank_its_calls() {
+    damage_parts(Where::Content);
+}
+
+fn damage_parts(place: Where) {
     const RANKS: u32 = 4;
     let samples: Vec<(Parts, Vec<Vec<String>>)> = (0..3)
         .map(|seed| {
@@ -185,12 +203,12 @@ fn damaged_parts_and_states_cost_no_other_rank_its_calls() {
             (parts, (0..RANKS as i32).map(|rank| calls_of(&trace, rank)).collect())
         })
         .collect();
-    run_cases(3_000, scratch, |folder, case| {
+    run_cases(1_500, scratch, |folder, case| {
         let random = &mut Random(case);
         let (parts, calls) = &samples[random.below(samples.len())];
         let mut parts = parts.clone();
         let at = random.below(parts.len());
-        let rank = damage_part(&mut parts[at], random);
+        let rank = damage_part(&mut parts[at], place, random);
         let trace = merged(&parts, folder.path()).expect("a trace of what is undamaged");
         check(&trace, 1000);
         let trace = Trace::open(&trace).unwrap();
@@ -204,27 +222,25 @@ fn damaged_parts_and_states_cost_no_other_rank_its_calls() {
 }
 
 /// Damages a part or a state; gives its rank.
-fn damage_part((name, bytes): &mut (String, Vec<u8>), random: &mut Random) -> i32 {
+fn damage_part((name, bytes): &mut (String, Vec<u8>), place: Where, random: &mut Random) -> i32 {
     if name.ends_with(state::EXTENSION) {
         let mut content = bytes.split_off(state::HEAD);
         damage(&mut content, random);
         bytes.extend(content);
-        // Most are as they would be if they had been written so.
-        if random.below(4) > 0 {
+        if place == Where::Content {
             state::seal(bytes);
-        } else {
-            damage(bytes, random);
         }
         let pid = name.split('.').nth(1).unwrap();
         return pid.parse::<i32>().unwrap() - 4000;
     }
     use refrain_format::part::{BODY, HEADER_BYTES, WINDOW_HEAD};
     // Most bytes of a part are unused room.
-    let stretch = match random.below(4) {
-        0 => 0..120,
-        1 => HEADER_BYTES..HEADER_BYTES + WINDOW_HEAD,
-        2 => HEADER_BYTES..HEADER_BYTES + 2048,
-        _ => BODY.min(bytes.len() - 1)..bytes.len(),
+    let window = HEADER_BYTES + WINDOW_HEAD;
+    let stretch = match (place, random.below(2)) {
+        (Where::Heads, 0) => 0..120,
+        (Where::Heads, _) => HEADER_BYTES..window,
+        (Where::Content, 0) => window..window + 2048,
+        (Where::Content, _) => BODY.min(bytes.len() - 1)..bytes.len(),
     };
     let mut some = bytes[stretch.clone()].to_vec();
     damage(&mut some, random);

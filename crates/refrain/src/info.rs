@@ -233,7 +233,9 @@ fn cut(text: &str) -> String {
 fn utc(nanos: u64) -> String {
     let (seconds, millis) = (nanos / 1_000_000_000, nanos / 1_000_000 % 1000);
     let (mut day, second) = (seconds / 86_400, seconds % 86_400);
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let mut year = 1970;
     while day >= 365 + u64::from(is_leap(year)) {
         day -= 365 + u64::from(is_leap(year));

@@ -67,7 +67,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         // Nothing ran, so there is nothing in it.
         let _ = std::fs::remove_dir(&parts);
     })?;
-    write_trace(&plan, &parts, &output, args.raw, status)?;
+    if let Err(error) = write_trace(&plan, &parts, &output, args.raw, status) {
+        // The program has run, and its exit code is what counts.
+        say!("refrain: {error:#}");
+    }
     Ok(ExitCode::from(exit_code(status)))
 }
 
@@ -201,9 +204,18 @@ fn write_trace(
     raw: bool,
     status: ExitStatus,
 ) -> Result<()> {
+    if !parts.exists() {
+        bail!(
+            "{} was removed while the program ran, and what was recorded with it",
+            parts.display()
+        );
+    }
     if std::fs::read_dir(parts).is_ok_and(|mut all| all.next().is_none()) {
         let _ = std::fs::remove_dir(parts);
-        say!("refrain: no MPI call was seen, so there is no trace");
+        say!(
+            "refrain: no MPI call was seen, so there is no trace (or there was no room for one beside {})",
+            output.display()
+        );
         for hint in hints(plan) {
             say!("refrain: {hint}");
         }

@@ -225,5 +225,10 @@ fn a_trace_of_a_job_that_aborts_is_not_complete() {
         let info = json("info", &trace);
         assert_eq!(info["complete"], false, "{}: {info}", mpi.name());
         assert_ne!(info["exit_code"], 0, "{}: {info}", mpi.name());
+        // It never returns, so it has no duration, not one of 0.
+        let abort = json("stats", &trace);
+        let abort = of(&abort, "MPI_Abort");
+        assert!(abort["calls"].as_u64() >= Some(1), "{}: {abort}", mpi.name());
+        assert_eq!(abort["min_us"], Json::Null, "{}: {abort}", mpi.name());
     }
 }

@@ -297,12 +297,13 @@ impl Drop for SmallFileSystem {
 }
 
 /// Runs the counter with its trace on a file system of so many bytes.
-fn run_on_small(mpi: &Mpi, small: &SmallFileSystem, counts: &Counts) -> Outcome {
+fn run_on_small(mpi: &Mpi, small: &SmallFileSystem, counts: &Counts, options: &[&str]) -> Outcome {
     let args = counts.args(3000);
     let run = mpi.run(2).program(counter(mpi)).args(&args);
     let plain = run.clone().output().expect_success();
-    let mut traced: Vec<std::ffi::OsString> =
-        ["trace", "-o", "run.refrain", "--"].map(Into::into).into();
+    let mut traced: Vec<std::ffi::OsString> = ["trace", "-o", "run.refrain"].map(Into::into).into();
+    traced.extend(options.iter().map(Into::into));
+    traced.push("--".into());
     traced.extend(["mpirun", "-n", "2"].map(Into::into));
     traced.push(counter(mpi).into());
     traced.extend(args.iter().map(Into::into));
@@ -318,7 +319,8 @@ fn a_full_disk_ends_the_log_at_a_call_that_is_named() {
             let Some(small) = SmallFileSystem::new(bytes) else { return };
             let folder = folder();
             let counts = Counts::new(folder.path(), 2, 1);
-            let traced = run_on_small(&mpi, &small, &counts);
+            // Records are kept, so that there are more and more of them.
+            let traced = run_on_small(&mpi, &small, &counts, &["--raw"]);
             let who = format!("{bytes} bytes under {}\n{traced}", mpi.name());
             assert!(traced.stderr.contains("No space left on device"), "{who}");
             let trace = folder.path().join("run.refrain");
@@ -354,7 +356,7 @@ fn a_disk_without_room_for_a_first_window_does_not_harm_the_program() {
             let Some(small) = SmallFileSystem::new(bytes) else { return };
             let folder = folder();
             let counts = Counts::new(folder.path(), 2, 1);
-            let traced = run_on_small(&mpi, &small, &counts);
+            let traced = run_on_small(&mpi, &small, &counts, &[]);
             assert_eq!(traced.code, 0, "{}\n{traced}", mpi.name());
             assert!(traced.stderr.contains("there is no trace"), "{}\n{traced}", mpi.name());
         }

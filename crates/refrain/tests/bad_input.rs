@@ -1,0 +1,95 @@
+//! Commands on files that are damaged: they say so, and end.
+
+#[path = "../../refrain-encode/tests/program/mod.rs"]
+mod program;
+#[path = "../../refrain-trace/tests/bad_input/random.rs"]
+mod random;
+#[path = "../../refrain-encode/tests/records/mod.rs"]
+mod records;
+#[path = "../../refrain-trace/tests/bad_input/sample.rs"]
+mod sample;
+
+use random::{Random, damage};
+use refrain_format::container::{Codec, Container, Writer};
+use refrain_testing::{Outcome, is_full, refrain};
+use refrain_trace::assemble::Keep;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a person might try on a trace.
+const COMMANDS: [&[&str]; 4] =
+    [&["info"], &["stats"], &["verify"], &["show", "--limit", "100", "--rank", "1"]];
+
+/// A small trace, with raw records.
+fn trace(folder: &Path) -> PathBuf {
+    let (parts, path) = (folder.join("t.refrain.parts"), folder.join("t.refrain"));
+    fs::create_dir(&parts).unwrap();
+    let program = sample::program(&mut Random(7), 60);
+    sample::leave_parts(&parts, &program, 3, Keep::Raw);
+    sample::merge(&parts, &path, Keep::Raw).unwrap();
+    path
+}
+
+fn run(command: &[&str], path: &Path) -> Outcome {
+    let path = path.to_str().unwrap();
+    refrain([command, &[path]].concat())
+}
+
+/// It ends by itself, as it says it does, and not by a panic.
+fn check(outcome: &Outcome) {
+    assert!(!outcome.timed_out && [0, 1, 125].contains(&outcome.code), "{outcome}");
+    assert!(!outcome.stderr.contains("panicked"), "{outcome}");
+    assert!(outcome.code != 125 || outcome.stderr.starts_with("refrain: "), "{outcome}");
+}
+
+#[test]
+fn commands_on_a_damaged_trace_end_and_say_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(folder.path());
+    let whole = fs::read(&path).unwrap();
+    let container = Container::open(&path).unwrap();
+    let section = |name: &String| (name.clone(), container.read_checked(name).unwrap());
+    let sections: Vec<(String, Vec<u8>)> =
+        container.sections().iter().map(|section| &section.name).map(section).collect();
+    for command in COMMANDS {
+        run(command, &path).expect_success();
+    }
+    let damaged = folder.path().join("damaged.refrain");
+    for case in 0..if is_full() { 400 } else { 40 } {
+        let random = &mut Random(case);
+        if case % 4 == 0 {
+            let mut bytes = whole.clone();
+            damage(&mut bytes, random);
+            fs::write(&damaged, bytes).unwrap();
+        } else {
+            // With checksums that fit.
+            let mut sections = sections.clone();
+            let at = random.below(sections.len().min(4));
+            damage(&mut sections[at].1, random);
+            let mut writer = Writer::create(&damaged).unwrap();
+            for (name, content) in &sections {
+                writer.add(name, Codec::Stored, &mut content.as_slice()).unwrap();
+            }
+            writer.finish().unwrap();
+        }
+        let command = COMMANDS[case as usize % COMMANDS.len()];
+        check(&run(command, &damaged));
+        check(&run(&["verify"], &damaged));
+    }
+}
+
+#[test]
+fn a_folder_of_damaged_parts_merges_to_what_is_undamaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = trace(folder.path());
+    let parts = folder.path().join("t.refrain.parts");
+    fs::remove_file(&whole).unwrap();
+    // One rank's part is cut short, another's is something else altogether.
+    let cut = fs::read(parts.join("0.0.part")).unwrap();
+    fs::write(parts.join("0.0.part"), &cut[..5000]).unwrap();
+    fs::write(parts.join("1.0.part"), "not a part").unwrap();
+    let outcome = run(&["merge"], &parts).expect_success();
+    assert!(outcome.stderr.contains("0.0.part"), "{outcome}");
+    assert!(outcome.stderr.contains("1.0.part"), "{outcome}");
+    run(&["show", "--rank", "2", "--limit", "5"], &whole).expect_success();
+}

@@ -1,0 +1,33 @@
+//! Any bytes as a structure, or as what a rank has of its own; the tasks in it are decoded.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use refrain_encode::decoder::Decoder;
+use refrain_merge::{read, write};
+use refrain_mpi::abi::Family;
+
+fuzz_target!(|bytes: &[u8]| {
+    let own = read::own(bytes);
+    let Ok(merged) = read::structure_of_rows(bytes, 4096) else { return };
+    for group in &merged.groups {
+        for rank in group.ranks.iter().take(3) {
+            let Some(mut task) = merged.task(rank, group.thread) else { continue };
+            for (signature, outcomes) in own.iter().flat_map(|own| &own.outcomes) {
+                if let Some(signature) = task.signatures.get_mut(*signature as usize) {
+                    signature.varying = Some(outcomes.clone());
+                }
+            }
+            for (signature, calls) in task.signatures.iter().zip(task.occurrences()) {
+                signature.varying.as_ref().map(|outcomes| outcomes.counts(calls));
+            }
+            if let Ok(decoder) = Decoder::new(&task, Family::Mpich, group.thread) {
+                decoder.take(300).for_each(drop);
+            }
+        }
+    }
+    // What was read can be written.
+    if merged.groups.iter().map(|group| group.ranks.len()).sum::<usize>() < 1000 {
+        let _ = read::structure(&write::write(&merged).structure);
+    }
+});

@@ -1,0 +1,93 @@
+//! Writes inputs to begin with, to `corpus/TARGET/`: from small programs, and all that a trace of
+//! them is made of.
+
+#[path = "../crates/refrain-encode/tests/program/mod.rs"]
+mod program;
+#[path = "../crates/refrain-trace/tests/bad_input/random.rs"]
+#[allow(dead_code)]
+mod random;
+#[path = "../crates/refrain-encode/tests/records/mod.rs"]
+mod records;
+#[path = "../crates/refrain-trace/tests/bad_input/sample.rs"]
+mod sample;
+
+use random::Random;
+use refrain_encode::cells::{Cells, put_bytes};
+use refrain_format::container::Container;
+use refrain_format::state;
+use refrain_trace::Trace;
+use refrain_trace::assemble::Keep;
+use std::path::Path;
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let put = |target: &str, name: String, bytes: &[u8]| {
+        let folder = corpus.join(target);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(name), bytes)
+    };
+    let home = env::temp_dir().join(format!("refrain-seeds-{}", std::process::id()));
+    for seed in 0..24 {
+        let (parts, path) = (home.join(format!("{seed}.parts")), home.join(format!("{seed}.refrain")));
+        fs::create_dir_all(&parts)?;
+        let random = &mut Random(seed);
+        let program = sample::program(random, 1 + seed as usize);
+        let keep = if seed % 4 == 3 { Keep::Raw } else { Keep::Trace };
+        sample::leave_parts(&parts, &program, 1 + seed as u32 % 5, keep);
+        if sample::merge(&parts, &path, keep).is_err() {
+            continue;
+        }
+        put("container", format!("{seed}"), &fs::read(&path)?)?;
+        let Ok(container) = Container::open(&path) else { continue };
+        for section in container.sections() {
+            let content = container.read_checked(&section.name).map_err(io::Error::other)?;
+            let name = section.name.replace('/', "-");
+            put("structure", format!("{seed}-{name}"), &content)?;
+        }
+        let trace = Trace::open(&path).map_err(io::Error::other)?;
+        let merged = trace.structure().map_err(io::Error::other)?;
+        for (number, group) in merged.groups.iter().enumerate() {
+            let name = |what: &str, i: usize| format!("{seed}-{number}-{what}{i}");
+            let mut shared = vec![group.rows.len() as u8];
+            refrain_grammar::share(&group.grammars).encode(&mut shared);
+            put("grammar", name("shared", 0), &shared)?;
+            for (i, grammar) in group.grammars.iter().enumerate() {
+                let mut bytes = vec![group.rows.len() as u8];
+                grammar.encode(&mut bytes);
+                put("grammar", name("grammar", i), &bytes)?;
+            }
+            for (i, text) in group.strings.iter().enumerate() {
+                let mut bytes = Vec::new();
+                text.encode(&mut bytes);
+                put("columns", name("text", i), &bytes)?;
+            }
+            let variants = group.rows.iter().flat_map(|row| &row.cells.variants);
+            for (i, (_, column)) in variants.flat_map(|variant| &variant.columns).enumerate() {
+                let mut bytes = Vec::new();
+                column.encode(&mut bytes);
+                put("columns", name("column", i), &bytes)?;
+            }
+        }
+        for entry in fs::read_dir(&parts)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == state::EXTENSION) {
+                put("state", format!("{seed}"), &state_seed(&fs::read(path)?, &program))?;
+            }
+        }
+    }
+    fs::remove_dir_all(home)
+}
+
+/// Records, and the state that they follow on.
+fn state_seed(state: &[u8], program: &[program::Op]) -> Vec<u8> {
+    let process = program::Process::run(program, 1, 2);
+    let mut bytes = Vec::new();
+    put_bytes(&mut bytes, &process.threads[0].log.bytes);
+    let content = state::open(state).unwrap_or_default();
+    let mut cells = Cells::new(content);
+    // Without the positions of its threads.
+    cells.get_list(|cells| Some((cells.get_u32()?, cells.get_unsigned()?)));
+    bytes.extend(cells.rest());
+    bytes
+}
