@@ -29,7 +29,8 @@ fn main() -> io::Result<()> {
     };
     let home = env::temp_dir().join(format!("refrain-seeds-{}", std::process::id()));
     for seed in 0..24 {
-        let (parts, path) = (home.join(format!("{seed}.parts")), home.join(format!("{seed}.refrain")));
+        let (parts, path) =
+            (home.join(format!("{seed}.parts")), home.join(format!("{seed}.refrain")));
         fs::create_dir_all(&parts)?;
         let random = &mut Random(seed);
         let program = sample::program(random, 1 + seed as usize);

@@ -73,16 +73,21 @@ impl Ref {
     /// Reads it.
     pub fn get(cells: &mut Cells<'_>) -> Option<Ref> {
         let tag = cells.take(1)?[0];
-        let mut next = || cells.get_u32();
+        // Numbers are places in tables: larger ones than any process has are damage.
+        let mut below = |most: u32| cells.get_u32().filter(|n| *n < most);
+        const THREADS: u32 = 1 << 16;
+        const NUMBERS: u32 = 1 << 24;
         Some(match tag {
-            0 => Ref::Predefined(next()?),
-            1 => Ref::Object { thread: next()?, number: next()? },
+            0 => Ref::Predefined(below(THREADS)?),
+            1 => {
+                Ref::Object { thread: below(THREADS)?, number: below(NUMBERS).filter(|n| *n > 0)? }
+            }
             2 => Ref::Request {
-                thread: next()?,
-                signature: next()?,
-                number: next()?,
-                pool: next()?,
-                function: u16::try_from(next()?).ok()?,
+                thread: below(THREADS)?,
+                signature: below(u32::MAX)?,
+                number: below(NUMBERS)?,
+                pool: below(u32::MAX)?,
+                function: u16::try_from(below(u32::MAX)?).ok()?,
             },
             _ => return None,
         })

@@ -61,6 +61,7 @@ impl Segments {
             let (base, end, anchor) =
                 (cells.get_unsigned()?, cells.get_unsigned()?, cells.get_unsigned()?);
             let (thread, number) = (cells.get_u32()?, cells.get_u32()?);
+            (thread < 1 << 16 && (1..1 << 24).contains(&number)).then_some(())?;
             Some((base, Segment { end, anchor, thread, number }))
         })?;
         let pools = cells.get_list(Pool::get)?;

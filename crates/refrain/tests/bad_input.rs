@@ -55,7 +55,7 @@ fn commands_on_a_damaged_trace_end_and_say_what_is_wrong() {
         run(command, &path).expect_success();
     }
     let damaged = folder.path().join("damaged.refrain");
-    for case in 0..if is_full() { 400 } else { 40 } {
+    for case in 0..if is_full() { 2000 } else { 200 } {
         let random = &mut Random(case);
         if case % 4 == 0 {
             let mut bytes = whole.clone();
