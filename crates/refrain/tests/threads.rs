@@ -1,0 +1,32 @@
+//! Traces of programs whose threads all call MPI.
+
+use refrain_format::container::Container;
+use refrain_testing::Mpi;
+use std::path::Path;
+use std::time::Duration;
+
+/// Bytes of a trace, without the statistics of times.
+fn bytes(trace: &Path) -> u64 {
+    let container = Container::open(trace).expect("a trace");
+    container.bytes() - container.section("timing").expect("statistics").stored
+}
+
+#[test]
+fn eight_threads_on_four_ranks_take_no_more_room_for_ten_times_the_iterations() {
+    let Some(mpi) = Mpi::named("openmpi-4.1") else { return };
+    let program = mpi.compile_with("threads_many.c", &["-pthread"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let size = |iterations: &str| {
+        let name = format!("{iterations}.refrain");
+        let program = program.to_str().expect("a plain path");
+        let words = ["trace", "-o", &name, "--", "mpirun", "-n", "4", program, iterations, "8"];
+        let run = mpi.run(1).program(refrain_testing::refrain_binary()).bare().args(words);
+        let run = run.current_dir(folder.path()).timeout(Duration::from_secs(240));
+        let outcome = run.output().expect_success();
+        assert!(outcome.stdout.contains("threads ok"), "{outcome}");
+        bytes(&folder.path().join(name))
+    };
+    let (few, many) = (size("50"), size("500"));
+    // Digits of counters, and threads that end in another order.
+    assert!(many <= few + 128, "{few} and {many} bytes");
+}
