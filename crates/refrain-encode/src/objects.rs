@@ -207,7 +207,7 @@ impl Objects {
             let (kind, value) = (byte(cells)?, cells.get_unsigned()?);
             let mut all = cells
                 .get_list(|cells| {
-                    let (re, references) = (Ref::get(cells)?, cells.get_u32()?);
+                    let (re, references) = (Ref::get(cells)?, cells.get_u32()?.max(1));
                     let cancelled = byte(cells)? != 0;
                     self.cancels |= cancelled;
                     Some(Object { re, references, cancelled })

@@ -75,6 +75,8 @@ impl Writer<'_, '_> {
         let Some(n) = self.count(bytes, true)? else { return Some(()) };
         put(self.outcome, n as i64);
         let (found, size) = (bytes.u8()?, bytes.u8()?);
+        // More statuses than bytes is damage.
+        (n <= bytes.rest.len()).then_some(())?;
         put(self.outcome, found.into());
         for place in 0..n {
             let status = bytes.take(size.into())?;
