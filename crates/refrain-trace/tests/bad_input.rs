@@ -189,7 +189,6 @@ fn damaged_parts_and_states_cost_no_other_rank_its_calls() {
 }
 
 #[test]
-#[ignore = "the encoder believes any number of statuses of no bytes: call/status.rs"]
 fn damaged_records_cost_no_other_rank_its_calls() {
     damage_parts(Where::Content);
 }
