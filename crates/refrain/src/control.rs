@@ -15,7 +15,8 @@ pub struct Control {
     /// Only these ranks, e.g. 0-3,7.
     #[arg(long, value_name = "LIST")]
     ranks: Option<String>,
-    /// Where calls come from: none, return (the return address), or stack:N (N frames).
+    /// Tell calls apart by where they come from: none, return (the return address), or stack:N
+    /// (N frames). Recorded, but not shown yet.
     #[arg(long, value_name = "HOW", default_value = "none")]
     callsite: String,
     /// When the ranks' traces are put together: by the ranks themselves in MPI_Finalize, or after
