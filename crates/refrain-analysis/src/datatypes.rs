@@ -264,6 +264,7 @@ mod tests {
             number: 0,
             depth: 0,
             function: Arc::new(FunctionDef::from(function)),
+            site: None,
             start: 0,
             end: Some(1),
             result: Some(0),

@@ -7,6 +7,7 @@
 //! * [`payload`]: what a call moves · [`datatypes`]: the sizes of datatypes
 //! * [`objects`]: names for the objects that a rank creates and frees
 //! * [`render`]: a call as a line of text or as JSON
+//! * [`sites`]: where in the program a call was made, as file and line
 //! * [`waits`]: who waits for whom, in a job that hangs or has died
 //! * [`verify`]: whether a trace is whole, sound, and what was recorded
 
@@ -16,5 +17,6 @@ pub mod figures;
 pub mod objects;
 pub mod payload;
 pub mod render;
+pub mod sites;
 pub mod verify;
 pub mod waits;

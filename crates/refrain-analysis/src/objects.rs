@@ -263,6 +263,7 @@ mod tests {
             number: 0,
             depth: 0,
             function: Arc::new(FunctionDef::from(function)),
+            site: None,
             start: time.0,
             end: Some(time.1),
             result: Some(0),

@@ -73,6 +73,9 @@ pub struct Event {
     pub depth: u8,
     /// The function.
     pub function: Arc<FunctionDef>,
+    /// Where in the program it was made, if that was kept: a line for each frame, innermost
+    /// first, as `module+hex-offset`.
+    pub site: Option<Arc<str>>,
     /// Ticks when it began.
     pub start: u64,
     /// Ticks when it returned; `None` if it never did.
@@ -133,6 +136,7 @@ pub struct Events<R> {
     at: u64,
     functions: HashMap<u16, Arc<FunctionDef>>,
     handles: HandleNames,
+    sites: HashMap<u32, Arc<str>>,
     open: VecDeque<Event>,
     /// For each event in `open`, whether it is complete or given up.
     settled: VecDeque<bool>,
@@ -159,6 +163,7 @@ impl<R: Read> Events<R> {
             at: 0,
             functions: HashMap::new(),
             handles: HashMap::new(),
+            sites: HashMap::new(),
             open: VecDeque::new(),
             settled: VecDeque::new(),
             unsettled: Vec::new(),
@@ -234,14 +239,14 @@ impl<R: Read> Events<R> {
                 }
                 Ok(())
             }
-            Tag::Enter => self.enter(function, detail, body),
-            Tag::EnterAt => {
-                // The site is of no use here; the inputs follow it.
-                let without: Vec<u8> =
-                    body.iter().take(8).chain(body.iter().skip(12)).copied().collect();
-                self.enter(function, detail, &without)
+            Tag::Enter | Tag::EnterAt => self.enter(function, detail, body, tag == Tag::EnterAt),
+            Tag::Site => {
+                let mut bytes = Bytes { rest: body };
+                let number = bytes.u32().ok_or_else(|| self.damaged("a short call site"))?;
+                self.sites.insert(number, String::from_utf8_lossy(bytes.rest).into());
+                Ok(())
             }
-            Tag::Segment | Tag::Release | Tag::Members | Tag::Site => Ok(()),
+            Tag::Segment | Tag::Release | Tag::Members => Ok(()),
             Tag::Leave => self.leave(function, detail, body),
         }
     }
@@ -251,14 +256,21 @@ impl<R: Read> Events<R> {
         found.ok_or_else(|| self.damaged(format!("function {number} is not defined")))
     }
 
-    fn enter(&mut self, function: u16, depth: u8, body: &[u8]) -> Result<(), DecodeError> {
+    fn enter(
+        &mut self,
+        function: u16,
+        depth: u8,
+        body: &[u8],
+        has_site: bool,
+    ) -> Result<(), DecodeError> {
         let def = self.function(function)?;
         let mut bytes = Bytes { rest: body };
         let parsed = bytes.u64().and_then(|start| {
+            let site = if has_site { self.sites.get(&bytes.u32()?).cloned() } else { None };
             let inputs = bytes.values(&def, ParamDef::is_input)?;
-            Some((start, inputs))
+            Some((start, site, inputs))
         });
-        let (start, inputs) =
+        let (start, site, inputs) =
             parsed.ok_or_else(|| self.damaged(format!("short inputs of {}", def.name)))?;
         // A call at this depth ends every call that was open as deep or deeper: those were
         // left by longjmp, an exception, or a cancelled thread.
@@ -274,6 +286,7 @@ impl<R: Read> Events<R> {
             depth,
             outputs: vec![None; def.params.len()],
             function: def,
+            site,
             start,
             end: None,
             result: None,

@@ -3,7 +3,7 @@
 use crate::error::TraceError;
 use crate::meta::{Meta, StreamMeta};
 use crate::parts::{Part, State, part_error, read_parts};
-use crate::{ready, sections};
+use crate::{clocks, ready, sections};
 use refrain_encode::cells::{put_bytes, put_unsigned};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::tasktrace::TaskTrace;
@@ -49,6 +49,7 @@ pub fn assemble(
     let mut writer = Writer::create(trace)?;
     write_sections(&mut writer, &meta, &write(&merged))?;
     if keep == Keep::Raw {
+        writer.add_bytes(sections::CLOCKS, &clocks::to_bytes(&meta))?;
         for (index, part) in parts.iter().enumerate() {
             let mut records = part.records(0).map_err(|source| part_error(&part.path, source))?;
             writer.add(&format!("{}{index}", sections::RAW), Codec::Stored, &mut records)?;

@@ -6,6 +6,7 @@
 //! | `structure` | signatures and grammars of all tasks ([`refrain_merge::write`]) |
 //! | `timing` | durations by signature |
 //! | `own/A-B` | what ranks A to B have of their own: outcomes and polls; a list of rank, thread, bytes |
+//! | `clocks` | the clocks of the processes, where times of single calls are kept ([`clocks`]) |
 //! | `raw/N` | the records ([`refrain_format::record`]) of stream N, if they were asked for |
 //!
 //! A reader of one rank reads `meta` and `structure`, which are small, and the `own` section
@@ -14,6 +15,7 @@
 //! * [`parts`]: what a run leaves · [`assemble`]: a trace of it · [`trace`]: an open trace
 
 pub mod assemble;
+pub mod clocks;
 pub mod error;
 pub mod meta;
 pub mod parts;
@@ -34,6 +36,8 @@ pub mod sections {
     pub const TIMING: &str = "timing";
     /// What ranks have of their own.
     pub const OWN: &str = "own/";
+    /// Clocks of the processes.
+    pub const CLOCKS: &str = "clocks";
     /// Records.
     pub const RAW: &str = "raw/";
 }

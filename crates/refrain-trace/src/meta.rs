@@ -72,7 +72,8 @@ pub struct StreamMeta {
     pub unrecorded: u32,
     /// Calls for which this MPI has no function.
     pub missing: u32,
-    /// The clock: ticks and nanoseconds since 1970, early and late.
+    /// The clock: ticks and nanoseconds since 1970, early and late. Zeros where the file has no
+    /// times of single calls.
     pub clock: [(u64, u64); 2],
     /// Calls by function.
     pub calls: BTreeMap<String, u64>,

@@ -2,7 +2,7 @@
 
 use crate::error::TraceError;
 use crate::meta::Meta;
-use crate::sections;
+use crate::{clocks, sections};
 use refrain_encode::cells::{Cells, put};
 use refrain_encode::decoder::Decoder;
 use refrain_encode::notes;
@@ -40,12 +40,16 @@ impl Trace {
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
         let container = Container::open(path)?;
         let meta = container.read_checked(sections::META)?;
-        let section = |why: &str| TraceError::Section {
+        let unread = |section: &str| TraceError::Section {
             path: path.to_owned(),
-            section: sections::META.into(),
-            why: why.into(),
+            section: section.into(),
+            why: "it does not read".into(),
         };
-        let meta = Meta::from_bytes(&meta).ok_or_else(|| section("it does not read"))?;
+        let mut meta = Meta::from_bytes(&meta).ok_or_else(|| unread(sections::META))?;
+        if container.section(sections::CLOCKS).is_ok() {
+            let bytes = container.read_checked(sections::CLOCKS)?;
+            clocks::read(&bytes, &mut meta).ok_or_else(|| unread(sections::CLOCKS))?;
+        }
         let mut places = vec![0; meta.streams.len()];
         for process in meta.processes() {
             process.streams.iter().for_each(|s| places[*s] = process.place);

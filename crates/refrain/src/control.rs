@@ -16,7 +16,7 @@ pub struct Control {
     #[arg(long, value_name = "LIST")]
     ranks: Option<String>,
     /// Tell calls apart by where they come from: none, return (the return address), or stack:N
-    /// (N frames). Recorded, but not shown yet.
+    /// (N frames). `refrain show` prints them as function, file and line.
     #[arg(long, value_name = "HOW", default_value = "none")]
     callsite: String,
     /// When the ranks' traces are put together: by the ranks themselves in MPI_Finalize, or after

@@ -4,6 +4,7 @@ use crate::open::open;
 use anyhow::{Result, bail};
 use refrain_analysis::calls::{Calls, Process, processes};
 use refrain_analysis::render::Renderer;
+use refrain_analysis::sites::{Frame, Sites};
 use refrain_encode::decoder::is_note;
 use refrain_trace::{StreamMeta, Trace};
 use serde_json::json;
@@ -11,6 +12,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Prints the calls of a trace, rank by rank.
 #[derive(clap::Args)]
@@ -27,11 +29,15 @@ callback, is indented. Where several processes have the same rank, it is rank@pi
 `unset`: MPI gave no value. `insignificant`: not used on this rank. `ignored=true`: the program
 asked for no status, and Refrain kept it to know what a wildcard matched.
 
+Where call sites were recorded (trace --callsite) a line ends with the call's, innermost first:
+`at exchange stencil.c:42 < main stencil.c:90`; without debug information, module and offset.
+
 An address is a piece of memory and an offset: heap3+0x40, stack-0x120, app+0x4060 (static data).
 
 JSON: rank, thread, pid, call, depth, function, arguments, result (name), code; from raw records
 also start and end (nanoseconds since 1970) and duration (nanoseconds). A value the call changed is
-{before, after}.")]
+{before, after}. With call sites, site: an array of {module, offset, function, file, line}, innermost
+first, offset being where the call returns to.")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,
@@ -78,6 +84,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         args: &args,
         functions,
         left: args.limit.unwrap_or(u64::MAX),
+        sites: Sites::recorded_at(trace.meta().time.0),
         out: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
     };
     let mut found = false;
@@ -91,6 +98,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("no rank {} in {}", args.rank.unwrap_or_default(), args.trace.display());
     }
     printer.finish()?;
+    for module in printer.sites.changed() {
+        say!("refrain: {module} was changed after the recording: its call sites stay offsets");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,6 +113,7 @@ struct Printer<'t, W: Write> {
     /// Ranks of several processes.
     shared: BTreeSet<i32>,
     left: u64,
+    sites: Sites,
     out: W,
 }
 
@@ -152,6 +163,10 @@ impl<W: Write> Printer<'_, W> {
                     line["end"] = end.into();
                     line["duration"] = end.map(|end| end.saturating_sub(start)).into();
                 }
+                if let Some(site) = &event.site {
+                    let frames = self.sites.frames(site);
+                    line["site"] = frames.iter().map(Frame::json).collect();
+                }
                 line.to_string()
             } else {
                 let mut who = stream.rank.to_string();
@@ -164,7 +179,8 @@ impl<W: Write> Printer<'_, W> {
                 let indent = "  ".repeat(event.depth.into());
                 let text = renderer.text(event, &objects, &names);
                 let times = self.times(start, end);
-                format!("rank {who}  #{}  {times}{indent}{text}", event.number)
+                let site = event.site.as_ref().map(|site| self.site(site)).unwrap_or_default();
+                format!("rank {who}  #{}  {times}{indent}{text}{site}", event.number)
             };
             if !self.line(&line)? {
                 self.left = 0;
@@ -183,6 +199,12 @@ impl<W: Write> Printer<'_, W> {
         let took = end
             .map_or("?".to_owned(), |end| format!("{:.3}", end.saturating_sub(start) as f64 / 1e3));
         format!("{since:.6} s  {took} µs  ")
+    }
+
+    fn site(&mut self, site: &Arc<str>) -> String {
+        let frames = self.sites.frames(site);
+        let texts: Vec<String> = frames.iter().map(Frame::text).collect();
+        format!("  at {}", texts.join(" < "))
     }
 
     /// Writes a line; false when nobody reads on.

@@ -20,6 +20,7 @@ use refrain_trace::trace::StreamEvents;
 use refrain_trace::{StreamMeta, Trace};
 use std::collections::VecDeque;
 use std::io::Read;
+use std::sync::Arc;
 
 /// So many differences are described; all are counted.
 pub const MOST_DESCRIBED: usize = 20;
@@ -285,6 +286,11 @@ impl<'t, 'c> Comparer<'t, 'c> {
         };
         let mut found = Vec::new();
         let mut arguments = 0;
+        if raw.site != decoded.site {
+            let shown = |site: &Option<Arc<str>>| site.as_deref().unwrap_or("none").to_owned();
+            let unlike = Unlike { expected: shown(&raw.site), got: shown(&decoded.site) };
+            found.push(("the call site".to_owned(), unlike));
+        }
         let world = &mut self.world;
         let params = &raw.function.params;
         for (i, p) in params.iter().enumerate() {

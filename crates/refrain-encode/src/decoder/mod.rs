@@ -69,6 +69,8 @@ pub struct Decoder<'t> {
     polls: Vec<Option<PollReader<'t>>>,
     /// Failed polls to give out before the call of that signature.
     pending: Option<(u32, u64)>,
+    /// Call sites met so far, by their strings.
+    sites: HashMap<usize, Arc<str>>,
     live: HashSet<(u32, u32)>,
     last_status: Option<StatusFields>,
     segments: HashMap<(u32, u32), Arc<str>>,
@@ -126,6 +128,7 @@ impl<'t> Decoder<'t> {
                 .collect(),
             polls: signatures.iter().map(|s| s.polls.as_ref().map(PollReader::new)).collect(),
             pending: None,
+            sites: HashMap::new(),
             live: HashSet::new(),
             last_status: None,
             segments: HashMap::new(),
@@ -315,13 +318,12 @@ impl<'t> Decoder<'t> {
         let (unfinished, has_depth, has_site) = (head & 1 != 0, head & 2 != 0, head & 4 != 0);
         let depth = if has_depth { u32::try_from(reading.signature.get()?).ok()? } else { 0 };
         reading.depth = depth;
-        if has_site {
-            reading.signature.get()?;
-        }
+        let site = if has_site { Some(self.site(reading.signature.get()?)?) } else { None };
         let mut event = Event {
             number: 0,
             depth: depth.min(u8::MAX.into()) as u8,
             function: def.clone(),
+            site,
             start: 0,
             end: None,
             result: None,
@@ -543,6 +545,18 @@ impl<'t> Decoder<'t> {
             n if n >= 0 => Ok(n),
             _ => return None,
         })
+    }
+
+    /// The call site that a string names.
+    fn site(&mut self, string: i64) -> Option<Arc<str>> {
+        let string = usize::try_from(string).ok()?;
+        if let Some(site) = self.sites.get(&string) {
+            return Some(site.clone());
+        }
+        let text = self.trace.strings.get(string)?;
+        let site: Arc<str> = String::from_utf8_lossy(text).into();
+        self.sites.insert(string, site.clone());
+        Some(site)
     }
 
     fn text(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
