@@ -35,6 +35,9 @@ const STATE_EVERY: u64 = 4 << 20;
 /// time in proportion to that.
 const STATE_FACTOR: u64 = 8;
 
+/// What is sealed is put away when it is more than this.
+const SEALED_HELD: usize = 1 << 20;
+
 /// Memory that must be there besides what the encoder holds already.
 const SPARE: usize = 16 << 20;
 
@@ -81,6 +84,8 @@ struct Compressor {
     /// Bytes encoded since then.
     since: u64,
     path: CString,
+    /// The file of what is sealed, and how long it is.
+    sealed: (CString, u64),
 }
 
 impl Compressor {
@@ -91,6 +96,7 @@ impl Compressor {
             saved: Vec::new(),
             since: 0,
             path: part.state_path()?,
+            sealed: (part.sealed_path()?, 0),
         })
     }
 
@@ -114,7 +120,28 @@ impl Compressor {
             self.since += records.len() as u64;
             batches.push(Batch { thread: written.thread, records });
         }
-        self.encoder.feed(&batches).is_empty()
+        let is_well = self.encoder.feed(&batches).is_empty();
+        if self.encoder.sealed_memory() > SEALED_HELD {
+            self.put_away();
+        }
+        is_well
+    }
+
+    /// Puts away what is sealed. Where there is no room for it, it stays in memory.
+    fn put_away(&mut self) {
+        let (path, length) = &mut self.sealed;
+        self.encoder.put_away(&mut |bytes| {
+            let at = *length;
+            part::write_at(path, bytes, at).ok()?;
+            *length += bytes.len() as u64;
+            Some(at)
+        });
+    }
+
+    /// Brings it back, to make a trace.
+    fn bring_back(&mut self) -> bool {
+        let path = &self.sealed.0;
+        self.encoder.bring_back(&mut |at, length| part::read_at(path, at, length))
     }
 
     fn saved(&self, thread: usize) -> u64 {
@@ -204,6 +231,7 @@ pub fn finish() -> Option<Vec<(u32, TaskTrace)>> {
         let all: Vec<Written<'_>> = written(&shared.streams, compressor, std::ptr::null());
         compressor.encode(&all).then_some(())?;
         compressor.save().then_some(())?;
+        compressor.bring_back().then_some(())?;
         compressor.encoder.presume_returned(table::MPI_Finalize as u16, clock::ticks());
         compressor.encoder.finish();
         let task = |thread| Some((thread, TaskTrace::of(&compressor.encoder, thread)?));

@@ -96,10 +96,20 @@ impl Part {
 
     /// Where the state of its process goes.
     pub fn state_path(&self) -> Option<CString> {
+        self.beside(refrain_format::state::file_name)
+    }
+
+    /// Where what its process has sealed goes.
+    pub fn sealed_path(&self) -> Option<CString> {
+        self.beside(refrain_format::state::sealed_file_name)
+    }
+
+    /// A file of its process.
+    fn beside(&self, name: fn(&str, i32, u64) -> String) -> Option<CString> {
         // SAFETY: as in `update`.
         let header = unsafe { &*self.page };
         let host = refrain_format::part::text(&header.host);
-        let name = refrain_format::state::file_name(&host, header.pid, header.process);
+        let name = name(&host, header.pid, header.process);
         let path = self.path.as_bytes();
         let folder = path.iter().rposition(|byte| *byte == b'/')?;
         CString::new([&path[..=folder], name.as_bytes()].concat()).ok()
@@ -256,6 +266,33 @@ pub fn write_at(path: &CString, mut bytes: &[u8], offset: u64) -> Result<(), c_i
         }
     }
     Ok(())
+}
+
+/// Reads so many bytes of a file from there on; none if it has fewer.
+pub fn read_at(path: &CString, offset: u64, length: u64) -> Option<Vec<u8>> {
+    let length = usize::try_from(length).ok()?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).ok()?;
+    bytes.resize(length, 0);
+    // SAFETY: plain system calls on a file of our own, into bytes of our own.
+    unsafe {
+        let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if fd < 0 {
+            return None;
+        }
+        let file = File(fd);
+        let mut read = 0;
+        while read < length {
+            let rest = &mut bytes[read..];
+            let at = (offset + read as u64) as libc::off_t;
+            match libc::pread(file.0, rest.as_mut_ptr().cast(), rest.len(), at) {
+                -1 if last_errno() == libc::EINTR => {}
+                n if n <= 0 => return None,
+                n => read += n as usize,
+            }
+        }
+    }
+    Some(bytes)
 }
 
 /// The largest file this process may write.

@@ -11,6 +11,7 @@
 //! * [`encoder`]: records in, tasks out · [`plan`]: which value goes where
 //! * [`objects`], [`segments`], [`slots`], [`pool`]: names for handles and addresses
 //! * [`signature`], [`outcome`], [`stats`], [`task`]: what a task consists of
+//! * [`sealed`]: what is complete, and may be put away in a file
 //! * `memo`: calls that look exactly like one before
 //! * [`cells`], [`array`]: numbers as bytes
 
@@ -25,6 +26,7 @@ pub mod objects;
 pub mod outcome;
 pub mod plan;
 pub mod pool;
+pub mod sealed;
 pub mod segments;
 pub mod signature;
 pub mod slots;

@@ -3,6 +3,7 @@
 use crate::cells::{Cells, put_bytes, put_list, put_unsigned};
 use crate::hash::Map;
 use crate::outcome::{Polls, Varying};
+use crate::sealed::Sealed;
 use crate::signature::{NONE, Signatures};
 use refrain_grammar::{Grammar, Sequitur};
 
@@ -23,7 +24,7 @@ pub struct Task {
     pub signatures: Signatures,
     grammar: Sequitur,
     /// Grammars that are complete, encoded.
-    sealed: Vec<Vec<u8>>,
+    sealed: Vec<Sealed>,
     /// Outcomes of signatures whose outcomes vary.
     pub varying: Vec<Varying>,
     /// Failed polls of signatures that poll.
@@ -149,7 +150,7 @@ impl Task {
         let mut bytes = Vec::new();
         std::mem::take(&mut self.grammar).grammar().encode(&mut bytes);
         bytes.shrink_to_fit();
-        self.sealed.push(bytes);
+        self.sealed.push(Sealed::Held(bytes));
     }
 
     /// Whether polls of a signature that fail with that outcome can be counted.
@@ -166,7 +167,7 @@ impl Task {
     /// Writes it, to be gone on with.
     pub fn put(&self, out: &mut Vec<u8>) {
         self.signatures.put(out);
-        put_list(out, self.sealed.iter(), |out, bytes| put_bytes(out, bytes));
+        put_list(out, self.sealed.iter(), |out, sealed| sealed.put(out));
         let mut bytes = Vec::new();
         self.grammar.grammar().encode(&mut bytes);
         put_bytes(out, &bytes);
@@ -182,7 +183,7 @@ impl Task {
     pub fn get(cells: &mut Cells<'_>) -> Option<Task> {
         let mut task = Task { signatures: Signatures::read(cells)?, ..Task::default() };
         let terminals = task.signatures.len();
-        task.sealed = cells.get_list(|cells| cells.get_bytes().map(<[u8]>::to_vec))?;
+        task.sealed = cells.get_list(Sealed::get)?;
         let grammar = Grammar::decode(cells.get_bytes()?, terminals).ok()?;
         task.grammar = Sequitur::from_grammar(&grammar);
         task.varying = cells.get_list(Varying::get)?;
@@ -207,11 +208,22 @@ impl Task {
         self.lost
     }
 
-    /// The grammars, in order.
+    /// What is sealed: whoever holds it may put it away.
+    pub fn sealed_mut(&mut self) -> impl Iterator<Item = &mut Sealed> {
+        self.sealed.iter_mut()
+    }
+
+    /// Bytes held that could be put away.
+    pub fn sealed_memory(&self) -> usize {
+        self.sealed.iter().map(Sealed::memory).sum()
+    }
+
+    /// The grammars, in order; those that are not put away.
     pub fn grammars(&self) -> Vec<Grammar> {
         let terminals = self.signatures.len();
         // What was encoded here decodes.
-        let sealed = self.sealed.iter().filter_map(|bytes| Grammar::decode(bytes, terminals).ok());
+        let sealed = self.sealed.iter().filter_map(Sealed::held);
+        let sealed = sealed.filter_map(|bytes| Grammar::decode(bytes, terminals).ok());
         let mut all: Vec<Grammar> = sealed.collect();
         if !self.grammar.is_empty() || all.is_empty() {
             all.push(self.grammar.grammar());
@@ -223,7 +235,7 @@ impl Task {
     pub fn memory(&self) -> usize {
         self.signatures.memory()
             + self.grammar.memory()
-            + self.sealed.iter().map(Vec::len).sum::<usize>()
+            + self.sealed_memory()
             + self.varying.iter().map(Varying::memory).sum::<usize>()
             + self.polls.iter().map(Polls::memory).sum::<usize>()
     }

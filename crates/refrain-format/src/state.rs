@@ -10,10 +10,11 @@
 //! | varint | number of threads; for each: number, position up to which its log is encoded |
 //! | the rest | the encoder's state |
 //!
-//! Numbers are LEB128.
+//! Numbers are LEB128. What the encoder has sealed is in a second file ([`sealed_file_name`]), which
+//! only grows; the state tells where.
 
 /// The first bytes of a state.
-pub const MAGIC: [u8; 8] = *b"REFRSTA1";
+pub const MAGIC: [u8; 8] = *b"REFRSTA2";
 
 /// The ending of its file name.
 pub const EXTENSION: &str = "state";
@@ -21,6 +22,15 @@ pub const EXTENSION: &str = "state";
 /// The name of the file of a process; see [`crate::part::PartHeader`].
 pub fn file_name(host: &str, pid: i32, process: u64) -> String {
     format!("{host}.{pid}.{process:x}.{EXTENSION}")
+}
+
+/// The ending of the name of the file that states refer to: bytes that are complete, put there
+/// as they were sealed, and never changed.
+pub const SEALED: &str = "sealed";
+
+/// The name of the file that a process's states refer to.
+pub fn sealed_file_name(host: &str, pid: i32, process: u64) -> String {
+    format!("{host}.{pid}.{process:x}.{SEALED}")
 }
 
 /// The bytes before the content.

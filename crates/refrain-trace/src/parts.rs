@@ -270,10 +270,14 @@ impl State {
         let mut cells = Cells::new(state::open(&bytes).map_err(bad)?);
         let encoded = positions(&mut cells);
         let encoder = encoded.is_some().then(|| Encoder::resume(&mut cells)).flatten();
-        match (encoded, encoder) {
-            (Some(encoded), Some(encoder)) => Ok(Some(State { encoder, encoded })),
-            _ => Err(bad("it does not read")),
+        let (Some(encoded), Some(mut encoder)) = (encoded, encoder) else {
+            return Err(bad("it does not read"));
+        };
+        let sealed = Self::beside(part, state::sealed_file_name);
+        if !encoder.bring_back(&mut |at, length| read_at(&sealed, at, length)) {
+            return Err(format!("{}: it is missing, or cut short", sealed.display()));
         }
+        Ok(Some(State { encoder, encoded }))
     }
 
     /// Only the positions of the state that belongs to a part.
@@ -282,16 +286,32 @@ impl State {
         positions(&mut Cells::new(state::open(&bytes).ok()?))
     }
 
-    fn read(part: &Part) -> Result<Option<(PathBuf, Vec<u8>)>, String> {
+    /// A file of the part's process.
+    fn beside(part: &Part, name: fn(&str, i32, u64) -> String) -> PathBuf {
         let stream = &part.stream;
-        let name = state::file_name(&stream.host, stream.pid, stream.process);
-        let path = part.path.with_file_name(name);
+        part.path.with_file_name(name(&stream.host, stream.pid, stream.process))
+    }
+
+    fn read(part: &Part) -> Result<Option<(PathBuf, Vec<u8>)>, String> {
+        let path = Self::beside(part, state::file_name);
         match std::fs::read(&path) {
             Ok(bytes) => Ok(Some((path, bytes))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(format!("{}: {e}", path.display())),
         }
     }
+}
+
+/// So many bytes of a file, from there on; none if it has fewer.
+fn read_at(path: &Path, at: u64, length: u64) -> Option<Vec<u8>> {
+    let mut file = File::open(path).ok()?;
+    if at.checked_add(length)? > file.metadata().ok()?.len() {
+        return None;
+    }
+    file.seek(SeekFrom::Start(at)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 == length).then_some(bytes)
 }
 
 /// For each thread the position up to which its log is encoded.

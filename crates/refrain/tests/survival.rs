@@ -362,3 +362,19 @@ fn a_disk_without_room_for_a_first_window_does_not_harm_the_program() {
         }
     }
 }
+
+#[test]
+fn what_was_put_away_on_the_way_is_there() {
+    const CALLS: u64 = 600_000;
+    for mpi in mpis() {
+        let folder = TempDir::new().expect("a folder");
+        let trace = folder.path().join("t.refrain");
+        let program = mpi.compile("random_tags.c");
+        let run = mpi.run(1).program(&program).args([CALLS.to_string()]);
+        run.trace_to(Some(&trace)).output();
+        let opened = Trace::open(&trace).expect("a trace");
+        let task = opened.task(0).expect("a trace").expect("a task");
+        assert!(task.grammars.len() > 3, "{}: nothing was sealed", mpi.name());
+        assert_eq!(recorded(&trace)[&0], [CALLS + 1], "{}", mpi.name());
+    }
+}

@@ -282,6 +282,25 @@ impl Encoder {
         self.threads.iter().map(|t| t.task.memory()).sum()
     }
 
+    /// Bytes held that could be put away.
+    pub fn sealed_memory(&self) -> usize {
+        self.threads.iter().map(|t| t.task.sealed_memory()).sum()
+    }
+
+    /// Puts away what will not change any more: `store` keeps bytes, and says where they begin.
+    /// Whether all of it is away.
+    pub fn put_away(&mut self, store: &mut dyn FnMut(&[u8]) -> Option<u64>) -> bool {
+        let mut all = self.threads.iter_mut().flat_map(|thread| thread.task.sealed_mut());
+        all.all(|sealed| sealed.put_away(store))
+    }
+
+    /// Brings back what was put away: `fetch` gives so many bytes from there on. Whether all of
+    /// it is here, as it must be before [`TaskTrace`](crate::tasktrace::TaskTrace)s are made.
+    pub fn bring_back(&mut self, fetch: &mut dyn FnMut(u64, u64) -> Option<Vec<u8>>) -> bool {
+        let mut all = self.threads.iter_mut().flat_map(|thread| thread.task.sealed_mut());
+        all.all(|sealed| sealed.bring_back(fetch))
+    }
+
     fn plan(&self, number: u16) -> Option<&Plan> {
         self.plans.get(usize::from(number)).and_then(Option::as_deref)
     }

@@ -1,0 +1,59 @@
+//! What is sealed may be put away, and the trace is the same as if it had stayed.
+
+use refrain_encode::cells::Cells;
+use refrain_encode::task::Task;
+
+/// Calls that hardly repeat: some grammars are sealed on the way.
+fn long_task(calls: u32, mut then: impl FnMut(&mut Task)) -> Task {
+    let mut task = Task::default();
+    let mut state = 1u32;
+    for _ in 0..calls {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let kind = (state >> 20) as u16 % 512;
+        let signature = task.signature(7, &kind.to_le_bytes(), b"outcome").expect("room");
+        task.emit(signature, b"outcome", 0);
+        then(&mut task);
+    }
+    task
+}
+
+#[test]
+fn grammars_are_the_same_put_away_and_brought_back() {
+    let calls = 400_000;
+    let stayed = long_task(calls, |_| {});
+    assert!(stayed.grammars().len() > 2, "nothing was sealed: this test would show nothing");
+
+    let mut file = Vec::new();
+    let mut most = 0;
+    let mut task = long_task(calls, |task| {
+        let put = |sealed: &mut refrain_encode::sealed::Sealed| {
+            sealed.put_away(&mut |bytes| {
+                file.extend_from_slice(bytes);
+                Some((file.len() - bytes.len()) as u64)
+            })
+        };
+        assert!(task.sealed_mut().all(put));
+        most = most.max(task.sealed_memory());
+    });
+    assert_eq!(most, 0);
+    assert!(task.grammars().len() < stayed.grammars().len());
+
+    // A process that dies leaves the state, which tells where the rest is.
+    let mut state = Vec::new();
+    task.put(&mut state);
+    task = Task::get(&mut Cells::new(&state)).expect("a state");
+    let fetch = &mut |at: u64, length: u64| {
+        file.get(at as usize..).and_then(|rest| rest.get(..length as usize)).map(<[u8]>::to_vec)
+    };
+    assert!(task.sealed_mut().all(|sealed| sealed.bring_back(fetch)));
+    assert_eq!(task.grammars(), stayed.grammars());
+}
+
+#[test]
+fn what_cannot_be_put_away_stays() {
+    let mut task = long_task(300_000, |_| {});
+    let held = task.sealed_memory();
+    assert!(held > 0);
+    assert!(!task.sealed_mut().all(|sealed| sealed.put_away(&mut |_| None)));
+    assert_eq!(task.sealed_memory(), held);
+}
