@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full fuzz deviations bench sizes scale setup build install lint clean
+.PHONY: help demo test test-full fuzz gpu deviations bench sizes scale setup build install lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -35,6 +35,11 @@ test-full: ## the same, with the long tests
 fuzz: ## fuzzes the readers, each for FUZZ_SECONDS (60); see fuzz/README.md
 	@scripts/setup.sh demo
 	@fuzz/run.sh $(FUZZ)
+	$(took)
+
+gpu: ## checks the names of GPU memory, on a machine with an NVIDIA GPU and nvcc
+	cargo build --release
+	@scripts/gpu.sh
 	$(took)
 
 deviations: ## shows where a traced program is known to differ; see ARCHITECTURE.md

@@ -1,5 +1,6 @@
 //! The clock: ticks of the processor where they are steady, else nanoseconds of the system.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// 0 not known yet, 1 time-stamp counter, 2 system clock.
@@ -19,7 +20,10 @@ pub fn ticks() -> u64 {
 #[cold]
 fn slow_ticks() -> u64 {
     if SOURCE.load(Ordering::Relaxed) == 0 {
-        SOURCE.store(if has_steady_counter() { 1 } else { 2 }, Ordering::Relaxed);
+        SOURCE.store(
+            if !is_system_wanted() && has_steady_counter() { 1 } else { 2 },
+            Ordering::Relaxed,
+        );
         return ticks();
     }
     system_nanos(libc::CLOCK_MONOTONIC)
@@ -41,6 +45,15 @@ fn system_nanos(clock: libc::clockid_t) -> u64 {
     // SAFETY: `time` is a valid timespec.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// `REFRAIN_CLOCK=system` asks for the system's clock, where the counter is not to be trusted.
+fn is_system_wanted() -> bool {
+    // SAFETY: getenv gives null or a NUL-terminated string, read at once.
+    unsafe {
+        let text = libc::getenv(c"REFRAIN_CLOCK".as_ptr());
+        !text.is_null() && CStr::from_ptr(text).to_bytes() == b"system"
+    }
 }
 
 /// The counter runs at one rate in all power states (CPUID 8000_0007, EDX bit 8), and the

@@ -22,9 +22,11 @@ use crate::{clock, table};
 use refrain_encode::cells::{put_list, put_unsigned};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::tasktrace::TaskTrace;
+use refrain_encode::times::Setting;
 use refrain_format::state;
 use std::cell::UnsafeCell;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -40,6 +42,9 @@ const SEALED_HELD: usize = 1 << 20;
 
 /// Memory that must be there besides what the encoder holds already.
 const SPARE: usize = 16 << 20;
+
+/// How the times of every call are kept (`REFRAIN_TIMING`), if they are.
+static TIMING: OnceLock<Setting> = OnceLock::new();
 
 /// Nothing is encoded any more in this process.
 static ENDED: AtomicBool = AtomicBool::new(false);
@@ -91,7 +96,7 @@ struct Compressor {
 impl Compressor {
     fn new(part: &Part) -> Option<Compressor> {
         Some(Compressor {
-            encoder: Encoder::new(abi().family),
+            encoder: new_encoder(),
             encoded: Vec::new(),
             saved: Vec::new(),
             since: 0,
@@ -155,6 +160,8 @@ impl Compressor {
 
     /// Writes the state.
     fn save(&mut self) -> bool {
+        self.encoder.seal_times();
+        self.put_away();
         let mut bytes = vec![0; state::HEAD];
         put_list(&mut bytes, self.encoded.iter().enumerate(), |out, (thread, position)| {
             put_unsigned(out, thread as u64);
@@ -170,6 +177,32 @@ impl Compressor {
         }
         done
     }
+}
+
+/// An encoder that keeps what the user wants.
+fn new_encoder() -> Encoder {
+    let mut encoder = Encoder::new(abi().family);
+    if let Some(setting) = TIMING.get() {
+        encoder.keep_times(setting.clone());
+    }
+    encoder
+}
+
+/// Reads how the user wants times to be kept, when the library is loaded.
+pub fn prepare() {
+    // SAFETY: getenv gives null or a NUL-terminated string, read at once.
+    let text = unsafe {
+        let text = libc::getenv(c"REFRAIN_TIMING".as_ptr());
+        (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy())
+    };
+    if let Some(setting) = text.and_then(|text| Setting::from_text(&text)) {
+        let _ = TIMING.set(setting);
+    }
+}
+
+/// Whether the times of every call are kept.
+pub fn keeps_times() -> bool {
+    TIMING.get().is_some()
 }
 
 /// Records of a thread: from that position of its log.

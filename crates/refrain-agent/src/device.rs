@@ -2,8 +2,9 @@
 //!
 //! The functions of CUDA and HIP that allocate and free are led by way of ours ([`imports`]),
 //! which forward and note what came of it: those that a library has when the agent is loaded or
-//! when `MPI_Init` returns. A program with CUDA's runtime linked into itself, or that loads it
-//! later, keeps its device memory to itself: memory of unknown origin.
+//! when `MPI_Init` returns. Of a program with CUDA's runtime linked into itself, or that loads it
+//! later, the driver tells where its memory is ([`crate::driver`]), but nobody tells when it is
+//! freed.
 
 use crate::heap::Next;
 use crate::process::Errno;

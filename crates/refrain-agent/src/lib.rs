@@ -51,12 +51,16 @@ compile_error!("Refrain's agent is written for Linux on x86-64");
 
 mod abandon;
 mod absent;
+mod align;
 mod arena;
 mod bindings;
 mod call;
+
 mod clock;
+mod comm;
 mod compress;
 mod device;
+mod driver;
 mod entry;
 mod filter;
 mod fortran;

@@ -14,21 +14,18 @@
 //! All ranks must take part, so what decides is the same for all: the environment. What goes wrong
 //! in one rank is written down, and the trace is made of the logs instead.
 
-use crate::process::{self, abi};
-use crate::{compress, memory, next, part, table};
+use crate::comm::Comm;
+use crate::{compress, part, process};
 use refrain_encode::cells::{put_bytes, put_unsigned};
 use refrain_format::part::flags;
 use refrain_merge::group::Own;
 use refrain_merge::merged::Merged;
 use refrain_merge::transit;
 use refrain_merge::write::{Streams, write};
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString};
 
 /// The environment variable that asks for it.
 const VARIABLE: &CStr = c"REFRAIN_MERGE";
-
-/// The largest message.
-const PIECE: usize = 1 << 28;
 
 /// Merges the traces of all ranks, if that was asked for.
 pub fn before_finalize() {
@@ -120,99 +117,4 @@ fn write_down(comm: &Comm, left: &Left) -> bool {
     put_bytes(&mut bytes, &streams.structure);
     put_bytes(&mut bytes, &streams.timing);
     wrote && file("merged").is_some_and(|path| part::put_in_place(&path, &bytes).is_ok())
-}
-
-/// A communicator of our own, of all ranks.
-struct Comm {
-    handle: usize,
-    rank: c_int,
-    size: c_int,
-    byte: usize,
-    unsigned: usize,
-    sum: usize,
-    min: usize,
-}
-
-/// A function of MPI in the form it is called in here.
-macro_rules! call {
-    ($name:ident ( $($argument:expr => $type:ty),* )) => {{
-        let f = next::mpi(table::$name)?;
-        // SAFETY: the function has this form in every MPI: handles by value are at most as wide
-        // as a register, and what is passed is valid for the call.
-        unsafe {
-            let f: unsafe extern "C" fn($($type),*) -> c_int = std::mem::transmute(f);
-            (f($($argument),*) == 0).then_some(())
-        }
-    }};
-}
-
-impl Comm {
-    fn of_world() -> Option<Comm> {
-        let (rank, size) = memory::world()?;
-        let mut handle = 0usize;
-        let place = &raw mut handle;
-        call!(MPI_Comm_dup(abi().comm_world => usize, place => *mut usize))?;
-        // What goes wrong is ours to deal with.
-        let returning = process::predefined("MPI_ERRORS_RETURN")?;
-        call!(MPI_Comm_set_errhandler(handle => usize, returning => usize))?;
-        let mut comm = Comm { handle, rank, size, byte: 0, unsigned: 0, sum: 0, min: 0 };
-        comm.byte = process::predefined("MPI_BYTE")?;
-        comm.unsigned = process::predefined("MPI_UINT64_T")?;
-        (comm.sum, comm.min) = (process::predefined("MPI_SUM")?, process::predefined("MPI_MIN")?);
-        Some(comm)
-    }
-
-    fn send(&self, to: c_int, bytes: &[u8]) -> Option<()> {
-        let length = bytes.len() as u64;
-        self.send_piece(to, &length.to_le_bytes())?;
-        bytes.chunks(PIECE).try_for_each(|piece| self.send_piece(to, piece))
-    }
-
-    fn send_piece(&self, to: c_int, piece: &[u8]) -> Option<()> {
-        let (at, n) = (piece.as_ptr().cast(), piece.len() as c_int);
-        call!(MPI_Send(at => *const c_void, n => c_int, self.byte => usize, to => c_int,
-                       0 => c_int, self.handle => usize))
-    }
-
-    fn receive(&self, from: c_int) -> Option<Vec<u8>> {
-        let mut length = [0; 8];
-        self.receive_piece(from, &mut length)?;
-        let length = usize::try_from(u64::from_le_bytes(length)).ok()?;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(length).ok()?;
-        bytes.resize(length, 0);
-        bytes.chunks_mut(PIECE).try_for_each(|piece| self.receive_piece(from, piece))?;
-        Some(bytes)
-    }
-
-    fn receive_piece(&self, from: c_int, piece: &mut [u8]) -> Option<()> {
-        let (at, n) = (piece.as_mut_ptr().cast(), piece.len() as c_int);
-        let ignore = abi().status_ignore;
-        call!(MPI_Recv(at => *mut c_void, n => c_int, self.byte => usize, from => c_int,
-                       0 => c_int, self.handle => usize, ignore => usize))
-    }
-
-    /// The sum of what the ranks before this one have.
-    fn offset(&self, bytes: u64) -> Option<u64> {
-        let mut before = 0u64;
-        let (given, place) = (&raw const bytes, &raw mut before);
-        call!(MPI_Exscan(given => *const u64, place => *mut u64, 1 => c_int,
-                         self.unsigned => usize, self.sum => usize, self.handle => usize))?;
-        // What rank 0 gets is not defined.
-        Some(if self.rank == 0 { 0 } else { before })
-    }
-
-    /// Whether something holds everywhere.
-    fn all(&self, here: bool) -> Option<bool> {
-        let (given, mut least) = (u64::from(here), 0u64);
-        let (given, place) = (&raw const given, &raw mut least);
-        call!(MPI_Allreduce(given => *const u64, place => *mut u64, 1 => c_int,
-                            self.unsigned => usize, self.min => usize, self.handle => usize))?;
-        Some(least == 1)
-    }
-
-    fn free(mut self) -> Option<()> {
-        let place = &raw mut self.handle;
-        call!(MPI_Comm_free(place => *mut usize))
-    }
 }

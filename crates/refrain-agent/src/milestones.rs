@@ -1,7 +1,8 @@
 //! Milestones in the life of an MPI process: Init, Finalize, Abort.
 
+use crate::align::Moment;
 use crate::process::{self, Errno, Quiet};
-use crate::{device, filter, memory, merge, modules};
+use crate::{align, device, filter, memory, merge, modules};
 use refrain_format::part::flags;
 use std::ffi::c_int;
 
@@ -30,6 +31,9 @@ pub fn initialized(result: c_int) {
             }
             process::update_clock();
         });
+        let _errno = Errno::keep();
+        // Not in quiet, as below.
+        let _ = std::panic::catch_unwind(|| align::compare(Moment::Beginning));
     }
 }
 
@@ -37,6 +41,7 @@ pub fn initialized(result: c_int) {
 pub fn finalizing() {
     // Not in quiet: ranks wait for each other here, and signals must not.
     let _errno = Errno::keep();
+    let _ = std::panic::catch_unwind(|| align::compare(Moment::End));
     let _ = std::panic::catch_unwind(merge::before_finalize);
 }
 

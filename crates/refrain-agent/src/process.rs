@@ -41,6 +41,7 @@ fn read_environment() {
     }
     filter::prepare();
     sites::prepare();
+    compress::prepare();
     // SAFETY: getenv gives null or a NUL-terminated string, which is copied.
     unsafe {
         let folder = libc::getenv(FOLDER_VARIABLE.as_ptr());

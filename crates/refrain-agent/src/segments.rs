@@ -14,7 +14,7 @@ use crate::process::{self, Errno, Uncancelled};
 use crate::regions::{Region, Regions};
 use crate::releases::{self, Release};
 use crate::stream::{self, Stream};
-use crate::{clock, device, heap, mappings, modules};
+use crate::{clock, device, driver, heap, mappings, modules};
 use refrain_format::record::{Tag, segment};
 use std::ops::Range;
 
@@ -148,6 +148,9 @@ fn find(address: usize, may_ask: bool) -> Option<Segment> {
     if let Some(stack) = STACKS.find(address, true) {
         let anchor = stack.range.end - stack.detail as usize * size_of::<usize>();
         return Some(Segment { anchor, ..Segment::new(stack.range, segment::STACK) });
+    }
+    if let Some(region) = driver::find(address) {
+        return Some(Segment { device: region.detail, ..Segment::new(region.range, region.kind) });
     }
     if let Some(range) = mappings::find(address) {
         return Some(Segment::new(range, segment::MAPPED));

@@ -11,6 +11,7 @@
 //! * [`encoder`]: records in, tasks out · [`plan`]: which value goes where
 //! * [`objects`], [`segments`], [`slots`], [`pool`]: names for handles and addresses
 //! * [`signature`], [`outcome`], [`stats`], [`task`]: what a task consists of
+//! * [`times`]: the times of every call, where they are asked for
 //! * [`sealed`]: what is complete, and may be put away in a file
 //! * `memo`: calls that look exactly like one before
 //! * [`cells`], [`array`]: numbers as bytes
@@ -33,6 +34,7 @@ pub mod slots;
 pub mod stats;
 pub mod task;
 pub mod tasktrace;
+pub mod times;
 
 #[cfg(feature = "decode")]
 pub mod decoder;

@@ -25,7 +25,7 @@ use std::mem::{offset_of, size_of};
 pub const MAGIC: [u8; 8] = *b"REFRPART";
 
 /// The layout described here and in [`crate::record`].
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The length of the header.
 pub const HEADER_BYTES: usize = 4096;
@@ -104,12 +104,27 @@ pub struct PartHeader {
     pub appended: u64,
     /// The position of the body's first byte in the log.
     pub base: u64,
+    /// What it knows of its parent's clock, after Init and before Finalize.
+    pub sync: [Sync; 2],
     /// The machine's name.
     pub host: [u8; 64],
     /// The program's file.
     pub program: [u8; 1024],
     /// What `MPI_Get_library_version` says.
     pub library: [u8; 2048],
+}
+
+/// A moment on two clocks: a rank's, and that of its parent, the rank without the lowest bit that is
+/// set in its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sync {
+    /// Ticks of the rank; 0 if nothing is known.
+    pub own: u64,
+    /// Ticks of its parent.
+    pub parent: u64,
+    /// How many of the rank's ticks it may be off by.
+    pub uncertainty: u64,
 }
 
 const _: () = assert!(size_of::<PartHeader>() <= HEADER_BYTES);
@@ -147,6 +162,7 @@ impl PartHeader {
             last_nanos: 0,
             appended: 0,
             base: 0,
+            sync: [Sync::default(); 2],
             host: [0; 64],
             program: [0; 1024],
             library: [0; 2048],
@@ -186,6 +202,17 @@ impl PartHeader {
             base: number!(page, u64, base),
             ..PartHeader::empty()
         };
+        for (i, sync) in header.sync.iter_mut().enumerate() {
+            let at = offset_of!(PartHeader, sync) + i * size_of::<Sync>();
+            let number = |field: usize| {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(&page[at + field..at + field + 8]);
+                u64::from_le_bytes(bytes)
+            };
+            sync.own = number(offset_of!(Sync, own));
+            sync.parent = number(offset_of!(Sync, parent));
+            sync.uncertainty = number(offset_of!(Sync, uncertainty));
+        }
         let copy = |to: &mut [u8], at: usize| to.copy_from_slice(&page[at..at + to.len()]);
         copy(&mut header.host, offset_of!(PartHeader, host));
         copy(&mut header.program, offset_of!(PartHeader, program));

@@ -1,14 +1,17 @@
 //! Makes a trace of the parts that a run has left.
 
 use crate::error::TraceError;
-use crate::meta::{Meta, StreamMeta};
+use crate::meta::{Meta, ProcessStreams, StreamMeta};
 use crate::parts::{Part, State, part_error, read_parts};
+use crate::times::{StreamTimes, Wanted};
 use crate::{clocks, ready, sections};
 use refrain_encode::cells::{put_bytes, put_unsigned};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::tasktrace::TaskTrace;
+use refrain_encode::times::{Block, Setting};
 use refrain_format::container::{Codec, Writer};
 use refrain_format::define::FunctionDef;
+use refrain_format::state;
 use refrain_merge::merged::Merged;
 use refrain_merge::write::{Streams, write};
 use refrain_mpi::abi::Family;
@@ -42,14 +45,26 @@ pub fn assemble(
     meta.lost = lost;
     meta.raw_bytes = meta.streams.iter().fold(0, |sum, s| s.bytes.saturating_add(sum));
     (meta.tick, meta.time) = clock(&meta.streams);
+    let mut timing = Timing { wanted: Wanted::of(folder), tick: meta.tick, times: Vec::new() };
     let merged = match ready::of(folder, &parts, &mut meta) {
-        Some(merged) => merged,
-        None => merge(&parts, &mut meta)?,
+        Some(merged) => {
+            timing.take_from(&parts, &mut meta)?;
+            merged
+        }
+        None => merge(&parts, &mut meta, &mut timing)?,
     };
+    clocks::align(&parts, &mut meta);
     let mut writer = Writer::create(trace)?;
     write_sections(&mut writer, &meta, &write(&merged))?;
-    if keep == Keep::Raw {
+    if keep == Keep::Raw || timing.wanted.is_some() {
         writer.add_bytes(sections::CLOCKS, &clocks::to_bytes(&meta))?;
+    }
+    timing.times.sort_by_key(|times| times.stream);
+    for times in &timing.times {
+        let name = format!("{}{}", sections::TIMES, times.stream);
+        writer.add(&name, Codec::Stored, &mut times.reader())?;
+    }
+    if keep == Keep::Raw {
         for (index, part) in parts.iter().enumerate() {
             let mut records = part.records(0).map_err(|source| part_error(&part.path, source))?;
             writer.add(&format!("{}{index}", sections::RAW), Codec::Stored, &mut records)?;
@@ -80,7 +95,7 @@ fn write_sections(writer: &mut Writer, meta: &Meta, streams: &Streams) -> Result
 }
 
 /// Encodes the records of all processes, and merges their tasks.
-fn merge(parts: &[Part], meta: &mut Meta) -> Result<Merged, TraceError> {
+fn merge(parts: &[Part], meta: &mut Meta, timing: &mut Timing) -> Result<Merged, TraceError> {
     let mut lost = Vec::new();
     let mut failed = None;
     let processes = meta.processes();
@@ -89,8 +104,11 @@ fn merge(parts: &[Part], meta: &mut Meta) -> Result<Merged, TraceError> {
     let mut forms = Forms::default();
     let mut merged = Merged::merge_all(processes.iter().map(|process| {
         let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
-        match encode(&parts, &mut lost) {
-            Ok(Encoded { tasks, .. }) => {
+        match encode(&parts, &mut lost, timing.setting()) {
+            Ok(Encoded { tasks, times, .. }) => {
+                if let Err(error) = timing.take(parts[0], process, streams, &tasks, times) {
+                    failed.get_or_insert(error);
+                }
                 for (thread, task) in &tasks {
                     forms.note(&task.functions);
                     let stream = process.streams.iter().find(|s| streams[**s].thread == *thread);
@@ -113,6 +131,58 @@ fn merge(parts: &[Part], meta: &mut Meta) -> Result<Merged, TraceError> {
     }
     meta.lost.extend(lost);
     failed.map_or(Ok(merged), Err)
+}
+
+/// The times of calls, as they are found.
+struct Timing {
+    wanted: Option<Wanted>,
+    /// A tick in nanoseconds.
+    tick: f64,
+    times: Vec<StreamTimes>,
+}
+
+impl Timing {
+    /// What processes were told to do.
+    fn setting(&self) -> Option<Setting> {
+        self.wanted.as_ref().map(Wanted::in_processes)
+    }
+
+    /// Takes the times of a process, in the mode that was asked for.
+    fn take(
+        &mut self,
+        part: &Part,
+        process: &ProcessStreams,
+        streams: &[StreamMeta],
+        tasks: &[(u32, TaskTrace)],
+        times: Vec<(u32, Vec<Block>)>,
+    ) -> Result<(), TraceError> {
+        let Some(wanted) = &self.wanted else { return Ok(()) };
+        for (thread, blocks) in times.into_iter().filter(|(_, blocks)| !blocks.is_empty()) {
+            let stream = process.streams.iter().find(|s| streams[**s].thread == thread);
+            let task = tasks.iter().find(|(of, _)| *of == thread);
+            let (Some(&stream), Some((_, task))) = (stream, task) else { continue };
+            let away = State::beside(part, state::sealed_file_name);
+            let times = StreamTimes { stream, blocks, away };
+            self.times.push(match wanted.setting.mode == wanted.in_processes().mode {
+                true => times,
+                false => times.recoded(task, wanted, self.tick)?,
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes the times of processes that have merged the rest themselves.
+    fn take_from(&mut self, parts: &[Part], meta: &mut Meta) -> Result<(), TraceError> {
+        if self.wanted.is_none() {
+            return Ok(());
+        }
+        for process in &meta.processes() {
+            let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
+            let Encoded { tasks, times, .. } = encode(&parts, &mut meta.lost, self.setting())?;
+            self.take(parts[0], process, &meta.streams, &tasks, times)?;
+        }
+        Ok(())
+    }
 }
 
 /// The forms of functions, as all tasks tell them. All should tell the same; a damaged log, which
@@ -152,11 +222,18 @@ pub struct Encoded {
     /// By thread, the calls that have not returned, outermost first: number, and ticks when it
     /// began.
     pub open: Vec<(u32, Vec<(u64, u64)>)>,
+    /// By thread, the times of its calls, if they were kept.
+    pub times: Vec<(u32, Vec<Block>)>,
 }
 
 /// The tasks of a process: what it has encoded itself, and what it has only written down. It may
-/// still be writing; then all that is whole counts. Says what could not be read.
-pub fn encode(parts: &[&Part], lost: &mut Vec<String>) -> Result<Encoded, TraceError> {
+/// still be writing; then all that is whole counts. Says what could not be read. `timing` tells how
+/// times are kept, where the process has not come to do that.
+pub fn encode(
+    parts: &[&Part],
+    lost: &mut Vec<String>,
+    timing: Option<Setting>,
+) -> Result<Encoded, TraceError> {
     let family = parts.first().and_then(|p| Family::from_code(p.stream.family));
     let known = parts.first().and_then(|part| State::positions_of(part)).unwrap_or_default();
     let mut logs = Vec::new();
@@ -176,9 +253,12 @@ pub fn encode(parts: &[&Part], lost: &mut Vec<String>) -> Result<Encoded, TraceE
         Some(Ok(state)) => state,
         None => None,
     };
-    let fresh = || State {
-        encoder: Encoder::new(family.unwrap_or(Family::Mpich)),
-        encoded: BTreeMap::new(),
+    let fresh = || {
+        let mut encoder = Encoder::new(family.unwrap_or(Family::Mpich));
+        if let Some(setting) = timing {
+            encoder.keep_times(setting);
+        }
+        State { encoder, encoded: BTreeMap::new() }
     };
     let State { mut encoder, encoded } = state.unwrap_or_else(fresh);
     let mut batches = Vec::new();
@@ -205,7 +285,10 @@ pub fn encode(parts: &[&Part], lost: &mut Vec<String>) -> Result<Encoded, TraceE
     let open = (0..encoder.threads()).map(open).collect();
     encoder.finish();
     let task = |thread: u32| Some((thread, TaskTrace::of(&encoder, thread)?));
-    Ok(Encoded { tasks: (0..encoder.threads()).filter_map(task).collect(), open })
+    let tasks = (0..encoder.threads()).filter_map(task).collect();
+    let times = (0..encoder.threads()).map(|thread| (thread, encoder.take_times(thread)));
+    let times = times.collect();
+    Ok(Encoded { tasks, open, times })
 }
 
 /// The log of a part from a position on, and the position where it begins: later, if what comes

@@ -2,23 +2,98 @@
 //!
 //! Ticks count from some moment that each machine chose for itself. For each process the file
 //! tells two moments in ticks and in nanoseconds since 1970, early and late; what lies between
-//! follows.
+//! follows. The nanoseconds are those of the first rank's clock: where ranks have compared clocks,
+//! [`align`] follows what they found from rank to rank.
 //!
 //! The section's bytes, all numbers as in [`refrain_encode::cells`], unsigned: how many processes;
-//! for each its place, ticks and nanoseconds early, and how many more of both there were late.
+//! for each its place, ticks and nanoseconds early, how many more of both there were late, and the
+//! nanoseconds by which all that may be off.
 
 use crate::meta::Meta;
+use crate::parts::Part;
 use refrain_encode::cells::{Cells, put_list, put_unsigned};
+use refrain_format::part::Sync;
+use std::collections::HashMap;
+
+/// A clock: ticks and nanoseconds, early and late.
+type Clock = [(u64, u64); 2];
+
+/// Sets the clocks of all streams to that of the first rank.
+pub fn align(parts: &[Part], meta: &mut Meta) {
+    let mut known: HashMap<u32, (Clock, u64)> = HashMap::new();
+    let mut hosts: HashMap<String, u32> = HashMap::new();
+    for process in meta.processes() {
+        let (Some(part), Some(stream)) =
+            (parts.get(process.streams[0]), meta.streams.get(process.streams[0]))
+        else {
+            continue;
+        };
+        let place = process.place;
+        let is_rank = i64::from(place) == i64::from(stream.rank);
+        let parent = known.get(&(place & place.wrapping_sub(1))).filter(|_| is_rank && place > 0);
+        // The processor's counter is one and the same for all on a machine.
+        let neighbour = match part.in_nanoseconds {
+            true => None,
+            false => Some(*hosts.entry(stream.host.clone()).or_insert(place)),
+        };
+        let (clock, uncertainty) = match (neighbour.and_then(|n| known.get(&n)), parent) {
+            (Some(same), _) => *same,
+            (None, Some((clock, uncertainty))) => {
+                aligned(stream.clock, &part.sync, clock, *uncertainty)
+            }
+            (None, None) => (stream.clock, 0),
+        };
+        known.insert(place, (clock, uncertainty));
+        for stream in process.streams {
+            meta.streams[stream].clock = clock;
+            meta.streams[stream].uncertainty = uncertainty;
+        }
+    }
+}
+
+/// A rank's clock by its parent's.
+fn aligned(own: Clock, sync: &[Sync; 2], parent: &Clock, uncertainty: u64) -> (Clock, u64) {
+    let [beginning, end] = sync;
+    if beginning.own == 0 {
+        return (own, uncertainty);
+    }
+    let off = |sync: &Sync| nanos(&own, own[0].0.wrapping_add(sync.uncertainty)) - own[0].1;
+    let first = (beginning.own, nanos(parent, beginning.parent));
+    if end.own > beginning.own {
+        let last = (end.own, nanos(parent, end.parent));
+        return ([first, last], uncertainty + off(beginning).max(off(end)));
+    }
+    // It never came to its end: its own rate must do.
+    let later = own[1].0.max(first.0);
+    let span = nanos(&own, later).saturating_sub(nanos(&own, first.0));
+    ([first, (later, first.1.saturating_add(span))], uncertainty + off(beginning))
+}
+
+/// Nanoseconds since 1970 at that tick.
+pub fn nanos(clock: &Clock, ticks: u64) -> u64 {
+    let [(t0, n0), (t1, n1)] = *clock;
+    let since = ticks.wrapping_sub(t0) as i64;
+    if t1 <= t0 || n1 <= n0 {
+        return n0.saturating_add_signed(since);
+    }
+    let rate = (n1 - n0) as f64 / (t1 - t0) as f64;
+    n0.saturating_add_signed((since as f64 * rate) as i64)
+}
 
 /// The bytes.
 pub fn to_bytes(meta: &Meta) -> Vec<u8> {
     let mut out = Vec::new();
     put_list(&mut out, meta.processes().into_iter(), |out, process| {
-        let [(ticks, nanos), (late_ticks, late_nanos)] = meta.streams[process.streams[0]].clock;
+        let stream = &meta.streams[process.streams[0]];
+        let [(ticks, nanos), (late_ticks, late_nanos)] = stream.clock;
         put_unsigned(out, process.place.into());
-        for value in
-            [ticks, nanos, late_ticks.saturating_sub(ticks), late_nanos.saturating_sub(nanos)]
-        {
+        for value in [
+            ticks,
+            nanos,
+            late_ticks.saturating_sub(ticks),
+            late_nanos.saturating_sub(nanos),
+            stream.uncertainty,
+        ] {
             put_unsigned(out, value);
         }
     });
@@ -33,15 +108,49 @@ pub fn read(bytes: &[u8], meta: &mut Meta) -> Option<()> {
         let (ticks, nanos) = (cells.get_unsigned()?, cells.get_unsigned()?);
         let late_ticks = ticks.checked_add(cells.get_unsigned()?)?;
         let late_nanos = nanos.checked_add(cells.get_unsigned()?)?;
-        Some((place, [(ticks, nanos), (late_ticks, late_nanos)]))
+        Some((place, [(ticks, nanos), (late_ticks, late_nanos)], cells.get_unsigned()?))
     })?;
     if !cells.is_empty() {
         return None;
     }
     let processes = meta.processes();
-    for (place, clock) in all {
+    for (place, clock, uncertainty) in all {
         let index = processes.binary_search_by_key(&place, |process| process.place).ok()?;
-        processes[index].streams.iter().for_each(|stream| meta.streams[*stream].clock = clock);
+        for stream in &processes[index].streams {
+            meta.streams[*stream].clock = clock;
+            meta.streams[*stream].uncertainty = uncertainty;
+        }
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_s_clock_is_told_by_its_parent_s() {
+        // The parent: a tick is two nanoseconds. The rank: a tick is a nanosecond, a little less.
+        let parent = [(100, 1_000_000), (1_100, 1_002_000)];
+        let own = [(50_000, 7_000_000), (52_000, 7_002_000)];
+        let sync = [
+            Sync { own: 50_200, parent: 200, uncertainty: 5 },
+            Sync { own: 51_200, parent: 701, uncertainty: 3 },
+        ];
+        let (clock, uncertainty) = aligned(own, &sync, &parent, 10);
+        assert_eq!(clock, [(50_200, 1_000_200), (51_200, 1_001_202)]);
+        assert_eq!(uncertainty, 15);
+        assert_eq!(nanos(&clock, 50_700), 1_000_701);
+        // Before the first moment, too.
+        assert_eq!(nanos(&clock, 49_200), 999_198);
+    }
+
+    #[test]
+    fn a_rank_that_died_keeps_its_rate() {
+        let parent = [(0, 1_000), (1_000, 2_000)];
+        let own = [(100, 500), (200, 700)];
+        let sync = [Sync { own: 120, parent: 100, uncertainty: 1 }, Sync::default()];
+        let (clock, _) = aligned(own, &sync, &parent, 0);
+        assert_eq!(clock, [(120, 1_100), (200, 1_260)]);
+    }
 }

@@ -21,6 +21,14 @@ pub enum TraceError {
         /// Why.
         why: String,
     },
+    /// Times that a process has left.
+    #[error("{path}: {why}")]
+    Times {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The parts cannot be listed.
     #[error("{path}: {source}")]
     Parts {

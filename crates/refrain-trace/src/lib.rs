@@ -7,6 +7,7 @@
 //! | `timing` | durations by signature |
 //! | `own/A-B` | what ranks A to B have of their own: outcomes and polls; a list of rank, thread, bytes |
 //! | `clocks` | the clocks of the processes, where times of single calls are kept ([`clocks`]) |
+//! | `times/N` | the times of stream N's calls, if they were asked for ([`times`]) |
 //! | `raw/N` | the records ([`refrain_format::record`]) of stream N, if they were asked for |
 //!
 //! A reader of one rank reads `meta` and `structure`, which are small, and the `own` section
@@ -20,6 +21,7 @@ pub mod error;
 pub mod meta;
 pub mod parts;
 mod ready;
+pub mod times;
 pub mod trace;
 
 pub use error::TraceError;
@@ -38,6 +40,8 @@ pub mod sections {
     pub const OWN: &str = "own/";
     /// Clocks of the processes.
     pub const CLOCKS: &str = "clocks";
+    /// Times of every call.
+    pub const TIMES: &str = "times/";
     /// Records.
     pub const RAW: &str = "raw/";
 }

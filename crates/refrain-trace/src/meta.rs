@@ -9,6 +9,7 @@
 //!
 //! Processes have places: their ranks, or, where those are not unique, their order.
 
+use crate::clocks;
 use refrain_elastic::{Column, RankList, TextColumn};
 use refrain_encode::cells::{Cells, put, put_bytes, put_list, put_unsigned};
 use std::collections::BTreeMap;
@@ -75,6 +76,8 @@ pub struct StreamMeta {
     /// The clock: ticks and nanoseconds since 1970, early and late. Zeros where the file has no
     /// times of single calls.
     pub clock: [(u64, u64); 2],
+    /// Nanoseconds that the clock may be off from that of the first rank, where it was compared.
+    pub uncertainty: u64,
     /// Calls by function.
     pub calls: BTreeMap<String, u64>,
     /// Bytes of its log.
@@ -102,12 +105,7 @@ impl StreamMeta {
 
     /// Nanoseconds since 1970 at that tick.
     pub fn nanos(&self, ticks: u64) -> u64 {
-        let [(t0, n0), (t1, n1)] = self.clock;
-        if t1 <= t0 || n1 <= n0 {
-            return n0.saturating_add(ticks.saturating_sub(t0));
-        }
-        let rate = (n1 - n0) as f64 / (t1 - t0) as f64;
-        n0.saturating_add_signed(((ticks.wrapping_sub(t0) as i64) as f64 * rate) as i64)
+        clocks::nanos(&self.clock, ticks)
     }
 }
 
@@ -307,6 +305,7 @@ fn streams(
             unrecorded: u32::try_from(number(7)?).ok()?,
             missing: u32::try_from(number(8)?).ok()?,
             clock: [(0, 0); 2],
+            uncertainty: 0,
             calls: BTreeMap::new(),
             bytes: 0,
         };

@@ -4,7 +4,7 @@ use crate::error::TraceError;
 use crate::meta::{Ended, StreamMeta};
 use refrain_encode::cells::Cells;
 use refrain_encode::encoder::Encoder;
-use refrain_format::part::{self, PartHeader, flags};
+use refrain_format::part::{self, PartHeader, Sync, flags};
 use refrain_format::record::{HEAD, Tag};
 use refrain_format::state;
 use std::collections::{BTreeMap, HashMap};
@@ -72,6 +72,8 @@ pub struct Part {
     pub base: u64,
     /// The ranks have merged their traces themselves.
     pub merged: bool,
+    /// What it knows of its parent's clock, after Init and before Finalize.
+    pub sync: [Sync; 2],
     /// Its ticks are nanoseconds of the system's clock, not of a time-stamp counter.
     pub in_nanoseconds: bool,
     /// Facts; `bytes` are those of the whole log.
@@ -174,12 +176,14 @@ impl Part {
                 (header.first_ticks, header.first_nanos),
                 (header.last_ticks, header.last_nanos),
             ],
+            uncertainty: 0,
             calls,
             bytes: header.base.saturating_add(bytes),
         };
         let (merged, in_nanoseconds) = (header.is(flags::MERGED), header.is(flags::NANOSECONDS));
         let (path, base) = (path.to_owned(), header.base);
-        Ok((Part { path, base, merged, in_nanoseconds, stream }, damage))
+        let sync = header.sync;
+        Ok((Part { path, base, merged, in_nanoseconds, sync, stream }, damage))
     }
 
     /// The part as it is now.
@@ -287,7 +291,7 @@ impl State {
     }
 
     /// A file of the part's process.
-    fn beside(part: &Part, name: fn(&str, i32, u64) -> String) -> PathBuf {
+    pub fn beside(part: &Part, name: fn(&str, i32, u64) -> String) -> PathBuf {
         let stream = &part.stream;
         part.path.with_file_name(name(&stream.host, stream.pid, stream.process))
     }

@@ -5,6 +5,7 @@ use crate::meta::Meta;
 use crate::{clocks, sections};
 use refrain_encode::cells::{Cells, put};
 use refrain_encode::decoder::Decoder;
+use refrain_encode::decoder::times::Times;
 use refrain_encode::notes;
 use refrain_encode::tasktrace::{SignatureTrace, TaskTrace};
 use refrain_format::container::Container;
@@ -17,7 +18,7 @@ use refrain_merge::read;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::HandleTable;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -71,6 +72,27 @@ impl Trace {
     /// Whether the records are kept as well.
     pub fn has_raw(&self) -> bool {
         self.container.sections().iter().any(|s| s.name.starts_with(sections::RAW))
+    }
+
+    /// Whether the times of every call are kept.
+    pub fn has_times(&self) -> bool {
+        self.container.sections().iter().any(|s| s.name.starts_with(sections::TIMES))
+    }
+
+    fn times_section(&self, stream: usize) -> Result<Option<Box<dyn Read + '_>>, TraceError> {
+        let section = format!("{}{stream}", sections::TIMES);
+        match self.container.section(&section) {
+            Ok(_) => Ok(Some(Box::new(BufReader::new(self.container.read(&section)?)))),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The times of a stream's calls, in the order of their return; none if they were not kept.
+    pub fn times(&self, stream: usize) -> Result<Option<Times<'_>>, TraceError> {
+        match (self.task(stream)?, self.times_section(stream)?) {
+            (Some(task), Some(bytes)) => Ok(Some(Times::new(task, bytes))),
+            _ => Ok(None),
+        }
     }
 
     fn bad(&self, section: &str, why: impl ToString) -> TraceError {
@@ -187,8 +209,12 @@ impl Trace {
         let meta = &self.meta.streams[stream];
         let family = Family::from_code(meta.family).unwrap_or(Family::Mpich);
         let decoder = Decoder::new(task, family, meta.thread);
+        let times = self.times_section(stream)?;
         decoder
-            .map(Some)
+            .map(|decoder| match times {
+                Some(times) => Some(decoder.with_times(times)),
+                None => Some(decoder),
+            })
             .map_err(|source| TraceError::Task { path: self.container.path().to_owned(), source })
     }
 

@@ -21,6 +21,7 @@ mod rank;
 mod show;
 mod stats;
 mod summary;
+mod timing;
 mod trace;
 mod verify;
 mod where_;

@@ -74,13 +74,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     }
     let trace = open(&args.trace)?;
-    if args.times && !trace.has_raw() {
-        bail!("{} has no times of single calls: record with --raw", args.trace.display());
+    let has_times = trace.has_raw() || trace.has_times();
+    if args.times && !has_times {
+        bail!(
+            "{} has no times of single calls: record with --timing loop, or --raw",
+            args.trace.display()
+        );
     }
     let mut printer = Printer {
         origin: origin(&trace),
         shared: shared_ranks(&trace),
         trace: &trace,
+        has_times,
         args: &args,
         functions,
         left: args.limit.unwrap_or(u64::MAX),
@@ -106,6 +111,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 struct Printer<'t, W: Write> {
     trace: &'t Trace,
+    has_times: bool,
     args: &'t Args,
     functions: BTreeSet<String>,
     /// Nanoseconds since 1970 at the first call of all.
@@ -158,7 +164,7 @@ impl<W: Write> Printer<'_, W> {
                     "result": event.result.map(|_| renderer.result(event)),
                     "code": event.result,
                 });
-                if self.trace.has_raw() {
+                if self.has_times {
                     line["start"] = start.into();
                     line["end"] = end.into();
                     line["duration"] = end.map(|end| end.saturating_sub(start)).into();

@@ -4,6 +4,7 @@ use crate::control::Control;
 use crate::launch::{self, Launcher, Plan};
 use crate::merge::{base_meta, how, keep, parts_of};
 use crate::path::locate;
+use crate::timing::Timing;
 use crate::{NOT_FOUND, agent, summary};
 use anyhow::{Context, Result, bail};
 use refrain_format::container::Container;
@@ -41,6 +42,8 @@ pub struct Args {
     raw: bool,
     #[command(flatten)]
     control: Control,
+    #[command(flatten)]
+    timing: Timing,
     /// The command, as without Refrain.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -53,7 +56,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         say!("refrain: {missing}");
         return Ok(ExitCode::from(NOT_FOUND));
     }
-    let variables = args.control.variables(args.raw, plan.ranks())?;
+    let mut variables = args.control.variables(args.raw, plan.ranks())?;
+    let timing = args.timing.wanted()?;
+    if let Some(wanted) = &timing {
+        variables.push(format!("REFRAIN_TIMING={}", wanted.in_processes().to_text()));
+    }
     let agent = agent::find()?;
     let (output, parts) = match args.output {
         Some(output) => {
@@ -62,9 +69,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         None => make_default(plan.name(&plan.programs[0]))?,
     };
+    if let Some(wanted) = &timing {
+        wanted.write(&parts).with_context(|| format!("cannot write to {}", parts.display()))?;
+    }
     let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
     let status = execute(&command).inspect_err(|_| {
         // Nothing ran, so there is nothing in it.
+        let _ = std::fs::remove_file(parts.join(refrain_trace::times::FILE));
         let _ = std::fs::remove_dir(&parts);
     })?;
     if let Err(error) = write_trace(&plan, &parts, &output, args.raw, status) {

@@ -1,27 +1,31 @@
 //! From the trace of a task back to its calls, in the order in which they began.
 //!
 //! Handles come out as numbers of the decoder's own, the same number for as long as the object
-//! lives, and addresses as places: a segment and an offset. Times are not those of the run, but
-//! keep its order.
+//! lives, and addresses as places: a segment and an offset. Where the times of calls were not kept, those
+//! given keep their order only.
 
 mod handles;
 mod status;
+mod terminals;
+pub mod times;
 
 use crate::call::code;
 use crate::cells::Cells;
-use crate::outcome::{OutcomeReader, PollReader};
+use crate::outcome::OutcomeReader;
 use crate::plan::{Form, Kinds, Op, Plan};
 use crate::tasktrace::TaskTrace;
 use crate::{array, notes};
 use refrain_format::decode::{Event, Value};
 use refrain_format::define::FunctionDef;
 use refrain_format::record::{segment, state};
-use refrain_grammar::Iter;
 use refrain_mpi::abi::{Family, Layout};
 use refrain_mpi::names::HandleTable;
 use refrain_mpi::status::StatusFields;
 use std::collections::{HashMap, HashSet};
+use std::io::Read;
 use std::sync::Arc;
+use terminals::Terminals;
+use times::{Clock, TimesError};
 
 /// A trace that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +42,15 @@ pub enum TaskError {
     /// Calls inside of calls.
     #[error("call {0}: too many calls are inside of it")]
     TooDeep(u64),
+    /// Times of calls.
+    #[error("{0}")]
+    Times(String),
+}
+
+impl From<TimesError> for TaskError {
+    fn from(why: TimesError) -> TaskError {
+        TaskError::Times(why.to_string())
+    }
 }
 
 /// Arrays are not believed to be longer.
@@ -63,12 +76,10 @@ pub struct Decoder<'t> {
     layout: &'static Layout,
     kinds: Kinds,
     plans: HashMap<u16, (Plan, Arc<FunctionDef>)>,
-    grammar: usize,
-    terminals: Option<Iter<'t>>,
+    terminals: Terminals<'t>,
+    /// When calls were made, if that is known.
+    times: Option<Clock<'t>>,
     outcomes: Vec<Option<OutcomeReader<'t>>>,
-    polls: Vec<Option<PollReader<'t>>>,
-    /// Failed polls to give out before the call of that signature.
-    pending: Option<(u32, u64)>,
     /// Call sites met so far, by their strings.
     sites: HashMap<usize, Arc<str>>,
     live: HashSet<(u32, u32)>,
@@ -120,14 +131,12 @@ impl<'t> Decoder<'t> {
             layout: Layout::of(family),
             kinds,
             plans,
-            grammar: 0,
-            terminals: trace.grammars.first().map(|g| g.iter()),
+            terminals: Terminals::new(trace),
+            times: None,
             outcomes: signatures
                 .iter()
                 .map(|s| s.varying.as_ref().map(OutcomeReader::new))
                 .collect(),
-            polls: signatures.iter().map(|s| s.polls.as_ref().map(PollReader::new)).collect(),
-            pending: None,
             sites: HashMap::new(),
             live: HashSet::new(),
             last_status: None,
@@ -139,6 +148,12 @@ impl<'t> Decoder<'t> {
             clock: 0,
             failed: false,
         })
+    }
+
+    /// With the times of its calls: bytes as [`times::Times`] reads them.
+    pub fn with_times(mut self, input: Box<dyn Read + 't>) -> Decoder<'t> {
+        self.times = Some(Clock::new(times::Times::new(self.trace, input)));
+        self
     }
 
     /// The names of the handles that calls hold.
@@ -154,35 +169,8 @@ impl<'t> Decoder<'t> {
         entries.into_iter().collect()
     }
 
-    /// The next terminal, and whether it is a poll that failed.
-    fn next_terminal(&mut self) -> Option<(u32, bool)> {
-        if let Some((signature, count)) = &mut self.pending {
-            let signature = *signature;
-            if *count == 0 {
-                self.pending = None;
-                return Some((signature, false));
-            }
-            *count -= 1;
-            return Some((signature, true));
-        }
-        loop {
-            if let Some(signature) = self.terminals.as_mut()?.next() {
-                let reader = self.polls.get_mut(signature as usize).and_then(Option::as_mut);
-                match reader.map_or(0, PollReader::next_count) {
-                    0 => return Some((signature, false)),
-                    count => {
-                        self.pending = Some((signature, count - 1));
-                        return Some((signature, true));
-                    }
-                }
-            }
-            self.grammar += 1;
-            self.terminals = self.trace.grammars.get(self.grammar).map(|g| g.iter());
-        }
-    }
-
     fn decode_next(&mut self) -> Result<bool, TaskError> {
-        let Some((number, is_failed_poll)) = self.next_terminal() else { return Ok(false) };
+        let Some((number, is_failed_poll)) = self.terminals.next() else { return Ok(false) };
         let trace = self.trace;
         let undefined = TaskError::Undefined(self.number, number);
         let Some(signature) = trace.signatures.get(number as usize) else { return Err(undefined) };
@@ -208,14 +196,27 @@ impl<'t> Decoder<'t> {
             depth: 0,
             before: Vec::new(),
         };
-        let event = self.event(number, &plan, &def, &mut reading).ok_or_else(bad)?;
+        let mut event = self.event(number, &plan, &def, &mut reading).ok_or_else(bad)?;
         if !reading.signature.is_empty() || !reading.outcome.is_empty() {
             return Err(bad());
         }
+        self.give_times(&mut event, reading.depth)?;
         self.note_segment(function, &event);
         self.hold(EVENT + event.inputs.len()).ok_or(TaskError::TooDeep(self.number))?;
         self.place_in_order(event, reading.depth);
         Ok(true)
+    }
+
+    /// Gives a call its times, if they are known.
+    fn give_times(&mut self, event: &mut Event, depth: u32) -> Result<(), TaskError> {
+        if let Some(clock) = &mut self.times
+            && !is_note(event)
+        {
+            let (start, end) = clock.span(depth)?;
+            event.start = start;
+            event.end = event.result.map(|_| end);
+        }
+        Ok(())
     }
 
     /// Calls inside a call come before it in the sequence, and after it when given out.
@@ -258,6 +259,14 @@ impl<'t> Decoder<'t> {
             }
             all[i].number = self.number;
             self.number += u64::from(!is_note(&all[i]));
+            if self.times.is_some() {
+                // What has no time of its own stands where the call before began.
+                match is_note(&all[i]) {
+                    true => all[i].start = self.clock,
+                    false => self.clock = all[i].start,
+                }
+                continue;
+            }
             all[i].start = self.clock;
             self.clock += 1;
             open.push(i);

@@ -14,6 +14,7 @@ use crate::plan::{Kinds, Plan};
 use crate::segments::Segments;
 use crate::slots::Slots;
 use crate::task::Task;
+use crate::times::{self, Recorder, Setting};
 use crate::{array, cells};
 use refrain_format::define::FunctionDef;
 use refrain_format::record::{HEAD, PLAIN, Tag, state};
@@ -57,6 +58,7 @@ struct Thread {
     last_status: Option<StatusFields>,
     last_end: u64,
     calls: u64,
+    times: Recorder,
 }
 
 /// A log that does not read as one.
@@ -88,6 +90,8 @@ pub struct Encoder {
     segments: Segments,
     threads: Vec<Thread>,
     scratch: Scratch,
+    /// How the times of every call are kept, if they are.
+    timing: Option<Setting>,
 }
 
 /// Records of one thread.
@@ -156,6 +160,7 @@ impl Encoder {
             segments: Segments::default(),
             threads: Vec::new(),
             scratch: Scratch::default(),
+            timing: None,
         };
         for (number, text) in notes::DEFINITIONS {
             // The texts are ours; a test reads them.
@@ -244,6 +249,7 @@ impl Encoder {
             }
             self.flush_polls(thread);
         }
+        self.seal_times();
     }
 
     /// How many threads there are.
@@ -284,18 +290,45 @@ impl Encoder {
 
     /// Bytes held that could be put away.
     pub fn sealed_memory(&self) -> usize {
-        self.threads.iter().map(|t| t.task.sealed_memory()).sum()
+        self.threads.iter().map(|t| t.task.sealed_memory() + t.times.memory()).sum()
+    }
+
+    /// From now on, the times of every call are kept. To be asked for before the first record.
+    pub fn keep_times(&mut self, setting: Setting) {
+        self.timing = Some(setting);
+    }
+
+    /// How the times of every call are kept, if they are.
+    pub fn timing(&self) -> Option<&Setting> {
+        self.timing.as_ref()
+    }
+
+    /// The times of a thread's calls, in the order of their return: all so far, if they were sealed
+    /// since.
+    pub fn take_times(&mut self, thread: u32) -> Vec<times::Block> {
+        let times = self.threads.get_mut(thread as usize).map(|t| &mut t.times.blocks);
+        times.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Seals times that are not yet: from time to time, and at the end.
+    pub fn seal_times(&mut self) {
+        if let Some(setting) = &self.timing {
+            self.threads.iter_mut().for_each(|thread| thread.times.seal(setting));
+        }
     }
 
     /// Puts away what will not change any more: `store` keeps bytes, and says where they begin.
     /// Whether all of it is away.
     pub fn put_away(&mut self, store: &mut dyn FnMut(&[u8]) -> Option<u64>) -> bool {
-        let mut all = self.threads.iter_mut().flat_map(|thread| thread.task.sealed_mut());
+        let mut all = self.threads.iter_mut().flat_map(|thread| {
+            let times = thread.times.blocks.iter_mut().map(|block| &mut block.bytes);
+            thread.task.sealed_mut().chain(times)
+        });
         all.all(|sealed| sealed.put_away(store))
     }
 
-    /// Brings back what was put away: `fetch` gives so many bytes from there on. Whether all of
-    /// it is here, as it must be before [`TaskTrace`](crate::tasktrace::TaskTrace)s are made.
+    /// Brings back what was put away, but for times: `fetch` gives so many bytes from there on.
+    /// Whether all of it is here, as it must be before [`TaskTrace`](crate::tasktrace::TaskTrace)s are made.
     pub fn bring_back(&mut self, fetch: &mut dyn FnMut(u64, u64) -> Option<Vec<u8>>) -> bool {
         let mut all = self.threads.iter_mut().flat_map(|thread| thread.task.sealed_mut());
         all.all(|sealed| sealed.bring_back(fetch))
@@ -321,7 +354,10 @@ impl Encoder {
     fn thread(&mut self, thread: u32) -> &mut Thread {
         let index = thread as usize;
         if self.threads.len() <= index {
-            self.threads.resize_with(index + 1, Thread::default);
+            let timing = self.timing.as_ref();
+            let times = || timing.map(Recorder::new).unwrap_or_default();
+            let new = || Thread { times: times(), ..Thread::default() };
+            self.threads.resize_with(index + 1, new);
         }
         &mut self.threads[index]
     }
@@ -460,7 +496,7 @@ impl Encoder {
         open: Open,
         returned: Option<Returned<'_>>,
     ) -> Result<(), String> {
-        let Encoder { layout, plans, objects, segments, threads, scratch, kinds } = self;
+        let Encoder { layout, plans, objects, segments, threads, scratch, kinds, timing } = self;
         let plan = plans.get(usize::from(open.function)).and_then(Option::as_deref);
         let (Some(thread), Some(plan)) = (threads.get_mut(number as usize), plan) else {
             return Ok(());
@@ -486,6 +522,10 @@ impl Encoder {
             let gap = thread.gap(open.start);
             thread.last_end = thread.last_end.max(end);
             thread.calls += 1;
+            if let Some(setting) = timing {
+                let bound = || setting.own_bound(&plan.def.name);
+                thread.times.note(setting, memo.terminal, 0, (open.start, end), bound);
+            }
             if thread.failed.is_some() {
                 flush_failed(&mut thread.failed, &mut thread.task);
             }
@@ -558,6 +598,10 @@ impl Encoder {
             s.stats.note(end.saturating_sub(open.start), gap);
         }
         thread.last_end = thread.last_end.max(end);
+        if let Some(setting) = timing {
+            let bound = || setting.own_bound(&plan.def.name);
+            thread.times.note(setting, terminal, open.depth, (open.start, end), bound);
+        }
         let is_poll = plan.polls && returned.is_some();
         thread.settle(terminal, outcome, is_poll, succeeded);
         Ok(())

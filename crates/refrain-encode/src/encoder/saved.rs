@@ -6,6 +6,7 @@ use crate::plan::{Kinds, Plan};
 use crate::segments::Segments;
 use crate::slots::Slots;
 use crate::task::Task;
+use crate::times::{Recorder, Setting};
 use refrain_mpi::abi::Family;
 use refrain_mpi::status::StatusFields;
 
@@ -23,7 +24,14 @@ impl Encoder {
         });
         self.objects.put(out);
         self.segments.put(out);
-        put_list(out, self.threads.iter(), |out, thread| thread.put(out));
+        let timing = self.timing.as_ref();
+        put_bytes(out, timing.map(Setting::to_text).unwrap_or_default().as_bytes());
+        put_list(out, self.threads.iter(), |out, thread| {
+            thread.put(out);
+            if let Some(setting) = timing {
+                thread.times.put(setting, out);
+            }
+        });
     }
 
     /// Takes up a state that was written; `None` if the bytes are none.
@@ -42,7 +50,17 @@ impl Encoder {
         }
         encoder.objects.get(cells, &encoder.kinds)?;
         encoder.segments = Segments::get(cells)?;
-        encoder.threads = cells.get_list(Thread::get)?;
+        let timing = cells.get_text()?;
+        if !timing.is_empty() {
+            encoder.timing = Some(Setting::from_text(&timing)?);
+        }
+        encoder.threads = cells.get_list(|cells| {
+            let mut thread = Thread::get(cells)?;
+            if let Some(setting) = &encoder.timing {
+                thread.times = Recorder::get(setting, cells)?;
+            }
+            Some(thread)
+        })?;
         Some(encoder)
     }
 }

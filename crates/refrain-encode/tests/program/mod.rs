@@ -250,7 +250,8 @@ impl Process {
     // Records.
 
     fn tick(&mut self, thread: usize) {
-        self.clock += 10;
+        // Some take longer than others.
+        self.clock += 10 + (self.clock.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58);
         self.threads[thread].log.clock = self.clock;
     }
 

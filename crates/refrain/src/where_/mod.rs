@@ -125,7 +125,7 @@ fn of_parts(folder: &Path) -> Result<Vec<Process>> {
     let mut processes = Vec::new();
     for process in meta.processes() {
         let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
-        let encoded = encode(&parts, &mut lost)?;
+        let encoded = encode(&parts, &mut lost, None)?;
         let (stream, ended) = (parts[0].stream.clone(), ending(&meta, &process.streams));
         let state = match is_running(&stream) {
             Some(true) => State::Running,

@@ -1,0 +1,156 @@
+//! Takes in the times of a thread's calls.
+
+use super::{BEFORE, BLOCK, Block, Ends, Ids, Setting};
+use crate::cells::{Cells, put_list, put_unsigned};
+use crate::sealed::Sealed;
+use refrain_timing::{Bounds, Calls, Mode, Scratch};
+
+/// The times of a thread so far.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    /// Blocks that are complete.
+    pub blocks: Vec<Block>,
+    ends: Ends,
+    ids: Ids,
+    /// Relative bounds by id.
+    bounds: Bounds,
+    /// The ids of the last calls before those below.
+    before: Vec<u32>,
+    /// Calls that are in no block yet: ids,
+    called: Vec<u32>,
+    /// intervals,
+    gaps: Vec<u64>,
+    /// durations,
+    durations: Vec<u64>,
+    /// and when the first began.
+    start: u64,
+    scratch: Scratch,
+}
+
+impl Recorder {
+    /// Takes in a call. `own_bound` tells the relative bound of a signature that has one of its own.
+    #[inline]
+    pub fn note(
+        &mut self,
+        setting: &Setting,
+        terminal: u32,
+        depth: u32,
+        (start, end): (u64, u64),
+        own_bound: impl FnOnce() -> Option<f64>,
+    ) {
+        let known = self.ids.count;
+        let id = self.ids.id(terminal);
+        if self.ids.count > known
+            && let Some(bound) = own_bound()
+        {
+            // Bounds are in range, and there are not more of them than fit.
+            let _ = self.bounds.set(id, bound);
+        }
+        let before = self.ends.before(depth);
+        if self.called.is_empty() {
+            self.start = start;
+        }
+        self.called.push(id);
+        let (gap, duration) = match setting.mode {
+            // A clock that goes back is given back.
+            Mode::Lossless => (start.wrapping_sub(before), end.wrapping_sub(start)),
+            _ => (start.saturating_sub(before), end.saturating_sub(start)),
+        };
+        self.gaps.push(gap);
+        self.durations.push(duration);
+        self.ends.note(depth, end);
+        if self.called.len() >= BLOCK {
+            self.seal(setting);
+        }
+    }
+
+    /// Seals what is in no block yet.
+    #[inline(never)]
+    pub fn seal(&mut self, setting: &Setting) {
+        if self.called.is_empty() {
+            return;
+        }
+        let calls = Calls {
+            before: &self.before,
+            terminals: &self.called,
+            gaps: &self.gaps,
+            durations: &self.durations,
+            start: self.start,
+        };
+        let mut bytes = Vec::new();
+        let (mode, scratch) = (setting.mode, &mut self.scratch);
+        if refrain_timing::encode(mode, &self.bounds, &calls, scratch, &mut bytes).is_err() {
+            bytes.clear();
+            // Always there, and never too long.
+            let _ =
+                refrain_timing::encode(Mode::Lossless, &self.bounds, &calls, scratch, &mut bytes);
+        }
+        let calls = self.called.len() as u32;
+        self.blocks.push(Block { calls, bytes: Sealed::Held(bytes) });
+        let last = self.called.len().saturating_sub(BEFORE);
+        self.before.extend_from_slice(&self.called[last..]);
+        let surplus = self.before.len().saturating_sub(BEFORE);
+        self.before.drain(..surplus);
+        self.called.clear();
+        self.gaps.clear();
+        self.durations.clear();
+    }
+
+    /// One that keeps to a setting.
+    pub fn new(setting: &Setting) -> Recorder {
+        // Settings have bounds in range.
+        let bounds = Bounds::relative(setting.relative).unwrap_or_default();
+        Recorder { bounds, ..Recorder::default() }
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.blocks.iter().map(|block| block.bytes.memory()).sum::<usize>() + 20 * self.called.len()
+    }
+
+    /// Writes it, to be gone on with.
+    pub fn put(&self, setting: &Setting, out: &mut Vec<u8>) {
+        put_list(out, self.blocks.iter(), |out, block| block.put(out));
+        let list = |out: &mut Vec<u8>, values: &[u64]| {
+            put_list(out, values.iter(), |out, value| put_unsigned(out, *value));
+        };
+        list(out, &self.ends.ends);
+        put_list(out, self.ids.ids.iter(), |out, id| put_unsigned(out, (*id).into()));
+        let default = setting.relative;
+        let own = (0..self.ids.count).map(|id| (id, self.bounds.relative_of(id)));
+        // Bounds are rounded down a little where they are kept.
+        let own: Vec<_> = own.filter(|(_, bound)| (bound - default).abs() > 1e-6).collect();
+        put_list(out, own.into_iter(), |out, (id, bound)| {
+            put_unsigned(out, id.into());
+            put_unsigned(out, bound.to_bits());
+        });
+        for ids in [&self.before, &self.called] {
+            put_list(out, ids.iter(), |out, id| put_unsigned(out, (*id).into()));
+        }
+        list(out, &self.gaps);
+        list(out, &self.durations);
+        put_unsigned(out, self.start);
+    }
+
+    /// Reads it.
+    pub fn get(setting: &Setting, cells: &mut Cells<'_>) -> Option<Recorder> {
+        let mut recorder = Recorder::new(setting);
+        recorder.blocks = cells.get_list(Block::get)?;
+        recorder.ends.ends = cells.get_list(Cells::get_unsigned)?;
+        recorder.ids.ids = cells.get_list(Cells::get_u32)?;
+        recorder.ids.count = recorder.ids.ids.iter().copied().max().unwrap_or(0);
+        for (id, bound) in
+            cells.get_list(|cells| Some((cells.get_u32()?, cells.get_unsigned()?)))?
+        {
+            recorder.bounds.set(id, f64::from_bits(bound)).ok()?;
+        }
+        recorder.before = cells.get_list(Cells::get_u32)?;
+        recorder.called = cells.get_list(Cells::get_u32)?;
+        recorder.gaps = cells.get_list(Cells::get_unsigned)?;
+        recorder.durations = cells.get_list(Cells::get_unsigned)?;
+        recorder.start = cells.get_unsigned()?;
+        let calls = recorder.called.len();
+        let is_even = recorder.gaps.len() == calls && recorder.durations.len() == calls;
+        (is_even && calls <= BLOCK).then_some(recorder)
+    }
+}

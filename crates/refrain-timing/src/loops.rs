@@ -1,0 +1,215 @@
+//! Times within a relative bound, clustered by position in the program's loops.
+//!
+//! A time is kept as the number of its bin. Bins are as wide as the bound allows, twice as wide as
+//! those of Pilgrim §2.3.2; their numbers are the symbols that are coded by what was expected at
+//! the call's position.
+//!
+//! A bound that is relative lets the few large times be off by far more ticks than all others
+//! together: they alone make the error of any sum of times, or the signal-to-noise ratio. So the
+//! bins of the largest times are divided into equal steps of some number of ticks: the smallest
+//! for which that takes no more than [`FINE`] bits for each call of the block.
+
+use crate::bins::{Bin, Bins, Stand};
+use crate::bounds::Relative;
+use crate::bytes::Reader;
+use crate::position::{MOST_SYMBOL, Pair};
+use crate::symbols::{self, SymbolReader};
+use crate::{Bounds, Calls, Times, TimingError};
+
+/// One bit in so many calls (of each column) is spent on the largest times.
+const FINE: u64 = 8;
+
+/// And that many bits in any case.
+const FINE_LEAST: u64 = 128;
+
+/// The bins of one bound, and how their numbers become symbols.
+#[derive(Debug)]
+struct Level {
+    bound: Relative,
+    bins: Bins,
+    /// Low bits of the number that are not in the symbol.
+    low: u32,
+}
+
+impl Level {
+    fn new(bound: Relative) -> Level {
+        let bins = Bins::new(bound, Stand::Middle);
+        let most = bins.len() - 1;
+        let low = (0..64).find(|low| most >> low <= MOST_SYMBOL.into()).unwrap_or(63);
+        Level { bound, bins, low }
+    }
+
+    #[inline(always)]
+    fn symbol(&self, value: u64) -> u8 {
+        (self.bins.number(value) >> self.low) as u8
+    }
+
+    /// The bin of the largest values with that symbol.
+    fn last_bin(&self, symbol: u8) -> Bin {
+        let next = (u64::from(symbol) + 1) << self.low;
+        self.bins.bin((next - 1).min(self.bins.len() - 1))
+    }
+}
+
+/// What the encoder holds from block to block.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    levels: Vec<Level>,
+}
+
+impl Scratch {
+    /// Makes the bins of these bounds, where they are not there.
+    fn prepare(&mut self, bounds: &Bounds) {
+        let same = |(level, bound): (&Level, &Relative)| level.bound == *bound;
+        if self.levels.len() != bounds.levels().len()
+            || !self.levels.iter().zip(bounds.levels()).all(same)
+        {
+            self.levels = bounds.levels().iter().map(|bound| Level::new(*bound)).collect();
+        }
+    }
+}
+
+/// The steps, as a power of two of ticks, into which bins of a column are divided if they are at
+/// least two steps wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Steps(u32);
+
+impl Steps {
+    /// The smallest that stay within what may be spent on these symbols.
+    fn choose(level: &Level, counts: &[u32; 256], calls: usize) -> Steps {
+        let budget = calls as u64 / FINE + FINE_LEAST;
+        let bins = counts.iter().zip(0..=u8::MAX).filter(|(n, _)| **n > 0);
+        let widths: Vec<_> = bins
+            .map(|(n, symbol)| {
+                let bin = level.last_bin(symbol);
+                (u64::from(*n), bin.last - bin.first)
+            })
+            .collect();
+        let cost = |steps: &u32| {
+            let bits = |(n, width): &(u64, u64)| n * u64::from(Steps(*steps).bits(*width));
+            widths.iter().map(bits).sum::<u64>()
+        };
+        Steps((0..64).rev().take_while(|steps| cost(steps) <= budget).last().unwrap_or(63))
+    }
+
+    /// Bits that say which step, in a bin whose last value is that much above its first.
+    #[inline]
+    fn bits(self, width: u64) -> u32 {
+        match width >> self.0 {
+            0 | 1 => 0,
+            steps => 64 - steps.leading_zeros(),
+        }
+    }
+
+    /// The middle of a step.
+    fn middle(self, bin: Bin, step: u64) -> Result<u64, TimingError> {
+        let first = u128::from(bin.first) + (u128::from(step) << self.0);
+        let middle = first + ((1 << self.0) - 1) / 2;
+        match first <= bin.last.into() {
+            true => Ok(middle.min(bin.last.into()) as u64),
+            false => Err(TimingError::Damaged("a time beyond its bin")),
+        }
+    }
+}
+
+/// Appends the times.
+pub(crate) fn encode(
+    bounds: &Bounds,
+    calls: &Calls<'_>,
+    own: &mut Scratch,
+    scratch: &mut symbols::Scratch,
+    out: &mut Vec<u8>,
+) {
+    own.prepare(bounds);
+    let levels = &own.levels[..];
+    let first = &levels[0];
+    let values = calls.gaps.iter().zip(calls.durations);
+    scratch.calls.clear();
+    if let (Bins::Table(table), true, 0) = (&first.bins, bounds.is_uniform(), first.low) {
+        scratch.calls.extend(values.map(|(gap, duration)| {
+            Pair::new(table.number(*gap) as u16, table.number(*duration) as u16)
+        }));
+    } else {
+        let symbols = values.zip(calls.terminals).map(|((gap, duration), terminal)| {
+            let level = &levels[bounds.place(*terminal)];
+            Pair::new(level.symbol(*gap).into(), level.symbol(*duration).into())
+        });
+        scratch.calls.extend(symbols);
+    }
+    scratch.classify(calls.before, calls.terminals);
+    let steps =
+        [0, 1].map(|column| Steps::choose(first, &scratch.totals(column), calls.terminals.len()));
+    bounds.put(calls.terminals, out);
+    out.extend(steps.map(|steps| steps.0 as u8));
+    note_open_bits(bounds, levels, calls, steps, scratch);
+    scratch.encode(out);
+}
+
+/// Notes what symbols leave open: low bits of bins, steps within bins.
+fn note_open_bits(
+    bounds: &Bounds,
+    levels: &[Level],
+    calls: &Calls<'_>,
+    steps: [Steps; 2],
+    scratch: &mut symbols::Scratch,
+) {
+    let mut bits = scratch.bits.begin(calls.terminals.len() * 2 * 128);
+    // The first symbol that leaves something open. Bins grow with their numbers.
+    let open = |level: &Level, steps: Steps| {
+        let wide = |symbol: &u8| {
+            let bin = level.last_bin(*symbol);
+            level.low > 0 || steps.bits(bin.last - bin.first) > 0
+        };
+        (0..=u8::MAX).find(wide).map_or(256, u16::from)
+    };
+    let open: Vec<_> = levels.iter().map(|level| steps.map(|steps| open(level, steps))).collect();
+    for (i, call) in scratch.calls.iter().enumerate() {
+        let place = bounds.place(calls.terminals[i]);
+        for column in 0..2 {
+            if call.get(column) & 0xff < open[place][column] {
+                continue;
+            }
+            let level = &levels[place];
+            let value = [calls.gaps, calls.durations][column][i];
+            let number = level.bins.number(value);
+            bits.push(number & !(u64::MAX << level.low), level.low);
+            let bin = level.bins.bin(number);
+            let more = steps[column].bits(bin.last - bin.first);
+            if more > 0 {
+                bits.push_wide((value - bin.first) >> steps[column].0, more);
+            }
+        }
+    }
+    bits.end();
+}
+
+/// Reads the times of these calls.
+pub(crate) fn decode(
+    before: &[u32],
+    terminals: &[u32],
+    reader: &mut Reader<'_>,
+    times: &mut Times,
+) -> Result<(), TimingError> {
+    let bounds = Bounds::get(terminals, reader)?;
+    let levels: Vec<_> = bounds.levels().iter().map(|bound| Level::new(*bound)).collect();
+    let mut steps = || match reader.byte()? {
+        steps @ 0..64 => Ok(Steps(steps.into())),
+        _ => Err(TimingError::Damaged("steps in bins")),
+    };
+    let steps = [steps()?, steps()?];
+    let mut symbols = SymbolReader::new(before, reader)?;
+    for terminal in terminals {
+        let both = symbols.next(*terminal)?;
+        let level = &levels[bounds.place(*terminal)];
+        for (column, room) in [&mut times.gaps, &mut times.durations].into_iter().enumerate() {
+            let low = symbols.bits.read(level.low)?;
+            let bin = level.bins.bin(u64::from(both[column]) << level.low | low);
+            let bits = steps[column].bits(bin.last - bin.first);
+            room.push(match bits {
+                0 => bin.value,
+                _ => steps[column].middle(bin, symbols.bits.read(bits)?)?,
+            });
+        }
+    }
+    symbols.finish()
+}

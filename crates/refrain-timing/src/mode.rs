@@ -1,0 +1,141 @@
+//! The ways to keep the times of every call.
+
+use crate::TimingError;
+use std::fmt;
+use std::str::FromStr;
+
+/// How the times of every call are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Exactly.
+    Lossless,
+    /// Within a relative bound, clustered by position in the program's loops: the future work of
+    /// Pilgrim §4.5.
+    Loop,
+    /// Within a relative bound, as two grammars over exponential bins (Pilgrim §2.3.2).
+    Cfg,
+    /// Within a relative bound, by the most frequent bins of each signature (Pilgrim §2.3.2).
+    Hist,
+    /// Within a relative bound, by SZ3 in the order of the calls.
+    Sz,
+    /// Within a relative bound, by SZ3 signature by signature.
+    SzClustered,
+    /// Within an absolute bound, by ZFP in the order of the calls.
+    Zfp,
+    /// Within an absolute bound, by ZFP signature by signature.
+    ZfpClustered,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Mode; 8] = [
+        Mode::Lossless,
+        Mode::Loop,
+        Mode::Cfg,
+        Mode::Hist,
+        Mode::Sz,
+        Mode::SzClustered,
+        Mode::Zfp,
+        Mode::ZfpClustered,
+    ];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Lossless => "lossless",
+            Mode::Loop => "loop",
+            Mode::Cfg => "cfg",
+            Mode::Hist => "hist",
+            Mode::Sz => "sz",
+            Mode::SzClustered => "sz-clustered",
+            Mode::Zfp => "zfp",
+            Mode::ZfpClustered => "zfp-clustered",
+        }
+    }
+
+    /// All words, as a list to read.
+    pub fn words() -> String {
+        let words: Vec<_> = Mode::ALL.iter().map(|mode| mode.word()).collect();
+        let (last, first) =
+            words.split_last().map_or(("", &[][..]), |(last, first)| (*last, first));
+        format!("{} or {last}", first.join(", "))
+    }
+
+    /// Whether this build can write and read it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Mode::Lossless | Mode::Loop | Mode::Cfg | Mode::Hist => true,
+            Mode::Sz | Mode::SzClustered => cfg!(feature = "sz"),
+            Mode::Zfp | Mode::ZfpClustered => cfg!(feature = "zfp"),
+        }
+    }
+
+    /// What its bound is.
+    pub fn bound(self) -> Bound {
+        match self {
+            Mode::Lossless => Bound::Exact,
+            Mode::Zfp | Mode::ZfpClustered => Bound::Absolute,
+            _ => Bound::Relative,
+        }
+    }
+
+    /// The byte a block of it begins with.
+    pub(crate) fn tag(self) -> u8 {
+        Mode::ALL.iter().position(|mode| *mode == self).unwrap_or(0) as u8
+    }
+
+    /// The mode of a block that begins with this byte.
+    pub(crate) fn from_tag(tag: u8) -> Option<Mode> {
+        Mode::ALL.get(usize::from(tag)).copied()
+    }
+}
+
+/// What a mode promises of each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// It is what it was.
+    Exact,
+    /// It is off by no more than a fraction of what it was.
+    Relative,
+    /// It is off by no more than a number of ticks.
+    Absolute,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = TimingError;
+
+    fn from_str(word: &str) -> Result<Mode, TimingError> {
+        let found = Mode::ALL.into_iter().find(|mode| mode.word() == word);
+        found.ok_or_else(|| TimingError::UnknownMode(word.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_reads_back_from_its_word_and_its_tag() {
+        for mode in Mode::ALL {
+            assert_eq!(mode.to_string().parse(), Ok(mode));
+            assert_eq!(Mode::from_tag(mode.tag()), Some(mode));
+        }
+        assert_eq!(Mode::from_tag(8), None);
+    }
+
+    #[test]
+    fn a_wrong_word_is_answered_with_the_right_ones() {
+        let told = "zpf".parse::<Mode>().unwrap_err().to_string();
+        assert_eq!(
+            told,
+            "`zpf` is no way to keep times: use lossless, loop, cfg, hist, sz, sz-clustered, zfp \
+             or zfp-clustered"
+        );
+    }
+}

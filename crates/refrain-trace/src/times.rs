@@ -1,0 +1,207 @@
+//! The times of every call: what was asked for, and how it comes into the file.
+//!
+//! Processes write blocks of times beside their logs as they go ([`refrain_encode::times`]), exactly
+//! or in the mode that costs the program least. Here the blocks of a stream become a section, as they
+//! are, or put into the mode that was asked for. Each stream has a section of its own, so the times of
+//! one are read without those of others.
+
+use crate::error::TraceError;
+use refrain_encode::cells::put_unsigned;
+use refrain_encode::decoder::times::Times;
+use refrain_encode::sealed::Sealed;
+use refrain_encode::tasktrace::TaskTrace;
+use refrain_encode::times::{BEFORE, BLOCK, Block, Ids, Setting};
+use refrain_timing::{Bounds, Calls, Mode, Scratch, TimingError};
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// The file in a folder of parts that tells what was asked for.
+pub const FILE: &str = "timing";
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// Mode and relative bounds.
+    pub setting: Setting,
+    /// The absolute bound in nanoseconds, for modes that know only that.
+    pub absolute: f64,
+}
+
+impl Wanted {
+    /// What processes do: the exact times and our own mode are cheap to write, and need nothing but
+    /// our own code. All else is made of exact times afterwards.
+    pub fn in_processes(&self) -> Setting {
+        match self.setting.mode {
+            Mode::Lossless | Mode::Loop => self.setting.clone(),
+            _ => Setting { mode: Mode::Lossless, ..self.setting.clone() },
+        }
+    }
+
+    /// Writes it down for whoever makes the trace.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        std::fs::write(
+            folder.join(FILE),
+            format!("{}\n{}\n", self.setting.to_text(), self.absolute),
+        )
+    }
+
+    /// What was asked for in a folder of parts.
+    pub fn of(folder: &Path) -> Option<Wanted> {
+        let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
+        let mut lines = text.lines();
+        let setting = Setting::from_text(lines.next()?)?;
+        let absolute = lines.next()?.parse().ok()?;
+        Some(Wanted { setting, absolute })
+    }
+}
+
+/// The blocks of a stream, and the file where those are that are put away.
+pub struct StreamTimes {
+    /// The stream's place in the trace.
+    pub stream: usize,
+    /// The blocks.
+    pub blocks: Vec<Block>,
+    /// The file.
+    pub away: PathBuf,
+}
+
+impl StreamTimes {
+    /// The bytes of the section.
+    pub fn reader(&self) -> impl Read + '_ {
+        let mut blocks = self.blocks.iter();
+        let next = move || blocks.next().map(|block| self.block(block));
+        Chain { next, current: None }
+    }
+
+    fn block<'a>(&self, block: &'a Block) -> io::Result<Box<dyn Read + 'a>> {
+        let (length, bytes): (u64, Box<dyn Read>) = match &block.bytes {
+            Sealed::Held(bytes) => (bytes.len() as u64, Box::new(bytes.as_slice())),
+            Sealed::Away { at, length } => {
+                let mut file = File::open(&self.away)?;
+                file.seek(SeekFrom::Start(*at))?;
+                (*length, Box::new(file.take(*length)))
+            }
+        };
+        let mut head = Vec::new();
+        put_unsigned(&mut head, block.calls.into());
+        put_unsigned(&mut head, length);
+        Ok(Box::new(Cursor::new(head).chain(bytes)))
+    }
+
+    /// The same in another mode. `tick` is a tick in nanoseconds.
+    pub fn recoded(
+        self,
+        task: &TaskTrace,
+        wanted: &Wanted,
+        tick: f64,
+    ) -> Result<StreamTimes, TraceError> {
+        let bad = |why: String| TraceError::Times { path: self.away.clone(), why };
+        let mut bounds = Bounds::relative(wanted.setting.relative)
+            .map_err(|why| bad(why.to_string()))?
+            .with_absolute((wanted.absolute / tick).floor().max(0.0) as u64);
+        let mut times = Times::new(task, Box::new(self.reader()));
+        let (mut ids, mut known) = (Ids::default(), 0);
+        let mut recoder = Recoder { mode: wanted.setting.mode, ..Recoder::default() };
+        while let Some(call) = times.next_call().map_err(|why| bad(why.to_string()))? {
+            let id = ids.id(call.terminal);
+            if id >= known {
+                known = id + 1;
+                if let Some(bound) = own_bound(task, call.terminal, &wanted.setting) {
+                    bounds.set(id, bound).map_err(|why| bad(why.to_string()))?;
+                }
+            }
+            if recoder.called.len() == BLOCK || (call.start.is_some() && !recoder.called.is_empty())
+            {
+                recoder.seal(&bounds).map_err(|why| bad(why.to_string()))?;
+            }
+            recoder.start = call.start.unwrap_or(recoder.start);
+            recoder.called.push(id);
+            recoder.gaps.push(call.gap);
+            recoder.durations.push(call.duration);
+        }
+        recoder.seal(&bounds).map_err(|why| bad(why.to_string()))?;
+        drop(times);
+        Ok(StreamTimes { blocks: recoder.blocks, ..self })
+    }
+}
+
+fn own_bound(task: &TaskTrace, terminal: u32, setting: &Setting) -> Option<f64> {
+    let function = TaskTrace::function_of(task.signatures.get(terminal as usize)?)?;
+    let (_, text) = task.functions.iter().find(|(number, _)| *number == function)?;
+    setting.own_bound(text.split(' ').next()?)
+}
+
+/// Blocks in the making.
+struct Recoder {
+    mode: Mode,
+    before: Vec<u32>,
+    called: Vec<u32>,
+    gaps: Vec<u64>,
+    durations: Vec<u64>,
+    start: u64,
+    blocks: Vec<Block>,
+    scratch: Scratch,
+}
+
+impl Default for Recoder {
+    fn default() -> Recoder {
+        Recoder {
+            mode: Mode::Lossless,
+            before: Vec::new(),
+            called: Vec::new(),
+            gaps: Vec::new(),
+            durations: Vec::new(),
+            start: 0,
+            blocks: Vec::new(),
+            scratch: Scratch::default(),
+        }
+    }
+}
+
+impl Recoder {
+    fn seal(&mut self, bounds: &Bounds) -> Result<(), TimingError> {
+        if self.called.is_empty() {
+            return Ok(());
+        }
+        let calls = Calls {
+            before: &self.before,
+            terminals: &self.called,
+            gaps: &self.gaps,
+            durations: &self.durations,
+            start: self.start,
+        };
+        let mut bytes = Vec::new();
+        refrain_timing::encode(self.mode, bounds, &calls, &mut self.scratch, &mut bytes)?;
+        let calls = self.called.len() as u32;
+        self.blocks.push(Block { calls, bytes: Sealed::Held(bytes) });
+        self.before.append(&mut self.called);
+        self.before.drain(..self.before.len().saturating_sub(BEFORE));
+        self.gaps.clear();
+        self.durations.clear();
+        Ok(())
+    }
+}
+
+/// Readers one after the other, each made when it is needed.
+struct Chain<'a, F> {
+    next: F,
+    current: Option<Box<dyn Read + 'a>>,
+}
+
+impl<'a, F: FnMut() -> Option<io::Result<Box<dyn Read + 'a>>>> Read for Chain<'a, F> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(current) = &mut self.current {
+                let read = current.read(into)?;
+                if read > 0 || into.is_empty() {
+                    return Ok(read);
+                }
+            }
+            match (self.next)() {
+                Some(reader) => self.current = Some(reader?),
+                None => return Ok(0),
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Options for the times of every call.
+
+use anyhow::{Context, Result, bail};
+use refrain_encode::times::Setting;
+use refrain_timing::{Bounds, Mode};
+use refrain_trace::times::Wanted;
+
+/// How times are kept.
+#[derive(clap::Args)]
+pub struct Timing {
+    /// Keep when every call began and how long it took: lossless (exact); within a bound: loop
+    /// (recommended), cfg, hist, sz, sz-clustered, zfp, zfp-clustered. Without this, statistics
+    /// only, which cost nothing.
+    #[arg(long, value_name = "MODE")]
+    timing: Option<String>,
+    /// How far kept times may be off, as a fraction of each: 0.1, or MPI_Send=0.01 for one function
+    /// [default: 0.1].
+    #[arg(long, value_name = "FRACTION", value_delimiter = ',', requires = "timing")]
+    error: Vec<String>,
+    /// The same as a time, for zfp and zfp-clustered: 10us, 500ns, 1ms [default: 10us].
+    #[arg(long, value_name = "TIME", requires = "timing")]
+    error_abs: Option<String>,
+}
+
+impl Timing {
+    /// What is asked for, if anything is.
+    pub fn wanted(&self) -> Result<Option<Wanted>> {
+        let Some(word) = &self.timing else { return Ok(None) };
+        let mode: Mode = word.parse().context("--timing")?;
+        if !mode.is_available() {
+            bail!("--timing: {}", refrain_timing::TimingError::Unavailable(mode));
+        }
+        let is_absolute = mode.bound() == refrain_timing::Bound::Absolute;
+        if is_absolute && !self.error.is_empty() {
+            bail!("--error: {mode} takes a bound as a time: use --error-abs 10us");
+        }
+        if !is_absolute && self.error_abs.is_some() {
+            bail!("--error-abs: {mode} takes a bound as a fraction: use --error 0.1");
+        }
+        let mut setting = Setting { mode, relative: 0.1, functions: Vec::new() };
+        for text in &self.error {
+            match text.split_once('=') {
+                Some((function, bound)) => {
+                    let name = known(function)?;
+                    setting.functions.push((name, fraction(bound)?));
+                }
+                None => setting.relative = fraction(text)?,
+            }
+        }
+        let absolute = nanoseconds(self.error_abs.as_deref().unwrap_or("10us"))?;
+        Ok(Some(Wanted { setting, absolute }))
+    }
+}
+
+/// A relative bound.
+fn fraction(text: &str) -> Result<f64> {
+    let fraction: f64 = text
+        .parse()
+        .ok()
+        .with_context(|| format!("--error: `{text}` is no fraction such as 0.1"))?;
+    Bounds::relative(fraction).context("--error")?;
+    Ok(fraction)
+}
+
+/// The full name of a function, however it is written.
+fn known(name: &str) -> Result<String> {
+    let plain = |name: &str| {
+        let name = name.trim().to_ascii_lowercase();
+        name.strip_prefix("mpi_").unwrap_or(&name).to_owned()
+    };
+    let mut functions = refrain_mpi::interface::functions().iter();
+    let found = functions.find(|f| plain(&f.name) == plain(name));
+    Ok(found.with_context(|| format!("--error: MPI has no function `{name}`"))?.name.clone())
+}
+
+/// A time such as 10us, in nanoseconds.
+fn nanoseconds(text: &str) -> Result<f64> {
+    let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    for (unit, nanoseconds) in units {
+        if let Some(number) = text.trim().strip_suffix(unit)
+            && let Ok(number) = number.trim().parse::<f64>()
+            && number.is_finite()
+            && number >= 0.0
+        {
+            return Ok(number * nanoseconds);
+        }
+    }
+    bail!("--error-abs: `{text}` is no time such as 10us, 500ns or 1ms")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(timing: &str, error: &[&str], error_abs: Option<&str>) -> Result<Wanted> {
+        let options = Timing {
+            timing: Some(timing.to_owned()),
+            error: error.iter().map(|text| text.to_string()).collect(),
+            error_abs: error_abs.map(str::to_owned),
+        };
+        options.wanted().map(|wanted| wanted.expect("a mode was given"))
+    }
+
+    #[test]
+    fn bounds_are_for_all_functions_or_for_one() {
+        let got = wanted("loop", &["0.05", "send=0.01"], None).expect("sound options");
+        assert_eq!(got.setting.to_text(), "loop 0.05 MPI_Send=0.01");
+    }
+
+    #[test]
+    fn wrong_options_are_answered_with_what_would_be_right() {
+        let told = |result: Result<Wanted>| format!("{:#}", result.expect_err("wrong options"));
+        assert!(told(wanted("exact", &[], None)).contains("lossless, loop"));
+        assert!(told(wanted("loop", &["7"], None)).starts_with("--error: "));
+        assert!(told(wanted("loop", &["Sned=0.1"], None)).contains("no function `Sned`"));
+        assert!(told(wanted("loop", &[], Some("10us"))).contains("--error 0.1"));
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(nanoseconds("10us").ok(), Some(10_000.0));
+        assert_eq!(nanoseconds("1.5 ms").ok(), Some(1_500_000.0));
+        assert!(nanoseconds("10").is_err() && nanoseconds("-1s").is_err());
+    }
+}
