@@ -40,6 +40,9 @@ const STATE_FACTOR: u64 = 8;
 /// What is sealed is put away when it is more than this.
 const SEALED_HELD: usize = 1 << 20;
 
+/// An encoder that holds more than this ends: millions of calls were all different.
+const MOST_MEMORY: usize = 256 << 20;
+
 /// Memory that must be there besides what the encoder holds already.
 const SPARE: usize = 16 << 20;
 
@@ -158,6 +161,11 @@ impl Compressor {
             && self.since >= STATE_FACTOR.saturating_mul(self.encoder.memory() as u64)
     }
 
+    /// Whether the encoder holds more than a program can be asked for.
+    fn is_too_large(&self) -> bool {
+        self.encoder.memory() > MOST_MEMORY
+    }
+
     /// Writes the state.
     fn save(&mut self) -> bool {
         self.encoder.seal_times();
@@ -233,10 +241,16 @@ pub fn encode(own: Written<'_>, stream: *const Stream, must_save: bool) -> u64 {
         let mut all = written(&shared.streams, compressor, stream);
         all.push(own);
         compressor.encode(&all).then_some(())?;
-        if must_save || compressor.is_state_due() {
+        if must_save || compressor.is_state_due() || compressor.is_too_large() {
             compressor.save();
         }
-        Some(compressor.saved(thread))
+        let saved = compressor.saved(thread);
+        if compressor.is_too_large() {
+            // The program needs its memory more than we do: from here on there are only records.
+            ENDED.store(true, Ordering::Relaxed);
+            shared.compressor = None;
+        }
+        Some(saved)
     })
 }
 

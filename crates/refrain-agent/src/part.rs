@@ -63,6 +63,20 @@ impl Part {
         self.page.cast::<u8>().wrapping_add(HEADER_BYTES)
     }
 
+    /// Gives the disk back what the window does not use behind so many bytes, as the thread ends:
+    /// there may be thousands of them.
+    pub fn give_back(&self, used: usize) {
+        let first = (HEADER_BYTES + used + 8).next_multiple_of(4096);
+        if let Some(length) = BODY.checked_sub(first).filter(|length| *length > 0) {
+            // SAFETY: whole pages of our own mapping, in which there is nothing but zeros that are
+            // read as such. Where the file system cannot do that, nothing happens.
+            unsafe {
+                let at = self.page.cast::<u8>().add(first);
+                libc::madvise(at.cast(), length, libc::MADV_REMOVE);
+            }
+        }
+    }
+
     /// Changes the header.
     pub fn update(&mut self, change: impl FnOnce(&mut PartHeader)) {
         // SAFETY: the page is mapped until `unmap`, and fields are written by one thread each,

@@ -609,6 +609,7 @@ impl Stream {
         process::remove_page(self.part.header());
         self.part.update(|header| header.flags |= flags::THREAD_ENDED);
         self.part.note_time();
+        self.part.give_back(self.at as usize - self.window as usize);
         // SAFETY: the page is off the list, and neither it nor the window is used again.
         unsafe { self.part.unmap() };
     }

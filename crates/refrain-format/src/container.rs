@@ -50,6 +50,11 @@ const MOST_SECTIONS: u64 = 1 << 24;
 const MOST_UNPACKED: u64 = 1 << 26;
 /// How many times larger than in the file it is believed to be then.
 const MOST_RATIO: u64 = 1 << 10;
+
+/// So many packed bytes are not believed to become more.
+fn most_unpacked(stored: u64) -> u64 {
+    MOST_UNPACKED.max(stored.saturating_mul(MOST_RATIO))
+}
 /// How hard sections are compressed that are at hand.
 const BEST: i32 = 19;
 /// The same for large ones, for which the best would take minutes.
@@ -210,7 +215,9 @@ impl Writer {
     fn try_add_bytes(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         let level = if content.len() > LARGE { GOOD } else { BEST };
         let packed = zstd::bulk::compress(content, level)?;
-        let (codec, stored) = match packed.len() < content.len() {
+        // What packs too well would not be believed by a reader.
+        let is_believed = content.len() as u64 <= most_unpacked(packed.len() as u64);
+        let (codec, stored) = match packed.len() < content.len() && is_believed {
             true => (Codec::Zstd, packed.as_slice()),
             false => (Codec::Stored, content),
         };
@@ -509,7 +516,7 @@ impl Container {
     pub fn read_checked(&self, name: &str) -> Result<Vec<u8>, ContainerError> {
         self.check(name)?;
         let section = self.section(name)?;
-        if section.full > MOST_UNPACKED.max(section.stored.saturating_mul(MOST_RATIO)) {
+        if section.full > most_unpacked(section.stored) {
             let (stored, full) = (section.stored, section.full);
             return Err(self.damage(name, format!("{stored} bytes that claim to be {full}")));
         }

@@ -3,7 +3,9 @@
 use crate::elastic::{Elastic, Variant};
 use crate::group::{Group, Outcomes, Own, Row};
 use crate::merged::Merged;
-use crate::write::{ANY, CHANGED, COLUMNS, NEW_SHAPE, NO_COLUMNS, SAME_COLUMNS, Shape, VERSION};
+use crate::write::{
+    ANY, CHANGED, COLUMNS, NEW_SHAPE, NO_COLUMNS, SAME_COLUMNS, SCALE_AT, Shape, VERSION,
+};
 use refrain_elastic::{Column, RankList, TextColumn};
 use refrain_encode::cells::{self, Cells};
 use refrain_encode::outcome::{Polls, StoredOutcomes};
@@ -28,6 +30,17 @@ impl std::error::Error for ReadError {}
 
 fn bad(what: impl Into<String>) -> ReadError {
     ReadError { what: what.into() }
+}
+
+/// What is not believed of a structure is a matter of scale: the numbers below count for one with scale
+/// 0, and twice as many for each step. The writer chooses the least that will do, so few bytes that are
+/// damaged do not take much memory.
+pub const MOST_SCALE: u8 = 7;
+
+/// The most bytes that a structure may take in memory, roughly; its scale tells.
+pub fn most_memory(structure: &[u8]) -> u64 {
+    let scale = structure.get(SCALE_AT).copied().unwrap_or(0).min(MOST_SCALE);
+    (MOST_CELLS as u64 * 16) << scale
 }
 
 /// Ranks are not believed to be more.
@@ -65,11 +78,14 @@ pub fn structure_of_rows(bytes: &[u8], most_rows: usize) -> Result<Merged, ReadE
     if version != VERSION {
         return Err(bad(format!("structures of version {version} (this Refrain reads {VERSION})")));
     }
+    let scale = cells.take(1).map(|scale| scale[0]).filter(|scale| *scale <= MOST_SCALE);
+    let scale = scale.ok_or_else(|| bad("the structure's first bytes"))?;
     let functions = functions(&mut cells).ok_or_else(|| bad("the definitions of functions"))?;
     let count = cells.get_length().ok_or_else(|| bad("the groups"))?;
     let mut groups = Vec::new();
-    let values = bytes.len().saturating_mul(VALUES_PER_BYTE).saturating_add(MOST_VALUES);
-    let mut rows = RowReader { rows_left: most_rows, values_left: values, ..RowReader::default() };
+    let values = bytes.len().saturating_mul(VALUES_PER_BYTE).saturating_add(MOST_VALUES << scale);
+    let mut rows =
+        RowReader { rows_left: most_rows, values_left: values, scale, ..RowReader::default() };
     for _ in 0..count {
         groups.push(group(&mut cells, &mut rows).ok_or_else(|| bad("the groups"))?);
     }
@@ -87,7 +103,8 @@ pub fn structure_of_rows(bytes: &[u8], most_rows: usize) -> Result<Merged, ReadE
         return Err(bad("the signatures of groups (more than there are timings)"));
     }
     let mut all = shared.iter();
-    let mut symbols = bytes.len().saturating_mul(SYMBOLS_PER_BYTE).saturating_add(MOST_SYMBOLS);
+    let mut symbols =
+        bytes.len().saturating_mul(SYMBOLS_PER_BYTE).saturating_add(MOST_SYMBOLS << scale);
     for ((number, group), (list, count)) in
         groups.iter_mut().enumerate().zip(lists.into_iter().zip(grammars))
     {
@@ -203,6 +220,8 @@ struct RowReader {
     rows_left: usize,
     /// Values of tables that may still come.
     values_left: usize,
+    /// How large the structure says it is.
+    scale: u8,
 }
 
 impl RowReader {
@@ -213,7 +232,9 @@ impl RowReader {
     }
 
     fn read_group(&mut self, cells: &mut Cells<'_>, group: usize, ranks: &RankList) -> Option<()> {
-        let count = usize::try_from(cells.get_unsigned()?).ok().filter(|n| *n <= MOST_CELLS)?;
+        let count = usize::try_from(cells.get_unsigned()?)
+            .ok()
+            .filter(|n| *n <= MOST_CELLS << self.scale)?;
         self.rows_left = self.rows_left.checked_sub(count)?;
         let end = self.rows.len() + count;
         while self.rows.len() < end {
@@ -286,7 +307,7 @@ impl RowReader {
         self.cells += numbers.len() + 1;
         self.hold(columns.iter().map(|(_, column)| column.held()).sum())?;
         self.rows.push(ReadRow::Simple { numbers, split, columns, group });
-        (self.cells <= MOST_CELLS).then_some(())
+        (self.cells <= MOST_CELLS << self.scale).then_some(())
     }
 
     fn columns(
@@ -321,7 +342,7 @@ impl RowReader {
                         let at = last?.columns.binary_search_by_key(&place, |(p, _)| *p).ok()?;
                         let (_, before) = last?.columns.get(at)?;
                         self.differences += ranks.len();
-                        if self.differences > MOST_DIFFERENCES {
+                        if self.differences > MOST_DIFFERENCES << self.scale {
                             return None;
                         }
                         let all = ranks.to_vec();

@@ -21,6 +21,9 @@
 //! | 1 | a row of any kind: [`Elastic`] cells, outcome, [`Outcomes`] |
 //! | 2 + s | the last row of shape s, changed: number of changes, each as gap and difference; columns; how often the same change follows again |
 //!
+//! Behind the version stands a byte that tells how large the whole is ([`crate::read::MOST_SCALE`]): a
+//! reader believes no more than that.
+//!
 //! Each group's new rows stand together, with their number in front.
 //!
 //! Columns: 0 none · 1 those of the shape's last row · 2 a list of place, form, bytes: form 0
@@ -31,6 +34,7 @@
 use crate::elastic::Elastic;
 use crate::group::{Group, Outcomes, Row};
 use crate::merged::Merged;
+use crate::read::{self, MOST_SCALE};
 use refrain_elastic::{Column, RankList};
 use refrain_encode::cells::{self, put, put_bytes, put_unsigned};
 use refrain_grammar::{Grammar, share};
@@ -51,7 +55,10 @@ pub(crate) const SAME_COLUMNS: u64 = 1;
 pub(crate) const COLUMNS: u64 = 2;
 
 /// The version of these streams.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
+
+/// Where the byte stands that tells how large the structure is.
+pub(crate) const SCALE_AT: usize = 1;
 
 /// A merged trace in three streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,6 +120,8 @@ pub fn write(merged: &Merged) -> Streams {
     let mut streams = Streams::default();
     let out = &mut streams.structure;
     put_unsigned(out, VERSION);
+    // How large it is, is found out at the end.
+    out.push(0);
     put_unsigned(out, merged.functions.len() as u64);
     let mut last = 0;
     for (number, text) in &merged.functions {
@@ -145,7 +154,25 @@ pub fn write(merged: &Merged) -> Streams {
         }
     }
     streams.own.sort_by_key(|(rank, thread, _)| (*rank, *thread));
+    let rows = merged.groups.iter().map(|group| group.rows.len()).sum();
+    set_scale(&mut streams.structure, rows);
     streams
+}
+
+/// A structure of fewer bytes, with as few rows, is as large as any reader believes.
+const SMALL: usize = 1 << 12;
+
+/// Makes sure that a reader believes it.
+fn set_scale(structure: &mut [u8], rows: usize) {
+    if structure.len() < SMALL && rows < SMALL {
+        return;
+    }
+    for scale in 0..=MOST_SCALE {
+        structure[SCALE_AT] = scale;
+        if read::structure_of_rows(structure, rows).is_ok() {
+            return;
+        }
+    }
 }
 
 fn put_group(out: &mut Vec<u8>, group: &Group) {

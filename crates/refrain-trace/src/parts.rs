@@ -208,7 +208,7 @@ impl Part {
 }
 
 /// Threads of a process are not believed to be more: each has left a part.
-const MOST_THREADS: u32 = 1 << 16;
+const MOST_THREADS: u32 = 1 << 20;
 
 /// How often a part is looked at that changes meanwhile.
 const LOOKS: usize = 16;

@@ -25,6 +25,17 @@ use std::sync::OnceLock;
 pub use refrain_encode::stats::Stats;
 pub use refrain_merge::group::Group;
 
+/// A trace that takes no more memory than this is read on any machine.
+const LITTLE_MEMORY: u64 = 1 << 30;
+
+/// The machine's memory in bytes.
+fn physical_memory() -> u64 {
+    let facts = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = facts.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = total.and_then(|total| total.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.map_or(LITTLE_MEMORY, |kilobytes| kilobytes << 10)
+}
+
 /// An open trace.
 #[derive(Debug)]
 pub struct Trace {
@@ -106,6 +117,14 @@ impl Trace {
             return Ok(merged);
         }
         let bytes = self.container.read_checked(sections::STRUCTURE)?;
+        let (needed, there) = (read::most_memory(&bytes), physical_memory());
+        if needed > there.max(LITTLE_MEMORY) {
+            let why = format!(
+                "it may take {} GB of memory, more than this machine has: use a larger one",
+                needed >> 30
+            );
+            return Err(self.bad(sections::STRUCTURE, why));
+        }
         let timing = match self.container.section(sections::TIMING) {
             Ok(_) => Some(self.container.read_checked(sections::TIMING)?),
             Err(_) => None,

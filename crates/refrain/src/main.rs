@@ -12,6 +12,7 @@ macro_rules! say {
 mod agent;
 mod control;
 mod cuts;
+mod descriptors;
 mod info;
 mod launch;
 mod merge;

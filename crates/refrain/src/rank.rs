@@ -5,7 +5,7 @@
 //! program's own.
 
 use crate::path::locate;
-use crate::{NOT_FOUND, agent};
+use crate::{NOT_FOUND, agent, descriptors};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -41,7 +41,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         here.push(&program);
         program = here;
     }
-    let error = Command::new(&program)
+    let mut command = Command::new(&program);
+    let error = descriptors::pass_on(&mut command)
         .args(arguments)
         .envs(agent::prepare_environment(&args.agent, &args.parts))
         .envs(args.set.iter().filter_map(|set| set.split_once('=')))

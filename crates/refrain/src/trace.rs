@@ -5,9 +5,11 @@ use crate::launch::{self, Launcher, Plan};
 use crate::merge::{base_meta, how, keep, parts_of};
 use crate::path::locate;
 use crate::timing::Timing;
-use crate::{NOT_FOUND, agent, summary};
+use crate::{NOT_FOUND, agent, descriptors, summary};
 use anyhow::{Context, Result, bail};
 use refrain_format::container::Container;
+use refrain_format::part;
+use refrain_trace::Trace;
 use refrain_trace::assemble::assemble;
 use refrain_trace::parts::running_processes;
 use std::ffi::{OsStr, OsString};
@@ -169,25 +171,35 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// are passed on, and we live on to save the trace.
 fn execute(command: &[OsString]) -> Result<ExitStatus> {
     let Some((program, arguments)) = command.split_first() else { bail!("no command") };
-    let child = Command::new(program).args(arguments).spawn();
+    let mut command = Command::new(program);
+    let child = descriptors::pass_on(command.args(arguments)).spawn();
     let mut child = child.with_context(|| format!("cannot run {}", program.display()))?;
     CHILD.store(child.id() as i32, Ordering::SeqCst);
     install_handlers();
-    wait(&mut child)
+    let status = wait(&mut child);
+    // From now on signals are for us: what is recorded stays in the parts.
+    CHILD.store(0, Ordering::SeqCst);
+    set_handlers(libc::SIG_DFL);
+    status
 }
 
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     child.wait().context("cannot wait for the program")
 }
 
+/// Passes signals on.
 fn install_handlers() {
+    let handler: extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) = pass_on;
+    set_handlers(handler as libc::sighandler_t);
+}
+
+fn set_handlers(handler: libc::sighandler_t) {
     const SIGNALS: [i32; 6] =
         [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
-    // SAFETY: a handler that only calls kill, which is async-signal-safe.
+    // SAFETY: a handler that only calls kill, which is async-signal-safe, or the default.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        let handler: extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) = pass_on;
-        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_sigaction = handler;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         for signal in SIGNALS {
             libc::sigaction(signal, &action, std::ptr::null_mut());
@@ -221,8 +233,8 @@ fn write_trace(
             parts.display()
         );
     }
-    if std::fs::read_dir(parts).is_ok_and(|mut all| all.next().is_none()) {
-        let _ = std::fs::remove_dir(parts);
+    if !has_parts(parts) {
+        let _ = std::fs::remove_dir_all(parts);
         say!(
             "refrain: no MPI call was seen, so there is no trace (or there was no room for one beside {})",
             output.display()
@@ -241,6 +253,7 @@ fn write_trace(
         Ok(done) => done,
         Err(error) => return Err(anyhow::Error::new(error).context(kept(parts))),
     };
+    check_reads(output).with_context(|| kept(parts))?;
     if meta.streams.is_empty() {
         let _ = std::fs::remove_file(output);
         for lost in &meta.lost {
@@ -258,6 +271,19 @@ fn write_trace(
         std::fs::remove_dir_all(parts).with_context(|| format!("{}", parts.display()))?;
     }
     summary::print(&meta, output, bytes, how(raw), plan.ranks());
+    Ok(())
+}
+
+/// Whether any process has left a part.
+fn has_parts(folder: &Path) -> bool {
+    let is_part = |path: PathBuf| path.extension().is_some_and(|e| e == part::EXTENSION);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(is_part)
+}
+
+/// Makes sure that a trace reads before what it was made of is removed.
+fn check_reads(trace: &Path) -> Result<()> {
+    Trace::open(trace)?.structure()?;
     Ok(())
 }
 

@@ -369,7 +369,7 @@ fn what_was_put_away_on_the_way_is_there() {
     for mpi in mpis() {
         let folder = TempDir::new().expect("a folder");
         let trace = folder.path().join("t.refrain");
-        let program = mpi.compile("random_tags.c");
+        let program = mpi.compile("scattered_tags.c");
         let run = mpi.run(1).program(&program).args([CALLS.to_string()]);
         run.trace_to(Some(&trace)).output();
         let opened = Trace::open(&trace).expect("a trace");

@@ -1,0 +1,263 @@
+//! A stretch of a thread's stream, compressed.
+//!
+//! A chunk is a sequence of executed shapes, and for each shape the values of its slots over all
+//! of its executions: the steps of each loop level one after the other, and how each execution's
+//! first value lies from where the reference was last. Blocks outside all loops are shapes too,
+//! so a stream without any structure becomes one sequence of block numbers and one sequence of
+//! differences for each reference.
+//!
+//! Chunks stand alone: each can be played without the others.
+
+use std::sync::Arc;
+
+use crate::item::Item;
+use crate::runs::Runs;
+use crate::series::{Level, Series};
+use crate::shape::{Meaning, Node, Shape};
+use crate::shapes::{ShapeId, Shapes};
+
+/// The values of one slot over all executions of its shape in a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// How each execution's first value differs from the last one before: the reference's (in
+    /// whatever shape), or the count's.
+    pub firsts: Runs,
+    /// For each loop around the slot, whether its steps are measured from starts, and the steps.
+    pub steps: Vec<(bool, Runs)>,
+}
+
+/// A shape of a chunk.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The shape.
+    pub shape: Arc<Shape>,
+    /// The values of its slots.
+    pub streams: Vec<Stream>,
+}
+
+/// A shape while its values are being collected.
+#[derive(Clone, Debug)]
+struct Growing {
+    shape: Arc<Shape>,
+    slots: Vec<GrowingSlot>,
+}
+
+#[derive(Clone, Debug)]
+struct GrowingSlot {
+    firsts: Runs,
+    series: Series,
+    last_count: u64,
+}
+
+/// A stretch of a stream, as it is collected.
+#[derive(Clone, Debug, Default)]
+pub struct Chunk {
+    entries: Vec<Growing>,
+    /// The entries of each shape: mostly one.
+    by_shape: Vec<Vec<u32>>,
+    sequence: Vec<u32>,
+    /// Which executions broke off inside of an inner loop, and after how many steps.
+    cuts: Vec<(usize, u64)>,
+    lasts: Lasts,
+    numbers: usize,
+}
+
+/// A finished chunk.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// The shapes.
+    pub entries: Vec<Entry>,
+    /// The executions: indices of entries.
+    pub sequence: Vec<u32>,
+    /// Which executions broke off, by ascending place in the sequence, and after how
+    /// many steps (blocks executed, loops begun).
+    pub cuts: Vec<(usize, u64)>,
+}
+
+/// Where each reference was last, by the block's number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lasts {
+    places: Vec<Vec<u64>>,
+}
+
+impl Lasts {
+    /// The last places of a block's references.
+    #[inline]
+    pub fn of(&mut self, block: u32, references: usize) -> &mut [u64] {
+        let block = block as usize;
+        if self.places.get(block).is_none_or(|places| places.len() < references) {
+            self.make_room(block, references);
+        }
+        &mut self.places[block]
+    }
+
+    #[cold]
+    fn make_room(&mut self, block: usize, references: usize) {
+        self.places.resize(self.places.len().max(block + 1), Vec::new());
+        self.places[block].resize(references, 0);
+    }
+}
+
+impl Chunk {
+    /// Whether nothing was executed.
+    pub fn is_empty(&self) -> bool {
+        self.sequence.is_empty()
+    }
+
+    /// About how many numbers it holds.
+    pub fn numbers(&self) -> usize {
+        self.numbers
+    }
+
+    /// Appends an execution; a small one block by block.
+    pub(crate) fn append(&mut self, item: &Item, shapes: &Shapes) {
+        if item.is_block() || item.is_small() {
+            return self.append_blocks(&item.journal, shapes);
+        }
+        self.append_nest(item);
+    }
+
+    /// Appends an execution as one of its shape, however small.
+    pub(crate) fn append_nest(&mut self, item: &Item) {
+        let entry = self.entry(item);
+        self.sequence.push(entry as u32);
+        if item.cut {
+            self.cuts.push((self.sequence.len() - 1, item.steps()));
+        }
+        let shape = &item.shape;
+        let slots = &mut self.entries[entry].slots;
+        for ((slot, series), about) in slots.iter_mut().zip(&item.series).zip(&shape.slots) {
+            let Some(first) = series.first else { continue };
+            let before = match about.meaning {
+                Meaning::Count(_) => std::mem::replace(&mut slot.last_count, series.last),
+                Meaning::Address { block, reference } => {
+                    self.lasts.of(block, reference as usize + 1)[reference as usize]
+                }
+            };
+            slot.firsts.push(first.wrapping_sub(before) as i64);
+            slot.series.append_steps(series);
+        }
+        for (series, about) in item.series.iter().zip(&shape.slots) {
+            if let (Meaning::Address { block, reference }, Some(_)) = (about.meaning, series.first)
+            {
+                let reference = reference as usize;
+                self.lasts.of(block, reference + 1)[reference] = series.last;
+            }
+        }
+        self.numbers += item.runs() + shape.slots.len();
+    }
+
+    /// Appends executions of single blocks: each its number and its places.
+    fn append_blocks(&mut self, mut journal: &[u64], shapes: &Shapes) {
+        while let [block, rest @ ..] = journal {
+            // The blocks of a journal have shapes already.
+            let Some(id) = shapes.known_block(*block as u32) else { return };
+            let shape = shapes.get(id);
+            let (places, rest) = rest.split_at(shape.slots.len().min(rest.len()));
+            let at = match self.by_shape.get(id as usize).and_then(|entries| entries.first()) {
+                Some(at) => *at as usize,
+                None => self.add_entry(id, shape),
+            };
+            self.sequence.push(at as u32);
+            let lasts = self.lasts.of(*block as u32, places.len());
+            let slots = &mut self.entries[at].slots;
+            for ((slot, last), &place) in slots.iter_mut().zip(lasts).zip(places) {
+                slot.firsts.push(place.wrapping_sub(std::mem::replace(last, place)) as i64);
+            }
+            self.numbers += 1 + places.len();
+            journal = rest;
+        }
+    }
+
+    /// The entry that can take the item's values.
+    fn entry(&mut self, item: &Item) -> usize {
+        let fits = |at: &&u32| {
+            let slots = self.entries[**at as usize].slots.iter().zip(&item.series);
+            slots.into_iter().all(|(slot, series)| slot.series.can_append(series))
+        };
+        match self.by_shape.get(item.id as usize).and_then(|entries| entries.iter().find(fits)) {
+            Some(at) => *at as usize,
+            None => self.add_entry(item.id, &item.shape),
+        }
+    }
+
+    fn add_entry(&mut self, id: ShapeId, shape: &Arc<Shape>) -> usize {
+        let slot = |depth| GrowingSlot {
+            firsts: Runs::default(),
+            series: Series::new(depth),
+            last_count: 0,
+        };
+        let slots = shape.slots.iter().map(|about| slot(about.depth)).collect();
+        let at = self.entries.len();
+        self.entries.push(Growing { shape: shape.clone(), slots });
+        if id as usize >= self.by_shape.len() {
+            self.by_shape.resize(id as usize + 1, Vec::new());
+        }
+        self.by_shape[id as usize].push(at as u32);
+        at
+    }
+
+    /// Settles how each level is measured: in the shorter way.
+    pub fn finish(&self) -> Finished {
+        let shorter = |level: &Level| {
+            let (from_starts, runs) = level.shorter();
+            (from_starts, runs.clone())
+        };
+        let stream = |slot: &GrowingSlot| Stream {
+            firsts: slot.firsts.clone(),
+            steps: slot.series.levels.iter().map(shorter).collect(),
+        };
+        let entries = self.entries.iter().map(|entry| Entry {
+            shape: entry.shape.clone(),
+            streams: entry.slots.iter().map(stream).collect(),
+        });
+        Finished {
+            entries: entries.collect(),
+            sequence: self.sequence.clone(),
+            cuts: self.cuts.clone(),
+        }
+    }
+
+    /// Settles how each level is measured: as in `model`, if this is an execution of the same
+    /// shapes in the same order, and was measured so.
+    pub(crate) fn finish_like(&self, model: &Finished) -> Option<Finished> {
+        if self.sequence != model.sequence || self.entries.len() != model.entries.len() {
+            return None;
+        }
+        let mut entries = Vec::with_capacity(self.entries.len());
+        for (entry, like) in self.entries.iter().zip(&model.entries) {
+            if entry.shape.node != like.shape.node {
+                return None;
+            }
+            let mut streams = Vec::with_capacity(entry.slots.len());
+            for (slot, like) in entry.slots.iter().zip(&like.streams) {
+                let levels = slot.series.levels.iter().zip(&like.steps);
+                let steps = levels.map(|(level, (from_starts, _))| {
+                    Some((*from_starts, level.measured(*from_starts)?.clone()))
+                });
+                let steps = steps.collect::<Option<_>>()?;
+                streams.push(Stream { firsts: slot.firsts.clone(), steps });
+            }
+            entries.push(Entry { shape: entry.shape.clone(), streams });
+        }
+        Some(Finished { entries, sequence: self.sequence.clone(), cuts: self.cuts.clone() })
+    }
+
+    /// The bytes of the chunk, alone.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.finish().to_bytes()
+    }
+}
+
+impl Finished {
+    /// How deep the deepest nest is.
+    pub fn depth(&self) -> usize {
+        fn depth(node: &Node) -> usize {
+            match node {
+                Node::Block(_) => 0,
+                Node::Loop { body, .. } => 1 + body.iter().map(depth).max().unwrap_or(0),
+            }
+        }
+        self.entries.iter().map(|entry| depth(&entry.shape.node)).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,455 @@
+//! The compressor of one thread's stream.
+//!
+//! Executions wait on a stack, each a block or a nest. When the top of the stack repeats what is
+//! right below it, the two become the first iterations of a loop, and the stream is followed
+//! through that loop from then on (`running`); when it leaves the loop, the finished nest
+//! waits on the stack like any block. So nests grow from the inside out, and once the outermost
+//! loop of a phase is found, nothing is looked for any more until it ends.
+//!
+//! This is the matching of ScalaMemTrace §2.1 with two differences: candidates are found by their
+//! shape, not by searching a window, and a reference inside a known loop is not pushed and matched
+//! but only followed. The folding of like neighbours into loops whose numbers are affine in the
+//! loops around them is that of Ketterlin and Clauss (nested loop recognition, CGO 2008), with
+//! numbers that need not be affine.
+//!
+//! What falls off the bottom of the stack goes to the open chunk ([`crate::chunk`]).
+
+use std::collections::VecDeque;
+
+use crate::block::Blocks;
+use crate::chunk::Chunk;
+use crate::error::MemoryError;
+use crate::item::{Item, SMALL};
+use crate::running::{End, NOTHING, Running, Stop};
+use crate::segment::{Segments, Window};
+use crate::shapes::{ShapeId, Shapes};
+
+/// How many executions wait on the stack: the longest body that is found is half as long.
+const STACK: usize = 512;
+/// How many earlier executions of a shape are tried as the end of a repetition.
+const CANDIDATES: usize = 8;
+/// More shapes than this are a sign of irregular control; they are forgotten with the chunk.
+const MOST_SHAPES: usize = 1 << 14;
+/// A loop that was not worth making so many times in a row is doubted;
+const MOST_DOUBTS: u8 = 16;
+/// and is made only if it is seen this many times.
+const PROOFS: usize = 8;
+/// When so many loops were not worth making, longer ones must be seen three times;
+const MOST_DOUBT: u8 = 64;
+/// one that was worth making weighs as much as so many that were not.
+const SURENESS: u8 = 4;
+/// A chunk is full when it holds so many numbers.
+pub const CHUNK_NUMBERS: usize = 1 << 21;
+/// How often (in words) the size of the running nest is looked at.
+const LOOK: usize = 1 << 16;
+
+/// Compresses the stream of one thread.
+#[derive(Clone, Debug)]
+pub struct Compressor {
+    shapes: Shapes,
+    stack: VecDeque<Item>,
+    /// The shape of each execution on the stack, and where the same shape was before (one more
+    /// than the index; 0 for nowhere): close together, because they are searched.
+    marks: VecDeque<(ShapeId, u64)>,
+    /// How many executions have left the stack at its bottom.
+    gone: u64,
+    /// For each shape, one more than the index of its uppermost execution.
+    uppermost: Vec<u64>,
+    /// Where in its shape the top of the stack is, if it is a nest that is being followed.
+    running: Option<Running>,
+    windows: Vec<Vec<Window>>,
+    /// For each shape of a loop, how many times in a row it was not worth making.
+    doubts: Vec<u8>,
+    /// The same for all of them.
+    doubt: u8,
+    /// The body of a loop that is being looked up.
+    body: Vec<ShapeId>,
+    /// Journals to be used again.
+    spare: Vec<Vec<u64>>,
+    chunk: Chunk,
+    sealed: Vec<Vec<u8>>,
+    chunk_numbers: usize,
+    words_to_look: usize,
+}
+
+impl Default for Compressor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Compressor {
+    /// A compressor whose chunks have the usual size.
+    pub fn new() -> Self {
+        Self::with_chunks_of(CHUNK_NUMBERS)
+    }
+
+    /// A compressor that seals a chunk when it holds about so many numbers.
+    pub fn with_chunks_of(numbers: usize) -> Self {
+        let numbers = numbers.clamp(256, CHUNK_NUMBERS);
+        Self {
+            shapes: Shapes::default(),
+            stack: VecDeque::new(),
+            marks: VecDeque::new(),
+            gone: 0,
+            uppermost: Vec::new(),
+            running: None,
+            windows: Vec::new(),
+            doubts: Vec::new(),
+            doubt: 0,
+            body: Vec::new(),
+            spare: Vec::new(),
+            chunk: Chunk::default(),
+            sealed: Vec::new(),
+            chunk_numbers: numbers,
+            words_to_look: LOOK.min(numbers),
+        }
+    }
+
+    /// Appends an execution of a block.
+    pub fn push(
+        &mut self,
+        block: u32,
+        addresses: &[u64],
+        blocks: &Blocks,
+        segments: &Segments,
+    ) -> Result<(), MemoryError> {
+        let known = blocks.get(block).ok_or(MemoryError::UnknownBlock(u64::from(block)))?;
+        if known.len() != addresses.len() {
+            let (expected, actual) = (known.len(), addresses.len());
+            return Err(MemoryError::Addresses { block, expected, actual });
+        }
+        let mut record = [0; 17];
+        if let Some(record) = record.get_mut(..=addresses.len()) {
+            record[0] = u64::from(block);
+            record[1..].copy_from_slice(addresses);
+            self.push_words(record, blocks, segments)?;
+        } else {
+            let record: Vec<u64> =
+                std::iter::once(u64::from(block)).chain(addresses.iter().copied()).collect();
+            self.push_words(&record, blocks, segments)?;
+        }
+        Ok(())
+    }
+
+    /// Appends records as a front end's ring holds them: a word with the block's number, then a
+    /// word for each of its addresses. Returns how many words were used: all but a record that is
+    /// not yet complete.
+    pub fn push_words(
+        &mut self,
+        words: &[u64],
+        blocks: &Blocks,
+        segments: &Segments,
+    ) -> Result<usize, MemoryError> {
+        let mut used = 0;
+        while used < words.len() {
+            let end = words.len().min(used + self.words_to_look);
+            let before = used;
+            let whole = self.push_some(&words[used..end], blocks, segments);
+            let (some, result) = whole;
+            used += some;
+            self.words_to_look = self.words_to_look.saturating_sub(some);
+            result?;
+            if some == 0 && end == words.len() {
+                break;
+            }
+            if used == before || self.words_to_look == 0 {
+                self.words_to_look = LOOK.min(self.chunk_numbers);
+                self.look(blocks);
+            }
+        }
+        Ok(used)
+    }
+
+    /// Appends whole records; how many words they were, and whether all went well.
+    fn push_some(
+        &mut self,
+        words: &[u64],
+        blocks: &Blocks,
+        segments: &Segments,
+    ) -> (usize, Result<(), MemoryError>) {
+        let mut pos = 0;
+        while pos < words.len() {
+            if let (Some(running), Some(top)) = (&mut self.running, self.stack.back_mut()) {
+                let (used, stop) = running.follow(top, &words[pos..], segments);
+                pos += used;
+                if stop == Stop::Hungry {
+                    return (pos, Ok(()));
+                }
+                self.end_running(blocks);
+                continue;
+            }
+            match self.push_block(&words[pos..], blocks, segments) {
+                Ok(0) => return (pos, Ok(())),
+                Ok(used) => pos += used,
+                Err(error) => return (pos, Err(error)),
+            }
+        }
+        (pos, Ok(()))
+    }
+
+    /// Puts the block of the first record on the stack. Returns the words of the record; 0 if it
+    /// is not complete.
+    fn push_block(
+        &mut self,
+        words: &[u64],
+        blocks: &Blocks,
+        segments: &Segments,
+    ) -> Result<usize, MemoryError> {
+        let block = u32::try_from(words[0]).map_err(|_| MemoryError::UnknownBlock(words[0]))?;
+        let id = self.shapes.block(block, blocks)?;
+        let shape = self.shapes.get(id).clone();
+        let Some(addresses) = words.get(1..=shape.slots.len()) else { return Ok(0) };
+        let at = block as usize;
+        if at >= self.windows.len() {
+            self.windows.resize(at + 1, Vec::new());
+        }
+        let windows = &mut self.windows[at];
+        windows.resize(addresses.len(), Window::default());
+        let mut journal = self.spare.pop().unwrap_or_default();
+        journal.clear();
+        journal.push(words[0]);
+        let places = addresses.iter().zip(windows);
+        journal.extend(places.map(|(&address, window)| segments.place(address, window)));
+        let used = journal.len();
+        let series = Vec::new();
+        let executed = 1;
+        self.put(Item { id, shape, series, executed, entered: 0, journal, cut: false });
+        self.fold(blocks);
+        Ok(used)
+    }
+
+    /// Ends the nest that is being followed, and sees whether it repeats what is below.
+    fn end_running(&mut self, blocks: &Blocks) {
+        let (Some(mut running), Some(mut top)) = (self.running.take(), self.take()) else { return };
+        match running.end(&mut top) {
+            End::Exit(0) => {}
+            End::Exit(exit) => match self.shapes.with_exit(top.id, exit, blocks) {
+                Some(id) => {
+                    top.id = id;
+                    top.shape = self.shapes.get(id).clone();
+                }
+                None => {
+                    // The iteration that broke off must begin.
+                    top.series[0].last += 1;
+                    top.series[0].first = Some(top.series[0].last);
+                    top.cut = true;
+                }
+            },
+            End::Cut => top.cut = true,
+        }
+        self.put(top);
+        self.fold(blocks);
+    }
+
+    /// Puts an execution on the stack; what is too far down leaves it.
+    fn put(&mut self, item: Item) {
+        let at = item.id as usize;
+        if at >= self.uppermost.len() {
+            self.uppermost.resize(at + 1, 0);
+        }
+        let index = self.gone + self.stack.len() as u64;
+        let before = std::mem::replace(&mut self.uppermost[at], index + 1);
+        self.marks.push_back((item.id, before));
+        self.stack.push_back(item);
+        if self.stack.len() > STACK
+            && let Some(oldest) = self.stack.pop_front()
+        {
+            self.marks.pop_front();
+            self.gone += 1;
+            self.release(oldest);
+        }
+    }
+
+    /// What leaves the stack goes to the chunk. A loop that was not worth it will be less readily
+    /// believed in.
+    fn release(&mut self, item: Item) {
+        self.chunk.append(&item, &self.shapes);
+        if !item.is_block() {
+            let at = item.id as usize;
+            if at >= self.doubts.len() {
+                self.doubts.resize(at + 1, 0);
+            }
+            if item.is_small() {
+                self.doubts[at] = self.doubts[at].saturating_add(1);
+                self.doubt = self.doubt.saturating_add(1);
+            } else {
+                self.doubts[at] = 0;
+                self.doubt = self.doubt.saturating_sub(SURENESS);
+            }
+        }
+        if self.spare.len() < STACK {
+            self.spare.push(item.journal);
+        }
+    }
+
+    /// Whether the loop `id` over the top `length` executions is worth making. One that mostly
+    /// ended after a few iterations must have come true more often before it is.
+    fn is_believed(&self, id: ShapeId, length: usize) -> bool {
+        let doubts = self.doubts.get(id as usize).copied().unwrap_or(0);
+        doubts < MOST_DOUBTS || self.is_repeated(length, PROOFS)
+    }
+
+    /// Whether the top `length` executions have the shapes of those below, and these of those
+    /// below them, and so on for so many `times`.
+    fn is_repeated(&self, length: usize, times: usize) -> bool {
+        let end = self.marks.len();
+        let alike = |i: usize| self.marks[end - 1 - i].0 == self.marks[end - 1 - i + length].0;
+        end >= times * length && (length..times * length).all(alike)
+    }
+
+    /// Takes the top of the stack.
+    fn take(&mut self) -> Option<Item> {
+        let (id, before) = self.marks.pop_back()?;
+        self.uppermost[id as usize] = before;
+        self.stack.pop_back()
+    }
+
+    /// If the top of the stack repeats what is below it, makes a loop of the two.
+    fn fold(&mut self, blocks: &Blocks) {
+        let Some(length) = self.repeated() else { return };
+        let end = self.stack.len();
+        // Where control is irregular, two are a coincidence.
+        if length > 1 && self.doubt >= MOST_DOUBT && !self.is_repeated(length, 3) {
+            return;
+        }
+        self.body.clear();
+        self.body.extend(self.marks.range(end - length..).map(|mark| mark.0));
+        let Some(id) = self.shapes.repeat(&self.body, blocks) else { return };
+        if !self.is_believed(id, length) {
+            return;
+        }
+        let mut second: Vec<Item> = (0..length).filter_map(|_| self.take()).collect();
+        let mut first: Vec<Item> = (0..length).filter_map(|_| self.take()).collect();
+        second.reverse();
+        first.reverse();
+        let all = || first.iter().chain(&second);
+        let executed = all().map(|item| item.executed).sum();
+        let entered = 1 + all().map(|item| item.entered).sum::<u64>();
+        let mut journal = Vec::new();
+        if executed <= SMALL {
+            journal.reserve(all().map(|item| item.journal.len()).sum());
+            all().for_each(|item| journal.extend_from_slice(&item.journal));
+        }
+        let shape = self.shapes.get(id).clone();
+        let mut series = vec![crate::series::Series::new(0)];
+        for (item, next) in first.into_iter().zip(second) {
+            item.fold_into(next, &mut series);
+        }
+        self.running = Some(Running::new(&shape));
+        self.put(Item { id, shape, series, executed, entered, journal, cut: false });
+        self.nest(blocks);
+    }
+
+    /// If a loop that has just begun follows another execution of the same loop, it is the second
+    /// iteration of a loop around both.
+    fn nest(&mut self, blocks: &Blocks) {
+        let end = self.stack.len();
+        let (Some(top), Some(below)) =
+            (self.stack.back(), end.checked_sub(2).and_then(|at| self.stack.get(at)))
+        else {
+            return;
+        };
+        if !below.folds_with(top) {
+            return;
+        }
+        let Some(id) = self.shapes.repeat(&[top.id], blocks) else { return };
+        let (Some(running), Some(second), Some(first)) =
+            (self.running.take(), self.take(), self.take())
+        else {
+            return;
+        };
+        let shape = self.shapes.get(id).clone();
+        self.running = Some(running.nested(&shape, &second));
+        let executed = first.executed + second.executed;
+        let entered = 1 + first.entered + second.entered;
+        let mut journal = Vec::new();
+        if executed <= SMALL {
+            journal = [&first.journal[..], &second.journal[..]].concat();
+        }
+        let mut series = vec![crate::series::Series::new(0)];
+        first.fold_into(second, &mut series);
+        self.put(Item { id, shape, series, executed, entered, journal, cut: false });
+    }
+
+    /// How many executions on top of the stack are repeated right below.
+    fn repeated(&self) -> Option<usize> {
+        let end = self.marks.len();
+        let (_, mut before) = *self.marks.back()?;
+        for _ in 0..CANDIDATES {
+            let at = before.checked_sub(1)?.checked_sub(self.gone)? as usize;
+            let length = end - 1 - at;
+            if length > at + 1 {
+                return None;
+            }
+            let alike = |i: usize| self.marks[end - 1 - i].0 == self.marks[at - i].0;
+            let folds = |i: usize| self.stack[at - i].folds_with(&self.stack[end - 1 - i]);
+            if (0..length).all(alike) && (0..length).all(folds) {
+                return Some(length);
+            }
+            before = self.marks[at].1;
+        }
+        None
+    }
+
+    /// Keeps memory within bounds: seals the chunk when it is full.
+    fn look(&mut self, blocks: &Blocks) {
+        let waiting: usize = self.stack.back().map_or(0, Item::runs);
+        if self.chunk.numbers() + waiting >= self.chunk_numbers || self.shapes.len() > MOST_SHAPES {
+            self.seal(blocks);
+        }
+    }
+
+    /// Ends the open chunk, with all that waits on the stack.
+    pub fn seal(&mut self, blocks: &Blocks) {
+        self.end_all(blocks);
+        let chunk = std::mem::take(&mut self.chunk);
+        if !chunk.is_empty() {
+            self.sealed.push(chunk.to_bytes());
+        }
+        if self.shapes.len() > MOST_SHAPES {
+            self.shapes = Shapes::default();
+            self.uppermost.clear();
+            self.doubts.clear();
+        }
+    }
+
+    fn end_all(&mut self, blocks: &Blocks) {
+        while let (Some(running), Some(top)) = (&mut self.running, self.stack.back_mut()) {
+            running.follow(top, &[NOTHING], &Segments::identity());
+            self.end_running(blocks);
+        }
+        // A short stream is told in loops, however small: other threads may have larger ones.
+        let short = self.chunk.is_empty();
+        self.marks.clear();
+        while let Some(item) = self.stack.pop_front() {
+            self.gone += 1;
+            if short && !item.is_block() {
+                self.chunk.append_nest(&item);
+            } else {
+                self.release(item);
+            }
+        }
+    }
+
+    /// The chunks that were sealed since the last time: they can be written and forgotten.
+    pub fn take_sealed(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.sealed)
+    }
+
+    /// The chunk that is still open, as if the stream ended here. Written beside the sealed ones
+    /// from time to time, and over the last one, it limits what a crash can lose; for a regular
+    /// program it is as small as the whole trace.
+    pub fn snapshot(&self, blocks: &Blocks) -> Vec<u8> {
+        let mut copy = self.clone();
+        copy.end_all(blocks);
+        copy.chunk.to_bytes()
+    }
+
+    /// Ends the stream, and gives the open chunk for merging with other threads'; chunks sealed
+    /// before come by [`Compressor::take_sealed`].
+    pub fn finish(mut self, blocks: &Blocks) -> (Vec<Vec<u8>>, Chunk) {
+        self.end_all(blocks);
+        (self.sealed, self.chunk)
+    }
+}

@@ -1,0 +1,37 @@
+//! What can be wrong with a stream or with the bytes of a trace.
+
+use thiserror::Error;
+
+/// Why a stream was refused, or why bytes are not a memory trace.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The bytes end in the middle of something.
+    #[error("the bytes of a memory trace end too early")]
+    Truncated,
+    /// A number lies outside what its place allows; the text names the place.
+    #[error("a memory trace's {0} is out of range")]
+    OutOfRange(&'static str),
+    /// The bytes were written by a version that this one does not know.
+    #[error("the memory trace is of version {0}; this Refrain reads up to {VERSION}", VERSION = crate::VERSION)]
+    Version(u8),
+    /// A number over threads or processes is damaged.
+    #[error("a number over threads or processes is damaged: {0}")]
+    Elastic(refrain_elastic::ElasticError),
+    /// Packed bytes do not unpack.
+    #[error("a packed part of a memory trace is damaged: {0}")]
+    Packed(String),
+    /// A block that the table does not hold: register it before its first execution.
+    #[error("block {0} is not in the table of blocks")]
+    UnknownBlock(u64),
+    /// A block came with another number of addresses than it has references.
+    #[error("block {block} has {expected} references, and came with {actual} addresses")]
+    Addresses {
+        /// The block.
+        block: u32,
+        /// How many references the table gives it.
+        expected: usize,
+        /// How many addresses it came with.
+        actual: usize,
+    },
+}

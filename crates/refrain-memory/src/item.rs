@@ -1,0 +1,77 @@
+//! One execution of a shape: what the compressor's stack holds.
+
+use std::sync::Arc;
+
+use crate::series::Series;
+use crate::shape::{Node, Shape};
+use crate::shapes::ShapeId;
+
+/// Nests that executed no more blocks than this are also kept block by block: they may turn out
+/// not to be worth a shape of their own.
+pub const SMALL: u64 = 24;
+
+/// One execution of a shape.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// The number of the shape.
+    pub id: ShapeId,
+    /// The shape.
+    pub shape: Arc<Shape>,
+    /// The values of the shape's slots; nothing for a single block, whose values are the journal.
+    pub series: Vec<Series>,
+    /// How many blocks were executed.
+    pub executed: u64,
+    /// How many times loops were begun, also for no iteration.
+    pub entered: u64,
+    /// Block by block, the number and the places: whole as long as the item is small.
+    pub journal: Vec<u64>,
+    /// Whether it broke off in the middle of an inner loop, so that only [`Item::steps`] says where.
+    pub cut: bool,
+}
+
+impl Item {
+    /// Whether it executed so little that it is better told block by block.
+    pub fn is_small(&self) -> bool {
+        self.executed <= SMALL
+    }
+
+    /// How far it went: blocks executed and loops begun.
+    pub fn steps(&self) -> u64 {
+        self.executed + self.entered
+    }
+
+    /// Whether it is a single block.
+    pub fn is_block(&self) -> bool {
+        matches!(self.shape.node, Node::Block(_))
+    }
+
+    /// Whether this and `next`, which has the same shape, may become iterations of a loop.
+    pub fn folds_with(&self, next: &Self) -> bool {
+        self.id == next.id
+            && !self.cut
+            && !next.cut
+            && self.series.iter().zip(&next.series).all(|(series, more)| series.can_append(more))
+    }
+
+    /// The values of the slots, whatever the shape.
+    fn into_series(self) -> Vec<Series> {
+        match self.is_block() {
+            true => self.journal.iter().skip(1).map(|&place| Series::of(place)).collect(),
+            false => self.series,
+        }
+    }
+
+    /// Appends to `all` the values of two iterations of a loop. Says whether it could.
+    pub fn fold_into(self, next: Self, all: &mut Vec<Series>) -> bool {
+        let mut series = self.into_series();
+        let next = next.into_series();
+        let done = series.iter_mut().zip(&next).fold(true, |all, (s, n)| s.fold(n) && all);
+        all.append(&mut series);
+        done
+    }
+
+    /// How many runs it holds.
+    pub fn runs(&self) -> usize {
+        self.series.iter().map(Series::runs).sum()
+    }
+}

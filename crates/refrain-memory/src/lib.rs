@@ -1,0 +1,103 @@
+//! Memory references as loop nests of affine sections.
+//!
+//! The loads and stores of a program are many, and say little: a matrix multiplication makes
+//! hundreds of millions of them from three loops. This crate turns the stream of a thread into
+//! those loops while it is being made, without losing a reference, and in space that grows with
+//! what is new in the stream and not with its length. It follows ScalaMemTrace and its EPRSDs
+//! (extended power regular section descriptors): sections within a thread, then the threads of a
+//! process as functions of the thread, then processes as functions of the rank.
+//!
+//! ```
+//! use refrain_memory::{Blocks, Compressor, Kind, Merged, Reference, Segments, Trace};
+//!
+//! // The body of `for (i = 0; i < 1000; i++) a[i] = b[i];`
+//! let mut blocks = Blocks::new();
+//! let load = Reference { kind: Kind::Load, size: 8, pc: 0x401000 };
+//! let store = Reference { kind: Kind::Store, size: 8, pc: 0x401004 };
+//! let body = blocks.add(vec![load, store]).unwrap();
+//!
+//! // Thread 3 copies 1000 elements.
+//! let segments = Segments::identity();
+//! let mut compressor = Compressor::new();
+//! for i in 0..1000 {
+//!     compressor.push(body, &[0x10000 + 8 * i, 0x20000 + 8 * i], &blocks, &segments).unwrap();
+//! }
+//! let (_, chunk) = compressor.finish(&blocks);
+//! assert!(chunk.to_bytes().len() < 40);
+//!
+//! let merged = Merged::merge(&[(3, chunk)]);
+//! let trace = Trace { blocks, segments, merged, ..Trace::default() };
+//! let references: Vec<_> = trace.references(3).map(Result::unwrap).collect();
+//! assert_eq!(references.len(), 2000);
+//! assert_eq!(references[1999].address, 0x20000 + 8 * 999);
+//! ```
+//!
+//! # How a reference is predicted
+//!
+//! 1. The stream is matched against the *shape* of the nest it is in: a tree of loops over blocks,
+//!    compiled to a short program. While it matches, nothing is searched.
+//! 2. Each reference in the nest has, for each loop around it, the run of steps that it takes when
+//!    that loop goes on. The next address prolongs a run or begins a new one: a subtraction and a
+//!    comparison, in a nest of any depth. Trip counts are kept in the same way, so triangular
+//!    loops are one run of ones.
+//! 3. Bodies without inner loops are compared many iterations at once, as plain words.
+//! 4. When the stream leaves the nest, the finished nest waits on a stack; when the top of the
+//!    stack repeats what is below, both become the first iterations of a loop around them.
+//!
+//! Nothing must be regular: a reference without a rule simply has runs of length one, and long
+//! sequences of those are packed as bulk. The pieces next to it stay sections.
+//!
+//! # Where things are
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`block`], [`segment`] | the tables: what blocks refer to, where memory lies |
+//! | `runs`, `series` | numbers as runs; the values of a slot, level by level |
+//! | [`shape`], `shapes` | the structure of a nest, compiled; all structures met |
+//! | `item`, `running`, `sprint` | one execution of a nest; following a stream through it, slowly and fast |
+//! | [`compressor`] | the stack on which nests grow |
+//! | [`chunk`], `parts`, `bulk` | a compressed stretch of a stream, and its bytes |
+//! | [`player`], [`trace`] | giving the stream back |
+//! | `guide`, [`lines`], [`threads`] | the threads of a process as one |
+//! | [`ranks`] | processes as one |
+//! | `structure` | the nest as text |
+//!
+//! Nothing here panics on a damaged trace: decoders return a [`MemoryError`], and hold no more
+//! than the input and fixed bounds allow.
+
+pub mod block;
+mod bulk;
+pub mod chunk;
+pub mod compressor;
+mod error;
+mod guide;
+mod item;
+pub mod lines;
+mod parts;
+pub mod player;
+pub mod ranks;
+mod running;
+mod runs;
+pub mod segment;
+mod series;
+pub mod shape;
+mod shapes;
+mod sprint;
+mod structure;
+pub mod threads;
+pub mod trace;
+mod varint;
+
+pub use block::{Blocks, Kind, Reference, Signatures};
+pub use chunk::{Chunk, Finished};
+pub use compressor::Compressor;
+pub use error::MemoryError;
+pub use player::Player;
+pub use ranks::{Processes, RankGroup};
+pub use runs::Runs;
+pub use segment::{Addresses, Segment, SegmentKind, Segments};
+pub use threads::{Group, Merged};
+pub use trace::{Access, References, Trace};
+
+/// The version of the bytes that this crate writes.
+pub const VERSION: u8 = 1;

@@ -1,0 +1,259 @@
+//! A chunk taken apart: what threads may have in common, what is a number, what is bulk.
+//!
+//! The *skeleton* is the structure: shapes, the sequence of executions, how many runs each stream
+//! has. Threads (and processes) that ran the same code have equal skeletons, and their *numbers*
+//! (places, strides, trip counts) can be compared one by one, and be written as functions of the
+//! thread. Streams with many runs are *bulk*: each thread keeps its own.
+
+use std::sync::Arc;
+
+use crate::block::Blocks;
+use crate::bulk;
+use crate::chunk::{Entry, Finished, Stream};
+use crate::error::MemoryError;
+use crate::runs::Runs;
+use crate::shape::{Node, Shape};
+use crate::varint;
+
+/// Streams with more runs than this are bulk. No cycle has more.
+const MOST_RUNS: usize = 24;
+/// Longer sequences of executions are bulk.
+const MOST_SEQUENCE: usize = 4096;
+/// The most numbers of all bulk streams of a chunk.
+pub const MOST_BULK: usize = 4 * bulk::MOST_NUMBERS;
+
+/// A chunk taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// The structure.
+    pub skeleton: Vec<u8>,
+    /// The numbers, in the order of the skeleton; none where any will do, because it is not used.
+    pub numbers: Vec<Option<i64>>,
+    /// The long irregular streams: numbers, then lengths of runs (none if all are 1).
+    pub bulk: Vec<Vec<i64>>,
+}
+
+impl Finished {
+    /// Takes the chunk apart.
+    pub(crate) fn to_parts(&self) -> Parts {
+        let mut parts = Parts::default();
+        varint::put(&mut parts.skeleton, self.entries.len() as u64);
+        for entry in &self.entries {
+            entry.shape.node.encode(&mut parts.skeleton);
+            for stream in &entry.streams {
+                parts.put_runs(&stream.firsts, false);
+                for (from_starts, runs) in &stream.steps {
+                    parts.put_runs(runs, *from_starts);
+                }
+            }
+        }
+        if self.sequence.len() <= MOST_SEQUENCE {
+            varint::put(&mut parts.skeleton, 1 + self.sequence.len() as u64);
+            for &entry in &self.sequence {
+                varint::put(&mut parts.skeleton, u64::from(entry));
+            }
+        } else {
+            varint::put(&mut parts.skeleton, 0);
+            parts.bulk.push(self.sequence.iter().map(|&entry| i64::from(entry)).collect());
+        }
+        varint::put(&mut parts.skeleton, self.cuts.len() as u64);
+        let mut before = 0;
+        for &(place, steps) in &self.cuts {
+            varint::put(&mut parts.skeleton, (place - before) as u64);
+            parts.numbers.push(Some(steps as i64));
+            before = place;
+        }
+        parts
+    }
+
+    /// Puts a chunk together; `numbers` has a number for each of [`Parts::numbers`].
+    pub(crate) fn from_parts(
+        mut skeleton: &[u8],
+        numbers: &[i64],
+        bulk: Vec<Vec<i64>>,
+        blocks: &Blocks,
+    ) -> Result<Self, MemoryError> {
+        let input = &mut skeleton;
+        let mut source = Source { numbers: numbers.iter(), bulk: &bulk, used: 0, most: MOST_BULK };
+        let mut chunk = Self::default();
+        for _ in 0..varint::take_count(input, "number of shapes")? {
+            let shape = Arc::new(Shape::compile(Node::decode(input)?, blocks)?);
+            let mut streams = Vec::with_capacity(shape.slots.len().min(input.len()));
+            for slot in &shape.slots {
+                let (_, firsts) = source.take_runs(input)?;
+                let steps = (0..slot.depth).map(|_| source.take_runs(input));
+                streams.push(Stream { firsts, steps: steps.collect::<Result<_, _>>()? });
+            }
+            chunk.entries.push(Entry { shape, streams });
+        }
+        chunk.sequence = source.take_sequence(input, chunk.entries.len())?;
+        let mut place = 0usize;
+        for _ in 0..varint::take_count(input, "number of cuts")? {
+            place = place.saturating_add(varint::take(input)? as usize);
+            chunk.cuts.push((place, source.number()? as u64));
+        }
+        Ok(chunk)
+    }
+
+    /// The bytes of the chunk alone: version, skeleton, numbers, bulk.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let parts = self.to_parts();
+        let mut out = vec![crate::VERSION];
+        bulk::put_packed(&mut out, &parts.skeleton);
+        let numbers: Vec<i64> = parts.numbers.iter().map(|number| number.unwrap_or(0)).collect();
+        bulk::put_numbers(&mut out, &numbers);
+        put_bulk(&mut out, &parts.bulk);
+        out
+    }
+
+    /// Takes the bytes of a chunk.
+    pub fn decode(input: &mut &[u8], blocks: &Blocks) -> Result<Self, MemoryError> {
+        take_version(input)?;
+        let skeleton = bulk::take_packed(input)?;
+        let numbers = bulk::take_numbers(input, bulk::MOST_NUMBERS)?;
+        let bulk = take_bulk(input)?;
+        Self::from_parts(&skeleton, &numbers, bulk, blocks)
+    }
+}
+
+/// Takes the version, and checks it.
+pub fn take_version(input: &mut &[u8]) -> Result<(), MemoryError> {
+    match varint::take_byte(input)? {
+        crate::VERSION => Ok(()),
+        version => Err(MemoryError::Version(version)),
+    }
+}
+
+/// Appends bulk streams.
+pub fn put_bulk(out: &mut Vec<u8>, streams: &[Vec<i64>]) {
+    varint::put(out, streams.len() as u64);
+    streams.iter().for_each(|stream| bulk::put_numbers(out, stream));
+}
+
+/// Takes bulk streams.
+pub fn take_bulk(input: &mut &[u8]) -> Result<Vec<Vec<i64>>, MemoryError> {
+    let mut most = MOST_BULK;
+    let mut streams = Vec::new();
+    for _ in 0..varint::take_count(input, "number of streams")? {
+        let stream = bulk::take_numbers(input, most)?;
+        most -= stream.len();
+        streams.push(stream);
+    }
+    Ok(streams)
+}
+
+impl Parts {
+    fn put_runs(&mut self, runs: &Runs, from_starts: bool) {
+        let cyclic = (runs.count() > 2).then(|| runs.as_cycle()).flatten();
+        let runs = cyclic.as_ref().unwrap_or(runs);
+        let count = runs.count();
+        let class = if count > MOST_RUNS { 0 } else { count.max(1) as u64 };
+        let head = class << 2 | u64::from(cyclic.is_some()) << 1 | u64::from(from_starts);
+        varint::put(&mut self.skeleton, head);
+        if class != 0 && cyclic.is_some() {
+            varint::put(&mut self.skeleton, runs.cycle() as u64);
+        }
+        if class == 0 {
+            self.put_bulk_runs(runs);
+        } else if count == 0 {
+            self.numbers.push(None);
+        } else {
+            for (at, (number, length)) in runs.iter().enumerate() {
+                self.numbers.push(Some(number));
+                // The last run lasts as long as the stream.
+                if at + 1 < count || cyclic.is_some() {
+                    self.numbers.push(Some(length as i64));
+                }
+            }
+        }
+    }
+}
+
+impl Parts {
+    /// Runs as two bulk streams; or a note that they are those of an earlier stream: the fields of
+    /// a list's node are at the same distances from those of the next.
+    fn put_bulk_runs(&mut self, runs: &Runs) {
+        let numbers: Vec<i64> = runs.iter().map(|(number, _)| number).collect();
+        let mut lengths: Vec<i64> = runs.iter().map(|(_, length)| length as i64).collect();
+        if lengths[..lengths.len() - 1].iter().all(|&length| length == 1) {
+            lengths.clear();
+        }
+        let same = |pair: &[Vec<i64>]| pair[0] == numbers && pair[1] == lengths;
+        let known = self.bulk.chunks_exact(2).position(same);
+        varint::put(&mut self.skeleton, known.map_or(0, |at| 1 + at as u64));
+        if known.is_none() {
+            self.bulk.extend([numbers, lengths]);
+        }
+    }
+}
+
+/// Numbers and bulk while a chunk is put together.
+struct Source<'a> {
+    numbers: std::slice::Iter<'a, i64>,
+    bulk: &'a [Vec<i64>],
+    /// How many bulk streams were used.
+    used: usize,
+    /// How many more numbers may come from bulk: streams that are noted many times add up.
+    most: usize,
+}
+
+impl Source<'_> {
+    fn number(&mut self) -> Result<i64, MemoryError> {
+        self.numbers.next().copied().ok_or(MemoryError::Truncated)
+    }
+
+    fn take_runs(&mut self, input: &mut &[u8]) -> Result<(bool, Runs), MemoryError> {
+        let head = varint::take(input)?;
+        let from_starts = head & 1 == 1;
+        let class = head >> 2;
+        let cycle = match head & 2 {
+            2 if class != 0 => varint::take(input)?.clamp(1, class) as usize,
+            _ => 0,
+        };
+        if class == 0 {
+            return Ok((from_starts, self.take_bulk_runs(input)?));
+        }
+        let mut runs = Vec::new();
+        for at in 1..=class {
+            let number = self.number()?;
+            let length = if at < class || cycle != 0 { self.number()? as u64 } else { 1 };
+            runs.push((number, length.max(1)));
+        }
+        Ok((from_starts, Runs::cyclic(runs, cycle)))
+    }
+
+    fn take_bulk_runs(&mut self, input: &mut &[u8]) -> Result<Runs, MemoryError> {
+        let at = match varint::take(input)? {
+            0 => {
+                self.used += 2;
+                self.used - 2
+            }
+            known => usize::try_from(known - 1).unwrap_or(usize::MAX).saturating_mul(2),
+        };
+        let pair = self.bulk.get(at..at.saturating_add(2)).ok_or(MemoryError::Truncated)?;
+        let most = self.most.checked_sub(pair[0].len());
+        self.most = most.ok_or(MemoryError::OutOfRange("length of all streams"))?;
+        let lengths = pair[1].iter().map(|&length| length as u64).chain(std::iter::repeat(1));
+        Ok(pair[0].iter().copied().zip(lengths).collect())
+    }
+
+    fn take_sequence(
+        &mut self,
+        input: &mut &[u8],
+        entries: usize,
+    ) -> Result<Vec<u32>, MemoryError> {
+        const WHAT: MemoryError = MemoryError::OutOfRange("shape in the sequence");
+        let check = |entry: u64| match u32::try_from(entry) {
+            Ok(entry) if (entry as usize) < entries => Ok(entry),
+            _ => Err(WHAT),
+        };
+        match varint::take(input)? {
+            0 => {
+                let sequence = self.bulk.get(self.used).ok_or(MemoryError::Truncated)?;
+                sequence.iter().map(|&entry| check(entry as u64)).collect()
+            }
+            length if length - 1 > input.len() as u64 => Err(MemoryError::Truncated),
+            length => (1..length).map(|_| check(varint::take(input)?)).collect(),
+        }
+    }
+}

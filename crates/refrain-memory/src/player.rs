@@ -1,0 +1,205 @@
+//! Gives the stream of a chunk back, block by block, without expanding it.
+//!
+//! Playing mirrors compressing: the program of a shape is walked, each loop's count is read from
+//! its stream when the loop begins, and each place is the last one plus the next step of the
+//! level that went on. Memory is that of the chunk, however long the stream.
+
+use crate::chunk::{Entry, Finished, Lasts};
+use crate::error::MemoryError;
+use crate::runs::RunReader;
+use crate::shape::{Meaning, Op};
+
+/// Pending level of a slot that has not occurred in the current execution.
+const FIRST: u8 = 0;
+const DONE: u8 = u8::MAX;
+
+/// Plays a chunk.
+#[derive(Clone, Debug)]
+pub struct Player {
+    entries: Vec<Entry>,
+    states: Vec<Vec<SlotState>>,
+    sequence: std::vec::IntoIter<u32>,
+    cuts: std::iter::Peekable<std::vec::IntoIter<(usize, u64)>>,
+    begun: usize,
+    lasts: Lasts,
+    walk: Option<Walk>,
+}
+
+/// The state of a slot between two occurrences.
+#[derive(Clone, Debug)]
+struct SlotState {
+    firsts: RunReader,
+    levels: Vec<LevelState>,
+    last: u64,
+    last_count: u64,
+    pending: u8,
+}
+
+#[derive(Clone, Debug)]
+struct LevelState {
+    from_starts: bool,
+    steps: RunReader,
+    start: u64,
+}
+
+/// An execution of a shape under way.
+#[derive(Clone, Debug)]
+struct Walk {
+    entry: usize,
+    at: usize,
+    /// The iterations that each loop has left.
+    left: Vec<u64>,
+    /// How many blocks and beginnings of loops until it breaks off.
+    steps_left: u64,
+}
+
+impl SlotState {
+    /// The next value, given the last one before this execution of the shape.
+    #[inline]
+    fn next(&mut self, before: u64) -> Option<u64> {
+        if self.pending == FIRST {
+            let value = before.wrapping_add(self.firsts.next()? as u64);
+            self.levels.iter_mut().for_each(|level| level.start = value);
+            (self.last, self.pending) = (value, DONE);
+            return Some(value);
+        }
+        let levels = self.levels.get_mut(usize::from(self.pending) - 1..)?;
+        let level = levels.first_mut()?;
+        let from = if level.from_starts { level.start } else { self.last };
+        let value = from.wrapping_add(level.steps.next()? as u64);
+        levels.iter_mut().for_each(|level| level.start = value);
+        (self.last, self.pending) = (value, DONE);
+        Some(value)
+    }
+}
+
+impl Player {
+    /// A player at the beginning of a chunk.
+    pub fn new(chunk: Finished) -> Self {
+        let states = chunk.entries.iter().map(|entry| {
+            let state = |stream: &crate::chunk::Stream| SlotState {
+                firsts: RunReader::new(&stream.firsts),
+                levels: stream.steps.iter().map(level_state).collect(),
+                last: 0,
+                last_count: 0,
+                pending: FIRST,
+            };
+            entry.streams.iter().map(state).collect()
+        });
+        Self {
+            states: states.collect(),
+            entries: chunk.entries,
+            sequence: chunk.sequence.into_iter(),
+            cuts: chunk.cuts.into_iter().peekable(),
+            begun: 0,
+            lasts: Lasts::default(),
+            walk: None,
+        }
+    }
+
+    /// The next block; `places` becomes the places of its references. None at the end.
+    pub fn next_block(&mut self, places: &mut Vec<u64>) -> Result<Option<u32>, MemoryError> {
+        loop {
+            if self.walk.is_none() && !self.begin() {
+                return Ok(None);
+            }
+            let block = self.advance(places)?;
+            if block.is_some() {
+                return Ok(block);
+            }
+        }
+    }
+
+    /// Begins the next execution; false if there is none.
+    fn begin(&mut self) -> bool {
+        let Some(entry) = self.sequence.next() else { return false };
+        let entry = entry as usize;
+        let cut = self.cuts.next_if(|&(place, _)| place == self.begun);
+        self.begun += 1;
+        self.states[entry].iter_mut().for_each(|state| state.pending = FIRST);
+        let left = vec![0; self.entries[entry].shape.loops.len()];
+        let steps_left = cut.map_or(u64::MAX, |(_, steps)| steps);
+        self.walk = Some(Walk { entry, at: 0, left, steps_left });
+        true
+    }
+
+    /// Walks to the next block of the execution; none when it has ended.
+    fn advance(&mut self, places: &mut Vec<u64>) -> Result<Option<u32>, MemoryError> {
+        const WHAT: MemoryError = MemoryError::OutOfRange("stream");
+        let Some(walk) = &mut self.walk else { return Ok(None) };
+        let shape = &self.entries[walk.entry].shape;
+        let states = &mut self.states[walk.entry];
+        // An iteration of a real stream executes a block; damaged ones may turn for ever.
+        for _ in 0..2 * shape.ops.len() + 2 {
+            let op = match shape.ops.get(walk.at) {
+                Some(op) if walk.steps_left != 0 => *op,
+                _ => {
+                    self.end();
+                    return Ok(None);
+                }
+            };
+            match op {
+                Op::Block { block, slot, references } => {
+                    let (slot, references) = (slot as usize, references as usize);
+                    let lasts = self.lasts.of(block, references);
+                    places.clear();
+                    for (state, &last) in states[slot..slot + references].iter_mut().zip(&*lasts) {
+                        places.push(state.next(last).ok_or(WHAT)?);
+                    }
+                    walk.at += 1;
+                    walk.steps_left -= 1;
+                    return Ok(Some(block));
+                }
+                Op::Enter(this) => {
+                    let inner = &shape.loops[this as usize];
+                    walk.steps_left -= 1;
+                    let state = &mut states[inner.count];
+                    let count = state.next(state.last_count).ok_or(WHAT)?;
+                    walk.left[this as usize] = count;
+                    walk.at = match (inner.exit, count) {
+                        (0, 0) => inner.after,
+                        _ => inner.body,
+                    };
+                }
+                Op::Check(this) => match walk.left[this as usize] {
+                    0 => walk.at = shape.loops[this as usize].after,
+                    _ => walk.at += 1,
+                },
+                Op::Next(this) => {
+                    let inner = &shape.loops[this as usize];
+                    let left = &mut walk.left[this as usize];
+                    *left = left.saturating_sub(1);
+                    if inner.exit == 0 && *left == 0 {
+                        walk.at = inner.after;
+                    } else {
+                        walk.at = inner.body;
+                        for state in &mut states[inner.slots.clone()] {
+                            state.pending = state.pending.min(inner.level);
+                        }
+                    }
+                }
+            }
+        }
+        Err(WHAT)
+    }
+
+    /// Ends the execution: its last places are where the next ones are measured from.
+    fn end(&mut self) {
+        let Some(walk) = self.walk.take() else { return };
+        let slots = &self.entries[walk.entry].shape.slots;
+        for (state, about) in self.states[walk.entry].iter_mut().zip(slots) {
+            match about.meaning {
+                _ if state.pending == FIRST => {}
+                Meaning::Count(_) => state.last_count = state.last,
+                Meaning::Address { block, reference } => {
+                    let reference = reference as usize;
+                    self.lasts.of(block, reference + 1)[reference] = state.last;
+                }
+            }
+        }
+    }
+}
+
+fn level_state((from_starts, runs): &(bool, crate::runs::Runs)) -> LevelState {
+    LevelState { from_starts: *from_starts, steps: RunReader::new(runs), start: 0 }
+}

@@ -1,0 +1,214 @@
+//! The traces of many processes as one (ScalaMemTrace §2.3).
+//!
+//! What is done for threads is done once more for processes: those whose merged traces have the
+//! same skeleton form a group with a ranklist, and every number is a [`Column`] over the ranks.
+//! Traces are joined two at a time, in any order, so a binary tree over the processes takes as
+//! many rounds as the logarithm of their number, and a join of regular traces costs the same
+//! whatever the number of ranks on either side.
+
+use refrain_elastic::{Column, RankList};
+
+use crate::bulk;
+use crate::error::MemoryError;
+use crate::lines::{Lines, MOST_VALUES, take_bases};
+use crate::parts;
+use crate::threads::{Group, MOST_THREADS, Merged};
+use crate::varint;
+
+/// The most processes.
+pub const MOST_RANKS: u32 = 1 << 24;
+
+/// Processes of the same structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankGroup {
+    /// The ranks of the processes.
+    pub ranks: RankList,
+    /// The structure of each process.
+    skeleton: Vec<u8>,
+    /// The numbers, over the ranks.
+    numbers: Vec<Column>,
+    /// Irregular streams: for each, one for all ranks, or one for each in ascending order.
+    bulk: Vec<Vec<Vec<i64>>>,
+}
+
+/// The traces of several processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Processes {
+    groups: Vec<RankGroup>,
+}
+
+impl Processes {
+    /// The trace of one process.
+    pub fn of(rank: u32, merged: &Merged) -> Self {
+        let (skeleton, numbers, bulk) = merged.take_apart();
+        let group = RankGroup {
+            ranks: RankList::single(rank),
+            skeleton,
+            numbers: numbers.into_iter().map(|number| Column::single(rank, number)).collect(),
+            bulk: bulk.into_iter().map(|stream| vec![stream]).collect(),
+        };
+        Self { groups: vec![group] }
+    }
+
+    /// The traces of the processes of both, which must be different ones.
+    pub fn join(mut self, other: Self) -> Self {
+        for group in other.groups {
+            let like = |known: &&mut RankGroup| {
+                known.skeleton == group.skeleton && known.bulk.len() == group.bulk.len()
+            };
+            match self.groups.iter_mut().find(like) {
+                Some(known) => known.join(group),
+                None => self.groups.push(group),
+            }
+        }
+        self.groups.sort_by_key(|group| group.ranks.first());
+        self
+    }
+
+    /// The groups, by their first rank.
+    pub fn groups(&self) -> &[RankGroup] {
+        &self.groups
+    }
+
+    /// The trace of a process.
+    pub fn process(&self, rank: u32) -> Option<Result<Merged, MemoryError>> {
+        let group = self.groups.iter().find(|group| group.ranks.contains(rank))?;
+        Some(group.process(rank))
+    }
+
+    /// Appends the version and the groups.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(crate::VERSION);
+        varint::put(out, self.groups.len() as u64);
+        for group in &self.groups {
+            group.ranks.encode(out);
+            bulk::put_packed(out, &group.skeleton);
+            let mut numbers = Vec::new();
+            group.numbers.iter().for_each(|number| number.encode_values(&mut numbers));
+            varint::put(out, group.numbers.len() as u64);
+            bulk::put_packed(out, &numbers);
+            varint::put(out, group.bulk.len() as u64);
+            for streams in &group.bulk {
+                out.push(u8::from(streams.len() > 1));
+                streams.iter().for_each(|stream| bulk::put_numbers(out, stream));
+            }
+        }
+    }
+
+    /// Takes groups.
+    pub fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
+        parts::take_version(input)?;
+        let count = varint::take_count(input, "number of groups")?;
+        let groups = (0..count).map(|_| RankGroup::decode(input)).collect::<Result<_, _>>()?;
+        Ok(Self { groups })
+    }
+}
+
+impl RankGroup {
+    fn join(&mut self, other: Self) {
+        let ranks = self.ranks.union(&other.ranks);
+        let numbers = std::mem::take(&mut self.numbers).into_iter().zip(other.numbers);
+        self.numbers = numbers.map(|(a, b)| Column::merge_over(a, b, &ranks)).collect();
+        let (mine, others) = (self.ranks.to_vec(), other.ranks.to_vec());
+        for (streams, more) in self.bulk.iter_mut().zip(other.bulk) {
+            if streams.len() == 1 && more.len() == 1 && streams == &more {
+                continue;
+            }
+            let each = |streams: &[Vec<i64>], ranks: &[u32]| -> Vec<(u32, Vec<i64>)> {
+                let stream = |at: usize| streams.get(at).or(streams.first()).cloned();
+                ranks.iter().enumerate().map(|(i, &r)| (r, stream(i).unwrap_or_default())).collect()
+            };
+            let mut all = each(streams, &mine);
+            all.extend(each(&more, &others));
+            all.sort_by_key(|(rank, _)| *rank);
+            *streams = all.into_iter().map(|(_, stream)| stream).collect();
+        }
+        self.ranks = ranks;
+    }
+
+    /// The trace of one of the processes.
+    fn process(&self, rank: u32) -> Result<Merged, MemoryError> {
+        let at = self.ranks.position(rank).unwrap_or(0);
+        let numbers: Vec<i64> = self.numbers.iter().map(|n| n.eval(rank).unwrap_or(0)).collect();
+        let stream = |each: &Vec<Vec<i64>>| each.get(at).or(each.first()).cloned();
+        let bulk: Option<Vec<_>> = self.bulk.iter().map(stream).collect();
+        Merged::put_together(&self.skeleton, &numbers, bulk.ok_or(MemoryError::Truncated)?)
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
+        let ranks = RankList::decode(input, MOST_RANKS).map_err(MemoryError::Elastic)?;
+        let skeleton = bulk::take_packed(input)?;
+        let count = varint::take(input)?;
+        let columns = bulk::take_packed(input)?;
+        if count > columns.len() as u64 || count * ranks.len() as u64 > MOST_VALUES as u64 {
+            return Err(MemoryError::OutOfRange("number of columns"));
+        }
+        let columns = &mut &columns[..];
+        let numbers = (0..count).map(|_| Column::decode_values(columns, &ranks));
+        let numbers = numbers.collect::<Result<_, _>>().map_err(MemoryError::Elastic)?;
+        let mut most = parts::MOST_BULK;
+        let mut all = Vec::new();
+        for _ in 0..varint::take_count(input, "number of streams")? {
+            let count = if varint::take_byte(input)? == 0 { 1 } else { ranks.len() };
+            let mut streams = Vec::new();
+            for _ in 0..count {
+                let stream = bulk::take_numbers(input, most)?;
+                most -= stream.len();
+                streams.push(stream);
+            }
+            all.push(streams);
+        }
+        Ok(Self { ranks, skeleton, numbers, bulk: all })
+    }
+}
+
+impl Merged {
+    /// Structure, numbers and irregular streams of all groups.
+    fn take_apart(&self) -> (Vec<u8>, Vec<i64>, Vec<Vec<i64>>) {
+        let (mut skeleton, mut numbers, mut bulk) = (Vec::new(), Vec::new(), Vec::new());
+        varint::put(&mut skeleton, self.groups.len() as u64);
+        for group in &self.groups {
+            group.threads.encode(&mut skeleton);
+            varint::put_bytes(&mut skeleton, &group.skeleton);
+            varint::put(&mut skeleton, group.lines.bases.len() as u64);
+            group.lines.bases.iter().for_each(|base| base.encode_values(&mut skeleton));
+            varint::put_bytes(&mut skeleton, &group.lines.kinds());
+            let plain = group.lines.plain();
+            varint::put(&mut skeleton, plain.len() as u64);
+            numbers.extend(plain);
+            varint::put(&mut skeleton, group.bulk.len() as u64);
+            for streams in &group.bulk {
+                varint::put(&mut skeleton, streams.len() as u64);
+                bulk.extend(streams.iter().cloned());
+            }
+        }
+        (skeleton, numbers, bulk)
+    }
+
+    fn put_together(
+        mut skeleton: &[u8],
+        mut numbers: &[i64],
+        bulk: Vec<Vec<i64>>,
+    ) -> Result<Self, MemoryError> {
+        let input = &mut skeleton;
+        let mut all = bulk.into_iter();
+        let mut merged = Self::default();
+        for _ in 0..varint::take_count(input, "number of groups")? {
+            let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
+            let skeleton = varint::take_bytes(input)?.to_vec();
+            let bases = take_bases(input, &threads)?;
+            let kinds = varint::take_bytes(input)?;
+            let count = usize::try_from(varint::take(input)?).unwrap_or(usize::MAX);
+            let (plain, rest) = numbers.split_at_checked(count).ok_or(MemoryError::Truncated)?;
+            numbers = rest;
+            let lines = Lines::assemble(bases, kinds, plain)?;
+            let mut bulk = Vec::new();
+            for _ in 0..varint::take_count(input, "number of streams")? {
+                let count = usize::try_from(varint::take(input)?).unwrap_or(usize::MAX);
+                bulk.push(all.by_ref().take(count).collect());
+            }
+            merged.groups.push(Group { threads, skeleton, lines, bulk });
+        }
+        Ok(merged)
+    }
+}

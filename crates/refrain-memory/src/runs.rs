@@ -1,0 +1,179 @@
+//! Sequences of numbers as runs of equal ones.
+//!
+//! This is where a reference that comes true is paid for: the next number of a sequence is
+//! compared with the current run's, and the run grows by one. A sequence of one run is what a
+//! regular section descriptor (RSD) holds: a stride and a length.
+
+/// A sequence of numbers, run by run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// The runs before the current one.
+    closed: Vec<(i64, u64)>,
+    /// The number of the current run.
+    value: i64,
+    /// How long the current run is; 0 only if the sequence is empty.
+    length: u64,
+    /// How many of the last runs come again and again; only read, never appended to, if not 0.
+    cycle: usize,
+}
+
+/// The longest cycle of runs that is looked for.
+const MOST_CYCLE: usize = 16;
+/// How many runs may come before a cycle.
+const MOST_HEAD: usize = 2;
+
+impl Runs {
+    /// No numbers.
+    pub const EMPTY: Self = Self { closed: Vec::new(), value: 0, length: 0, cycle: 0 };
+
+    /// Appends a number.
+    #[inline]
+    pub fn push(&mut self, value: i64) {
+        self.push_times(value, 1);
+    }
+
+    /// Appends a number `times` times.
+    #[inline]
+    pub fn push_times(&mut self, value: i64, times: u64) {
+        if value == self.value && self.length != 0 {
+            self.length += times;
+        } else {
+            self.turn(value, times);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn turn(&mut self, value: i64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        if self.length != 0 {
+            self.closed.push((self.value, self.length));
+        }
+        (self.value, self.length) = (value, times);
+    }
+
+    /// Appends a sequence.
+    pub fn append(&mut self, other: &Self) {
+        let mut runs = other.iter();
+        if let Some((value, times)) = runs.next() {
+            self.push_times(value, times);
+        }
+        // Neighbours among the rest differ, so they are runs here too.
+        for (value, times) in runs {
+            self.turn(value, times);
+        }
+    }
+
+    /// The number of the current run, and how long it is so far.
+    #[inline]
+    pub fn current(&self) -> (i64, u64) {
+        (self.value, self.length)
+    }
+
+    /// How many runs there are.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.closed.len() + usize::from(self.length != 0)
+    }
+
+    /// How many of the last runs come again and again.
+    pub fn cycle(&self) -> usize {
+        self.cycle
+    }
+
+    /// The sequence of these runs, of which the last `cycle` come again and again.
+    pub fn cyclic(runs: Vec<(i64, u64)>, cycle: usize) -> Self {
+        Self { cycle: cycle.min(runs.len()), ..Self::of(runs) }
+    }
+
+    fn of(mut runs: Vec<(i64, u64)>) -> Self {
+        let (value, length) = runs.pop().unwrap_or((0, 0));
+        Self { closed: runs, value, length, cycle: 0 }
+    }
+
+    /// The same sequence as a few runs that come again and again, if that is what it is: the last
+    /// tile of each row is cut off, so trip counts go 13, 13, 7, 13, 13, 7.
+    pub fn as_cycle(&self) -> Option<Self> {
+        let runs: Vec<(i64, u64)> = self.iter().collect();
+        for head in 0..=MOST_HEAD {
+            for cycle in 1..=MOST_CYCLE.min(runs.len() / 2) {
+                let Some(turns) = runs.get(head..).filter(|turns| turns.len() > 2 * cycle) else {
+                    break;
+                };
+                let (before, after) = (&turns[..turns.len() - cycle], &turns[cycle..]);
+                let ((last, rest), (again, others)) = (before.split_last()?, after.split_last()?);
+                // The sequence may end within a run.
+                if rest == others && last.0 == again.0 && last.1 >= again.1 {
+                    return Some(Self::cyclic(runs[..head + cycle].to_vec(), cycle));
+                }
+            }
+        }
+        None
+    }
+
+    /// The runs: number and length.
+    pub fn iter(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let current = (self.length != 0).then_some((self.value, self.length));
+        self.closed.iter().copied().chain(current)
+    }
+}
+
+impl FromIterator<(i64, u64)> for Runs {
+    fn from_iter<T: IntoIterator<Item = (i64, u64)>>(runs: T) -> Self {
+        let mut all = Self::default();
+        for (value, times) in runs {
+            if times != 0 {
+                all.push_times(value, times);
+            }
+        }
+        all
+    }
+}
+
+/// Reads a sequence, number by number.
+///
+/// The last run never ends: how many numbers a sequence holds is known from elsewhere, so the
+/// length of its last run is not written.
+#[derive(Clone, Debug, Default)]
+pub struct RunReader {
+    /// The runs not yet begun, last first.
+    waiting: Vec<(i64, u64)>,
+    /// What comes again when none waits, last first.
+    again: Vec<(i64, u64)>,
+    value: i64,
+    left: u64,
+}
+
+impl RunReader {
+    /// A reader of the runs.
+    pub fn new(runs: &Runs) -> Self {
+        let mut waiting: Vec<_> = runs.iter().collect();
+        if let (0, Some(last)) = (runs.cycle, waiting.last_mut()) {
+            last.1 = u64::MAX;
+        }
+        waiting.reverse();
+        let again = waiting.get(..runs.cycle).unwrap_or_default().to_vec();
+        Self { waiting, again, value: 0, left: 0 }
+    }
+
+    #[cold]
+    fn turn(&mut self) -> Option<()> {
+        if self.waiting.is_empty() {
+            self.waiting.extend_from_slice(&self.again);
+        }
+        (self.value, self.left) = self.waiting.pop()?;
+        Some(())
+    }
+
+    /// The next number; none past the end.
+    #[inline]
+    pub fn next(&mut self) -> Option<i64> {
+        if self.left == 0 {
+            self.turn()?;
+        }
+        self.left = self.left.saturating_sub(1);
+        Some(self.value)
+    }
+}

@@ -1,0 +1,267 @@
+//! Addresses as segment and offset.
+//!
+//! Where a module, a stack or an allocation lies differs from run to run and from process to
+//! process. So every segment also has a *place*: where it would lie if segments were laid out one
+//! after the other, in the order in which their owner got them (EPRSD §III.B keeps a table of
+//! stack bases for the same reason). Traces hold places; the table of segments, written beside
+//! them, turns them back into addresses. Layout in order has a further use: list nodes or rows
+//! that were allocated one by one are a fixed distance apart.
+//!
+//! Addresses in no segment are kept as they are, in a range of their own.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::error::MemoryError;
+use crate::varint;
+
+/// What a segment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SegmentKind {
+    /// A module's data (or anything else that is mapped once for all).
+    Module,
+    /// One heap allocation.
+    Heap,
+    /// A thread's stack.
+    Stack,
+    /// Another mapping.
+    Mapping,
+}
+
+const KINDS: [SegmentKind; 4] =
+    [SegmentKind::Module, SegmentKind::Heap, SegmentKind::Stack, SegmentKind::Mapping];
+
+/// A segment: what it is, whose, and where it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// What it is.
+    pub kind: SegmentKind,
+    /// The thread that allocated it or whose stack it is; 0 for modules.
+    pub owner: u32,
+    /// Its first address.
+    pub base: u64,
+    /// How many bytes.
+    pub size: u64,
+    /// Its place.
+    pub place: u64,
+}
+
+/// The places of an owner's segments of one kind have so many bits.
+const ARENA_BITS: u32 = 40;
+/// Owners past this have no places left; their addresses are kept as they are.
+const MOST_OWNERS: u32 = 1 << 18;
+/// Flipped in what stands for an address in no segment. Places do not have it, and neither has any
+/// address that today's machines allow.
+const UNPLACED: u64 = 1 << 62;
+
+/// A range of addresses, and the way from them to places.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
+    /// The first address.
+    pub base: u64,
+    /// How many addresses.
+    pub size: u64,
+    /// What is added to an address.
+    pub shift: u64,
+    /// [`Segments::age`] when this was true.
+    pub age: u64,
+}
+
+impl Window {
+    /// Whether it holds an address.
+    #[inline]
+    pub fn holds(&self, address: u64) -> bool {
+        address.wrapping_sub(self.base) < self.size
+    }
+}
+
+/// The segments of a process: those that live, and a table of all that ever were.
+#[derive(Clone, Debug, Default)]
+pub struct Segments {
+    table: Vec<Segment>,
+    live: BTreeMap<u64, (u64, u64)>,
+    arenas: HashMap<(SegmentKind, u32), u64>,
+    age: u64,
+    identity: bool,
+}
+
+impl Segments {
+    /// No segments yet.
+    pub fn new() -> Self {
+        Self { age: 1, ..Self::default() }
+    }
+
+    /// For streams of plain values: each is its own place.
+    pub fn identity() -> Self {
+        Self { age: 1, identity: true, ..Self::default() }
+    }
+
+    /// A segment begins to live. What lived in its range is forgotten: its end was missed.
+    pub fn begin(&mut self, kind: SegmentKind, owner: u32, base: u64, size: u64) {
+        if self.identity {
+            return;
+        }
+        let size = size.max(1).min(u64::MAX - base);
+        while let Some((&old, &(old_size, _))) = self.live.range(..base + size).next_back()
+            && old + old_size > base
+        {
+            self.end(old);
+        }
+        if let Some(place) = self.place_for(kind, owner, size) {
+            // While there was no segment, windows were given out for all addresses.
+            self.age += u64::from(self.live.is_empty());
+            self.table.push(Segment { kind, owner, base, size, place });
+            self.live.insert(base, (size, place.wrapping_sub(base)));
+        }
+    }
+
+    /// The segment that begins at `base` lives no more.
+    pub fn end(&mut self, base: u64) {
+        if self.live.remove(&base).is_some() {
+            self.age += 1;
+        }
+    }
+
+    fn place_for(&mut self, kind: SegmentKind, owner: u32, size: u64) -> Option<u64> {
+        let used = self.arenas.entry((kind, owner)).or_insert(0);
+        let room = size.checked_next_multiple_of(16)?.checked_add(16)?;
+        if owner >= MOST_OWNERS || room > (1 << ARENA_BITS) - *used {
+            return None;
+        }
+        let arena = (u64::from(owner) * KINDS.len() as u64 + kind as u64) << ARENA_BITS;
+        let place = arena + *used;
+        *used += room;
+        Some(place)
+    }
+
+    /// Changes whenever windows given out may have become wrong.
+    #[inline]
+    pub fn age(&self) -> u64 {
+        self.age
+    }
+
+    /// The place of an address; `window` remembers the segment from one time to the next.
+    #[inline]
+    pub fn place(&self, address: u64, window: &mut Window) -> u64 {
+        if window.age != self.age || !window.holds(address) {
+            self.find(address, window);
+        }
+        address.wrapping_add(window.shift)
+    }
+
+    #[cold]
+    fn find(&self, address: u64, window: &mut Window) {
+        let age = self.age;
+        let found = self.live.range(..=address).next_back();
+        *window = match found.map(|(&base, &(size, shift))| Window { base, size, shift, age }) {
+            _ if self.identity => Window { base: 0, size: u64::MAX, shift: 0, age },
+            Some(window) if window.holds(address) => window,
+            None if self.live.is_empty() && address < UNPLACED => {
+                Window { base: 0, size: UNPLACED, shift: UNPLACED, age }
+            }
+            // For this address only, and this time: a segment may begin right beside it.
+            _ => {
+                let shift = (address ^ UNPLACED).wrapping_sub(address);
+                Window { base: address, size: 1, shift, age: 0 }
+            }
+        };
+    }
+
+    /// All segments that ever were, in order.
+    pub fn table(&self) -> &[Segment] {
+        &self.table
+    }
+
+    /// Appends the table, as columns, packed where that is shorter. Places follow from the rest.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut columns = [Vec::new(), Vec::new(), Vec::new()];
+        let (mut owner, mut size, mut end) = (0i64, 0u64, 0u64);
+        for segment in &self.table {
+            let whose = i64::from(segment.owner);
+            varint::put_signed(&mut columns[0], (whose - owner) * 4 + segment.kind as i64);
+            varint::put_signed(&mut columns[1], segment.size.wrapping_sub(size) as i64);
+            varint::put_signed(&mut columns[2], segment.base.wrapping_sub(end) as i64);
+            (owner, size, end) = (whose, segment.size, segment.base);
+        }
+        out.push(u8::from(self.identity));
+        varint::put(out, self.table.len() as u64);
+        for column in &columns {
+            crate::bulk::put_packed(out, column);
+        }
+    }
+
+    /// Takes a table. None of its segments lives.
+    pub fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
+        const WHAT: MemoryError = MemoryError::OutOfRange("segment");
+        let identity = varint::take_byte(input)? != 0;
+        let count = varint::take(input)?;
+        let columns = [
+            crate::bulk::take_packed(input)?,
+            crate::bulk::take_packed(input)?,
+            crate::bulk::take_packed(input)?,
+        ];
+        let mut columns = columns.each_ref().map(Vec::as_slice);
+        let mut segments = Self { identity, ..Self::new() };
+        let (mut owner, mut size, mut base) = (0i64, 0u64, 0u64);
+        for _ in 0..count {
+            let head = varint::take_signed(&mut columns[0])?;
+            owner = owner.wrapping_add(head.div_euclid(4));
+            let kind = KINDS[head.rem_euclid(4) as usize];
+            size = size.wrapping_add(varint::take_signed(&mut columns[1])? as u64);
+            base = base.wrapping_add(varint::take_signed(&mut columns[2])? as u64);
+            let owner = u32::try_from(owner).map_err(|_| WHAT)?;
+            let place = segments.place_for(kind, owner, size).ok_or(WHAT)?;
+            segments.table.push(Segment { kind, owner, base, size, place });
+        }
+        Ok(segments)
+    }
+
+    /// The way back from places to addresses.
+    pub fn addresses(&self) -> Addresses {
+        let mut by_place = self.table.clone();
+        by_place.sort_by_key(|segment| segment.place);
+        Addresses { by_place, identity: self.identity, latest: None }
+    }
+}
+
+/// Turns places back into addresses.
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    by_place: Vec<Segment>,
+    identity: bool,
+    latest: Option<Segment>,
+}
+
+impl Addresses {
+    /// The segment of a place, and the offset in it.
+    pub fn segment(&self, place: u64) -> Option<(&Segment, u64)> {
+        let after = self.by_place.partition_point(|segment| segment.place <= place);
+        let segment = self.by_place.get(after.checked_sub(1)?)?;
+        let offset = place - segment.place;
+        (offset < segment.size).then_some((segment, offset))
+    }
+
+    /// The address of a place.
+    #[inline]
+    pub fn address(&mut self, place: u64) -> u64 {
+        if self.identity {
+            return place;
+        }
+        if let Some(latest) = &self.latest
+            && place.wrapping_sub(latest.place) < latest.size
+        {
+            return place.wrapping_sub(latest.place).wrapping_add(latest.base);
+        }
+        self.look_up(place)
+    }
+
+    fn look_up(&mut self, place: u64) -> u64 {
+        match self.segment(place) {
+            Some((segment, offset)) => {
+                let address = segment.base.wrapping_add(offset);
+                self.latest = Some(*segment);
+                address
+            }
+            None => place ^ UNPLACED,
+        }
+    }
+}

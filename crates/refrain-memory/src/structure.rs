@@ -1,0 +1,201 @@
+//! A trace to be read: the loop nest, with sections, strides and threads.
+//!
+//! ```text
+//! threads 0-4
+//! where b1 is -1 * (thread / 3)
+//! where b2 is 10 * (thread mod 4) + 39 * (thread / 4)
+//! loop b1 +10 times
+//!   loop 48 times [+0]
+//!     loop 48 times [+0, +0]
+//!       load 8 heap of 0 0x555500000000 + 0x0 +384 * b2 [+384, +0, +8] at pc 0x1028
+//! ```
+//!
+//! A number that differs between threads is written as a function of the thread; the bases that
+//! several numbers share are explained first. In brackets stand the steps of the loops around, the
+//! outermost first: how far the reference (or the trip count) goes when that loop goes on, from
+//! where the loop's last iteration began, or with `~` from the value before. `..` is a step without
+//! a rule.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use crate::block::{Blocks, Kind};
+use crate::chunk::{Entry, Finished, Stream};
+use crate::error::MemoryError;
+use crate::lines::Line;
+use crate::runs::Runs;
+use crate::segment::Addresses;
+use crate::shape::Node;
+use crate::threads::{Group, Merged};
+
+impl Merged {
+    /// The structure as lines of text.
+    pub fn structure(&self, blocks: &Blocks, addresses: &Addresses) -> Result<String, MemoryError> {
+        let mut out = String::new();
+        for group in &self.groups {
+            let writer = Writer { group, blocks, addresses };
+            writer.group(&mut out)?;
+        }
+        Ok(out)
+    }
+}
+
+struct Writer<'a> {
+    group: &'a Group,
+    blocks: &'a Blocks,
+    addresses: &'a Addresses,
+}
+
+/// Where in an entry the writer stands.
+struct Place<'a> {
+    streams: std::slice::Iter<'a, Stream>,
+    depth: usize,
+    /// References that have been written: their first places are told as distances from the last.
+    met: &'a mut HashSet<(u32, u32)>,
+}
+
+impl Writer<'_> {
+    fn group(&self, out: &mut String) -> Result<(), MemoryError> {
+        let _ = writeln!(out, "threads {}", self.group.threads);
+        for (i, base) in self.group.lines.bases.iter().enumerate() {
+            let text = base.to_string().replace("rank", "thread");
+            let _ = writeln!(out, "where b{} is {text}", i + 1);
+        }
+        // Numbers that stand for themselves: each is the index of its line.
+        let indices: Vec<i64> = (0..self.group.lines.lines.len() as i64).collect();
+        let bulk = self.group.bulk.iter().map(|each| each.first().cloned().unwrap_or_default());
+        let chunk =
+            Finished::from_parts(&self.group.skeleton, &indices, bulk.collect(), self.blocks)?;
+        let mut met = HashSet::new();
+        for run in chunk.sequence.chunk_by(|a, b| a == b) {
+            let entry = &chunk.entries[run[0] as usize];
+            if run.len() > 1 {
+                let _ = writeln!(out, "{} times:", run.len());
+            }
+            self.entry(entry, &mut met, out);
+        }
+        Ok(())
+    }
+
+    fn entry(&self, entry: &Entry, met: &mut HashSet<(u32, u32)>, out: &mut String) {
+        let mut place = Place { streams: entry.streams.iter(), depth: 0, met };
+        self.node(&entry.shape.node, &mut place, out);
+    }
+
+    fn node(&self, node: &Node, place: &mut Place<'_>, out: &mut String) {
+        let indent = "  ".repeat(place.depth);
+        match node {
+            Node::Block(block) => {
+                let references = self.blocks.get(*block).unwrap_or_default();
+                for (at, reference) in (0u32..).zip(references) {
+                    let Some(stream) = place.streams.next() else { return };
+                    let kind = match reference.kind {
+                        Kind::Load => "load",
+                        Kind::Store => "store",
+                        Kind::Atomic => "atomic",
+                    };
+                    let first = self.first(stream, place.met.insert((*block, at)));
+                    let steps = self.steps(stream);
+                    let (size, pc) = (reference.size, reference.pc);
+                    let _ = writeln!(out, "{indent}{kind} {size} {first}{steps} at pc {pc:#x}");
+                }
+                if references.is_empty() {
+                    let _ = writeln!(out, "{indent}block {block}");
+                }
+            }
+            Node::Loop { exit, body } => {
+                let Some(stream) = place.streams.next() else { return };
+                let count = self.value(&stream.firsts);
+                let steps = self.steps(stream);
+                let exit = match exit {
+                    0 => String::new(),
+                    exit => format!(", left after {exit} of {}", body.len()),
+                };
+                let _ = writeln!(out, "{indent}loop {count} times{steps}{exit}");
+                place.depth += 1;
+                body.iter().for_each(|node| self.node(node, place, out));
+                place.depth -= 1;
+            }
+        }
+    }
+
+    /// The first place of a stream.
+    fn first(&self, stream: &Stream, is_first: bool) -> String {
+        match self.only(&stream.firsts) {
+            None => "at changing places".into(),
+            Some(line) if !is_first => format!("{} from its last", self.text(line, true)),
+            Some(Line::Constant(place)) => self.place(place),
+            Some(Line::Over { base, scale, offset }) => {
+                let base = base_name(base);
+                format!("{} {scale:+} * {base}", self.place(offset))
+            }
+        }
+    }
+
+    fn place(&self, place: i64) -> String {
+        match self.addresses.segment(place as u64) {
+            Some((segment, offset)) => {
+                let kind = format!("{:?}", segment.kind).to_lowercase();
+                let owner = segment.owner;
+                format!("{kind} of {owner} {:#x} + {offset:#x}", segment.base)
+            }
+            None => format!("{place:#x}"),
+        }
+    }
+
+    /// The steps of the loops around, in brackets.
+    fn steps(&self, stream: &Stream) -> String {
+        if stream.steps.is_empty() {
+            return String::new();
+        }
+        let step = |(from_starts, runs): &(bool, Runs)| {
+            let mark = if *from_starts { "" } else { "~" };
+            let innermost = std::ptr::eq(runs, &stream.steps[stream.steps.len() - 1].1);
+            match self.only(runs) {
+                Some(line) if innermost => self.text(line, true),
+                Some(line) => format!("{mark}{}", self.text(line, true)),
+                None => "..".into(),
+            }
+        };
+        let steps: Vec<String> = stream.steps.iter().map(step).collect();
+        format!(" [{}]", steps.join(", "))
+    }
+
+    fn value(&self, runs: &Runs) -> String {
+        match self.only(runs) {
+            Some(line) => self.text(line, false),
+            None => "..".into(),
+        }
+    }
+
+    /// The line of a stream of one run.
+    fn only(&self, runs: &Runs) -> Option<Line> {
+        match (runs.count(), runs.cycle()) {
+            (1, 0) => self.group.lines.lines.get(runs.current().0 as usize).copied(),
+            _ => None,
+        }
+    }
+
+    fn text(&self, line: Line, signed: bool) -> String {
+        match line {
+            Line::Constant(value) if signed => format!("{value:+}"),
+            Line::Constant(value) => value.to_string(),
+            Line::Over { base, scale, offset } => {
+                let (base, plus) = (base_name(base), if signed { "+" } else { "" });
+                match (scale, offset) {
+                    (1, 0) => format!("{plus}{base}"),
+                    (1, offset) => format!("{plus}{base} {offset:+}"),
+                    (scale, 0) => format!("{plus}{scale} * {base}"),
+                    (scale, offset) => format!("{plus}{scale} * {base} {offset:+}"),
+                }
+            }
+        }
+    }
+}
+
+fn base_name(base: u32) -> String {
+    match base {
+        0 => "thread".into(),
+        base => format!("b{base}"),
+    }
+}

@@ -1,0 +1,147 @@
+//! The memory trace of one process: tables, sealed chunks, and the threads' last chunks as one.
+//!
+//! Each part has bytes of its own, so a container can keep them as sections:
+//!
+//! | section | written by | holds |
+//! |---|---|---|
+//! | blocks | [`Blocks::encode`] | kind, size and program counter of every reference of every block |
+//! | segments | [`Segments::encode`] | where segments were: all that address randomisation changes |
+//! | sealed | [`Compressor::take_sealed`](crate::Compressor::take_sealed) | a thread's full chunks, in order |
+//! | threads | [`Merged::encode`] | the last chunk of every thread, as one |
+//!
+//! Within a chunk: the version, the skeleton, the numbers, the bulk streams; see
+//! [`Finished::to_bytes`].
+
+use std::collections::BTreeMap;
+
+use crate::block::{Blocks, Kind, Reference};
+use crate::chunk::Finished;
+use crate::error::MemoryError;
+use crate::player::Player;
+use crate::segment::{Addresses, Segments};
+use crate::threads::Merged;
+
+/// The trace of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The blocks.
+    pub blocks: Blocks,
+    /// The segments.
+    pub segments: Segments,
+    /// The sealed chunks of each thread.
+    pub sealed: BTreeMap<u32, Vec<Vec<u8>>>,
+    /// The last chunks.
+    pub merged: Merged,
+}
+
+/// One load or store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// What it does with memory.
+    pub kind: Kind,
+    /// How many bytes.
+    pub size: u32,
+    /// Where in the program it is.
+    pub pc: u64,
+    /// The address.
+    pub address: u64,
+}
+
+impl Trace {
+    /// The threads, ascending.
+    pub fn threads(&self) -> Vec<u32> {
+        let mut all = self.merged.threads();
+        all.extend(self.sealed.keys());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// A thread's references, one after the other.
+    pub fn references(&self, thread: u32) -> References<'_> {
+        References {
+            trace: self,
+            thread,
+            next_chunk: 0,
+            player: None,
+            addresses: self.segments.addresses(),
+            block: [].iter(),
+            places: Vec::new(),
+            at: 0,
+        }
+    }
+
+    /// A thread's chunk; none past the last.
+    fn chunk(&self, thread: u32, at: usize) -> Option<Result<Finished, MemoryError>> {
+        let sealed = self.sealed.get(&thread).map_or(&[][..], Vec::as_slice);
+        match sealed.get(at) {
+            Some(bytes) => Some(Finished::decode(&mut &bytes[..], &self.blocks)),
+            None if at == sealed.len() => self.merged.chunk(thread, &self.blocks),
+            None => None,
+        }
+    }
+}
+
+/// Streams a thread's references: one chunk is in memory at a time, and none is expanded.
+#[derive(Clone, Debug)]
+pub struct References<'a> {
+    trace: &'a Trace,
+    thread: u32,
+    next_chunk: usize,
+    player: Option<Player>,
+    addresses: Addresses,
+    block: std::slice::Iter<'a, Reference>,
+    places: Vec<u64>,
+    at: usize,
+}
+
+impl References<'_> {
+    /// Goes on to the next block that has references; false at the end.
+    fn next_block(&mut self) -> Result<bool, MemoryError> {
+        loop {
+            let Some(player) = &mut self.player else {
+                let Some(chunk) = self.trace.chunk(self.thread, self.next_chunk) else {
+                    return Ok(false);
+                };
+                self.next_chunk += 1;
+                self.player = Some(Player::new(chunk?));
+                continue;
+            };
+            match player.next_block(&mut self.places)? {
+                None => self.player = None,
+                Some(block) => {
+                    self.block = self.trace.blocks.get(block).unwrap_or_default().iter();
+                    self.at = 0;
+                    if !self.places.is_empty() {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for References<'_> {
+    type Item = Result<Access, MemoryError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let (Some(reference), Some(&place)) = (self.block.next(), self.places.get(self.at)) {
+                self.at += 1;
+                let Reference { kind, size, pc } = *reference;
+                let address = self.addresses.address(place);
+                return Some(Ok(Access { kind, size, pc, address }));
+            }
+            match self.next_block() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    // Nothing after the damage can be trusted.
+                    (self.player, self.next_chunk) = (None, usize::MAX);
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}

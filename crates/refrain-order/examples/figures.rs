@@ -1,0 +1,111 @@
+//! What records cost: bytes a receive, and nanoseconds a call.
+//!
+//! `cargo run --release -p refrain-order --example figures`
+
+use std::time::Instant;
+
+#[path = "../tests/sizes/base_table.rs"]
+mod base_table;
+#[path = "../tests/sizes/montecarlo.rs"]
+mod montecarlo;
+
+use montecarlo::{Action, Outcome, Style, Workload, run, tell};
+use refrain_order::{Call, Completed, Envelope, Fate, Frames, Kind, Post, Recorder, Replayer};
+
+fn main() {
+    if std::env::args().nth(1).as_deref() == Some("repeat") {
+        return repeat();
+    }
+    println!(
+        "ranks style      to         failed   plain  gzip -6  coded   ratio  ns a call  of which sealing"
+    );
+    println!("                            polls/r  B/r    B/r      B/r");
+    for ranks in [8, 16] {
+        for style in [Style::Named, Style::AnySource] {
+            for everywhere in [false, true] {
+                let receives = 20_000 * ranks as u64;
+                let workload = Workload { ranks, style, everywhere, receives, seed: 2 };
+                line(&workload, &run(&workload));
+            }
+        }
+    }
+    deterministic();
+}
+
+/// One workload, recorded again and again: for profilers.
+fn repeat() {
+    let (ranks, style) = (16, Style::AnySource);
+    let workload = Workload { ranks, style, everywhere: false, receives: 320_000, seed: 2 };
+    let outcome = run(&workload);
+    (0..300).for_each(|_| {
+        tell(&outcome.scripts[0], &mut Vec::new());
+    });
+}
+
+/// The least of several repeats, in nanoseconds.
+fn least(mut repeat: impl FnMut()) -> f64 {
+    let once = |_| {
+        let start = Instant::now();
+        repeat();
+        start.elapsed().as_nanos() as f64
+    };
+    (0..15).map(once).fold(f64::INFINITY, f64::min)
+}
+
+fn line(workload: &Workload, outcome: &Outcome) {
+    let each = |bytes: u64| bytes as f64 / outcome.receives as f64;
+    let (plain, zipped, coded) =
+        (each(outcome.table.plain()), each(outcome.table.zipped()), each(outcome.coded()));
+    let script = &outcome.scripts[0];
+    let matching = |action: &&Action| matches!(action, Action::Failed | Action::Matched(_));
+    let calls = script.actions.iter().filter(matching).count() as f64;
+    let mut sealing = f64::INFINITY;
+    let whole = least(|| {
+        let time = tell(script, &mut Vec::new()).as_nanos() as f64;
+        sealing = sealing.min(time);
+    });
+    let polls = outcome.polls as f64 / outcome.receives as f64;
+    let style = format!("{:?}", workload.style);
+    let to = if workload.everywhere { "everybody" } else { "torus" };
+    println!(
+        "{:5} {style:10} {to:10} {polls:7.2} {plain:6.1} {zipped:8.3} {coded:7.3} {:7.2} {:11.1} {:9.1}",
+        workload.ranks,
+        zipped / coded,
+        whole / calls,
+        sealing / calls
+    );
+}
+
+fn deterministic() {
+    let receives = 1_000_000;
+    let mut bytes = Vec::new();
+    let record = |bytes: &mut Vec<u8>| {
+        let mut recorder = Recorder::new();
+        for n in 0..receives {
+            let ticket =
+                recorder.post(0, &Post { site: 9, communicator: 0, source: None, tag: None });
+            let from = Envelope { source: [1, 2, 5, 3, 4, 2][n % 6], tag: (n / 6 % 3) as i32 };
+            recorder.resolve(ticket, Fate::Matched(from));
+            recorder.matched(0, &Call { kind: Kind::Recv, site: 9, count: 0 }, Completed::All);
+            if recorder.is_full(0) {
+                recorder.seal(bytes);
+            }
+        }
+        recorder.finish(bytes);
+    };
+    let time = least(|| record(&mut Vec::new()));
+    record(&mut bytes);
+    println!(
+        "deterministic, any source: {:.5} B a receive, {:.1} ns to record a receive",
+        bytes.len() as f64 / receives as f64,
+        time / receives as f64
+    );
+    let time = least(|| {
+        let Ok(mut replayer) = Replayer::new(Frames::read(bytes.clone())) else { return };
+        for _ in 0..receives {
+            let _ = replayer.post(0, &Post { site: 9, communicator: 0, source: None, tag: None });
+            let _ = replayer.call(0, &Call { kind: Kind::Recv, site: 9, count: 0 });
+        }
+    });
+    println!("deterministic, any source: {:.1} ns to replay a receive", time / receives as f64);
+}

@@ -1,0 +1,210 @@
+//! The model of matching calls: which came next, after how many failed polls, what it completed.
+
+use crate::coder::{Bit, Coder};
+use crate::error::OrderError;
+use crate::event::{CallEvent, CallShape, Picked};
+use crate::number::{Number, length};
+use crate::set::SetModel;
+use crate::symbol::{Followers, Steady, Symbol, mix};
+use crate::vocabulary::Choice;
+
+/// Failed polls are learnt separately by how many there were the last time.
+const POLLED: usize = 6;
+/// How many requests complete at once depends on whether polls failed just before.
+const AFTER: usize = 3;
+/// A pool of receives from any source completes in the order of posting: after so many in a row,
+/// that is asked first.
+const IN_LINE: u32 = 8;
+/// More indices in one block come from damaged bytes.
+const MOST_PICKS: u64 = 1 << 22;
+
+/// What is learnt of all calls of a stream.
+#[derive(Clone, Debug, Default)]
+pub struct CallModel {
+    followers: Followers,
+    shape: Symbol,
+    shapes: Vec<ShapeModel>,
+    last: u64,
+    before: u64,
+    /// Of what the last call completed.
+    digest: u64,
+}
+
+/// What is learnt of the calls of one shape.
+#[derive(Clone, Debug, Default)]
+struct ShapeModel {
+    polls: Option<Box<PollModel>>,
+    array: Option<Box<ArrayModel>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct PollModel {
+    counts: [Number; POLLED],
+    last: usize,
+}
+
+#[derive(Clone, Debug)]
+struct ArrayModel {
+    count: Steady,
+    last_count: u64,
+    undefined: Bit,
+    /// How many were completed at once, by how many polls failed before.
+    several: [Number; AFTER],
+    ascending: Bit,
+    index: Symbol,
+    /// How often in a row it was the request that had waited longest, and whether it is again.
+    in_line: u32,
+    again: Bit,
+    set: SetModel,
+    last: u64,
+    before: u64,
+}
+
+impl Default for ArrayModel {
+    fn default() -> Self {
+        Self {
+            count: Steady::default(),
+            last_count: 0,
+            undefined: Bit::EVEN,
+            several: Default::default(),
+            ascending: Bit::EVEN,
+            index: Symbol::default(),
+            in_line: 0,
+            again: Bit::EVEN,
+            set: SetModel::default(),
+            last: 0,
+            before: 0,
+        }
+    }
+}
+
+impl CallModel {
+    /// Codes one call. An encoder is given its indices in `given`; `picks` gets those coded.
+    pub fn code(
+        &mut self,
+        coder: &mut impl Coder,
+        shapes: &[CallShape],
+        event: CallEvent,
+        given: &[u32],
+        picks: &mut Vec<u32>,
+    ) -> Result<CallEvent, OrderError> {
+        let number = if shapes.len() == 1 { 0 } else { self.number(coder, event.shape) };
+        let shape = shapes.get(number as usize).ok_or(OrderError::OutOfRange("call shape"))?;
+        if self.shapes.len() < shapes.len() {
+            self.shapes.resize_with(shapes.len(), ShapeModel::default);
+        }
+        (self.before, self.last, self.digest) = (self.last, number.into(), 0);
+        let model = &mut self.shapes[number as usize];
+        let mut coded = CallEvent { shape: number, ..event };
+        if shape.kind.polls() {
+            coded.polls = model.polls.get_or_insert_default().code(coder, event.polls);
+        }
+        if shape.kind.has_array() {
+            let array = model.array.get_or_insert_default();
+            array.shape(number, coder, &mut self.followers, &mut coded);
+            if shape.kind.choice() != Choice::All {
+                let from = picks.len();
+                coded.picked =
+                    array.picked(coder, &mut self.followers, shape, &coded, given, picks)?;
+                let digest = picks[from..].first().map_or(0, |index| u64::from(*index) + 1);
+                self.digest = mix(digest, (picks.len() - from) as u64);
+            }
+        }
+        Ok(coded)
+    }
+}
+
+impl CallModel {
+    /// Codes which shape comes next.
+    fn number(&mut self, coder: &mut impl Coder, shape: u32) -> u32 {
+        let long = mix(mix(mix(1, self.last), self.before), self.digest);
+        let circumstances = [long, mix(2, self.last)];
+        self.shape.code(coder, &mut self.followers, circumstances, shape)
+    }
+}
+
+impl PollModel {
+    fn code(&mut self, coder: &mut impl Coder, polls: u64) -> u64 {
+        let polls = self.counts[self.last].code(coder, polls);
+        self.last = (length(polls) as usize).min(POLLED - 1);
+        polls
+    }
+}
+
+impl ArrayModel {
+    /// Codes how many requests the call had.
+    fn shape(
+        &mut self,
+        shape: u32,
+        coder: &mut impl Coder,
+        followers: &mut Followers,
+        event: &mut CallEvent,
+    ) {
+        let short = mix(3, shape.into());
+        let circumstances = [mix(mix(short, self.last_count), self.last), short];
+        event.count = self.count.code(coder, followers, circumstances, event.count);
+        self.last_count = event.count.into();
+    }
+
+    /// Codes what the call completed.
+    fn picked(
+        &mut self,
+        coder: &mut impl Coder,
+        followers: &mut Followers,
+        shape: &CallShape,
+        event: &CallEvent,
+        given: &[u32],
+        picks: &mut Vec<u32>,
+    ) -> Result<Picked, OrderError> {
+        if coder.bit(&mut self.undefined, event.picked == Picked::Undefined) {
+            return Ok(Picked::Undefined);
+        }
+        let mut several = 1;
+        if shape.kind.choice() == Choice::Some {
+            let after = (event.polls as usize).min(AFTER - 1);
+            let given = (given.len() as u64).saturating_sub(1);
+            several = self.several[after].code(coder, given).saturating_add(1);
+        }
+        if several > MOST_PICKS.saturating_sub(picks.len() as u64) {
+            return Err(OrderError::OutOfRange("number of indices"));
+        }
+        let several = several as usize;
+        let ascends = given.windows(2).all(|pair| pair[0] < pair[1]);
+        if several > 1 && coder.bit(&mut self.ascending, ascends) {
+            self.set.code(coder, self.index.recency(), several, given, picks)?;
+            for index in picks.iter().rev().take(several).rev() {
+                (self.before, self.last) = (self.last, (*index).into());
+                self.index.note(*index);
+            }
+            return Ok(Picked::These(several as u32));
+        }
+        for n in 0..several {
+            let index = given.get(n).copied().unwrap_or(0);
+            let index = self.index(event.shape, coder, followers, index);
+            (self.before, self.last) = (self.last, index.into());
+            picks.push(index);
+        }
+        Ok(Picked::These(several as u32))
+    }
+
+    fn index(
+        &mut self,
+        shape: u32,
+        coder: &mut impl Coder,
+        followers: &mut Followers,
+        index: u32,
+    ) -> u32 {
+        let oldest = self.index.recency().oldest();
+        if let Some(oldest) = oldest.filter(|_| self.in_line >= IN_LINE)
+            && coder.bit(&mut self.again, index == oldest)
+        {
+            self.index.note(oldest);
+            return oldest;
+        }
+        let short = mix(mix(4, shape.into()), self.last);
+        let long = mix(mix(5, short), self.before);
+        let index = self.index.code(coder, followers, [long, short], index);
+        self.in_line = if Some(index) == oldest { self.in_line + 1 } else { 0 };
+        index
+    }
+}

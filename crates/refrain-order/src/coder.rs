@@ -1,0 +1,263 @@
+//! Binary range coding with adaptive probabilities.
+//!
+//! A [`Bit`] is one yes-or-no question asked again and again in the same circumstances; it learns
+//! how often the answer was yes. The range coder spends about `-log2(p)` bits on an answer of
+//! probability `p`: an answer that never varies costs less than a thousandth of a bit.
+//!
+//! Models are written once for both directions: they ask a [`Coder`] to code a value and go on
+//! with what it returns. The [`Encoder`] returns what it was given; the [`Decoder`] ignores that
+//! and returns what was coded. So the two cannot fall out of step.
+
+/// Probabilities are of 16 bits; they stay this far from certainty (0.0003 bits an answer).
+const FLOOR: u32 = 16;
+/// After so many answers a new one weighs no less than the one before: old habits fade.
+const MEMORY: usize = 160;
+const TOP: u32 = 1 << 24;
+
+/// How much the n-th answer weighs, in 65536ths.
+static WEIGHTS: [u32; MEMORY + 1] = weights();
+
+const fn weights() -> [u32; MEMORY + 1] {
+    let mut table = [0; MEMORY + 1];
+    let mut n = 0;
+    while n <= MEMORY {
+        table[n] = 131_072 / (2 * n as u32 + 3);
+        n += 1;
+    }
+    table
+}
+
+/// An adaptive estimate of how probable `true` is.
+#[derive(Clone, Copy, Debug)]
+pub struct Bit {
+    chance: u16,
+    seen: u16,
+}
+
+impl Bit {
+    /// An even chance.
+    pub const EVEN: Bit = Bit { chance: 1 << 15, seen: 0 };
+
+    /// The part of a range that stands for `true`.
+    #[inline]
+    fn part_of(self, range: u32) -> u32 {
+        ((u64::from(range) * u64::from(self.chance)) >> 16) as u32
+    }
+
+    #[inline]
+    fn learn(&mut self, value: bool) {
+        let weight = WEIGHTS[usize::from(self.seen).min(MEMORY)] as i32;
+        let target = if value { 65536 - FLOOR as i32 } else { FLOOR as i32 };
+        let chance = i32::from(self.chance);
+        // Both factors are below 2^16: half the weight keeps the product within 32 bits. Steps
+        // round towards the answer, or estimates would stop short of certainty.
+        let round = if value { 0x7fff } else { 0 };
+        let step = ((target - chance) * (weight >> 1) + round) >> 15;
+        self.chance = (chance + step).clamp(FLOOR as i32, 65536 - FLOOR as i32) as u16;
+        self.seen = (self.seen + 1).min(MEMORY as u16);
+    }
+}
+
+/// Codes answers, in one direction or the other.
+pub trait Coder {
+    /// Codes one answer; `value` is ignored by a decoder.
+    fn bit(&mut self, model: &mut Bit, value: bool) -> bool;
+    /// Codes `count` (at most 16) bits that nothing is known about.
+    fn raw(&mut self, count: u32, value: u32) -> u32;
+}
+
+/// Writes.
+#[derive(Debug)]
+pub struct Encoder {
+    low: u64,
+    range: u32,
+    /// The last byte that a carry may still change, and how many 0xff follow it.
+    cache: u8,
+    waiting: u64,
+    out: Vec<u8>,
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self { low: 0, range: u32::MAX, cache: 0, waiting: 0, out: Vec::new() }
+    }
+}
+
+impl Encoder {
+    fn shift(&mut self) {
+        if self.low < 0xff00_0000 || self.low > 0xffff_ffff {
+            let carry = (self.low >> 32) as u8;
+            self.out.push(self.cache.wrapping_add(carry));
+            for _ in 0..self.waiting {
+                self.out.push(0xffu8.wrapping_add(carry));
+            }
+            self.waiting = 0;
+            self.cache = (self.low >> 24) as u8;
+        } else {
+            self.waiting += 1;
+        }
+        self.low = (self.low & 0x00ff_ffff) << 8;
+    }
+
+    fn normalise(&mut self) {
+        while self.range < TOP {
+            self.range <<= 8;
+            self.shift();
+        }
+    }
+
+    /// The bytes written. A decoder reads zeros behind the end, so trailing zeros are left out,
+    /// and of all numbers in the final range one that ends in many zeros is taken.
+    pub fn finish(mut self) -> Vec<u8> {
+        let last = self.low + u64::from(self.range) - 1;
+        let end = (0..=32).rev().map(|k| last & !((1u64 << k) - 1)).find(|end| *end >= self.low);
+        self.low = end.unwrap_or(self.low);
+        for _ in 0..5 {
+            self.shift();
+        }
+        while self.out.last() == Some(&0) {
+            self.out.pop();
+        }
+        if !self.out.is_empty() {
+            // The first byte is the empty cache, and no carry ever reaches it.
+            self.out.remove(0);
+        }
+        self.out
+    }
+}
+
+impl Coder for Encoder {
+    #[inline]
+    fn bit(&mut self, model: &mut Bit, value: bool) -> bool {
+        let bound = model.part_of(self.range);
+        if value {
+            self.low += u64::from(self.range - bound);
+            self.range = bound;
+        } else {
+            self.range -= bound;
+        }
+        model.learn(value);
+        self.normalise();
+        value
+    }
+
+    fn raw(&mut self, count: u32, value: u32) -> u32 {
+        self.range >>= count;
+        self.low += u64::from(self.range) * u64::from(value);
+        self.normalise();
+        value
+    }
+}
+
+/// Reads.
+#[derive(Debug)]
+pub struct Decoder<'a> {
+    code: u32,
+    range: u32,
+    input: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    /// From what an [`Encoder`] wrote.
+    pub fn new(input: &'a [u8]) -> Self {
+        let mut decoder = Self { code: 0, range: u32::MAX, input };
+        for _ in 0..4 {
+            decoder.code = decoder.code << 8 | decoder.next();
+        }
+        decoder
+    }
+
+    /// The next byte; zero behind the end.
+    fn next(&mut self) -> u32 {
+        let Some((byte, rest)) = self.input.split_first() else { return 0 };
+        self.input = rest;
+        u32::from(*byte)
+    }
+
+    fn normalise(&mut self) {
+        while self.range < TOP {
+            self.range <<= 8;
+            self.code = self.code << 8 | self.next();
+        }
+    }
+}
+
+impl Coder for Decoder<'_> {
+    #[inline]
+    fn bit(&mut self, model: &mut Bit, _: bool) -> bool {
+        let bound = model.part_of(self.range);
+        let value = self.code >= self.range - bound;
+        if value {
+            self.code -= self.range - bound;
+            self.range = bound;
+        } else {
+            self.range -= bound;
+        }
+        model.learn(value);
+        self.normalise();
+        value
+    }
+
+    fn raw(&mut self, count: u32, _: u32) -> u32 {
+        self.range >>= count;
+        let most = (1u32 << count) - 1;
+        let value = (self.code / self.range).min(most);
+        self.code = self.code.wrapping_sub(value * self.range);
+        self.normalise();
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn answers(coder: &mut impl Coder, given: &[(bool, u8)]) -> Vec<(bool, u8)> {
+        let mut bits = [Bit::EVEN; 4];
+        let mut code = |&(answer, raw): &(bool, u8)| {
+            let answer = coder.bit(&mut bits[usize::from(raw & 3)], answer);
+            let raw = coder.raw(8, raw.into()) as u8;
+            (answer, raw)
+        };
+        // A decoder does not know what is asked of it: here the raw part chooses the model.
+        given.iter().map(&mut code).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn answers_come_back(given in prop::collection::vec((any::<bool>(), any::<u8>()), 0..400)) {
+            let mut encoder = Encoder::default();
+            answers(&mut encoder, &given);
+            let bytes = encoder.finish();
+            prop_assert_eq!(answers(&mut Decoder::new(&bytes), &given), given);
+        }
+
+        #[test]
+        fn skewed_answers_come_back(given in prop::collection::vec(0u32..1000, 0..4000)) {
+            let mut encoder = Encoder::default();
+            let mut bit = Bit::EVEN;
+            for n in &given {
+                encoder.bit(&mut bit, *n != 0);
+            }
+            let bytes = encoder.finish();
+            let (mut decoder, mut bit) = (Decoder::new(&bytes), Bit::EVEN);
+            for n in &given {
+                prop_assert_eq!(decoder.bit(&mut bit, false), *n != 0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_never_varies_costs_next_to_nothing() {
+        for answer in [false, true] {
+            let mut encoder = Encoder::default();
+            let mut bit = Bit::EVEN;
+            for _ in 0..100_000 {
+                encoder.bit(&mut bit, answer);
+            }
+            let size = encoder.finish().len();
+            assert!(size < 20, "{size} bytes for 100,000 equal answers");
+        }
+    }
+}

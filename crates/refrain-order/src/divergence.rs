@@ -1,0 +1,143 @@
+//! Where a program left the record, told so that a person can find the place.
+
+use std::fmt;
+
+use crate::event::{CallEvent, CallShape, Picked, PostShape, ReceiveEvent};
+use crate::vocabulary::{Call, Fate, Kind, Post};
+
+/// Something that a record holds, or that a program asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// A matching call.
+    Call {
+        /// The how manieth successful one of the thread.
+        position: u64,
+        /// What it is.
+        kind: Kind,
+        /// Where in the program.
+        site: u64,
+        /// How many requests it had.
+        count: u32,
+        /// How often it failed before.
+        polls: u64,
+        /// What it completed; nothing for a call that has no choice, or that is only asked.
+        picks: Vec<u32>,
+    },
+    /// A wildcard receive or probe.
+    Receive {
+        /// The how manieth one of the thread.
+        position: u64,
+        /// Where in the program.
+        site: u64,
+        /// On which communicator.
+        communicator: u32,
+        /// Whether any source, and any tag, would do.
+        any: [bool; 2],
+        /// What became of it; nothing for one that is only asked.
+        fate: Option<Fate>,
+    },
+    /// A clock reading or a random number.
+    Value {
+        /// The how manieth one of the thread.
+        position: u64,
+        /// Which source of values.
+        which: u8,
+    },
+    /// The end of the program, or of the record.
+    End,
+}
+
+impl Moment {
+    pub(crate) fn called(position: u64, shape: CallShape, event: CallEvent, picks: &[u32]) -> Self {
+        let CallShape { kind, site } = shape;
+        let picks = match event.picked {
+            Picked::These(several) => picks.iter().take(several as usize).copied().collect(),
+            Picked::All | Picked::Undefined => Vec::new(),
+        };
+        Self::Call { position, kind, site, count: event.count, polls: event.polls, picks }
+    }
+
+    pub(crate) fn asked(position: u64, call: &Call) -> Self {
+        let Call { kind, site, count } = *call;
+        Self::Call { position, kind, site, count, polls: 0, picks: Vec::new() }
+    }
+
+    pub(crate) fn received(position: u64, shape: PostShape, event: ReceiveEvent) -> Self {
+        let PostShape { site, communicator, any_source, any_tag } = shape;
+        let any = [any_source, any_tag];
+        Self::Receive { position, site, communicator, any, fate: event.fate }
+    }
+
+    pub(crate) fn posted(position: u64, post: &Post) -> Self {
+        let any = [post.source.is_none(), post.tag.is_none()];
+        let Post { site, communicator, .. } = *post;
+        Self::Receive { position, site, communicator, any, fate: None }
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call { position, kind, site, count, polls, picks } => {
+                write!(f, "call {position}: {kind} at {site:#x}")?;
+                if *count > 0 {
+                    write!(f, " of {count} requests")?;
+                }
+                if *polls > 0 {
+                    write!(f, ", after {polls} in vain")?;
+                }
+                if !picks.is_empty() {
+                    write!(f, ", completing {picks:?}")?;
+                }
+                Ok(())
+            }
+            Self::Receive { position, site, communicator, any, fate } => {
+                let what = match any {
+                    [true, true] => "any source, any tag",
+                    [true, false] => "any source",
+                    [false, true] => "any tag",
+                    [false, false] => "no wildcard",
+                };
+                write!(
+                    f,
+                    "receive {position}: {what} on communicator {communicator} at {site:#x}"
+                )?;
+                match fate {
+                    Some(Fate::Matched(from)) => {
+                        write!(f, ", from {} tag {}", from.source, from.tag)
+                    }
+                    Some(Fate::Cancelled) => f.write_str(", cancelled"),
+                    Some(Fate::Never) => f.write_str(", never matched"),
+                    None => Ok(()),
+                }
+            }
+            Self::Value { position, which } => write!(f, "value {position} of source {which}"),
+            Self::End => f.write_str("the end"),
+        }
+    }
+}
+
+/// The program asked for something else than when it was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence {
+    /// Which thread.
+    pub stream: u32,
+    /// What the record has here.
+    pub expected: Moment,
+    /// What the program did.
+    pub got: Moment,
+    /// What the record has before and behind.
+    pub neighbours: Vec<Moment>,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "thread {} does not do what was recorded", self.stream)?;
+        writeln!(f, "  expected  {}", self.expected)?;
+        write!(f, "  got       {}", self.got)?;
+        for moment in &self.neighbours {
+            write!(f, "\n  recorded  {moment}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! One of several values, predicted from what came before.
+//!
+//! A source, a tag, an index in an array of requests, the next call site: all are coded the same
+//! way. What followed last time in the same *long* circumstances is asked for first, then what
+//! followed in the same *short* ones, then the last value and the last step again (tags that
+//! count), then the value's place in the order of recency; a value never seen is written as its
+//! distance from the one before. Each answer is learnt separately
+//! for predictions that proved right one, two, three times or more in a row, so that a
+//! deterministic program costs next to nothing and a random one loses little by the asking.
+
+use crate::coder::{Bit, Coder};
+use crate::number::Number;
+use crate::recency::Recency;
+use crate::varint::{unzigzag, zigzag};
+
+const ENTRIES: usize = 4096;
+const TRUST: usize = 6;
+
+/// What followed last, by circumstances.
+#[derive(Clone, Debug, Default)]
+pub struct Followers {
+    /// Empty until the first use: most streams of most records are short.
+    entries: Vec<Follower>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Follower {
+    value: u32,
+    /// Tells circumstances apart that share an entry.
+    check: u16,
+    /// How often in a row the prediction was right; nothing is predicted before the first time.
+    trust: u8,
+    used: bool,
+}
+
+/// Mixes a value into circumstances.
+pub fn mix(circumstances: u64, value: u64) -> u64 {
+    let mixed = (circumstances.rotate_left(23) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+impl Followers {
+    /// The entry for circumstances, emptied if it is of others.
+    #[inline]
+    fn entry(&mut self, circumstances: u64) -> &mut Follower {
+        let check = (circumstances >> 48) as u16;
+        if self.entries.is_empty() {
+            self.entries.resize(ENTRIES, Follower::default());
+        }
+        // The index is below the table's length.
+        let entry = &mut self.entries[circumstances as usize % ENTRIES];
+        if entry.check != check {
+            *entry = Follower { check, ..Follower::default() };
+        }
+        entry
+    }
+}
+
+impl Follower {
+    #[inline]
+    fn guess(&self) -> Option<u32> {
+        self.used.then_some(self.value)
+    }
+
+    #[inline]
+    fn note(&mut self, value: u32) {
+        if self.used && self.value == value {
+            self.trust = (self.trust + 1).min(TRUST as u8 - 1);
+        } else {
+            (self.value, self.trust, self.used) = (value, 0, true);
+        }
+    }
+
+    fn trust(&self) -> usize {
+        usize::from(self.trust).min(TRUST - 1)
+    }
+}
+
+/// An adaptive model of one of several values.
+#[derive(Clone, Debug)]
+pub struct Symbol {
+    as_long: [Bit; TRUST],
+    as_short: [Bit; TRUST],
+    as_step: Bit,
+    known: Bit,
+    /// By how many values were ruled out before.
+    place: [Number; 4],
+    distance: Number,
+    recency: Recency,
+    last: u32,
+    /// The step from the value before the last to the last.
+    step: u32,
+}
+
+impl Default for Symbol {
+    fn default() -> Self {
+        Self {
+            as_long: [Bit::EVEN; TRUST],
+            as_short: [Bit::EVEN; TRUST],
+            as_step: Bit::EVEN,
+            known: Bit::EVEN,
+            place: Default::default(),
+            distance: Number::default(),
+            recency: Recency::default(),
+            last: 0,
+            step: 0,
+        }
+    }
+}
+
+impl Symbol {
+    /// Codes a value in circumstances `[long, short]`.
+    pub fn code(
+        &mut self,
+        coder: &mut impl Coder,
+        followers: &mut Followers,
+        circumstances: [u64; 2],
+        value: u32,
+    ) -> u32 {
+        let [long, short] = circumstances;
+        let by_long = followers.entry(long);
+        let first = by_long.guess();
+        if let Some(guess) = first {
+            let trust = by_long.trust();
+            if coder.bit(&mut self.as_long[trust], guess == value) {
+                by_long.note(guess);
+                // What is certain by now leaves the short circumstances alone: a matter of speed.
+                if trust < TRUST - 1 {
+                    followers.entry(short).note(guess);
+                }
+                self.note(guess);
+                return guess;
+            }
+        }
+        let value = self.without_long(coder, followers.entry(short), first, value);
+        followers.entry(long).note(value);
+        self.note(value);
+        value
+    }
+
+    /// A value came that was coded by other means.
+    pub fn note(&mut self, value: u32) {
+        self.recency.note(value);
+        self.step = value.wrapping_sub(self.last);
+        self.last = value;
+    }
+
+    /// The values by the time of their last use.
+    pub fn recency(&self) -> &Recency {
+        &self.recency
+    }
+
+    /// Codes a value that is not what followed in the long circumstances.
+    fn without_long(
+        &mut self,
+        coder: &mut impl Coder,
+        by_short: &mut Follower,
+        first: Option<u32>,
+        value: u32,
+    ) -> u32 {
+        let mut without = [first, None, None];
+        if let Some(guess) = by_short.guess().filter(|guess| Some(*guess) != first) {
+            if coder.bit(&mut self.as_short[by_short.trust()], guess == value) {
+                by_short.note(guess);
+                return guess;
+            }
+            without[1] = Some(guess);
+        }
+        let value = self.without_both(coder, without, value);
+        by_short.note(value);
+        value
+    }
+
+    /// Codes a value that followed in neither circumstances.
+    fn without_both(
+        &mut self,
+        coder: &mut impl Coder,
+        mut without: [Option<u32>; 3],
+        value: u32,
+    ) -> u32 {
+        let guess = self.last.wrapping_add(self.step);
+        if !without.contains(&Some(guess)) {
+            if coder.bit(&mut self.as_step, guess == value) {
+                return guess;
+            }
+            without[2] = Some(guess);
+        }
+        let (place, out) = self.recency.place(value, &without);
+        if coder.bit(&mut self.known, place.is_some()) {
+            let place = self.place[out].code(coder, place.unwrap_or(0) as u64);
+            // A place behind the end comes from damaged bytes alone; any value will do.
+            let place = usize::try_from(place).unwrap_or(usize::MAX);
+            self.recency.at(place, &without).unwrap_or(0)
+        } else {
+            let distance = zigzag(i64::from(value) - i64::from(self.last));
+            let distance = unzigzag(self.distance.code(coder, distance));
+            distance.wrapping_add(i64::from(self.last)) as u32
+        }
+    }
+}
+
+/// A value that may well be the same for ever. Once it was for a while, one question settles that,
+/// without looking anything up.
+#[derive(Clone, Debug)]
+pub struct Steady {
+    same: Bit,
+    symbol: Symbol,
+    /// How often in a row it was the same.
+    run: u32,
+}
+
+/// Rhythms shorter than this are not taken for values that stay the same.
+const WHILE: u32 = 256;
+
+impl Default for Steady {
+    fn default() -> Self {
+        Self { same: Bit::EVEN, symbol: Symbol::default(), run: 0 }
+    }
+}
+
+impl Steady {
+    /// Codes a value in circumstances `[long, short]`.
+    pub fn code(
+        &mut self,
+        coder: &mut impl Coder,
+        followers: &mut Followers,
+        circumstances: [u64; 2],
+        value: u32,
+    ) -> u32 {
+        if self.run >= WHILE && coder.bit(&mut self.same, value == self.symbol.last) {
+            return self.symbol.last;
+        }
+        let last = self.symbol.last;
+        let value = self.symbol.code(coder, followers, circumstances, value);
+        self.run = if value == last { self.run.saturating_add(1) } else { 0 };
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coder::{Decoder, Encoder};
+    use proptest::prelude::*;
+
+    fn run(coder: &mut impl Coder, given: &[u32]) -> Vec<u32> {
+        let (mut symbol, mut followers) = (Symbol::default(), Followers::default());
+        let (mut last, mut before) = (0u64, 0u64);
+        let code = |value: &u32| {
+            let circumstances = [mix(mix(1, last), before), mix(2, last)];
+            let value = symbol.code(coder, &mut followers, circumstances, *value);
+            (before, last) = (last, value.into());
+            value
+        };
+        given.iter().map(code).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn values_come_back(given in prop::collection::vec(
+            prop_oneof![0u32..4, 0u32..600, any::<u32>()], 0..900)) {
+            let mut encoder = Encoder::default();
+            run(&mut encoder, &given);
+            let bytes = encoder.finish();
+            prop_assert_eq!(run(&mut Decoder::new(&bytes), &given), given);
+        }
+    }
+
+    #[test]
+    fn a_rhythm_is_learnt() {
+        let rhythm: Vec<u32> = (0..50_000).map(|n| [3, 1, 4, 1, 5, 9][n % 6]).collect();
+        let mut encoder = Encoder::default();
+        run(&mut encoder, &rhythm);
+        let size = encoder.finish().len();
+        assert!(size < 40, "{size} bytes");
+    }
+}

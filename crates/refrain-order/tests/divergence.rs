@@ -1,0 +1,136 @@
+//! A program that does something else than when it was recorded is told so, at once and plainly.
+
+use refrain_order::{
+    Call, Completed, Decision, Divergence, Envelope, Fate, Frames, Kind, Moment, Post, Posting,
+    Recorder, Replayer, Stop,
+};
+
+fn call(kind: Kind, site: u64, count: u32) -> Call {
+    Call { kind, site, count }
+}
+
+fn any(site: u64) -> Post {
+    Post { site, communicator: 0, source: None, tag: Some(5) }
+}
+
+/// Three receives from any source, a Waitany, a Test that failed twice, and a Recv.
+fn replayer() -> Replayer {
+    let mut recorder = Recorder::new();
+    let tickets = [1, 2, 3].map(|source| (recorder.post(0, &any(10)), source));
+    recorder.matched(0, &call(Kind::Waitany, 20, 3), Completed::These(&[1]));
+    recorder.failed(0, Kind::Test, 30);
+    recorder.failed(0, Kind::Test, 30);
+    recorder.matched(0, &call(Kind::Test, 30, 0), Completed::All);
+    recorder.matched(0, &call(Kind::Recv, 40, 0), Completed::All);
+    for (ticket, source) in tickets {
+        recorder.resolve(ticket, Fate::Matched(Envelope { source, tag: 5 }));
+    }
+    let mut bytes = Vec::new();
+    recorder.finish(&mut bytes);
+    Replayer::new(Frames::read(bytes)).unwrap()
+}
+
+fn diverged<T: std::fmt::Debug>(result: Result<T, Stop>) -> Divergence {
+    match result {
+        Err(Stop::Diverged(divergence)) => *divergence,
+        other => panic!("{other:?} is no divergence"),
+    }
+}
+
+#[test]
+fn the_same_program_gets_the_same_outcomes() {
+    let mut replayer = replayer();
+    for source in [1, 2, 3] {
+        let from = Envelope { source, tag: 5 };
+        assert_eq!(replayer.post(0, &any(10)), Ok(Posting::Narrowed(from)));
+    }
+    let waitany = call(Kind::Waitany, 20, 3);
+    assert_eq!(replayer.call(0, &waitany), Ok(Decision::These(&[1])));
+    let test = call(Kind::Test, 30, 0);
+    assert_eq!(replayer.call(0, &test), Ok(Decision::Fail));
+    assert_eq!(replayer.call(0, &test), Ok(Decision::Fail));
+    assert_eq!(replayer.call(0, &test), Ok(Decision::All));
+    assert_eq!(replayer.position(0), 2);
+    assert_eq!(replayer.call(0, &call(Kind::Recv, 40, 0)), Ok(Decision::All));
+    assert_eq!(replayer.call(0, &test), Err(Stop::RecordEnds));
+    assert_eq!(replayer.finish(), Ok(()));
+}
+
+#[test]
+fn another_call_is_told_with_what_was_expected_and_its_neighbours() {
+    let mut replayer = replayer();
+    replayer.call(0, &call(Kind::Waitany, 20, 3)).unwrap();
+    let divergence = diverged(replayer.call(0, &call(Kind::Recv, 40, 0)));
+    let Moment::Call { position: 1, kind: Kind::Test, site: 30, polls: 2, .. } =
+        divergence.expected
+    else {
+        panic!("{divergence}");
+    };
+    let Moment::Call { position: 1, kind: Kind::Recv, site: 40, .. } = divergence.got else {
+        panic!("{divergence}");
+    };
+    assert_eq!(divergence.neighbours.len(), 2);
+    assert!(divergence.to_string().contains("expected  call 1: Test at 0x1e, after 2 in vain"));
+}
+
+#[test]
+fn another_number_of_requests_is_a_divergence() {
+    diverged(replayer().call(0, &call(Kind::Waitany, 20, 4)));
+}
+
+#[test]
+fn another_site_is_a_divergence() {
+    diverged(replayer().call(0, &call(Kind::Waitany, 21, 3)));
+    diverged(replayer().post(0, &any(11)));
+}
+
+#[test]
+fn another_communicator_tag_or_wildcard_is_a_divergence() {
+    diverged(replayer().post(0, &Post { communicator: 1, ..any(10) }));
+    diverged(replayer().post(0, &Post { tag: Some(6), ..any(10) }));
+    diverged(replayer().post(0, &Post { tag: None, ..any(10) }));
+}
+
+#[test]
+fn one_receive_more_than_recorded_is_a_divergence_as_long_as_calls_are_due() {
+    let mut replayer = replayer();
+    for _ in 0..3 {
+        replayer.post(0, &any(10)).unwrap();
+    }
+    diverged(replayer.post(0, &any(10)));
+}
+
+#[test]
+fn a_poll_that_goes_on_after_its_success_was_due_is_a_divergence_not_a_hang() {
+    let mut replayer = replayer();
+    let test = call(Kind::Test, 30, 0);
+    assert_eq!(replayer.call(0, &test), Ok(Decision::Fail));
+    assert_eq!(replayer.call(0, &test), Ok(Decision::Fail));
+    diverged(replayer.call(0, &test));
+}
+
+#[test]
+fn a_program_that_ends_too_soon_is_a_divergence() {
+    let mut replayer = replayer();
+    replayer.call(0, &call(Kind::Waitany, 20, 3)).unwrap();
+    assert_eq!(diverged(replayer.finish()).got, Moment::End);
+}
+
+/// Figure 3 of Sato et al.: two messages of one sender, the second reported first.
+#[test]
+fn two_receives_from_one_sender_complete_in_the_order_they_were_seen_to() {
+    let mut recorder = Recorder::new();
+    let tickets = [(); 2].map(|()| recorder.post(0, &any(10)));
+    recorder.failed(0, Kind::Test, 31);
+    recorder.matched(0, &call(Kind::Test, 32, 0), Completed::All);
+    recorder.matched(0, &call(Kind::Test, 31, 0), Completed::All);
+    for ticket in tickets.into_iter().rev() {
+        recorder.resolve(ticket, Fate::Matched(Envelope { source: 3, tag: 5 }));
+    }
+    let mut bytes = Vec::new();
+    recorder.finish(&mut bytes);
+    let mut replayer = Replayer::new(Frames::read(bytes)).unwrap();
+    assert_eq!(replayer.call(0, &call(Kind::Test, 31, 0)), Ok(Decision::Fail));
+    assert_eq!(replayer.call(0, &call(Kind::Test, 32, 0)), Ok(Decision::All));
+    assert_eq!(replayer.call(0, &call(Kind::Test, 31, 0)), Ok(Decision::All));
+}
