@@ -1,6 +1,7 @@
 //! `refrain show`: prints the calls of a trace.
 
 use crate::open::open;
+use crate::select::{Names, parse_ranks};
 use anyhow::{Result, bail};
 use refrain_analysis::calls::{Calls, Process, processes};
 use refrain_analysis::render::Renderer;
@@ -44,7 +45,7 @@ pub struct Args {
     /// Only these ranks, e.g. 0-3,7.
     #[arg(long, value_name = "LIST")]
     rank: Option<String>,
-    /// Only these functions, with or without MPI_.
+    /// Only these functions, with or without MPI_; `*` stands for anything.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     function: Vec<String>,
     /// At most this many calls.
@@ -67,12 +68,7 @@ pub struct Args {
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
     let ranks = args.rank.as_deref().map(|list| parse_ranks("--rank", list)).transpose()?;
-    let functions: BTreeSet<String> = args.function.iter().map(|f| normalised(f)).collect();
-    for name in &functions {
-        if refrain_mpi::interface::functions().iter().all(|f| normalised(&f.name) != *name) {
-            bail!("--function: MPI has no function `{name}`");
-        }
-    }
+    let functions = Names::parse("--function", &args.function)?;
     let trace = open(&args.trace)?;
     if args.times && !trace.has_raw() {
         bail!("{} has no times of single calls: record with --raw", args.trace.display());
@@ -107,7 +103,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 struct Printer<'t, W: Write> {
     trace: &'t Trace,
     args: &'t Args,
-    functions: BTreeSet<String>,
+    functions: Names,
     /// Nanoseconds since 1970 at the first call of all.
     origin: u64,
     /// Ranks of several processes.
@@ -137,8 +133,8 @@ impl<W: Write> Printer<'_, W> {
             if is_note(&call.event) && !self.args.notes {
                 continue;
             }
-            let wanted = self.functions.is_empty()
-                || self.functions.contains(&normalised(&call.event.function.name));
+            let wanted =
+                self.functions.is_empty() || self.functions.contain(&call.event.function.name);
             if !wanted {
                 continue;
             }
@@ -240,46 +236,4 @@ fn shared_ranks(trace: &Trace) -> BTreeSet<i32> {
         }
     }
     shared
-}
-
-/// `MPI_Send`, `send` and `Send` are the same to a person.
-fn normalised(name: &str) -> String {
-    let name = name.trim().to_ascii_lowercase();
-    name.strip_prefix("mpi_").unwrap_or(&name).to_owned()
-}
-
-/// The ranks of a list such as `0-3,7`, given to that option.
-pub fn parse_ranks(option: &str, list: &str) -> Result<BTreeSet<i32>> {
-    let mut ranks = BTreeSet::new();
-    for item in list.split(',') {
-        let (from, to) = item.split_once('-').unwrap_or((item, item));
-        match (from.trim().parse::<i32>(), to.trim().parse::<i32>()) {
-            (Ok(from), Ok(to)) if from <= to && to - from < 1 << 24 => ranks.extend(from..=to),
-            _ => bail!("{option}: `{item}` is neither a rank nor a range such as 0-3"),
-        }
-    }
-    Ok(ranks)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rank_lists_take_numbers_and_ranges() {
-        let ranks =
-            |list| parse_ranks("--rank", list).map(|set| set.into_iter().collect::<Vec<_>>()).ok();
-        assert_eq!(ranks("0-3,7"), Some(vec![0, 1, 2, 3, 7]));
-        assert_eq!(ranks("5"), Some(vec![5]));
-        assert_eq!(ranks("3-1"), None);
-        assert_eq!(ranks("all"), None);
-        assert_eq!(ranks(""), None);
-    }
-
-    #[test]
-    fn functions_are_found_however_they_are_written() {
-        assert_eq!(normalised("MPI_Send"), "send");
-        assert_eq!(normalised("Send"), "send");
-        assert_eq!(normalised("mpi_send_c"), "send_c");
-    }
 }

@@ -7,10 +7,13 @@ use crate::path::locate;
 use crate::{NOT_FOUND, agent, summary};
 use anyhow::{Context, Result, bail};
 use refrain_format::container::Container;
+use refrain_format::part;
+use refrain_trace::Meta;
 use refrain_trace::assemble::assemble;
-use refrain_trace::parts::running_processes;
+use refrain_trace::parts::{holds_parts, note_run, running_processes};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -62,12 +65,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         None => make_default(plan.name(&plan.programs[0]))?,
     };
+    let words = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let meta = base_meta(words, args.control.selected());
+    // Only `refrain merge` needs it; where there is no room, there is none for parts either.
+    let _ = note_run(&parts, &meta);
     let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
     let status = execute(&command).inspect_err(|_| {
         // Nothing ran, so there is nothing in it.
-        let _ = std::fs::remove_dir(&parts);
+        let _ = std::fs::remove_dir_all(&parts);
     })?;
-    if let Err(error) = write_trace(&plan, &parts, &output, args.raw, status) {
+    if let Err(error) = write_trace(&plan, meta, &parts, &output, args.raw, status) {
         // The program has run, and its exit code is what counts.
         say!("refrain: {error:#}");
     }
@@ -199,6 +206,7 @@ extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _: *const libc:
 /// Makes the trace of the parts, and says what there is to say.
 fn write_trace(
     plan: &Plan,
+    mut meta: Meta,
     parts: &Path,
     output: &Path,
     raw: bool,
@@ -210,12 +218,17 @@ fn write_trace(
             parts.display()
         );
     }
-    if std::fs::read_dir(parts).is_ok_and(|mut all| all.next().is_none()) {
-        let _ = std::fs::remove_dir(parts);
-        say!(
-            "refrain: no MPI call was seen, so there is no trace (or there was no room for one beside {})",
-            output.display()
-        );
+    if !holds_parts(parts) {
+        let room = room_in(parts);
+        let _ = std::fs::remove_dir_all(parts);
+        if let Err(error) = room {
+            let beside = output.display();
+            say!(
+                "refrain: there was no room for records beside {beside}, so there is no trace: {error}"
+            );
+            return Ok(());
+        }
+        say!("refrain: no MPI call was seen, so there is no trace");
         for hint in hints(plan) {
             say!("refrain: {hint}");
         }
@@ -223,8 +236,6 @@ fn write_trace(
     }
     let running = await_ranks(parts);
     say_if_long(parts);
-    let command = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    let mut meta = base_meta(command);
     meta.exit_code = status.code();
     let (meta, bytes) = match assemble(parts, output, keep(raw), meta) {
         Ok(done) => done,
@@ -248,6 +259,16 @@ fn write_trace(
     }
     summary::print(&meta, output, bytes, how(raw), plan.ranks());
     Ok(())
+}
+
+/// Whether there is room in a folder for the smallest of parts.
+fn room_in(folder: &Path) -> std::io::Result<()> {
+    let path = folder.join("room");
+    let file = std::fs::File::create(&path)?;
+    // SAFETY: a plain system call on a file of our own.
+    let errno = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, part::BODY as libc::off_t) };
+    let _ = std::fs::remove_file(&path);
+    if errno == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(errno)) }
 }
 
 /// Waits a little for ranks that outlive their launcher, as they do when it is killed. Gives how
