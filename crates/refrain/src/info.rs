@@ -19,7 +19,8 @@ use std::process::ExitCode;
   refrain info app.refrain --json | jq '.sections'
 
 A group is of ranks that make the same calls in the same order, with other values. Its ranks are
-listed as numbers, ranges, and steps: 0-3, 0-12:4 for 0, 4, 8 and 12. A trace is complete if every
+listed as numbers, ranges, and ranges with a step: 0-12:4 is 0, 4, 8 and 12; `x 3 by 16` behind
+one is that range three times, 16 apart. A trace is complete if every
 rank is there and ended by MPI_Finalize, and no call went unrecorded: neither because of --functions,
 --exclude or --ranks, nor because the program switched recording off.
 

@@ -15,6 +15,7 @@ mod cuts;
 mod info;
 mod launch;
 mod merge;
+mod naming;
 mod open;
 mod path;
 mod rank;

@@ -27,6 +27,11 @@ and the call. Values are those after the call; `a→b` where the call changed on
 names of their own, as small as possible: comm1, type2, r3. A call made inside another, by a
 callback, is indented. Where several processes have the same rank, it is rank@pid.
 
+Calls of different threads are in their true order only where the records were kept (trace --raw):
+a trace without them knows the order in each thread alone, and threads are shown side by side as if
+they went on evenly. --thread shows one by itself.
+
+`undefined`: a source or tag of a status that MPI does not define, as after access to a file.
 `unset`: MPI gave no value. `insignificant`: not used on this rank. `ignored=true`: the program
 asked for no status, and Refrain kept it to know what a wildcard matched.
 
@@ -34,6 +39,7 @@ Where call sites were recorded (trace --callsite) a line ends with the call's, i
 `at exchange stencil.c:42 < main stencil.c:90`; without debug information, module and offset.
 
 An address is a piece of memory and an offset: heap3+0x40, stack-0x120, app+0x4060 (static data).
+Of a trace with records (trace --raw) these are shown, and addresses are plain numbers.
 
 JSON: rank, thread, pid, call, depth, function, arguments, result (name), code; from raw records
 also start and end (nanoseconds since 1970) and duration (nanoseconds). A value the call changed is
@@ -45,6 +51,9 @@ pub struct Args {
     /// Only these ranks, e.g. 0-3,7.
     #[arg(long, value_name = "LIST")]
     rank: Option<String>,
+    /// Only this thread of each rank.
+    #[arg(long, value_name = "N")]
+    thread: Option<u32>,
     /// Only these functions, with or without MPI_; `*` stands for anything.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     function: Vec<String>,
@@ -72,6 +81,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let trace = open(&args.trace)?;
     if args.times && !trace.has_raw() {
         bail!("{} has no times of single calls: record with --raw", args.trace.display());
+    }
+    if let Some(thread) = args.thread
+        && trace.meta().streams.iter().all(|stream| stream.thread != thread)
+    {
+        bail!("no thread {thread} in {}", args.trace.display());
     }
     let mut printer = Printer {
         origin: origin(&trace),
@@ -139,6 +153,9 @@ impl<W: Write> Printer<'_, W> {
                 continue;
             }
             let stream = &streams[call.stream];
+            if self.args.thread.is_some_and(|thread| thread != stream.thread) {
+                continue;
+            }
             let event = &call.event;
             let start = stream.nanos(event.start);
             let end = event.end.map(|ticks| stream.nanos(ticks));

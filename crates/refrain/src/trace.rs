@@ -3,6 +3,7 @@
 use crate::control::Control;
 use crate::launch::{self, Launcher, Plan};
 use crate::merge::{base_meta, how, keep, parts_of};
+use crate::naming::name_of;
 use crate::path::locate;
 use crate::{NOT_FOUND, agent, summary};
 use anyhow::{Context, Result, bail};
@@ -29,6 +30,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
   refrain trace -- mpirun --odd-option 3 -- ./app
                                                `--` shows where the program begins
 
+The trace is named after the program, or after the script that python, bash and the like run:
+app.refrain, and app.2.refrain if that is there. One named with -o is overwritten if it is there.
+
 The program's output and exit code are its own. Ranks write to NAME.refrain.parts while they
 run; when the program has ended the parts become NAME.refrain. If the job is killed, the parts
 stay, and `refrain merge NAME.refrain.parts` makes a trace of them.
@@ -36,7 +40,8 @@ stay, and `refrain merge NAME.refrain.parts` makes a trace of them.
 A program can switch recording off and on itself, with nothing to link: MPI_Pcontrol(0) and
 MPI_Pcontrol(1), or MPI_Info_set(info, \"refrain\", \"off\") and \"on\".")]
 pub struct Args {
-    /// The trace to write [default: the program's name with .refrain].
+    /// The trace to write; one that is there is overwritten [default: the program's name with
+    /// .refrain].
     #[arg(short, long, value_name = "NAME.refrain")]
     output: Option<PathBuf>,
     /// Keep the records as well, with times and addresses; `refrain verify` compares both.
@@ -63,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let parts = make_parts(&output)?;
             (output, parts)
         }
-        None => make_default(plan.name(&plan.programs[0]))?,
+        None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
     };
     let words = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let meta = base_meta(words, args.control.selected());
@@ -93,8 +98,7 @@ fn understand(words: Vec<OsString>) -> Result<Plan> {
 
 /// `app.refrain` for `./app`, or `app.2.refrain` … if that is there already: a trace is never
 /// overwritten by default. The folder of parts is what claims a name, when several start at once.
-fn make_default(program: &OsStr) -> Result<(PathBuf, PathBuf)> {
-    let stem = Path::new(program).file_name().unwrap_or(OsStr::new("program"));
+fn make_default(stem: &OsStr) -> Result<(PathBuf, PathBuf)> {
     for number in 1.. {
         let mut name = stem.to_owned();
         name.push(match number {

@@ -32,6 +32,11 @@ fn a_run_ends_with_three_lines_and_a_file_named_after_the_program() {
     assert!(folder.path().join("hello.refrain").is_file());
     assert!(!folder.path().join("hello.refrain.parts").exists(), "parts are cleared away");
 
+    // A script's trace has the script's name.
+    std::fs::write(folder.path().join("go.sh"), "exec ./hello\n").unwrap();
+    trace(&mpi, folder.path(), &["mpirun", "-n", "1", "bash", "go.sh"]);
+    assert!(folder.path().join("go.refrain").is_file());
+
     // A second run does not overwrite the first.
     trace(&mpi, folder.path(), &["mpirun", "-n", "2", "./hello"]);
     assert!(folder.path().join("hello.2.refrain").is_file());

@@ -359,6 +359,9 @@ fn a_disk_without_room_for_a_first_window_does_not_harm_the_program() {
             let traced = run_on_small(&mpi, &small, &counts, &[]);
             assert_eq!(traced.code, 0, "{}\n{traced}", mpi.name());
             assert!(traced.stderr.contains("there is no trace"), "{}\n{traced}", mpi.name());
+            // That is the reason, and not the program.
+            assert!(traced.stderr.contains("No space left on device"), "{}\n{traced}", mpi.name());
+            assert!(!traced.stderr.contains("use MPI"), "{}\n{traced}", mpi.name());
         }
     }
 }
