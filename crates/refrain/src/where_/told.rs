@@ -114,9 +114,10 @@ fn positions(processes: &[Process], recorded: &Recorded) -> Vec<String> {
 
 fn position(place: &Place, all: &[Rank], recorded: &Recorded) -> String {
     let thread = |what: &str| place.thread.map_or(String::new(), |t| format!("{what}{t}"));
-    let numbers: BTreeSet<Option<u64>> = all.iter().map(|rank| rank.number).collect();
-    let number = match numbers.first().filter(|_| numbers.len() == 1) {
-        Some(Some(number)) => format!("#{number} "),
+    let numbers: BTreeSet<u64> = all.iter().filter_map(|rank| rank.number).collect();
+    let number = match (numbers.first(), numbers.last()) {
+        (Some(first), Some(last)) if first < last => format!("#{first} to #{last} "),
+        (Some(number), _) => format!("#{number} "),
         _ => String::new(),
     };
     let (who, each) = match all {
