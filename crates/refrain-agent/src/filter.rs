@@ -10,9 +10,10 @@
 //! that are not recorded are forwarded, and do not count as lost. What the header of a log
 //! depends on is always recorded: the beginning and the end of MPI.
 
-use crate::{memory, process, table};
+use crate::{memory, milestones, process, table};
+use refrain_format::part::flags;
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 /// Reasons not to record a function.
 const BY_NAME: u8 = 1;
@@ -33,6 +34,9 @@ const ALWAYS: [usize; 6] = [
 
 /// The ranks to record; null for all. A copy that is never freed.
 static RANKS: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Whether the program has switched recording off: bits of [`flags`].
+static PAUSE: AtomicU32 = AtomicU32::new(0);
 
 /// Whether calls of a function are recorded.
 #[inline(always)]
@@ -81,6 +85,20 @@ pub fn set_rank(rank: c_int) {
 pub fn switch(on: bool) {
     let others = (0..table::FUNCTIONS).filter(|&f| f != table::MPI_Pcontrol);
     others.for_each(|function| give_reason(function, SWITCHED_OFF, !on));
+    let before = PAUSE.load(Ordering::Relaxed);
+    let now = match on {
+        true => before & !flags::PAUSED,
+        false => before | flags::PAUSED | flags::WAS_PAUSED,
+    };
+    if now != before {
+        PAUSE.store(now, Ordering::Relaxed);
+        milestones::paused(now);
+    }
+}
+
+/// Whether the program has switched recording off: bits of [`flags`] for the headers of logs.
+pub fn pause_flags() -> u32 {
+    PAUSE.load(Ordering::Relaxed)
 }
 
 /// What an `MPI_Info_set` asks of us. It is recorded itself in either case.

@@ -1,4 +1,4 @@
-//! Milestones in the life of an MPI process: Init, Finalize, Abort.
+//! Milestones in the life of an MPI process: Init, Finalize, Abort; recording off and on.
 
 use crate::align::Moment;
 use crate::process::{self, Errno, Quiet};
@@ -54,6 +54,13 @@ pub fn finalized(result: c_int) {
             process::update_clock();
         });
     }
+}
+
+/// The program has switched recording off or on; `now` are the bits that say so.
+pub fn paused(now: u32) {
+    safely(move || {
+        process::update(|header| header.flags = header.flags & !flags::PAUSED | now);
+    });
 }
 
 /// `MPI_Abort` is about to be called.

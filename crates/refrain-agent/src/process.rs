@@ -275,6 +275,7 @@ fn first_header() -> Box<PartHeader> {
     if clock::is_system() {
         header.flags |= flags::NANOSECONDS;
     }
+    header.flags |= filter::pause_flags();
     if let Some((rank, size)) = rank_from_launcher() {
         (header.rank, header.size) = (rank, size);
     }

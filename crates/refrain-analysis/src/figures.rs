@@ -70,10 +70,20 @@ impl Figures {
 
 /// Finds the figures of a trace.
 pub fn figures(trace: &Trace) -> Result<Figures, TraceError> {
-    let mut count = Count::new(trace)?;
+    figures_of(trace, None)
+}
+
+/// Finds the figures of the processes at these places of a trace, or of all. Durations are kept of
+/// whole groups: where only some ranks of one are asked for, its functions have none.
+pub fn figures_of(trace: &Trace, wanted: Option<&BTreeSet<u32>>) -> Result<Figures, TraceError> {
+    trace.check_timing()?;
+    let mut count = Count::new(trace, wanted)?;
     let polls = failed_polls(trace, &count.places)?;
     let mut groups = Vec::new();
     for (number, group) in trace.structure()?.groups.iter().enumerate() {
+        if count.places_of(group).is_empty() {
+            continue;
+        }
         let calls = count.calls(number, group, &polls[number]);
         groups.push(GroupFigures {
             ranks: group.ranks.len(),
@@ -84,6 +94,11 @@ pub fn figures(trace: &Trace) -> Result<Figures, TraceError> {
         });
         count.payloads(number, group)?;
     }
+    for function in &count.untimed {
+        if let Some(figures) = count.figures.get_mut(function) {
+            figures.stats = Stats::default();
+        }
+    }
     let mut functions: Vec<_> = count.figures.into_values().collect();
     functions.sort_by(|a, b| {
         let key = |f: &FunctionFigures| (f.stats.sum, f.calls);
@@ -92,7 +107,7 @@ pub fn figures(trace: &Trace) -> Result<Figures, TraceError> {
     Ok(Figures { functions, groups })
 }
 
-/// The groups of each process, by its place.
+/// The groups of each process that is asked for, by its place.
 type Places = BTreeMap<u32, Vec<usize>>;
 
 /// For each group and signature the failed polls of all ranks.
@@ -115,6 +130,8 @@ struct Count<'t> {
     functions: BTreeMap<u16, FunctionDef>,
     places: Places,
     figures: BTreeMap<u16, FunctionFigures>,
+    /// Functions of which some durations are those of ranks that were not asked for, too.
+    untimed: BTreeSet<u16>,
     /// For each group what is known of it.
     known: Vec<Known>,
     sizes: HashMap<Whose, Rc<Sizes>>,
@@ -143,12 +160,14 @@ enum Whose {
 }
 
 impl<'t> Count<'t> {
-    fn new(trace: &'t Trace) -> Result<Count<'t>, TraceError> {
+    fn new(trace: &'t Trace, wanted: Option<&BTreeSet<u32>>) -> Result<Count<'t>, TraceError> {
+        let is_wanted = |place: &u32| wanted.is_none_or(|wanted| wanted.contains(place));
         let functions = trace.functions()?;
         let mut places = Places::new();
         let mut known = Vec::new();
         for (number, group) in trace.structure()?.groups.iter().enumerate() {
-            group.ranks.iter().for_each(|place| places.entry(place).or_default().push(number));
+            let wanted = group.ranks.iter().filter(is_wanted);
+            wanted.for_each(|place| places.entry(place).or_default().push(number));
             let makers = rows_of(group, &functions, makes_datatypes);
             let mut occurrences = vec![0u64; group.rows.len()];
             for grammar in &group.grammars {
@@ -164,12 +183,19 @@ impl<'t> Count<'t> {
                 names: trace.sample_names(group)?,
             });
         }
-        let figures = BTreeMap::new();
-        Ok(Count { trace, functions, places, figures, known, sizes: HashMap::new() })
+        let (figures, untimed) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Count { trace, functions, places, figures, untimed, known, sizes: HashMap::new() })
+    }
+
+    /// The places of a group that are asked for.
+    fn places_of(&self, group: &Group) -> Vec<u32> {
+        group.ranks.iter().filter(|place| self.places.contains_key(place)).collect()
     }
 
     /// Counts the calls of a group, and gives their number.
     fn calls(&mut self, number: usize, group: &Group, polls: &BTreeMap<u32, u64>) -> u64 {
+        let places = self.places_of(group);
+        let is_whole = places.len() == group.ranks.len();
         for function in &self.known[number].called {
             let Some(form) = self.functions.get(function) else { continue };
             // Threads of a process that has been counted may be in this group.
@@ -177,7 +203,7 @@ impl<'t> Count<'t> {
                 let mut earlier = self.places[place].iter().take_while(|g| **g < number);
                 !earlier.any(|g| self.known[*g].called.contains(function))
             };
-            let ranks = group.ranks.iter().filter(is_new).count();
+            let ranks = places.iter().filter(|place| is_new(place)).count();
             let figures = self.figures.entry(*function).or_default();
             figures.name.clone_from(&form.name);
             figures.ranks += ranks;
@@ -187,10 +213,12 @@ impl<'t> Count<'t> {
             let function = function_of(group, row);
             let Some(figures) = function.and_then(|f| self.figures.get_mut(&f)) else { continue };
             let failed = polls.get(&(row as u32)).copied().unwrap_or(0);
-            let calls = occurrences.saturating_mul(group.ranks.len() as u64).saturating_add(failed);
+            let calls = occurrences.saturating_mul(places.len() as u64).saturating_add(failed);
             figures.calls = figures.calls.saturating_add(calls);
             figures.failed_polls = figures.failed_polls.saturating_add(failed);
-            if !never_returns(group, row) {
+            if !is_whole {
+                self.untimed.extend(function);
+            } else if !never_returns(group, row) {
                 figures.stats.add(&group.rows[row].stats);
             }
             all = all.saturating_add(calls);
@@ -203,22 +231,25 @@ impl<'t> Count<'t> {
         let (same, differing): (Vec<_>, Vec<_>) = rows_of(group, &self.functions, has_payload)
             .into_iter()
             .partition(|row| is_constant(group, *row));
-        let first = group.ranks.first().unwrap_or(0);
+        let places = self.places_of(group);
+        let first = places.first().copied().unwrap_or(0);
         let same: Vec<_> = same.into_iter().map(|row| (first, row)).collect();
         for some in same.chunks(AT_A_TIME) {
             for ((_, row), payload) in self.sampled(number, group, some)? {
                 if payload.as_deref().is_some_and(has_derived) {
-                    for place in group.ranks.iter() {
-                        self.add(group, number, (place, row), 1, payload.as_deref())?;
+                    for place in &places {
+                        self.add(group, number, (*place, row), 1, payload.as_deref())?;
                     }
                 } else {
-                    let ranks = group.ranks.len() as u64;
+                    let ranks = places.len() as u64;
                     self.add(group, number, (first, row), ranks, payload.as_deref())?;
                 }
             }
         }
-        let places = group.ranks.iter();
-        let differing = places.flat_map(|place| differing.iter().map(move |row| (place, *row)));
+        let differing = places.iter().flat_map(|place| {
+            let place = *place;
+            differing.iter().map(move |row| (place, *row))
+        });
         let mut differing = differing.peekable();
         while differing.peek().is_some() {
             let some: Vec<_> = differing.by_ref().take(AT_A_TIME).collect();

@@ -15,6 +15,9 @@ use serde_json::{Map, Value as Json, json};
 /// Arrays longer than this are cut in text, unless all is asked for.
 const SHOWN_ELEMENTS: usize = 16;
 
+/// A source and a tag that MPI does not define, and a trace does not keep.
+const NOT_KEPT: i32 = i32::MIN;
+
 /// How calls are printed.
 pub struct Renderer {
     family: Family,
@@ -207,6 +210,7 @@ impl Renderer {
         };
         let named = |group, n: i32| match self.constant_name(group, n.into()) {
             Some(name) => Shown::Word(name.to_owned()),
+            None if n == NOT_KEPT => Shown::Word("undefined".to_owned()),
             None => Shown::Number(n.into()),
         };
         // Reading and writing files says how much, and leaves the rest as it was.

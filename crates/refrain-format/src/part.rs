@@ -58,6 +58,10 @@ pub mod flags {
     pub const THREAD_ENDED: u32 = 32;
     /// All ranks have merged what they did before `MPI_Finalize`.
     pub const MERGED: u32 = 64;
+    /// The program has switched recording off.
+    pub const PAUSED: u32 = 128;
+    /// The program has switched recording off at some time.
+    pub const WAS_PAUSED: u32 = 256;
 }
 
 /// The first page of a part.

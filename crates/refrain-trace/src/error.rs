@@ -29,6 +29,9 @@ pub enum TraceError {
         /// Why.
         why: String,
     },
+    /// Durations do not read; the rest may.
+    #[error("{0}: `refrain show` works without")]
+    Timing(String),
     /// The parts cannot be listed.
     #[error("{path}: {source}")]
     Parts {

@@ -25,7 +25,7 @@ pub mod times;
 pub mod trace;
 
 pub use error::TraceError;
-pub use meta::{Ended, Meta, StreamMeta};
+pub use meta::{Ended, Meta, Paused, StreamMeta};
 pub use trace::Trace;
 
 /// Names of sections.

@@ -3,9 +3,10 @@
 //! Most facts are the same for all ranks, or nearly: they are columns over ranks, like the values
 //! of signatures. Numbers are varints, in this order: version · Refrain's version · command ·
 //! exit code (0: none, else 1 and it) · nanoseconds a tick, as bits · begin and end · bytes of raw
-//! logs · lost parts · processes as a rank list · columns (rank, size, process number, family,
-//! ending, its code, threads, unrecorded and missing calls) · texts (host, program, library) ·
-//! processes whose threads are not numbered from 0 on: place and numbers.
+//! logs · lost parts · what was selected · processes as a rank list · columns (rank, size, process
+//! number, family, ending, its code, threads, unrecorded and missing calls, pauses) · texts (host,
+//! program, library) · processes whose threads are not numbered from 0 on: place and numbers.
+//! Version 1 had neither the selection nor the pauses.
 //!
 //! Processes have places: their ranks, or, where those are not unique, their order.
 
@@ -14,7 +15,13 @@ use refrain_elastic::{Column, RankList, TextColumn};
 use refrain_encode::cells::{Cells, put, put_bytes, put_list, put_unsigned};
 use std::collections::BTreeMap;
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+
+/// The oldest version that can be read.
+const OLDEST: u64 = 1;
+
+/// Numbers kept of each process.
+const COLUMNS: usize = 10;
 
 /// Processes are not believed to be more.
 const MOST: u32 = 1 << 20;
@@ -44,6 +51,8 @@ pub struct Meta {
     pub raw_bytes: u64,
     /// Parts that could not be read, and why.
     pub lost: Vec<String>,
+    /// The options that say what to record, as they were given: `--functions Send,Recv`.
+    pub selected: Vec<String>,
 }
 
 /// Facts about one stream.
@@ -73,6 +82,8 @@ pub struct StreamMeta {
     pub unrecorded: u32,
     /// Calls for which this MPI has no function.
     pub missing: u32,
+    /// Whether the program switched recording off.
+    pub paused: Paused,
     /// The clock: ticks and nanoseconds since 1970, early and late. Zeros where the file has no
     /// times of single calls.
     pub clock: [(u64, u64); 2],
@@ -95,6 +106,20 @@ pub enum Ended {
     Unfinalized,
     /// The log stopped before the program did, for the reason with that `errno`.
     LogStopped(i32),
+    /// Not yet: it still ran when this was written down.
+    Running,
+}
+
+/// Whether a program switched recording off, by `MPI_Pcontrol(0)` or an info object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Paused {
+    /// Never.
+    #[default]
+    Never,
+    /// Yes, and on again.
+    Before,
+    /// Yes, and it was off to the end.
+    Still,
 }
 
 impl StreamMeta {
@@ -116,6 +141,7 @@ impl Ended {
             Ended::Aborted(code) => (1, (*code).into()),
             Ended::Unfinalized => (2, 0),
             Ended::LogStopped(errno) => (3, (*errno).into()),
+            Ended::Running => (4, 0),
         }
     }
 
@@ -124,7 +150,18 @@ impl Ended {
             0 => Ended::Finalized,
             1 => Ended::Aborted(code as i32),
             3 => Ended::LogStopped(code as i32),
+            4 => Ended::Running,
             _ => Ended::Unfinalized,
+        }
+    }
+}
+
+impl Paused {
+    fn from_code(code: i64) -> Paused {
+        match code {
+            0 => Paused::Never,
+            1 => Paused::Before,
+            _ => Paused::Still,
         }
     }
 }
@@ -162,6 +199,18 @@ impl Meta {
         all
     }
 
+    /// Why calls may be missing that nothing went wrong with: the options that left some out, and
+    /// whether the program switched recording off.
+    pub fn left_out(&self) -> Vec<String> {
+        let told_apart_only = |option: &&String| option.starts_with("--callsite");
+        let options = self.selected.iter().filter(|option| !told_apart_only(option));
+        let mut why: Vec<String> = options.cloned().collect();
+        if self.streams.iter().any(|stream| stream.paused != Paused::Never) {
+            why.push("the program switched recording off".to_owned());
+        }
+        why
+    }
+
     /// The bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -182,6 +231,8 @@ impl Meta {
         put_unsigned(&mut out, self.raw_bytes);
         put_unsigned(&mut out, self.lost.len() as u64);
         self.lost.iter().for_each(|lost| put_bytes(&mut out, lost.as_bytes()));
+        put_unsigned(&mut out, self.selected.len() as u64);
+        self.selected.iter().for_each(|option| put_bytes(&mut out, option.as_bytes()));
         let processes = self.processes();
         let places: Vec<u32> = processes.iter().map(|p| p.place).collect();
         RankList::from_sorted(&places).encode(&mut out);
@@ -189,13 +240,15 @@ impl Meta {
         // Whatever went wrong in one thread went wrong in the process.
         let ended = |p: &ProcessStreams| {
             let all = p.streams.iter().map(|s| &self.streams[*s].ended);
-            let worst = all.max_by_key(|e| e.code().0).unwrap_or(&Ended::Unfinalized);
+            let weight = |e: &&Ended| (matches!(e, Ended::LogStopped(_)), e.code().0);
+            let worst = all.max_by_key(weight).unwrap_or(&Ended::Unfinalized);
             worst.code()
         };
         let sum = |p: &ProcessStreams, of: fn(&StreamMeta) -> u32| {
             p.streams.iter().map(|s| i64::from(of(&self.streams[*s]))).sum::<i64>()
         };
-        let columns: [&dyn Fn(&ProcessStreams) -> i64; 9] = [
+        let paused = |p: &ProcessStreams| p.streams.iter().map(|s| self.streams[*s].paused).max();
+        let columns: [&dyn Fn(&ProcessStreams) -> i64; COLUMNS] = [
             &|p| first(p).rank.into(),
             &|p| first(p).size.into(),
             &|p| first(p).pid.into(),
@@ -205,6 +258,7 @@ impl Meta {
             &|p| p.streams.len() as i64,
             &|p| sum(p, |s| s.unrecorded),
             &|p| sum(p, |s| s.missing),
+            &|p| paused(p).unwrap_or_default() as i64,
         ];
         for column in columns {
             let values: Vec<i64> = processes.iter().map(column).collect();
@@ -232,9 +286,11 @@ impl Meta {
     pub fn from_bytes(bytes: &[u8]) -> Option<Meta> {
         let mut cells = Cells::new(bytes);
         let text = |cells: &mut Cells<'_>| String::from_utf8(cells.get_bytes()?.to_vec()).ok();
-        if cells.get_unsigned()? != VERSION {
+        let version = cells.get_unsigned()?;
+        if !(OLDEST..=VERSION).contains(&version) {
             return None;
         }
+        let is_old = version == OLDEST;
         let mut meta = Meta { refrain: text(&mut cells)?, ..Meta::default() };
         for _ in 0..cells.get_length()? {
             meta.command.push(text(&mut cells)?);
@@ -249,20 +305,14 @@ impl Meta {
         for _ in 0..cells.get_length()? {
             meta.lost.push(text(&mut cells)?);
         }
+        for _ in 0..if is_old { 0 } else { cells.get_length()? } {
+            meta.selected.push(text(&mut cells)?);
+        }
         let mut rest = cells.rest();
         let places = RankList::decode(&mut rest, MOST).ok()?;
-        let mut column = || Column::decode_values(&mut rest, &places).ok();
-        let columns: [Column; 9] = [
-            column()?,
-            column()?,
-            column()?,
-            column()?,
-            column()?,
-            column()?,
-            column()?,
-            column()?,
-            column()?,
-        ];
+        let mut column = |_| Column::decode_values(&mut rest, &places).ok();
+        let columns = if is_old { COLUMNS - 1 } else { COLUMNS };
+        let columns: Vec<Column> = (0..columns).map(&mut column).collect::<Option<_>>()?;
         let mut texts = || TextColumn::decode_texts(&mut rest, &places).ok();
         let texts: [TextColumn; 3] = [texts()?, texts()?, texts()?];
         let mut cells = Cells::new(rest);
@@ -278,13 +328,13 @@ impl Meta {
 
 fn streams(
     places: &RankList,
-    columns: &[Column; 9],
+    columns: &[Column],
     texts: &[TextColumn; 3],
     odd: &BTreeMap<u32, Vec<u32>>,
 ) -> Option<Vec<StreamMeta>> {
     let (mut streams, mut texts_bytes) = (Vec::new(), 0usize);
     for place in places.iter() {
-        let number = |column: usize| columns[column].eval(place);
+        let number = |column: usize| columns.get(column)?.eval(place);
         let int = |column: usize| number(column).and_then(|n| i32::try_from(n).ok());
         let text = |of: usize| Some(String::from_utf8_lossy(&texts[of].eval(place)?).into_owned());
         let threads = u32::try_from(number(6)?).ok()?;
@@ -304,6 +354,7 @@ fn streams(
             ended: Ended::from_code(number(4)?, number(5)?),
             unrecorded: u32::try_from(number(7)?).ok()?,
             missing: u32::try_from(number(8)?).ok()?,
+            paused: Paused::from_code(number(9).unwrap_or(0)),
             clock: [(0, 0); 2],
             uncertainty: 0,
             calls: BTreeMap::new(),
@@ -327,4 +378,72 @@ fn streams(
 /// MPICH tells its whole configuration behind the line with its version.
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or("").trim_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(rank: i32) -> StreamMeta {
+        StreamMeta {
+            rank,
+            size: 2,
+            thread: 0,
+            process: 7 + rank as u64,
+            pid: 100 + rank,
+            host: "host".to_owned(),
+            program: "app".to_owned(),
+            library: "MPI".to_owned(),
+            family: 0,
+            ended: Ended::Finalized,
+            unrecorded: 0,
+            missing: 0,
+            paused: Paused::Never,
+            clock: [(0, 0); 2],
+            calls: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+
+    #[test]
+    fn what_was_selected_and_who_was_paused_come_back() {
+        let mut meta = Meta { streams: vec![stream(0), stream(1)], ..Meta::default() };
+        let nothing = meta.to_bytes().len();
+        assert!(meta.left_out().is_empty());
+        meta.selected = vec!["--ranks 0".to_owned(), "--callsite return".to_owned()];
+        meta.streams[1].paused = Paused::Still;
+        meta.streams[1].ended = Ended::Running;
+        let back = Meta::from_bytes(&meta.to_bytes()).expect("it reads");
+        assert_eq!(back.selected, meta.selected);
+        let paused: Vec<Paused> = back.streams.iter().map(|s| s.paused).collect();
+        assert_eq!(paused, [Paused::Never, Paused::Still]);
+        assert_eq!(back.streams[1].ended, Ended::Running);
+        assert_eq!(back.left_out(), ["--ranks 0", "the program switched recording off"]);
+        assert!(nothing < 60, "{nothing} bytes where nothing was selected");
+    }
+
+    #[test]
+    fn a_run_without_processes_yet_reads_back() {
+        let meta = Meta { command: vec!["mpirun".to_owned()], ..Meta::default() };
+        assert_eq!(Meta::from_bytes(&meta.to_bytes()).expect("it reads").command, ["mpirun"]);
+    }
+
+    #[test]
+    fn the_first_version_still_reads() {
+        let streams = vec![stream(0), stream(1)];
+        let meta = Meta { refrain: "0.1".to_owned(), streams, ..Meta::default() };
+        // Without the empty selection behind the lost parts, and the last of the columns.
+        let mut bytes = meta.to_bytes();
+        bytes[0] = 1;
+        let lost = 1 + 4 + 1 + 1 + 4 + 3 + 1;
+        assert_eq!(bytes.remove(lost), 0);
+        let texts = bytes.windows(4).position(|w| w == b"host").expect("the host");
+        let mut column = Vec::new();
+        Column::fit(&[0, 1], &[0, 0]).encode_values(&mut column);
+        let at = (0..texts).rev().find(|at| bytes[*at..].starts_with(&column)).expect("a column");
+        bytes.drain(at..at + column.len());
+        let back = Meta::from_bytes(&bytes).expect("it reads");
+        assert_eq!((back.streams.len(), back.streams[1].pid), (2, 101));
+        assert!(back.left_out().is_empty());
+    }
 }

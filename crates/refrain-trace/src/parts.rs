@@ -1,7 +1,7 @@
 //! Parts: what the threads of a run have left.
 
 use crate::error::TraceError;
-use crate::meta::{Ended, StreamMeta};
+use crate::meta::{Ended, Meta, Paused, StreamMeta};
 use refrain_encode::cells::Cells;
 use refrain_encode::encoder::Encoder;
 use refrain_format::part::{self, PartHeader, Sync, flags};
@@ -64,6 +64,27 @@ fn boot_seconds() -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
+/// The file in a folder of parts that says what was run, and what of it is recorded.
+const RUN: &str = "run";
+
+/// Notes in a folder of parts what is run: for whoever makes a trace of it.
+pub fn note_run(folder: &Path, meta: &Meta) -> io::Result<()> {
+    std::fs::write(folder.join(RUN), meta.to_bytes())
+}
+
+/// What was noted; nothing, if nobody did.
+pub fn noted_run(folder: &Path) -> Meta {
+    let bytes = std::fs::read(folder.join(RUN)).unwrap_or_default();
+    Meta::from_bytes(&bytes).unwrap_or_default()
+}
+
+/// Whether a folder holds parts.
+pub fn holds_parts(folder: &Path) -> bool {
+    let is_part =
+        |entry: std::fs::DirEntry| entry.path().extension().is_some_and(|e| e == part::EXTENSION);
+    std::fs::read_dir(folder).is_ok_and(|all| all.flatten().any(is_part))
+}
+
 /// A part on its way into a trace.
 pub struct Part {
     /// Its file.
@@ -121,6 +142,9 @@ pub fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError>
         {
             stream.ended = ended.clone();
         }
+        if stream.ended == Ended::Unfinalized && is_running(stream) == Some(true) {
+            stream.ended = Ended::Running;
+        }
     }
     parts.sort_by_key(|p| (p.stream.rank, p.stream.process, p.stream.pid, p.stream.thread));
     Ok((parts, lost))
@@ -172,6 +196,11 @@ impl Part {
             ended,
             unrecorded: header.unrecorded,
             missing: header.missing,
+            paused: match () {
+                () if header.is(flags::PAUSED) => Paused::Still,
+                () if header.is(flags::WAS_PAUSED) => Paused::Before,
+                () => Paused::Never,
+            },
             clock: [
                 (header.first_ticks, header.first_nanos),
                 (header.last_ticks, header.last_nanos),

@@ -44,6 +44,8 @@ pub struct Trace {
     /// For each stream the place of its process.
     places: Vec<u32>,
     merged: OnceLock<Merged>,
+    /// Why durations do not read, if they do not.
+    bad_timing: OnceLock<String>,
     tasks: Vec<OnceLock<Box<TaskTrace>>>,
 }
 
@@ -67,7 +69,8 @@ impl Trace {
             process.streams.iter().for_each(|s| places[*s] = process.place);
         }
         let tasks = meta.streams.iter().map(|_| OnceLock::new()).collect();
-        Ok(Trace { container, meta, places, merged: OnceLock::new(), tasks })
+        let (merged, bad_timing) = (OnceLock::new(), OnceLock::new());
+        Ok(Trace { container, meta, places, merged, bad_timing, tasks })
     }
 
     /// Its facts.
@@ -111,7 +114,8 @@ impl Trace {
         TraceError::Section { path, section: section.to_owned(), why: why.to_string() }
     }
 
-    /// Signatures and grammars of all tasks, without what ranks have of their own.
+    /// Signatures and grammars of all tasks, without what ranks have of their own. Where durations
+    /// do not read there are none: [`Trace::check_timing`] says so to those who need them.
     pub fn structure(&self) -> Result<&Merged, TraceError> {
         if let Some(merged) = self.merged.get() {
             return Ok(merged);
@@ -126,16 +130,32 @@ impl Trace {
             return Err(self.bad(sections::STRUCTURE, why));
         }
         let timing = match self.container.section(sections::TIMING) {
-            Ok(_) => Some(self.container.read_checked(sections::TIMING)?),
+            Ok(_) => match self.container.read_checked(sections::TIMING) {
+                Ok(timing) => Some(timing),
+                Err(error) => {
+                    self.bad_timing.get_or_init(|| error.to_string());
+                    None
+                }
+            },
             Err(_) => None,
         };
         let rows = timing.as_ref().map_or(usize::MAX, |timing| timing.len() / read::ROW_TIMING);
         let mut merged = read::structure_of_rows(&bytes, rows)
             .map_err(|why| self.bad(sections::STRUCTURE, why))?;
-        if let Some(timing) = timing {
-            read::timing(&mut merged, &timing).map_err(|why| self.bad(sections::TIMING, why))?;
+        if let Some(Err(why)) = timing.map(|timing| read::timing(&mut merged, &timing)) {
+            let error = self.bad(sections::TIMING, why);
+            self.bad_timing.get_or_init(|| error.to_string());
         }
         Ok(self.merged.get_or_init(|| merged))
+    }
+
+    /// Whether durations read.
+    pub fn check_timing(&self) -> Result<(), TraceError> {
+        self.structure()?;
+        match self.bad_timing.get() {
+            Some(why) => Err(TraceError::Timing(why.clone())),
+            None => Ok(()),
+        }
     }
 
     /// The place of a stream's process.

@@ -1,12 +1,16 @@
 //! What of a program is recorded: options that become variables for the agent.
 
-use crate::show::parse_ranks;
-use anyhow::{Context, Result, bail};
+use crate::Usage;
+use crate::select::{Names, parse_ranks};
+use anyhow::{Result, bail};
+use refrain_mpi::interface;
+use refrain_trace::Meta;
 
 /// What is recorded.
 #[derive(clap::Args)]
 pub struct Control {
-    /// Only these functions, with or without MPI_; `*` stands for anything.
+    /// Only these functions, with or without MPI_; `*` stands for anything. The beginning and the
+    /// end of MPI (Init, Finalize, Abort, sessions) are recorded always, and on all ranks.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     functions: Vec<String>,
     /// Not these functions.
@@ -32,14 +36,8 @@ impl Control {
     /// The variables, as NAME=VALUE.
     pub fn variables(&self, raw: bool, ranks: Option<u32>) -> Result<Vec<String>> {
         let mut variables = Vec::new();
-        let names = [
-            ("FUNCTIONS", "--functions", &self.functions),
-            ("EXCLUDE", "--exclude", &self.exclude),
-        ];
-        for (variable, option, names) in names {
-            for name in names {
-                known(name).with_context(|| option.to_owned())?;
-            }
+        self.check_names()?;
+        for (variable, names) in [("FUNCTIONS", &self.functions), ("EXCLUDE", &self.exclude)] {
             if !names.is_empty() {
                 variables.push(format!("REFRAIN_{variable}={}", names.join(",")));
             }
@@ -54,10 +52,10 @@ impl Control {
             ("return", _) | (_, Some(Ok(1..=64))) => {
                 variables.push(format!("REFRAIN_CALLSITE={}", self.callsite));
             }
-            _ => bail!(
+            _ => bail!(Usage(format!(
                 "--callsite: `{}` is none of none, return, stack:N with N from 1 to 64",
                 self.callsite
-            ),
+            ))),
         }
         let many = ranks.is_some_and(|ranks| ranks >= MANY_RANKS);
         if self.merge == "finalize" || (self.merge == "auto" && many) {
@@ -68,48 +66,72 @@ impl Control {
         }
         Ok(variables)
     }
-}
 
-/// Whether a name or pattern names any function.
-fn known(name: &str) -> Result<()> {
-    let pattern = normalised(name);
-    let mut functions = refrain_mpi::interface::functions().iter();
-    if !functions.any(|f| matches(&pattern, &normalised(&f.name))) {
-        bail!("MPI has no function `{name}`");
+    /// What was selected, option by option as it could be given again.
+    pub fn selected(&self) -> Vec<String> {
+        let mut selected = Vec::new();
+        for (option, names) in [("--functions", &self.functions), ("--exclude", &self.exclude)] {
+            if !names.is_empty() {
+                selected.push(format!("{option} {}", names.join(",")));
+            }
+        }
+        selected.extend(self.ranks.iter().map(|ranks| format!("--ranks {ranks}")));
+        if self.callsite != "none" {
+            selected.push(format!("--callsite {}", self.callsite));
+        }
+        selected
     }
-    Ok(())
-}
 
-fn normalised(name: &str) -> String {
-    let name = name.trim().to_ascii_lowercase();
-    name.strip_prefix("mpi_").unwrap_or(&name).to_owned()
-}
-
-/// Whether a name fits a pattern in which `*` stands for anything.
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((head, rest)) => name.strip_prefix(head).is_some_and(|tail| {
-            (0..=tail.len())
-                .filter(|i| tail.is_char_boundary(*i))
-                .any(|i| matches(rest, &tail[i..]))
-        }),
+    /// The names must be those of functions, of which some are recorded.
+    fn check_names(&self) -> Result<()> {
+        let only = Names::parse("--functions", &self.functions)?;
+        let not = Names::parse("--exclude", &self.exclude)?;
+        let is_wanted = |name: &str| (only.is_empty() || only.contain(name)) && !not.contain(name);
+        let mut wanted = interface::functions().iter().filter(|f| is_wanted(&f.name)).peekable();
+        if wanted.peek().is_none() {
+            bail!(Usage("--functions and --exclude leave no function to record".to_owned()));
+        }
+        if !wanted.any(|f| interface::is_wrapped(&f.name)) {
+            let names = self.functions.join(",");
+            bail!(Usage(format!("--functions: {names}: that is never recorded")));
+        }
+        Ok(())
     }
+}
+
+/// Recorded whatever was selected.
+const ALWAYS: [&str; 6] = [
+    "MPI_Init",
+    "MPI_Init_thread",
+    "MPI_Finalize",
+    "MPI_Abort",
+    "MPI_Session_init",
+    "MPI_Session_finalize",
+];
+
+/// A warning where what was selected is nowhere in the trace.
+pub fn unmatched(meta: &Meta) -> Option<String> {
+    let options: Vec<_> = meta.selected.iter().filter(|o| !o.starts_with("--callsite")).collect();
+    let size = meta.streams.iter().map(|s| s.size).max().unwrap_or(0);
+    let ranks = options.iter().find_map(|option| option.strip_prefix("--ranks "));
+    let ranks = ranks.and_then(|list| parse_ranks("--ranks", list).ok()).unwrap_or_default();
+    let absent: Vec<String> =
+        ranks.iter().filter(|rank| **rank >= size).map(ToString::to_string).collect();
+    if size > 0 && !absent.is_empty() {
+        let absent = absent.join(",");
+        return Some(format!("warning: --ranks {absent}: the job has ranks 0-{} only", size - 1));
+    }
+    let mut functions = meta.streams.iter().flat_map(|s| s.calls.keys());
+    let found = functions.any(|function| !ALWAYS.contains(&function.as_str()));
+    (!options.is_empty() && !found).then(|| {
+        let options: Vec<&str> = options.iter().map(|option| option.as_str()).collect();
+        format!("warning: no call was recorded: nothing matched {}", options.join(" "))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns_name_functions() {
-        assert!(matches("isend", "isend"));
-        assert!(matches("wait*", "waitall"));
-        assert!(matches("*send*", "isend_c"));
-        assert!(!matches("wait*", "iwait"));
-        assert!(known("MPI_Type_*").is_ok());
-        assert!(known("Frobnicate").is_err());
-    }
 
     #[test]
     fn options_become_variables() {
@@ -132,5 +154,11 @@ mod tests {
         );
         assert!(control("Send", "stack:0").variables(false, None).is_err());
         assert!(control("Nonsense", "none").variables(false, None).is_err());
+        assert!(control("Wtime", "none").variables(false, None).is_err(), "it is never recorded");
+        let mut nothing = control("Send", "none");
+        nothing.exclude = vec!["*send".to_owned()];
+        assert!(nothing.variables(false, None).is_err(), "nothing is left");
+        let selected = control("Send,MPI_Recv", "stack:4").selected();
+        assert_eq!(selected, ["--functions Send,MPI_Recv", "--ranks 0-3,7", "--callsite stack:4"]);
     }
 }

@@ -31,7 +31,7 @@ pub fn cuts(meta: &Meta, trace: &Path) -> Vec<String> {
     let more = lines.len().saturating_sub(NAMED);
     lines.truncate(NAMED);
     if more > 0 {
-        lines.push(format!("cut: and {more} more"));
+        lines.push(format!("and {more} more"));
     }
     lines
 }
@@ -64,7 +64,8 @@ fn line(trace: &Trace, process: &ProcessStreams, ended: &Ended) -> Option<String
         _ => String::new(),
     };
     let (rank, host, pid) = (stream.rank, &stream.host, stream.pid);
-    Some(format!("cut: rank {rank} ({host}, pid {pid}): {}{why}", texts.join("; ")))
+    let what = if *ended == Ended::Running { "so far" } else { "cut" };
+    Some(format!("{what}: rank {rank} ({host}, pid {pid}): {}{why}", texts.join("; ")))
 }
 
 /// The end of a task.

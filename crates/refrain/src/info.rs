@@ -1,11 +1,11 @@
 //! `refrain info`: what was run, whether all of it was recorded, and how large the trace is.
 
 use crate::open::open;
-use crate::summary::size;
+use crate::summary::{counted, grouped, size};
 use anyhow::Result;
-use refrain_analysis::figures::{Figures, figures};
+use refrain_analysis::figures::{Figures, GroupFigures, figures};
 use refrain_mpi::abi::Family;
-use refrain_trace::{Ended, Meta, Trace};
+use refrain_trace::{Ended, Meta, Paused, Trace};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -18,12 +18,16 @@ use std::process::ExitCode;
   refrain info app.refrain
   refrain info app.refrain --json | jq '.sections'
 
-A group is of ranks that make the same calls in the same order, with other values. A trace is
-complete if every rank is there and ended by MPI_Finalize, and no call went unrecorded.
+A group is of ranks that make the same calls in the same order, with other values. Its ranks are
+listed as numbers, ranges, and ranges with a step: 0-12:4 is 0, 4, 8 and 12; `x 3 by 16` behind
+one is that range three times, 16 apart. A trace is complete if every
+rank is there and ended by MPI_Finalize, and no call went unrecorded: neither because of --functions,
+--exclude or --ranks, nor because the program switched recording off.
 
 JSON: path, ranks, threads, calls, functions, signatures, grammars, rules, bytes, sections (bytes
-by name; own and raw are sums), complete, raw_bytes (of the records before compression), ratio
-(raw_bytes to bytes), mpi, family, hosts, program, programs, command, exit_code (null if nobody
+by name; own and raw are sums), complete, selected (what was to be recorded: values by option
+without --), paused (ranks that switched recording off), raw_bytes (of the records before
+compression), ratio (raw_bytes to bytes), mpi, family, hosts, program, programs, command, exit_code (null if nobody
 saw it), refrain (the version that wrote it), ended (number of ranks by how they did), started,
 duration_s, groups (array: ranks, list, thread, signatures, calls).")]
 pub struct Args {
@@ -86,6 +90,7 @@ impl<'t> Info<'t> {
             && meta.lost.is_empty()
             && groups.iter().all(|g| g.lost == 0)
             && streams.iter().all(|s| s.ended == Ended::Finalized && s.unrecorded == 0)
+            && meta.left_out().is_empty()
             && processes.len() as i64 >= i64::from(size);
         let family = streams.first().and_then(|s| Family::from_code(s.family));
         Ok(Info {
@@ -111,6 +116,18 @@ impl<'t> Info<'t> {
 
     fn duration(&self) -> f64 {
         self.meta.time.1.saturating_sub(self.meta.time.0) as f64 / 1e9
+    }
+
+    /// What was selected, by option.
+    fn selected(&self) -> BTreeMap<&str, &str> {
+        let option = |text: &'t String| text.strip_prefix("--")?.split_once(' ');
+        self.meta.selected.iter().filter_map(option).collect()
+    }
+
+    /// The ranks that switched recording off.
+    fn paused(&self) -> BTreeSet<i32> {
+        let paused = self.meta.streams.iter().filter(|s| s.paused != Paused::Never);
+        paused.map(|s| s.rank).collect()
     }
 
     fn json(&self, path: &str) -> Json {
@@ -141,6 +158,8 @@ impl<'t> Info<'t> {
             "bytes": self.bytes,
             "sections": self.sections,
             "complete": self.complete,
+            "selected": self.selected(),
+            "paused": self.paused(),
             "raw_bytes": self.meta.raw_bytes,
             "ratio": self.ratio(),
             "mpi": first.map(|s| &s.library),
@@ -165,7 +184,8 @@ impl<'t> Info<'t> {
         line("program", few(self.programs.iter()));
         line("command", cut(&self.meta.command.join(" ")));
         let library = self.meta.streams.first().map_or("", |s| s.library.as_str());
-        line("MPI", format!("{} ({})", cut(library), self.family));
+        let library: Vec<&str> = library.split_whitespace().collect();
+        line("MPI", format!("{} ({})", cut(&library.join(" ")), self.family));
         line("hosts", few(self.hosts.iter()));
         line(
             "ranks",
@@ -178,21 +198,43 @@ impl<'t> Info<'t> {
         let started = utc(self.meta.time.0);
         line("started", format!("{started}, for {:.3} s{code}", self.duration()));
         line("ended", few(self.ended.iter().map(|(how, ranks)| format!("{ranks} {how}"))));
+        if !self.meta.selected.is_empty() {
+            line("selected", self.meta.selected.join(" "));
+        }
+        let paused = self.paused();
+        if !paused.is_empty() {
+            line(
+                "paused",
+                format!("recording was switched off by {}", counted(paused.len() as u64, "rank")),
+            );
+        }
         line("complete", if self.complete { "yes" } else { "no" }.to_owned());
         let Figures { functions, groups } = &self.figures;
-        line("calls", format!("{} of {} functions", self.figures.calls(), functions.len()));
-        let (signatures, grammars, rules) = (self.signatures, self.grammars, self.rules);
+        line(
+            "calls",
+            format!(
+                "{} of {}",
+                grouped(self.figures.calls()),
+                counted(functions.len() as u64, "function")
+            ),
+        );
         line(
             "structure",
-            format!("{signatures} signatures, {grammars} grammars of {rules} rules in all"),
+            format!(
+                "{}, {} of {} in all",
+                counted(self.signatures as u64, "signature"),
+                counted(self.grammars as u64, "grammar"),
+                counted(self.rules as u64, "rule")
+            ),
         );
-        line(
-            "groups",
-            few(groups.iter().map(|g| match g.thread {
-                0 => format!("ranks {}", g.list),
-                thread => format!("thread {thread} of ranks {}", g.list),
-            })),
-        );
+        let group = |g: &GroupFigures| {
+            let ranks = if g.ranks == 1 { "rank" } else { "ranks" };
+            match g.thread {
+                0 => format!("{ranks} {}", g.list),
+                thread => format!("thread {thread} of {ranks} {}", g.list),
+            }
+        };
+        line("groups", few(groups.iter().map(group)));
         let sections = self.sections.iter().map(|(name, bytes)| format!("{name} {}", size(*bytes)));
         let sections: Vec<_> = sections.collect();
         line("size", format!("{}: {}", size(self.bytes), sections.join(", ")));
@@ -208,6 +250,7 @@ fn ending(ended: &Ended) -> String {
         Ended::Aborted(code) => format!("by MPI_Abort({code})"),
         Ended::Unfinalized => "without MPI_Finalize".to_owned(),
         Ended::LogStopped(_) => "after its log".to_owned(),
+        Ended::Running => "not yet: a snapshot".to_owned(),
     }
 }
 

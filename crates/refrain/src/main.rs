@@ -16,9 +16,11 @@ mod descriptors;
 mod info;
 mod launch;
 mod merge;
+mod naming;
 mod open;
 mod path;
 mod rank;
+mod select;
 mod show;
 mod stats;
 mod summary;
@@ -32,8 +34,15 @@ use std::process::ExitCode;
 
 /// Exit code when Refrain itself could not do what was asked, before or after the program.
 pub const FAILED: u8 = 125;
+/// Exit code for a command line that cannot be read.
+const MISUSED: u8 = 2;
 /// Exit code when the program to run is not there, as shells have it.
 pub const NOT_FOUND: u8 = 127;
+
+/// An option has a value that it cannot have.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
 
 /// Records what the ranks of an MPI program do, and shows it.
 #[derive(Parser)]
@@ -47,8 +56,9 @@ pub const NOT_FOUND: u8 = 127;
   refrain verify app.refrain                       is it whole, and what was recorded?
   refrain where app.refrain.parts                  where does the job hang?
 
-Exit codes: that of the program (trace); 1 if a trace is not as it should be (verify); 125 if
-Refrain itself failed; 127 if the program is not there; 2 for a command line that cannot be read.
+Exit codes: that of the program, once it has run, whatever became of the trace (trace); 1 if a
+trace is not as it should be (verify); 125 if Refrain itself failed; 127 if the program is not
+there; 2 for a command line that cannot be read.
 
 The agent, librefrain_agent.so, is looked for beside this program and in ../lib; the environment
 variable REFRAIN_AGENT names another.")]
@@ -83,7 +93,7 @@ fn main() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         say!("refrain: {}", message(&error));
-        ExitCode::from(FAILED)
+        ExitCode::from(if error.is::<Usage>() { MISUSED } else { FAILED })
     })
 }
 

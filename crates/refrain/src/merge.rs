@@ -4,6 +4,7 @@ use crate::summary;
 use anyhow::{Context, Result, bail};
 use refrain_trace::Meta;
 use refrain_trace::assemble::{Keep, assemble};
+use refrain_trace::parts::noted_run;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -34,7 +35,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if output.exists() {
         bail!("{} is there already: say -o another name, or remove it", output.display());
     }
-    let (meta, bytes) = assemble(&args.parts, &output, keep(args.raw), base_meta(Vec::new()))
+    let noted = noted_run(&args.parts);
+    let base = base_meta(noted.command, noted.selected);
+    let (meta, bytes) = assemble(&args.parts, &output, keep(args.raw), base)
         .with_context(|| format!("cannot make {}", output.display()))?;
     if meta.streams.is_empty() {
         std::fs::remove_file(&output)?;
@@ -58,8 +61,8 @@ pub fn how(raw: bool) -> &'static str {
 }
 
 /// Facts known before the parts are read.
-pub fn base_meta(command: Vec<String>) -> Meta {
-    Meta { refrain: env!("CARGO_PKG_VERSION").to_owned(), command, ..Meta::default() }
+pub fn base_meta(command: Vec<String>, selected: Vec<String>) -> Meta {
+    Meta { refrain: env!("CARGO_PKG_VERSION").to_owned(), command, selected, ..Meta::default() }
 }
 
 /// The folder of parts that belongs to a trace.

@@ -3,8 +3,8 @@
 use crate::merge::parts_of;
 use crate::summary;
 use anyhow::{Result, bail};
-use refrain_format::part;
 use refrain_trace::Trace;
+use refrain_trace::parts::holds_parts;
 use std::path::Path;
 
 /// Opens a trace, and says on stderr what is missing in it.
@@ -33,10 +33,4 @@ pub fn open(path: &Path) -> Result<Trace> {
         say!("refrain: {remark}");
     }
     Ok(trace)
-}
-
-fn holds_parts(folder: &Path) -> bool {
-    let is_part =
-        |entry: std::fs::DirEntry| entry.path().extension().is_some_and(|e| e == part::EXTENSION);
-    std::fs::read_dir(folder).is_ok_and(|all| all.flatten().any(is_part))
 }

@@ -1,6 +1,7 @@
 //! `refrain show`: prints the calls of a trace.
 
 use crate::open::open;
+use crate::select::{Names, parse_ranks};
 use anyhow::{Result, bail};
 use refrain_analysis::calls::{Calls, Process, processes};
 use refrain_analysis::render::Renderer;
@@ -26,6 +27,11 @@ and the call. Values are those after the call; `a→b` where the call changed on
 names of their own, as small as possible: comm1, type2, r3. A call made inside another, by a
 callback, is indented. Where several processes have the same rank, it is rank@pid.
 
+Calls of different threads are in their true order only where the records were kept (trace --raw):
+a trace without them knows the order in each thread alone, and threads are shown side by side as if
+they went on evenly. --thread shows one by itself.
+
+`undefined`: a source or tag of a status that MPI does not define, as after access to a file.
 `unset`: MPI gave no value. `insignificant`: not used on this rank. `ignored=true`: the program
 asked for no status, and Refrain kept it to know what a wildcard matched.
 
@@ -33,6 +39,7 @@ Where call sites were recorded (trace --callsite) a line ends with the call's, i
 `at exchange stencil.c:42 < main stencil.c:90`; without debug information, module and offset.
 
 An address is a piece of memory and an offset: heap3+0x40, stack-0x120, app+0x4060 (static data).
+Of a trace with records (trace --raw) these are shown, and addresses are plain numbers.
 
 JSON: rank, thread, pid, call, depth, function, arguments, result (name), code; from raw records
 also start and end (nanoseconds since 1970) and duration (nanoseconds). A value the call changed is
@@ -44,7 +51,10 @@ pub struct Args {
     /// Only these ranks, e.g. 0-3,7.
     #[arg(long, value_name = "LIST")]
     rank: Option<String>,
-    /// Only these functions, with or without MPI_.
+    /// Only this thread of each rank.
+    #[arg(long, value_name = "N")]
+    thread: Option<u32>,
+    /// Only these functions, with or without MPI_; `*` stands for anything.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     function: Vec<String>,
     /// At most this many calls.
@@ -67,12 +77,7 @@ pub struct Args {
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
     let ranks = args.rank.as_deref().map(|list| parse_ranks("--rank", list)).transpose()?;
-    let functions: BTreeSet<String> = args.function.iter().map(|f| normalised(f)).collect();
-    for name in &functions {
-        if refrain_mpi::interface::functions().iter().all(|f| normalised(&f.name) != *name) {
-            bail!("--function: MPI has no function `{name}`");
-        }
-    }
+    let functions = Names::parse("--function", &args.function)?;
     let trace = open(&args.trace)?;
     let has_times = trace.has_raw() || trace.has_times();
     if args.times && !has_times {
@@ -80,6 +85,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
             "{} has no times of single calls: record with --timing loop, or --raw",
             args.trace.display()
         );
+    }
+    if let Some(thread) = args.thread
+        && trace.meta().streams.iter().all(|stream| stream.thread != thread)
+    {
+        bail!("no thread {thread} in {}", args.trace.display());
     }
     let mut printer = Printer {
         origin: origin(&trace),
@@ -113,7 +123,7 @@ struct Printer<'t, W: Write> {
     trace: &'t Trace,
     has_times: bool,
     args: &'t Args,
-    functions: BTreeSet<String>,
+    functions: Names,
     /// Nanoseconds since 1970 at the first call of all.
     origin: u64,
     /// Ranks of several processes.
@@ -143,12 +153,15 @@ impl<W: Write> Printer<'_, W> {
             if is_note(&call.event) && !self.args.notes {
                 continue;
             }
-            let wanted = self.functions.is_empty()
-                || self.functions.contains(&normalised(&call.event.function.name));
+            let wanted =
+                self.functions.is_empty() || self.functions.contain(&call.event.function.name);
             if !wanted {
                 continue;
             }
             let stream = &streams[call.stream];
+            if self.args.thread.is_some_and(|thread| thread != stream.thread) {
+                continue;
+            }
             let event = &call.event;
             let start = stream.nanos(event.start);
             let end = event.end.map(|ticks| stream.nanos(ticks));
@@ -246,46 +259,4 @@ fn shared_ranks(trace: &Trace) -> BTreeSet<i32> {
         }
     }
     shared
-}
-
-/// `MPI_Send`, `send` and `Send` are the same to a person.
-fn normalised(name: &str) -> String {
-    let name = name.trim().to_ascii_lowercase();
-    name.strip_prefix("mpi_").unwrap_or(&name).to_owned()
-}
-
-/// The ranks of a list such as `0-3,7`, given to that option.
-pub fn parse_ranks(option: &str, list: &str) -> Result<BTreeSet<i32>> {
-    let mut ranks = BTreeSet::new();
-    for item in list.split(',') {
-        let (from, to) = item.split_once('-').unwrap_or((item, item));
-        match (from.trim().parse::<i32>(), to.trim().parse::<i32>()) {
-            (Ok(from), Ok(to)) if from <= to && to - from < 1 << 24 => ranks.extend(from..=to),
-            _ => bail!("{option}: `{item}` is neither a rank nor a range such as 0-3"),
-        }
-    }
-    Ok(ranks)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rank_lists_take_numbers_and_ranges() {
-        let ranks =
-            |list| parse_ranks("--rank", list).map(|set| set.into_iter().collect::<Vec<_>>()).ok();
-        assert_eq!(ranks("0-3,7"), Some(vec![0, 1, 2, 3, 7]));
-        assert_eq!(ranks("5"), Some(vec![5]));
-        assert_eq!(ranks("3-1"), None);
-        assert_eq!(ranks("all"), None);
-        assert_eq!(ranks(""), None);
-    }
-
-    #[test]
-    fn functions_are_found_however_they_are_written() {
-        assert_eq!(normalised("MPI_Send"), "send");
-        assert_eq!(normalised("Send"), "send");
-        assert_eq!(normalised("mpi_send_c"), "send_c");
-    }
 }

@@ -1,24 +1,29 @@
 //! `refrain stats`: how often which function was called, for how long, with how many bytes.
 
 use crate::open::open;
+use crate::select::parse_ranks;
 use crate::summary::size;
-use anyhow::Result;
-use refrain_analysis::figures::{Figures, FunctionFigures, figures};
+use anyhow::{Result, bail};
+use refrain_analysis::figures::{Figures, FunctionFigures, figures_of};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Prints how often each function was called, for how long and with how many bytes, over all
-/// ranks.
+/// ranks or some.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   refrain stats app.refrain
+  refrain stats app.refrain --rank 0-3
   refrain stats app.refrain --json | jq '.[0]'
   refrain stats app.refrain --json | jq 'map(.bytes) | add'
 
 The function that took longest comes first. The time is that spent inside the calls, on all ranks
 together. Calls are counted in the compressed trace, so this takes no longer for long runs.
+Durations are kept of groups of ranks (see refrain info), not of single ones: with --rank, only
+functions whose groups are asked for as a whole have times.
 
 Bytes are those of the buffer that a call names with its first count and datatype: what is sent,
 or may be received; the origin's of one-sided communication; what a rank itself gives to a
@@ -34,6 +39,9 @@ calls; one that was not repeated does not count), time_s, mean_us, min_us, max_u
 pub struct Args {
     /// The trace.
     trace: PathBuf,
+    /// Only these ranks, e.g. 0-3,7.
+    #[arg(long, value_name = "LIST")]
+    rank: Option<String>,
     /// A JSON array, an object for each function.
     #[arg(long)]
     json: bool,
@@ -41,8 +49,17 @@ pub struct Args {
 
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
+    let ranks = args.rank.as_deref().map(|list| parse_ranks("--rank", list)).transpose()?;
     let trace = open(&args.trace)?;
-    let figures = figures(&trace)?;
+    let streams = trace.meta().streams.iter().enumerate();
+    let places = ranks.map(|ranks| {
+        let wanted = streams.filter(|(_, stream)| ranks.contains(&stream.rank));
+        wanted.map(|(at, _)| trace.place(at)).collect::<BTreeSet<u32>>()
+    });
+    if places.as_ref().is_some_and(BTreeSet::is_empty) {
+        bail!("no rank {} in {}", args.rank.unwrap_or_default(), args.trace.display());
+    }
+    let figures = figures_of(&trace, places.as_ref())?;
     let tick = trace.meta().tick;
     let text = match args.json {
         true => {

@@ -1,5 +1,6 @@
 //! What is said on stderr when a trace has been written.
 
+use crate::control::unmatched;
 use crate::cuts::cuts;
 use refrain_trace::{Ended, Meta, StreamMeta};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,8 @@ use std::path::Path;
 /// `asked` is the number of ranks that the launcher was asked for, if known.
 pub fn print(meta: &Meta, trace: &Path, bytes: u64, how: &str, asked: Option<u32>) {
     let lines = lines(meta, trace, bytes, how).into_iter();
-    for line in lines.chain(too_few(meta, asked)).chain(cuts(meta, trace)) {
+    let remarks = too_few(meta, asked).into_iter().chain(unmatched(meta));
+    for line in lines.chain(remarks).chain(cuts(meta, trace)) {
         say!("refrain: {line}");
     }
 }
@@ -61,20 +63,30 @@ fn per_call(bytes: u64, calls: u64) -> String {
 /// How the ranks ended, in one phrase.
 fn endings(meta: &Meta) -> String {
     let mut by_ending: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
+    let mut running = BTreeSet::new();
     for stream in &meta.streams {
         let ending = match &stream.ended {
             Ended::Finalized => "by MPI_Finalize".to_owned(),
             Ended::Aborted(code) => format!("by MPI_Abort({code})"),
             Ended::Unfinalized => "without MPI_Finalize".to_owned(),
             Ended::LogStopped(_) => "after its log".to_owned(),
+            Ended::Running => {
+                running.insert(stream.rank);
+                continue;
+            }
         };
         by_ending.entry(ending).or_default().insert(stream.rank);
     }
-    if let (1, Some(ending)) = (by_ending.len(), by_ending.keys().next()) {
-        return format!("every rank ended {ending}");
+    match (by_ending.len(), by_ending.keys().next(), running.is_empty()) {
+        (1, Some(ending), true) => return format!("every rank ended {ending}"),
+        (0, ..) => return "a snapshot: every rank still runs".to_owned(),
+        _ => {}
     }
     let phrase = |(ending, ranks): (&String, &BTreeSet<i32>)| format!("{} {ending}", few(ranks));
-    let phrases: Vec<_> = by_ending.iter().map(phrase).collect();
+    let mut phrases: Vec<_> = by_ending.iter().map(phrase).collect();
+    if !running.is_empty() {
+        phrases.push(format!("not yet: {}, which still run", few(&running)));
+    }
     format!("ended: {}", phrases.join("; "))
 }
 
@@ -139,12 +151,13 @@ fn quoted(path: &Path) -> String {
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-fn counted(n: u64, what: &str) -> String {
+/// A number of things: `1 call`, `1,234 calls`.
+pub fn counted(n: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
 /// A number with commas: 1,234,567.
-fn grouped(n: u64) -> String {
+pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {

@@ -3,17 +3,19 @@
 use crate::control::Control;
 use crate::launch::{self, Launcher, Plan};
 use crate::merge::{base_meta, how, keep, parts_of};
+use crate::naming::name_of;
 use crate::path::locate;
 use crate::timing::Timing;
 use crate::{NOT_FOUND, agent, descriptors, summary};
 use anyhow::{Context, Result, bail};
 use refrain_format::container::Container;
 use refrain_format::part;
-use refrain_trace::Trace;
 use refrain_trace::assemble::assemble;
-use refrain_trace::parts::running_processes;
+use refrain_trace::parts::{holds_parts, note_run, running_processes};
+use refrain_trace::{Meta, Trace};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -29,6 +31,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
   refrain trace -- mpirun --odd-option 3 -- ./app
                                                `--` shows where the program begins
 
+The trace is named after the program, or after the script that python, bash and the like run:
+app.refrain, and app.2.refrain if that is there. One named with -o is overwritten if it is there.
+
 The program's output and exit code are its own. Ranks write to NAME.refrain.parts while they
 run; when the program has ended the parts become NAME.refrain. If the job is killed, the parts
 stay, and `refrain merge NAME.refrain.parts` makes a trace of them.
@@ -36,7 +41,8 @@ stay, and `refrain merge NAME.refrain.parts` makes a trace of them.
 A program can switch recording off and on itself, with nothing to link: MPI_Pcontrol(0) and
 MPI_Pcontrol(1), or MPI_Info_set(info, \"refrain\", \"off\") and \"on\".")]
 pub struct Args {
-    /// The trace to write [default: the program's name with .refrain].
+    /// The trace to write; one that is there is overwritten [default: the program's name with
+    /// .refrain].
     #[arg(short, long, value_name = "NAME.refrain")]
     output: Option<PathBuf>,
     /// Keep the records as well, with times and addresses; `refrain verify` compares both.
@@ -69,18 +75,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let parts = make_parts(&output)?;
             (output, parts)
         }
-        None => make_default(plan.name(&plan.programs[0]))?,
+        None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
     };
+    let words = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let meta = base_meta(words, args.control.selected());
+    // Only `refrain merge` needs it; where there is no room, there is none for parts either.
+    let _ = note_run(&parts, &meta);
     if let Some(wanted) = &timing {
         wanted.write(&parts).with_context(|| format!("cannot write to {}", parts.display()))?;
     }
     let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
     let status = execute(&command).inspect_err(|_| {
         // Nothing ran, so there is nothing in it.
-        let _ = std::fs::remove_file(parts.join(refrain_trace::times::FILE));
-        let _ = std::fs::remove_dir(&parts);
+        let _ = std::fs::remove_dir_all(&parts);
     })?;
-    if let Err(error) = write_trace(&plan, &parts, &output, args.raw, status) {
+    if let Err(error) = write_trace(&plan, meta, &parts, &output, args.raw, status) {
         // The program has run, and its exit code is what counts.
         say!("refrain: {error:#}");
     }
@@ -99,8 +108,7 @@ fn understand(words: Vec<OsString>) -> Result<Plan> {
 
 /// `app.refrain` for `./app`, or `app.2.refrain` … if that is there already: a trace is never
 /// overwritten by default. The folder of parts is what claims a name, when several start at once.
-fn make_default(program: &OsStr) -> Result<(PathBuf, PathBuf)> {
-    let stem = Path::new(program).file_name().unwrap_or(OsStr::new("program"));
+fn make_default(stem: &OsStr) -> Result<(PathBuf, PathBuf)> {
     for number in 1.. {
         let mut name = stem.to_owned();
         name.push(match number {
@@ -222,6 +230,7 @@ extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _: *const libc:
 /// Makes the trace of the parts, and says what there is to say.
 fn write_trace(
     plan: &Plan,
+    mut meta: Meta,
     parts: &Path,
     output: &Path,
     raw: bool,
@@ -233,12 +242,17 @@ fn write_trace(
             parts.display()
         );
     }
-    if !has_parts(parts) {
+    if !holds_parts(parts) {
+        let room = room_in(parts);
         let _ = std::fs::remove_dir_all(parts);
-        say!(
-            "refrain: no MPI call was seen, so there is no trace (or there was no room for one beside {})",
-            output.display()
-        );
+        if let Err(error) = room {
+            let beside = output.display();
+            say!(
+                "refrain: there was no room for records beside {beside}, so there is no trace: {error}"
+            );
+            return Ok(());
+        }
+        say!("refrain: no MPI call was seen, so there is no trace");
         for hint in hints(plan) {
             say!("refrain: {hint}");
         }
@@ -246,8 +260,6 @@ fn write_trace(
     }
     let running = await_ranks(parts);
     say_if_long(parts);
-    let command = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    let mut meta = base_meta(command);
     meta.exit_code = status.code();
     let (meta, bytes) = match assemble(parts, output, keep(raw), meta) {
         Ok(done) => done,
@@ -274,17 +286,20 @@ fn write_trace(
     Ok(())
 }
 
-/// Whether any process has left a part.
-fn has_parts(folder: &Path) -> bool {
-    let is_part = |path: PathBuf| path.extension().is_some_and(|e| e == part::EXTENSION);
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).any(is_part)
-}
-
 /// Makes sure that a trace reads before what it was made of is removed.
 fn check_reads(trace: &Path) -> Result<()> {
     Trace::open(trace)?.structure()?;
     Ok(())
+}
+
+/// Whether there is room in a folder for the smallest of parts.
+fn room_in(folder: &Path) -> std::io::Result<()> {
+    let path = folder.join("room");
+    let file = std::fs::File::create(&path)?;
+    // SAFETY: a plain system call on a file of our own.
+    let errno = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, part::BODY as libc::off_t) };
+    let _ = std::fs::remove_file(&path);
+    if errno == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(errno)) }
 }
 
 /// Waits a little for ranks that outlive their launcher, as they do when it is killed. Gives how

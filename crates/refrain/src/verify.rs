@@ -1,6 +1,7 @@
 //! `refrain verify`: whether a trace is whole, sound, and what was recorded.
 
 use crate::open::open;
+use crate::summary::{self, counted};
 use anyhow::Result;
 use refrain_analysis::verify::{
     Comparison, Difference, Structure, Survey, check_structure, compare, survey,
@@ -82,6 +83,9 @@ impl Findings {
         if !self.problems.is_empty() {
             return;
         }
+        if let Err(error) = trace.check_timing() {
+            return self.problem(error.to_string());
+        }
         match check_structure(trace) {
             Ok(structure) => self.structure = structure,
             Err(error) => return self.problem(error.to_string()),
@@ -120,18 +124,26 @@ impl Findings {
         if self.problems.is_empty() {
             let Structure { groups, grammars, rules, signatures, .. } = self.structure;
             line(format!("{} sections, every checksum right", self.sections));
+            let counted = |n: usize, what: &str| counted(n as u64, what);
             line(format!(
-                "{groups} groups, {signatures} signatures, {grammars} grammars of {rules} rules: \
-                 every invariant holds"
+                "{}, {}, {} of {}: every invariant holds",
+                counted(groups, "group"),
+                counted(signatures, "signature"),
+                counted(grammars, "grammar"),
+                counted(rules, "rule")
             ));
             line(format!(
-                "{} calls of {} threads decoded",
-                self.survey.calls,
-                trace.meta().streams.len()
+                "{} of {} decoded",
+                summary::counted(self.survey.calls, "call"),
+                counted(trace.meta().streams.len(), "thread")
             ));
         }
         for remark in self.survey.remarks() {
             line(format!("remark: {remark}"));
+        }
+        let left_out = trace.meta().left_out();
+        if !left_out.is_empty() {
+            line(format!("remark: not all calls were recorded: {}", left_out.join(", ")));
         }
         match &self.comparison {
             Some(comparison) => {

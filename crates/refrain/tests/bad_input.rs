@@ -93,3 +93,38 @@ fn a_folder_of_damaged_parts_merges_to_what_is_undamaged() {
     assert!(outcome.stderr.contains("1.0.part"), "{outcome}");
     run(&["show", "--rank", "2", "--limit", "5"], &whole).expect_success();
 }
+
+#[test]
+fn damaged_durations_keep_nobody_from_the_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(folder.path());
+    let container = Container::open(&path).unwrap();
+    let damaged = folder.path().join("damaged.refrain");
+    let whole = run(&["show"], &path).expect_success();
+    for what in ["its checksum", "its content"] {
+        let mut writer = Writer::create(&damaged).unwrap();
+        for section in container.sections().iter().filter(|s| !s.name.starts_with("raw")) {
+            let mut content = container.read_checked(&section.name).unwrap();
+            if section.name == "timing" && what == "its content" {
+                content.pop();
+            }
+            writer.add(&section.name, Codec::Stored, &mut content.as_slice()).unwrap();
+        }
+        writer.finish().unwrap();
+        if what == "its checksum" {
+            let timing = container.read_checked("timing").unwrap();
+            let mut bytes = fs::read(&damaged).unwrap();
+            let at = bytes.windows(timing.len()).position(|w| w == timing).expect("the section");
+            bytes[at + timing.len() / 2] ^= 0x55;
+            fs::write(&damaged, bytes).unwrap();
+        }
+        let shown = run(&["show"], &damaged).expect_success();
+        assert_eq!(shown.stdout.lines().count(), whole.stdout.lines().count(), "{what}");
+        for (command, code) in [("stats", 125), ("info", 125), ("verify", 1)] {
+            let outcome = run(&[command], &damaged);
+            assert_eq!(outcome.code, code, "{what}: {outcome}");
+            let said = outcome.stdout + &outcome.stderr;
+            assert!(said.contains("timing"), "{what}: {said}");
+        }
+    }
+}

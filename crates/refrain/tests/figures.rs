@@ -67,10 +67,27 @@ fn the_figures_of_a_stencil_are_exact() {
         let times = stats.as_array().expect("an array").iter().map(|f| f["time_s"].as_f64());
         assert!(times.is_sorted_by(|a, b| a >= b), "{stats}");
 
+        assert_of_ranks(&trace, &stats);
         assert_info(&mpi, &trace, &stats);
         let text = refrain(["stats".as_ref(), trace.as_os_str()]).expect_success().stdout;
         assert!(text.lines().any(|l| l.starts_with("total ")), "{text}");
     }
+}
+
+/// Of some ranks calls and bytes are exact; times are there if the ranks are all.
+fn assert_of_ranks(trace: &Path, stats: &Json) {
+    let of_ranks = |ranks: &str| -> Json {
+        let path = trace.to_str().expect("a path");
+        let outcome = refrain(["stats", path, "--json", "--rank", ranks]).expect_success();
+        serde_json::from_str(&outcome.stdout).expect("JSON")
+    };
+    assert_eq!(of_ranks("0-3"), *stats);
+    let one = of_ranks("2");
+    assert_eq!(moved(&one, "MPI_Isend"), (4 * 300, 2 * 300 * 64 * 8, 0));
+    assert_eq!(of(&one, "MPI_Isend")["ranks"], 1);
+    assert_eq!(of(&one, "MPI_Isend")["time_s"], Json::Null, "no time is kept of one rank");
+    let none = refrain(["stats".as_ref(), trace.as_os_str(), "--rank".as_ref(), "7".as_ref()]);
+    assert_eq!(none.code, 125, "{none}");
 }
 
 fn assert_info(mpi: &Mpi, trace: &Path, stats: &Json) {

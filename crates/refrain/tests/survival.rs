@@ -87,12 +87,18 @@ impl Counts {
     fn assert_told(&self, who: &str, place: &Path) {
         let told = refrain(["where".as_ref(), place.as_os_str()]).expect_success().stdout;
         assert!(!told.contains("cycle"), "{who}:\n{told}");
+        // As JSON it is by rank.
+        let json = refrain(["where".as_ref(), place.as_os_str(), "--json".as_ref()]);
+        let json: serde_json::Value =
+            serde_json::from_str(&json.expect_success().stdout).expect("JSON");
         for (rank, counted) in self.read().into_iter().enumerate() {
             let (begun, returned) = counted[0];
-            let line = told.lines().find(|line| line.starts_with(&format!("rank {rank} (")));
-            let line = line.unwrap_or_else(|| panic!("{who}:\n{told}"));
-            let is_named = |number: u64| line.contains(&format!("#{number} "));
-            assert!((returned - 1..=begun).any(is_named), "{who}: {line}, {counted:?}");
+            let mut ranks = json["ranks"].as_array().expect("ranks").iter();
+            let told = ranks.find(|told| told["rank"] == rank);
+            let at = &told.unwrap_or_else(|| panic!("{who}: {json}"))["threads"][0];
+            let call = at["in"][0]["call"].as_u64().or(at["last"]["call"].as_u64());
+            let is_right = call.is_some_and(|call| (returned - 1..=begun).contains(&call));
+            assert!(is_right, "{who}: {at}, {counted:?}");
         }
     }
 }
@@ -359,6 +365,9 @@ fn a_disk_without_room_for_a_first_window_does_not_harm_the_program() {
             let traced = run_on_small(&mpi, &small, &counts, &[]);
             assert_eq!(traced.code, 0, "{}\n{traced}", mpi.name());
             assert!(traced.stderr.contains("there is no trace"), "{}\n{traced}", mpi.name());
+            // That is the reason, and not the program.
+            assert!(traced.stderr.contains("No space left on device"), "{}\n{traced}", mpi.name());
+            assert!(!traced.stderr.contains("use MPI"), "{}\n{traced}", mpi.name());
         }
     }
 }

@@ -100,5 +100,51 @@ fn a_job_that_goes_on_is_not_said_to_hang() {
         job.outcome();
         let said = told(&parts);
         assert!(!said.contains("cycle"), "{}:\n{said}", mpi.name());
+        assert!(!said.contains("go on"), "{}: they have ended\n{said}", mpi.name());
     }
+}
+
+#[test]
+fn ranks_in_different_collectives_wait_for_each_other() {
+    hang("deadlock_mismatch.c", 4, |who, said| {
+        let different = "different collectives at once: \
+                         MPI_Allreduce, comm=MPI_COMM_WORLD: ranks 0, 2; \
+                         MPI_Barrier, comm=MPI_COMM_WORLD: ranks 1, 3\n";
+        assert!(said.contains(different), "{who}:\n{said}");
+        assert!(said.contains("ranks 0, 2 wait for ranks 1, 3 (MPI_Allreduce"), "{who}:\n{said}");
+        assert!(said.contains("cycle: rank 0 waits for rank 1 (MPI_Allreduce"), "{who}:\n{said}");
+        // Ranks in the same call are named together.
+        assert_eq!(said.matches("MPI_Barrier(comm=").count(), 1, "{who}:\n{said}");
+    });
+}
+
+#[test]
+fn a_trace_made_while_the_job_runs_is_a_snapshot() {
+    let (mpi, folder) = (mpis().remove(0), tempfile::tempdir().expect("a temporary folder"));
+    let job = Job::start(&mpi, folder.path(), 2, &mpi.compile("long_run.c"), &["0"]);
+    wait_until("it runs", || job.headers().iter().filter(|h| h.size == 2).count() == 2);
+    let merged = refrain(["merge".as_ref(), job.parts().as_os_str()]).expect_success();
+    assert!(merged.stderr.contains("a snapshot: every rank still runs"), "{merged}");
+    assert!(merged.stderr.contains("so far: rank 0 ("), "{merged}");
+    assert!(!merged.stderr.contains("cut:"), "{merged}");
+    let info = refrain(["info".as_ref(), folder.path().join("run.refrain").as_os_str()]);
+    assert!(info.stdout.contains("ended      2 not yet: a snapshot"), "{info}");
+}
+
+#[test]
+fn a_job_that_ends_while_it_is_looked_at_leaves_its_trace_to_look_at() {
+    let (mpi, folder) = (mpis().remove(0), tempfile::tempdir().expect("a temporary folder"));
+    let job = Job::start(&mpi, folder.path(), 2, &mpi.compile("long_run.c"), &["20000"]);
+    let parts = job.parts();
+    wait_until("it runs", || job.headers().iter().filter(|h| h.size == 2).count() == 2);
+    let look = || refrain(["where".as_ref(), parts.as_os_str()]);
+    wait_until("it ends", || {
+        look().expect_success();
+        !parts.exists()
+    });
+    job.outcome();
+    let said = look().expect_success();
+    assert!(said.stderr.contains("the job has ended, and this is of its trace"), "{said}");
+    assert!(said.stdout.contains("ranks 0, 1  in no call"), "{said}");
+    assert!(said.stdout.ends_with("all ranks have ended\n"), "{said}");
 }

@@ -89,7 +89,7 @@ pub fn findings(standings: &[Standing]) -> Findings {
     for standing in standings.iter().filter(|s| s.life == Life::Here) {
         let calls = standing.waits.iter().filter_map(|wait| {
             let demand = |(need, words): &(Need, String)| {
-                let (to, until) = world.demand(standing, need)?;
+                let (to, until) = world.demand(standing, need, words)?;
                 Some(Demand { thread: wait.thread, to, until, words: words.clone() })
             };
             let demands: Vec<Demand> = wait.needs.iter().filter_map(demand).collect();
@@ -122,18 +122,41 @@ struct World<'a> {
     by_rank: HashMap<i32, &'a Standing>,
     /// For each scope of all ranks: by rank its number there.
     scopes: HashMap<&'a Scope, HashMap<i32, usize>>,
+    /// Who is in the how manieth collective of a scope, and in which function.
+    gathered: HashMap<(&'a Scope, u64), BTreeMap<i32, &'a str>>,
 }
 
 impl<'a> World<'a> {
     fn of(standings: &'a [Standing]) -> World<'a> {
-        let mut world = World { by_rank: HashMap::new(), scopes: HashMap::new() };
+        let mut world =
+            World { by_rank: HashMap::new(), scopes: HashMap::new(), gathered: HashMap::new() };
         for standing in standings {
             world.by_rank.insert(standing.rank, standing);
             for (number, (scope, _)) in standing.scopes.iter().enumerate() {
                 world.scopes.entry(scope).or_default().insert(standing.rank, number);
             }
+            for (need, words) in standing.waits.iter().flat_map(|wait| &wait.needs) {
+                if let Need::Together { scope, nth, .. } = need
+                    && let Some((scope, _)) = standing.scopes.get(*scope)
+                {
+                    let ranks = world.gathered.entry((scope, *nth)).or_default();
+                    ranks.insert(standing.rank, function_of(words));
+                }
+            }
         }
         world
+    }
+
+    /// Those who are in another collective where they should be in this one.
+    fn astray(&self, of: &Standing, scope: usize, nth: u64, words: &str) -> Vec<i32> {
+        let Some((scope, _)) = of.scopes.get(scope) else { return Vec::new() };
+        // MPI begins by either of two functions.
+        if scope.kind == Kind::Runtime {
+            return Vec::new();
+        }
+        let gathered = self.gathered.get(&(scope, nth)).into_iter().flatten();
+        let own = function_of(words);
+        gathered.filter(|(_, function)| **function != own).map(|(rank, _)| *rank).collect()
     }
 
     /// The number of one rank's scope on another, which is known.
@@ -144,7 +167,7 @@ impl<'a> World<'a> {
     }
 
     /// The ranks that a need waits for; none if it is met.
-    fn demand(&self, of: &Standing, need: &Need) -> Option<(Vec<i32>, Until)> {
+    fn demand(&self, of: &Standing, need: &Need, words: &str) -> Option<(Vec<i32>, Until)> {
         match need {
             Need::Sent { lane, nth } => {
                 (!self.is_received(of, *lane, *nth)).then(|| (vec![lane.1], Until::All))
@@ -155,7 +178,11 @@ impl<'a> World<'a> {
                     Some(root) => vec![*root],
                     None => of.scopes.get(*scope)?.0.members.to_vec(),
                 };
-                let missing = self.missing(of, *scope, *nth, missing);
+                let mut missing = self.missing(of, *scope, *nth, missing);
+                let mut astray = self.astray(of, *scope, *nth, words);
+                astray.retain(|rank| root.is_none_or(|root| root == *rank));
+                missing.extend(astray);
+                missing.sort_unstable();
                 (!missing.is_empty()).then_some((missing, Until::All))
             }
             Need::Act(rank) => (*rank != of.rank).then(|| (vec![*rank], Until::All)),
@@ -231,8 +258,7 @@ impl<'a> World<'a> {
             let number = self.scopes.get(scope).and_then(|s| s.get(&of.rank));
             let members = scope.members.to_vec();
             let missing = number.map_or(Vec::new(), |n| self.missing(of, *n, nth, members));
-            let functions: BTreeSet<&str> =
-                inside.keys().map(|words| words.split(',').next().unwrap_or(words)).collect();
+            let functions: BTreeSet<&str> = inside.keys().map(|words| function_of(words)).collect();
             // MPI's end and beginning need no words if all are in it.
             let differ = functions.len() > 1 && scope.kind != Kind::Runtime;
             if !missing.is_empty() || differ {
@@ -241,6 +267,14 @@ impl<'a> World<'a> {
         }
         all
     }
+}
+
+/// The function in words such as `MPI_Wait: MPI_Ibarrier, comm=comm1`; one that counts in
+/// `MPI_Count` is the same as one that does not.
+fn function_of(words: &str) -> &str {
+    let call = words.split(',').next().unwrap_or(words);
+    let call = call.rsplit(": ").next().unwrap_or(call);
+    call.strip_suffix("_c").unwrap_or(call)
 }
 
 fn count(lanes: &HashMap<Lane, u64>, lane: Lane) -> u64 {
@@ -411,193 +445,4 @@ fn knot(next: &BTreeMap<i32, BTreeMap<i32, &str>>, start: i32) -> BTreeSet<i32> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Receipt, Wait};
-    use super::*;
-    use std::sync::Arc;
-
-    const TAG: i64 = 0;
-
-    /// A job of so many ranks that wait for nobody.
-    fn job(size: i32) -> Vec<Standing> {
-        let members: Arc<[i32]> = (0..size).collect();
-        let scope = Scope { kind: Kind::Communicator, members, nth: 0 };
-        (0..size)
-            .map(|rank| Standing { scopes: vec![(scope.clone(), 0)], ..Standing::new(rank) })
-            .collect()
-    }
-
-    fn wait(function: &str, until: Until, needs: Vec<Need>) -> Wait {
-        let needs = needs.into_iter().map(|need| (need, function.to_owned())).collect();
-        Wait { thread: 0, function: function.to_owned(), needs, until }
-    }
-
-    /// The rank is in a receive, its first from there.
-    fn receives(standing: &mut Standing, source: Option<i32>) {
-        let receipt = Receipt { scope: 0, source, tag: Some(TAG), nth: source.map_or(0, |_| 1) };
-        match source {
-            Some(source) => *standing.named.entry((0, source, TAG)).or_default() += 1,
-            None => standing.open.push(receipt),
-        }
-        standing.waits.push(wait("MPI_Recv", Until::All, vec![Need::Receipt(receipt)]));
-    }
-
-    fn sends(standing: &mut Standing, to: i32) {
-        let nth = standing.sent.entry((0, to, TAG)).or_default();
-        *nth += 1;
-        let need = Need::Sent { lane: (0, to, TAG), nth: *nth };
-        standing.waits.push(wait("MPI_Ssend", Until::All, vec![need]));
-    }
-
-    fn enters_barrier(standing: &mut Standing) {
-        standing.scopes[0].1 += 1;
-        let need = Need::Together { scope: 0, nth: standing.scopes[0].1, root: None };
-        standing.waits.push(wait("MPI_Barrier", Until::All, vec![need]));
-    }
-
-    fn ranks_of(cycle: &[Step]) -> Vec<i32> {
-        cycle.iter().map(|step| step.rank).collect()
-    }
-
-    #[test]
-    fn ranks_that_receive_in_a_circle_are_a_cycle() {
-        let mut job = job(4);
-        for rank in 0..4 {
-            receives(&mut job[rank as usize], Some((rank + 1) % 4));
-        }
-        let found = findings(&job);
-        assert_eq!(found.cycles.len(), 1);
-        assert_eq!(ranks_of(&found.cycles[0]), [0, 1, 2, 3]);
-        assert_eq!(found.stuck, [0, 1, 2, 3]);
-    }
-
-    #[test]
-    fn a_message_on_its_way_is_not_waited_for() {
-        let mut job = job(2);
-        for rank in 0..2 {
-            receives(&mut job[rank as usize], Some(1 - rank));
-        }
-        job[1].sent.insert((0, 0, TAG), 1);
-        let found = findings(&job);
-        assert_eq!(found, Findings { edges: found.edges.clone(), ..Findings::default() });
-        assert_eq!(found.edges.len(), 1, "rank 0 is served; rank 1 waits for it: {found:?}");
-    }
-
-    #[test]
-    fn sends_that_nobody_receives_are_a_cycle_and_received_ones_are_not() {
-        let mut both = job(2);
-        for rank in 0..2 {
-            sends(&mut both[rank as usize], 1 - rank);
-        }
-        assert_eq!(findings(&both).cycles.len(), 1);
-        let mut received = job(2);
-        sends(&mut received[0], 1);
-        receives(&mut received[1], Some(0));
-        assert_eq!(findings(&received), Findings::default());
-        let mut taken_by_wildcard = job(2);
-        sends(&mut taken_by_wildcard[0], 1);
-        receives(&mut taken_by_wildcard[1], None);
-        assert_eq!(findings(&taken_by_wildcard), Findings::default());
-    }
-
-    #[test]
-    fn a_wildcard_is_stuck_only_if_all_who_may_send_are() {
-        let mut job = job(3);
-        receives(&mut job[0], None);
-        receives(&mut job[1], Some(0));
-        assert_eq!(findings(&job).stuck, Vec::<i32>::new(), "rank 2 may still send");
-        receives(&mut job[2], Some(0));
-        let found = findings(&job);
-        assert_eq!(found.stuck, [0, 1, 2]);
-        assert_eq!(found.cycles.len(), 1);
-    }
-
-    #[test]
-    fn any_of_several_requests_will_do_and_all_of_them_will_not() {
-        let request = |source| {
-            Need::Receipt(Receipt { scope: 0, source: Some(source), tag: Some(TAG), nth: 1 })
-        };
-        for (until, stuck) in [(Until::Any, vec![]), (Until::All, vec![0, 1])] {
-            let mut job = job(3);
-            receives(&mut job[1], Some(0));
-            job[0].waits = vec![wait("MPI_Waitsome", until, vec![request(1), request(2)])];
-            assert_eq!(findings(&job).stuck, stuck, "{until:?}");
-        }
-    }
-
-    #[test]
-    fn a_barrier_names_who_is_missing_and_not_who_has_left_it() {
-        let mut job = job(4);
-        enters_barrier(&mut job[0]);
-        enters_barrier(&mut job[3]);
-        job[1].scopes[0].1 = 1;
-        let found = findings(&job);
-        assert_eq!(found.incomplete.len(), 1);
-        assert_eq!(found.incomplete[0].missing, [2]);
-        assert_eq!(found.incomplete[0].inside["MPI_Barrier"], [0, 3]);
-        assert!(found.stuck.is_empty(), "rank 2 may still come");
-    }
-
-    #[test]
-    fn a_barrier_and_a_receive_that_wait_for_each_other_are_a_cycle() {
-        let mut job = job(3);
-        enters_barrier(&mut job[0]);
-        receives(&mut job[1], Some(0));
-        receives(&mut job[2], Some(0));
-        let found = findings(&job);
-        assert_eq!(ranks_of(&found.cycles[0]), [0, 1]);
-        assert_eq!(found.cycles.len(), 1, "one knot, one cycle");
-        assert_eq!(found.incomplete[0].missing, [1, 2]);
-    }
-
-    #[test]
-    fn different_collectives_at_the_same_place_are_named() {
-        let mut job = job(2);
-        enters_barrier(&mut job[0]);
-        enters_barrier(&mut job[1]);
-        job[1].waits[0].needs[0].1 = "MPI_Bcast".to_owned();
-        let found = findings(&job);
-        assert_eq!(found.incomplete.len(), 1);
-        assert!(found.incomplete[0].missing.is_empty());
-        assert_eq!(found.incomplete[0].inside.len(), 2);
-    }
-
-    #[test]
-    fn ranks_that_wait_for_one_that_has_ended_are_named() {
-        let mut job = job(3);
-        job[0].life = Life::Finished;
-        receives(&mut job[1], Some(0));
-        receives(&mut job[2], Some(1));
-        let found = findings(&job);
-        assert_eq!(found.stuck, [1, 2]);
-        assert!(found.cycles.is_empty());
-        let expected =
-            Bereft { rank: 1, words: "MPI_Recv".to_owned(), gone: 0, life: Some(Life::Finished) };
-        assert_eq!(found.bereft, [expected]);
-    }
-
-    #[test]
-    fn communicators_with_the_same_members_are_told_apart() {
-        let mut job = job(2);
-        for standing in &mut job {
-            let (first, _) = standing.scopes[0].clone();
-            standing.scopes.push((Scope { nth: 1, ..first }, 0));
-        }
-        // Rank 1 sent on the other communicator.
-        job[1].sent.insert((1, 0, TAG), 1);
-        receives(&mut job[0], Some(1));
-        receives(&mut job[1], Some(0));
-        assert_eq!(findings(&job).cycles.len(), 1);
-    }
-
-    #[test]
-    fn a_rank_with_a_thread_that_is_served_is_not_stuck() {
-        let mut job = job(2);
-        receives(&mut job[0], Some(1));
-        receives(&mut job[1], Some(0));
-        sends(&mut job[1], 0);
-        job[1].waits[1].thread = 1;
-        // Rank 0 receives what the second thread of rank 1 sends.
-        assert!(findings(&job).stuck.is_empty());
-    }
-}
+mod tests;

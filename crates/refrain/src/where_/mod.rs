@@ -1,9 +1,12 @@
 //! `refrain where`: the call every rank is in, and who waits for whom.
 
 mod digest;
+mod json;
+mod recorded;
 mod told;
 
 use self::digest::Digest;
+use self::recorded::Recorded;
 use crate::merge::parts_of;
 use crate::open::open;
 use anyhow::{Context, Result, bail};
@@ -12,10 +15,11 @@ use refrain_analysis::waits::graph::{Findings, findings};
 use refrain_analysis::waits::position::{About, Position, position};
 use refrain_encode::decoder::Decoder;
 use refrain_encode::tasktrace::TaskTrace;
+use refrain_format::part;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::{HandleTable, version_of};
 use refrain_trace::assemble::{Encoded, encode};
-use refrain_trace::parts::{Part, is_running, read_parts};
+use refrain_trace::parts::{Part, is_running, noted_run, read_parts};
 use refrain_trace::{Ended, Meta, StreamMeta, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -31,12 +35,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
   refrain where app.refrain              a trace with calls that never returned
 
 A running job is not disturbed: its ranks' logs are read while they write them, twice, and only a
-rank that has not moved in between counts as waiting. A rank waits for the source of its receive if
-no message has been sent that it could get, for the destination of its send if that has not received,
-and in a collective for the members that have not called it.
+rank that has not moved in between counts as waiting. A rank waits for the source of its receive
+if no message has been sent that it could get, for the destination of its send if that has not
+received, and in a collective for the members that have not called it, or have called another.
+Ranks are stuck if what they wait for cannot come: from ranks that are stuck themselves, or ended.
 
-JSON: one object with ranks (rank, host, pid, state, threads), waits (rank, thread, for, until, call),
-cycles, ended (ranks that wait for one that has ended) and collectives (inside, missing).")]
+Where calls that tell who waits for whom are not recorded (trace --functions, --exclude, --ranks;
+MPI_Pcontrol), that is said instead.
+
+JSON: one object with ranks (rank, host, pid, state, threads), waits (rank, thread, for, until,
+call), cycles, ended (ranks that wait for one that has ended), collectives (inside, missing),
+stuck (ranks that cannot go on), and doubt (why the rest may be wrong; null if it is not).")]
 pub struct Args {
     /// The folder of parts, NAME.refrain.parts, or a trace.
     place: PathBuf,
@@ -54,14 +63,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
         true => Some(args.place.clone()),
         false => Some(parts_of(&args.place)).filter(|p| !args.place.exists() && p.is_dir()),
     };
-    let mut processes = match folder {
-        Some(folder) => of_parts(&folder)?,
+    let (mut processes, recorded) = match folder {
+        Some(folder) => look_at(&folder)?,
+        None if is_of_past(&args.place) => become_trace(&args.place)?,
         None => of_trace(&open(&args.place)?)?,
     };
     settle_lives(&mut processes);
     let standings: Vec<_> = processes.iter().map(|p| p.position.standing.clone()).collect();
     let ranks: BTreeSet<i32> = standings.iter().map(|s| s.rank).collect();
     let found = match ranks.len() == standings.len() {
+        true if recorded.hides_waits() => Findings::default(),
         true => findings(&standings),
         false => {
             say!("refrain: note: several processes have one rank: no telling who waits for whom");
@@ -69,9 +80,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     let text = if args.json {
-        told::as_json(&processes, &found)
+        json::as_json(&processes, &found, &recorded)
     } else {
-        told::as_text(&processes, &found)
+        told::as_text(&processes, &found, &recorded)
     };
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
@@ -86,8 +97,10 @@ enum State {
     Running,
     /// It runs, and has called MPI while it was looked at.
     Moving,
-    /// It does not run any more, or that is not known.
+    /// It does not run any more.
     Past,
+    /// It is on another machine, and may run.
+    Elsewhere,
 }
 
 /// A process and where it stands.
@@ -111,8 +124,46 @@ impl Process {
     }
 }
 
+/// The processes of a folder of parts, or of the trace that has become of it meanwhile.
+fn look_at(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
+    let before = files(folder);
+    let seen = of_parts(folder);
+    let after = files(folder);
+    if before.is_subset(&after) && folder.exists() {
+        return seen;
+    }
+    // The job has just ended, and `refrain trace` clears its parts away.
+    for _ in 0..20 {
+        if is_of_past(folder) {
+            return become_trace(folder);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bail!("the job has ended meanwhile, and {} is no longer whole", folder.display())
+}
+
+/// Whether a folder of parts has become a trace.
+fn is_of_past(folder: &Path) -> bool {
+    let is_named_so = folder.extension().is_some_and(|extension| extension == "parts");
+    is_named_so && !folder.exists() && folder.with_extension("").is_file()
+}
+
+/// The processes of the trace that a folder of parts has become.
+fn become_trace(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
+    let trace = folder.with_extension("");
+    say!("refrain: the job has ended, and this is of its trace, {}", trace.display());
+    of_trace(&open(&trace)?)
+}
+
+/// The parts in a folder.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.extension().is_some_and(|e| e == part::EXTENSION)).collect()
+}
+
 /// The processes of a folder of parts; they may be running.
-fn of_parts(folder: &Path) -> Result<Vec<Process>> {
+fn of_parts(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
     let begin = Instant::now();
     let (parts, mut lost) = read_parts(folder).with_context(|| folder.display().to_string())?;
     if parts.is_empty() {
@@ -120,24 +171,28 @@ fn of_parts(folder: &Path) -> Result<Vec<Process>> {
         bail!("{} holds no part with a call in it", folder.display());
     }
     let streams = parts.iter().map(|p| p.stream.clone()).collect();
-    let meta = Meta { streams, ..Meta::default() };
+    let meta = Meta { streams, ..noted_run(folder) };
     let world = world(&meta);
     let mut processes = Vec::new();
     for process in meta.processes() {
         let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
         let encoded = encode(&parts, &mut lost, None)?;
-        let (stream, ended) = (parts[0].stream.clone(), ending(&meta, &process.streams));
+        let (stream, mut ended) = (parts[0].stream.clone(), ending(&meta, &process.streams));
         let state = match is_running(&stream) {
             Some(true) => State::Running,
-            _ => State::Past,
+            Some(false) => State::Past,
+            None => State::Elsewhere,
         };
+        if ended == Ended::Running && state == State::Past {
+            ended = Ended::Unfinalized;
+        }
         let ages = if state == State::Running { ages(&encoded, parts[0]) } else { BTreeMap::new() };
         let position = stand(&stream, &world, encoded.tasks)?;
         processes.push(Process { stream, ended, state, position, ages });
     }
     lost.iter().for_each(|lost| say!("refrain: warning: could not be read: {lost}"));
     mark_moving(&mut processes, &parts, begin);
-    Ok(processes)
+    Ok((processes, Recorded::of(&meta)))
 }
 
 /// Of the running processes those that have called MPI, or come back, since they were read.
@@ -158,7 +213,7 @@ fn mark_moving(processes: &mut [Process], parts: &[Part], begin: Instant) {
 }
 
 /// The processes of a trace.
-fn of_trace(trace: &Trace) -> Result<Vec<Process>> {
+fn of_trace(trace: &Trace) -> Result<(Vec<Process>, Recorded)> {
     let meta = trace.meta();
     let world = world(meta);
     let mut processes = Vec::new();
@@ -173,7 +228,7 @@ fn of_trace(trace: &Trace) -> Result<Vec<Process>> {
         let (ended, ages) = (ending(meta, &process.streams), BTreeMap::new());
         processes.push(Process { stream, ended, state: State::Past, position, ages });
     }
-    Ok(processes)
+    Ok((processes, Recorded::of(meta)))
 }
 
 /// All ranks that there should be.
@@ -230,10 +285,10 @@ fn settle_lives(processes: &mut [Process]) {
         process.position.standing.life = match (&process.ended, process.state) {
             (Ended::Finalized, _) => Life::Finished,
             (Ended::Aborted(_), _) => Life::Died,
-            (_, State::Running | State::Moving) => Life::Here,
+            (_, State::Running | State::Moving | State::Elsewhere) => Life::Here,
+            (Ended::Running, State::Past) => Life::Here,
             // Where all have ended, each stood where it stands, for all that is known.
             (_, State::Past) if in_flight && !some_run => Life::Here,
-            (_, State::Past) if is_running(&process.stream).is_none() && some_run => Life::Here,
             (_, State::Past) => Life::Died,
         };
     }

@@ -1,16 +1,18 @@
-//! What `refrain where` has found, as text and as JSON.
+//! What `refrain where` has found, for a person.
+//!
+//! Ranks of which the same is to be said are named together: most jobs hang with nearly all ranks
+//! in one call.
 
+use super::recorded::Recorded;
 use super::{Process, State};
 use refrain_analysis::waits::graph::{Bereft, Edge, Findings, Incomplete, Step};
-use refrain_analysis::waits::position::{Flight, ThreadPosition};
 use refrain_analysis::waits::{Life, Until};
 use refrain_trace::Ended;
-use serde_json::{Value as Json, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What became of a process, in words; nothing where it just stands in its call.
-fn state(process: &Process) -> String {
+/// What became of a process, in words.
+pub fn state(process: &Process) -> String {
     match (&process.ended, process.state) {
         (Ended::Finalized, _) => "has called MPI_Finalize".to_owned(),
         (Ended::Aborted(code), _) => format!("has called MPI_Abort({code})"),
@@ -20,6 +22,8 @@ fn state(process: &Process) -> String {
         }
         (_, State::Moving) => "goes on".to_owned(),
         (_, State::Running) => "runs".to_owned(),
+        (_, State::Elsewhere) => "is on another machine: it may run".to_owned(),
+        (Ended::Running, State::Past) => "still ran when the trace was made".to_owned(),
         (_, State::Past) if process.position.standing.life == Life::Here => {
             "ended in it".to_owned()
         }
@@ -27,79 +31,210 @@ fn state(process: &Process) -> String {
     }
 }
 
-/// For a person.
-pub fn as_text(processes: &[Process], found: &Findings) -> String {
-    let mut lines = Vec::new();
+/// The lines.
+pub fn as_text(processes: &[Process], found: &Findings, recorded: &Recorded) -> String {
+    let mut lines = positions(processes, recorded);
+    lines.extend(silent(processes));
+    lines.push(String::new());
+    lines.extend(waits(&found.edges));
+    lines.extend(found.incomplete.iter().map(incomplete));
+    lines.extend(bereft(&found.bereft));
+    lines.extend(found.cycles.iter().map(|cycle| in_a_circle(cycle)));
+    lines.push(verdict(processes, found, recorded));
+    lines.join("\n") + "\n"
+}
+
+/// What is said of where a thread stands, apart from numbers and times, which may differ: ranks
+/// with the same are named together.
+#[derive(Debug)]
+struct Place {
+    /// The thread, where there are several.
+    thread: Option<u32>,
+    /// The call, or the function of the last one.
+    call: Option<String>,
+    is_in_it: bool,
+    /// What there is to add.
+    more: String,
+}
+
+/// A rank in a place.
+struct Rank {
+    rank: i32,
+    of_process: String,
+    number: Option<u64>,
+    age: Option<Duration>,
+}
+
+/// Where all threads stand.
+fn positions(processes: &[Process], recorded: &Recorded) -> Vec<String> {
+    // By place, in the order of the first rank in it.
+    let mut places: Vec<(Place, Vec<Rank>)> = Vec::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    let mut note = |place: Place, rank: Rank| {
+        let at = *known.entry(format!("{place:?}")).or_insert(places.len());
+        match places.get_mut(at) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => places.push((place, vec![rank])),
+        }
+    };
     for process in processes {
-        let rank = process.stream.rank;
-        let threaded = process.position.threads.len() > 1;
         let of_process = format!("({}, pid {})", process.stream.host, process.stream.pid);
+        let several = process.position.threads.len() > 1;
         for (thread, at) in &process.position.threads {
-            let who = if threaded { format!("{rank}.{thread}") } else { rank.to_string() };
+            let rank = |number: Option<u64>, age: Option<Duration>| Rank {
+                rank: process.stream.rank,
+                of_process: of_process.clone(),
+                number,
+                age,
+            };
+            let thread_shown = several.then_some(*thread);
             for call in &at.flight {
-                let since = process.age(*thread, call.number);
-                let since = since.map_or(String::new(), |age| format!(" for {}", in_words(age)));
                 let moving = if process.state == State::Moving { ", moving" } else { "" };
-                lines.push(format!(
-                    "rank {who} {of_process}  #{}{since}{moving}  {}",
-                    call.number, call.text
-                ));
+                let call_shown = Some(call.text.clone());
+                let place = Place {
+                    thread: thread_shown,
+                    call: call_shown,
+                    is_in_it: true,
+                    more: moving.to_owned(),
+                };
+                note(place, rank(Some(call.number), process.age(*thread, call.number)));
             }
             if at.flight.is_empty() {
-                let last = match &at.last {
-                    Some((number, function)) => format!("; its last was #{number} {function}"),
-                    None => String::new(),
-                };
-                lines
-                    .push(format!("rank {who} {of_process}  in no call{last}; {}", state(process)));
+                let missing = recorded.missing_of(&process.stream);
+                let missing = missing.map_or(String::new(), |missing| format!("; {missing}"));
+                let more = format!("{}{missing}", state(process));
+                let (number, call) = at.last.clone().unzip();
+                let place = Place { thread: thread_shown, call, is_in_it: false, more };
+                note(place, rank(number, None));
             }
         }
     }
-    lines.extend(silent(processes));
-    lines.push(String::new());
-    lines.extend(found.edges.iter().map(|edge| {
-        let any = if edge.until == Until::Any && edge.to.len() > 1 { "any of " } else { "" };
-        format!("rank {} waits for {any}{} ({})", edge.from, ranks(&edge.to), edge.words)
-    }));
-    for collective in &found.incomplete {
-        let inside = |(words, all): (&String, &Vec<i32>)| format!("{words}: {}", ranks(all));
-        let inside: Vec<_> = collective.inside.iter().map(inside).collect();
-        lines.push(match collective.missing.is_empty() {
-            true => format!("different collectives at once: {}", inside.join("; ")),
-            false => format!(
-                "collective: {}; missing: {}",
-                inside.join("; "),
-                ranks(&collective.missing)
-            ),
-        });
+    places.iter().map(|(place, ranks)| position(place, ranks, recorded)).collect()
+}
+
+fn position(place: &Place, all: &[Rank], recorded: &Recorded) -> String {
+    let thread = |what: &str| place.thread.map_or(String::new(), |t| format!("{what}{t}"));
+    let numbers: BTreeSet<u64> = all.iter().filter_map(|rank| rank.number).collect();
+    let number = match (numbers.first(), numbers.last()) {
+        (Some(first), Some(last)) if first < last => format!("#{first} to #{last} "),
+        (Some(number), _) => format!("#{number} "),
+        _ => String::new(),
+    };
+    let (who, each) = match all {
+        [one] => (format!("rank {}{} {}", one.rank, thread("."), one.of_process), ""),
+        _ => {
+            let all: BTreeSet<i32> = all.iter().map(|rank| rank.rank).collect();
+            let all: Vec<i32> = all.into_iter().collect();
+            (format!("{}{}", ranks(&all), thread(", thread ")), "each ")
+        }
+    };
+    let Place { call, more, .. } = place;
+    if !place.is_in_it {
+        let last = call.as_ref().map(|call| format!("; the last was {number}{call}"));
+        let recorded = if recorded.is_all() { "" } else { "recorded " };
+        return format!("{who}  in no {recorded}call{}; {each}{more}", last.unwrap_or_default());
     }
-    for ended in &found.bereft {
-        let fate = match ended.life {
-            Some(Life::Finished) => "has called MPI_Finalize",
-            Some(_) => "has ended",
-            None => "has left no record",
+    let ages = all.iter().filter_map(|rank| rank.age);
+    let since = match (ages.clone().min(), ages.max()) {
+        (Some(least), Some(most)) if in_words(least) != in_words(most) => {
+            format!("for {} to {}", in_words(least), in_words(most))
+        }
+        (Some(age), _) => format!("for {}", in_words(age)),
+        _ => String::new(),
+    };
+    let head = format!("{number}{since}");
+    let head = format!("{}{more}", head.trim_end());
+    let call = call.as_deref().unwrap_or_default();
+    if head.is_empty() { format!("{who}  {call}") } else { format!("{who}  {head}  {call}") }
+}
+
+/// Who waits for whom: those who wait for the same in the same call together.
+fn waits(edges: &[Edge]) -> Vec<String> {
+    let mut all: Vec<(&Edge, Vec<i32>)> = Vec::new();
+    for edge in edges {
+        let same = |(other, _): &&mut (&Edge, Vec<i32>)| {
+            (&other.to, other.until, &other.words) == (&edge.to, edge.until, &edge.words)
         };
-        let (rank, gone) = (ended.rank, ended.gone);
+        match all.iter_mut().find(same) {
+            Some((_, ranks)) => ranks.push(edge.from),
+            None => all.push((edge, vec![edge.from])),
+        }
+    }
+    let line = |(edge, from): &(&Edge, Vec<i32>)| {
+        let any = if edge.until == Until::Any && edge.to.len() > 1 { "any of " } else { "" };
+        format!("{} for {any}{} ({})", who_wait(from), ranks(&edge.to), edge.words)
+    };
+    all.iter().map(line).collect()
+}
+
+fn incomplete(collective: &Incomplete) -> String {
+    let inside = |(words, all): (&String, &Vec<i32>)| format!("{words}: {}", ranks(all));
+    let inside: Vec<_> = collective.inside.iter().map(inside).collect();
+    match collective.missing.is_empty() {
+        true => format!("different collectives at once: {}", inside.join("; ")),
+        false => {
+            format!("collective: {}; missing: {}", inside.join("; "), ranks(&collective.missing))
+        }
+    }
+}
+
+/// Who waits for ranks that have ended.
+fn bereft(all: &[Bereft]) -> Vec<String> {
+    let fate = |bereft: &Bereft| match bereft.life {
+        Some(Life::Finished) => ("has called MPI_Finalize", "have called MPI_Finalize"),
+        Some(_) => ("has ended", "have ended"),
+        None => ("has left no record", "have left no record"),
+    };
+    // Whom each rank waits for in one call, and then the ranks for which that is the same.
+    let mut gone: BTreeMap<(i32, &str, _), Vec<i32>> = BTreeMap::new();
+    for bereft in all {
+        let key = (bereft.rank, bereft.words.as_str(), fate(bereft));
+        gone.entry(key).or_default().push(bereft.gone);
+    }
+    let mut who: BTreeMap<(Vec<i32>, &str, _), Vec<i32>> = BTreeMap::new();
+    for ((rank, words, fate), gone) in gone {
+        who.entry((gone, words, fate)).or_default().push(rank);
+    }
+    let mut lines = Vec::new();
+    for ((gone, words, (of_one, of_all)), from) in who {
+        let fate = if gone.len() == 1 { of_one } else { of_all };
         lines.push(format!(
-            "ended: rank {rank} waits for rank {gone}, which {fate} ({})",
-            ended.words
+            "ended: {} for {}, which {fate} ({words})",
+            who_wait(&from),
+            ranks(&gone)
         ));
     }
-    for cycle in &found.cycles {
-        let step = |(i, step): (usize, &Step)| {
-            let next = cycle[(i + 1) % cycle.len()].rank;
-            format!("rank {} waits for rank {next} ({})", step.rank, step.words)
-        };
-        let steps: Vec<_> = cycle.iter().enumerate().map(step).collect();
-        let first = cycle.first().map_or(0, |step| step.rank);
-        lines.push(format!("cycle: {} → rank {first}", steps.join(" → ")));
+    lines
+}
+
+fn in_a_circle(cycle: &[Step]) -> String {
+    let step = |(i, step): (usize, &Step)| {
+        let next = cycle[(i + 1) % cycle.len()].rank;
+        format!("rank {} waits for rank {next} ({})", step.rank, step.words)
+    };
+    let steps: Vec<_> = cycle.iter().enumerate().map(step).collect();
+    let first = cycle.first().map_or(0, |step| step.rank);
+    format!("cycle: {} → rank {first}", steps.join(" → "))
+}
+
+/// What it comes to. Where calls were left out, that nobody is seen to wait says nothing.
+fn verdict(processes: &[Process], found: &Findings, recorded: &Recorded) -> String {
+    let has_ended = |p: &Process| p.state == State::Past && p.ended != Ended::Running;
+    let some_ended = processes.iter().any(|p| has_ended(p) && p.ended != Ended::Finalized);
+    match (found.stuck.is_empty(), recorded.doubt()) {
+        (false, Some(why)) => {
+            format!("stuck: {}, as far as is known: {why}", ranks(&found.stuck))
+        }
+        (false, None) => format!("stuck: {}", ranks(&found.stuck)),
+        (true, Some(why)) => format!("who waits for whom is not known: {why}"),
+        (true, None) if processes.iter().all(has_ended) => match found.edges.is_empty() {
+            true => "all ranks have ended".to_owned(),
+            false => "all ranks have ended; none was stuck when it did".to_owned(),
+        },
+        (true, None) if some_ended => "every rank that has not ended may still go on".to_owned(),
+        (true, None) if found.edges.is_empty() => "nobody waits for anybody".to_owned(),
+        (true, None) => "every rank may still go on".to_owned(),
     }
-    lines.push(match found.stuck.len() {
-        0 if found.edges.is_empty() => "nobody waits for anybody".to_owned(),
-        0 => "every rank may still go on".to_owned(),
-        _ => format!("stuck: {}", ranks(&found.stuck)),
-    });
-    lines.join("\n") + "\n"
 }
 
 /// Ranks that have left nothing.
@@ -128,6 +263,11 @@ fn ranks(all: &[i32]) -> String {
     format!("rank{} {}", if all.len() == 1 { "" } else { "s" }, runs.join(", "))
 }
 
+/// `rank 3 waits`, `ranks 0-2 wait`.
+fn who_wait(all: &[i32]) -> String {
+    format!("{} wait{}", ranks(all), if all.len() == 1 { "s" } else { "" })
+}
+
 fn in_words(age: Duration) -> String {
     match age.as_secs() {
         0 => format!("{} ms", age.as_millis()),
@@ -135,56 +275,6 @@ fn in_words(age: Duration) -> String {
         s if s < 7200 => format!("{} min {} s", s / 60, s % 60),
         s => format!("{} h {} min", s / 3600, s % 3600 / 60),
     }
-}
-
-/// For a program.
-pub fn as_json(processes: &[Process], found: &Findings) -> String {
-    let process = |p: &Process| {
-        let thread = |(thread, at): (&u32, &ThreadPosition)| {
-            let call = |call: &Flight| {
-                json!({
-                    "call": call.number,
-                    "function": call.function,
-                    "arguments": call.arguments,
-                    "seconds": p.age(*thread, call.number).map(|age| age.as_secs_f64()),
-                })
-            };
-            let last = at.last.as_ref();
-            json!({
-                "thread": thread,
-                "in": at.flight.iter().map(call).collect::<Vec<_>>(),
-                "last": last.map(|(number, f)| json!({"call": number, "function": f})),
-            })
-        };
-        json!({
-            "rank": p.stream.rank,
-            "host": p.stream.host,
-            "pid": p.stream.pid,
-            "state": state(p),
-            "threads": p.position.threads.iter().map(thread).collect::<Vec<_>>(),
-        })
-    };
-    let until = |until: Until| if until == Until::Any { "any" } else { "all" };
-    let wait = |e: &Edge| {
-        json!({
-            "rank": e.from, "thread": e.thread, "for": e.to, "until": until(e.until),
-            "call": e.words,
-        })
-    };
-    let ended = |b: &Bereft| json!({"rank": b.rank, "for": b.gone, "call": b.words});
-    let cycle = |cycle: &Vec<Step>| -> Json {
-        cycle.iter().map(|s| json!({"rank": s.rank, "call": s.words})).collect()
-    };
-    let collective = |c: &Incomplete| json!({"inside": c.inside, "missing": c.missing});
-    let whole = json!({
-        "ranks": processes.iter().map(process).collect::<Vec<_>>(),
-        "waits": found.edges.iter().map(wait).collect::<Vec<_>>(),
-        "cycles": found.cycles.iter().map(cycle).collect::<Vec<_>>(),
-        "ended": found.bereft.iter().map(ended).collect::<Vec<_>>(),
-        "collectives": found.incomplete.iter().map(collective).collect::<Vec<_>>(),
-        "stuck": found.stuck,
-    });
-    format!("{whole}\n")
 }
 
 #[cfg(test)]
@@ -204,5 +294,26 @@ mod tests {
         assert_eq!(in_words(Duration::from_millis(12_340)), "12.3 s");
         assert_eq!(in_words(Duration::from_secs(3601)), "60 min 1 s");
         assert_eq!(in_words(Duration::from_secs(7260)), "2 h 1 min");
+    }
+
+    #[test]
+    fn ranks_that_wait_for_the_same_are_named_together() {
+        let edge = |from, to: i32, words: &str| Edge {
+            from,
+            thread: 0,
+            to: vec![to],
+            until: Until::All,
+            words: words.to_owned(),
+        };
+        let lines =
+            waits(&[edge(1, 0, "MPI_Bcast"), edge(2, 0, "MPI_Bcast"), edge(3, 1, "MPI_Recv")]);
+        let expected =
+            ["ranks 1, 2 wait for rank 0 (MPI_Bcast)", "rank 3 waits for rank 1 (MPI_Recv)"];
+        assert_eq!(lines, expected);
+        let gone = |rank, gone| Bereft { rank, words: "MPI_Barrier".to_owned(), gone, life: None };
+        let lines = bereft(&[gone(0, 2), gone(0, 3), gone(1, 2), gone(1, 3)]);
+        let expected =
+            "ended: ranks 0, 1 wait for ranks 2, 3, which have left no record (MPI_Barrier)";
+        assert_eq!(lines, [expected]);
     }
 }

@@ -49,13 +49,27 @@ impl Job {
         program: &Path,
         args: &[S],
     ) -> Job {
+        Job::start_with(mpi, folder, &[], ranks, program, args)
+    }
+
+    /// The same with options of `refrain trace`.
+    pub fn start_with<S: AsRef<OsStr>>(
+        mpi: &Mpi,
+        folder: &Path,
+        options: &[&str],
+        ranks: usize,
+        program: &Path,
+        args: &[S],
+    ) -> Job {
         static JOBS: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), JOBS.fetch_add(1, Ordering::Relaxed));
         let turn = turn();
         let file = |name: &str| File::create(folder.join(name)).expect("a file in the folder");
         let child = mpi
             .command(refrain_binary())
-            .args(["trace", "-o", "run.refrain", "--", "mpirun", "-n", &ranks.to_string()])
+            .args(["trace", "-o", "run.refrain"])
+            .args(options)
+            .args(["--", "mpirun", "-n", &ranks.to_string()])
             .arg(program)
             .args(args)
             .env(MARK, &mark)

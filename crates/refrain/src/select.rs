@@ -1,0 +1,104 @@
+//! Which functions and ranks a person means: names, patterns, lists.
+
+use crate::Usage;
+use anyhow::Result;
+use refrain_mpi::interface;
+use std::collections::BTreeSet;
+
+/// Names of functions, with or without `MPI_`, in any case; `*` stands for anything.
+#[derive(Debug, Default)]
+pub struct Names(Vec<String>);
+
+impl Names {
+    /// Those given to an option. Each must name a function of MPI.
+    pub fn parse(option: &str, names: &[String]) -> Result<Names> {
+        for name in names {
+            let pattern = normalised(name);
+            let mut functions = interface::functions().iter();
+            if !functions.any(|f| matches(&pattern, &normalised(&f.name))) {
+                return Err(Usage(format!("{option}: MPI has no function `{name}`")).into());
+            }
+        }
+        Ok(Names(names.iter().map(|name| normalised(name)).collect()))
+    }
+
+    /// Whether none were given.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a function is among them.
+    pub fn contain(&self, function: &str) -> bool {
+        let name = normalised(function);
+        self.0.iter().any(|pattern| matches(pattern, &name))
+    }
+}
+
+/// `MPI_Send`, `send` and `Send` are the same to a person.
+fn normalised(name: &str) -> String {
+    let name = name.trim().to_ascii_lowercase();
+    name.strip_prefix("mpi_").unwrap_or(&name).to_owned()
+}
+
+/// Whether a name fits a pattern in which `*` stands for anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, rest)) => name.strip_prefix(head).is_some_and(|tail| {
+            (0..=tail.len())
+                .filter(|i| tail.is_char_boundary(*i))
+                .any(|i| matches(rest, &tail[i..]))
+        }),
+    }
+}
+
+/// The ranks of a list such as `0-3,7`, given to that option.
+pub fn parse_ranks(option: &str, list: &str) -> Result<BTreeSet<i32>> {
+    let mut ranks = BTreeSet::new();
+    for item in list.split(',') {
+        let (from, to) = item.split_once('-').unwrap_or((item, item));
+        match (from.trim().parse::<i32>(), to.trim().parse::<i32>()) {
+            (Ok(from), Ok(to)) if from <= to && to - from < 1 << 24 => ranks.extend(from..=to),
+            _ => {
+                let why = format!("{option}: `{item}` is neither a rank nor a range such as 0-3");
+                return Err(Usage(why).into());
+            }
+        }
+    }
+    Ok(ranks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rank_lists_take_numbers_and_ranges() {
+        let ranks =
+            |list| parse_ranks("--rank", list).map(|set| set.into_iter().collect::<Vec<_>>()).ok();
+        assert_eq!(ranks("0-3,7"), Some(vec![0, 1, 2, 3, 7]));
+        assert_eq!(ranks("5"), Some(vec![5]));
+        assert_eq!(ranks("3-1"), None);
+        assert_eq!(ranks("all"), None);
+        assert_eq!(ranks(""), None);
+    }
+
+    #[test]
+    fn functions_are_found_however_they_are_written() {
+        assert_eq!(normalised("MPI_Send"), "send");
+        assert_eq!(normalised("Send"), "send");
+        assert_eq!(normalised("mpi_send_c"), "send_c");
+    }
+
+    #[test]
+    fn patterns_name_functions() {
+        assert!(matches("isend", "isend"));
+        assert!(matches("wait*", "waitall"));
+        assert!(matches("*send*", "isend_c"));
+        assert!(!matches("wait*", "iwait"));
+        let names = |name: &str| Names::parse("--functions", &[name.to_owned()]);
+        assert!(names("MPI_Type_*").is_ok_and(|n| n.contain("MPI_Type_free")));
+        let why = names("Frob*").expect_err("no such function").to_string();
+        assert_eq!(why, "--functions: MPI has no function `Frob*`");
+    }
+}

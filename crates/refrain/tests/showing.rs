@@ -1,0 +1,56 @@
+//! `refrain show`: what is printed is what MPI said, no more.
+
+use refrain_testing::{Mpi, refrain, refrain_binary};
+use std::path::{Path, PathBuf};
+
+/// The MPIs that these tests run under: Debian's, or whatever there is.
+fn mpis() -> Vec<Mpi> {
+    let chosen: Vec<Mpi> =
+        ["mpich-4.0", "openmpi-4.1"].into_iter().filter_map(Mpi::named).collect();
+    if chosen.is_empty() { Mpi::installed() } else { chosen }
+}
+
+/// Traces a program, without its records.
+fn traced(mpi: &Mpi, folder: &Path, ranks: &str, program: &Path, args: &[&str]) -> PathBuf {
+    let program = program.to_str().expect("a path");
+    let words = ["trace", "-o", "t.refrain", "--", "mpirun", "-n", ranks, program];
+    let run = mpi.run(1).program(refrain_binary()).bare().args(words).args(args);
+    run.current_dir(folder).output().expect_success();
+    folder.join("t.refrain")
+}
+
+fn show(trace: &Path, options: &[&str]) -> String {
+    let path = trace.to_str().expect("a path");
+    refrain([&["show", path], options].concat()).expect_success().stdout
+}
+
+#[test]
+fn what_mpi_does_not_define_of_a_status_is_called_undefined() {
+    for mpi in mpis() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let trace = traced(&mpi, folder.path(), "1", &mpi.compile("file_status.c"), &["x.dat"]);
+        let all = show(&trace, &[]);
+        assert!(!all.contains("-2147483648"), "{}: {all}", mpi.name());
+        let waited = show(&trace, &["--function", "Wait"]);
+        let status = "status={source=undefined, tag=undefined, bytes=4}";
+        assert!(waited.contains(status), "{}: {waited}", mpi.name());
+        let asked = show(&trace, &["--function", "Get_count"]);
+        assert!(asked.contains(status), "{}: {asked}", mpi.name());
+    }
+}
+
+#[test]
+fn a_thread_can_be_shown_by_itself() {
+    let Some(mpi) = mpis().into_iter().find(|mpi| mpi.name().starts_with("openmpi")) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = mpi.compile_with("threads_many.c", &["-pthread"]);
+    let trace = traced(&mpi, folder.path(), "2", &program, &["5", "3"]);
+    let second = show(&trace, &["--rank", "1", "--thread", "2"]);
+    assert!(!second.is_empty() && second.lines().all(|l| l.starts_with("rank 1.2  ")), "{second}");
+    let path = trace.to_str().expect("a path");
+    let none = refrain(["show", path, "--thread", "77"]);
+    assert_eq!(none.code, 125, "{none}");
+    assert!(none.stderr.contains("no thread 77"), "{none}");
+}
