@@ -59,7 +59,7 @@ impl TaskTrace {
                 outcome: task.signatures.first_outcome(number).to_vec(),
                 varying: varying.map(|v| v.stored()),
                 polls: polls.filter(|p| p.total() > 0).cloned(),
-                stats: state.map(|s| s.stats).unwrap_or_default(),
+                stats: state.map(|s| s.stats.clone()).unwrap_or_default(),
             }
         };
         let name = |place: &u32| encoder.predefined_name(*place).to_owned();

@@ -28,6 +28,9 @@ pub enum TimingError {
     /// This build cannot read or write the mode.
     #[error("{}", unavailable(*.0))]
     Unavailable(Mode),
+    /// A library failed.
+    #[error("the {0} library could not do its work")]
+    Library(&'static str),
     /// No mode has that name.
     #[error("`{0}` is no way to keep times: use {modes}", modes = Mode::words())]
     UnknownMode(String),
@@ -51,9 +54,14 @@ fn unavailable(mode: Mode) -> String {
              sz` to have it (the result is then under the GPL), or use `{}`",
             Mode::Loop
         ),
+        _ if cfg!(feature = "zfp") => format!(
+            "`{mode}` needs the ZFP library, libzfp.so.1, which is not here: install it (Debian's \
+             package is libzfp1), or use `{}`",
+            Mode::Loop
+        ),
         _ => format!(
-            "`{mode}` needs the ZFP library, which is not in this build: build with `--features \
-             zfp`, or use `{}`",
+            "`{mode}` needs the ZFP library, for which this build was not made: build with \
+             `--features zfp`, or use `{}`",
             Mode::Loop
         ),
     }

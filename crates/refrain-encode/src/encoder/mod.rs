@@ -78,6 +78,7 @@ struct Scratch {
     signature: Vec<u8>,
     outcome: Vec<u8>,
     given: Given,
+    times: refrain_timing::Scratch,
 }
 
 /// The encoder of a process.
@@ -313,7 +314,8 @@ impl Encoder {
     /// Seals times that are not yet: from time to time, and at the end.
     pub fn seal_times(&mut self) {
         if let Some(setting) = &self.timing {
-            self.threads.iter_mut().for_each(|thread| thread.times.seal(setting));
+            let scratch = &mut self.scratch.times;
+            self.threads.iter_mut().for_each(|thread| thread.times.seal(setting, scratch));
         }
     }
 
@@ -524,7 +526,8 @@ impl Encoder {
             thread.calls += 1;
             if let Some(setting) = timing {
                 let bound = || setting.own_bound(&plan.def.name);
-                thread.times.note(setting, memo.terminal, 0, (open.start, end), bound);
+                let span = (open.start, end);
+                thread.times.note(setting, memo.terminal, 0, span, &mut scratch.times, bound);
             }
             if thread.failed.is_some() {
                 flush_failed(&mut thread.failed, &mut thread.task);
@@ -534,7 +537,7 @@ impl Encoder {
             return Ok(());
         }
         let is_seen = seen.is_some();
-        let Scratch { signature, outcome, given } = scratch;
+        let Scratch { signature, outcome, given, times } = scratch;
         signature.clear();
         outcome.clear();
         given.clear();
@@ -600,7 +603,7 @@ impl Encoder {
         thread.last_end = thread.last_end.max(end);
         if let Some(setting) = timing {
             let bound = || setting.own_bound(&plan.def.name);
-            thread.times.note(setting, terminal, open.depth, (open.start, end), bound);
+            thread.times.note(setting, terminal, open.depth, (open.start, end), times, bound);
         }
         let is_poll = plan.polls && returned.is_some();
         thread.settle(terminal, outcome, is_poll, succeeded);

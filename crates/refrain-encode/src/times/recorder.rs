@@ -24,7 +24,6 @@ pub struct Recorder {
     durations: Vec<u64>,
     /// and when the first began.
     start: u64,
-    scratch: Scratch,
 }
 
 impl Recorder {
@@ -36,6 +35,7 @@ impl Recorder {
         terminal: u32,
         depth: u32,
         (start, end): (u64, u64),
+        scratch: &mut Scratch,
         own_bound: impl FnOnce() -> Option<f64>,
     ) {
         let known = self.ids.count;
@@ -60,13 +60,13 @@ impl Recorder {
         self.durations.push(duration);
         self.ends.note(depth, end);
         if self.called.len() >= BLOCK {
-            self.seal(setting);
+            self.seal(setting, scratch);
         }
     }
 
     /// Seals what is in no block yet.
     #[inline(never)]
-    pub fn seal(&mut self, setting: &Setting) {
+    pub fn seal(&mut self, setting: &Setting, scratch: &mut Scratch) {
         if self.called.is_empty() {
             return;
         }
@@ -78,8 +78,8 @@ impl Recorder {
             start: self.start,
         };
         let mut bytes = Vec::new();
-        let (mode, scratch) = (setting.mode, &mut self.scratch);
-        if refrain_timing::encode(mode, &self.bounds, &calls, scratch, &mut bytes).is_err() {
+        if refrain_timing::encode(setting.mode, &self.bounds, &calls, scratch, &mut bytes).is_err()
+        {
             bytes.clear();
             // Always there, and never too long.
             let _ =
