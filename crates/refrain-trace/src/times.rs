@@ -11,7 +11,7 @@ use refrain_encode::decoder::times::Times;
 use refrain_encode::sealed::Sealed;
 use refrain_encode::tasktrace::TaskTrace;
 use refrain_encode::times::{BEFORE, BLOCK, Block, Ids, Setting};
-use refrain_timing::{Bounds, Calls, Mode, Scratch, TimingError};
+use refrain_timing::{Bound, Bounds, Calls, Mode, Scratch, TimingError};
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -38,21 +38,43 @@ impl Wanted {
         }
     }
 
+    /// As text: a line for mode and relative bounds, and one for the absolute bound.
+    pub fn to_text(&self) -> String {
+        format!("{}\n{}\n", self.setting.to_text(), self.absolute)
+    }
+
     /// Writes it down for whoever makes the trace.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
-        std::fs::write(
-            folder.join(FILE),
-            format!("{}\n{}\n", self.setting.to_text(), self.absolute),
-        )
+        std::fs::write(folder.join(FILE), self.to_text())
     }
 
     /// What was asked for in a folder of parts.
     pub fn of(folder: &Path) -> Option<Wanted> {
-        let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
+        Wanted::from_text(&std::fs::read_to_string(folder.join(FILE)).ok()?)
+    }
+
+    /// Reads the text; `None` if it is none.
+    pub fn from_text(text: &str) -> Option<Wanted> {
         let mut lines = text.lines();
         let setting = Setting::from_text(lines.next()?)?;
-        let absolute = lines.next()?.parse().ok()?;
+        let absolute = lines.next()?.parse().ok().filter(|nanos: &f64| *nanos >= 0.0)?;
         Some(Wanted { setting, absolute })
+    }
+
+    /// The bound in words: `exact`, `within 10 %`, `within 10 us`.
+    pub fn bound(&self) -> String {
+        let percent = |fraction: f64| format!("{} %", (fraction * 1e6).round() / 1e4);
+        match self.setting.mode.bound() {
+            Bound::Exact => "exact".to_owned(),
+            Bound::Absolute => format!("within {} us", self.absolute / 1e3),
+            Bound::Relative => {
+                let mut words = format!("within {}", percent(self.setting.relative));
+                for (function, bound) in &self.setting.functions {
+                    words += &format!(", {function} {}", percent(*bound));
+                }
+                words
+            }
+        }
     }
 }
 
@@ -171,7 +193,8 @@ impl Recoder {
             durations: &self.durations,
             start: self.start,
         };
-        let mut bytes = Vec::new();
+        // No starts but the first.
+        let mut bytes = vec![0];
         refrain_timing::encode(self.mode, bounds, &calls, &mut self.scratch, &mut bytes)?;
         let calls = self.called.len() as u32;
         self.blocks.push(Block { calls, bytes: Sealed::Held(bytes) });
@@ -202,6 +225,24 @@ impl<'a, F: FnMut() -> Option<io::Result<Box<dyn Read + 'a>>>> Read for Chain<'a
                 Some(reader) => self.current = Some(reader?),
                 None => return Ok(0),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_is_text_and_words() {
+        let wanted = Wanted::from_text("loop 0.1 MPI_Send=0.015\n10000\n").expect("a setting");
+        assert_eq!(Wanted::from_text(&wanted.to_text()), Some(wanted.clone()));
+        assert_eq!(wanted.bound(), "within 10 %, MPI_Send 1.5 %");
+        let bound = |text: &str| Wanted::from_text(text).map(|wanted| wanted.bound());
+        assert_eq!(bound("lossless 0.1\n1e4\n").as_deref(), Some("exact"));
+        assert_eq!(bound("zfp 0.1\n500\n").as_deref(), Some("within 0.5 us"));
+        for bad in ["", "loop 0.1", "loop 0.1\n-1\n", "loop 0.1\nx\n", "loop\n1\n"] {
+            assert_eq!(bound(bad), None, "{bad}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use refrain_encode::times::Setting;
-use refrain_timing::{Bounds, Mode};
+use refrain_timing::{Bound, Mode};
 use refrain_trace::times::Wanted;
 
 /// How times are kept.
@@ -30,7 +30,7 @@ impl Timing {
         if !mode.is_available() {
             bail!("--timing: {}", refrain_timing::TimingError::Unavailable(mode));
         }
-        let is_absolute = mode.bound() == refrain_timing::Bound::Absolute;
+        let is_absolute = mode.bound() == Bound::Absolute;
         if is_absolute && !self.error.is_empty() {
             bail!("--error: {mode} takes a bound as a time: use --error-abs 10us");
         }
@@ -52,13 +52,32 @@ impl Timing {
     }
 }
 
+/// The bounds of times that are kept, as JSON tells them: whichever does not apply is none.
+pub struct Bounds {
+    /// A fraction; 0 where times are exact.
+    pub relative: Option<f64>,
+    /// Nanoseconds.
+    pub absolute: Option<f64>,
+}
+
+impl Bounds {
+    /// Those that were asked for.
+    pub fn of(wanted: &Wanted) -> Bounds {
+        match wanted.setting.mode.bound() {
+            Bound::Exact => Bounds { relative: Some(0.0), absolute: None },
+            Bound::Relative => Bounds { relative: Some(wanted.setting.relative), absolute: None },
+            Bound::Absolute => Bounds { relative: None, absolute: Some(wanted.absolute) },
+        }
+    }
+}
+
 /// A relative bound.
 fn fraction(text: &str) -> Result<f64> {
     let fraction: f64 = text
         .parse()
         .ok()
         .with_context(|| format!("--error: `{text}` is no fraction such as 0.1"))?;
-    Bounds::relative(fraction).context("--error")?;
+    refrain_timing::Bounds::relative(fraction).context("--error")?;
     Ok(fraction)
 }
 

@@ -19,6 +19,10 @@ use crate::sealed::Sealed;
 /// The most calls of a block.
 pub const BLOCK: usize = 16_384;
 
+/// Of every so manieth call of a block, the start is kept exactly, where times are not exact: errors add
+/// up in between, and no further.
+pub const EXACT_EVERY: usize = 256;
+
 /// Calls before a block that its decoding may look at.
 pub const BEFORE: usize = 2;
 
@@ -27,7 +31,8 @@ pub const BEFORE: usize = 2;
 pub struct Block {
     /// How many.
     pub calls: u32,
-    /// As [`refrain_timing::encode`] writes them.
+    /// A list of ticks, from the first call's start to that of every [`EXACT_EVERY`]th after it, each
+    /// counted from the one before; then what [`refrain_timing::encode`] writes.
     pub bytes: Sealed,
 }
 
