@@ -109,13 +109,13 @@ impl<'t> Times<'t> {
         }
         let ids: Vec<u32> = self.called.iter().map(|terminal| self.ids.id(*terminal)).collect();
         let mut cells = Cells::new(&bytes);
-        let starts = cells.get_list(Cells::get_unsigned);
+        let starts = cells.get_list(Cells::get);
         let starts = starts.ok_or(TimesError::Odd(number, "the starts of a block do not read"))?;
         self.block = refrain_timing::decode(cells.rest(), &self.before, &ids)
             .map_err(|why| TimesError::Block(number, why))?;
         self.starts.clear();
         self.starts.extend(starts.iter().scan(self.block.start, |at, more| {
-            *at = at.saturating_add(*more);
+            *at = at.wrapping_add_signed(*more);
             Some(*at)
         }));
         self.before.extend_from_slice(&ids[ids.len().saturating_sub(BEFORE)..]);

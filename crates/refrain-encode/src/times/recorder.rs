@@ -1,7 +1,7 @@
 //! Takes in the times of a thread's calls.
 
 use super::{BEFORE, BLOCK, Block, EXACT_EVERY, Ends, Ids, Setting};
-use crate::cells::{Cells, put_list, put_unsigned};
+use crate::cells::{Cells, put, put_list, put_unsigned};
 use crate::sealed::Sealed;
 use refrain_timing::{Bounds, Calls, Mode, Scratch};
 
@@ -91,7 +91,8 @@ impl Recorder {
         let mut bytes = Vec::new();
         let mut before = self.start;
         put_list(&mut bytes, self.starts.drain(..), |out, start| {
-            put_unsigned(out, start.saturating_sub(before));
+            // An outer call began before those inside of it.
+            put(out, start.wrapping_sub(before) as i64);
             before = start;
         });
         let head = bytes.len();
