@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate inside the agent. A new one needs a reason.
-const DEPENDENCIES: [&str; 8] = [
+const DEPENDENCIES: [&str; 9] = [
     "libc",
     "refrain-agent",
     "refrain-elastic",
@@ -16,6 +16,7 @@ const DEPENDENCIES: [&str; 8] = [
     "refrain-grammar",
     "refrain-merge",
     "refrain-mpi",
+    "refrain-timing",
 ];
 
 /// Shared libraries the agent is linked to: what Rust's standard library needs, and no more.
