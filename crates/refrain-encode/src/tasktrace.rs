@@ -79,6 +79,14 @@ impl TaskTrace {
         u16::try_from(head >> 3).ok()
     }
 
+    /// How many calls a call of that signature is made inside of.
+    pub fn depth_of(signature: &SignatureTrace) -> u32 {
+        let mut cells = Cells::new(&signature.cells);
+        let has_depth = cells.get().is_some_and(|head| head & 2 != 0);
+        let depth = if has_depth { cells.get() } else { None };
+        depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(0)
+    }
+
     /// Writes it, plainly: for the way from the process to the merge.
     pub fn put(&self, out: &mut Vec<u8>) {
         let length = |out: &mut Vec<u8>, n: usize| cells::put_unsigned(out, n as u64);

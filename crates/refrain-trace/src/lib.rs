@@ -47,4 +47,10 @@ pub mod sections {
     pub const TIMES: &str = "times/";
     /// Records.
     pub const RAW: &str = "raw/";
+
+    /// Whether there is such a section.
+    pub fn is_known(name: &str) -> bool {
+        [META, STRUCTURE, TIMING, CLOCKS, TIMING_SETTING].contains(&name)
+            || [OWN, TIMES, RAW].iter().any(|prefix| name.starts_with(prefix))
+    }
 }

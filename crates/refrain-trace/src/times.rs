@@ -10,7 +10,7 @@ use refrain_encode::cells::put_unsigned;
 use refrain_encode::decoder::times::Times;
 use refrain_encode::sealed::Sealed;
 use refrain_encode::tasktrace::TaskTrace;
-use refrain_encode::times::{BEFORE, BLOCK, Block, Ids, Setting};
+use refrain_encode::times::{BEFORE, BLOCK, Block, EXACT_EVERY, Ends, Ids, Setting, put_starts};
 use refrain_timing::{Bound, Bounds, Calls, Mode, Scratch, TimingError};
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -123,7 +123,7 @@ impl StreamTimes {
             .map_err(|why| bad(why.to_string()))?
             .with_absolute((wanted.absolute / tick).floor().max(0.0) as u64);
         let mut times = Times::new(task, Box::new(self.reader()));
-        let (mut ids, mut known) = (Ids::default(), 0);
+        let (mut ids, mut known, mut ends) = (Ids::default(), 0, Ends::default());
         let mut recoder = Recoder { mode: wanted.setting.mode, ..Recoder::default() };
         while let Some(call) = times.next_call().map_err(|why| bad(why.to_string()))? {
             let id = ids.id(call.terminal);
@@ -137,7 +137,14 @@ impl StreamTimes {
             {
                 recoder.seal(&bounds).map_err(|why| bad(why.to_string()))?;
             }
-            recoder.start = call.start.unwrap_or(recoder.start);
+            let depth = task.signatures.get(call.terminal as usize).map_or(0, TaskTrace::depth_of);
+            let start = call.start.unwrap_or(ends.before(depth).wrapping_add(call.gap));
+            ends.note(depth, start.wrapping_add(call.duration));
+            match recoder.called.len() {
+                0 => recoder.start = start,
+                n if n.is_multiple_of(EXACT_EVERY) => recoder.starts.push(start),
+                _ => {}
+            }
             recoder.called.push(id);
             recoder.gaps.push(call.gap);
             recoder.durations.push(call.duration);
@@ -162,6 +169,7 @@ struct Recoder {
     gaps: Vec<u64>,
     durations: Vec<u64>,
     start: u64,
+    starts: Vec<u64>,
     blocks: Vec<Block>,
     scratch: Scratch,
 }
@@ -175,6 +183,7 @@ impl Default for Recoder {
             gaps: Vec::new(),
             durations: Vec::new(),
             start: 0,
+            starts: Vec::new(),
             blocks: Vec::new(),
             scratch: Scratch::default(),
         }
@@ -193,8 +202,8 @@ impl Recoder {
             durations: &self.durations,
             start: self.start,
         };
-        // No starts but the first.
-        let mut bytes = vec![0];
+        let mut bytes = Vec::new();
+        put_starts(self.start, self.starts.drain(..), &mut bytes);
         refrain_timing::encode(self.mode, bounds, &calls, &mut self.scratch, &mut bytes)?;
         let calls = self.called.len() as u32;
         self.blocks.push(Block { calls, bytes: Sealed::Held(bytes) });

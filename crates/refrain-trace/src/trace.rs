@@ -54,6 +54,10 @@ impl Trace {
     /// Opens a trace.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
         let container = Container::open(path)?;
+        // A name that nobody asks for may be one that was damaged.
+        for section in container.sections().iter().filter(|s| !sections::is_known(&s.name)) {
+            container.check(&section.name)?;
+        }
         let meta = container.read_checked(sections::META)?;
         let unread = |section: &str| TraceError::Section {
             path: path.to_owned(),

@@ -13,7 +13,7 @@ mod setting;
 pub use recorder::Recorder;
 pub use setting::Setting;
 
-use crate::cells::{Cells, put_unsigned};
+use crate::cells::{Cells, put, put_list, put_unsigned};
 use crate::sealed::Sealed;
 
 /// The most calls of a block.
@@ -45,6 +45,16 @@ impl Block {
     fn get(cells: &mut Cells<'_>) -> Option<Block> {
         Some(Block { calls: cells.get_u32()?, bytes: Sealed::get(cells)? })
     }
+}
+
+/// Writes starts that are kept exactly, behind that of the block.
+pub fn put_starts(first: u64, starts: impl ExactSizeIterator<Item = u64>, out: &mut Vec<u8>) {
+    let mut before = first;
+    put_list(out, starts, |out, start| {
+        // An outer call began before those inside of it.
+        put(out, start.wrapping_sub(before) as i64);
+        before = start;
+    });
 }
 
 /// Ids for terminals, in order of first appearance.

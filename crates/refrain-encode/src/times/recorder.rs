@@ -1,7 +1,7 @@
 //! Takes in the times of a thread's calls.
 
-use super::{BEFORE, BLOCK, Block, EXACT_EVERY, Ends, Ids, Setting};
-use crate::cells::{Cells, put, put_list, put_unsigned};
+use super::{BEFORE, BLOCK, Block, EXACT_EVERY, Ends, Ids, Setting, put_starts};
+use crate::cells::{Cells, put_list, put_unsigned};
 use crate::sealed::Sealed;
 use refrain_timing::{Bounds, Calls, Mode, Scratch};
 
@@ -89,12 +89,7 @@ impl Recorder {
             start: self.start,
         };
         let mut bytes = Vec::new();
-        let mut before = self.start;
-        put_list(&mut bytes, self.starts.drain(..), |out, start| {
-            // An outer call began before those inside of it.
-            put(out, start.wrapping_sub(before) as i64);
-            before = start;
-        });
+        put_starts(self.start, self.starts.drain(..), &mut bytes);
         let head = bytes.len();
         if refrain_timing::encode(setting.mode, &self.bounds, &calls, scratch, &mut bytes).is_err()
         {
