@@ -454,7 +454,9 @@ impl Encoder {
         state.next_number = number.wrapping_add(1);
         let depth = match record.detail {
             u8::MAX => state.open.last().map_or(0, |open| open.depth + 1).max(u8::MAX.into()),
-            depth => depth.into(),
+            // A signal's handler may call between the end of a call and its being taken note of:
+            // then there is no call that it is inside of.
+            depth => u32::from(depth).min(state.open.last().map_or(0, |open| open.depth + 1)),
         };
         let function = record.function;
         state.open.push(Open { function, depth, number, site, start, at });
