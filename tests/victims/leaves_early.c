@@ -25,12 +25,12 @@ int main(int argc, char **argv)
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     say("rank %d: %s, sum %d", rank, way, sum);
     MPI_Barrier(MPI_COMM_WORLD);
-    /* Launchers lose what they have not read yet when a rank dies. */
-    usleep(100000);
     if (rank != 0) {
         /* The other ranks wait inside MPI for a message that never comes. */
         MPI_Recv(&sum, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
+    /* Until they do; and launchers lose what they have not read yet when a rank dies. */
+    usleep(300000);
     if (strcmp(way, "abort") == 0) {
         MPI_Abort(MPI_COMM_WORLD, 42);
         pause(); /* MPICH 5.0 comes back, and is killed by the launcher sooner or later */
