@@ -7,6 +7,7 @@
 //! Blocks name calls by *ids*, in order of first appearance in this list ([`Ids`]), since the numbers
 //! of signatures may be others when the trace has been merged.
 
+mod pending;
 mod recorder;
 mod setting;
 

@@ -1,5 +1,6 @@
 //! Takes in the times of a thread's calls.
 
+use super::pending::Pending;
 use super::{BEFORE, BLOCK, Block, EXACT_EVERY, Ends, Ids, Setting, put_starts};
 use crate::cells::{Cells, put_list, put_unsigned};
 use crate::sealed::Sealed;
@@ -16,13 +17,9 @@ pub struct Recorder {
     bounds: Bounds,
     /// The ids of the last calls before those below.
     before: Vec<u32>,
-    /// Calls that are in no block yet: ids,
-    called: Vec<u32>,
-    /// intervals,
-    gaps: Vec<u64>,
-    /// durations,
-    durations: Vec<u64>,
-    /// and when the first began,
+    /// Calls that are in no block yet,
+    pending: Pending,
+    /// when the first of them began,
     start: u64,
     /// and some of those after it, where times are not exact.
     starts: Vec<u64>,
@@ -49,26 +46,24 @@ impl Recorder {
             let _ = self.bounds.set(id, bound);
         }
         let before = self.ends.before(depth);
-        if self.called.len().is_multiple_of(EXACT_EVERY) {
+        if self.pending.len().is_multiple_of(EXACT_EVERY) {
             self.note_start(setting, start);
         }
-        self.called.push(id);
         let (gap, duration) = match setting.mode {
             // A clock that goes back is given back.
             Mode::Lossless => (start.wrapping_sub(before), end.wrapping_sub(start)),
             _ => (start.saturating_sub(before), end.saturating_sub(start)),
         };
-        self.gaps.push(gap);
-        self.durations.push(duration);
+        self.pending.push(id, gap, duration);
         self.ends.note(depth, end);
-        if self.called.len() >= BLOCK {
+        if self.pending.len() >= BLOCK {
             self.seal(setting, scratch);
         }
     }
 
     #[inline(never)]
     fn note_start(&mut self, setting: &Setting, start: u64) {
-        match self.called.is_empty() {
+        match self.pending.len() == 0 {
             true => self.start = start,
             false if setting.mode != Mode::Lossless => self.starts.push(start),
             false => {}
@@ -78,14 +73,15 @@ impl Recorder {
     /// Seals what is in no block yet.
     #[inline(never)]
     pub fn seal(&mut self, setting: &Setting, scratch: &mut Scratch) {
-        if self.called.is_empty() {
+        let called = self.pending.ids();
+        if called.is_empty() {
             return;
         }
         let calls = Calls {
             before: &self.before,
-            terminals: &self.called,
-            gaps: &self.gaps,
-            durations: &self.durations,
+            terminals: called,
+            gaps: self.pending.gaps(),
+            durations: self.pending.durations(),
             start: self.start,
         };
         let mut bytes = Vec::new();
@@ -98,15 +94,13 @@ impl Recorder {
             let _ =
                 refrain_timing::encode(Mode::Lossless, &self.bounds, &calls, scratch, &mut bytes);
         }
-        let calls = self.called.len() as u32;
+        let calls = called.len() as u32;
         self.blocks.push(Block { calls, bytes: Sealed::Held(bytes) });
-        let last = self.called.len().saturating_sub(BEFORE);
-        self.before.extend_from_slice(&self.called[last..]);
+        let last = called.len().saturating_sub(BEFORE);
+        self.before.extend_from_slice(&called[last..]);
         let surplus = self.before.len().saturating_sub(BEFORE);
         self.before.drain(..surplus);
-        self.called.clear();
-        self.gaps.clear();
-        self.durations.clear();
+        self.pending.clear();
     }
 
     /// One that keeps to a setting.
@@ -118,7 +112,8 @@ impl Recorder {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.blocks.iter().map(|block| block.bytes.memory()).sum::<usize>() + 20 * self.called.len()
+        self.blocks.iter().map(|block| block.bytes.memory()).sum::<usize>()
+            + 20 * self.pending.len()
     }
 
     /// Writes it, to be gone on with.
@@ -137,11 +132,10 @@ impl Recorder {
             put_unsigned(out, id.into());
             put_unsigned(out, bound.to_bits());
         });
-        for ids in [&self.before, &self.called] {
+        for ids in [self.before.as_slice(), self.pending.ids()] {
             put_list(out, ids.iter(), |out, id| put_unsigned(out, (*id).into()));
         }
-        list(out, &self.gaps);
-        list(out, &self.durations);
+        self.pending.put_times(out);
         put_unsigned(out, self.start);
         list(out, &self.starts);
     }
@@ -159,13 +153,10 @@ impl Recorder {
             recorder.bounds.set(id, f64::from_bits(bound)).ok()?;
         }
         recorder.before = cells.get_list(Cells::get_u32)?;
-        recorder.called = cells.get_list(Cells::get_u32)?;
-        recorder.gaps = cells.get_list(Cells::get_unsigned)?;
-        recorder.durations = cells.get_list(Cells::get_unsigned)?;
+        let called = cells.get_list(Cells::get_u32)?;
+        recorder.pending = Pending::get_times(&called, cells)?;
         recorder.start = cells.get_unsigned()?;
         recorder.starts = cells.get_list(Cells::get_unsigned)?;
-        let calls = recorder.called.len();
-        let is_even = recorder.gaps.len() == calls && recorder.durations.len() == calls;
-        (is_even && calls <= BLOCK).then_some(recorder)
+        Some(recorder)
     }
 }
