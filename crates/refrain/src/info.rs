@@ -192,15 +192,19 @@ impl<'t> Info<'t> {
     fn times_json(&self, wanted: &Wanted) -> Json {
         let bounds = Bounds::of(wanted);
         let bytes = self.times_bytes();
-        let uncertainty = self.meta.streams.iter().map(|s| s.uncertainty).max();
         json!({
             "mode": wanted.setting.mode.word(),
             "error": bounds.relative,
             "error_abs_ns": bounds.absolute,
             "bytes": bytes,
             "bytes_per_call": bytes as f64 / self.figures.calls().max(1) as f64,
-            "clock_uncertainty_ns": uncertainty,
+            "clock_uncertainty_ns": self.uncertainty(),
         })
+    }
+
+    /// By how many nanoseconds two ranks' clocks may disagree, at most.
+    fn uncertainty(&self) -> Option<u64> {
+        self.meta.streams.iter().map(|stream| stream.uncertainty).max()
     }
 
     fn times_text(&self, wanted: &Wanted) -> String {
@@ -208,8 +212,19 @@ impl<'t> Info<'t> {
         // A start and an end, as records have them.
         const PLAIN: u64 = 16;
         let smaller = PLAIN.saturating_mul(calls) as f64 / bytes.max(1) as f64;
+        let compared = match smaller >= 1.0 {
+            true => format!(", {smaller:.1} times smaller than {PLAIN} bytes a call"),
+            // A few calls: what is written once a block weighs more than they do.
+            false => String::new(),
+        };
+        let clocks = match self.uncertainty() {
+            Some(uncertainty) if uncertainty > 0 => {
+                format!("; clocks agree within {:.1} µs", uncertainty as f64 / 1e3)
+            }
+            _ => String::new(),
+        };
         format!(
-            "{}, {}: {}, {:.2} bytes a call, {smaller:.1} times smaller than {PLAIN} bytes a call",
+            "{}, {}: {}, {:.2} bytes a call{compared}{clocks}",
             wanted.setting.mode,
             wanted.bound(),
             size(bytes),

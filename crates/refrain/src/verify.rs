@@ -35,7 +35,8 @@ what MPI defines counts; the time that MPI_Wtime returned does not.
 
 Of a trace made with --timing, every call must have its times; with --raw as well, those must be as
 near to the recorded ones as was asked for. Messages that seem to have been received before they were
-sent are told: the clocks of two ranks may be off a little, and times that are kept within a bound more.
+sent are told, by the records' times where there are records, else by the kept ones: the clocks of two
+ranks may be off a little, and times that are kept within a bound more.
 
 Exit codes: 0 if all is right; 1 if not; 125 if the trace cannot be read at all.
 

@@ -23,6 +23,12 @@ fn column<T: Copy + Default>() -> Option<Box<[T; BLOCK]>> {
     vec![T::default(); BLOCK].into_boxed_slice().try_into().ok()
 }
 
+impl Columns {
+    fn new() -> Option<Columns> {
+        Some(Columns { ids: column()?, gaps: column()?, durations: column()? })
+    }
+}
+
 impl Pending {
     /// How many.
     #[inline]
@@ -43,8 +49,7 @@ impl Pending {
 
     #[cold]
     fn push_first(&mut self, id: u32, gap: u64, duration: u64) {
-        let columns = || Some(Columns { ids: column()?, gaps: column()?, durations: column()? });
-        self.columns = columns();
+        self.columns = Columns::new();
         if self.columns.is_some() {
             self.push(id, gap, duration);
         }
