@@ -18,6 +18,7 @@ mod launch;
 mod merge;
 mod naming;
 mod open;
+mod orders;
 mod path;
 mod rank;
 mod select;
@@ -70,6 +71,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Trace(trace::Args),
+    Record(orders::record::Args),
+    Replay(orders::replay::Args),
     Info(info::Args),
     Show(show::Args),
     Stats(stats::Args),
@@ -83,6 +86,8 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Trace(args) => trace::run(args),
+        Command::Record(args) => orders::record::run(args),
+        Command::Replay(args) => orders::replay::run(args),
         Command::Info(args) => info::run(args),
         Command::Show(args) => show::run(args),
         Command::Stats(args) => stats::run(args),

@@ -1,0 +1,497 @@
+//! Recording: MPI decides, and what it decided is written down.
+
+use crate::memory::{self, Statuses};
+use crate::process::{self, Quiet, Uncancelled};
+use crate::table;
+use refrain_order::{Call, Choice, Completed, Fate, Kind, Log, Post, Recorder, Ticket, log};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::files;
+use super::guarded::Guarded;
+use super::mpi::{self, Status};
+use super::outcome::{self, Outcome, Room};
+use super::requests::{Comms, Requests};
+use super::role::{Act, Hooked};
+use super::thread::Thread;
+
+/// Words of the window in front of the frames.
+const WINDOW: usize = 1 << 15;
+
+static RECORDING: Guarded<Recording> = Guarded::new();
+
+/// Whether a status that the program ignores may be needed: a wildcard receive was posted to
+/// complete later, or something cancelled.
+static STATUSES_MATTER: AtomicBool = AtomicBool::new(false);
+
+/// What is recorded of this process.
+struct Recording {
+    log: Log<'static>,
+    recorder: Recorder,
+    /// Bytes of frames in the file.
+    written: u64,
+    /// Something could not be written: the record ends there.
+    ended: bool,
+    requests: Requests<Receive>,
+    comms: Comms,
+    /// Receives that the program let go of before they were complete.
+    orphans: Vec<(usize, Ticket)>,
+}
+
+/// A receive that completes later.
+struct Receive {
+    /// While it is active.
+    ticket: Option<Ticket>,
+    /// What is posted when it is started, if it is persistent.
+    persistent: Option<Post>,
+    /// The program has tried to cancel it.
+    cancelled: bool,
+}
+
+impl Recording {
+    fn post(&mut self, stream: u32, post: &Post) -> Ticket {
+        self.make_room(0);
+        self.log.post(stream, post)
+    }
+
+    fn resolve(&mut self, ticket: Ticket, fate: Fate) {
+        self.make_room(0);
+        self.log.resolve(ticket, fate);
+    }
+
+    fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
+        let several = if let Completed::These(indices) = completed { indices.len() } else { 0 };
+        self.make_room(several);
+        if self.log.could_hold(several) {
+            self.log.matched(stream, call, completed);
+        } else {
+            // More than there ever is room for. The log is empty now.
+            self.recorder.matched(stream, call, completed);
+            self.flush();
+        }
+    }
+
+    #[inline]
+    fn make_room(&mut self, indices: usize) {
+        if !self.log.has_room(indices) {
+            self.flush();
+        }
+    }
+
+    /// Seals what is in the log.
+    #[cold]
+    fn flush(&mut self) {
+        let _uncancelled = Uncancelled::keep();
+        self.ask_orphans();
+        let mut frames = Vec::new();
+        if log::apply(self.log.content(), &mut self.recorder).is_err() {
+            self.ended = true;
+        }
+        self.recorder.seal(&mut frames);
+        self.write(&frames);
+    }
+
+    fn write(&mut self, frames: &[u8]) {
+        if !self.ended && files::append("order", frames) {
+            self.written += frames.len() as u64;
+            self.log.restart(self.written);
+        } else {
+            // What the file and the window hold stays as it is; what comes is only counted.
+            self.ended = true;
+        }
+    }
+
+    /// Learns what became of receives that the program let go of.
+    fn ask_orphans(&mut self) {
+        let mut orphans = std::mem::take(&mut self.orphans);
+        orphans.retain_mut(|(request, ticket)| {
+            let mut status = Status::new();
+            let mut flag: c_int = 0;
+            // SAFETY: a request that is ours alone now, an int and a status.
+            let result = unsafe {
+                let words =
+                    [&raw mut *request as usize, &raw mut flag as usize, status.place() as usize];
+                mpi::call(table::MPI_Test, &words)
+            };
+            if result == 0 && flag != 0 {
+                self.settle_status(*ticket, true, status.place(), 0);
+            }
+            result == 0 && flag == 0
+        });
+        self.orphans = orphans;
+    }
+
+    /// A receive is complete, and its status known.
+    fn settle_status(&mut self, ticket: Ticket, cancelled: bool, statuses: Statuses, at: usize) {
+        // SAFETY: MPI has filled that status in.
+        unsafe {
+            let status = statuses.add(at * process::abi().status_bytes);
+            if cancelled && mpi::is_cancelled(status) {
+                self.resolve(ticket, Fate::Cancelled);
+            } else if let Some(fields) = mpi::status_fields(status, 0)
+                && ticket.wild
+            {
+                self.resolve(ticket, Fate::Matched(mpi::envelope(&fields)));
+            }
+        }
+    }
+
+    /// A request is complete, or only known to be.
+    fn settle(&mut self, handle: usize, statuses: Option<Statuses>, at: usize, consumed: bool) {
+        let Some(receive) = self.requests.get_mut(handle) else { return };
+        let (ticket, cancelled) = (receive.ticket, receive.cancelled);
+        if consumed {
+            (receive.ticket, receive.cancelled) = (None, false);
+            if receive.persistent.is_none() {
+                self.requests.remove(handle);
+            }
+        }
+        if let (Some(ticket), Some(statuses)) = (ticket, statuses)
+            && (ticket.wild || cancelled)
+        {
+            self.settle_status(ticket, cancelled, statuses, at);
+        }
+    }
+
+    /// At the end: what is still pending is cancelled. What cannot be has received something.
+    fn ask_pending(&mut self) {
+        self.ask_orphans();
+        let listed = self.requests.iter().filter_map(|(handle, own)| Some((handle, own.ticket?)));
+        let mut pending: Vec<(usize, Ticket)> = listed.filter(|(_, ticket)| ticket.wild).collect();
+        pending.append(&mut self.orphans);
+        for (mut request, ticket) in pending {
+            let (mut status, place) = (Status::new(), &raw mut request as usize);
+            // SAFETY: a request that was not completed, and a status.
+            let result = unsafe {
+                mpi::call(table::MPI_Cancel, &[place]);
+                mpi::call(table::MPI_Wait, &[place, status.place() as usize])
+            };
+            // SAFETY: MPI has filled the status in.
+            if result == 0 && !unsafe { mpi::is_cancelled(status.place()) } {
+                self.settle_status(ticket, false, status.place(), 0);
+            }
+        }
+    }
+}
+
+/// MPI has begun, with so many ranks.
+pub fn start(size: c_int) {
+    let Some(words) = files::own("log").and_then(|path| files::map(&path, WINDOW)) else { return };
+    files::append("order", &[]);
+    let mut header = [0u8; 64];
+    // SAFETY: the buffer is writable for its length, and closed by a zero.
+    unsafe { libc::gethostname(header.as_mut_ptr().cast(), header.len() - 1) };
+    let host = header.split(|byte| *byte == 0).next().unwrap_or_default();
+    let library = memory::library_version();
+    files::note(&format!(
+        "size {size}\nhost {}\npid {}\nprogram {}\nlibrary {}",
+        String::from_utf8_lossy(host),
+        std::process::id(),
+        String::from_utf8_lossy(process::program()),
+        library.lines().next().unwrap_or_default()
+    ));
+    RECORDING.put(Recording {
+        log: Log::new(words, 0),
+        recorder: Recorder::new(),
+        written: 0,
+        ended: false,
+        requests: Requests::default(),
+        comms: Comms::default(),
+        orphans: Vec::new(),
+    });
+}
+
+/// MPI is about to end.
+pub fn end() {
+    let Some(mut recording) = RECORDING.take() else { return };
+    recording.ask_pending();
+    recording.flush();
+    if recording.log.has_lost() || recording.ended {
+        files::note("cut");
+        return;
+    }
+    let mut frames = Vec::new();
+    let recorder = std::mem::take(&mut recording.recorder);
+    recorder.finish(&mut frames);
+    recording.write(&frames);
+    files::note("finalized");
+}
+
+/// A clock was read.
+pub fn value(thread: &Thread, which: u8, bits: u64) {
+    let stream = thread.stream;
+    RECORDING.with(|own| {
+        own.make_room(0);
+        own.log.value(stream, which, bits);
+    });
+}
+
+/// A call that is the program's.
+pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
+    if !RECORDING.is_there() {
+        return call.forward();
+    }
+    let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
+    match call.role.act {
+        Act::Receive(kind) => receive(call, place, kind),
+        Act::Post => post(call, place),
+        Act::Init => init(call, place),
+        Act::Start => start_all(call, place),
+        Act::Probe(kind) => probe(call, place, kind),
+        Act::Complete(kind) => complete(call, place, kind),
+        Act::Arrive => arrive(call, place),
+        Act::Cancel => cancel(call),
+        Act::Free => free(call),
+        Act::FreeComm => free_comm(call),
+        Act::Begin | Act::End => call.forward(),
+    }
+}
+
+/// Where a call was made.
+#[derive(Clone, Copy)]
+struct Place {
+    stream: u32,
+    site: u64,
+}
+
+impl Recording {
+    /// The receive that a call posts. Communicators matter to wildcards only.
+    fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
+        let mut post = call.post(place.site, 0);
+        if post.is_wild() {
+            post.communicator = self.comms.number(call.comm());
+        }
+        post
+    }
+
+    fn succeeded(&mut self, place: Place, kind: Kind) {
+        let call = Call { kind, site: place.site, count: 0 };
+        self.matched(place.stream, &call, Completed::All);
+    }
+}
+
+/// Whether a status was filled in, although there was an error.
+fn has_status(result: c_int) -> bool {
+    result == 0 || memory::error_class(result) == mpi::layout().err_truncate
+}
+
+fn receive(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    // What is sent along was sent, even if nothing is ever received.
+    let sends = kind == Kind::Sendrecv;
+    let told = |own: &mut Recording, call: &Hooked<'_>| {
+        let wanted = own.wanted(call, place);
+        own.post(place.stream, &wanted)
+    };
+    let before = if sends { RECORDING.with(|own| told(own, &call)) } else { None };
+    let wild = call.post(0, 0).is_wild();
+    let mut room = Status::new();
+    let ignored = wild && call.ignores_status(false);
+    let status = if ignored { room.place() } else { call.status() };
+    let result = call.forward_with_status(status);
+    RECORDING.with(|own| {
+        let ticket = before.unwrap_or_else(|| told(own, &call));
+        own.succeeded(place, kind);
+        if wild && has_status(result) {
+            own.settle_status(ticket, false, status, 0);
+        }
+    });
+    result
+}
+
+fn post(call: Hooked<'_>, place: Place) -> c_int {
+    let result = call.forward();
+    RECORDING.with(|own| {
+        let wanted = own.wanted(&call, place);
+        let ticket = own.post(place.stream, &wanted);
+        if ticket.wild {
+            STATUSES_MATTER.store(true, Ordering::Relaxed);
+        }
+        if result == 0 {
+            // SAFETY: the table says a request is there.
+            let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
+            let receive = Receive { ticket: Some(ticket), persistent: None, cancelled: false };
+            own.requests.add(handle, receive);
+        }
+    });
+    result
+}
+
+fn init(call: Hooked<'_>, place: Place) -> c_int {
+    let result = call.forward();
+    if result == 0 {
+        RECORDING.with(|own| {
+            let persistent = Some(own.wanted(&call, place));
+            // SAFETY: the table says a request is there.
+            let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
+            own.requests.add(handle, Receive { ticket: None, persistent, cancelled: false });
+        });
+    }
+    result
+}
+
+/// Starts requests, one after the other if receives are among them: the order in which MPI would
+/// post them is its own.
+fn start_all(call: Hooked<'_>, place: Place) -> c_int {
+    let (at, n) = call.requests();
+    // SAFETY: the table says that so many requests are there.
+    let handle = |i: usize| unsafe { mpi::handle_at(at, i) };
+    let receives = RECORDING.with(|own| (0..n).any(|i| own.requests.get(handle(i)).is_some()));
+    if receives != Some(true) {
+        return call.forward();
+    }
+    for i in 0..n {
+        let request = handle(i);
+        let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
+        // SAFETY: the address of a request of the program.
+        let result = unsafe { mpi::call(table::MPI_Start, &[address]) };
+        if result != 0 {
+            return result;
+        }
+        RECORDING.with(|own| {
+            let Some(wanted) = own.requests.get(request).and_then(|own| own.persistent) else {
+                return;
+            };
+            let ticket = own.post(place.stream, &Post { site: place.site, ..wanted });
+            if ticket.wild {
+                STATUSES_MATTER.store(true, Ordering::Relaxed);
+            }
+            if let Some(receive) = own.requests.get_mut(request) {
+                receive.ticket = Some(ticket);
+            }
+        });
+    }
+    0
+}
+
+fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    let wild = call.post(0, 0).is_wild();
+    let mut room = Status::new();
+    let ignored = wild && call.ignores_status(false);
+    let status = if ignored { room.place() } else { call.status() };
+    let result = call.forward_with_status(status);
+    let found = !kind.polls() || call.output(call.role.flag) != Some(0);
+    RECORDING.with(|own| {
+        if !found {
+            own.make_room(0);
+            own.log.failed(place.stream, kind, place.site);
+            return;
+        }
+        own.succeeded(place, kind);
+        let wanted = own.wanted(&call, place);
+        let ticket = own.post(place.stream, &wanted);
+        if wild && result == 0 {
+            own.settle_status(ticket, false, status, 0);
+        }
+    });
+    result
+}
+
+fn arrive(call: Hooked<'_>, place: Place) -> c_int {
+    let result = call.forward();
+    let found = call.output(call.role.flag) != Some(0);
+    RECORDING.with(|own| match found {
+        true => own.succeeded(place, Kind::Parrived),
+        false => {
+            own.make_room(0);
+            own.log.failed(place.stream, Kind::Parrived, place.site);
+        }
+    });
+    result
+}
+
+/// Whether a call hands requests back, or only looks at them.
+pub fn consumes(kind: Kind) -> bool {
+    !matches!(kind, Kind::GetStatus | Kind::GetStatusAll | Kind::GetStatusAny | Kind::GetStatusSome)
+}
+
+fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    let requests = outcome::Requests::of(&call, kind);
+    let before = requests.all();
+    let mut room = Room::new();
+    let has_array = kind.has_array() && kind.choice() != Choice::One;
+    let ignored = call.ignores_status(has_array);
+    let status = match ignored && STATUSES_MATTER.load(Ordering::Relaxed) {
+        true => room.make(if has_array { before.len() } else { 1 }),
+        false => call.status(),
+    };
+    let result = call.forward_with_status(status);
+    let mut index = [0];
+    let outcome = Outcome::of(&call, kind, result, &mut index);
+    let statuses = (status != call.status() || !ignored).then_some(status);
+    RECORDING.with(|own| {
+        let Outcome::Completed(completed) = outcome else {
+            own.make_room(0);
+            own.log.failed(place.stream, kind, place.site);
+            return;
+        };
+        let count = if kind.has_array() { before.len() as u32 } else { 0 };
+        own.matched(place.stream, &Call { kind, site: place.site, count }, completed);
+        if own.requests.are_none() {
+            return;
+        }
+        for (index, at) in outcome.places(before.len()) {
+            let Some(handle) = before.get(index).copied() else { continue };
+            // After an error only what has become null is complete.
+            if result == 0 || is_gone(&call, index) {
+                own.settle(handle, statuses, at, consumes(kind));
+            }
+        }
+    });
+    result
+}
+
+fn is_gone(call: &Hooked<'_>, index: usize) -> bool {
+    let (at, n) = call.requests();
+    // SAFETY: the table says that so many requests are there.
+    index < n && unsafe { mpi::handle_at(at, index) } == mpi::request_null()
+}
+
+fn cancel(call: Hooked<'_>) -> c_int {
+    // SAFETY: the table says a request is there.
+    let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
+    let is_receive = RECORDING.with(|own| {
+        let receive = own.requests.get_mut(handle);
+        receive.map(|receive| receive.cancelled = true).is_some()
+    });
+    STATUSES_MATTER.store(true, Ordering::Relaxed);
+    if is_receive == Some(false) {
+        outside("MPI_Cancel of what is no receive");
+    }
+    call.forward()
+}
+
+fn free(call: Hooked<'_>) -> c_int {
+    let at = call.word(call.role.request) as *mut u8;
+    // SAFETY: the table says a request is there.
+    let handle = unsafe { mpi::handle_at(at, 0) };
+    let kept = RECORDING.with(|own| {
+        let ticket = own.requests.remove(handle).and_then(|receive| receive.ticket);
+        let ticket = ticket.filter(|ticket| ticket.wild);
+        ticket.map(|ticket| own.orphans.push((handle, ticket))).is_some()
+    });
+    if kept == Some(true) {
+        // SAFETY: as above.
+        unsafe { mpi::put_handle(at, 0, mpi::request_null()) };
+        return 0;
+    }
+    call.forward()
+}
+
+fn free_comm(call: Hooked<'_>) -> c_int {
+    // SAFETY: the table says a communicator is there.
+    let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
+    let result = call.forward();
+    if result == 0 {
+        RECORDING.with(|own| own.comms.remove(handle));
+    }
+    result
+}
+
+/// Notes once that something happened which a record does not hold.
+fn outside(what: &'static str) {
+    static NOTED: AtomicBool = AtomicBool::new(false);
+    if !NOTED.swap(true, Ordering::Relaxed) {
+        let _quiet = Quiet::keep();
+        files::note(&format!("outside {what}"));
+    }
+}
