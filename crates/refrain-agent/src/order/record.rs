@@ -5,6 +5,7 @@ use crate::process::{self, Quiet, Uncancelled};
 use crate::table;
 use refrain_order::{Call, Choice, Completed, Fate, Kind, Log, Post, Recorder, Ticket, log};
 use std::ffi::c_int;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::files;
@@ -299,6 +300,11 @@ fn receive(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
 }
 
 fn post(call: Hooked<'_>, place: Place) -> c_int {
+    let is_plain = call.role.source == mpi::IRECV_SOURCE;
+    let is_unknown = !is_plain && call.post(0, 0).is_wild() && !mpi::isendrecv_has_status();
+    if is_unknown {
+        outside("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
+    }
     let result = call.forward();
     RECORDING.with(|own| {
         let wanted = own.wanted(&call, place);
@@ -306,7 +312,7 @@ fn post(call: Hooked<'_>, place: Place) -> c_int {
         if ticket.wild {
             STATUSES_MATTER.store(true, Ordering::Relaxed);
         }
-        if result == 0 {
+        if result == 0 && !is_unknown {
             // SAFETY: the table says a request is there.
             let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
             let receive = Receive { ticket: Some(ticket), persistent: None, cancelled: false };
@@ -489,9 +495,12 @@ fn free_comm(call: Hooked<'_>) -> c_int {
 
 /// Notes once that something happened which a record does not hold.
 fn outside(what: &'static str) {
-    static NOTED: AtomicBool = AtomicBool::new(false);
-    if !NOTED.swap(true, Ordering::Relaxed) {
-        let _quiet = Quiet::keep();
+    static NOTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let _quiet = Quiet::keep();
+    if let Ok(mut noted) = NOTED.lock()
+        && !noted.contains(&what)
+    {
+        noted.push(what);
         files::note(&format!("outside {what}"));
     }
 }

@@ -12,7 +12,7 @@ use super::board::{self, State};
 use super::guarded::Guarded;
 use super::mpi;
 use super::requests::{Comms, Requests};
-use super::role::{Act, Hooked};
+use super::role::{Act, Hooked, Role};
 use super::stop::{self, OWN_COMM, Waiting};
 use super::thread::Thread;
 use super::{files, record};
@@ -288,14 +288,32 @@ fn describe((source, tag): (Option<i32>, Option<i32>)) -> String {
     format!("a message from {} with tag {}", text(source), text(tag))
 }
 
-/// Waits until a request is complete.
-fn wait(request: &mut usize, status: Statuses, what: impl Fn() -> String) -> c_int {
+/// Waits until a request is known to be complete, and leaves it: what completes it then reports
+/// errors as the program's own call would.
+fn await_request(request: usize, what: impl Fn() -> String) {
+    let ignore = mpi::status_ignore() as usize;
     let mut waiting = Waiting::new(what);
     loop {
         let mut flag: c_int = 0;
-        let words = [&raw mut *request as usize, &raw mut flag as usize, status as usize];
-        // SAFETY: a request, an int, and a status or none.
-        let result = unsafe { mpi::call(table::MPI_Test, &words) };
+        let words = [request, &raw mut flag as usize, ignore];
+        // SAFETY: a request, an int, and no status.
+        let result = unsafe { mpi::call(table::MPI_Request_get_status, &words) };
+        if flag != 0 || result != 0 {
+            return;
+        }
+        waiting.again();
+    }
+}
+
+/// Waits until there is a message for a receive or probe; gives what MPI has to complain about.
+fn await_message([source, tag, comm]: [usize; 3], what: impl Fn() -> String) -> c_int {
+    let ignore = mpi::status_ignore() as usize;
+    let mut waiting = Waiting::new(what);
+    loop {
+        let mut flag: c_int = 0;
+        let words = [source, tag, comm, &raw mut flag as usize, ignore];
+        // SAFETY: the program's arguments, an int, and no status.
+        let result = unsafe { mpi::call(table::MPI_Iprobe, &words) };
         if flag != 0 || result != 0 {
             return result;
         }
@@ -320,102 +338,98 @@ fn dummy(request: &mut usize) -> c_int {
     irecv(&[0, 0, byte, 0, 0, comm], false, request)
 }
 
-fn receive(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let (post, posting) = wanted(&call, place);
     narrow(call.words, call.role.source, call.role.tag, posting);
     let name = || ask(|own| Ok(own.name(place.site)));
     let what = || format!("{kind} at {} for {}", name(), describe(from(&post, posting)));
-    let (large, status) = (call.role.large, call.status());
-    match (kind, call.words.len()) {
-        (Kind::Recv, 7) => {
-            decide(place, kind, 0);
-            let mut request = 0;
-            match irecv(call.words, large, &mut request) {
-                0 => wait(&mut request, status, what),
-                error => error,
-            }
-        }
-        (Kind::Sendrecv, 12) => {
-            let comm = call.comm();
-            let (sent, received) = call.words.split_at(5);
-            let sent = [sent, &[comm]].concat();
-            let received = [&received[..5], &[comm]].concat();
-            exchange(place, (&sent, &received), large, status, what)
-        }
-        (Kind::Sendrecv, 9) => replace(&mut call, place, status, what),
-        _ => {
-            decide(place, kind, 0);
-            call.forward()
-        }
+    if kind == Kind::Sendrecv {
+        return exchange(&call, place, what);
     }
+    decide(place, kind, 0);
+    if kind == Kind::Recv {
+        await_message(envelope(&call), what);
+    }
+    // A message is there: this does not block for long, and what is wrong with it is reported as
+    // it was.
+    call.forward()
 }
 
-/// Sends and receives; each as the arguments of `MPI_Isend` and `MPI_Irecv` have it.
-fn exchange(
-    place: Place,
-    (sent, received): (&[usize], &[usize]),
-    large: bool,
-    status: Statuses,
-    what: impl Fn() -> String,
-) -> c_int {
-    let (mut sending, mut receiving) = (0, 0);
-    let result = irecv(received, large, &mut receiving);
-    if result != 0 {
-        decide(place, Kind::Sendrecv, 0);
-        return result;
-    }
-    let function = if large { table::MPI_Isend_c } else { table::MPI_Isend };
-    let sent = [sent, &[&raw mut sending as usize]].concat();
-    // SAFETY: the program's arguments, and room for a handle.
-    let result = unsafe { mpi::call(function, &sent) };
+/// Source, tag and communicator of a receive.
+fn envelope(call: &Hooked<'_>) -> [usize; 3] {
+    let Role { source, tag, comm, .. } = *call.role;
+    [source, tag, comm].map(|place| call.word(place))
+}
+
+/// Sends, and receives when there is a message.
+fn exchange(call: &Hooked<'_>, place: Place, what: impl Fn() -> String) -> c_int {
+    let mut packed = Vec::new();
+    let sent = match call.words.len() {
+        12 => Ok(call.words.first_chunk::<5>().copied().unwrap_or_default()),
+        _ => pack(call, &mut packed),
+    };
+    let comm = call.comm();
+    let mut request = 0;
+    let sent = sent.map_or_else(
+        |error| error,
+        |[buffer, count, datatype, to, tag]| {
+            let isend = if call.role.large { table::MPI_Isend_c } else { table::MPI_Isend };
+            let words = [buffer, count, datatype, to, tag, comm, &raw mut request as usize];
+            // SAFETY: the program's arguments, and room for a handle.
+            unsafe { mpi::call(isend, &words) }
+        },
+    );
     // What was sent was sent, even where the record ends before the answer.
     decide(place, Kind::Sendrecv, 0);
-    if result != 0 {
-        return result;
+    if sent != 0 {
+        return sent;
     }
-    let received = wait(&mut receiving, status, &what);
-    let sent = wait(&mut sending, mpi::status_ignore(), || format!("{}, its send", what()));
+    let envelope = envelope(call);
+    await_message(envelope, &what);
+    let [.., status] = *call.words else { return 0 };
+    let [source, tag, comm] = envelope;
+    let [buffer, count, datatype] = match *call.words {
+        [_, _, _, _, _, buffer, count, datatype, _, _, _, _] => [buffer, count, datatype],
+        [buffer, count, datatype, ..] => [buffer, count, datatype],
+        _ => [0; 3],
+    };
+    let recv = if call.role.large { table::MPI_Recv_c } else { table::MPI_Recv };
+    // SAFETY: the program's arguments.
+    let received =
+        unsafe { mpi::call(recv, &[buffer, count, datatype, source, tag, comm, status]) };
+    await_request(request, || format!("{}, its send", what()));
+    let ignore = mpi::status_ignore() as usize;
+    // SAFETY: a request of our own.
+    let sent = unsafe { mpi::call(table::MPI_Wait, &[&raw mut request as usize, ignore]) };
     if received != 0 { received } else { sent }
 }
 
-/// Sends what is in the buffer, packed, and receives into it.
-fn replace(
-    call: &mut Hooked<'_>,
-    place: Place,
-    status: Statuses,
-    what: impl Fn() -> String,
-) -> c_int {
-    let (comm, large) = (call.comm(), call.role.large);
-    let [buffer, count, datatype, dest, sendtag, source, tag, ..] = *call.words else {
-        return call.forward();
+/// Packs what `MPI_Sendrecv_replace` sends, since what it receives goes to the same place; gives
+/// what to send.
+fn pack(call: &Hooked<'_>, packed: &mut Vec<u8>) -> Result<[usize; 5], c_int> {
+    let [buffer, count, datatype, dest, tag, ..] = *call.words else {
+        return Err(mpi::layout().err_other);
     };
-    let (size, pack) = match large {
+    let comm = call.comm();
+    let (size, pack) = match call.role.large {
         true => (table::MPI_Pack_size_c, table::MPI_Pack_c),
         false => (table::MPI_Pack_size, table::MPI_Pack),
     };
-    let packed_type = process::predefined("MPI_PACKED").unwrap_or(0);
     // Large counts have eight bytes, others four: zeros fit both.
     let (mut bytes, mut position) = (0usize, 0usize);
-    let mut packed: Vec<u8> = Vec::new();
     // SAFETY: the program's arguments, and room for what is asked for.
-    let result = unsafe {
-        match mpi::call(size, &[count, datatype, comm, &raw mut bytes as usize]) {
-            0 => {
-                packed.resize(bytes.max(1), 0);
-                let place = packed.as_mut_ptr() as usize;
-                let at = &raw mut position as usize;
-                mpi::call(pack, &[buffer, count, datatype, place, bytes, at, comm])
-            }
-            error => error,
+    unsafe {
+        let result = mpi::call(size, &[count, datatype, comm, &raw mut bytes as usize]);
+        if result != 0 {
+            return Err(result);
         }
-    };
-    if result != 0 {
-        decide(place, Kind::Sendrecv, 0);
-        return result;
+        packed.resize(bytes.max(1), 0);
+        let (place, at) = (packed.as_mut_ptr() as usize, &raw mut position as usize);
+        match mpi::call(pack, &[buffer, count, datatype, place, bytes, at, comm]) {
+            0 => Ok([place, position, process::predefined("MPI_PACKED").unwrap_or(0), dest, tag]),
+            error => Err(error),
+        }
     }
-    let sent = [packed.as_ptr() as usize, position, packed_type, dest, sendtag, comm];
-    let received = [buffer, count, datatype, source, tag, comm];
-    exchange(place, (&sent, &received), large, status, what)
 }
 
 /// The request that a call gives by address.
@@ -433,7 +447,7 @@ fn post(call: Hooked<'_>, place: Place) -> c_int {
     let (post, posting) = wanted(&call, place);
     let from = from(&post, posting);
     // Only a plain receive can be withheld: what is sent along has to be sent.
-    let withheld = is_withheld(posting) && call.words.len() == 7;
+    let withheld = is_withheld(posting) && call.role.source == mpi::IRECV_SOURCE;
     let mut request = 0;
     let result = if withheld {
         let result = dummy(&mut request);
@@ -536,30 +550,11 @@ fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     }
     let (post, posting) = wanted(&call, place);
     narrow(call.words, call.role.source, call.role.tag, posting);
-    let matched = matches!(kind, Kind::Mprobe | Kind::Improbe);
-    let function = if matched { table::MPI_Improbe } else { table::MPI_Iprobe };
-    let mut flag: c_int = 0;
-    let flag_place = &raw mut flag as usize;
-    let [source, tag, comm] = [0, 1, 2].map(|i| call.word(i));
-    let (message, status) = (call.word(call.words.len() - 2), call.status() as usize);
     let name = || ask(|own| Ok(own.name(place.site)));
-    let mut waiting =
-        Waiting::new(|| format!("{kind} at {} for {}", name(), describe(from(&post, posting))));
-    loop {
-        let result = match matched {
-            // SAFETY: the program's arguments, and an int.
-            true => unsafe {
-                mpi::call(function, &[source, tag, comm, flag_place, message, status])
-            },
-            // SAFETY: as above.
-            false => unsafe { mpi::call(function, &[source, tag, comm, flag_place, status]) },
-        };
-        if flag != 0 || result != 0 {
-            call.set_output(call.role.flag, 1);
-            return result;
-        }
-        waiting.again();
-    }
+    let what = || format!("{kind} at {} for {}", name(), describe(from(&post, posting)));
+    await_message(envelope(&call), what);
+    // Nobody else takes the message: this finds it at once.
+    call.forward()
 }
 
 fn arrive(call: Hooked<'_>, place: Place) -> c_int {
@@ -602,22 +597,12 @@ fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         Decided::All => (0..n as u32).collect(),
         Decided::These(indices) => indices,
     };
-    let has_statuses = kind.has_array() && kind.choice() != Choice::One;
-    let ignored = call.ignores_status(has_statuses);
-    let (mut first, mut error) = (0, false);
-    for (at, index) in indices.iter().enumerate() {
-        let status = match (ignored, has_statuses) {
-            (true, _) => mpi::status_ignore(),
-            (false, false) => call.status(),
-            (false, true) => call.status().wrapping_add(at * process::abi().status_bytes),
-        };
-        let result = complete_one(&call, place, kind, *index as usize, status);
-        first = if first == 0 { result } else { first };
-        error |= result != 0;
-        if has_statuses && !ignored {
-            set_error(status, result);
-        }
-    }
+    let chosen: Vec<Chosen> =
+        indices.iter().map(|index| choose(&call, place, kind, *index as usize)).collect();
+    let result = match record::consumes(kind) {
+        true => finish(&call, kind, chosen),
+        false => look_at(&call, kind, &chosen),
+    };
     call.set_output(call.role.flag, 1);
     match kind.choice() {
         Choice::One => call.set_output(call.role.index, indices.first().map_or(0, |i| *i as c_int)),
@@ -631,25 +616,20 @@ fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         }
         Choice::All => {}
     }
-    if error && has_statuses { mpi::layout().err_in_status } else { first }
+    result
 }
 
-/// Statuses bear errors only where one of several has failed; then all do.
-fn set_error(status: Statuses, result: c_int) {
-    if result != 0 {
-        let at = status.wrapping_add(mpi::layout().status.error).cast::<c_int>();
-        // SAFETY: a status of the program.
-        unsafe { at.write_unaligned(result) };
-    }
-}
-
-fn complete_one(
-    call: &Hooked<'_>,
-    place: Place,
-    kind: Kind,
+/// A request that a call is to complete.
+struct Chosen {
     index: usize,
-    status: Statuses,
-) -> c_int {
+    /// The program's handle.
+    handle: usize,
+    /// The request in MPI.
+    request: usize,
+}
+
+/// Waits until a request is complete.
+fn choose(call: &Hooked<'_>, place: Place, kind: Kind, index: usize) -> Chosen {
     let (at, _) = call.requests();
     let handle = match kind {
         Kind::GetStatus => mpi::handle(call.word(call.role.request)),
@@ -657,45 +637,76 @@ fn complete_one(
         _ => unsafe { mpi::handle_at(at, index) },
     };
     let known = ask(|own| Ok(own.requests.get(handle).map(|known| (known.active, known.from))));
-    let active = known.and_then(|(active, _)| active);
-    let mut request = active.unwrap_or(handle);
-    let what = || {
+    let request = known.and_then(|(active, _)| active).unwrap_or(handle);
+    await_request(request, || {
         let name = ask(|own| Ok(own.name(place.site)));
-        let what =
-            known.map_or("an operation that is no receive".to_owned(), |(_, from)| describe(from));
+        let what = match known {
+            Some((_, from)) => describe(from),
+            None => "an operation that is no receive".to_owned(),
+        };
         format!("{kind} at {name} for request {index}, {what}")
-    };
-    if !record::consumes(kind) {
-        return get_status(request, status, what);
-    }
-    let result = wait(&mut request, status, what);
-    let persistent = ask(|own| {
-        let persistent = own.requests.get_mut(handle).filter(|known| known.persistent.is_some());
-        let is_persistent = persistent.map(|known| known.active = None).is_some();
-        if !is_persistent {
-            own.requests.remove(handle);
-        }
-        Ok(is_persistent)
     });
-    if !persistent {
-        put_request(call, index, request);
-    }
+    Chosen { index, handle, request }
+}
+
+/// Completes requests that are complete in MPI: all at once where the call has several statuses.
+fn finish(call: &Hooked<'_>, kind: Kind, mut chosen: Vec<Chosen>) -> c_int {
+    let status = call.status() as usize;
+    let bytes = process::abi().handle_bytes;
+    let result = if kind.has_array() && kind.choice() != Choice::One {
+        let mut requests = vec![0u8; chosen.len() * bytes];
+        for (n, one) in chosen.iter().enumerate() {
+            // SAFETY: there is room for all of them.
+            unsafe { mpi::put_handle(requests.as_mut_ptr(), n, one.request) };
+        }
+        let at = requests.as_mut_ptr();
+        // SAFETY: requests, and statuses of the program or none.
+        let result = unsafe { mpi::call(table::MPI_Waitall, &[chosen.len(), at as usize, status]) };
+        for (n, one) in chosen.iter_mut().enumerate() {
+            // SAFETY: as above.
+            one.request = unsafe { mpi::handle_at(at, n) };
+        }
+        result
+    } else if let Some(one) = chosen.first_mut() {
+        let place = &raw mut one.request as usize;
+        // SAFETY: a request, and a status of the program or none.
+        let result = unsafe { mpi::call(table::MPI_Wait, &[place, status]) };
+        one.request = mpi::handle(one.request);
+        result
+    } else {
+        0
+    };
+    ask(|own| {
+        for one in &chosen {
+            match own.requests.get_mut(one.handle).filter(|known| known.persistent.is_some()) {
+                Some(persistent) => persistent.active = None,
+                None => {
+                    own.requests.remove(one.handle);
+                    put_request(call, one.index, one.request);
+                }
+            }
+        }
+        Ok(())
+    });
     result
 }
 
-/// Waits until a request is known to be complete, and leaves it.
-fn get_status(request: usize, status: Statuses, what: impl Fn() -> String) -> c_int {
-    let mut waiting = Waiting::new(what);
-    loop {
+/// Gives the statuses of requests that are complete, and leaves them.
+fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
+    let has_statuses = kind.has_array() && kind.choice() != Choice::One;
+    let ignored = call.ignores_status(has_statuses);
+    let mut result = 0;
+    for (n, one) in chosen.iter().enumerate() {
+        let offset = if has_statuses { n * process::abi().status_bytes } else { 0 };
+        let given = call.status().wrapping_add(offset);
+        let status: Statuses = if ignored { mpi::status_ignore() } else { given };
         let mut flag: c_int = 0;
-        let words = [request, &raw mut flag as usize, status as usize];
-        // SAFETY: a request, an int, and a status or none.
-        let result = unsafe { mpi::call(table::MPI_Request_get_status, &words) };
-        if flag != 0 || result != 0 {
-            return result;
-        }
-        waiting.again();
+        let words = [one.request, &raw mut flag as usize, status as usize];
+        // SAFETY: a request, an int, and a status of the program or none.
+        let error = unsafe { mpi::call(table::MPI_Request_get_status, &words) };
+        result = if result == 0 { error } else { result };
     }
+    result
 }
 
 /// What was cancelled in the record was never posted. What was not must not be now.
