@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::files;
 
-/// Words of a slot: state, calls made, and a text.
+/// Words of a slot: state, calls made, whether this rank was the first to give up, and a text.
 const SLOT: usize = 32;
-const TEXT: usize = 2;
+const TOLD: usize = 2;
+const TEXT: usize = 3;
 
 /// How a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,11 @@ impl Board {
     /// How all ranks are.
     pub fn states(&self) -> impl Iterator<Item = State> + '_ {
         self.words.iter().step_by(SLOT).map(|word| State::from(word.load(Ordering::Acquire)))
+    }
+
+    /// Whether this rank is the first that wants to tell all: once is enough.
+    pub fn is_first(&self) -> bool {
+        self.words[TOLD].swap(1, Ordering::AcqRel) == 0
     }
 
     /// A line for each rank.

@@ -13,6 +13,7 @@
 //!
 //! * [`role`]: a call, with the places of what matters in it · [`mpi`]: MPI in words
 //! * [`thread`]: whose a call is and where it was made · [`requests`]: what is known of handles
+//! * [`unseen`]: what has come without the program having looked
 //! * [`outcome`]: what a completion call was given, and what came of it
 //! * [`board`]: what the ranks of a replay tell each other · [`stop`]: how it waits, and ends
 //! * [`files`]: what is written and read · [`guarded`]: what threads share
@@ -30,6 +31,7 @@ mod requests;
 mod role;
 mod stop;
 mod thread;
+mod unseen;
 
 pub use refrain_order::Kind;
 pub use role::{Act, Role};

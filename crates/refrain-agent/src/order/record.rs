@@ -3,7 +3,9 @@
 use crate::memory::{self, Statuses};
 use crate::process::{self, Quiet, Uncancelled};
 use crate::table;
-use refrain_order::{Call, Choice, Completed, Fate, Kind, Log, Post, Recorder, Ticket, log};
+use refrain_order::{
+    Call, Choice, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Ticket, log,
+};
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +17,7 @@ use super::outcome::{self, Outcome, Room};
 use super::requests::{Comms, Requests};
 use super::role::{Act, Hooked};
 use super::thread::Thread;
+use super::unseen::AllUnseen;
 
 /// Words of the window in front of the frames.
 const WINDOW: usize = 1 << 15;
@@ -37,17 +40,24 @@ struct Recording {
     comms: Comms,
     /// Receives that the program let go of before they were complete.
     orphans: Vec<(usize, Ticket)>,
+    unseen: AllUnseen,
 }
 
 /// A receive that completes later.
 struct Receive {
     /// While it is active.
     ticket: Option<Ticket>,
-    /// What is posted when it is started, if it is persistent.
-    persistent: Option<Post>,
+    post: Post,
+    /// Its place in the order of posts.
+    sequence: u64,
+    /// It can be started again.
+    persistent: bool,
     /// The program has tried to cancel it.
     cancelled: bool,
 }
+
+/// A message was probed for: nothing is posted, and all receives are earlier.
+const LAST: u64 = u64::MAX;
 
 impl Recording {
     fn post(&mut self, stream: u32, post: &Post) -> Ticket {
@@ -114,25 +124,40 @@ impl Recording {
                     [&raw mut *request as usize, &raw mut flag as usize, status.place() as usize];
                 mpi::call(table::MPI_Test, &words)
             };
-            if result == 0 && flag != 0 {
-                self.settle_status(*ticket, true, status.place(), 0);
+            let is_done = result != 0 || flag != 0;
+            if is_done {
+                self.unseen.is_seen(*ticket);
+                if result == 0 {
+                    self.settle_status(*ticket, true, status.place());
+                }
             }
-            result == 0 && flag == 0
+            !is_done
         });
         self.orphans = orphans;
     }
 
-    /// A receive is complete, and its status known.
-    fn settle_status(&mut self, ticket: Ticket, cancelled: bool, statuses: Statuses, at: usize) {
+    /// An operation is complete, and its status known.
+    fn settle_status(&mut self, ticket: Ticket, cancelled: bool, status: Statuses) -> Option<Fate> {
         // SAFETY: MPI has filled that status in.
-        unsafe {
-            let status = statuses.add(at * process::abi().status_bytes);
-            if cancelled && mpi::is_cancelled(status) {
-                self.resolve(ticket, Fate::Cancelled);
-            } else if let Some(fields) = mpi::status_fields(status, 0)
-                && ticket.wild
-            {
-                self.resolve(ticket, Fate::Matched(mpi::envelope(&fields)));
+        let fate = unsafe {
+            match cancelled && mpi::is_cancelled(status) {
+                true => Fate::Cancelled,
+                false => Fate::Matched(mpi::envelope(&mpi::status_fields(status, 0)?)),
+            }
+        };
+        if ticket.wild || fate == Fate::Cancelled {
+            self.resolve(ticket, fate);
+        }
+        Some(fate)
+    }
+
+    /// A message was seen: earlier receives that would have had it have others.
+    fn seen(&mut self, sequence: u64, communicator: u32, fate: Option<Fate>) {
+        if let Some(Fate::Matched(from)) = fate
+            && !self.unseen.are_none()
+        {
+            for (ticket, fate) in self.unseen.earlier(sequence, communicator, from) {
+                self.resolve(ticket, fate);
             }
         }
     }
@@ -140,18 +165,28 @@ impl Recording {
     /// A request is complete, or only known to be.
     fn settle(&mut self, handle: usize, statuses: Option<Statuses>, at: usize, consumed: bool) {
         let Some(receive) = self.requests.get_mut(handle) else { return };
-        let (ticket, cancelled) = (receive.ticket, receive.cancelled);
+        let Receive { ticket, post, sequence, persistent, cancelled } = *receive;
         if consumed {
             (receive.ticket, receive.cancelled) = (None, false);
-            if receive.persistent.is_none() {
+            if !persistent {
                 self.requests.remove(handle);
             }
         }
-        if let (Some(ticket), Some(statuses)) = (ticket, statuses)
+        let Some(ticket) = ticket else { return };
+        let mut fate = match (post.source, post.tag) {
+            (Some(source), Some(tag)) => Some(Fate::Matched(Envelope { source, tag })),
+            _ => None,
+        };
+        if let Some(statuses) = statuses
             && (ticket.wild || cancelled)
         {
-            self.settle_status(ticket, cancelled, statuses, at);
+            let status = statuses.wrapping_add(at * process::abi().status_bytes);
+            fate = self.settle_status(ticket, cancelled, status);
         }
+        if ticket.wild {
+            self.unseen.is_seen(ticket);
+        }
+        self.seen(sequence, post.communicator, fate);
     }
 
     /// At the end: what is still pending is cancelled. What cannot be has received something.
@@ -169,7 +204,7 @@ impl Recording {
             };
             // SAFETY: MPI has filled the status in.
             if result == 0 && !unsafe { mpi::is_cancelled(status.place()) } {
-                self.settle_status(ticket, false, status.place(), 0);
+                self.settle_status(ticket, false, status.place());
             }
         }
     }
@@ -199,6 +234,7 @@ pub fn start(size: c_int) {
         requests: Requests::default(),
         comms: Comms::default(),
         orphans: Vec::new(),
+        unseen: AllUnseen::default(),
     });
 }
 
@@ -256,13 +292,19 @@ struct Place {
 }
 
 impl Recording {
-    /// The receive that a call posts. Communicators matter to wildcards only.
+    /// The receive that a call posts.
     fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
-        let mut post = call.post(place.site, 0);
-        if post.is_wild() {
-            post.communicator = self.comms.number(call.comm());
+        let communicator = self.comms.number(call.comm());
+        call.post(place.site, communicator)
+    }
+
+    /// The message of a receive without wildcards was seen.
+    fn seen_named(&mut self, call: &Hooked<'_>) {
+        let communicator = self.comms.number(call.comm());
+        let post = call.post(0, communicator);
+        if let (Some(source), Some(tag), false) = (post.source, post.tag, call.takes_known()) {
+            self.seen(LAST, communicator, Some(Fate::Matched(Envelope { source, tag })));
         }
-        post
     }
 
     fn succeeded(&mut self, place: Place, kind: Kind) {
@@ -293,7 +335,11 @@ fn receive(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         let ticket = before.unwrap_or_else(|| told(own, &call));
         own.succeeded(place, kind);
         if wild && has_status(result) {
-            own.settle_status(ticket, false, status, 0);
+            let fate = own.settle_status(ticket, false, status);
+            let communicator = own.comms.number(call.comm());
+            own.seen(LAST, communicator, fate);
+        } else {
+            own.seen_named(&call);
         }
     });
     result
@@ -315,7 +361,9 @@ fn post(call: Hooked<'_>, place: Place) -> c_int {
         if result == 0 && !is_unknown {
             // SAFETY: the table says a request is there.
             let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
-            let receive = Receive { ticket: Some(ticket), persistent: None, cancelled: false };
+            let sequence = own.unseen.posted(handle, ticket, &wanted);
+            let (ticket, persistent, cancelled) = (Some(ticket), false, false);
+            let receive = Receive { ticket, post: wanted, sequence, persistent, cancelled };
             own.requests.add(handle, receive);
         }
     });
@@ -326,10 +374,11 @@ fn init(call: Hooked<'_>, place: Place) -> c_int {
     let result = call.forward();
     if result == 0 {
         RECORDING.with(|own| {
-            let persistent = Some(own.wanted(&call, place));
+            let post = own.wanted(&call, place);
             // SAFETY: the table says a request is there.
             let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
-            own.requests.add(handle, Receive { ticket: None, persistent, cancelled: false });
+            let (ticket, persistent, cancelled) = (None, true, false);
+            own.requests.add(handle, Receive { ticket, post, sequence: 0, persistent, cancelled });
         });
     }
     result
@@ -354,15 +403,16 @@ fn start_all(call: Hooked<'_>, place: Place) -> c_int {
             return result;
         }
         RECORDING.with(|own| {
-            let Some(wanted) = own.requests.get(request).and_then(|own| own.persistent) else {
+            let Some(wanted) = own.requests.get(request).map(|receive| receive.post) else {
                 return;
             };
             let ticket = own.post(place.stream, &Post { site: place.site, ..wanted });
             if ticket.wild {
                 STATUSES_MATTER.store(true, Ordering::Relaxed);
             }
+            let sequence = own.unseen.posted(request, ticket, &wanted);
             if let Some(receive) = own.requests.get_mut(request) {
-                receive.ticket = Some(ticket);
+                (receive.ticket, receive.sequence) = (Some(ticket), sequence);
             }
         });
     }
@@ -386,7 +436,10 @@ fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         let wanted = own.wanted(&call, place);
         let ticket = own.post(place.stream, &wanted);
         if wild && result == 0 {
-            own.settle_status(ticket, false, status, 0);
+            let fate = own.settle_status(ticket, false, status);
+            own.seen(LAST, wanted.communicator, fate);
+        } else {
+            own.seen_named(&call);
         }
     });
     result

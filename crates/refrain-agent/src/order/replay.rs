@@ -251,11 +251,8 @@ fn wanted(call: &Hooked<'_>, place: Place) -> (Post, Posting) {
 impl Replaying {
     /// As when recording.
     fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
-        let mut post = call.post(place.site, 0);
-        if post.is_wild() {
-            post.communicator = self.comms.number(call.comm());
-        }
-        post
+        let communicator = self.comms.number(call.comm());
+        call.post(place.site, communicator)
     }
 }
 

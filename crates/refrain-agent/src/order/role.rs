@@ -123,6 +123,11 @@ impl Hooked<'_> {
         Post { site, communicator, source, tag: given(self.role.tag, abi.any_tag) }
     }
 
+    /// Whether it receives a message that was matched before.
+    pub fn takes_known(&self) -> bool {
+        self.role.source == Role::NOWHERE
+    }
+
     /// Where the requests are, and how many.
     pub fn requests(&self) -> (*mut u8, usize) {
         let at = self.word(self.role.request) as *mut u8;

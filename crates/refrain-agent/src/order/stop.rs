@@ -116,7 +116,8 @@ impl<F: Fn() -> String> Waiting<F> {
         }
         if self.still_since.is_some_and(|since| now - since > patience()) {
             let seconds = patience().as_secs_f64();
-            let report = board.report();
+            let first = board.is_first();
+            let report = if first { board.report() } else { " see above".to_owned() };
             abort(STALLED, &format!("nothing has gone on for {seconds} s (--stall):{report}"));
         }
     }
