@@ -5,7 +5,7 @@
 //! order is known up to the last call.
 //!
 //! In a `.refrain` file the section `order/N` holds the frames of rank N, and `order/facts` lines
-//! of text: `refrain` and its version, `word` for each word of the command, `exit` and a code;
+//! of text: `refrain` and its version, `time`, `word` for each word of the command, `exit` and a code;
 //! then `rank N` for each rank, and behind it its facts; at last `site`, a number and a place in
 //! the program, for all.
 
@@ -26,6 +26,8 @@ pub struct Orders {
     pub refrain: String,
     /// The command that was run.
     pub command: Vec<String>,
+    /// Nanoseconds since 1970 when it began.
+    pub time: u64,
     /// How it ended.
     pub exit_code: Option<i32>,
     /// By rank.
@@ -165,6 +167,7 @@ impl Orders {
             ((fact, value), Some(rank)) => rank.learn(fact, value),
             (("refrain", version), None) => version.clone_into(&mut self.refrain),
             (("word", word), None) => self.command.push(unescaped(word)),
+            (("time", time), None) => self.time = time.parse().unwrap_or(0),
             (("exit", code), None) => self.exit_code = code.parse().ok(),
             _ => {}
         }
@@ -203,7 +206,7 @@ impl Orders {
     /// Writes a file; gives its size.
     pub fn write(&self, path: &Path) -> Result<u64, TraceError> {
         let mut writer = Writer::create(path)?;
-        let mut facts = format!("refrain {}\n", self.refrain);
+        let mut facts = format!("refrain {}\ntime {}\n", self.refrain, self.time);
         self.command.iter().for_each(|word| facts += &format!("word {}\n", escaped(word)));
         self.exit_code.iter().for_each(|code| facts += &format!("exit {code}\n"));
         self.ranks.iter().for_each(|rank| facts += &rank.facts());
@@ -272,6 +275,7 @@ mod tests {
         let orders = Orders {
             refrain: "0.1".to_owned(),
             command: vec!["mpirun".to_owned(), "a\\b\nc".to_owned()],
+            time: 5,
             exit_code: Some(3),
             ranks: vec![rank(0), rank(1)],
             sites: BTreeMap::from([(0x1f, "/bin/app one+1a".to_owned())]),

@@ -1,6 +1,7 @@
 //! `refrain info`: what was run, whether all of it was recorded, and how large the trace is.
 
 use crate::open::open;
+use crate::orders;
 use crate::summary::{counted, grouped, size};
 use anyhow::Result;
 use refrain_analysis::figures::{Figures, GroupFigures, figures};
@@ -29,7 +30,12 @@ by name; own and raw are sums), complete, selected (what was to be recorded: val
 without --), paused (ranks that switched recording off), raw_bytes (of the records before
 compression), ratio (raw_bytes to bytes), mpi, family, hosts, program, programs, command, exit_code (null if nobody
 saw it), refrain (the version that wrote it), ended (number of ranks by how they did), started,
-duration_s, groups (array: ranks, list, thread, signatures, calls).")]
+duration_s, groups (array: ranks, list, thread, signatures, calls).
+
+Of receive orders (refrain record) the JSON has: path, refrain, command, exit_code, ranks, size,
+complete, receives, wildcard_receives, calls (that completed something), failed_polls, values (clock
+readings), bytes (of the file), order_bytes, bytes_per_receive (order_bytes to receives), outside,
+by_rank, by_call_site, by_receive_site.")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,
@@ -40,6 +46,9 @@ pub struct Args {
 
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if orders::are_in(&args.trace) {
+        return orders::info::run(&args.trace, args.json);
+    }
     let trace = open(&args.trace)?;
     let info = Info::of(&trace)?;
     let path = args.trace.display().to_string();

@@ -48,6 +48,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
     };
+    let time = std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
     let variables = ["REFRAIN_ORDER=record".to_owned()];
     let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
     let status = execute(&command).inspect_err(|_| {
@@ -55,27 +56,27 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let _ = std::fs::remove_dir_all(&parts);
     })?;
     let words = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    if let Err(error) = write(words, &parts, &output, status.code(), plan.ranks()) {
+    let run = Orders {
+        refrain: env!("CARGO_PKG_VERSION").to_owned(),
+        command: words,
+        time,
+        exit_code: status.code(),
+        ..Orders::default()
+    };
+    if let Err(error) = write(run, &parts, &output, plan.ranks()) {
         // The program has run, and its exit code is what counts.
         say!("refrain: {error:#}");
     }
     Ok(ExitCode::from(exit_code(status)))
 }
 
-fn write(
-    command: Vec<String>,
-    parts: &Path,
-    output: &Path,
-    exit_code: Option<i32>,
-    asked: Option<u32>,
-) -> Result<()> {
-    let mut orders = Orders::gather(parts)?;
+fn write(run: Orders, parts: &Path, output: &Path, asked: Option<u32>) -> Result<()> {
+    let Orders { ranks, sites, .. } = Orders::gather(parts)?;
+    let orders = Orders { ranks, sites, ..run };
     if orders.ranks.is_empty() {
         let _ = std::fs::remove_dir_all(parts);
         bail!("no rank got as far as MPI_Init, so there is nothing to replay");
     }
-    orders.refrain = env!("CARGO_PKG_VERSION").to_owned();
-    (orders.command, orders.exit_code) = (command, exit_code);
     let bytes = orders
         .write(output)
         .with_context(|| format!("{} keeps what was recorded", parts_of(output).display()))?;
