@@ -23,6 +23,22 @@ impl Status {
         Status([0; STATUS_BYTES])
     }
 
+    /// As another one, unless there is none.
+    pub fn copy_from(&mut self, other: Statuses) {
+        if other as usize != abi().status_ignore {
+            // SAFETY: a status of the program.
+            unsafe { self.place().copy_from(other, abi().status_bytes) };
+        }
+    }
+
+    /// Makes another one like this, if there is one.
+    pub fn copy_to(&mut self, other: Statuses) {
+        if other as usize != abi().status_ignore {
+            // SAFETY: as above.
+            unsafe { other.copy_from(self.place(), abi().status_bytes) };
+        }
+    }
+
     /// Where it is.
     pub fn place(&mut self) -> Statuses {
         self.0.as_mut_ptr()

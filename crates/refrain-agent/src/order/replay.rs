@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::board::{self, State};
 use super::guarded::Guarded;
-use super::mpi;
+use super::mpi::{self, Status};
 use super::requests::{Comms, Requests};
 use super::role::{Act, Hooked, Role};
 use super::stop::{self, OWN_COMM, Waiting};
@@ -594,8 +594,10 @@ fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         Decided::All => (0..n as u32).collect(),
         Decided::These(indices) => indices,
     };
-    let chosen: Vec<Chosen> =
-        indices.iter().map(|index| choose(&call, place, kind, *index as usize)).collect();
+    let one = |(n, index): (usize, &u32)| {
+        choose(&call, place, kind, *index as usize, status_of(&call, kind, n))
+    };
+    let chosen: Vec<Chosen> = indices.iter().enumerate().map(one).collect();
     let result = match record::consumes(kind) {
         true => finish(&call, kind, chosen),
         false => look_at(&call, kind, &chosen),
@@ -623,10 +625,13 @@ struct Chosen {
     handle: usize,
     /// The request in MPI.
     request: usize,
+    /// What is no receive was completed already, with that status and result.
+    completed: Option<(Status, c_int)>,
 }
 
-/// Waits until a request is complete.
-fn choose(call: &Hooked<'_>, place: Place, kind: Kind, index: usize) -> Chosen {
+/// Waits until a request is complete. Receives are left so; others are completed, since not every
+/// MPI makes progress with all sorts of them when it is only asked.
+fn choose(call: &Hooked<'_>, place: Place, kind: Kind, index: usize, status: Statuses) -> Chosen {
     let (at, _) = call.requests();
     let handle = match kind {
         Kind::GetStatus => mpi::handle(call.word(call.role.request)),
@@ -634,45 +639,85 @@ fn choose(call: &Hooked<'_>, place: Place, kind: Kind, index: usize) -> Chosen {
         _ => unsafe { mpi::handle_at(at, index) },
     };
     let known = ask(|own| Ok(own.requests.get(handle).map(|known| (known.active, known.from))));
-    let request = known.and_then(|(active, _)| active).unwrap_or(handle);
-    await_request(request, || {
+    let mut request = known.and_then(|(active, _)| active).unwrap_or(handle);
+    let what = || {
         let name = ask(|own| Ok(own.name(place.site)));
         let what = match known {
             Some((_, from)) => describe(from),
             None => "an operation that is no receive".to_owned(),
         };
         format!("{kind} at {name} for request {index}, {what}")
-    });
-    Chosen { index, handle, request }
+    };
+    let mut completed = None;
+    if known.is_some() || !record::consumes(kind) {
+        await_request(request, what);
+    } else {
+        let mut own = Status::new();
+        own.copy_from(status);
+        let result = complete_other(&mut request, own.place(), what);
+        completed = Some((own, result));
+    }
+    Chosen { index, handle, request, completed }
+}
+
+/// Completes something that is no receive.
+fn complete_other(request: &mut usize, status: Statuses, what: impl Fn() -> String) -> c_int {
+    let mut waiting = Waiting::new(what);
+    loop {
+        let mut flag: c_int = 0;
+        let words = [&raw mut *request as usize, &raw mut flag as usize, status as usize];
+        // SAFETY: a request, an int and a status.
+        let result = unsafe { mpi::call(table::MPI_Test, &words) };
+        if flag != 0 || result != 0 {
+            *request = mpi::handle(*request);
+            return result;
+        }
+        waiting.again();
+    }
+}
+
+/// The status of the n-th completed request, if the program wants one.
+fn status_of(call: &Hooked<'_>, kind: Kind, n: usize) -> Statuses {
+    let has_array = kind.has_array() && kind.choice() != Choice::One;
+    let offset = if has_array { n * process::abi().status_bytes } else { 0 };
+    match call.ignores_status(has_array) {
+        true => mpi::status_ignore(),
+        false => call.status().wrapping_add(offset),
+    }
 }
 
 /// Completes requests that are complete in MPI: all at once where the call has several statuses.
 fn finish(call: &Hooked<'_>, kind: Kind, mut chosen: Vec<Chosen>) -> c_int {
     let status = call.status() as usize;
     let bytes = process::abi().handle_bytes;
-    let result = if kind.has_array() && kind.choice() != Choice::One {
+    let mut result = 0;
+    if kind.has_array() && kind.choice() != Choice::One {
         let mut requests = vec![0u8; chosen.len() * bytes];
         for (n, one) in chosen.iter().enumerate() {
             // SAFETY: there is room for all of them.
             unsafe { mpi::put_handle(requests.as_mut_ptr(), n, one.request) };
         }
         let at = requests.as_mut_ptr();
-        // SAFETY: requests, and statuses of the program or none.
-        let result = unsafe { mpi::call(table::MPI_Waitall, &[chosen.len(), at as usize, status]) };
+        if chosen.iter().any(|one| one.completed.is_none()) {
+            // SAFETY: requests, and statuses of the program or none.
+            result = unsafe { mpi::call(table::MPI_Waitall, &[chosen.len(), at as usize, status]) };
+        }
         for (n, one) in chosen.iter_mut().enumerate() {
             // SAFETY: as above.
             one.request = unsafe { mpi::handle_at(at, n) };
         }
-        result
-    } else if let Some(one) = chosen.first_mut() {
+    } else if let Some(one) = chosen.first_mut().filter(|one| one.completed.is_none()) {
         let place = &raw mut one.request as usize;
         // SAFETY: a request, and a status of the program or none.
-        let result = unsafe { mpi::call(table::MPI_Wait, &[place, status]) };
+        result = unsafe { mpi::call(table::MPI_Wait, &[place, status]) };
         one.request = mpi::handle(one.request);
-        result
-    } else {
-        0
-    };
+    }
+    for (n, one) in chosen.iter_mut().enumerate() {
+        if let Some((own, error)) = &mut one.completed {
+            own.copy_to(status_of(call, kind, n));
+            result = if result == 0 { *error } else { result };
+        }
+    }
     ask(|own| {
         for one in &chosen {
             match own.requests.get_mut(one.handle).filter(|known| known.persistent.is_some()) {
@@ -690,13 +735,9 @@ fn finish(call: &Hooked<'_>, kind: Kind, mut chosen: Vec<Chosen>) -> c_int {
 
 /// Gives the statuses of requests that are complete, and leaves them.
 fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
-    let has_statuses = kind.has_array() && kind.choice() != Choice::One;
-    let ignored = call.ignores_status(has_statuses);
     let mut result = 0;
     for (n, one) in chosen.iter().enumerate() {
-        let offset = if has_statuses { n * process::abi().status_bytes } else { 0 };
-        let given = call.status().wrapping_add(offset);
-        let status: Statuses = if ignored { mpi::status_ignore() } else { given };
+        let status = status_of(call, kind, n);
         let mut flag: c_int = 0;
         let words = [one.request, &raw mut flag as usize, status as usize];
         // SAFETY: a request, an int, and a status of the program or none.
