@@ -55,6 +55,27 @@ const ACTS: &[(&str, &str)] = &[
     ("MPI_Comm_disconnect", "FreeComm"),
 ];
 
+/// Functions whose results depend on an order that is not kept. They are forwarded, and named at
+/// the end.
+const OUTSIDE: &[&str] = &[
+    "MPI_Accumulate",
+    "MPI_Raccumulate",
+    "MPI_Get_accumulate",
+    "MPI_Rget_accumulate",
+    "MPI_Fetch_and_op",
+    "MPI_Compare_and_swap",
+    "MPI_Win_lock",
+    "MPI_File_read_shared",
+    "MPI_File_write_shared",
+    "MPI_File_iread_shared",
+    "MPI_File_iwrite_shared",
+    "MPI_Comm_accept",
+    "MPI_Comm_connect",
+    "MPI_Comm_join",
+    "MPI_Comm_spawn",
+    "MPI_Comm_spawn_multiple",
+];
+
 /// The arguments that matter, and the names the table has for them.
 const PLACES: &[(&str, &[&str])] = &[
     ("source", &["source"]),
@@ -70,7 +91,8 @@ const PLACES: &[(&str, &[&str])] = &[
 
 fn act(f: &Function) -> Option<&'static str> {
     let name = if f.large { f.name.trim_end_matches("_c") } else { &f.name };
-    ACTS.iter().find(|(function, _)| *function == name).map(|(_, act)| *act)
+    let listed = ACTS.iter().find(|(function, _)| *function == name).map(|(_, act)| *act);
+    listed.or(OUTSIDE.contains(&name).then_some("Outside"))
 }
 
 /// What stands between, and a function that finds it.

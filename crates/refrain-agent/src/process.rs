@@ -36,6 +36,7 @@ extern "C" fn at_load() {
     LOADED.store(true, Ordering::Relaxed);
     absent::adapt_exports();
     device::prepare();
+    order::prepare();
 }
 
 fn read_environment() {

@@ -53,6 +53,8 @@ pub struct RankOrder {
     pub program: String,
     /// The MPI library.
     pub library: String,
+    /// Whether clocks of the system and random numbers are recorded too.
+    pub rand: bool,
     /// What the program did that a record does not hold.
     pub outside: Vec<String>,
     /// The order itself.
@@ -68,6 +70,7 @@ impl RankOrder {
             "program" => value.clone_into(&mut self.program),
             "library" => value.clone_into(&mut self.library),
             "finalized" => self.finalized = true,
+            "rand" => self.rand = true,
             "outside" => self.outside.push(value.to_owned()),
             _ => {}
         }
@@ -79,6 +82,7 @@ impl RankOrder {
         // Writing to a String cannot fail.
         let _ = write!(text, "program {program}\nlibrary {library}\n");
         self.outside.iter().for_each(|what| text += &format!("outside {what}\n"));
+        text += if self.rand { "rand\n" } else { "" };
         text + if self.finalized { "finalized\n" } else { "" }
     }
 }

@@ -17,7 +17,8 @@
 //! * [`outcome`]: what a completion call was given, and what came of it
 //! * [`board`]: what the ranks of a replay tell each other · [`stop`]: how it waits, and ends
 //! * [`files`]: what is written and read · [`guarded`]: what threads share
-//! * [`clock`]: MPI_Wtime, of which programs make decisions too
+//! * [`clock`]: MPI_Wtime, of which programs make decisions too · [`values`]: other clocks, and
+//!   random numbers, if that is wanted
 
 mod board;
 mod clock;
@@ -32,10 +33,12 @@ mod role;
 mod stop;
 mod thread;
 mod unseen;
+mod values;
 
 pub use refrain_order::Kind;
 pub use role::{Act, Role};
 pub use thread::Thread;
+pub use values::prepare;
 
 use crate::entry::Entry;
 use crate::process::{Errno, Quiet};

@@ -36,6 +36,8 @@ pub enum Act {
     Free,
     /// Lets go of a communicator.
     FreeComm,
+    /// Does something whose result depends on an order that is not kept.
+    Outside,
 }
 
 /// What a function is, and where among its arguments stand those that matter.
@@ -70,6 +72,15 @@ pub struct Role {
 impl Role {
     /// No argument of that sort.
     pub const NOWHERE: usize = usize::MAX;
+}
+
+/// Where a call was made.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// The thread's stream.
+    pub stream: u32,
+    /// The place in the program.
+    pub site: u64,
 }
 
 /// A call of such a function.

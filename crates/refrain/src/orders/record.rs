@@ -1,12 +1,13 @@
 //! `refrain record`: runs a program and keeps the order in which its ranks received messages.
 
-use crate::merge::parts_of;
+use crate::merge::{base_meta, parts_of};
 use crate::naming::name_of;
 use crate::trace::{execute, exit_code, make_default, make_parts, understand, wrapper};
 use crate::{NOT_FOUND, agent, launch, summary};
 use anyhow::{Context, Result, bail};
 use refrain_order::summary::summary;
 use refrain_trace::Orders;
+use refrain_trace::parts::note_run;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,6 +29,10 @@ pub struct Args {
     /// .refrain].
     #[arg(short, long, value_name = "RUN.refrain")]
     output: Option<PathBuf>,
+    /// Record the system's clocks and random numbers too: gettimeofday, clock_gettime, time, rand,
+    /// random, getrandom, as the program calls them once MPI has begun.
+    #[arg(long)]
+    rand: bool,
     /// The command, as without Refrain.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -49,13 +54,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
     };
     let time = std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
-    let variables = ["REFRAIN_ORDER=record".to_owned()];
+    let mut variables = vec!["REFRAIN_ORDER=record".to_owned()];
+    if args.rand {
+        variables.push("REFRAIN_RAND=1".to_owned());
+    }
+    let words: Vec<String> = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    // Only `refrain merge` needs it.
+    let _ = note_run(&parts, &base_meta(words.clone(), Vec::new()));
     let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
     let status = execute(&command).inspect_err(|_| {
         // Nothing ran, so there is nothing in it.
         let _ = std::fs::remove_dir_all(&parts);
     })?;
-    let words = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let run = Orders {
         refrain: env!("CARGO_PKG_VERSION").to_owned(),
         command: words,
@@ -63,9 +73,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         exit_code: status.code(),
         ..Orders::default()
     };
-    if let Err(error) = write(run, &parts, &output, plan.ranks()) {
+    let written = write(run, &parts, &output, plan.ranks());
+    if let Err(error) = written.and_then(|()| Ok(std::fs::remove_dir_all(&parts)?)) {
         // The program has run, and its exit code is what counts.
         say!("refrain: {error:#}");
+        if !refrain_trace::orders::are_in(&parts) {
+            let _ = std::fs::remove_dir_all(&parts);
+        }
     }
     Ok(ExitCode::from(exit_code(status)))
 }
@@ -74,15 +88,20 @@ fn write(run: Orders, parts: &Path, output: &Path, asked: Option<u32>) -> Result
     let Orders { ranks, sites, .. } = Orders::gather(parts)?;
     let orders = Orders { ranks, sites, ..run };
     if orders.ranks.is_empty() {
-        let _ = std::fs::remove_dir_all(parts);
         bail!("no rank got as far as MPI_Init, so there is nothing to replay");
     }
     let bytes = orders
         .write(output)
         .with_context(|| format!("{} keeps what was recorded", parts_of(output).display()))?;
-    std::fs::remove_dir_all(parts).with_context(|| format!("{}", parts.display()))?;
     print(&orders, output, bytes, asked);
     Ok(())
+}
+
+/// Makes a file of what a run left behind.
+pub fn merge(command: Vec<String>, parts: &Path, output: &Path) -> Result<ExitCode> {
+    let refrain = env!("CARGO_PKG_VERSION").to_owned();
+    write(Orders { refrain, command, ..Orders::default() }, parts, output, None)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Says what was recorded.

@@ -48,6 +48,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("{} holds no receive orders: make them with `refrain record`", args.record.display());
     }
     let orders = Orders::read(&container)?;
+    if orders.ranks.iter().any(|rank| rank.rand) {
+        variables.push("REFRAIN_RAND=1".to_owned());
+    }
     let plan = understand(args.command)?;
     if let Some(missing) = launch::missing_program(&plan) {
         say!("refrain: {missing}");

@@ -1,21 +1,23 @@
 //! Recording: MPI decides, and what it decided is written down.
 
+mod complete;
+mod receive;
+
+pub use complete::consumes;
+
 use crate::memory::{self, Statuses};
 use crate::process::{self, Quiet, Uncancelled};
 use crate::table;
-use refrain_order::{
-    Call, Choice, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Ticket, log,
-};
+use refrain_order::{Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Ticket, log};
 use std::ffi::c_int;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use super::files;
 use super::guarded::Guarded;
 use super::mpi::{self, Status};
-use super::outcome::{self, Outcome, Room};
 use super::requests::{Comms, Requests};
-use super::role::{Act, Hooked};
+use super::role::{Act, Hooked, Place};
 use super::thread::Thread;
 use super::unseen::AllUnseen;
 
@@ -226,6 +228,9 @@ pub fn start(size: c_int) {
         String::from_utf8_lossy(process::program()),
         library.lines().next().unwrap_or_default()
     ));
+    if std::env::var_os("REFRAIN_RAND").is_some() {
+        files::note("rand");
+    }
     RECORDING.put(Recording {
         log: Log::new(words, 0),
         recorder: Recorder::new(),
@@ -269,26 +274,26 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         return call.forward();
     }
     let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
+    if place.stream > 0 {
+        outside("the order of threads that call MPI at the same time");
+    }
     match call.role.act {
-        Act::Receive(kind) => receive(call, place, kind),
-        Act::Post => post(call, place),
-        Act::Init => init(call, place),
-        Act::Start => start_all(call, place),
-        Act::Probe(kind) => probe(call, place, kind),
-        Act::Complete(kind) => complete(call, place, kind),
-        Act::Arrive => arrive(call, place),
-        Act::Cancel => cancel(call),
-        Act::Free => free(call),
-        Act::FreeComm => free_comm(call),
+        Act::Receive(kind) => receive::receive(call, place, kind),
+        Act::Post => receive::post(call, place),
+        Act::Init => receive::init(call, place),
+        Act::Start => receive::start_all(call, place),
+        Act::Probe(kind) => receive::probe(call, place, kind),
+        Act::Complete(kind) => complete::complete(call, place, kind),
+        Act::Arrive => complete::arrive(call, place),
+        Act::Cancel => complete::cancel(call),
+        Act::Free => complete::free(call),
+        Act::FreeComm => complete::free_comm(call),
+        Act::Outside => {
+            outside(table::NAMES.get(call.role.function).copied().unwrap_or_default());
+            call.forward()
+        }
         Act::Begin | Act::End => call.forward(),
     }
-}
-
-/// Where a call was made.
-#[derive(Clone, Copy)]
-struct Place {
-    stream: u32,
-    site: u64,
 }
 
 impl Recording {
@@ -313,240 +318,8 @@ impl Recording {
     }
 }
 
-/// Whether a status was filled in, although there was an error.
-fn has_status(result: c_int) -> bool {
-    result == 0 || memory::error_class(result) == mpi::layout().err_truncate
-}
-
-fn receive(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    // What is sent along was sent, even if nothing is ever received.
-    let sends = kind == Kind::Sendrecv;
-    let told = |own: &mut Recording, call: &Hooked<'_>| {
-        let wanted = own.wanted(call, place);
-        own.post(place.stream, &wanted)
-    };
-    let before = if sends { RECORDING.with(|own| told(own, &call)) } else { None };
-    let wild = call.post(0, 0).is_wild();
-    let mut room = Status::new();
-    let ignored = wild && call.ignores_status(false);
-    let status = if ignored { room.place() } else { call.status() };
-    let result = call.forward_with_status(status);
-    RECORDING.with(|own| {
-        let ticket = before.unwrap_or_else(|| told(own, &call));
-        own.succeeded(place, kind);
-        if wild && has_status(result) {
-            let fate = own.settle_status(ticket, false, status);
-            let communicator = own.comms.number(call.comm());
-            own.seen(LAST, communicator, fate);
-        } else {
-            own.seen_named(&call);
-        }
-    });
-    result
-}
-
-fn post(call: Hooked<'_>, place: Place) -> c_int {
-    let is_plain = call.role.source == mpi::IRECV_SOURCE;
-    let is_unknown = !is_plain && call.post(0, 0).is_wild() && !mpi::isendrecv_has_status();
-    if is_unknown {
-        outside("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
-    }
-    let result = call.forward();
-    RECORDING.with(|own| {
-        let wanted = own.wanted(&call, place);
-        let ticket = own.post(place.stream, &wanted);
-        if ticket.wild {
-            STATUSES_MATTER.store(true, Ordering::Relaxed);
-        }
-        if result == 0 && !is_unknown {
-            // SAFETY: the table says a request is there.
-            let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
-            let sequence = own.unseen.posted(handle, ticket, &wanted);
-            let (ticket, persistent, cancelled) = (Some(ticket), false, false);
-            let receive = Receive { ticket, post: wanted, sequence, persistent, cancelled };
-            own.requests.add(handle, receive);
-        }
-    });
-    result
-}
-
-fn init(call: Hooked<'_>, place: Place) -> c_int {
-    let result = call.forward();
-    if result == 0 {
-        RECORDING.with(|own| {
-            let post = own.wanted(&call, place);
-            // SAFETY: the table says a request is there.
-            let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
-            let (ticket, persistent, cancelled) = (None, true, false);
-            own.requests.add(handle, Receive { ticket, post, sequence: 0, persistent, cancelled });
-        });
-    }
-    result
-}
-
-/// Starts requests, one after the other if receives are among them: the order in which MPI would
-/// post them is its own.
-fn start_all(call: Hooked<'_>, place: Place) -> c_int {
-    let (at, n) = call.requests();
-    // SAFETY: the table says that so many requests are there.
-    let handle = |i: usize| unsafe { mpi::handle_at(at, i) };
-    let receives = RECORDING.with(|own| (0..n).any(|i| own.requests.get(handle(i)).is_some()));
-    if receives != Some(true) {
-        return call.forward();
-    }
-    for i in 0..n {
-        let request = handle(i);
-        let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
-        // SAFETY: the address of a request of the program.
-        let result = unsafe { mpi::call(table::MPI_Start, &[address]) };
-        if result != 0 {
-            return result;
-        }
-        RECORDING.with(|own| {
-            let Some(wanted) = own.requests.get(request).map(|receive| receive.post) else {
-                return;
-            };
-            let ticket = own.post(place.stream, &Post { site: place.site, ..wanted });
-            if ticket.wild {
-                STATUSES_MATTER.store(true, Ordering::Relaxed);
-            }
-            let sequence = own.unseen.posted(request, ticket, &wanted);
-            if let Some(receive) = own.requests.get_mut(request) {
-                (receive.ticket, receive.sequence) = (Some(ticket), sequence);
-            }
-        });
-    }
-    0
-}
-
-fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    let wild = call.post(0, 0).is_wild();
-    let mut room = Status::new();
-    let ignored = wild && call.ignores_status(false);
-    let status = if ignored { room.place() } else { call.status() };
-    let result = call.forward_with_status(status);
-    let found = !kind.polls() || call.output(call.role.flag) != Some(0);
-    RECORDING.with(|own| {
-        if !found {
-            own.make_room(0);
-            own.log.failed(place.stream, kind, place.site);
-            return;
-        }
-        own.succeeded(place, kind);
-        let wanted = own.wanted(&call, place);
-        let ticket = own.post(place.stream, &wanted);
-        if wild && result == 0 {
-            let fate = own.settle_status(ticket, false, status);
-            own.seen(LAST, wanted.communicator, fate);
-        } else {
-            own.seen_named(&call);
-        }
-    });
-    result
-}
-
-fn arrive(call: Hooked<'_>, place: Place) -> c_int {
-    let result = call.forward();
-    let found = call.output(call.role.flag) != Some(0);
-    RECORDING.with(|own| match found {
-        true => own.succeeded(place, Kind::Parrived),
-        false => {
-            own.make_room(0);
-            own.log.failed(place.stream, Kind::Parrived, place.site);
-        }
-    });
-    result
-}
-
-/// Whether a call hands requests back, or only looks at them.
-pub fn consumes(kind: Kind) -> bool {
-    !matches!(kind, Kind::GetStatus | Kind::GetStatusAll | Kind::GetStatusAny | Kind::GetStatusSome)
-}
-
-fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    let requests = outcome::Requests::of(&call, kind);
-    let before = requests.all();
-    let mut room = Room::new();
-    let has_array = kind.has_array() && kind.choice() != Choice::One;
-    let ignored = call.ignores_status(has_array);
-    let status = match ignored && STATUSES_MATTER.load(Ordering::Relaxed) {
-        true => room.make(if has_array { before.len() } else { 1 }),
-        false => call.status(),
-    };
-    let result = call.forward_with_status(status);
-    let mut index = [0];
-    let outcome = Outcome::of(&call, kind, result, &mut index);
-    let statuses = (status != call.status() || !ignored).then_some(status);
-    RECORDING.with(|own| {
-        let Outcome::Completed(completed) = outcome else {
-            own.make_room(0);
-            own.log.failed(place.stream, kind, place.site);
-            return;
-        };
-        let count = if kind.has_array() { before.len() as u32 } else { 0 };
-        own.matched(place.stream, &Call { kind, site: place.site, count }, completed);
-        if own.requests.are_none() {
-            return;
-        }
-        for (index, at) in outcome.places(before.len()) {
-            let Some(handle) = before.get(index).copied() else { continue };
-            // After an error only what has become null is complete.
-            if result == 0 || is_gone(&call, index) {
-                own.settle(handle, statuses, at, consumes(kind));
-            }
-        }
-    });
-    result
-}
-
-fn is_gone(call: &Hooked<'_>, index: usize) -> bool {
-    let (at, n) = call.requests();
-    // SAFETY: the table says that so many requests are there.
-    index < n && unsafe { mpi::handle_at(at, index) } == mpi::request_null()
-}
-
-fn cancel(call: Hooked<'_>) -> c_int {
-    // SAFETY: the table says a request is there.
-    let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
-    let is_receive = RECORDING.with(|own| {
-        let receive = own.requests.get_mut(handle);
-        receive.map(|receive| receive.cancelled = true).is_some()
-    });
-    STATUSES_MATTER.store(true, Ordering::Relaxed);
-    if is_receive == Some(false) {
-        outside("MPI_Cancel of what is no receive");
-    }
-    call.forward()
-}
-
-fn free(call: Hooked<'_>) -> c_int {
-    let at = call.word(call.role.request) as *mut u8;
-    // SAFETY: the table says a request is there.
-    let handle = unsafe { mpi::handle_at(at, 0) };
-    let kept = RECORDING.with(|own| {
-        let ticket = own.requests.remove(handle).and_then(|receive| receive.ticket);
-        let ticket = ticket.filter(|ticket| ticket.wild);
-        ticket.map(|ticket| own.orphans.push((handle, ticket))).is_some()
-    });
-    if kept == Some(true) {
-        // SAFETY: as above.
-        unsafe { mpi::put_handle(at, 0, mpi::request_null()) };
-        return 0;
-    }
-    call.forward()
-}
-
-fn free_comm(call: Hooked<'_>) -> c_int {
-    // SAFETY: the table says a communicator is there.
-    let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
-    let result = call.forward();
-    if result == 0 {
-        RECORDING.with(|own| own.comms.remove(handle));
-    }
-    result
-}
-
 /// Notes once that something happened which a record does not hold.
+#[cold]
 fn outside(what: &'static str) {
     static NOTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let _quiet = Quiet::keep();
