@@ -434,6 +434,24 @@ static void timed(void) {
     sent();
 }
 
+/* Nobody sends, and any tag will do; among receives from anybody. */
+static void nobody(void) {
+    MPI_Request none[2];
+    MPI_Recv_init(in, 1, MPI_UINT64_T, MPI_PROC_NULL, MPI_ANY_TAG, comm, &none[0]);
+    MPI_Start(&none[0]);
+    MPI_Irecv(in, 1, MPI_UINT64_T, MPI_PROC_NULL, MPI_ANY_TAG, comm, &none[1]);
+    post_all();
+    send_all(1);
+    MPI_Recv(in, 1, MPI_UINT64_T, MPI_PROC_NULL, MPI_ANY_TAG, comm, MPI_STATUS_IGNORE);
+    MPI_Waitall(2, none, statuses);
+    mix((uint64_t)(statuses[1].MPI_SOURCE == MPI_PROC_NULL));
+    MPI_Request_free(&none[0]);
+    MPI_Waitall(others, receives, statuses);
+    for (int i = 0; i < others; i++)
+        got(&statuses[i], in[i]);
+    sent();
+}
+
 /* Messages that are too long, in any order. */
 static void truncated(void) {
     uint64_t two[2] = {digest, 1};
@@ -483,7 +501,8 @@ static const struct {
     {"testany", testany}, {"testsome", testsome}, {"persistent", persistent}, {"probe", probe},
     {"iprobe", iprobe}, {"mprobe", mprobe}, {"improbe", improbe}, {"get_status", get_status},
     {"cancel", cancel}, {"freed", freed}, {"out_of_order", out_of_order},
-    {"communicators", communicators}, {"timed", timed}, {"truncated", truncated},
+    {"communicators", communicators}, {"timed", timed}, {"nobody", nobody},
+    {"truncated", truncated},
 #if MPI_VERSION >= 4
     {"isendrecv", isendrecv},
 #endif

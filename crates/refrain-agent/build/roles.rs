@@ -89,6 +89,9 @@ const PLACES: &[(&str, &[&str])] = &[
     ("outcount", &["outcount"]),
 ];
 
+/// As many arguments `order/mpi.rs` can pass.
+const MOST_ARGUMENTS: usize = 13;
+
 fn act(f: &Function) -> Option<&'static str> {
     let name = if f.large { f.name.trim_end_matches("_c") } else { &f.name };
     let listed = ACTS.iter().find(|(function, _)| *function == name).map(|(_, act)| *act);
@@ -101,6 +104,7 @@ pub fn hooks() -> String {
     let mut found = String::new();
     for (number, f) in functions().iter().enumerate() {
         let Some(act) = act(f).filter(|_| is_wrapped(&f.name)) else { continue };
+        assert!(f.params.len() <= MOST_ARGUMENTS, "{}: see order/mpi.rs", f.name);
         let place = |names: &[&str]| {
             let at = names.iter().find_map(|name| f.params.iter().position(|p| p.name == *name));
             at.map_or("Role::NOWHERE".to_owned(), |at| at.to_string())

@@ -119,6 +119,17 @@ fn fortran_replays_bit_for_bit() {
     replays_bit_for_bit("order_fortran.F90", &[]);
 }
 
+#[test]
+fn clocks_and_random_numbers_are_replayed_if_that_is_wanted() {
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_random.c", &[]);
+        let recorded = victim.run(&["record", "--rand", "-o", "run.refrain", "--"], &victim.words);
+        for _ in 0..times() {
+            assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+        }
+    }
+}
+
 /// A victim that prints the same every time would show nothing.
 #[test]
 fn the_programs_differ_from_run_to_run() {

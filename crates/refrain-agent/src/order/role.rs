@@ -131,6 +131,10 @@ impl Hooked<'_> {
         };
         let abi = abi();
         let source = given(self.role.source, abi.any_source);
+        if source == Some(mpi::layout().proc_null) {
+            // There is nothing to choose, whatever the tag.
+            return Post { site, communicator, source, tag: Some(0) };
+        }
         Post { site, communicator, source, tag: given(self.role.tag, abi.any_tag) }
     }
 

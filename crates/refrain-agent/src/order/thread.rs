@@ -8,7 +8,7 @@ use crate::sites::Sites;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::files;
+use super::{Mode, files, mode, replay};
 
 /// How many modules of the program are known at a time.
 const MODULES: usize = 4;
@@ -111,7 +111,11 @@ impl Thread {
         // Folders may be others in another run.
         let short = file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let site = hash(&[short, &offset.to_le_bytes()].concat());
-        files::note(&format!("site {site:x} {}+{offset:x}", String::from_utf8_lossy(file)));
+        let place = format!("{}+{offset:x}", String::from_utf8_lossy(file));
+        match mode() {
+            Mode::Replay => replay::note_site(site, &place),
+            _ => files::note(&format!("site {site:x} {place}")),
+        }
         self.places[cell(address)] = (address, site);
         site
     }

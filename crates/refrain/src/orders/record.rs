@@ -141,8 +141,10 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
             cut.join(",")
         );
     }
-    for what in outside(orders) {
-        say!("refrain: warning: {what} is outside what a replay can force: its results may differ");
+    let outside: Vec<&str> = outside(orders).into_iter().collect();
+    if !outside.is_empty() {
+        let outside = outside.join(", ");
+        say!("refrain: warning: outside what a replay forces, so results may differ: {outside}");
     }
     let path = output.display();
     say!("refrain: written to {path}; replay it with: refrain replay {path} -- COMMAND");
@@ -150,5 +152,6 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
 
 /// What programs did that a record does not hold.
 pub fn outside(orders: &Orders) -> std::collections::BTreeSet<&str> {
-    orders.ranks.iter().flat_map(|rank| rank.outside.iter().map(String::as_str)).collect()
+    let all = orders.ranks.iter().flat_map(|rank| &rank.outside);
+    all.map(|what| what.strip_suffix("_c").unwrap_or(what)).collect()
 }

@@ -66,6 +66,16 @@ impl Replaying {
     }
 }
 
+/// A place in the program has that name.
+pub fn note_site(site: u64, place: &str) {
+    REPLAYING.with(|own| own.names.insert(site, short(place)));
+}
+
+/// A place without the folder of its file.
+fn short(place: &str) -> String {
+    place.rsplit('/').next().unwrap_or(place).to_owned()
+}
+
 fn facts() -> impl Iterator<Item = (String, String)> {
     let facts = String::from_utf8(files::read("facts").unwrap_or_default()).unwrap_or_default();
     let pair = |line: &str| Some(line.split_once(' ')?).map(|(a, b)| (a.to_owned(), b.to_owned()));
@@ -89,8 +99,7 @@ pub fn start(rank: c_int, size: c_int) {
     });
     let name = |(fact, text): (String, String)| {
         let (site, place) = text.split_once(' ').filter(|_| fact == "site")?;
-        let short = place.rsplit('/').next().unwrap_or(place);
-        Some((u64::from_str_radix(site, 16).ok()?, short.to_owned()))
+        Some((u64::from_str_radix(site, 16).ok()?, short(place)))
     };
     let names = facts().filter_map(name).collect();
     let until = std::env::var("REFRAIN_UNTIL").ok();
