@@ -10,7 +10,7 @@ use super::super::mpi::{self, Status};
 use super::super::record;
 use super::super::role::{Hooked, Place};
 use super::super::stop::{self, Waiting};
-use super::receive::describe;
+use super::receive::{describe, release};
 use super::{Decided, ask, decide, put_request, request_of};
 
 /// Waits until a request is known to be complete, and leaves it: what completes it then reports
@@ -240,6 +240,7 @@ pub(super) fn cancel(call: Hooked<'_>) -> c_int {
 pub(super) fn free(call: Hooked<'_>) -> c_int {
     let handle = request_of(&call);
     let known = ask(|own| Ok(own.requests.remove(handle)));
+    known.iter().filter_map(|known| known.persistent.as_ref()).for_each(release);
     if let Some(known) = known
         && let Some(mut request) = known.active
     {

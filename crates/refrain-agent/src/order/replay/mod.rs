@@ -48,6 +48,8 @@ struct Receive {
 struct Persistent {
     /// The arguments of `MPI_Irecv`, but for the request.
     words: [usize; 6],
+    /// The datatype among them, if it is our own.
+    datatype: Option<usize>,
     large: bool,
     post: Post,
 }
@@ -142,6 +144,7 @@ pub fn end() {
             }
         }
     }
+    own.requests.iter().filter_map(|(_, one)| one.persistent.as_ref()).for_each(receive::release);
     let mut comm = OWN_COMM.swap(0, Ordering::Relaxed) as usize;
     if comm != 0 {
         // SAFETY: a communicator of our own.

@@ -208,10 +208,12 @@ pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
     if result == 0
         && let Some(words) = call.words.first_chunk::<6>()
     {
-        let words = with_own_datatype(*words);
+        let mut words = *words;
+        let datatype = own_datatype(words[2]);
+        words[2] = datatype.unwrap_or(words[2]);
         ask(|own| {
             let post = own.wanted(&call, place);
-            let persistent = Some(Persistent { words, large: call.role.large, post });
+            let persistent = Some(Persistent { words, datatype, large: call.role.large, post });
             let receive = Receive { active: None, withheld: false, from: (None, None), persistent };
             own.requests.add(request_of(&call), receive);
             Ok(())
@@ -221,13 +223,19 @@ pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
 }
 
 /// A persistent request keeps its datatype, even if the program frees it: so must we.
-fn with_own_datatype(mut words: [usize; 6]) -> [usize; 6] {
+fn own_datatype(of: usize) -> Option<usize> {
     let mut datatype = 0usize;
     // SAFETY: a datatype of the program, and room for a handle.
-    if unsafe { mpi::call(table::MPI_Type_dup, &[words[2], &raw mut datatype as usize]) } == 0 {
-        words[2] = mpi::handle(datatype);
+    let result = unsafe { mpi::call(table::MPI_Type_dup, &[of, &raw mut datatype as usize]) };
+    (result == 0).then(|| mpi::handle(datatype))
+}
+
+/// Lets go of the datatype of a persistent request.
+pub(super) fn release(persistent: &Persistent) {
+    if let Some(mut datatype) = persistent.datatype {
+        // SAFETY: a datatype of our own.
+        unsafe { mpi::call(table::MPI_Type_free, &[&raw mut datatype as usize]) };
     }
-    words
 }
 
 /// Starts requests, one after the other. Receives that can be started are posted anew each time,
@@ -254,7 +262,7 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
 }
 
 fn start_one(handle: usize, persistent: Persistent, place: Place) -> c_int {
-    let Persistent { mut words, large, post } = persistent;
+    let Persistent { mut words, large, post, .. } = persistent;
     let post = Post { site: place.site, ..post };
     let posting = ask(|own| own.replayer.post(place.stream, &post));
     let withheld = is_withheld(posting);
