@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full fuzz gpu deviations bench sizes scale setup build install lint clean
+.PHONY: help demo test test-full fuzz gpu deviations bench sizes times scale setup build install lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -56,6 +56,11 @@ bench: ## measures Refrain, and writes the results to bench/runs
 sizes: ## measures how large traces are; NPB_BIN=folder adds the NAS Parallel Benchmarks
 	cargo build --release
 	@cargo run --release --quiet -p refrain-bench -- sizes
+	$(took)
+
+times: ## measures how the times of calls are kept; NPB_BIN=folder as above
+	cargo build --release
+	@cargo run --release --quiet -p refrain-bench -- times
 	$(took)
 
 scale: ## measures the merge of up to 16,384 simulated tasks

@@ -16,7 +16,7 @@ mpi4py=4.1.2
 
 demo_packages=(gcc libc6-dev make mpich libmpich-dev)
 test_packages=("${demo_packages[@]}" g++ gfortran binutils pkg-config openmpi-bin libopenmpi-dev
-    python3-dev python3-venv hpcc lammps scalapack-mpi-test)
+    python3-dev python3-venv hpcc lammps scalapack-mpi-test libzfp1)
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 home=$PWD/target/mpi

@@ -4,7 +4,8 @@
 //! all repeats counts. A figure that Refrain promises is printed with its bound, and a bound
 //! that is missed makes the exit code 1.
 //!
-//! `refrain-bench sizes` measures only how large traces are. `refrain-bench scale [tasks…]
+//! `refrain-bench sizes` measures only how large traces are, `refrain-bench times` how the times of calls
+//! are kept. `refrain-bench scale [tasks…]
 //! [patterns…]` measures the merge of simulated tasks instead.
 
 mod per_call;
@@ -14,6 +15,7 @@ mod runs;
 mod scale;
 mod simulated;
 mod sizes;
+mod times;
 mod whole;
 
 use std::fmt::Write as _;
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         None => {
             let heading = machine();
             let mut figures = per_call::measure();
+            figures.extend(times::measure());
             figures.extend(whole::measure());
             figures.extend(sizes::measure());
             print!("{heading}");
@@ -62,13 +65,21 @@ fn main() -> ExitCode {
             let (table, figures) = scale::measure(&tasks, &names);
             report(heading + &table, figures, "scale-")
         }
+        Some((word, [])) if word == "times" => {
+            let heading = machine();
+            print!("{heading}");
+            let (tables, mut figures) = times::tables();
+            print!("{tables}");
+            figures.extend(times::measure());
+            report(heading + &tables, figures, "times-")
+        }
         // How the bench of scale starts itself, once for each pattern.
         Some((word, [name, tasks])) if word == "scale-one" => {
             scale::measure_one(name, tasks.parse().unwrap_or(0));
             ExitCode::SUCCESS
         }
         Some(_) => {
-            eprintln!("usage: refrain-bench [sizes | scale [TASKS…] [PATTERNS…]]");
+            eprintln!("usage: refrain-bench [sizes | times | scale [TASKS…] [PATTERNS…]]");
             ExitCode::from(2)
         }
     }

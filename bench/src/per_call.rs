@@ -51,7 +51,7 @@ fn measure_one(mpi: &Mpi, folder: &Path, name: &str, bounds: &[(&str, f64)]) -> 
 }
 
 /// Takes in lines `pattern nanoseconds`.
-fn take_least(least: &mut BTreeMap<String, f64>, output: &str) {
+pub fn take_least(least: &mut BTreeMap<String, f64>, output: &str) {
     for line in output.lines() {
         if let Some((pattern, nanos)) = line.split_once(' ')
             && let Ok(nanos) = nanos.parse::<f64>()

@@ -21,8 +21,27 @@ pub fn plain(mpi: &Mpi, ranks: usize, program: &Path, args: &[&str]) -> Outcome 
 
 /// Runs a program under `refrain trace`.
 pub fn traced(mpi: &Mpi, ranks: usize, program: &Path, args: &[&str], trace: &Path) -> Outcome {
-    let mut words: Vec<OsString> = vec!["trace".into(), "-o".into(), trace.into(), "--".into()];
-    words.extend(["mpirun".into(), "-n".into(), ranks.to_string().into(), program.into()]);
+    traced_with(mpi, ranks, program, args, trace, &[])
+}
+
+/// The same with options.
+pub fn traced_with(
+    mpi: &Mpi,
+    ranks: usize,
+    program: &Path,
+    args: &[&str],
+    trace: &Path,
+    options: &[&str],
+) -> Outcome {
+    let mut words: Vec<OsString> = vec!["trace".into(), "-o".into(), trace.into()];
+    words.extend(options.iter().map(OsString::from));
+    words.extend([
+        "--".into(),
+        "mpirun".into(),
+        "-n".into(),
+        ranks.to_string().into(),
+        program.into(),
+    ]);
     words.extend(args.iter().map(OsString::from));
     patient(mpi.run(1)).program(refrain_binary()).bare().args(words).output().expect_success()
 }

@@ -8,7 +8,8 @@ use std::time::Instant;
 /// Plain and traced runs that take turns.
 const ROUNDS: usize = 7;
 
-const MELT: &str = "units lj\natom_style atomic\nlattice fcc 0.8442\n\
+/// A small run of lammps.
+pub const MELT: &str = "units lj\natom_style atomic\nlattice fcc 0.8442\n\
     region box block 0 10 0 10 0 10\ncreate_box 1 box\ncreate_atoms 1 box\nmass 1 1.0\n\
     velocity all create 3.0 87287\npair_style lj/cut 2.5\npair_coeff 1 1 1.0 1.0 2.5\n\
     fix 1 all nve\nthermo 50\nrun 300\n";

@@ -61,6 +61,20 @@ pub fn wrapper(f: &Function) -> String {
         lines.insert(3, "    let asked = filter::Asked::by(key, value); asked.before();".into());
         lines[4] = lines[4].replace("else {", "else { asked.after();");
     }
+    // All ranks take part in what happens then, whether or not they have a log.
+    let forwarded = format!("return next({arguments})");
+    lines[3] = match f.name.as_str() {
+        "MPI_Init" | "MPI_Init_thread" => lines[3].replace(
+            &forwarded,
+            &format!(
+                "let returned = next({arguments}); milestones::agreeing(returned); return returned"
+            ),
+        ),
+        "MPI_Finalize" => {
+            lines[3].replace(&forwarded, &format!("milestones::finalizing(); {forwarded}"))
+        }
+        _ => lines[3].clone(),
+    };
     for room in length::rooms(f) {
         lines.push(format!("    let {0}_before = memory::count_at({0});", room.name));
     }

@@ -37,20 +37,44 @@ macro_rules! call {
 }
 
 impl Comm {
-    /// A copy of `MPI_COMM_WORLD`, in which errors are ours to deal with. All ranks take part.
+    /// One of all ranks of `MPI_COMM_WORLD`, in which errors are ours to deal with. All ranks take
+    /// part; none where a rank is known to be without us.
+    ///
+    /// Not a copy, for which the program's callbacks would be called that copy attributes.
     pub fn of_world() -> Option<Comm> {
+        if process::is_somebody_unseen() {
+            return None;
+        }
         let (rank, size) = memory::world()?;
-        let mut handle = 0usize;
-        let place = &raw mut handle;
-        call!(MPI_Comm_dup(abi().comm_world => usize, place => *mut usize))?;
-        // What goes wrong is ours to deal with.
+        let world = abi().comm_world;
         let returning = process::predefined("MPI_ERRORS_RETURN")?;
-        call!(MPI_Comm_set_errhandler(handle => usize, returning => usize))?;
-        let mut comm = Comm { handle, rank, size, byte: 0, unsigned: 0, sum: 0, min: 0 };
+        let mut comm = Comm { handle: 0, rank, size, byte: 0, unsigned: 0, sum: 0, min: 0 };
         comm.byte = process::predefined("MPI_BYTE")?;
         comm.unsigned = process::predefined("MPI_UINT64_T")?;
         (comm.sum, comm.min) = (process::predefined("MPI_SUM")?, process::predefined("MPI_MIN")?);
+        // What goes wrong must not reach the program's error handler.
+        let mut handler = 0usize;
+        let place = &raw mut handler;
+        call!(MPI_Comm_get_errhandler(world => usize, place => *mut usize))?;
+        call!(MPI_Comm_set_errhandler(world => usize, returning => usize))?;
+        let made = comm.make(world);
+        call!(MPI_Comm_set_errhandler(world => usize, handler => usize))?;
+        call!(MPI_Errhandler_free(place => *mut usize))?;
+        made?;
+        call!(MPI_Comm_set_errhandler(comm.handle => usize, returning => usize))?;
         Some(comm)
+    }
+
+    fn make(&mut self, world: usize) -> Option<()> {
+        let (mut group, mut handle) = (0usize, 0usize);
+        let (group_place, place) = (&raw mut group, &raw mut handle);
+        call!(MPI_Comm_group(world => usize, group_place => *mut usize))?;
+        let made =
+            (|| call!(MPI_Comm_create(world => usize, group => usize, place => *mut usize)))();
+        call!(MPI_Group_free(group_place => *mut usize))?;
+        made?;
+        self.handle = handle;
+        Some(())
     }
 
     /// Sends bytes, as many as there are.

@@ -5,6 +5,7 @@ use crate::process::{self, Errno, Quiet};
 use crate::{align, device, filter, memory, merge, modules};
 use refrain_format::part::flags;
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs what a milestone asks for, without harm to the program whatever happens.
 #[cold]
@@ -31,14 +32,26 @@ pub fn initialized(result: c_int) {
             }
             process::update_clock();
         });
-        let _errno = Errno::keep();
+        agreeing(result);
+    }
+}
+
+/// `MPI_Init` or `MPI_Init_thread` has returned, recorded or not: ranks compare clocks.
+pub fn agreeing(result: c_int) {
+    static ONCE: AtomicBool = AtomicBool::new(false);
+    if result == 0 && !ONCE.swap(true, Ordering::Relaxed) {
         // Not in quiet, as below.
+        let _errno = Errno::keep();
         let _ = std::panic::catch_unwind(|| align::compare(Moment::Beginning));
     }
 }
 
-/// `MPI_Finalize` is about to be called.
+/// `MPI_Finalize` is about to be called, recorded or not.
 pub fn finalizing() {
+    static ONCE: AtomicBool = AtomicBool::new(false);
+    if ONCE.swap(true, Ordering::Relaxed) {
+        return;
+    }
     // Not in quiet: ranks wait for each other here, and signals must not.
     let _errno = Errno::keep();
     let _ = std::panic::catch_unwind(|| align::compare(Moment::End));

@@ -363,6 +363,16 @@ pub fn update(change: impl Fn(&mut PartHeader)) {
     }
 }
 
+/// Whether some rank is known to run without the agent.
+pub fn is_somebody_unseen() -> bool {
+    let path = folder().and_then(|folder| {
+        let name = [folder.as_bytes(), b"/", part::UNSEEN.as_bytes()].concat();
+        CString::new(name).ok()
+    });
+    // SAFETY: a plain question about a path.
+    path.is_none_or(|path| unsafe { libc::access(path.as_ptr(), libc::F_OK) } == 0)
+}
+
 /// Sets ticks and time side by side, as late as possible.
 pub fn update_clock() {
     let (ticks, nanos) = (clock::ticks(), clock::wall_nanos());

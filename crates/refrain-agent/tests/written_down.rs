@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate inside the agent. A new one needs a reason.
-const DEPENDENCIES: [&str; 9] = [
+const DEPENDENCIES: [&str; 10] = [
     "libc",
     "refrain-agent",
     "refrain-elastic",
@@ -17,6 +17,7 @@ const DEPENDENCIES: [&str; 9] = [
     "refrain-merge",
     "refrain-mpi",
     "refrain-order",
+    "refrain-timing",
 ];
 
 /// Shared libraries the agent is linked to: what Rust's standard library needs, and no more.

@@ -3,6 +3,7 @@
 //! Offline code over [`refrain_format`]; it never meets a running program.
 //!
 //! * [`calls`]: the calls of a rank, its threads merged by time
+//! * [`causality`]: whether messages were received before they were sent, by the clocks
 //! * [`figures`]: how often functions are called, for how long, with how many bytes
 //! * [`payload`]: what a call moves · [`datatypes`]: the sizes of datatypes
 //! * [`objects`]: names for the objects that a rank creates and frees
@@ -12,6 +13,7 @@
 //! * [`verify`]: whether a trace is whole, sound, and what was recorded
 
 pub mod calls;
+pub mod causality;
 pub mod datatypes;
 pub mod figures;
 pub mod objects;

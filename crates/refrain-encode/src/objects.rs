@@ -109,6 +109,8 @@ struct Queue {
     more: VecDeque<Object>,
     /// There is no object: the handle was given back, and will probably come again.
     vacant: bool,
+    /// They were made by several threads, or predefined: some of them, at some time.
+    mixed: bool,
 }
 
 /// The live objects of a process.
@@ -213,7 +215,8 @@ impl Objects {
                     Some(Object { re, references, cancelled })
                 })?
                 .into_iter();
-            let queue = Queue { first: all.next()?, more: all.collect(), vacant: false };
+            let mut queue = Queue::of(all.next()?);
+            all.for_each(|object| queue.push(object));
             self.live.insert((value, kind), queue);
         }
         let mut rows = || cells.get_list(|cells| cells.get_list(Pool::get));
@@ -276,7 +279,7 @@ impl Objects {
         self.null.push(name.ends_with("_NULL"));
         self.used.push(name);
         let first = Object { re: Ref::Predefined(place), references: 1, cancelled: false };
-        self.live.insert((value, kind), Queue { first, more: VecDeque::new(), vacant: false });
+        self.live.insert((value, kind), Queue::of(first));
         Some(place)
     }
 
@@ -320,10 +323,9 @@ impl Objects {
         let object = Object { re, references: 1, cancelled: false };
         match self.live.get_mut(&(value, kind)) {
             Some(queue) if queue.vacant => (queue.first, queue.vacant) = (object, false),
-            Some(queue) => queue.more.push_back(object),
+            Some(queue) => queue.push(object),
             None => {
-                let queue = Queue { first: object, more: VecDeque::new(), vacant: false };
-                self.live.insert((value, kind), queue);
+                self.live.insert((value, kind), Queue::of(object));
             }
         }
     }
@@ -440,12 +442,28 @@ impl Objects {
 }
 
 impl Queue {
+    /// Of one object.
+    fn of(first: Object) -> Queue {
+        Queue { first, more: VecDeque::new(), vacant: false, mixed: false }
+    }
+
+    /// One more.
+    fn push(&mut self, object: Object) {
+        let is_like = match self.first.re {
+            Ref::Predefined(_) => false,
+            Ref::Object { thread, .. } | Ref::Request { thread, .. } => object.re.is_of(thread),
+        };
+        // With a single object there was nothing to mix with.
+        self.mixed = !is_like || (self.mixed && !self.more.is_empty());
+        self.more.push_back(object);
+    }
+
     /// The object that a thread means for the `turn`-th time: one of its own, if there is any. A
     /// handle that one thread's call gives back may be in another thread's hands before that call
     /// has returned.
     fn at(&self, turn: usize, thread: u32) -> &Object {
-        if self.all().all(|object| object.re.is_of(thread)) {
-            // Requests that were complete from the start may be very many.
+        // Requests that were complete from the start may be very many.
+        if !self.mixed && self.first.re.is_of(thread) {
             return match turn {
                 0 => &self.first,
                 _ => self.more.get(turn - 1).or(self.more.back()).unwrap_or(&self.first),

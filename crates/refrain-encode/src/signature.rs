@@ -4,7 +4,7 @@
 //! from them, as cells. Its number is the terminal of the task's grammar. Since numbers go by
 //! first occurrence, tasks that do the same number the same.
 
-use crate::cells::{Cells, put_bytes, put_list, put_unsigned};
+use crate::cells::{Cells, numbers, put_bytes, put_list, put_unsigned};
 use crate::hash;
 use crate::stats::Stats;
 
@@ -162,6 +162,8 @@ impl Signatures {
         let mut table = Signatures::default();
         for number in 0..cells.get_length()? {
             let (signature, outcome) = (cells.get_bytes()?, cells.get_bytes()?);
+            // What is made of them must read.
+            (numbers(signature).is_some() && numbers(outcome).is_some()).then_some(())?;
             let (found, true) = table.look_up(signature, outcome)? else { return None };
             if found as usize != number {
                 return None;

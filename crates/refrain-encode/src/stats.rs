@@ -1,9 +1,10 @@
-//! Durations of the calls of a signature: a few numbers that are kept for free.
+//! Durations of the calls of a signature, and the intervals before them: what is kept for free.
 
 use crate::cells::{self, Cells};
+use refrain_timing::LogHistogram;
 
 /// Sums over the calls of a signature, in ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// How many there were.
     pub count: u64,
@@ -17,12 +18,35 @@ pub struct Stats {
     pub squares: f64,
     /// Times since the task's call before, summed.
     pub gaps: u64,
+    /// How they are spread, where there was more than one call.
+    pub spread: Option<Box<Spread>>,
+}
+
+/// How times are spread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// Durations.
+    pub durations: LogHistogram,
+    /// Times since the task's call before.
+    pub gaps: LogHistogram,
+}
+
+impl Spread {
+    #[inline]
+    fn note(&mut self, duration: u64, gap: u64) {
+        self.durations.note(duration);
+        self.gaps.note(gap);
+    }
 }
 
 impl Stats {
     /// Takes in a call.
     #[inline]
     pub fn note(&mut self, duration: u64, gap: u64) {
+        match &mut self.spread {
+            Some(spread) => spread.note(duration, gap),
+            None => self.begin_spread(duration, gap),
+        }
         self.min = if self.count == 0 { duration } else { self.min.min(duration) };
         self.max = self.max.max(duration);
         self.count += 1;
@@ -31,17 +55,45 @@ impl Stats {
         self.gaps = self.gaps.wrapping_add(gap);
     }
 
+    /// Many signatures have a single call, of which the sums say all.
+    #[cold]
+    fn begin_spread(&mut self, duration: u64, gap: u64) {
+        if self.count > 0 {
+            let mut spread = self.whole_spread();
+            spread.note(duration, gap);
+            self.spread = Some(Box::new(spread));
+        }
+    }
+
+    /// How the times are spread, also of a single call.
+    pub fn whole_spread(&self) -> Spread {
+        match &self.spread {
+            Some(spread) => (**spread).clone(),
+            None => {
+                let mut spread = Spread::default();
+                if self.count > 0 {
+                    spread.note(self.sum, self.gaps);
+                }
+                spread
+            }
+        }
+    }
+
     /// Takes in the calls of another.
     pub fn add(&mut self, other: &Stats) {
         if other.count == 0 {
             return;
         }
+        let (mut spread, more) = (self.whole_spread(), other.whole_spread());
+        spread.durations.add(&more.durations);
+        spread.gaps.add(&more.gaps);
         self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
         self.max = self.max.max(other.max);
         self.count += other.count;
         self.sum = self.sum.wrapping_add(other.sum);
         self.squares += other.squares;
         self.gaps = self.gaps.wrapping_add(other.gaps);
+        self.spread = (self.count > 1).then(|| Box::new(spread));
     }
 
     /// The standard deviation of the durations.
@@ -59,6 +111,11 @@ impl Stats {
         // Eight significant bits are plenty for a deviation, and leave most bytes zero.
         let squares = (self.squares as f32).to_bits() >> 8;
         cells::put_unsigned(out, squares.into());
+        if self.count > 1 {
+            let spread = self.whole_spread();
+            spread.durations.put(out);
+            spread.gaps.put(out);
+        }
     }
 
     /// Reads it.
@@ -66,6 +123,49 @@ impl Stats {
         let mut next = || cells.get_unsigned();
         let (count, sum, min, max, gaps) = (next()?, next()?, next()?, next()?, next()?);
         let squares = f32::from_bits((next()? as u32) << 8).into();
-        Some(Stats { count, sum, min, max, squares, gaps })
+        let mut histogram = || {
+            let (histogram, length) = LogHistogram::get(cells.rest()).ok()?;
+            cells.take(length)?;
+            Some(histogram)
+        };
+        let spread = match count {
+            0 | 1 => None,
+            _ => Some(Box::new(Spread { durations: histogram()?, gaps: histogram()? })),
+        };
+        Some(Stats { count, sum, min, max, squares, gaps, spread })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(times: &[(u32, u32)]) -> Stats {
+        let mut stats = Stats::default();
+        times.iter().for_each(|(duration, gap)| stats.note((*duration).into(), (*gap).into()));
+        stats
+    }
+
+    proptest! {
+        #[test]
+        fn calls_of_two_add_up(a: Vec<(u32, u32)>, b: Vec<(u32, u32)>) {
+            let mut sum = of(&a);
+            sum.add(&of(&b));
+            let whole = of(&[&a[..], &b].concat());
+            prop_assert!((sum.squares - whole.squares).abs() <= whole.squares * 1e-9);
+            prop_assert_eq!(Stats { squares: whole.squares, ..sum }, whole);
+        }
+
+        #[test]
+        fn it_reads_back_as_written(times: Vec<(u32, u32)>) {
+            let stats = of(&times);
+            let mut bytes = Vec::new();
+            stats.put(&mut bytes);
+            let mut cells = Cells::new(&bytes);
+            let read = Stats::get(&mut cells).expect("it reads");
+            prop_assert!(cells.is_empty());
+            prop_assert_eq!(Stats { squares: stats.squares, ..read }, stats);
+        }
     }
 }

@@ -59,7 +59,7 @@ impl TaskTrace {
                 outcome: task.signatures.first_outcome(number).to_vec(),
                 varying: varying.map(|v| v.stored()),
                 polls: polls.filter(|p| p.total() > 0).cloned(),
-                stats: state.map(|s| s.stats).unwrap_or_default(),
+                stats: state.map(|s| s.stats.clone()).unwrap_or_default(),
             }
         };
         let name = |place: &u32| encoder.predefined_name(*place).to_owned();
@@ -77,6 +77,14 @@ impl TaskTrace {
     pub fn function_of(signature: &SignatureTrace) -> Option<u16> {
         let head = Cells::new(&signature.cells).get()?;
         u16::try_from(head >> 3).ok()
+    }
+
+    /// How many calls a call of that signature is made inside of.
+    pub fn depth_of(signature: &SignatureTrace) -> u32 {
+        let mut cells = Cells::new(&signature.cells);
+        let has_depth = cells.get().is_some_and(|head| head & 2 != 0);
+        let depth = if has_depth { cells.get() } else { None };
+        depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(0)
     }
 
     /// Writes it, plainly: for the way from the process to the merge.

@@ -280,6 +280,13 @@ impl<R: Read> Events<R> {
         {
             self.settle_innermost();
         }
+        // A signal's handler may call between the end of a call and its being taken note of: then
+        // there is no call that it is inside of.
+        let outer = self.unsettled.last().and_then(|&number| self.event(number));
+        let depth = match depth {
+            u8::MAX => depth,
+            depth => depth.min(outer.map_or(0, |outer| outer.depth.saturating_add(1))),
+        };
         self.unsettled.push(self.next_number);
         self.open.push_back(Event {
             number: self.next_number,

@@ -118,6 +118,10 @@ pub struct PartHeader {
     pub library: [u8; 2048],
 }
 
+/// A file in the folder of parts that says: a rank runs without the agent, so the others must not wait
+/// for it.
+pub const UNSEEN: &str = "unseen";
+
 /// A moment on two clocks: a rank's, and that of its parent, the rank without the lowest bit that is
 /// set in its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

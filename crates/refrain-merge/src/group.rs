@@ -215,7 +215,7 @@ impl Group {
                 outcome: row.outcome.cells(rank)?,
                 varying,
                 polls: own.and_then(|own| own.polls.get(&number)).cloned(),
-                stats: row.stats,
+                stats: row.stats.clone(),
             })
         };
         Some(TaskTrace {

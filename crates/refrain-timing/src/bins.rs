@@ -62,7 +62,7 @@ impl Table {
         while last < u64::MAX {
             let first = last + 1;
             // The most that `first` may be decoded as.
-            let most = u128::from(first) + (u128::from(first) * units >> 32);
+            let most = u128::from(first) + ((u128::from(first) * units) >> 32);
             let top = match stand {
                 Stand::Top => most,
                 Stand::Middle => most * ONE / (ONE - units),

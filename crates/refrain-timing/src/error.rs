@@ -1,13 +1,14 @@
 //! What can be wrong with times, with a block's bytes, and with what was asked for.
 
-use crate::Mode;
+use crate::bounds::MOST_LEVELS;
+use crate::{MOST_CALLS, MOST_RELATIVE, Mode};
+use std::fmt;
 
 /// Why calls could not be encoded, or bytes not decoded.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum TimingError {
     /// The columns of a block differ in length.
-    #[error("a block has {terminals} calls, {gaps} intervals and {durations} durations")]
     Uneven {
         /// Calls.
         terminals: usize,
@@ -17,30 +18,60 @@ pub enum TimingError {
         durations: usize,
     },
     /// A block has more calls than [`MOST_CALLS`](crate::MOST_CALLS).
-    #[error("a block has {0} calls, and may have {most}", most = crate::MOST_CALLS)]
     TooLong(usize),
     /// The bytes end in the middle of something.
-    #[error("the bytes of a timing block end too early")]
     Truncated,
     /// The bytes make no sense; the text names what does not.
-    #[error("a timing block is damaged: {0}")]
     Damaged(&'static str),
     /// This build cannot read or write the mode.
-    #[error("{}", unavailable(*.0))]
     Unavailable(Mode),
+    /// A library failed.
+    Library(&'static str),
     /// No mode has that name.
-    #[error("`{0}` is no way to keep times: use {modes}", modes = Mode::words())]
     UnknownMode(String),
     /// A relative bound is out of range.
-    #[error("{0} is no relative error: use one from 0.000001 to {most}, such as 0.1",
-        most = crate::MOST_RELATIVE)]
     Relative(f64),
     /// A terminal is too large to have a bound of its own.
-    #[error("signature {0} is too large a number to have an error bound of its own")]
     Terminal(u32),
     /// More different bounds than a block can name.
-    #[error("more than {most} different error bounds", most = crate::bounds::MOST_LEVELS)]
     TooManyBounds,
+}
+
+impl std::error::Error for TimingError {}
+
+// By hand: the agent has this crate in it, and goes without others.
+impl fmt::Display for TimingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uneven { terminals, gaps, durations } => {
+                write!(
+                    f,
+                    "a block has {terminals} calls, {gaps} intervals and {durations} durations"
+                )
+            }
+            Self::TooLong(calls) => {
+                write!(f, "a block has {calls} calls, and may have {MOST_CALLS}")
+            }
+            Self::Truncated => f.write_str("the bytes of a timing block end too early"),
+            Self::Damaged(what) => write!(f, "a timing block is damaged: {what}"),
+            Self::Unavailable(mode) => f.write_str(&unavailable(*mode)),
+            Self::Library(name) => write!(f, "the {name} library could not do its work"),
+            Self::UnknownMode(word) => {
+                write!(f, "`{word}` is no way to keep times: use {}", Mode::words())
+            }
+            Self::Relative(fraction) => write!(
+                f,
+                "{fraction} is no relative error: use one from 0.000001 to {MOST_RELATIVE}, such as 0.1"
+            ),
+            Self::Terminal(terminal) => {
+                write!(
+                    f,
+                    "signature {terminal} is too large a number to have an error bound of its own"
+                )
+            }
+            Self::TooManyBounds => write!(f, "more than {MOST_LEVELS} different error bounds"),
+        }
+    }
 }
 
 fn unavailable(mode: Mode) -> String {
@@ -51,9 +82,14 @@ fn unavailable(mode: Mode) -> String {
              sz` to have it (the result is then under the GPL), or use `{}`",
             Mode::Loop
         ),
+        _ if cfg!(feature = "zfp") => format!(
+            "`{mode}` needs the ZFP library, libzfp.so.1, which is not here: install it (Debian's \
+             package is libzfp1), or use `{}`",
+            Mode::Loop
+        ),
         _ => format!(
-            "`{mode}` needs the ZFP library, which is not in this build: build with `--features \
-             zfp`, or use `{}`",
+            "`{mode}` needs the ZFP library, for which this build was not made: build with \
+             `--features zfp`, or use `{}`",
             Mode::Loop
         ),
     }

@@ -61,12 +61,15 @@ impl Mode {
         format!("{} or {last}", first.join(", "))
     }
 
-    /// Whether this build can write and read it.
+    /// Whether it can be written and read: this build has it, and the library is there.
     pub fn is_available(self) -> bool {
         match self {
             Mode::Lossless | Mode::Loop | Mode::Cfg | Mode::Hist => true,
             Mode::Sz | Mode::SzClustered => cfg!(feature = "sz"),
-            Mode::Zfp | Mode::ZfpClustered => cfg!(feature = "zfp"),
+            #[cfg(feature = "zfp")]
+            Mode::Zfp | Mode::ZfpClustered => crate::zfp::is_there(),
+            #[cfg(not(feature = "zfp"))]
+            Mode::Zfp | Mode::ZfpClustered => false,
         }
     }
 

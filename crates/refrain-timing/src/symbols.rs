@@ -203,12 +203,11 @@ impl<'a> SymbolReader<'a> {
     pub fn next(&mut self, terminal: u32) -> Result<[u8; 2], TimingError> {
         let place = self.places.next(terminal);
         let classes = self.positions.expect(place);
-        let mut symbols = [0; 2];
-        for column in 0..2 {
+        let mut symbol = |column: usize| {
             let [_, class] = classes.get(column).to_le_bytes();
-            let spans = self.tables[column].of(class)?;
-            symbols[column] = self.columns[column].get(spans)?;
-        }
+            self.columns[column].get(self.tables[column].of(class)?)
+        };
+        let symbols = [symbol(0)?, symbol(1)?];
         self.positions.learn(place, Pair::new(symbols[0].into(), symbols[1].into()));
         Ok(symbols)
     }

@@ -59,6 +59,9 @@ pub fn assemble(
     if keep == Keep::Raw || timing.wanted.is_some() {
         writer.add_bytes(sections::CLOCKS, &clocks::to_bytes(&meta))?;
     }
+    if let Some(wanted) = &timing.wanted {
+        writer.add_bytes(sections::TIMING_SETTING, wanted.to_text().as_bytes())?;
+    }
     timing.times.sort_by_key(|times| times.stream);
     for times in &timing.times {
         let name = format!("{}{}", sections::TIMES, times.stream);

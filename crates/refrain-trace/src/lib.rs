@@ -7,6 +7,7 @@
 //! | `timing` | durations by signature |
 //! | `own/A-B` | what ranks A to B have of their own: outcomes and polls; a list of rank, thread, bytes |
 //! | `clocks` | the clocks of the processes, where times of single calls are kept ([`clocks`]) |
+//! | `timing-setting` | how times are kept, and how far they may be off ([`times::Wanted`]) |
 //! | `times/N` | the times of stream N's calls, if they were asked for ([`times`]) |
 //! | `order/facts`, `order/N` | receive orders, in a file of those ([`orders`]) |
 //! | `raw/N` | the records ([`refrain_format::record`]) of stream N, if they were asked for |
@@ -43,8 +44,16 @@ pub mod sections {
     pub const OWN: &str = "own/";
     /// Clocks of the processes.
     pub const CLOCKS: &str = "clocks";
+    /// How times of every call are kept.
+    pub const TIMING_SETTING: &str = "timing-setting";
     /// Times of every call.
     pub const TIMES: &str = "times/";
     /// Records.
     pub const RAW: &str = "raw/";
+
+    /// Whether there is such a section.
+    pub fn is_known(name: &str) -> bool {
+        [META, STRUCTURE, TIMING, CLOCKS, TIMING_SETTING].contains(&name)
+            || [OWN, TIMES, RAW].iter().any(|prefix| name.starts_with(prefix))
+    }
 }

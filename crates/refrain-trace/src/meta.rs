@@ -400,6 +400,7 @@ mod tests {
             missing: 0,
             paused: Paused::Never,
             clock: [(0, 0); 2],
+            uncertainty: 0,
             calls: BTreeMap::new(),
             bytes: 0,
         }

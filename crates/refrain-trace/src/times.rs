@@ -10,8 +10,8 @@ use refrain_encode::cells::put_unsigned;
 use refrain_encode::decoder::times::Times;
 use refrain_encode::sealed::Sealed;
 use refrain_encode::tasktrace::TaskTrace;
-use refrain_encode::times::{BEFORE, BLOCK, Block, Ids, Setting};
-use refrain_timing::{Bounds, Calls, Mode, Scratch, TimingError};
+use refrain_encode::times::{BEFORE, BLOCK, Block, EXACT_EVERY, Ends, Ids, Setting, put_starts};
+use refrain_timing::{Bound, Bounds, Calls, Mode, Scratch, TimingError};
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -38,21 +38,43 @@ impl Wanted {
         }
     }
 
+    /// As text: a line for mode and relative bounds, and one for the absolute bound.
+    pub fn to_text(&self) -> String {
+        format!("{}\n{}\n", self.setting.to_text(), self.absolute)
+    }
+
     /// Writes it down for whoever makes the trace.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
-        std::fs::write(
-            folder.join(FILE),
-            format!("{}\n{}\n", self.setting.to_text(), self.absolute),
-        )
+        std::fs::write(folder.join(FILE), self.to_text())
     }
 
     /// What was asked for in a folder of parts.
     pub fn of(folder: &Path) -> Option<Wanted> {
-        let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
+        Wanted::from_text(&std::fs::read_to_string(folder.join(FILE)).ok()?)
+    }
+
+    /// Reads the text; `None` if it is none.
+    pub fn from_text(text: &str) -> Option<Wanted> {
         let mut lines = text.lines();
         let setting = Setting::from_text(lines.next()?)?;
-        let absolute = lines.next()?.parse().ok()?;
+        let absolute = lines.next()?.parse().ok().filter(|nanos: &f64| *nanos >= 0.0)?;
         Some(Wanted { setting, absolute })
+    }
+
+    /// The bound in words: `exact`, `within 10 %`, `within 10 us`.
+    pub fn bound(&self) -> String {
+        let percent = |fraction: f64| format!("{} %", (fraction * 1e6).round() / 1e4);
+        match self.setting.mode.bound() {
+            Bound::Exact => "exact".to_owned(),
+            Bound::Absolute => format!("within {} us", self.absolute / 1e3),
+            Bound::Relative => {
+                let mut words = format!("within {}", percent(self.setting.relative));
+                for (function, bound) in &self.setting.functions {
+                    words += &format!(", {function} {}", percent(*bound));
+                }
+                words
+            }
+        }
     }
 }
 
@@ -101,7 +123,7 @@ impl StreamTimes {
             .map_err(|why| bad(why.to_string()))?
             .with_absolute((wanted.absolute / tick).floor().max(0.0) as u64);
         let mut times = Times::new(task, Box::new(self.reader()));
-        let (mut ids, mut known) = (Ids::default(), 0);
+        let (mut ids, mut known, mut ends) = (Ids::default(), 0, Ends::default());
         let mut recoder = Recoder { mode: wanted.setting.mode, ..Recoder::default() };
         while let Some(call) = times.next_call().map_err(|why| bad(why.to_string()))? {
             let id = ids.id(call.terminal);
@@ -115,7 +137,14 @@ impl StreamTimes {
             {
                 recoder.seal(&bounds).map_err(|why| bad(why.to_string()))?;
             }
-            recoder.start = call.start.unwrap_or(recoder.start);
+            let depth = task.signatures.get(call.terminal as usize).map_or(0, TaskTrace::depth_of);
+            let start = call.start.unwrap_or(ends.before(depth).wrapping_add(call.gap));
+            ends.note(depth, start.wrapping_add(call.duration));
+            match recoder.called.len() {
+                0 => recoder.start = start,
+                n if n.is_multiple_of(EXACT_EVERY) => recoder.starts.push(start),
+                _ => {}
+            }
             recoder.called.push(id);
             recoder.gaps.push(call.gap);
             recoder.durations.push(call.duration);
@@ -140,6 +169,7 @@ struct Recoder {
     gaps: Vec<u64>,
     durations: Vec<u64>,
     start: u64,
+    starts: Vec<u64>,
     blocks: Vec<Block>,
     scratch: Scratch,
 }
@@ -153,6 +183,7 @@ impl Default for Recoder {
             gaps: Vec::new(),
             durations: Vec::new(),
             start: 0,
+            starts: Vec::new(),
             blocks: Vec::new(),
             scratch: Scratch::default(),
         }
@@ -172,6 +203,7 @@ impl Recoder {
             start: self.start,
         };
         let mut bytes = Vec::new();
+        put_starts(self.start, self.starts.drain(..), &mut bytes);
         refrain_timing::encode(self.mode, bounds, &calls, &mut self.scratch, &mut bytes)?;
         let calls = self.called.len() as u32;
         self.blocks.push(Block { calls, bytes: Sealed::Held(bytes) });
@@ -202,6 +234,24 @@ impl<'a, F: FnMut() -> Option<io::Result<Box<dyn Read + 'a>>>> Read for Chain<'a
                 Some(reader) => self.current = Some(reader?),
                 None => return Ok(0),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_is_text_and_words() {
+        let wanted = Wanted::from_text("loop 0.1 MPI_Send=0.015\n10000\n").expect("a setting");
+        assert_eq!(Wanted::from_text(&wanted.to_text()), Some(wanted.clone()));
+        assert_eq!(wanted.bound(), "within 10 %, MPI_Send 1.5 %");
+        let bound = |text: &str| Wanted::from_text(text).map(|wanted| wanted.bound());
+        assert_eq!(bound("lossless 0.1\n1e4\n").as_deref(), Some("exact"));
+        assert_eq!(bound("zfp 0.1\n500\n").as_deref(), Some("within 0.5 us"));
+        for bad in ["", "loop 0.1", "loop 0.1\n-1\n", "loop 0.1\nx\n", "loop\n1\n"] {
+            assert_eq!(bound(bad), None, "{bad}");
         }
     }
 }

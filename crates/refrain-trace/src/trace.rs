@@ -2,6 +2,7 @@
 
 use crate::error::TraceError;
 use crate::meta::Meta;
+use crate::times::Wanted;
 use crate::{clocks, sections};
 use refrain_encode::cells::{Cells, put};
 use refrain_encode::decoder::Decoder;
@@ -53,6 +54,10 @@ impl Trace {
     /// Opens a trace.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
         let container = Container::open(path)?;
+        // A name that nobody asks for may be one that was damaged.
+        for section in container.sections().iter().filter(|s| !sections::is_known(&s.name)) {
+            container.check(&section.name)?;
+        }
         let meta = container.read_checked(sections::META)?;
         let unread = |section: &str| TraceError::Section {
             path: path.to_owned(),
@@ -91,6 +96,17 @@ impl Trace {
     /// Whether the times of every call are kept.
     pub fn has_times(&self) -> bool {
         self.container.sections().iter().any(|s| s.name.starts_with(sections::TIMES))
+    }
+
+    /// How the times of every call are kept, if they are.
+    pub fn timing(&self) -> Result<Option<Wanted>, TraceError> {
+        if self.container.section(sections::TIMING_SETTING).is_err() {
+            return Ok(None);
+        }
+        let bytes = self.container.read_checked(sections::TIMING_SETTING)?;
+        let wanted = str::from_utf8(&bytes).ok().and_then(Wanted::from_text);
+        let wanted = wanted.ok_or_else(|| self.bad(sections::TIMING_SETTING, "it does not read"));
+        wanted.map(Some)
     }
 
     fn times_section(&self, stream: usize) -> Result<Option<Box<dyn Read + '_>>, TraceError> {
@@ -244,16 +260,20 @@ impl Trace {
 
     /// The calls of a stream, from the compressed trace.
     pub fn decode(&self, stream: usize) -> Result<Option<Decoder<'_>>, TraceError> {
+        let times = self.times_section(stream)?;
+        Ok(self.decode_untimed(stream)?.map(|decoder| match times {
+            Some(times) => decoder.with_times(times),
+            None => decoder,
+        }))
+    }
+
+    /// The same without their times.
+    fn decode_untimed(&self, stream: usize) -> Result<Option<Decoder<'_>>, TraceError> {
         let Some(task) = self.task(stream)? else { return Ok(None) };
         let meta = &self.meta.streams[stream];
         let family = Family::from_code(meta.family).unwrap_or(Family::Mpich);
-        let decoder = Decoder::new(task, family, meta.thread);
-        let times = self.times_section(stream)?;
+        let decoder = Decoder::new(task, family, meta.thread).map(Some);
         decoder
-            .map(|decoder| match times {
-                Some(times) => Some(decoder.with_times(times)),
-                None => Some(decoder),
-            })
             .map_err(|source| TraceError::Task { path: self.container.path().to_owned(), source })
     }
 
@@ -337,6 +357,14 @@ impl Trace {
     /// The calls of a stream from the compressed trace, whether or not its records were kept.
     pub fn decoded(&self, stream: usize) -> Result<StreamEvents<'_>, TraceError> {
         Ok(match self.decode(stream)? {
+            Some(decoder) => StreamEvents::Decoded(Box::new(decoder)),
+            None => StreamEvents::None,
+        })
+    }
+
+    /// The same, without the times of calls, which may be damaged where the calls are not.
+    pub fn untimed(&self, stream: usize) -> Result<StreamEvents<'_>, TraceError> {
+        Ok(match self.decode_untimed(stream)? {
             Some(decoder) => StreamEvents::Decoded(Box::new(decoder)),
             None => StreamEvents::None,
         })

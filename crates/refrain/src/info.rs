@@ -3,9 +3,11 @@
 use crate::open::open;
 use crate::orders;
 use crate::summary::{counted, grouped, size};
+use crate::timing::Bounds;
 use anyhow::Result;
 use refrain_analysis::figures::{Figures, GroupFigures, figures};
 use refrain_mpi::abi::Family;
+use refrain_trace::times::Wanted;
 use refrain_trace::{Ended, Meta, Paused, Trace};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +32,9 @@ by name; own and raw are sums), complete, selected (what was to be recorded: val
 without --), paused (ranks that switched recording off), raw_bytes (of the records before
 compression), ratio (raw_bytes to bytes), mpi, family, hosts, program, programs, command, exit_code (null if nobody
 saw it), refrain (the version that wrote it), ended (number of ranks by how they did), started,
-duration_s, groups (array: ranks, list, thread, signatures, calls).
+duration_s, groups (array: ranks, list, thread, signatures, calls), times (null if those of single
+calls were not kept: mode, error, error_abs_ns, bytes, bytes_per_call, clock_uncertainty_ns: how much
+the clock of a rank may be off from that of the first, at most).
 
 Of receive orders (refrain record) the JSON has: path, refrain, command, exit_code, ranks, size,
 complete, receives, wildcard_receives, calls (that completed something), failed_polls, values (clock
@@ -74,6 +78,7 @@ struct Info<'t> {
     hosts: BTreeSet<&'t str>,
     programs: BTreeSet<&'t str>,
     ended: BTreeMap<String, usize>,
+    times: Option<Wanted>,
 }
 
 impl<'t> Info<'t> {
@@ -116,6 +121,7 @@ impl<'t> Info<'t> {
             hosts: streams.iter().map(|s| s.host.as_str()).collect(),
             programs: streams.iter().map(|s| s.program.as_str()).collect(),
             ended,
+            times: trace.timing()?,
         })
     }
 
@@ -183,7 +189,41 @@ impl<'t> Info<'t> {
             "started": utc(self.meta.time.0),
             "duration_s": self.duration(),
             "groups": groups,
+            "times": self.times.as_ref().map(|wanted| self.times_json(wanted)),
         })
+    }
+
+    /// Bytes of the times of calls.
+    fn times_bytes(&self) -> u64 {
+        self.sections.get("times").copied().unwrap_or(0)
+    }
+
+    fn times_json(&self, wanted: &Wanted) -> Json {
+        let bounds = Bounds::of(wanted);
+        let bytes = self.times_bytes();
+        let uncertainty = self.meta.streams.iter().map(|s| s.uncertainty).max();
+        json!({
+            "mode": wanted.setting.mode.word(),
+            "error": bounds.relative,
+            "error_abs_ns": bounds.absolute,
+            "bytes": bytes,
+            "bytes_per_call": bytes as f64 / self.figures.calls().max(1) as f64,
+            "clock_uncertainty_ns": uncertainty,
+        })
+    }
+
+    fn times_text(&self, wanted: &Wanted) -> String {
+        let (bytes, calls) = (self.times_bytes(), self.figures.calls());
+        // A start and an end, as records have them.
+        const PLAIN: u64 = 16;
+        let smaller = PLAIN.saturating_mul(calls) as f64 / bytes.max(1) as f64;
+        format!(
+            "{}, {}: {}, {:.2} bytes a call, {smaller:.1} times smaller than {PLAIN} bytes a call",
+            wanted.setting.mode,
+            wanted.bound(),
+            size(bytes),
+            bytes as f64 / calls.max(1) as f64,
+        )
     }
 
     fn text(&self, path: &str) -> String {
@@ -248,6 +288,9 @@ impl<'t> Info<'t> {
         let sections: Vec<_> = sections.collect();
         line("size", format!("{}: {}", size(self.bytes), sections.join(", ")));
         let raw = size(self.meta.raw_bytes);
+        if let Some(wanted) = &self.times {
+            line("times", self.times_text(wanted));
+        }
         line("records", format!("{raw} before compression, {:.1} times as much", self.ratio()));
         text
     }

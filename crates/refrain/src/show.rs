@@ -46,7 +46,7 @@ An address is a piece of memory and an offset: heap3+0x40, stack-0x120, app+0x40
 Of a trace with records (trace --raw) these are shown, and addresses are plain numbers.
 
 JSON: rank, thread, pid, call, depth, function, arguments, result (name), code; from raw records
-also start and end (nanoseconds since 1970) and duration (nanoseconds). A value the call changed is
+and of traces with times (trace --timing) also start and end (nanoseconds since 1970) and duration (nanoseconds). A value the call changed is
 {before, after}. With call sites, site: an array of {module, offset, function, file, line}, innermost
 first, offset being where the call returns to.")]
 pub struct Args {
@@ -73,7 +73,7 @@ pub struct Args {
     /// Every element of long arrays.
     #[arg(long)]
     full: bool,
-    /// When each call began (seconds since the first of all) and how long it took.
+    /// When each call began (seconds since the first rank was started) and how long it took.
     #[arg(long)]
     times: bool,
 }

@@ -2,19 +2,19 @@
 
 use anyhow::{Context, Result, bail};
 use refrain_encode::times::Setting;
-use refrain_timing::{Bounds, Mode};
+use refrain_timing::{Bound, Mode};
 use refrain_trace::times::Wanted;
 
 /// How times are kept.
 #[derive(clap::Args)]
 pub struct Timing {
-    /// Keep when every call began and how long it took: lossless (exact); within a bound: loop
-    /// (recommended), cfg, hist, sz, sz-clustered, zfp, zfp-clustered. Without this, statistics
-    /// only, which cost nothing.
+    /// Keep when every call began and how long it took: lossless (exact), or lossy (within a bound);
+    /// the modes of lossy times are loop (the best, and what lossy means), cfg, hist, sz,
+    /// sz-clustered, zfp, zfp-clustered. Without this, statistics only, which cost next to nothing.
     #[arg(long, value_name = "MODE")]
     timing: Option<String>,
-    /// How far kept times may be off, as a fraction of each: 0.1, or MPI_Send=0.01 for one function
-    /// [default: 0.1].
+    /// How far durations and intervals may be off, as a fraction of each, from 0.000001 to 0.5: 0.1,
+    /// or MPI_Send=0.01 for one function [default: 0.1].
     #[arg(long, value_name = "FRACTION", value_delimiter = ',', requires = "timing")]
     error: Vec<String>,
     /// The same as a time, for zfp and zfp-clustered: 10us, 500ns, 1ms [default: 10us].
@@ -26,11 +26,17 @@ impl Timing {
     /// What is asked for, if anything is.
     pub fn wanted(&self) -> Result<Option<Wanted>> {
         let Some(word) = &self.timing else { return Ok(None) };
-        let mode: Mode = word.parse().context("--timing")?;
+        let mode = match word.as_str() {
+            "lossy" => Mode::Loop,
+            word => word.parse().context("--timing")?,
+        };
         if !mode.is_available() {
             bail!("--timing: {}", refrain_timing::TimingError::Unavailable(mode));
         }
-        let is_absolute = mode.bound() == refrain_timing::Bound::Absolute;
+        if mode == Mode::Lossless && (!self.error.is_empty() || self.error_abs.is_some()) {
+            bail!("--error: lossless times are exact: use --timing lossy for a bound");
+        }
+        let is_absolute = mode.bound() == Bound::Absolute;
         if is_absolute && !self.error.is_empty() {
             bail!("--error: {mode} takes a bound as a time: use --error-abs 10us");
         }
@@ -52,13 +58,32 @@ impl Timing {
     }
 }
 
+/// The bounds of times that are kept, as JSON tells them: whichever does not apply is none.
+pub struct Bounds {
+    /// A fraction; 0 where times are exact.
+    pub relative: Option<f64>,
+    /// Nanoseconds.
+    pub absolute: Option<f64>,
+}
+
+impl Bounds {
+    /// Those that were asked for.
+    pub fn of(wanted: &Wanted) -> Bounds {
+        match wanted.setting.mode.bound() {
+            Bound::Exact => Bounds { relative: Some(0.0), absolute: None },
+            Bound::Relative => Bounds { relative: Some(wanted.setting.relative), absolute: None },
+            Bound::Absolute => Bounds { relative: None, absolute: Some(wanted.absolute) },
+        }
+    }
+}
+
 /// A relative bound.
 fn fraction(text: &str) -> Result<f64> {
     let fraction: f64 = text
         .parse()
         .ok()
         .with_context(|| format!("--error: `{text}` is no fraction such as 0.1"))?;
-    Bounds::relative(fraction).context("--error")?;
+    refrain_timing::Bounds::relative(fraction).context("--error")?;
     Ok(fraction)
 }
 
@@ -105,6 +130,7 @@ mod tests {
     fn bounds_are_for_all_functions_or_for_one() {
         let got = wanted("loop", &["0.05", "send=0.01"], None).expect("sound options");
         assert_eq!(got.setting.to_text(), "loop 0.05 MPI_Send=0.01");
+        assert_eq!(wanted("lossy", &[], None).expect("a mode").setting.mode, Mode::Loop);
     }
 
     #[test]

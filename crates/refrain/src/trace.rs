@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
   refrain trace -o run7.refrain -- srun -n 64 ./app
   refrain trace --raw -- ./app                 one process, without a launcher
   refrain trace --functions 'Isend,Irecv,Wait*' --callsite return -- mpirun -n 4 ./app
+  refrain trace --timing loop --error 0.05,MPI_Send=0.01 -- mpirun -n 4 ./app
   refrain trace -- mpirun --odd-option 3 -- ./app
                                                `--` shows where the program begins
 

@@ -1,10 +1,14 @@
 //! `refrain verify`: whether a trace is whole, sound, and what was recorded.
 
+mod times;
+
 use crate::open::open;
 use crate::summary::{self, counted};
 use anyhow::Result;
+use refrain_analysis::causality::{Messages, messages};
 use refrain_analysis::verify::{
-    Comparison, Difference, Structure, Survey, check_structure, compare, survey,
+    Comparison, Difference, Structure, Survey, TimesCheck, check_structure, check_times, compare,
+    survey,
 };
 use refrain_trace::Trace;
 use serde_json::{Value as Json, json};
@@ -29,11 +33,19 @@ records: function, result, numbers, strings and arrays must be equal, handles an
 stand for the same objects and the same memory for as long as these live. Of a status only
 what MPI defines counts; the time that MPI_Wtime returned does not.
 
+Of a trace made with --timing, every call must have its times; with --raw as well, those must be as
+near to the recorded ones as was asked for. Messages that seem to have been received before they were
+sent are told: the clocks of two ranks may be off a little, and times that are kept within a bound more.
+
 Exit codes: 0 if all is right; 1 if not; 125 if the trace cannot be read at all.
 
 JSON: path, ok, sections_checked, groups, grammars, rules, signatures, calls, raw,
 events_compared, arguments_compared, different (how many differences), differences (the first:
-rank, thread, call, function, parameter, expected, got), problems, remarks.")]
+rank, thread, call, function, parameter, expected, got), problems, remarks; times (null if there are
+none: mode, error, error_abs_ns, calls, compared, worst_duration_error and worst_interval_error, as
+fractions, beyond: how many are off by more than that), messages (null if there are no times: paired,
+unpaired, early: how many were received before they were sent, worst_ns, beyond_clocks: how many by
+more than the clocks may be off).")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,
@@ -49,6 +61,8 @@ struct Findings {
     structure: Structure,
     survey: Survey,
     comparison: Option<Comparison>,
+    times: Option<TimesCheck>,
+    messages: Option<Messages>,
     problems: Vec<String>,
 }
 
@@ -105,6 +119,34 @@ impl Findings {
         if self.comparison.as_ref().is_some_and(|c| c.events == 0) {
             self.problem("there are records, but no call to compare in them".into());
         }
+        self.look_at_times(trace);
+    }
+
+    /// Times are looked at last: calls that are right stay so whatever becomes of their times.
+    fn look_at_times(&mut self, trace: &Trace) {
+        match check_times(trace) {
+            Ok(times) => self.times = times,
+            Err(error) => self.problem(error.to_string()),
+        }
+        match &mut self.times {
+            Some(times) => self.problems.append(&mut times.problems),
+            None if trace.has_times() && self.problems.is_empty() => {
+                self.problem("there are times, but nothing says how far they may be off".into());
+            }
+            None => {}
+        }
+        if !self.is_right() {
+            return;
+        }
+        match messages(trace) {
+            Ok(messages) => self.messages = messages,
+            Err(error) => self.problem(error.to_string()),
+        }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let early = self.messages.as_ref().and_then(|m| times::early(m, self.times.as_ref()));
+        self.survey.remarks().into_iter().chain(early).collect()
     }
 
     fn problem(&mut self, what: String) {
@@ -112,7 +154,9 @@ impl Findings {
     }
 
     fn is_right(&self) -> bool {
-        self.problems.is_empty() && self.comparison.as_ref().is_none_or(|c| c.different == 0)
+        self.problems.is_empty()
+            && self.comparison.as_ref().is_none_or(|c| c.different == 0)
+            && self.times.as_ref().is_none_or(|t| t.beyond == 0)
     }
 
     fn text(&self, trace: &Trace) -> String {
@@ -138,13 +182,15 @@ impl Findings {
                 counted(trace.meta().streams.len(), "thread")
             ));
         }
-        for remark in self.survey.remarks() {
+        for remark in self.remarks() {
             line(format!("remark: {remark}"));
         }
         let left_out = trace.meta().left_out();
         if !left_out.is_empty() {
             line(format!("remark: not all calls were recorded: {}", left_out.join(", ")));
         }
+        let said = self.times.iter().map(times::times_text);
+        said.chain(self.messages.iter().map(times::messages_text)).for_each(&mut line);
         match &self.comparison {
             Some(comparison) => {
                 for difference in &comparison.differences {
@@ -183,7 +229,9 @@ impl Findings {
             "different": comparison.map_or(0, |c| c.different),
             "differences": differences,
             "problems": self.problems,
-            "remarks": self.survey.remarks(),
+            "remarks": self.remarks(),
+            "times": self.times.as_ref().map(times::times_json),
+            "messages": self.messages.as_ref().map(times::messages_json),
         })
     }
 }

@@ -105,7 +105,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
         for &stream in &process.streams {
             let meta = &trace.meta().streams[stream];
             family = Family::from_code(meta.family).unwrap_or(family);
-            let decoded = trace.decoded(stream)?;
+            let decoded = trace.untimed(stream)?;
             tasks.push(Task {
                 stream,
                 meta,
@@ -363,11 +363,11 @@ impl Task<'_> {
 }
 
 /// Whether an event of a compressed trace is no call, but a note between calls.
-pub(super) fn is_note(event: &Event) -> bool {
+pub(crate) fn is_note(event: &Event) -> bool {
     event.function.name.starts_with("refrain_")
 }
 
-pub(super) fn stream_error(meta: &StreamMeta, source: DecodeError) -> CallsError {
+pub(crate) fn stream_error(meta: &StreamMeta, source: DecodeError) -> CallsError {
     CallsError::Stream { rank: meta.rank, thread: meta.thread, source }
 }
 

@@ -50,7 +50,7 @@ pub fn survey(trace: &Trace) -> Result<Survey, CallsError> {
     let mut survey = Survey::default();
     for process in processes(trace) {
         for &stream in &process.streams {
-            let events = trace.decoded(stream)?;
+            let events = trace.untimed(stream)?;
             let names = events.handle_names();
             for event in events {
                 let meta = &trace.meta().streams[stream];

@@ -213,7 +213,7 @@ impl<'a> World<'a> {
 
     /// Whose message a receive waits for; none if one was sent.
     fn senders(&self, of: &Standing, receipt: &Receipt) -> Option<(Vec<i32>, Until)> {
-        let Receipt { scope, source, tag, nth } = *receipt;
+        let Receipt { scope, source, tag, nth, .. } = *receipt;
         if let (Some(source), Some(tag)) = (source, tag) {
             let taken = nth + count(&of.matched, (scope, source, tag));
             let sent = self.there(of, scope, source);

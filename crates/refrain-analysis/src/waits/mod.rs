@@ -15,6 +15,7 @@
 //! * [`roles`]: what a function may wait for · [`observe`]: what the calls of one rank come to
 //! * [`position`]: where one process stands · [`graph`]: all ranks
 
+mod call;
 pub mod graph;
 pub mod observe;
 pub mod position;
@@ -101,6 +102,21 @@ pub struct Receipt {
     pub tag: Option<i64>,
     /// With both known: the how manieth such receive, from 1.
     pub nth: u64,
+    /// How many receives the process had begun before.
+    pub posted: u64,
+}
+
+/// What became of a message, as far as one process knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A call began to send it.
+    Sent(Lane),
+    /// A call has received it.
+    Got(Lane, Receipt),
+    /// A receive is over, and what it got is not known.
+    Lost(Receipt),
+    /// Messages of the lane may have been sent, or not.
+    Unsure(Lane),
 }
 
 /// How many needs have to be met.

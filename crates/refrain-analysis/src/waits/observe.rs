@@ -1,14 +1,12 @@
 //! What a rank has done that others may wait for, and what its calls in flight wait for.
 
+use super::call::{Call, index};
 use super::roles::{Completion, Manner, Role, comes_from_root, role};
-use super::{Kind, Lane, Need, Receipt, Scope, Standing, Until, Wait};
+use super::{Kind, Lane, Need, Receipt, Scope, Standing, Step, Until, Wait};
 use crate::objects::CallNames;
 use refrain_format::decode::{Event, Value};
-use refrain_format::define::FunctionDef;
 use refrain_mpi::abi::{Family, Layout};
-use refrain_mpi::interface::Direction;
-use refrain_mpi::kind::Class;
-use refrain_mpi::names::{HandleTable, constant_name};
+use refrain_mpi::names::HandleTable;
 use refrain_mpi::status::StatusFields;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,6 +32,8 @@ struct Request {
     /// What it does whenever it is started, if it is persistent.
     again: Vec<(Operation, String)>,
     needs: Vec<(Need, String)>,
+    /// Somebody has tried to cancel it.
+    is_cancelled: bool,
 }
 
 /// Takes in the calls of a process.
@@ -50,6 +50,10 @@ pub struct Observer {
     kinds: [Arc<str>; 3],
     /// How often the call was made that is taken in.
     times: u64,
+    /// Receives begun.
+    posted: u64,
+    /// What became of messages, if somebody asks.
+    steps: Option<Vec<Step>>,
 }
 
 const COMM: usize = 0;
@@ -70,12 +74,46 @@ impl Observer {
             requests: HashMap::new(),
             kinds: ["comm", "win", "file"].map(Arc::from),
             times: 1,
+            posted: 0,
+            steps: None,
         };
         observer.add_scope(Kind::Communicator, world.clone(), world.clone());
         observer.add_scope(Kind::Runtime, world.clone(), world.clone());
         let alone: Arc<[i32]> = Arc::from([rank]);
         observer.add_scope(Kind::Communicator, alone.clone(), alone);
         observer
+    }
+
+    /// The same, for who asks what became of messages, by [`steps`](Observer::steps), and does not
+    /// ask for words.
+    pub fn of_messages(mut self) -> Observer {
+        self.steps = Some(Vec::new());
+        self
+    }
+
+    /// What the last call has told about messages.
+    pub fn steps(&mut self) -> Vec<Step> {
+        self.steps.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The scopes that lanes are of.
+    pub fn scopes(&self) -> impl Iterator<Item = &Scope> {
+        self.standing.scopes.iter().map(|(scope, _)| scope)
+    }
+
+    /// Receives that are not over.
+    pub fn receives(&self) -> impl Iterator<Item = Receipt> {
+        self.requests.values().flat_map(|request| &request.needs).filter_map(|(need, _)| match need
+        {
+            Need::Receipt(receipt) => Some(*receipt),
+            _ => None,
+        })
+    }
+
+    fn step(&mut self, step: Step) {
+        if let Some(steps) = &mut self.steps {
+            steps.push(step);
+        }
     }
 
     /// Takes in a call that was made so many times; gives what it waits for if it has not returned.
@@ -97,8 +135,13 @@ impl Observer {
         }
         let role = role(&event.function.name);
         let is_told = is_open || matches!(manner(role), Manner::Requested | Manner::Persistent);
+        let is_told = is_told && self.steps.is_none();
         let call = Call { event, names, layout: self.layout, is_told };
         let (needs, until) = match role {
+            Role::None if event.function.name == "MPI_Cancel" => {
+                self.cancel(&call);
+                return None;
+            }
             Role::None => return None,
             Role::Start => {
                 self.start(&call);
@@ -121,7 +164,7 @@ impl Observer {
                     }
                     _ => 0,
                 };
-                let receipt = Receipt { scope, source, tag, nth };
+                let receipt = Receipt { scope, source, tag, nth, posted: self.posted };
                 (vec![(Need::Receipt(receipt), call.words(""))], Until::All)
             }
             _ => {
@@ -301,6 +344,7 @@ impl Observer {
         };
         match operation {
             Operation::Send(lane) => {
+                self.step(Step::Sent(lane));
                 Need::Sent { lane, nth: counted(&mut self.standing.sent, lane) }
             }
             Operation::Receive { scope, source, tag } => {
@@ -310,7 +354,9 @@ impl Observer {
                     }
                     _ => 0,
                 };
-                Need::Receipt(Receipt { scope, source, tag, nth })
+                let posted = self.posted;
+                self.posted += times;
+                Need::Receipt(Receipt { scope, source, tag, nth, posted })
             }
             Operation::Together { scope, root } => {
                 let count = &mut self.standing.scopes[scope].1;
@@ -324,12 +370,55 @@ impl Observer {
     /// A need is met. Which message a wildcard got, its status tells.
     fn settle(&mut self, need: &Need, status: Option<StatusFields>, is_look: bool) {
         if let Need::Receipt(receipt) = need
+            && !is_look
+        {
+            let got = self.lane_of(receipt, status);
+            self.step(got.map_or(Step::Lost(*receipt), |lane| Step::Got(lane, *receipt)));
+        }
+        if let Need::Receipt(receipt) = need
             && (receipt.source.is_none() || receipt.tag.is_none())
             && let Some(status) = status.filter(|_| !is_look)
             && let Some(source) = self.peer(receipt.scope, status.source.into())
         {
             let lane = (receipt.scope, source, status.tag.into());
             *self.standing.matched.entry(lane).or_default() += 1;
+        }
+    }
+
+    /// The lane of what a receive got.
+    fn lane_of(&self, receipt: &Receipt, status: Option<StatusFields>) -> Option<Lane> {
+        if let (Some(source), Some(tag)) = (receipt.source, receipt.tag) {
+            return Some((receipt.scope, source, tag));
+        }
+        let status = status?;
+        Some((receipt.scope, self.peer(receipt.scope, status.source.into())?, status.tag.into()))
+    }
+
+    /// Somebody tries to cancel a request.
+    fn cancel(&mut self, call: &Call<'_>) {
+        for handle in call.requests() {
+            if let Some(request) = self.requests.get_mut(&handle) {
+                request.is_cancelled = true;
+            }
+        }
+    }
+
+    /// A request is over that somebody has tried to cancel.
+    fn settle_cancelled(&mut self, need: &Need, status: Option<StatusFields>) {
+        match (need, status) {
+            (Need::Sent { lane, .. }, _) => self.step(Step::Unsure(*lane)),
+            (Need::Receipt(_), Some(status)) if status.cancelled => {}
+            (Need::Receipt(receipt), None) => self.step(Step::Lost(*receipt)),
+            _ => self.settle(need, status, false),
+        }
+    }
+
+    /// A request takes the name of another that nobody has seen completed.
+    fn forget(&mut self, request: &Request) {
+        for (need, _) in &request.needs {
+            if let Need::Receipt(receipt) = need {
+                self.step(Step::Lost(*receipt));
+            }
         }
     }
 
@@ -346,20 +435,31 @@ impl Observer {
             if let Some((operation @ Operation::Together { .. }, _)) = operations.first() {
                 self.begin(*operation);
             }
+            // Partitioned messages are matched by their making, not by their starts.
+            if call.event.function.name == "MPI_Psend_init" {
+                let lanes = operations.iter().filter_map(|(o, _)| match o {
+                    Operation::Send(lane) => Some(Step::Unsure(*lane)),
+                    _ => None,
+                });
+                lanes.for_each(|step| self.step(step));
+            }
             request.again = operations;
         } else {
             let begun = operations.into_iter().map(|(o, words)| (self.begin(o), words));
             request.needs = begun.collect();
         }
         let made = call.made("request").filter(|_| !is_open);
-        if let Some(handle) = made {
-            self.requests.insert(handle, request);
+        if let Some(handle) = made
+            && let Some(old) = self.requests.insert(handle, request)
+        {
+            self.forget(&old);
         }
     }
 
     fn start(&mut self, call: &Call<'_>) {
         for handle in call.requests() {
             let Some(mut request) = self.requests.remove(&handle) else { continue };
+            self.forget(&request);
             let begun = request.again.iter().map(|(o, words)| (self.begin(*o), words.clone()));
             request.needs = begun.collect();
             self.requests.insert(handle, request);
@@ -389,8 +489,12 @@ impl Observer {
         for (place, status) in call.completed(handles.len()) {
             let Some(handle) = handles.get(place) else { continue };
             let Some(mut request) = self.requests.remove(handle) else { continue };
+            let is_cancelled = std::mem::take(&mut request.is_cancelled);
             for (need, _) in std::mem::take(&mut request.needs) {
-                self.settle(&need, status, false);
+                match is_cancelled {
+                    true => self.settle_cancelled(&need, status),
+                    false => self.settle(&need, status, false),
+                }
             }
             if !request.again.is_empty() {
                 self.requests.insert(*handle, request);
@@ -404,149 +508,5 @@ fn manner(role: Role) -> Manner {
     match role {
         Role::Send(m) | Role::Receive(m) | Role::Exchange(m) | Role::Collective(m) => m,
         _ => Manner::Blocking,
-    }
-}
-
-fn index(function: &FunctionDef, name: &str) -> Option<usize> {
-    function.params.iter().position(|p| p.name == name)
-}
-
-/// A call's values by name.
-struct Call<'a> {
-    event: &'a Event,
-    names: &'a CallNames,
-    layout: &'static Layout,
-    /// Words for it may be asked for later.
-    is_told: bool,
-}
-
-impl Call<'_> {
-    fn int(&self, name: &str) -> Option<i64> {
-        match self.event.inputs[index(&self.event.function, name)?] {
-            Some(Value::Int(n)) => Some(n),
-            _ => None,
-        }
-    }
-
-    fn output(&self, name: &str) -> Option<&Value> {
-        self.event.outputs[index(&self.event.function, name)?].as_ref()
-    }
-
-    fn output_int(&self, name: &str) -> Option<i64> {
-        match self.output(name) {
-            Some(Value::Int(n)) => Some(*n),
-            _ => None,
-        }
-    }
-
-    /// The first handle of that kind that was passed.
-    fn handle(&self, kind: &str) -> Option<u64> {
-        let params = self.event.function.params.iter();
-        let is_it = |p: &refrain_format::define::ParamDef| {
-            p.class == Class::Handle && p.reads_as == kind && p.direction != Direction::Out
-        };
-        let at = params.clone().position(is_it)?;
-        match self.event.inputs[at] {
-            Some(Value::Word(handle)) => Some(handle),
-            _ => None,
-        }
-    }
-
-    /// The handle of that kind that the call has given out.
-    fn made(&self, kind: &str) -> Option<u64> {
-        let params = &self.event.function.params;
-        let at = params.iter().position(|p| {
-            p.class == Class::Handle && p.reads_as == kind && p.direction == Direction::Out
-        })?;
-        match self.event.outputs[at] {
-            Some(Value::Word(handle)) => Some(handle),
-            _ => None,
-        }
-    }
-
-    /// The requests that were passed.
-    fn requests(&self) -> Vec<u64> {
-        let params = &self.event.function.params;
-        let at = params.iter().position(|p| p.class == Class::Handle && p.reads_as == "request");
-        match at.and_then(|at| self.event.inputs[at].as_ref()) {
-            Some(Value::Word(handle)) => vec![*handle],
-            Some(Value::List(all)) => {
-                all.iter().map(|v| if let Value::Word(handle) = v { *handle } else { 0 }).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn status(&self, name: &str) -> Option<StatusFields> {
-        self.fields(self.output(name)?)
-    }
-
-    fn fields(&self, value: &Value) -> Option<StatusFields> {
-        match value {
-            Value::Status { bytes, .. } => self.layout.status.status_fields(bytes),
-            _ => None,
-        }
-    }
-
-    /// The places of the requests that the call says are complete, with their statuses.
-    fn completed(&self, requests: usize) -> Vec<(usize, Option<StatusFields>)> {
-        let statuses = |place: usize| match self.output("array_of_statuses") {
-            Some(Value::List(all)) => all.get(place).and_then(|value| self.fields(value)),
-            _ => None,
-        };
-        if self.output_int("flag") == Some(0) {
-            return Vec::new();
-        }
-        if let Some(Value::List(indices)) = self.output("array_of_indices") {
-            let place = |(i, value): (usize, &Value)| match value {
-                Value::Int(n) => Some((usize::try_from(*n).ok()?, statuses(i))),
-                _ => None,
-            };
-            return indices.iter().enumerate().filter_map(place).collect();
-        }
-        if index(&self.event.function, "array_of_indices").is_some() {
-            return Vec::new();
-        }
-        if index(&self.event.function, "index").is_some() {
-            let place = self.output_int("index").and_then(|n| usize::try_from(n).ok());
-            return place.map(|place| (place, self.status("status"))).into_iter().collect();
-        }
-        if index(&self.event.function, "status").is_some() {
-            return vec![(0, self.status("status"))];
-        }
-        (0..requests).map(|place| (place, statuses(place))).collect()
-    }
-
-    /// The call in few words: its function, and the partner, the tag and the communicator.
-    fn words(&self, partner: &str) -> String {
-        if !self.is_told {
-            return String::new();
-        }
-        let mut words = self.event.function.name.clone();
-        let tags = match partner {
-            "dest" => ["dest", "tag", "sendtag"],
-            "source" | "" => ["source", "tag", "recvtag"],
-            other => [other, "", ""],
-        };
-        for name in tags.into_iter().chain(["root"]) {
-            let Some(value) = self.int(name) else { continue };
-            let group = if name.ends_with("tag") { "tag" } else { "rank" };
-            let shown = match constant_name(self.layout.family, group, value) {
-                Some(constant) => constant.to_owned(),
-                None => value.to_string(),
-            };
-            words += &format!(", {name}={shown}");
-        }
-        for (i, p) in self.event.function.params.iter().enumerate() {
-            let is_place = matches!(p.reads_as.as_str(), "comm" | "win" | "file");
-            if p.class == Class::Handle && is_place && p.direction != Direction::Out {
-                let name = self.names.before.get(i).and_then(|names| names.first());
-                if let Some(name) = name.filter(|n| *n != "MPI_COMM_WORLD" || partner.is_empty()) {
-                    words += &format!(", {}={name}", p.name);
-                }
-                break;
-            }
-        }
-        words
     }
 }

@@ -4,9 +4,10 @@
 //! ([`put_block`]). What the calls are is known from the sequence, which is walked a block ahead.
 
 use super::terminals::Terminals;
+use crate::cells::Cells;
 use crate::notes;
 use crate::tasktrace::TaskTrace;
-use crate::times::{BEFORE, BLOCK, Ends, Ids};
+use crate::times::{BEFORE, BLOCK, EXACT_EVERY, Ends, Ids};
 use refrain_timing::TimingError;
 use std::io::{self, Read};
 
@@ -34,7 +35,8 @@ pub struct CallTimes {
     pub gap: u64,
     /// How long it took.
     pub duration: u64,
-    /// Where it is the first of a block, when it began: exact.
+    /// Where it is the first of a block, or one of those after it whose start is kept, when it began:
+    /// exact.
     pub start: Option<u64>,
     /// The terminal of its signature.
     pub terminal: u32,
@@ -49,6 +51,8 @@ pub struct Times<'t> {
     ids: Ids,
     before: Vec<u32>,
     block: refrain_timing::Times,
+    /// Starts of the block's calls that are kept.
+    starts: Vec<u64>,
     called: Vec<u32>,
     at: usize,
     number: u64,
@@ -65,6 +69,7 @@ impl<'t> Times<'t> {
             ids: Ids::default(),
             before: Vec::new(),
             block: refrain_timing::Times::default(),
+            starts: Vec::new(),
             called: Vec::new(),
             at: 0,
             number: 0,
@@ -82,7 +87,11 @@ impl<'t> Times<'t> {
         Ok(Some(CallTimes {
             gap: block.gaps.get(at).copied().unwrap_or(0),
             duration: block.durations.get(at).copied().unwrap_or(0),
-            start: (at == 0).then_some(block.start),
+            start: match at % EXACT_EVERY {
+                0 if at == 0 => Some(block.start),
+                0 => self.starts.get(at / EXACT_EVERY - 1).copied(),
+                _ => None,
+            },
             terminal: self.called[at],
         }))
     }
@@ -99,8 +108,16 @@ impl<'t> Times<'t> {
             return Err(TimesError::Odd(number, "there are more times than calls"));
         }
         let ids: Vec<u32> = self.called.iter().map(|terminal| self.ids.id(*terminal)).collect();
-        self.block = refrain_timing::decode(&bytes, &self.before, &ids)
+        let mut cells = Cells::new(&bytes);
+        let starts = cells.get_list(Cells::get);
+        let starts = starts.ok_or(TimesError::Odd(number, "the starts of a block do not read"))?;
+        self.block = refrain_timing::decode(cells.rest(), &self.before, &ids)
             .map_err(|why| TimesError::Block(number, why))?;
+        self.starts.clear();
+        self.starts.extend(starts.iter().scan(self.block.start, |at, more| {
+            *at = at.wrapping_add_signed(*more);
+            Some(*at)
+        }));
         self.before.extend_from_slice(&ids[ids.len().saturating_sub(BEFORE)..]);
         self.before.drain(..self.before.len().saturating_sub(BEFORE));
         self.at = 0;

@@ -78,6 +78,7 @@ struct Scratch {
     signature: Vec<u8>,
     outcome: Vec<u8>,
     given: Given,
+    times: refrain_timing::Scratch,
 }
 
 /// The encoder of a process.
@@ -313,7 +314,8 @@ impl Encoder {
     /// Seals times that are not yet: from time to time, and at the end.
     pub fn seal_times(&mut self) {
         if let Some(setting) = &self.timing {
-            self.threads.iter_mut().for_each(|thread| thread.times.seal(setting));
+            let scratch = &mut self.scratch.times;
+            self.threads.iter_mut().for_each(|thread| thread.times.seal(setting, scratch));
         }
     }
 
@@ -452,7 +454,9 @@ impl Encoder {
         state.next_number = number.wrapping_add(1);
         let depth = match record.detail {
             u8::MAX => state.open.last().map_or(0, |open| open.depth + 1).max(u8::MAX.into()),
-            depth => depth.into(),
+            // A signal's handler may call between the end of a call and its being taken note of:
+            // then there is no call that it is inside of.
+            depth => u32::from(depth).min(state.open.last().map_or(0, |open| open.depth + 1)),
         };
         let function = record.function;
         state.open.push(Open { function, depth, number, site, start, at });
@@ -524,7 +528,8 @@ impl Encoder {
             thread.calls += 1;
             if let Some(setting) = timing {
                 let bound = || setting.own_bound(&plan.def.name);
-                thread.times.note(setting, memo.terminal, 0, (open.start, end), bound);
+                let span = (open.start, end);
+                thread.times.note(setting, memo.terminal, 0, span, &mut scratch.times, bound);
             }
             if thread.failed.is_some() {
                 flush_failed(&mut thread.failed, &mut thread.task);
@@ -534,7 +539,7 @@ impl Encoder {
             return Ok(());
         }
         let is_seen = seen.is_some();
-        let Scratch { signature, outcome, given } = scratch;
+        let Scratch { signature, outcome, given, times } = scratch;
         signature.clear();
         outcome.clear();
         given.clear();
@@ -600,7 +605,7 @@ impl Encoder {
         thread.last_end = thread.last_end.max(end);
         if let Some(setting) = timing {
             let bound = || setting.own_bound(&plan.def.name);
-            thread.times.note(setting, terminal, open.depth, (open.start, end), bound);
+            thread.times.note(setting, terminal, open.depth, (open.start, end), times, bound);
         }
         let is_poll = plan.polls && returned.is_some();
         thread.settle(terminal, outcome, is_poll, succeeded);

@@ -13,11 +13,15 @@ mod setting;
 pub use recorder::Recorder;
 pub use setting::Setting;
 
-use crate::cells::{Cells, put_unsigned};
+use crate::cells::{Cells, put, put_list, put_unsigned};
 use crate::sealed::Sealed;
 
 /// The most calls of a block.
 pub const BLOCK: usize = 16_384;
+
+/// Of every so manieth call of a block, the start is kept exactly, where times are not exact: errors add
+/// up in between, and no further.
+pub const EXACT_EVERY: usize = 256;
 
 /// Calls before a block that its decoding may look at.
 pub const BEFORE: usize = 2;
@@ -27,7 +31,8 @@ pub const BEFORE: usize = 2;
 pub struct Block {
     /// How many.
     pub calls: u32,
-    /// As [`refrain_timing::encode`] writes them.
+    /// A list of ticks, from the first call's start to that of every [`EXACT_EVERY`]th after it, each
+    /// counted from the one before; then what [`refrain_timing::encode`] writes.
     pub bytes: Sealed,
 }
 
@@ -40,6 +45,16 @@ impl Block {
     fn get(cells: &mut Cells<'_>) -> Option<Block> {
         Some(Block { calls: cells.get_u32()?, bytes: Sealed::get(cells)? })
     }
+}
+
+/// Writes starts that are kept exactly, behind that of the block.
+pub fn put_starts(first: u64, starts: impl ExactSizeIterator<Item = u64>, out: &mut Vec<u8>) {
+    let mut before = first;
+    put_list(out, starts, |out, start| {
+        // An outer call began before those inside of it.
+        put(out, start.wrapping_sub(before) as i64);
+        before = start;
+    });
 }
 
 /// Ids for terminals, in order of first appearance.

@@ -1,6 +1,6 @@
 //! Takes in the times of a thread's calls.
 
-use super::{BEFORE, BLOCK, Block, Ends, Ids, Setting};
+use super::{BEFORE, BLOCK, Block, EXACT_EVERY, Ends, Ids, Setting, put_starts};
 use crate::cells::{Cells, put_list, put_unsigned};
 use crate::sealed::Sealed;
 use refrain_timing::{Bounds, Calls, Mode, Scratch};
@@ -22,9 +22,10 @@ pub struct Recorder {
     gaps: Vec<u64>,
     /// durations,
     durations: Vec<u64>,
-    /// and when the first began.
+    /// and when the first began,
     start: u64,
-    scratch: Scratch,
+    /// and some of those after it, where times are not exact.
+    starts: Vec<u64>,
 }
 
 impl Recorder {
@@ -36,6 +37,7 @@ impl Recorder {
         terminal: u32,
         depth: u32,
         (start, end): (u64, u64),
+        scratch: &mut Scratch,
         own_bound: impl FnOnce() -> Option<f64>,
     ) {
         let known = self.ids.count;
@@ -47,8 +49,8 @@ impl Recorder {
             let _ = self.bounds.set(id, bound);
         }
         let before = self.ends.before(depth);
-        if self.called.is_empty() {
-            self.start = start;
+        if self.called.len().is_multiple_of(EXACT_EVERY) {
+            self.note_start(setting, start);
         }
         self.called.push(id);
         let (gap, duration) = match setting.mode {
@@ -60,13 +62,22 @@ impl Recorder {
         self.durations.push(duration);
         self.ends.note(depth, end);
         if self.called.len() >= BLOCK {
-            self.seal(setting);
+            self.seal(setting, scratch);
+        }
+    }
+
+    #[inline(never)]
+    fn note_start(&mut self, setting: &Setting, start: u64) {
+        match self.called.is_empty() {
+            true => self.start = start,
+            false if setting.mode != Mode::Lossless => self.starts.push(start),
+            false => {}
         }
     }
 
     /// Seals what is in no block yet.
     #[inline(never)]
-    pub fn seal(&mut self, setting: &Setting) {
+    pub fn seal(&mut self, setting: &Setting, scratch: &mut Scratch) {
         if self.called.is_empty() {
             return;
         }
@@ -78,9 +89,11 @@ impl Recorder {
             start: self.start,
         };
         let mut bytes = Vec::new();
-        let (mode, scratch) = (setting.mode, &mut self.scratch);
-        if refrain_timing::encode(mode, &self.bounds, &calls, scratch, &mut bytes).is_err() {
-            bytes.clear();
+        put_starts(self.start, self.starts.drain(..), &mut bytes);
+        let head = bytes.len();
+        if refrain_timing::encode(setting.mode, &self.bounds, &calls, scratch, &mut bytes).is_err()
+        {
+            bytes.truncate(head);
             // Always there, and never too long.
             let _ =
                 refrain_timing::encode(Mode::Lossless, &self.bounds, &calls, scratch, &mut bytes);
@@ -130,6 +143,7 @@ impl Recorder {
         list(out, &self.gaps);
         list(out, &self.durations);
         put_unsigned(out, self.start);
+        list(out, &self.starts);
     }
 
     /// Reads it.
@@ -149,6 +163,7 @@ impl Recorder {
         recorder.gaps = cells.get_list(Cells::get_unsigned)?;
         recorder.durations = cells.get_list(Cells::get_unsigned)?;
         recorder.start = cells.get_unsigned()?;
+        recorder.starts = cells.get_list(Cells::get_unsigned)?;
         let calls = recorder.called.len();
         let is_even = recorder.gaps.len() == calls && recorder.durations.len() == calls;
         (is_even && calls <= BLOCK).then_some(recorder)

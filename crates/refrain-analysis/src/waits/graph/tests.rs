@@ -22,7 +22,8 @@ fn wait(function: &str, until: Until, needs: Vec<Need>) -> Wait {
 
 /// The rank is in a receive, its first from there.
 fn receives(standing: &mut Standing, source: Option<i32>) {
-    let receipt = Receipt { scope: 0, source, tag: Some(TAG), nth: source.map_or(0, |_| 1) };
+    let receipt =
+        Receipt { scope: 0, source, tag: Some(TAG), nth: source.map_or(0, |_| 1), posted: 0 };
     match source {
         Some(source) => *standing.named.entry((0, source, TAG)).or_default() += 1,
         None => standing.open.push(receipt),
@@ -102,8 +103,9 @@ fn a_wildcard_is_stuck_only_if_all_who_may_send_are() {
 
 #[test]
 fn any_of_several_requests_will_do_and_all_of_them_will_not() {
-    let request =
-        |source| Need::Receipt(Receipt { scope: 0, source: Some(source), tag: Some(TAG), nth: 1 });
+    let request = |source| {
+        Need::Receipt(Receipt { scope: 0, source: Some(source), tag: Some(TAG), nth: 1, posted: 0 })
+    };
     for (until, stuck) in [(Until::Any, vec![]), (Until::All, vec![0, 1])] {
         let mut job = job(3);
         receives(&mut job[1], Some(0));

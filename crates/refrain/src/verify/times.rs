@@ -1,0 +1,79 @@
+//! What is said of the times of calls, and of messages by these times.
+
+use crate::timing::Bounds;
+use refrain_analysis::causality::Messages;
+use refrain_analysis::verify::TimesCheck;
+use serde_json::{Value as Json, json};
+
+/// Of times, as a line.
+pub fn times_text(times: &TimesCheck) -> String {
+    let TimesCheck { wanted, calls, compared, worst_duration, worst_interval, beyond, .. } = times;
+    let (mode, bound) = (wanted.setting.mode, wanted.bound());
+    if *compared == 0 {
+        return format!("times of {calls} calls read: {mode}, {bound}");
+    }
+    let percent = |fraction: &f64| (fraction * 1e6).ceil() / 1e4;
+    let (duration, interval) = (percent(worst_duration), percent(worst_interval));
+    format!(
+        "compared times of {compared} calls, {mode}, {bound}: durations are off by {duration} % at \
+         most, intervals by {interval} %; {}",
+        match beyond {
+            0 => "none is beyond its bound".to_owned(),
+            n => format!("{n} are beyond their bounds"),
+        }
+    )
+}
+
+/// Of messages, as a line.
+pub fn messages_text(Messages { paired, unpaired, early, .. }: &Messages) -> String {
+    let early = match early {
+        0 => "none was received before it was sent".to_owned(),
+        n => format!("{n} were received before they were sent"),
+    };
+    format!("{paired} messages paired, {unpaired} not: {early}")
+}
+
+/// A remark where messages seem to come early.
+pub fn early(messages: &Messages, times: Option<&TimesCheck>) -> Option<String> {
+    let Messages { paired, early, worst, beyond_clocks, .. } = messages;
+    if *early == 0 {
+        return None;
+    }
+    let micros = *worst as f64 / 1e3;
+    let how = match (beyond_clocks, times.filter(|t| t.compared == 0).map(|t| t.wanted.bound())) {
+        (0, _) => "no more than the clocks may be off".to_owned(),
+        (n, Some(bound)) if bound != "exact" => {
+            format!("{n} by more than the clocks may be off; times are kept {bound}")
+        }
+        (n, _) => format!("{n} by more than the clocks may be off"),
+    };
+    Some(format!(
+        "{early} of {paired} messages received before they were sent, by up to {micros:.3} us: {how}"
+    ))
+}
+
+/// Of times, as JSON.
+pub fn times_json(times: &TimesCheck) -> Json {
+    let bounds = Bounds::of(&times.wanted);
+    json!({
+        "mode": times.wanted.setting.mode.word(),
+        "error": bounds.relative,
+        "error_abs_ns": bounds.absolute,
+        "calls": times.calls,
+        "compared": times.compared,
+        "worst_duration_error": times.worst_duration,
+        "worst_interval_error": times.worst_interval,
+        "beyond": times.beyond,
+    })
+}
+
+/// Of messages, as JSON.
+pub fn messages_json(messages: &Messages) -> Json {
+    json!({
+        "paired": messages.paired,
+        "unpaired": messages.unpaired,
+        "early": messages.early,
+        "worst_ns": messages.worst,
+        "beyond_clocks": messages.beyond_clocks,
+    })
+}
