@@ -3,10 +3,12 @@
 //! * `wrappers.rs`: one function per MPI function, see [`wrapper`]; one per Fortran procedure
 //!   that some MPI carries out without C, see [`fortran`]
 //! * `exports.rs`: the names `MPI_X` and `PMPI_X` for each, and Fortran's
+//! * `hooks.rs`: what stands between a wrapper and MPI where receive orders matter, see [`roles`]
 //! * `table.rs`: names, definitions and numbers of all functions
 
 mod fortran;
 mod length;
+mod roles;
 mod wrapper;
 
 use refrain_format::define::FunctionDef;
@@ -24,6 +26,7 @@ fn main() {
     write("wrappers.rs", &wrappers());
     write("exports.rs", &exports());
     write("table.rs", &table());
+    write("hooks.rs", &roles::hooks());
 }
 
 /// Functions with wrappers of the usual form: all but the one with any number of arguments.

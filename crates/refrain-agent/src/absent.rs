@@ -21,7 +21,7 @@
 
 use crate::process::Errno;
 use crate::symbols::SymbolTable;
-use crate::{next, table};
+use crate::{next, order, table};
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -37,7 +37,7 @@ pub fn adapt_exports() {
         let Some(own) = SymbolTable::of_agent() else { return };
         let is_linked = next::has_mpi();
         each_export(&own, |slot, name, symbol| {
-            if !is_linked || !next::is_defined(name) {
+            if !is_linked || !next::is_defined(name) || !is_wanted(slot) {
                 // SAFETY: a symbol of our own table.
                 unsafe {
                     HIDDEN[slot].store((*symbol).st_value, Ordering::Release);
@@ -51,6 +51,11 @@ pub fn adapt_exports() {
             unsafe { edit(symbol, (asked - own.base) as u64, STT_GNU_IFUNC) };
         }
     });
+}
+
+/// The clock is exported for receive orders only: other programs read it without us.
+fn is_wanted(slot: usize) -> bool {
+    slot / 2 != table::MPI_Wtime || order::is_on()
 }
 
 /// Asked by the loader for the address of `__gmon_start__` whenever it binds a library.
@@ -72,7 +77,7 @@ extern "C" fn a_library_is_bound() -> usize {
 fn show_what_there_is() {
     let Some(own) = SymbolTable::of_agent() else { return };
     each_export(&own, |slot, name, symbol| {
-        if SymbolTable::is_defined_elsewhere(name) {
+        if SymbolTable::is_defined_elsewhere(name) && is_wanted(slot) {
             // SAFETY: a symbol of our own table.
             unsafe { edit(symbol, HIDDEN[slot].load(Ordering::Acquire), STT_FUNC) };
         }

@@ -11,7 +11,7 @@
 //! tells whose call it was, and how deep.
 
 use crate::call::Call;
-use crate::{next, stream};
+use crate::{next, order, stream};
 use core::arch::{asm, global_asm};
 
 /// What a thread knows of itself; lives in the static TLS block, so it costs one load.
@@ -28,6 +28,8 @@ pub struct ThreadBlock {
     pub stream: *mut stream::Stream,
     /// The frame pointer at entry, if the caller has one.
     pub frame: usize,
+    /// What [`order`] knows of the thread; null before its first call.
+    pub order: *mut order::Thread,
 }
 
 // The initial-exec model: this library is always loaded at start-up, by LD_PRELOAD.
@@ -37,9 +39,9 @@ global_asm!(
     ".globl refrain_thread",
     ".hidden refrain_thread",
     ".type refrain_thread,@object",
-    ".size refrain_thread,40",
+    ".size refrain_thread,48",
     "refrain_thread:",
-    ".zero 40",
+    ".zero 48",
     ".popsection",
 );
 

@@ -6,7 +6,7 @@
 //! for functions that most programs do not have, nothing is exported; instead, the places where
 //! loaded modules hold the address of such a function, for calls, are changed to hold ours.
 
-use crate::symbols::{dynamic_section, each_module, headers};
+use crate::symbols::{dynamic_section, each_module, headers, path_of};
 use std::ffi::{CStr, c_char, c_void};
 
 const DT_PLTRELSZ: i64 = 2;
@@ -31,8 +31,13 @@ struct Relocation {
 /// Leads calls of all loaded modules but this one to other functions: `lead` gives the address
 /// of ours for a name.
 pub fn lead(lead: impl Fn(&CStr) -> Option<*const ()>) {
+    lead_in(|_| true, lead);
+}
+
+/// The same for some of the modules, by the paths of their files.
+pub fn lead_in(which: impl Fn(&[u8]) -> bool, lead: impl Fn(&CStr) -> Option<*const ()>) {
     each_module(|module, is_agent| {
-        if !is_agent {
+        if !is_agent && which(path_of(module)) {
             lead_module(module, &lead);
         }
         None::<()>

@@ -39,6 +39,7 @@
 //!   few and large pieces are in [`regions`], what was freed in [`releases`]
 //! * [`members`]: who is in a communicator · [`sites`]: where a call was made · [`filter`]: what
 //!   is not recorded
+//! * [`order`]: receive orders, recorded and replayed; where that is wanted, nothing is traced
 //! * [`arena`]: memory of our own · [`reserve`]: memory when there is none · [`abandon`]: locks
 //!   that may be jumped out of
 //! * [`process`]: what is common to the process · [`milestones`]: Init, Finalize, Abort
@@ -74,6 +75,7 @@ mod milestones;
 mod modules;
 mod next;
 mod objects;
+mod order;
 mod part;
 mod pcontrol;
 mod process;

@@ -5,12 +5,16 @@
 //! order; then the loaded modules are searched.
 
 use crate::modules::{self, Owner};
-use crate::{process, table};
+use crate::{order, process, table};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// By slot: twice the function's number, plus one for the `PMPI_` name.
 static NEXT: [AtomicPtr<()>; table::FUNCTIONS * 2] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; table::FUNCTIONS * 2];
+
+/// The functions behind those of [`order`], where these stand in between.
+static BEHIND: [AtomicPtr<()>; table::FUNCTIONS * 2] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; table::FUNCTIONS * 2];
 
 /// The function to forward a slot's calls to.
@@ -25,8 +29,17 @@ pub fn function(slot: usize) -> *const () {
 /// MPI's own implementation of a function, for calls of the agent's own; `None` if this MPI
 /// does not have it.
 pub fn mpi(number: usize) -> Option<*const ()> {
-    let f = function(number * 2 + 1);
+    let f = behind(number * 2 + 1);
     (f != missing as *const ()).then_some(f)
+}
+
+/// The function that a slot's calls reach in the end, past those of [`order`].
+pub fn behind(slot: usize) -> *const () {
+    let f = function(slot);
+    match BEHIND.get(slot).map(|f| f.load(Ordering::Acquire)) {
+        Some(behind) if !behind.is_null() => behind,
+        _ => f,
+    }
 }
 
 #[cold]
@@ -44,8 +57,13 @@ fn resolve(slot: usize) -> *const () {
         _ if !has_mpi() => return missing as *const (),
         _ => missing as *const (),
     };
+    let between = if f == missing as *const () { None } else { order::hook(slot / 2) };
+    if let (Some(cell), Some(_)) = (BEHIND.get(slot), between) {
+        cell.store(f.cast_mut(), Ordering::Release);
+    }
+    let f = between.unwrap_or(f);
     if let Some(cell) = NEXT.get(slot) {
-        cell.store(f.cast_mut(), Ordering::Relaxed);
+        cell.store(f.cast_mut(), Ordering::Release);
     }
     f
 }

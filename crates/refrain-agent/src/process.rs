@@ -1,7 +1,8 @@
 //! What is common to the process: where logs go, which MPI this is, which rank.
 
 use crate::{
-    absent, clock, compress, device, filter, heap, memory, modules, next, sites, stream, table,
+    absent, clock, compress, device, filter, heap, memory, modules, next, order, sites, stream,
+    table,
 };
 use refrain_format::part::{self, PartHeader, flags};
 use refrain_mpi::abi::{Family, Layout, Source};
@@ -14,6 +15,9 @@ use std::sync::{Mutex, OnceLock};
 /// The folder for parts, copied when the library is loaded: a program may change its
 /// environment before it calls MPI. Null without one; then the agent only forwards.
 static FOLDER: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The same where only receive orders are recorded, or replayed.
+static ORDER_FOLDER: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether this library's turn to be initialised has come. Those that the program needs come
 /// first, and may call MPI by then.
@@ -32,6 +36,7 @@ extern "C" fn at_load() {
     LOADED.store(true, Ordering::Relaxed);
     absent::adapt_exports();
     device::prepare();
+    order::prepare();
 }
 
 fn read_environment() {
@@ -46,7 +51,8 @@ fn read_environment() {
     unsafe {
         let folder = libc::getenv(FOLDER_VARIABLE.as_ptr());
         if !folder.is_null() && *folder != 0 {
-            FOLDER.store(libc::strdup(folder), Ordering::Relaxed);
+            let place = if order::is_on() { &ORDER_FOLDER } else { &FOLDER };
+            place.store(libc::strdup(folder), Ordering::Relaxed);
             let raw = !libc::getenv(RAW_VARIABLE.as_ptr()).is_null();
             KEEPS_RECORDS.store(raw, Ordering::Relaxed);
         }
@@ -65,10 +71,19 @@ pub fn keeps_records() -> bool {
 
 /// The folder for parts.
 pub fn folder() -> Option<CString> {
+    copy_of(&FOLDER)
+}
+
+/// The folder for receive orders.
+pub fn order_folder() -> Option<CString> {
+    copy_of(&ORDER_FOLDER)
+}
+
+fn copy_of(folder: &AtomicPtr<c_char>) -> Option<CString> {
     if !LOADED.load(Ordering::Relaxed) {
         read_environment();
     }
-    let folder = FOLDER.load(Ordering::Relaxed);
+    let folder = folder.load(Ordering::Relaxed);
     // SAFETY: null, or the copy made at load, which is never freed.
     (!folder.is_null()).then(|| unsafe { CStr::from_ptr(folder) }.to_owned())
 }

@@ -141,7 +141,7 @@ impl Stream {
         let mut frames = [0; MOST];
         let frames = match self.sites.frames {
             ONLY_RETURN => {
-                frames[0] = self.own_return(entry);
+                frames[0] = self.sites.own_return(entry);
                 &frames[..1]
             }
             n => {
@@ -166,41 +166,6 @@ impl Stream {
         });
         self.sites.near[cell(hash)] = (hash, number);
         number
-    }
-
-    /// Where a call returns to in the program: past the bindings of Fortran.
-    fn own_return(&mut self, entry: &Entry) -> usize {
-        if self.sites.program.contains(&entry.caller) {
-            return entry.caller;
-        }
-        let known = self.sites.bindings.iter().find(|b| b.caller == entry.caller);
-        if let Some(binding) = known {
-            // SAFETY: on the stack of this thread, above the call that is in progress: where
-            // the frame of the bindings holds its return address.
-            let address = unsafe { *((entry.stack + binding.above) as *const usize) };
-            if self.sites.program.contains(&address) || !is_in_bindings(address) {
-                return address;
-            }
-        }
-        let _uncancelled = Uncancelled::keep();
-        if !is_in_bindings(entry.caller) {
-            if let Some(module) = modules::find(entry.caller) {
-                self.sites.program = module.low..module.high;
-            }
-            return entry.caller;
-        }
-        let mut found = None;
-        unwind_with(entry, |address, place| {
-            found = (!is_in_bindings(address)).then_some((address, place));
-            found.is_some()
-        });
-        let Some((address, place)) = found else { return entry.caller };
-        if self.sites.bindings.try_reserve(1).is_ok() {
-            let above = place.wrapping_sub(entry.stack);
-            self.sites.bindings.retain(|b| b.caller != entry.caller);
-            self.sites.bindings.push(Binding { caller: entry.caller, above });
-        }
-        address
     }
 
     /// Follows frame pointers; gives the number of frames, or nothing if they cannot be trusted.
@@ -231,6 +196,41 @@ impl Stream {
 }
 
 impl Sites {
+    /// Where a call returns to in the program: past the bindings of Fortran.
+    pub fn own_return(&mut self, entry: &Entry) -> usize {
+        if self.program.contains(&entry.caller) {
+            return entry.caller;
+        }
+        let known = self.bindings.iter().find(|b| b.caller == entry.caller);
+        if let Some(binding) = known {
+            // SAFETY: on the stack of this thread, above the call that is in progress: where
+            // the frame of the bindings holds its return address.
+            let address = unsafe { *((entry.stack + binding.above) as *const usize) };
+            if self.program.contains(&address) || !is_in_bindings(address) {
+                return address;
+            }
+        }
+        let _uncancelled = Uncancelled::keep();
+        if !is_in_bindings(entry.caller) {
+            if let Some(module) = modules::find(entry.caller) {
+                self.program = module.low..module.high;
+            }
+            return entry.caller;
+        }
+        let mut found = None;
+        unwind_with(entry, |address, place| {
+            found = (!is_in_bindings(address)).then_some((address, place));
+            found.is_some()
+        });
+        let Some((address, place)) = found else { return entry.caller };
+        if self.bindings.try_reserve(1).is_ok() {
+            let above = place.wrapping_sub(entry.stack);
+            self.bindings.retain(|b| b.caller != entry.caller);
+            self.bindings.push(Binding { caller: entry.caller, above });
+        }
+        address
+    }
+
     /// The number of a site, or where it belongs.
     fn number_of(&self, hash: usize, frames: &[usize]) -> Result<u32, usize> {
         let first = self.known.partition_point(|site| site.hash < hash);

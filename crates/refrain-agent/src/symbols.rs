@@ -122,6 +122,31 @@ pub fn headers(module: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
     unsafe { std::slice::from_raw_parts(module.dlpi_phdr, module.dlpi_phnum.into()) }
 }
 
+/// The path of a module's file; empty for the program itself.
+pub fn path_of(module: &libc::dl_phdr_info) -> &[u8] {
+    if module.dlpi_name.is_null() {
+        return &[];
+    }
+    // SAFETY: a NUL-terminated name owned by the loader.
+    unsafe { CStr::from_ptr(module.dlpi_name) }.to_bytes()
+}
+
+/// The name of a module's file, and the names of the libraries that it needs.
+pub fn needed_by(module: &libc::dl_phdr_info) -> (Vec<u8>, Vec<Vec<u8>>) {
+    const DT_NEEDED: i64 = 1;
+    let name = path_of(module).rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+    let dynamic = dynamic_section(module).unwrap_or_default();
+    let base = module.dlpi_addr as usize;
+    let strings = dynamic.iter().find(|entry| entry.tag == DT_STRTAB).map(|entry| entry.value);
+    let Some(strings) = strings else { return (name, Vec::new()) };
+    let strings = if strings < base { base + strings } else { strings };
+    let needed = dynamic.iter().filter(|entry| entry.tag == DT_NEEDED).map(|entry| {
+        // SAFETY: a string in the module's own table.
+        unsafe { CStr::from_ptr((strings + entry.value) as *const c_char) }.to_bytes().to_vec()
+    });
+    (name, needed.collect())
+}
+
 /// Calls `look` for every loaded module, and whether it is this library, until it finds
 /// something.
 pub fn each_module<T>(look: impl FnMut(&libc::dl_phdr_info, bool) -> Option<T>) -> Option<T> {

@@ -75,21 +75,22 @@ impl Moment {
     }
 }
 
-impl fmt::Display for Moment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Moment {
+    /// In words, with a name for the place in the program.
+    pub fn text(&self, name: impl Fn(u64) -> String) -> String {
         match self {
             Self::Call { position, kind, site, count, polls, picks } => {
-                write!(f, "call {position}: {kind} at {site:#x}")?;
+                let mut text = format!("call {position}: {kind} at {}", name(*site));
                 if *count > 0 {
-                    write!(f, " of {count} requests")?;
+                    text += &format!(" of {count} requests");
                 }
                 if *polls > 0 {
-                    write!(f, ", after {polls} in vain")?;
+                    text += &format!(", after {polls} in vain");
                 }
                 if !picks.is_empty() {
-                    write!(f, ", completing {picks:?}")?;
+                    text += &format!(", completing {picks:?}");
                 }
-                Ok(())
+                text
             }
             Self::Receive { position, site, communicator, any, fate } => {
                 let what = match any {
@@ -98,22 +99,28 @@ impl fmt::Display for Moment {
                     [false, true] => "any tag",
                     [false, false] => "no wildcard",
                 };
-                write!(
-                    f,
-                    "receive {position}: {what} on communicator {communicator} at {site:#x}"
-                )?;
-                match fate {
-                    Some(Fate::Matched(from)) => {
-                        write!(f, ", from {} tag {}", from.source, from.tag)
-                    }
-                    Some(Fate::Cancelled) => f.write_str(", cancelled"),
-                    Some(Fate::Never) => f.write_str(", never matched"),
-                    None => Ok(()),
-                }
+                let fate = match fate {
+                    Some(Fate::Matched(from)) => format!(", from {} tag {}", from.source, from.tag),
+                    Some(Fate::Cancelled) => ", cancelled".to_owned(),
+                    Some(Fate::Never) => ", never matched".to_owned(),
+                    None => String::new(),
+                };
+                let site = name(*site);
+                format!("receive {position}: {what} on communicator {communicator} at {site}{fate}")
             }
-            Self::Value { position, which } => write!(f, "value {position} of source {which}"),
-            Self::End => f.write_str("the end"),
+            Self::Value { position, which } => format!("value {position} of source {which}"),
+            Self::End => "the end".to_owned(),
         }
+    }
+}
+
+fn number(site: u64) -> String {
+    format!("{site:#x}")
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(number))
     }
 }
 
@@ -130,14 +137,21 @@ pub struct Divergence {
     pub neighbours: Vec<Moment>,
 }
 
+impl Divergence {
+    /// In words, with names for places in the program.
+    pub fn text(&self, name: impl Fn(u64) -> String) -> String {
+        let mut text = format!("thread {} does not do what was recorded", self.stream);
+        text += &format!("\n  expected  {}", self.expected.text(&name));
+        text += &format!("\n  got       {}", self.got.text(&name));
+        for moment in &self.neighbours {
+            text += &format!("\n  recorded  {}", moment.text(&name));
+        }
+        text
+    }
+}
+
 impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "thread {} does not do what was recorded", self.stream)?;
-        writeln!(f, "  expected  {}", self.expected)?;
-        write!(f, "  got       {}", self.got)?;
-        for moment in &self.neighbours {
-            write!(f, "\n  recorded  {moment}")?;
-        }
-        Ok(())
+        f.write_str(&self.text(number))
     }
 }

@@ -87,6 +87,11 @@ impl Frames {
         self.cut
     }
 
+    /// All bytes, those behind a damage too.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// How many bytes there are.
     pub fn size(&self) -> usize {
         self.bytes.len()

@@ -104,6 +104,7 @@
 //! |---|---|
 //! | [`vocabulary`], [`event`] | calls and outcomes as plain data; what a record holds |
 //! | [`record`], [`replay`], [`turns`], [`seam`] | the recorder, its mirror, the order of threads, what other methods have to offer |
+//! | [`log`] | what a recorder is told, kept by way of a window that outlives the process |
 //! | [`divergence`] | where a program left the record |
 //! | [`frames`], [`codec`] | a record's bytes |
 //! | `calls`, `receives`, `set`, `symbol`, `recency`, `number`, `coder` | adaptive models, from the largest to the single answer |
@@ -118,6 +119,7 @@ pub mod error;
 pub mod event;
 pub mod frames;
 mod hash;
+pub mod log;
 mod number;
 pub mod races;
 pub mod read;
@@ -136,6 +138,7 @@ pub mod vocabulary;
 pub use divergence::{Divergence, Moment};
 pub use error::OrderError;
 pub use frames::Frames;
+pub use log::Log;
 pub use record::Recorder;
 pub use replay::{Decision, Posting, Replayer, Stop};
 pub use seam::{Recording, Replaying};

@@ -120,11 +120,23 @@ impl Recorder {
     /// A matching call returned without having found anything. Kinds that cannot fail are ignored.
     #[inline]
     pub fn failed(&mut self, stream: u32, kind: Kind, site: u64) {
+        self.failed_often(stream, kind, site, 1);
+    }
+
+    /// The same, so many times.
+    pub(crate) fn failed_often(&mut self, stream: u32, kind: Kind, site: u64, times: u64) {
         if kind.polls() {
             let own = self.stream(stream);
             let shape = own.call_shape(CallShape { kind, site });
-            own.polls[shape as usize] += 1;
+            own.polls[shape as usize] += times;
         }
+    }
+
+    /// So many operations without wildcards were posted.
+    pub(crate) fn named(&mut self, stream: u32, times: u64) {
+        let own = self.stream(stream);
+        own.named += times;
+        own.block.named += times;
     }
 
     /// A matching call returned, and had found what it was looking for. A call that chooses among

@@ -33,6 +33,8 @@ pub struct Summary {
     pub calls: Counts,
     /// All wildcard receives and probes.
     pub receives: Counts,
+    /// Receives without wildcards.
+    pub named: u64,
     /// Clock readings and random numbers.
     pub values: u64,
     /// The same by place in the program, largest first.
@@ -57,6 +59,7 @@ pub fn summary(frames: &Frames) -> Result<Summary, OrderError> {
     let mut summary = Summary {
         streams: frames.streams().len() as u32,
         bytes: frames.size() as u64,
+        named: frames.streams().iter().map(|own| own.named).sum(),
         complete: frames.cut().is_none() && frames.streams().iter().all(|own| own.complete),
         ..Summary::default()
     };

@@ -9,6 +9,7 @@
 //! | `clocks` | the clocks of the processes, where times of single calls are kept ([`clocks`]) |
 //! | `timing-setting` | how times are kept, and how far they may be off ([`times::Wanted`]) |
 //! | `times/N` | the times of stream N's calls, if they were asked for ([`times`]) |
+//! | `order/facts`, `order/N` | receive orders, in a file of those ([`orders`]) |
 //! | `raw/N` | the records ([`refrain_format::record`]) of stream N, if they were asked for |
 //!
 //! A reader of one rank reads `meta` and `structure`, which are small, and the `own` section
@@ -20,6 +21,7 @@ pub mod assemble;
 pub mod clocks;
 pub mod error;
 pub mod meta;
+pub mod orders;
 pub mod parts;
 mod ready;
 pub mod times;
@@ -27,6 +29,7 @@ pub mod trace;
 
 pub use error::TraceError;
 pub use meta::{Ended, Meta, Paused, StreamMeta};
+pub use orders::Orders;
 pub use trace::Trace;
 
 /// Names of sections.

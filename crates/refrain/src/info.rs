@@ -1,6 +1,7 @@
 //! `refrain info`: what was run, whether all of it was recorded, and how large the trace is.
 
 use crate::open::open;
+use crate::orders;
 use crate::summary::{counted, grouped, size};
 use crate::timing::Bounds;
 use anyhow::Result;
@@ -33,7 +34,12 @@ compression), ratio (raw_bytes to bytes), mpi, family, hosts, program, programs,
 saw it), refrain (the version that wrote it), ended (number of ranks by how they did), started,
 duration_s, groups (array: ranks, list, thread, signatures, calls), times (null if those of single
 calls were not kept: mode, error, error_abs_ns, bytes, bytes_per_call, clock_uncertainty_ns: how much
-the clock of a rank may be off from that of the first, at most).")]
+the clock of a rank may be off from that of the first, at most).
+
+Of receive orders (refrain record) the JSON has: path, refrain, command, exit_code, ranks, size,
+complete, receives, wildcard_receives, calls (that completed something), failed_polls, values (clock
+readings), bytes (of the file), order_bytes, bytes_per_receive (order_bytes to receives), outside,
+by_rank, by_call_site, by_receive_site.")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,
@@ -44,6 +50,9 @@ pub struct Args {
 
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if orders::are_in(&args.trace) {
+        return orders::info::run(&args.trace, args.json);
+    }
     let trace = open(&args.trace)?;
     let info = Info::of(&trace)?;
     let path = args.trace.display().to_string();

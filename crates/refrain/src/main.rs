@@ -18,6 +18,7 @@ mod launch;
 mod merge;
 mod naming;
 mod open;
+mod orders;
 mod path;
 mod rank;
 mod select;
@@ -55,6 +56,9 @@ pub struct Usage(pub String);
   refrain stats app.refrain                        calls, time and bytes by function
   refrain verify app.refrain                       is it whole, and what was recorded?
   refrain where app.refrain.parts                  where does the job hang?
+  refrain record -- mpirun -n 4 ./app input.dat    keeps the order in which messages are received
+  refrain replay app.refrain -- mpirun -n 4 ./app input.dat
+                                                   forces that order
 
 Exit codes: that of the program, once it has run, whatever became of the trace (trace); 1 if a
 trace is not as it should be (verify); 125 if Refrain itself failed; 127 if the program is not
@@ -70,6 +74,10 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Trace(trace::Args),
+    Record(orders::record::Args),
+    Replay(orders::replay::Args),
+    Races(orders::races::Args),
+    Diff(orders::diff::Args),
     Info(info::Args),
     Show(show::Args),
     Stats(stats::Args),
@@ -83,6 +91,10 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Trace(args) => trace::run(args),
+        Command::Record(args) => orders::record::run(args),
+        Command::Replay(args) => orders::replay::run(args),
+        Command::Races(args) => orders::races::run(args),
+        Command::Diff(args) => orders::diff::run(args),
         Command::Info(args) => info::run(args),
         Command::Show(args) => show::run(args),
         Command::Stats(args) => stats::run(args),

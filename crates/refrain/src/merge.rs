@@ -1,6 +1,6 @@
 //! `refrain merge`: makes a trace of the parts that a run left behind.
 
-use crate::summary;
+use crate::{orders, summary};
 use anyhow::{Context, Result, bail};
 use refrain_trace::Meta;
 use refrain_trace::assemble::{Keep, assemble};
@@ -36,6 +36,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("{} is there already: say -o another name, or remove it", output.display());
     }
     let noted = noted_run(&args.parts);
+    if refrain_trace::orders::are_in(&args.parts) {
+        return orders::record::merge(noted.command, &args.parts, &output);
+    }
     let base = base_meta(noted.command, noted.selected);
     let (meta, bytes) = assemble(&args.parts, &output, keep(args.raw), base)
         .with_context(|| format!("cannot make {}", output.display()))?;

@@ -1,6 +1,7 @@
 //! `refrain show`: prints the calls of a trace.
 
 use crate::open::open;
+use crate::orders;
 use crate::select::{Names, parse_ranks};
 use anyhow::{Result, bail};
 use refrain_analysis::calls::{Calls, Process, processes};
@@ -30,6 +31,9 @@ callback, is indented. Where several processes have the same rank, it is rank@pi
 Calls of different threads are in their true order only where the records were kept (trace --raw):
 a trace without them knows the order in each thread alone, and threads are shown side by side as if
 they went on evenly. --thread shows one by itself.
+
+Of receive orders (refrain record) are printed, for each rank, receives with a wildcard in the order
+they were posted, each with what it received, then calls that completed something, in their order.
 
 `undefined`: a source or tag of a status that MPI does not define, as after access to a file.
 `unset`: MPI gave no value. `insignificant`: not used on this rank. `ignored=true`: the program
@@ -77,6 +81,11 @@ pub struct Args {
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
     let ranks = args.rank.as_deref().map(|list| parse_ranks("--rank", list)).transpose()?;
+    if orders::are_in(&args.trace) {
+        let (thread, limit) = (args.thread, args.limit.unwrap_or(u64::MAX));
+        let wanted = orders::show::Wanted { ranks, thread, limit, json: args.json };
+        return orders::show::run(&args.trace, wanted);
+    }
     let functions = Names::parse("--function", &args.function)?;
     let trace = open(&args.trace)?;
     let has_times = trace.has_raw() || trace.has_times();

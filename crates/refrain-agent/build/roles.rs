@@ -1,0 +1,142 @@
+//! Functions that have to do with receive orders: what each is to them, and the text of what
+//! stands between its wrapper and MPI.
+//!
+//! ```text
+//! pub unsafe extern "C-unwind" fn MPI_Irecv(a0: usize, a1: usize, …, a6: usize) -> c_int {
+//!     static ROLE: Role = Role { act: Act::Post, function: 187, source: 3, tag: 4, comm: 5, … };
+//!     order::call(&ROLE, &mut [a0, a1, …, a6])
+//! }
+//! ```
+//!
+//! Every argument is a word: C passes integers, handles and addresses in registers and places of
+//! eight bytes, whatever their size, and what is above an `int` is noise in either case. So a
+//! function and its `_c` variant have one form. Where the arguments are that matter is read from
+//! the interface table, by their names.
+
+use refrain_mpi::interface::{Function, functions, is_wrapped};
+use std::fmt::Write;
+
+/// What functions are to receive orders; see `order/role.rs`.
+const ACTS: &[(&str, &str)] = &[
+    ("MPI_Init", "Begin"),
+    ("MPI_Init_thread", "Begin"),
+    ("MPI_Finalize", "End"),
+    ("MPI_Recv", "Receive(Kind::Recv)"),
+    ("MPI_Sendrecv", "Receive(Kind::Sendrecv)"),
+    ("MPI_Sendrecv_replace", "Receive(Kind::Sendrecv)"),
+    ("MPI_Mrecv", "Receive(Kind::Mrecv)"),
+    ("MPI_Irecv", "Post"),
+    ("MPI_Isendrecv", "Post"),
+    ("MPI_Isendrecv_replace", "Post"),
+    ("MPI_Imrecv", "Post"),
+    ("MPI_Recv_init", "Init"),
+    ("MPI_Start", "Start"),
+    ("MPI_Startall", "Start"),
+    ("MPI_Probe", "Probe(Kind::Probe)"),
+    ("MPI_Iprobe", "Probe(Kind::Iprobe)"),
+    ("MPI_Mprobe", "Probe(Kind::Mprobe)"),
+    ("MPI_Improbe", "Probe(Kind::Improbe)"),
+    ("MPI_Wait", "Complete(Kind::Wait)"),
+    ("MPI_Waitall", "Complete(Kind::Waitall)"),
+    ("MPI_Waitany", "Complete(Kind::Waitany)"),
+    ("MPI_Waitsome", "Complete(Kind::Waitsome)"),
+    ("MPI_Test", "Complete(Kind::Test)"),
+    ("MPI_Testall", "Complete(Kind::Testall)"),
+    ("MPI_Testany", "Complete(Kind::Testany)"),
+    ("MPI_Testsome", "Complete(Kind::Testsome)"),
+    ("MPI_Request_get_status", "Complete(Kind::GetStatus)"),
+    ("MPI_Request_get_status_all", "Complete(Kind::GetStatusAll)"),
+    ("MPI_Request_get_status_any", "Complete(Kind::GetStatusAny)"),
+    ("MPI_Request_get_status_some", "Complete(Kind::GetStatusSome)"),
+    ("MPI_Parrived", "Arrive"),
+    ("MPI_Cancel", "Cancel"),
+    ("MPI_Request_free", "Free"),
+    ("MPI_Comm_free", "FreeComm"),
+    ("MPI_Comm_disconnect", "FreeComm"),
+];
+
+/// Functions whose results depend on an order that is not kept. They are forwarded, and named at
+/// the end.
+const OUTSIDE: &[&str] = &[
+    "MPI_Accumulate",
+    "MPI_Raccumulate",
+    "MPI_Get_accumulate",
+    "MPI_Rget_accumulate",
+    "MPI_Fetch_and_op",
+    "MPI_Compare_and_swap",
+    "MPI_Win_lock",
+    "MPI_File_read_shared",
+    "MPI_File_write_shared",
+    "MPI_File_iread_shared",
+    "MPI_File_iwrite_shared",
+    "MPI_Comm_accept",
+    "MPI_Comm_connect",
+    "MPI_Comm_join",
+    "MPI_Comm_spawn",
+    "MPI_Comm_spawn_multiple",
+];
+
+/// The arguments that matter, and the names the table has for them.
+const PLACES: &[(&str, &[&str])] = &[
+    ("source", &["source"]),
+    ("tag", &["recvtag", "tag"]),
+    ("comm", &["comm"]),
+    ("request", &["request", "array_of_requests"]),
+    ("count", &["count", "incount"]),
+    ("status", &["status", "array_of_statuses"]),
+    ("flag", &["flag"]),
+    ("index", &["index", "array_of_indices"]),
+    ("outcount", &["outcount"]),
+];
+
+/// As many arguments `order/mpi.rs` can pass.
+const MOST_ARGUMENTS: usize = 13;
+
+fn act(f: &Function) -> Option<&'static str> {
+    let name = if f.large { f.name.trim_end_matches("_c") } else { &f.name };
+    let listed = ACTS.iter().find(|(function, _)| *function == name).map(|(_, act)| *act);
+    listed.or(OUTSIDE.contains(&name).then_some("Outside"))
+}
+
+/// What stands between, and a function that finds it.
+pub fn hooks() -> String {
+    let mut text = "use crate::order::{self, Act, Kind, Role};\nuse std::ffi::c_int;\n".to_owned();
+    let mut found = String::new();
+    for (number, f) in functions().iter().enumerate() {
+        let Some(act) = act(f).filter(|_| is_wrapped(&f.name)) else { continue };
+        assert!(f.params.len() <= MOST_ARGUMENTS, "{}: see order/mpi.rs", f.name);
+        let place = |names: &[&str]| {
+            let at = names.iter().find_map(|name| f.params.iter().position(|p| p.name == *name));
+            at.map_or("Role::NOWHERE".to_owned(), |at| at.to_string())
+        };
+        let places: String =
+            PLACES.iter().map(|(field, names)| format!("{field}: {}, ", place(names))).collect();
+        let arguments: Vec<String> = (0..f.params.len()).map(|n| format!("a{n}")).collect();
+        let parameters: String = arguments.iter().map(|a| format!("{a}: usize, ")).collect();
+        let (name, large) = (&f.name, f.large);
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "
+pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
+    static ROLE: Role = Role {{ act: Act::{act}, function: {number}, large: {large}, {places} }};
+    order::call(&ROLE, &mut [{}])
+}}
+",
+            arguments.join(", ")
+        );
+        let _ = writeln!(found, "        {number} => {name} as *const (),");
+    }
+    let _ = write!(
+        text,
+        "
+/// What stands between the wrapper of a function and MPI.
+pub fn find(function: usize) -> Option<*const ()> {{
+    Some(match function {{
+{found}        _ => return None,
+    }})
+}}
+"
+    );
+    text
+}

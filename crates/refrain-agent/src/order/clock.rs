@@ -1,0 +1,39 @@
+//! MPI_Wtime: programs that do something for so many seconds decide by it.
+
+use crate::entry::{Entry, export};
+use crate::{next, table};
+
+use super::{Mode, mode, record, replay, thread};
+
+/// Which source of values the clock is.
+const WTIME: u8 = 0;
+
+/// # Safety
+/// As for `MPI_Wtime`.
+unsafe extern "C-unwind" fn wtime() -> f64 {
+    let entry = Entry::new(table::MPI_Wtime);
+    // SAFETY: the function has this form in every MPI.
+    let read = || unsafe {
+        let f: unsafe extern "C-unwind" fn() -> f64 =
+            std::mem::transmute(next::function(entry.slot));
+        f()
+    };
+    match mode() {
+        Mode::Record => {
+            let now = read();
+            if let Some(thread) = thread::of_call(&entry) {
+                record::value(thread, WTIME, now.to_bits());
+            }
+            now
+        }
+        Mode::Replay => {
+            let thread = thread::of_call(&entry);
+            let recorded = thread.and_then(|thread| replay::value(thread, WTIME));
+            recorded.map_or_else(read, f64::from_bits)
+        }
+        Mode::Off => read(),
+    }
+}
+
+export!(MPI_Wtime, 0, wtime);
+export!(PMPI_Wtime, 1, wtime);

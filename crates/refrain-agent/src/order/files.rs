@@ -1,0 +1,81 @@
+//! Files of receive orders, in the folder of a run. For each rank:
+//!
+//! * `rank-N.order`: frames, as they were sealed, or as they are to be replayed
+//! * `rank-N.log`: while recording, the window in front of them ([`refrain_order::log`])
+//! * `rank-N.facts`: a line for each thing worth knowing: `size 4`, `site 1f3a /bin/app+1a2b`
+//!
+//! No descriptor stays open: the program may close those it does not know.
+
+use crate::process::{self, Uncancelled};
+use std::ffi::{CString, OsStr, c_int};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+static RANK: AtomicI32 = AtomicI32::new(-1);
+
+/// The rank is known from now on.
+pub fn set_rank(rank: c_int) {
+    RANK.store(rank, Ordering::Relaxed);
+}
+
+/// The rank, or -1.
+pub fn rank() -> c_int {
+    RANK.load(Ordering::Relaxed)
+}
+
+/// A file in the folder.
+pub fn path(name: &str) -> Option<PathBuf> {
+    let folder: CString = process::order_folder()?;
+    Some(Path::new(OsStr::from_bytes(folder.as_bytes())).join(name))
+}
+
+/// A file of this rank.
+pub fn own(what: &str) -> Option<PathBuf> {
+    path(&format!("rank-{}.{what}", rank()))
+}
+
+/// Appends to a file of this rank.
+pub fn append(what: &str, bytes: &[u8]) -> bool {
+    let _uncancelled = Uncancelled::keep();
+    let write =
+        |path: PathBuf| OpenOptions::new().create(true).append(true).open(path)?.write_all(bytes);
+    own(what).is_some_and(|path| write(path).is_ok())
+}
+
+/// What is in a file of this rank.
+pub fn read(what: &str) -> Option<Vec<u8>> {
+    let _uncancelled = Uncancelled::keep();
+    std::fs::read(own(what)?).ok()
+}
+
+/// Adds a line to the facts of this rank.
+pub fn note(fact: &str) {
+    append("facts", format!("{fact}\n").as_bytes());
+}
+
+/// Maps a file of so many words, which outlive the process. Its blocks are allocated first, so
+/// that a full disk does not show as a signal later.
+pub fn map(path: &Path, words: usize) -> Option<&'static [AtomicU64]> {
+    let _uncancelled = Uncancelled::keep();
+    let file: File =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).ok()?;
+    let bytes = words * 8;
+    // SAFETY: plain system calls on a file of our own; the mapping is never undone, and shared
+    // words are atomic.
+    unsafe {
+        if libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) != 0 {
+            return None;
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let null = std::ptr::null_mut();
+        let at = libc::mmap(null, bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
+        if at == libc::MAP_FAILED {
+            return None;
+        }
+        Some(std::slice::from_raw_parts(at.cast(), words))
+    }
+}

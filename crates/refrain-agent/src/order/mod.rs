@@ -1,0 +1,157 @@
+//! Receive orders: recorded, and forced on a later run.
+//!
+//! `REFRAIN_ORDER` says which, when the library is loaded; then nothing is traced. The functions
+//! that have to do with the order in which messages are received get something in between their
+//! wrapper and MPI ([`hook`]): a call comes from the program to the wrapper as always, which finds
+//! no log and forwards it, and what it forwards to is [`call`]. Without `REFRAIN_ORDER` there is
+//! nothing in between, and tracing is as it would be without this.
+//!
+//! What a call means to the order is told by its [`Role`], which `build/roles.rs` derives from the
+//! interface table. [`record`] lets MPI decide and tells [`refrain_order::Log`] what it decided;
+//! [`replay`] asks [`refrain_order::Replayer`] and makes MPI do it. Whatever decides there is
+//! pure, and was run in a model of MPI's matching rules over random programs and schedules.
+//!
+//! * [`role`]: a call, with the places of what matters in it · [`mpi`]: MPI in words
+//! * [`thread`]: whose a call is and where it was made · [`requests`]: what is known of handles
+//! * [`unseen`]: what has come without the program having looked
+//! * [`outcome`]: what a completion call was given, and what came of it
+//! * [`board`]: what the ranks of a replay tell each other · [`stop`]: how it waits, and ends
+//! * [`files`]: what is written and read · [`guarded`]: what threads share
+//! * [`clock`]: MPI_Wtime, of which programs make decisions too · [`values`]: other clocks, and
+//!   random numbers, if that is wanted
+
+mod board;
+mod clock;
+mod files;
+mod guarded;
+mod mpi;
+mod outcome;
+mod record;
+mod replay;
+mod requests;
+mod role;
+mod stop;
+mod thread;
+mod unseen;
+mod values;
+
+pub use refrain_order::Kind;
+pub use role::{Act, Role};
+pub use thread::Thread;
+pub use values::prepare;
+
+use crate::entry::Entry;
+use crate::process::{Errno, Quiet};
+use crate::{memory, process};
+use role::Hooked;
+use std::ffi::{CStr, c_int};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+#[allow(missing_docs, clippy::all, reason = "generated; the table documents it")]
+#[allow(unsafe_op_in_unsafe_fn, reason = "it does nothing but what its caller vouches for")]
+mod hooks {
+    include!(concat!(env!("OUT_DIR"), "/hooks.rs"));
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    /// Nothing.
+    Off = 1,
+    /// Orders are recorded.
+    Record = 2,
+    /// A recorded order is forced.
+    Replay = 3,
+}
+
+/// What is to be done, as the environment says at the first question.
+pub fn mode() -> Mode {
+    static MODE: AtomicU8 = AtomicU8::new(0);
+    match MODE.load(Ordering::Relaxed) {
+        1 => return Mode::Off,
+        2 => return Mode::Record,
+        3 => return Mode::Replay,
+        _ => {}
+    }
+    // SAFETY: getenv gives null or a NUL-terminated string, read at once.
+    let text = unsafe {
+        let text = libc::getenv(c"REFRAIN_ORDER".as_ptr());
+        if text.is_null() { c"" } else { CStr::from_ptr(text) }
+    };
+    let mode = match text.to_bytes() {
+        b"record" => Mode::Record,
+        b"replay" => Mode::Replay,
+        _ => Mode::Off,
+    };
+    MODE.store(mode as u8, Ordering::Relaxed);
+    mode
+}
+
+/// Whether orders are recorded or replayed.
+pub fn is_on() -> bool {
+    mode() != Mode::Off
+}
+
+/// What stands between the wrapper of a function and MPI, if anything.
+pub fn hook(function: usize) -> Option<*const ()> {
+    if is_on() { hooks::find(function) } else { None }
+}
+
+/// A call of a function that has to do with receive orders.
+///
+/// # Safety
+/// The arguments must be those of the function.
+pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
+    let call = Hooked { role, entry: Entry::new(role.function), words };
+    match role.act {
+        Act::Begin => begin(&call),
+        Act::End => end(&call),
+        _ => match (thread::of_call(&call.entry), mode()) {
+            (Some(thread), Mode::Record) => record::call(call, thread),
+            (Some(thread), Mode::Replay) => replay::call(call, thread),
+            _ => call.forward(),
+        },
+    }
+}
+
+fn begin(call: &Hooked<'_>) -> c_int {
+    let result = call.forward();
+    if result == 0 {
+        start();
+    }
+    result
+}
+
+/// Begins to record or to replay, once.
+fn start() {
+    static START: Once = Once::new();
+    START.call_once(|| {
+        let _quiet = Quiet::keep();
+        let known = memory::world().or_else(process::rank_from_launcher);
+        if let Some((rank, size)) = known {
+            files::set_rank(rank);
+            // The thread that begins is the first.
+            thread::this();
+            // A panic here would be a defect of ours: the program goes on without a record.
+            let _ = std::panic::catch_unwind(|| match mode() {
+                Mode::Record => record::start(size),
+                Mode::Replay => replay::start(rank, size),
+                Mode::Off => {}
+            });
+        }
+    });
+}
+
+fn end(call: &Hooked<'_>) -> c_int {
+    {
+        let _errno = Errno::keep();
+        let _ = std::panic::catch_unwind(|| match mode() {
+            Mode::Record => record::end(),
+            Mode::Replay => replay::end(),
+            Mode::Off => {}
+        });
+    }
+    call.forward()
+}

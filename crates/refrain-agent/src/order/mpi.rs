@@ -1,0 +1,205 @@
+//! MPI as it is called for receive orders: every argument a word.
+
+use crate::memory::{Handles, Statuses};
+use crate::process::{self, abi};
+use crate::{next, table};
+use refrain_mpi::abi::Layout;
+use refrain_mpi::status::StatusFields;
+use refrain_order::Envelope;
+use std::ffi::c_int;
+use std::mem::transmute;
+use std::sync::OnceLock;
+
+/// The most bytes of a status.
+pub const STATUS_BYTES: usize = 32;
+
+/// Room for a status of any MPI.
+#[repr(C, align(8))]
+pub struct Status([u8; STATUS_BYTES]);
+
+impl Status {
+    /// One that says nothing.
+    pub const fn new() -> Status {
+        Status([0; STATUS_BYTES])
+    }
+
+    /// As another one, unless there is none.
+    pub fn copy_from(&mut self, other: Statuses) {
+        if other as usize != abi().status_ignore {
+            // SAFETY: a status of the program.
+            unsafe { self.place().copy_from(other, abi().status_bytes) };
+        }
+    }
+
+    /// Makes another one like this, if there is one.
+    pub fn copy_to(&mut self, other: Statuses) {
+        if other as usize != abi().status_ignore {
+            // SAFETY: as above.
+            unsafe { other.copy_from(self.place(), abi().status_bytes) };
+        }
+    }
+
+    /// Where it is.
+    pub fn place(&mut self) -> Statuses {
+        self.0.as_mut_ptr()
+    }
+}
+
+macro_rules! by_arity {
+    ($f:expr, $words:expr, $($n:literal: $($i:literal)*;)*) => {
+        match $words.len() {
+            $($n => transmute::<*const (), unsafe extern "C-unwind" fn($(by_arity!(@word $i)),*) -> c_int>($f)(
+                $($words[$i]),*
+            ),)*
+            _ => layout().err_other,
+        }
+    };
+    (@word $i:literal) => { usize };
+}
+
+/// Calls a function.
+///
+/// # Safety
+/// It must be one of MPI's that takes so many arguments, all of them integers, handles or
+/// addresses, and returns an error code.
+pub unsafe fn invoke(f: *const (), words: &[usize]) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        by_arity!(f, words,
+            0:;
+            1: 0;
+            2: 0 1;
+            3: 0 1 2;
+            4: 0 1 2 3;
+            5: 0 1 2 3 4;
+            6: 0 1 2 3 4 5;
+            7: 0 1 2 3 4 5 6;
+            8: 0 1 2 3 4 5 6 7;
+            9: 0 1 2 3 4 5 6 7 8;
+            10: 0 1 2 3 4 5 6 7 8 9;
+            11: 0 1 2 3 4 5 6 7 8 9 10;
+            12: 0 1 2 3 4 5 6 7 8 9 10 11;
+            13: 0 1 2 3 4 5 6 7 8 9 10 11 12;
+        )
+    }
+}
+
+/// Calls MPI's own function of that number, past tools.
+///
+/// # Safety
+/// As for [`invoke`].
+pub unsafe fn call(function: usize, words: &[usize]) -> c_int {
+    match next::mpi(function) {
+        // SAFETY: the caller's promise.
+        Some(f) => unsafe { invoke(f, words) },
+        None => layout().err_unsupported_operation,
+    }
+}
+
+/// What this MPI's binary interface fixes.
+pub fn layout() -> &'static Layout {
+    Layout::of(abi().family)
+}
+
+/// The bits of a handle that mean something.
+pub fn handle(word: usize) -> usize {
+    if abi().handle_bytes == 4 { word & 0xffff_ffff } else { word }
+}
+
+/// A handle in an array of the program.
+///
+/// # Safety
+/// The array must have more than `index` handles.
+pub unsafe fn handle_at(at: Handles, index: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { crate::memory::handle(at, index, abi().handle_bytes) }.unwrap_or(0)
+}
+
+/// Puts a handle into an array of the program.
+///
+/// # Safety
+/// The array must have more than `index` handles.
+pub unsafe fn put_handle(at: Handles, index: usize, handle: usize) {
+    let bytes = abi().handle_bytes;
+    // SAFETY: the caller's promise; handles are little-endian words of that many bytes.
+    unsafe {
+        at.add(index * bytes).copy_from_nonoverlapping((&raw const handle).cast(), bytes);
+    }
+}
+
+/// `MPI_REQUEST_NULL`.
+pub fn request_null() -> usize {
+    static NULL: OnceLock<usize> = OnceLock::new();
+    *NULL.get_or_init(|| {
+        // SAFETY: the layout's symbols are variables of the MPI library.
+        let value = unsafe {
+            layout().request_null.resolve(|symbol| next::data(symbol).map(|at| at as usize))
+        };
+        value.unwrap_or(0)
+    })
+}
+
+/// What a status says.
+///
+/// # Safety
+/// The array must have more than `index` statuses.
+pub unsafe fn status_fields(at: Statuses, index: usize) -> Option<StatusFields> {
+    let status = &layout().status;
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(at.add(index * status.bytes), status.bytes) };
+    status.status_fields(bytes)
+}
+
+/// The envelope in a status.
+pub fn envelope(fields: &StatusFields) -> Envelope {
+    Envelope { source: fields.source, tag: fields.tag }
+}
+
+/// Whether what a status tells of was cancelled.
+///
+/// # Safety
+/// The address of a status that MPI has filled in.
+pub unsafe fn is_cancelled(status: Statuses) -> bool {
+    let mut flag: c_int = 0;
+    // SAFETY: a status and an int.
+    unsafe {
+        call(table::MPI_Test_cancelled, &[status as usize, &raw mut flag as usize]);
+    }
+    flag != 0
+}
+
+/// Where `MPI_Irecv` has its source; others that post receives have it elsewhere.
+pub const IRECV_SOURCE: usize = 3;
+
+/// Whether the status of an `MPI_Isendrecv` tells what was received. MPICH's, up to 5.0 at least,
+/// says nothing of it: found out once, by a message to ourselves.
+pub fn isendrecv_has_status() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        const TAG: usize = 3;
+        let own = process::predefined("MPI_COMM_SELF").unwrap_or(0);
+        let byte = process::predefined("MPI_BYTE").unwrap_or(0);
+        let (mut comm, mut request, mut status) = (0usize, 0usize, Status::new());
+        let any = layout().any_tag as u32 as usize;
+        // SAFETY: a message of no bytes to ourselves, on a communicator of our own.
+        unsafe {
+            if call(table::MPI_Comm_dup, &[own, &raw mut comm as usize]) != 0 {
+                return false;
+            }
+            let place = &raw mut request as usize;
+            let words = [0, 0, byte, 0, TAG, 0, 0, byte, 0, any, comm, place];
+            let result = match call(table::MPI_Isendrecv, &words) {
+                0 => call(table::MPI_Wait, &[place, status.place() as usize]),
+                error => error,
+            };
+            call(table::MPI_Comm_free, &[&raw mut comm as usize]);
+            let fields = status_fields(status.place(), 0);
+            result == 0 && fields.is_some_and(|fields| fields.tag as usize == TAG)
+        }
+    })
+}
+
+/// `MPI_STATUS_IGNORE`.
+pub fn status_ignore() -> Statuses {
+    abi().status_ignore as Statuses
+}

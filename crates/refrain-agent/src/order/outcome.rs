@@ -1,0 +1,119 @@
+//! What a completion call was given, and what came of it.
+
+use crate::memory::Statuses;
+use refrain_order::{Choice, Completed, Kind};
+use std::ffi::c_int;
+
+use super::mpi::{self, STATUS_BYTES};
+use super::role::{Hooked, Role};
+
+/// So many requests and statuses have room in a frame.
+const FEW: usize = 16;
+
+/// Requests as they were before a call: what completes becomes null.
+///
+/// Calls may be left by `longjmp`; what is more than a few then stays allocated, and no more.
+pub struct Requests {
+    few: [usize; FEW],
+    many: Vec<usize>,
+    count: usize,
+}
+
+impl Requests {
+    /// Those that a call is given.
+    pub fn of(call: &Hooked<'_>, kind: Kind) -> Requests {
+        let mut requests = Requests { few: [0; FEW], many: Vec::new(), count: 1 };
+        if kind == Kind::GetStatus {
+            requests.few[0] = mpi::handle(call.word(call.role.request));
+            return requests;
+        }
+        let (at, n) = call.requests();
+        requests.count = n;
+        // SAFETY: the table says that so many handles are there.
+        let handles = (0..n).map(|i| unsafe { mpi::handle_at(at, i) });
+        if n <= FEW {
+            requests.few.iter_mut().zip(handles).for_each(|(place, handle)| *place = handle);
+        } else {
+            requests.many = handles.collect();
+        }
+        requests
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[usize] {
+        let few = self.few.get(..self.count);
+        few.unwrap_or(&self.many)
+    }
+}
+
+/// Statuses of our own, where the program ignores them.
+#[repr(C, align(8))]
+pub struct Room {
+    few: [u8; FEW * STATUS_BYTES],
+    many: Vec<u64>,
+}
+
+impl Room {
+    /// No room yet.
+    pub const fn new() -> Room {
+        Room { few: [0; FEW * STATUS_BYTES], many: Vec::new() }
+    }
+
+    /// Room for so many.
+    pub fn make(&mut self, n: usize) -> Statuses {
+        if n <= FEW {
+            return self.few.as_mut_ptr();
+        }
+        self.many.resize(n * STATUS_BYTES / 8, 0);
+        self.many.as_mut_ptr().cast()
+    }
+}
+
+/// What a call completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// Nothing yet.
+    Failed,
+    /// That.
+    Completed(Completed<'a>),
+}
+
+impl<'a> Outcome<'a> {
+    /// What a call that has returned completed; `index` has room for one.
+    pub fn of(call: &Hooked<'_>, kind: Kind, result: c_int, index: &'a mut [u32; 1]) -> Self {
+        let flag = call.role.flag == Role::NOWHERE || call.output(call.role.flag) != Some(0);
+        if result == 0 && !flag {
+            return Outcome::Failed;
+        }
+        match kind.choice() {
+            Choice::All => Outcome::Completed(Completed::All),
+            Choice::One => {
+                let found = call.output(call.role.index).and_then(|i| u32::try_from(i).ok());
+                let Some(found) = found else { return Outcome::Completed(Completed::Undefined) };
+                *index = [found];
+                Outcome::Completed(Completed::These(index))
+            }
+            Choice::Some => match call.output(call.role.outcount) {
+                Some(0) if kind.polls() && result == 0 => Outcome::Failed,
+                Some(n @ 1..) => {
+                    let at = call.word(call.role.index) as *const u32;
+                    // SAFETY: the table says that so many indices are there, none negative.
+                    let indices = unsafe { std::slice::from_raw_parts(at, n as usize) };
+                    Outcome::Completed(Completed::These(indices))
+                }
+                _ => Outcome::Completed(Completed::Undefined),
+            },
+        }
+    }
+
+    /// The completed requests, each with the place of its status.
+    pub fn places(&self, count: usize) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+        let (all, these): (usize, &'a [u32]) = match *self {
+            Outcome::Completed(Completed::All) => (count, &[]),
+            Outcome::Completed(Completed::These(indices)) => (0, indices),
+            _ => (0, &[]),
+        };
+        let these = these.iter().enumerate().map(|(place, index)| (*index as usize, place));
+        (0..all).map(|n| (n, n)).chain(these)
+    }
+}

@@ -1,0 +1,111 @@
+//! Completion: what MPI found complete, and with what.
+
+use refrain_order::{Call, Choice, Kind};
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+
+use super::super::mpi;
+use super::super::outcome::{self, Outcome, Room};
+use super::super::role::{Hooked, Place};
+use super::{RECORDING, STATUSES_MATTER, outside};
+
+pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
+    let result = call.forward();
+    let found = call.output(call.role.flag) != Some(0);
+    RECORDING.with(|own| match found {
+        true => own.succeeded(place, Kind::Parrived),
+        false => {
+            own.make_room(0);
+            own.log.failed(place.stream, Kind::Parrived, place.site);
+        }
+    });
+    result
+}
+
+/// Whether a call hands requests back, or only looks at them.
+pub fn consumes(kind: Kind) -> bool {
+    !matches!(kind, Kind::GetStatus | Kind::GetStatusAll | Kind::GetStatusAny | Kind::GetStatusSome)
+}
+
+pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    let requests = outcome::Requests::of(&call, kind);
+    let before = requests.all();
+    let mut room = Room::new();
+    let has_array = kind.has_array() && kind.choice() != Choice::One;
+    let ignored = call.ignores_status(has_array);
+    let status = match ignored && STATUSES_MATTER.load(Ordering::Relaxed) {
+        true => room.make(if has_array { before.len() } else { 1 }),
+        false => call.status(),
+    };
+    let result = call.forward_with_status(status);
+    let mut index = [0];
+    let outcome = Outcome::of(&call, kind, result, &mut index);
+    let statuses = (status != call.status() || !ignored).then_some(status);
+    RECORDING.with(|own| {
+        let Outcome::Completed(completed) = outcome else {
+            own.make_room(0);
+            own.log.failed(place.stream, kind, place.site);
+            return;
+        };
+        let count = if kind.has_array() { before.len() as u32 } else { 0 };
+        own.matched(place.stream, &Call { kind, site: place.site, count }, completed);
+        if own.requests.are_none() {
+            return;
+        }
+        for (index, at) in outcome.places(before.len()) {
+            let Some(handle) = before.get(index).copied() else { continue };
+            // After an error only what has become null is complete.
+            if result == 0 || is_gone(&call, index) {
+                own.settle(handle, statuses, at, consumes(kind));
+            }
+        }
+    });
+    result
+}
+
+fn is_gone(call: &Hooked<'_>, index: usize) -> bool {
+    let (at, n) = call.requests();
+    // SAFETY: the table says that so many requests are there.
+    index < n && unsafe { mpi::handle_at(at, index) } == mpi::request_null()
+}
+
+pub(super) fn cancel(call: Hooked<'_>) -> c_int {
+    // SAFETY: the table says a request is there.
+    let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
+    let is_receive = RECORDING.with(|own| {
+        let receive = own.requests.get_mut(handle);
+        receive.map(|receive| receive.cancelled = true).is_some()
+    });
+    STATUSES_MATTER.store(true, Ordering::Relaxed);
+    if is_receive == Some(false) {
+        outside("MPI_Cancel of what is no receive");
+    }
+    call.forward()
+}
+
+pub(super) fn free(call: Hooked<'_>) -> c_int {
+    let at = call.word(call.role.request) as *mut u8;
+    // SAFETY: the table says a request is there.
+    let handle = unsafe { mpi::handle_at(at, 0) };
+    let kept = RECORDING.with(|own| {
+        let ticket = own.requests.remove(handle).and_then(|receive| receive.ticket);
+        let ticket = ticket.filter(|ticket| ticket.wild);
+        ticket.map(|ticket| own.orphans.push((handle, ticket))).is_some()
+    });
+    if kept == Some(true) {
+        // SAFETY: as above.
+        unsafe { mpi::put_handle(at, 0, mpi::request_null()) };
+        return 0;
+    }
+    call.forward()
+}
+
+pub(super) fn free_comm(call: Hooked<'_>) -> c_int {
+    // SAFETY: the table says a communicator is there.
+    let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
+    let result = call.forward();
+    if result == 0 {
+        RECORDING.with(|own| own.comms.remove(handle));
+    }
+    result
+}

@@ -1,0 +1,332 @@
+//! Recording: MPI decides, and what it decided is written down.
+
+mod complete;
+mod receive;
+
+pub use complete::consumes;
+
+use crate::memory::{self, Statuses};
+use crate::process::{self, Quiet, Uncancelled};
+use crate::table;
+use refrain_order::{Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Ticket, log};
+use std::ffi::c_int;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use super::files;
+use super::guarded::Guarded;
+use super::mpi::{self, Status};
+use super::requests::{Comms, Requests};
+use super::role::{Act, Hooked, Place};
+use super::thread::Thread;
+use super::unseen::AllUnseen;
+
+/// Words of the window in front of the frames.
+const WINDOW: usize = 1 << 15;
+
+static RECORDING: Guarded<Recording> = Guarded::new();
+
+/// Whether a status that the program ignores may be needed: a wildcard receive was posted to
+/// complete later, or something cancelled.
+static STATUSES_MATTER: AtomicBool = AtomicBool::new(false);
+
+/// What is recorded of this process.
+struct Recording {
+    log: Log<'static>,
+    recorder: Recorder,
+    /// Bytes of frames in the file.
+    written: u64,
+    /// Something could not be written: the record ends there.
+    ended: bool,
+    requests: Requests<Receive>,
+    comms: Comms,
+    /// Receives that the program let go of before they were complete.
+    orphans: Vec<(usize, Ticket)>,
+    unseen: AllUnseen,
+}
+
+/// A receive that completes later.
+struct Receive {
+    /// While it is active.
+    ticket: Option<Ticket>,
+    post: Post,
+    /// Its place in the order of posts.
+    sequence: u64,
+    /// It can be started again.
+    persistent: bool,
+    /// The program has tried to cancel it.
+    cancelled: bool,
+}
+
+/// A message was probed for: nothing is posted, and all receives are earlier.
+const LAST: u64 = u64::MAX;
+
+impl Recording {
+    fn post(&mut self, stream: u32, post: &Post) -> Ticket {
+        self.make_room(0);
+        self.log.post(stream, post)
+    }
+
+    fn resolve(&mut self, ticket: Ticket, fate: Fate) {
+        self.make_room(0);
+        self.log.resolve(ticket, fate);
+    }
+
+    fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
+        let several = if let Completed::These(indices) = completed { indices.len() } else { 0 };
+        self.make_room(several);
+        if self.log.could_hold(several) {
+            self.log.matched(stream, call, completed);
+        } else {
+            // More than there ever is room for. The log is empty now.
+            self.recorder.matched(stream, call, completed);
+            self.flush();
+        }
+    }
+
+    #[inline]
+    fn make_room(&mut self, indices: usize) {
+        if !self.log.has_room(indices) {
+            self.flush();
+        }
+    }
+
+    /// Seals what is in the log.
+    #[cold]
+    fn flush(&mut self) {
+        let _uncancelled = Uncancelled::keep();
+        self.ask_orphans();
+        let mut frames = Vec::new();
+        if log::apply(self.log.content(), &mut self.recorder).is_err() {
+            self.ended = true;
+        }
+        self.recorder.seal(&mut frames);
+        self.write(&frames);
+    }
+
+    fn write(&mut self, frames: &[u8]) {
+        if !self.ended && files::append("order", frames) {
+            self.written += frames.len() as u64;
+            self.log.restart(self.written);
+        } else {
+            // What the file and the window hold stays as it is; what comes is only counted.
+            self.ended = true;
+        }
+    }
+
+    /// Learns what became of receives that the program let go of.
+    fn ask_orphans(&mut self) {
+        let mut orphans = std::mem::take(&mut self.orphans);
+        orphans.retain_mut(|(request, ticket)| {
+            let mut status = Status::new();
+            let mut flag: c_int = 0;
+            // SAFETY: a request that is ours alone now, an int and a status.
+            let result = unsafe {
+                let words =
+                    [&raw mut *request as usize, &raw mut flag as usize, status.place() as usize];
+                mpi::call(table::MPI_Test, &words)
+            };
+            let is_done = result != 0 || flag != 0;
+            if is_done {
+                self.unseen.is_seen(*ticket);
+                if result == 0 {
+                    self.settle_status(*ticket, true, status.place());
+                }
+            }
+            !is_done
+        });
+        self.orphans = orphans;
+    }
+
+    /// An operation is complete, and its status known.
+    fn settle_status(&mut self, ticket: Ticket, cancelled: bool, status: Statuses) -> Option<Fate> {
+        // SAFETY: MPI has filled that status in.
+        let fate = unsafe {
+            match cancelled && mpi::is_cancelled(status) {
+                true => Fate::Cancelled,
+                false => Fate::Matched(mpi::envelope(&mpi::status_fields(status, 0)?)),
+            }
+        };
+        if ticket.wild || fate == Fate::Cancelled {
+            self.resolve(ticket, fate);
+        }
+        Some(fate)
+    }
+
+    /// A message was seen: earlier receives that would have had it have others.
+    fn seen(&mut self, sequence: u64, communicator: u32, fate: Option<Fate>) {
+        if let Some(Fate::Matched(from)) = fate
+            && !self.unseen.are_none()
+        {
+            for (ticket, fate) in self.unseen.earlier(sequence, communicator, from) {
+                self.resolve(ticket, fate);
+            }
+        }
+    }
+
+    /// A request is complete, or only known to be.
+    fn settle(&mut self, handle: usize, statuses: Option<Statuses>, at: usize, consumed: bool) {
+        let Some(receive) = self.requests.get_mut(handle) else { return };
+        let Receive { ticket, post, sequence, persistent, cancelled } = *receive;
+        if consumed {
+            (receive.ticket, receive.cancelled) = (None, false);
+            if !persistent {
+                self.requests.remove(handle);
+            }
+        }
+        let Some(ticket) = ticket else { return };
+        let mut fate = match (post.source, post.tag) {
+            (Some(source), Some(tag)) => Some(Fate::Matched(Envelope { source, tag })),
+            _ => None,
+        };
+        if let Some(statuses) = statuses
+            && (ticket.wild || cancelled)
+        {
+            let status = statuses.wrapping_add(at * process::abi().status_bytes);
+            fate = self.settle_status(ticket, cancelled, status);
+        }
+        if ticket.wild {
+            self.unseen.is_seen(ticket);
+        }
+        self.seen(sequence, post.communicator, fate);
+    }
+
+    /// At the end: what is still pending is cancelled. What cannot be has received something.
+    fn ask_pending(&mut self) {
+        self.ask_orphans();
+        let listed = self.requests.iter().filter_map(|(handle, own)| Some((handle, own.ticket?)));
+        let mut pending: Vec<(usize, Ticket)> = listed.filter(|(_, ticket)| ticket.wild).collect();
+        pending.append(&mut self.orphans);
+        for (mut request, ticket) in pending {
+            let (mut status, place) = (Status::new(), &raw mut request as usize);
+            // SAFETY: a request that was not completed, and a status.
+            let result = unsafe {
+                mpi::call(table::MPI_Cancel, &[place]);
+                mpi::call(table::MPI_Wait, &[place, status.place() as usize])
+            };
+            // SAFETY: MPI has filled the status in.
+            if result == 0 && !unsafe { mpi::is_cancelled(status.place()) } {
+                self.settle_status(ticket, false, status.place());
+            }
+        }
+    }
+}
+
+/// MPI has begun, with so many ranks.
+pub fn start(size: c_int) {
+    let Some(words) = files::own("log").and_then(|path| files::map(&path, WINDOW)) else { return };
+    files::append("order", &[]);
+    let mut header = [0u8; 64];
+    // SAFETY: the buffer is writable for its length, and closed by a zero.
+    unsafe { libc::gethostname(header.as_mut_ptr().cast(), header.len() - 1) };
+    let host = header.split(|byte| *byte == 0).next().unwrap_or_default();
+    let library = memory::library_version();
+    files::note(&format!(
+        "size {size}\nhost {}\npid {}\nprogram {}\nlibrary {}",
+        String::from_utf8_lossy(host),
+        std::process::id(),
+        String::from_utf8_lossy(process::program()),
+        library.lines().next().unwrap_or_default()
+    ));
+    if std::env::var_os("REFRAIN_RAND").is_some() {
+        files::note("rand");
+    }
+    RECORDING.put(Recording {
+        log: Log::new(words, 0),
+        recorder: Recorder::new(),
+        written: 0,
+        ended: false,
+        requests: Requests::default(),
+        comms: Comms::default(),
+        orphans: Vec::new(),
+        unseen: AllUnseen::default(),
+    });
+}
+
+/// MPI is about to end.
+pub fn end() {
+    let Some(mut recording) = RECORDING.take() else { return };
+    recording.ask_pending();
+    recording.flush();
+    if recording.log.has_lost() || recording.ended {
+        files::note("cut");
+        return;
+    }
+    let mut frames = Vec::new();
+    let recorder = std::mem::take(&mut recording.recorder);
+    recorder.finish(&mut frames);
+    recording.write(&frames);
+    files::note("finalized");
+}
+
+/// A clock was read.
+pub fn value(thread: &Thread, which: u8, bits: u64) {
+    let stream = thread.stream;
+    RECORDING.with(|own| {
+        own.make_room(0);
+        own.log.value(stream, which, bits);
+    });
+}
+
+/// A call that is the program's.
+pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
+    if !RECORDING.is_there() {
+        return call.forward();
+    }
+    let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
+    if place.stream > 0 {
+        outside("the order of threads that call MPI at the same time");
+    }
+    match call.role.act {
+        Act::Receive(kind) => receive::receive(call, place, kind),
+        Act::Post => receive::post(call, place),
+        Act::Init => receive::init(call, place),
+        Act::Start => receive::start_all(call, place),
+        Act::Probe(kind) => receive::probe(call, place, kind),
+        Act::Complete(kind) => complete::complete(call, place, kind),
+        Act::Arrive => complete::arrive(call, place),
+        Act::Cancel => complete::cancel(call),
+        Act::Free => complete::free(call),
+        Act::FreeComm => complete::free_comm(call),
+        Act::Outside => {
+            outside(table::NAMES.get(call.role.function).copied().unwrap_or_default());
+            call.forward()
+        }
+        Act::Begin | Act::End => call.forward(),
+    }
+}
+
+impl Recording {
+    /// The receive that a call posts.
+    fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
+        let communicator = self.comms.number(call.comm());
+        call.post(place.site, communicator)
+    }
+
+    /// The message of a receive without wildcards was seen.
+    fn seen_named(&mut self, call: &Hooked<'_>) {
+        let communicator = self.comms.number(call.comm());
+        let post = call.post(0, communicator);
+        if let (Some(source), Some(tag), false) = (post.source, post.tag, call.takes_known()) {
+            self.seen(LAST, communicator, Some(Fate::Matched(Envelope { source, tag })));
+        }
+    }
+
+    fn succeeded(&mut self, place: Place, kind: Kind) {
+        let call = Call { kind, site: place.site, count: 0 };
+        self.matched(place.stream, &call, Completed::All);
+    }
+}
+
+/// Notes once that something happened which a record does not hold.
+#[cold]
+fn outside(what: &'static str) {
+    static NOTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let _quiet = Quiet::keep();
+    if let Ok(mut noted) = NOTED.lock()
+        && !noted.contains(&what)
+    {
+        noted.push(what);
+        files::note(&format!("outside {what}"));
+    }
+}

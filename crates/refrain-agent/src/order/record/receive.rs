@@ -1,0 +1,144 @@
+//! Receives and probes: forwarded, and told.
+
+use crate::memory;
+use crate::process;
+use crate::table;
+use refrain_order::{Kind, Post};
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+
+use super::super::mpi::{self, Status};
+use super::super::role::{Hooked, Place};
+use super::{LAST, RECORDING, Receive, Recording, STATUSES_MATTER, outside};
+
+/// Whether a status was filled in, although there was an error.
+fn has_status(result: c_int) -> bool {
+    result == 0 || memory::error_class(result) == mpi::layout().err_truncate
+}
+
+pub(super) fn receive(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    // What is sent along was sent, even if nothing is ever received.
+    let sends = kind == Kind::Sendrecv;
+    let told = |own: &mut Recording, call: &Hooked<'_>| {
+        let wanted = own.wanted(call, place);
+        own.post(place.stream, &wanted)
+    };
+    let before = if sends { RECORDING.with(|own| told(own, &call)) } else { None };
+    let wild = call.post(0, 0).is_wild();
+    let mut room = Status::new();
+    let ignored = wild && call.ignores_status(false);
+    let status = if ignored { room.place() } else { call.status() };
+    let result = call.forward_with_status(status);
+    RECORDING.with(|own| {
+        let ticket = before.unwrap_or_else(|| told(own, &call));
+        own.succeeded(place, kind);
+        if wild && has_status(result) {
+            let fate = own.settle_status(ticket, false, status);
+            let communicator = own.comms.number(call.comm());
+            own.seen(LAST, communicator, fate);
+        } else {
+            own.seen_named(&call);
+        }
+    });
+    result
+}
+
+pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
+    let is_plain = call.role.source == mpi::IRECV_SOURCE;
+    let is_unknown = !is_plain && call.post(0, 0).is_wild() && !mpi::isendrecv_has_status();
+    if is_unknown {
+        outside("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
+    }
+    let result = call.forward();
+    RECORDING.with(|own| {
+        let wanted = own.wanted(&call, place);
+        let ticket = own.post(place.stream, &wanted);
+        if ticket.wild {
+            STATUSES_MATTER.store(true, Ordering::Relaxed);
+        }
+        if result == 0 && !is_unknown {
+            // SAFETY: the table says a request is there.
+            let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
+            let sequence = own.unseen.posted(handle, ticket, &wanted);
+            let (ticket, persistent, cancelled) = (Some(ticket), false, false);
+            let receive = Receive { ticket, post: wanted, sequence, persistent, cancelled };
+            own.requests.add(handle, receive);
+        }
+    });
+    result
+}
+
+pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
+    let result = call.forward();
+    if result == 0 {
+        RECORDING.with(|own| {
+            let post = own.wanted(&call, place);
+            // SAFETY: the table says a request is there.
+            let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
+            let (ticket, persistent, cancelled) = (None, true, false);
+            own.requests.add(handle, Receive { ticket, post, sequence: 0, persistent, cancelled });
+        });
+    }
+    result
+}
+
+/// Starts requests, one after the other if receives are among them: the order in which MPI would
+/// post them is its own.
+pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
+    let (at, n) = call.requests();
+    // SAFETY: the table says that so many requests are there.
+    let handle = |i: usize| unsafe { mpi::handle_at(at, i) };
+    let receives = RECORDING.with(|own| (0..n).any(|i| own.requests.get(handle(i)).is_some()));
+    if receives != Some(true) {
+        return call.forward();
+    }
+    for i in 0..n {
+        let request = handle(i);
+        let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
+        // SAFETY: the address of a request of the program.
+        let result = unsafe { mpi::call(table::MPI_Start, &[address]) };
+        if result != 0 {
+            return result;
+        }
+        RECORDING.with(|own| {
+            let Some(wanted) = own.requests.get(request).map(|receive| receive.post) else {
+                return;
+            };
+            let ticket = own.post(place.stream, &Post { site: place.site, ..wanted });
+            if ticket.wild {
+                STATUSES_MATTER.store(true, Ordering::Relaxed);
+            }
+            let sequence = own.unseen.posted(request, ticket, &wanted);
+            if let Some(receive) = own.requests.get_mut(request) {
+                (receive.ticket, receive.sequence) = (Some(ticket), sequence);
+            }
+        });
+    }
+    0
+}
+
+pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    let wild = call.post(0, 0).is_wild();
+    let mut room = Status::new();
+    let ignored = wild && call.ignores_status(false);
+    let status = if ignored { room.place() } else { call.status() };
+    let result = call.forward_with_status(status);
+    let found = !kind.polls() || call.output(call.role.flag) != Some(0);
+    RECORDING.with(|own| {
+        if !found {
+            own.make_room(0);
+            own.log.failed(place.stream, kind, place.site);
+            return;
+        }
+        own.succeeded(place, kind);
+        let wanted = own.wanted(&call, place);
+        let ticket = own.post(place.stream, &wanted);
+        if wild && result == 0 {
+            let fate = own.settle_status(ticket, false, status);
+            own.seen(LAST, wanted.communicator, fate);
+        } else {
+            own.seen_named(&call);
+        }
+    });
+    result
+}

@@ -1,0 +1,274 @@
+//! Completion: of exactly the recorded requests, by MPI's own functions.
+
+use crate::memory::Statuses;
+use crate::process;
+use crate::table;
+use refrain_order::{Choice, Kind};
+use std::ffi::c_int;
+
+use super::super::mpi::{self, Status};
+use super::super::record;
+use super::super::role::{Hooked, Place};
+use super::super::stop::{self, Waiting};
+use super::receive::{describe, release};
+use super::{Decided, ask, decide, put_request, request_of};
+
+/// Waits until a request is known to be complete, and leaves it: what completes it then reports
+/// errors as the program's own call would.
+pub(super) fn await_request(request: usize, what: impl Fn() -> String) {
+    let ignore = mpi::status_ignore() as usize;
+    let mut waiting = Waiting::new(what);
+    loop {
+        let mut flag: c_int = 0;
+        let words = [request, &raw mut flag as usize, ignore];
+        // SAFETY: a request, an int, and no status.
+        let result = unsafe { mpi::call(table::MPI_Request_get_status, &words) };
+        if flag != 0 || result != 0 {
+            return;
+        }
+        waiting.again();
+    }
+}
+
+pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
+    if let Decided::Fail = decide(place, Kind::Parrived, 0) {
+        stop::drive();
+        call.set_output(call.role.flag, 0);
+        return 0;
+    }
+    let name = || ask(|own| Ok(own.name(place.site)));
+    let mut waiting = Waiting::new(|| format!("Parrived at {} for a partition", name()));
+    loop {
+        let result = call.forward();
+        if result != 0 || call.output(call.role.flag) != Some(0) {
+            return result;
+        }
+        waiting.again();
+    }
+}
+
+/// Reports that nothing was found.
+fn fail(call: &Hooked<'_>, kind: Kind) -> c_int {
+    stop::drive();
+    call.set_output(call.role.flag, 0);
+    match kind.choice() {
+        Choice::One => call.set_output(call.role.index, mpi::layout().undefined),
+        Choice::Some => call.set_output(call.role.outcount, 0),
+        Choice::All => {}
+    }
+    0
+}
+
+pub(super) fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    let (_, n) = call.requests();
+    let n = if kind == Kind::GetStatus { 1 } else { n };
+    let count = if kind.has_array() { n as u32 } else { 0 };
+    let indices = match decide(place, kind, count) {
+        Decided::Fail => return fail(&call, kind),
+        // Nothing is active: MPI says so itself.
+        Decided::Undefined => return call.forward(),
+        Decided::All => (0..n as u32).collect(),
+        Decided::These(indices) => indices,
+    };
+    let one = |(n, index): (usize, &u32)| {
+        choose(&call, place, kind, *index as usize, status_of(&call, kind, n))
+    };
+    let chosen: Vec<Chosen> = indices.iter().enumerate().map(one).collect();
+    let result = match record::consumes(kind) {
+        true => finish(&call, kind, chosen),
+        false => look_at(&call, kind, &chosen),
+    };
+    call.set_output(call.role.flag, 1);
+    match kind.choice() {
+        Choice::One => call.set_output(call.role.index, indices.first().map_or(0, |i| *i as c_int)),
+        Choice::Some => {
+            call.set_output(call.role.outcount, indices.len() as c_int);
+            let at = call.word(call.role.index) as *mut c_int;
+            for (n, index) in indices.iter().enumerate() {
+                // SAFETY: there is room for as many indices as requests.
+                unsafe { at.add(n).write_unaligned(*index as c_int) };
+            }
+        }
+        Choice::All => {}
+    }
+    result
+}
+
+/// A request that a call is to complete.
+struct Chosen {
+    index: usize,
+    /// The program's handle.
+    handle: usize,
+    /// The request in MPI.
+    request: usize,
+    /// What is no receive was completed already, with that status and result.
+    completed: Option<(Status, c_int)>,
+}
+
+/// Waits until a request is complete. Receives are left so; others are completed, since not every
+/// MPI makes progress with all sorts of them when it is only asked.
+fn choose(call: &Hooked<'_>, place: Place, kind: Kind, index: usize, status: Statuses) -> Chosen {
+    let (at, _) = call.requests();
+    let handle = match kind {
+        Kind::GetStatus => mpi::handle(call.word(call.role.request)),
+        // SAFETY: the table says that so many requests are there.
+        _ => unsafe { mpi::handle_at(at, index) },
+    };
+    let known = ask(|own| Ok(own.requests.get(handle).map(|known| (known.active, known.from))));
+    let mut request = known.and_then(|(active, _)| active).unwrap_or(handle);
+    let what = || {
+        let name = ask(|own| Ok(own.name(place.site)));
+        let what = match known {
+            Some((_, from)) => describe(from),
+            None => "an operation that is no receive".to_owned(),
+        };
+        format!("{kind} at {name} for request {index}, {what}")
+    };
+    let mut completed = None;
+    if known.is_some() || !record::consumes(kind) {
+        await_request(request, what);
+    } else {
+        let mut own = Status::new();
+        own.copy_from(status);
+        let result = complete_other(&mut request, own.place(), what);
+        completed = Some((own, result));
+    }
+    Chosen { index, handle, request, completed }
+}
+
+/// Completes something that is no receive.
+fn complete_other(request: &mut usize, status: Statuses, what: impl Fn() -> String) -> c_int {
+    let mut waiting = Waiting::new(what);
+    loop {
+        let mut flag: c_int = 0;
+        let words = [&raw mut *request as usize, &raw mut flag as usize, status as usize];
+        // SAFETY: a request, an int and a status.
+        let result = unsafe { mpi::call(table::MPI_Test, &words) };
+        if flag != 0 || result != 0 {
+            *request = mpi::handle(*request);
+            return result;
+        }
+        waiting.again();
+    }
+}
+
+/// The status of the n-th completed request, if the program wants one.
+fn status_of(call: &Hooked<'_>, kind: Kind, n: usize) -> Statuses {
+    let has_array = kind.has_array() && kind.choice() != Choice::One;
+    let offset = if has_array { n * process::abi().status_bytes } else { 0 };
+    match call.ignores_status(has_array) {
+        true => mpi::status_ignore(),
+        false => call.status().wrapping_add(offset),
+    }
+}
+
+/// Completes requests that are complete in MPI: all at once where the call has several statuses.
+fn finish(call: &Hooked<'_>, kind: Kind, mut chosen: Vec<Chosen>) -> c_int {
+    let status = call.status() as usize;
+    let bytes = process::abi().handle_bytes;
+    let mut result = 0;
+    if kind.has_array() && kind.choice() != Choice::One {
+        let mut requests = vec![0u8; chosen.len() * bytes];
+        for (n, one) in chosen.iter().enumerate() {
+            // SAFETY: there is room for all of them.
+            unsafe { mpi::put_handle(requests.as_mut_ptr(), n, one.request) };
+        }
+        let at = requests.as_mut_ptr();
+        if chosen.iter().any(|one| one.completed.is_none()) {
+            // SAFETY: requests, and statuses of the program or none.
+            result = unsafe { mpi::call(table::MPI_Waitall, &[chosen.len(), at as usize, status]) };
+        }
+        for (n, one) in chosen.iter_mut().enumerate() {
+            // SAFETY: as above.
+            one.request = unsafe { mpi::handle_at(at, n) };
+        }
+    } else if let Some(one) = chosen.first_mut().filter(|one| one.completed.is_none()) {
+        let place = &raw mut one.request as usize;
+        // SAFETY: a request, and a status of the program or none.
+        result = unsafe { mpi::call(table::MPI_Wait, &[place, status]) };
+        one.request = mpi::handle(one.request);
+    }
+    for (n, one) in chosen.iter_mut().enumerate() {
+        if let Some((own, error)) = &mut one.completed {
+            own.copy_to(status_of(call, kind, n));
+            result = if result == 0 { *error } else { result };
+        }
+    }
+    ask(|own| {
+        for one in &chosen {
+            match own.requests.get_mut(one.handle).filter(|known| known.persistent.is_some()) {
+                Some(persistent) => persistent.active = None,
+                None => {
+                    own.requests.remove(one.handle);
+                    put_request(call, one.index, one.request);
+                }
+            }
+        }
+        Ok(())
+    });
+    result
+}
+
+/// Gives the statuses of requests that are complete, and leaves them.
+fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
+    let mut result = 0;
+    for (n, one) in chosen.iter().enumerate() {
+        let status = status_of(call, kind, n);
+        let mut flag: c_int = 0;
+        let words = [one.request, &raw mut flag as usize, status as usize];
+        // SAFETY: a request, an int, and a status of the program or none.
+        let error = unsafe { mpi::call(table::MPI_Request_get_status, &words) };
+        result = if result == 0 { error } else { result };
+    }
+    result
+}
+
+/// What was cancelled in the record was never posted. What was not must not be now.
+pub(super) fn cancel(call: Hooked<'_>) -> c_int {
+    let handle = request_of(&call);
+    let known = ask(|own| Ok(own.requests.get(handle).map(|known| (known.active, known.withheld))));
+    match known {
+        Some((Some(mut request), true)) => {
+            // SAFETY: a request of our own.
+            unsafe { mpi::call(table::MPI_Cancel, &[&raw mut request as usize]) }
+        }
+        Some(_) => 0,
+        None => call.forward(),
+    }
+}
+
+pub(super) fn free(call: Hooked<'_>) -> c_int {
+    let handle = request_of(&call);
+    let known = ask(|own| Ok(own.requests.remove(handle)));
+    known.iter().filter_map(|known| known.persistent.as_ref()).for_each(release);
+    if let Some(known) = known
+        && let Some(mut request) = known.active
+    {
+        let place = &raw mut request as usize;
+        // SAFETY: a request that is ours, or that the program lets go of.
+        unsafe {
+            if known.withheld {
+                mpi::call(table::MPI_Cancel, &[place]);
+            }
+            let result = mpi::call(table::MPI_Request_free, &[place]);
+            if known.persistent.is_none() {
+                put_request(&call, 0, request);
+                return result;
+            }
+        }
+    }
+    call.forward()
+}
+
+pub(super) fn free_comm(call: Hooked<'_>) -> c_int {
+    // SAFETY: the table says a communicator is there.
+    let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
+    let result = call.forward();
+    if result == 0 {
+        ask(|own| {
+            own.comms.remove(handle);
+            Ok(())
+        });
+    }
+    result
+}

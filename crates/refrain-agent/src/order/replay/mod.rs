@@ -1,0 +1,267 @@
+//! Replaying: the record decides, and MPI is made to do it.
+
+mod complete;
+mod receive;
+
+use crate::process;
+use crate::table;
+use refrain_order::{Call, Decision, Frames, Kind, Post, Replayer, Stop};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+
+use super::board::{self, State};
+use super::files;
+use super::guarded::Guarded;
+use super::mpi;
+use super::requests::{Comms, Requests};
+use super::role::{Act, Hooked, Place};
+use super::stop::{self, OWN_COMM};
+use super::thread::Thread;
+
+static REPLAYING: Guarded<Replaying> = Guarded::new();
+
+/// What is replayed in this process.
+struct Replaying {
+    replayer: Replayer,
+    requests: Requests<Receive>,
+    comms: Comms,
+    /// Names of places in the program, by site.
+    names: HashMap<u64, String>,
+    /// The call of this rank before which to wait for a debugger.
+    until: Option<u64>,
+}
+
+/// A receive that completes later.
+struct Receive {
+    /// While it is active: the request in MPI, which is the program's unless that is persistent.
+    active: Option<usize>,
+    /// It is not posted, and the program's request is one on which nothing is received.
+    withheld: bool,
+    /// What it waits for, for messages.
+    from: (Option<i32>, Option<i32>),
+    persistent: Option<Persistent>,
+}
+
+/// A receive that can be started.
+#[derive(Clone, Copy)]
+struct Persistent {
+    /// The arguments of `MPI_Irecv`, but for the request.
+    words: [usize; 6],
+    /// The datatype among them, if it is our own.
+    datatype: Option<usize>,
+    large: bool,
+    post: Post,
+}
+
+/// What a matching call is to do.
+enum Decided {
+    Fail,
+    All,
+    Undefined,
+    These(Vec<u32>),
+}
+
+impl Replaying {
+    fn name(&self, site: u64) -> String {
+        self.names.get(&site).cloned().unwrap_or_else(|| format!("{site:#x}"))
+    }
+}
+
+/// A place in the program has that name.
+pub fn note_site(site: u64, place: &str) {
+    REPLAYING.with(|own| own.names.insert(site, short(place)));
+}
+
+/// A place without the folder of its file.
+fn short(place: &str) -> String {
+    place.rsplit('/').next().unwrap_or(place).to_owned()
+}
+
+fn facts() -> impl Iterator<Item = (String, String)> {
+    let facts = String::from_utf8(files::read("facts").unwrap_or_default()).unwrap_or_default();
+    let pair = |line: &str| Some(line.split_once(' ')?).map(|(a, b)| (a.to_owned(), b.to_owned()));
+    facts.lines().filter_map(pair).collect::<Vec<_>>().into_iter()
+}
+
+/// MPI has begun, with so many ranks.
+pub fn start(rank: c_int, size: c_int) {
+    let Some(frames) = files::read("order") else {
+        stop::abort(stop::NO_RECORD, "there is no record of this rank");
+    };
+    let recorded = facts().find(|(fact, _)| fact == "size").map(|(_, size)| size);
+    if recorded.as_ref().is_some_and(|recorded| *recorded != size.to_string()) {
+        let recorded = recorded.unwrap_or_default();
+        stop::abort(stop::NO_RECORD, &format!("{size} ranks run, but {recorded} were recorded"));
+    }
+    let frames = Frames::read(frames);
+    let replayer = Replayer::new(frames);
+    let replayer = replayer.unwrap_or_else(|error| {
+        stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
+    });
+    let name = |(fact, text): (String, String)| {
+        let (site, place) = text.split_once(' ').filter(|_| fact == "site")?;
+        Some((u64::from_str_radix(site, 16).ok()?, short(place)))
+    };
+    let names = facts().filter_map(name).collect();
+    let until = std::env::var("REFRAIN_UNTIL").ok();
+    let until = until.as_deref().and_then(|until| until.split_once(':'));
+    let until = until.filter(|(who, _)| *who == rank.to_string());
+    let until = until.and_then(|(_, event)| event.parse().ok());
+    board::start(rank as usize, size as usize);
+    REPLAYING.put(Replaying {
+        replayer,
+        requests: Requests::default(),
+        comms: Comms::default(),
+        names,
+        until,
+    });
+    make_own_comm();
+}
+
+/// A communicator of this process alone, for requests on which nothing is received.
+fn make_own_comm() {
+    let mut comm = 0usize;
+    if let Some(own) = process::predefined("MPI_COMM_SELF") {
+        // SAFETY: a predefined communicator, and room for a handle.
+        let result = unsafe { mpi::call(table::MPI_Comm_dup, &[own, &raw mut comm as usize]) };
+        if result == 0 {
+            OWN_COMM.store(comm as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+/// MPI is about to end.
+pub fn end() {
+    let Some(own) = REPLAYING.take() else { return };
+    for (_, receive) in own.requests.iter().filter(|(_, receive)| receive.withheld) {
+        if let Some(mut request) = receive.active {
+            let place = &raw mut request as usize;
+            // SAFETY: a request of our own.
+            unsafe {
+                mpi::call(table::MPI_Cancel, &[place]);
+                mpi::call(table::MPI_Request_free, &[place]);
+            }
+        }
+    }
+    own.requests.iter().filter_map(|(_, one)| one.persistent.as_ref()).for_each(receive::release);
+    let mut comm = OWN_COMM.swap(0, Ordering::Relaxed) as usize;
+    if comm != 0 {
+        // SAFETY: a communicator of our own.
+        unsafe { mpi::call(table::MPI_Comm_free, &[&raw mut comm as usize]) };
+    }
+    let Replaying { replayer, names, .. } = own;
+    if let Err(Stop::Diverged(divergence)) = replayer.finish() {
+        let name = |site: u64| names.get(&site).cloned().unwrap_or_else(|| format!("{site:#x}"));
+        stop::abort(
+            stop::DIVERGED,
+            &format!("diverged at MPI_Finalize: {}", divergence.text(name)),
+        );
+    }
+    if let Some(board) = board::get() {
+        board.say(State::Finalizing, "");
+    }
+}
+
+/// Asks the record; where it has no answer, the job ends.
+fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
+    let answer = REPLAYING.with(|own| match what(own) {
+        Ok(answer) => Ok(answer),
+        Err(stop) => Err((
+            match &stop {
+                Stop::Diverged(divergence) => {
+                    let names = |site| own.name(site);
+                    divergence.text(names)
+                }
+                _ => String::new(),
+            },
+            own.replayer.position(0),
+            stop,
+        )),
+    });
+    match answer {
+        Some(Ok(answer)) => answer,
+        Some(Err((text, _, Stop::Diverged(_)))) => {
+            stop::abort(stop::DIVERGED, &format!("diverged: {text}"))
+        }
+        Some(Err((_, position, Stop::RecordEnds))) => {
+            stop::record_ends(&format!("after {position} calls"))
+        }
+        Some(Err((_, _, Stop::Unreadable(error)))) => {
+            stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
+        }
+        None => stop::abort(stop::NO_RECORD, "the replay was interrupted in the middle of a call"),
+    }
+}
+
+/// What the clock said.
+pub fn value(thread: &Thread, which: u8) -> Option<u64> {
+    let stream = thread.stream;
+    REPLAYING.is_there().then(|| ask(|own| own.replayer.value(stream, which)))
+}
+
+/// A call that is the program's.
+pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
+    if !REPLAYING.is_there() {
+        return call.forward();
+    }
+    if let Some(board) = board::get() {
+        board.step();
+    }
+    let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
+    match call.role.act {
+        Act::Receive(kind) => receive::receive(call, place, kind),
+        Act::Post => receive::post(call, place),
+        Act::Init => receive::init(call, place),
+        Act::Start => receive::start_all(call, place),
+        Act::Probe(kind) => receive::probe(call, place, kind),
+        Act::Complete(kind) => complete::complete(call, place, kind),
+        Act::Arrive => complete::arrive(call, place),
+        Act::Cancel => complete::cancel(call),
+        Act::Free => complete::free(call),
+        Act::FreeComm => complete::free_comm(call),
+        Act::Begin | Act::End | Act::Outside => call.forward(),
+    }
+}
+
+/// What the record says of a matching call.
+fn decide(place: Place, kind: Kind, count: u32) -> Decided {
+    let (decided, held) = ask(|own| {
+        let call = Call { kind, site: place.site, count };
+        let decided = match own.replayer.call(place.stream, &call)? {
+            Decision::Fail => Decided::Fail,
+            Decision::All => Decided::All,
+            Decision::Undefined => Decided::Undefined,
+            Decision::These(indices) => Decided::These(indices.to_vec()),
+        };
+        let position = own.replayer.position(place.stream);
+        let due = !matches!(decided, Decided::Fail) && own.until == Some(position);
+        Ok((
+            decided,
+            due.then(|| format!("at call {position}, {kind} at {}", own.name(place.site))),
+        ))
+    });
+    if let Some(held) = held {
+        stop::hold(&held);
+    }
+    decided
+}
+
+impl Replaying {
+    /// As when recording.
+    fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
+        let communicator = self.comms.number(call.comm());
+        call.post(place.site, communicator)
+    }
+}
+
+/// The request that a call gives by address.
+fn request_of(call: &Hooked<'_>) -> usize {
+    // SAFETY: the table says a request is there.
+    unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) }
+}
+
+fn put_request(call: &Hooked<'_>, index: usize, handle: usize) {
+    // SAFETY: the table says that so many requests are there.
+    unsafe { mpi::put_handle(call.word(call.role.request) as *mut u8, index, handle) };
+}

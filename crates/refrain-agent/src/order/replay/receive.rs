@@ -1,0 +1,299 @@
+//! Receives and probes: asked for as the record says, and awaited.
+
+use crate::process;
+use crate::table;
+use refrain_order::{Kind, Post, Posting};
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+
+use super::super::mpi;
+use super::super::role::{Hooked, Place, Role};
+use super::super::stop::{self, OWN_COMM, Waiting};
+use super::complete::await_request;
+use super::{Decided, Persistent, Receive, ask, decide, put_request, request_of};
+
+/// The receive that a call posts, and what the record says of it.
+fn wanted(call: &Hooked<'_>, place: Place) -> (Post, Posting) {
+    ask(|own| {
+        let post = own.wanted(call, place);
+        Ok((post, own.replayer.post(place.stream, &post)?))
+    })
+}
+
+/// Asks for the recorded source and tag in place of wildcards.
+fn narrow(words: &mut [usize], source: usize, tag: usize, posting: Posting) {
+    if let Posting::Narrowed(from) = posting {
+        let places = [(source, from.source), (tag, from.tag)];
+        for (place, value) in places {
+            if let Some(word) = words.get_mut(place) {
+                *word = value as u32 as usize;
+            }
+        }
+    }
+}
+
+fn is_withheld(posting: Posting) -> bool {
+    matches!(posting, Posting::WithheldCancelled | Posting::WithheldNever)
+}
+
+/// What a narrowed receive waits for.
+fn from(post: &Post, posting: Posting) -> (Option<i32>, Option<i32>) {
+    match posting {
+        Posting::Narrowed(from) => (Some(from.source), Some(from.tag)),
+        _ => (post.source, post.tag),
+    }
+}
+
+pub(super) fn describe((source, tag): (Option<i32>, Option<i32>)) -> String {
+    let text = |value: Option<i32>| value.map_or("any".to_owned(), |value| value.to_string());
+    format!("a message from {} with tag {}", text(source), text(tag))
+}
+
+/// Waits until there is a message for a receive or probe; gives what MPI has to complain about.
+fn await_message([source, tag, comm]: [usize; 3], what: impl Fn() -> String) -> c_int {
+    let ignore = mpi::status_ignore() as usize;
+    let mut waiting = Waiting::new(what);
+    loop {
+        let mut flag: c_int = 0;
+        let words = [source, tag, comm, &raw mut flag as usize, ignore];
+        // SAFETY: the program's arguments, an int, and no status.
+        let result = unsafe { mpi::call(table::MPI_Iprobe, &words) };
+        if flag != 0 || result != 0 {
+            return result;
+        }
+        waiting.again();
+    }
+}
+
+/// Posts a receive.
+fn irecv(words: &[usize], large: bool, request: &mut usize) -> c_int {
+    let function = if large { table::MPI_Irecv_c } else { table::MPI_Irecv };
+    let mut all = [0; 7];
+    all[..6].copy_from_slice(&words[..6]);
+    all[6] = &raw mut *request as usize;
+    // SAFETY: the program's arguments, and room for a handle.
+    unsafe { mpi::call(function, &all) }
+}
+
+/// A request on which nothing is ever received.
+fn dummy(request: &mut usize) -> c_int {
+    let comm = OWN_COMM.load(Ordering::Relaxed) as usize;
+    let byte = process::predefined("MPI_BYTE").unwrap_or(0);
+    irecv(&[0, 0, byte, 0, 0, comm], false, request)
+}
+
+pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    let (post, posting) = wanted(&call, place);
+    narrow(call.words, call.role.source, call.role.tag, posting);
+    let name = || ask(|own| Ok(own.name(place.site)));
+    let what = || format!("{kind} at {} for {}", name(), describe(from(&post, posting)));
+    if kind == Kind::Sendrecv {
+        return exchange(&call, place, what);
+    }
+    decide(place, kind, 0);
+    if kind == Kind::Recv {
+        await_message(envelope(&call), what);
+    }
+    // A message is there: this does not block for long, and what is wrong with it is reported as
+    // it was.
+    call.forward()
+}
+
+/// Source, tag and communicator of a receive.
+fn envelope(call: &Hooked<'_>) -> [usize; 3] {
+    let Role { source, tag, comm, .. } = *call.role;
+    [source, tag, comm].map(|place| call.word(place))
+}
+
+/// Sends, and receives when there is a message.
+fn exchange(call: &Hooked<'_>, place: Place, what: impl Fn() -> String) -> c_int {
+    let mut packed = Vec::new();
+    let sent = match call.words.len() {
+        12 => Ok(call.words.first_chunk::<5>().copied().unwrap_or_default()),
+        _ => pack(call, &mut packed),
+    };
+    let comm = call.comm();
+    let mut request = 0;
+    let sent = sent.map_or_else(
+        |error| error,
+        |[buffer, count, datatype, to, tag]| {
+            let isend = if call.role.large { table::MPI_Isend_c } else { table::MPI_Isend };
+            let words = [buffer, count, datatype, to, tag, comm, &raw mut request as usize];
+            // SAFETY: the program's arguments, and room for a handle.
+            unsafe { mpi::call(isend, &words) }
+        },
+    );
+    // What was sent was sent, even where the record ends before the answer.
+    decide(place, Kind::Sendrecv, 0);
+    if sent != 0 {
+        return sent;
+    }
+    let envelope = envelope(call);
+    await_message(envelope, &what);
+    let [.., status] = *call.words else { return 0 };
+    let [source, tag, comm] = envelope;
+    let [buffer, count, datatype] = match *call.words {
+        [_, _, _, _, _, buffer, count, datatype, _, _, _, _] => [buffer, count, datatype],
+        [buffer, count, datatype, ..] => [buffer, count, datatype],
+        _ => [0; 3],
+    };
+    let recv = if call.role.large { table::MPI_Recv_c } else { table::MPI_Recv };
+    // SAFETY: the program's arguments.
+    let received =
+        unsafe { mpi::call(recv, &[buffer, count, datatype, source, tag, comm, status]) };
+    await_request(request, || format!("{}, its send", what()));
+    let ignore = mpi::status_ignore() as usize;
+    // SAFETY: a request of our own.
+    let sent = unsafe { mpi::call(table::MPI_Wait, &[&raw mut request as usize, ignore]) };
+    if received != 0 { received } else { sent }
+}
+
+/// Packs what `MPI_Sendrecv_replace` sends, since what it receives goes to the same place; gives
+/// what to send.
+fn pack(call: &Hooked<'_>, packed: &mut Vec<u8>) -> Result<[usize; 5], c_int> {
+    let [buffer, count, datatype, dest, tag, ..] = *call.words else {
+        return Err(mpi::layout().err_other);
+    };
+    let comm = call.comm();
+    let (size, pack) = match call.role.large {
+        true => (table::MPI_Pack_size_c, table::MPI_Pack_c),
+        false => (table::MPI_Pack_size, table::MPI_Pack),
+    };
+    // Large counts have eight bytes, others four: zeros fit both.
+    let (mut bytes, mut position) = (0usize, 0usize);
+    // SAFETY: the program's arguments, and room for what is asked for.
+    unsafe {
+        let result = mpi::call(size, &[count, datatype, comm, &raw mut bytes as usize]);
+        if result != 0 {
+            return Err(result);
+        }
+        packed.resize(bytes.max(1), 0);
+        let (place, at) = (packed.as_mut_ptr() as usize, &raw mut position as usize);
+        match mpi::call(pack, &[buffer, count, datatype, place, bytes, at, comm]) {
+            0 => Ok([place, position, process::predefined("MPI_PACKED").unwrap_or(0), dest, tag]),
+            error => Err(error),
+        }
+    }
+}
+
+pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
+    let (post, posting) = wanted(&call, place);
+    let from = from(&post, posting);
+    // Only a plain receive can be withheld: what is sent along has to be sent.
+    let withheld = is_withheld(posting) && call.role.source == mpi::IRECV_SOURCE;
+    let mut request = 0;
+    let result = if withheld {
+        let result = dummy(&mut request);
+        put_request(&call, 0, request);
+        result
+    } else {
+        narrow(call.words, call.role.source, call.role.tag, posting);
+        let result = call.forward();
+        request = request_of(&call);
+        result
+    };
+    if result == 0 {
+        let receive =
+            Receive { active: Some(mpi::handle(request)), withheld, from, persistent: None };
+        ask(|own| {
+            own.requests.add(mpi::handle(request), receive);
+            Ok(())
+        });
+    }
+    result
+}
+
+pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
+    let result = call.forward();
+    if result == 0
+        && let Some(words) = call.words.first_chunk::<6>()
+    {
+        let mut words = *words;
+        let datatype = own_datatype(words[2]);
+        words[2] = datatype.unwrap_or(words[2]);
+        ask(|own| {
+            let post = own.wanted(&call, place);
+            let persistent = Some(Persistent { words, datatype, large: call.role.large, post });
+            let receive = Receive { active: None, withheld: false, from: (None, None), persistent };
+            own.requests.add(request_of(&call), receive);
+            Ok(())
+        });
+    }
+    result
+}
+
+/// A persistent request keeps its datatype, even if the program frees it: so must we.
+fn own_datatype(of: usize) -> Option<usize> {
+    let mut datatype = 0usize;
+    // SAFETY: a datatype of the program, and room for a handle.
+    let result = unsafe { mpi::call(table::MPI_Type_dup, &[of, &raw mut datatype as usize]) };
+    (result == 0).then(|| mpi::handle(datatype))
+}
+
+/// Lets go of the datatype of a persistent request.
+pub(super) fn release(persistent: &Persistent) {
+    if let Some(mut datatype) = persistent.datatype {
+        // SAFETY: a datatype of our own.
+        unsafe { mpi::call(table::MPI_Type_free, &[&raw mut datatype as usize]) };
+    }
+}
+
+/// Starts requests, one after the other. Receives that can be started are posted anew each time,
+/// since each may ask for another source.
+pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
+    let (at, n) = call.requests();
+    for i in 0..n {
+        // SAFETY: the table says that so many requests are there.
+        let handle = unsafe { mpi::handle_at(at, i) };
+        let persistent = ask(|own| Ok(own.requests.get(handle).and_then(|own| own.persistent)));
+        let result = match persistent {
+            Some(persistent) => start_one(handle, persistent, place),
+            None => {
+                let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
+                // SAFETY: the address of a request of the program.
+                unsafe { mpi::call(table::MPI_Start, &[address]) }
+            }
+        };
+        if result != 0 {
+            return result;
+        }
+    }
+    0
+}
+
+fn start_one(handle: usize, persistent: Persistent, place: Place) -> c_int {
+    let Persistent { mut words, large, post, .. } = persistent;
+    let post = Post { site: place.site, ..post };
+    let posting = ask(|own| own.replayer.post(place.stream, &post));
+    let withheld = is_withheld(posting);
+    let mut request = 0;
+    let result = if withheld {
+        dummy(&mut request)
+    } else {
+        narrow(&mut words, 3, 4, posting);
+        irecv(&words, large, &mut request)
+    };
+    ask(|own| {
+        if let Some(receive) = own.requests.get_mut(handle).filter(|_| result == 0) {
+            (receive.active, receive.withheld) = (Some(mpi::handle(request)), withheld);
+            receive.from = from(&post, posting);
+        }
+        Ok(())
+    });
+    result
+}
+
+pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    if let Decided::Fail = decide(place, kind, 0) {
+        stop::drive();
+        call.set_output(call.role.flag, 0);
+        return 0;
+    }
+    let (post, posting) = wanted(&call, place);
+    narrow(call.words, call.role.source, call.role.tag, posting);
+    let name = || ask(|own| Ok(own.name(place.site)));
+    let what = || format!("{kind} at {} for {}", name(), describe(from(&post, posting)));
+    await_message(envelope(&call), what);
+    // Nobody else takes the message: this finds it at once.
+    call.forward()
+}

@@ -1,0 +1,182 @@
+//! What a function is to receive orders, and a call of it.
+
+use crate::entry::Entry;
+use crate::memory::{self, Statuses};
+use crate::next;
+use crate::process::abi;
+use refrain_order::{Kind, Post};
+use std::ffi::c_int;
+
+use super::mpi;
+
+/// What a function is to receive orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// MPI begins.
+    Begin,
+    /// MPI ends.
+    End,
+    /// Posts a receive and completes it.
+    Receive(Kind),
+    /// Posts a receive that completes later.
+    Post,
+    /// Describes a receive that is posted later, perhaps often.
+    Init,
+    /// Posts those.
+    Start,
+    /// Looks for a message.
+    Probe(Kind),
+    /// Completes operations, or learns of their completion.
+    Complete(Kind),
+    /// Learns whether a part of an operation is complete.
+    Arrive,
+    /// Cancels an operation.
+    Cancel,
+    /// Lets go of a request.
+    Free,
+    /// Lets go of a communicator.
+    FreeComm,
+    /// Does something whose result depends on an order that is not kept.
+    Outside,
+}
+
+/// What a function is, and where among its arguments stand those that matter.
+#[derive(Debug)]
+pub struct Role {
+    /// What it is.
+    pub act: Act,
+    /// Its number.
+    pub function: usize,
+    /// Whether counts are large.
+    pub large: bool,
+    /// Where the source of a receive is.
+    pub source: usize,
+    /// Its tag.
+    pub tag: usize,
+    /// The communicator.
+    pub comm: usize,
+    /// The request, or several.
+    pub request: usize,
+    /// How many.
+    pub count: usize,
+    /// The status, or several.
+    pub status: usize,
+    /// Whether something was found.
+    pub flag: usize,
+    /// Which, or an array of them.
+    pub index: usize,
+    /// How many of them.
+    pub outcount: usize,
+}
+
+impl Role {
+    /// No argument of that sort.
+    pub const NOWHERE: usize = usize::MAX;
+}
+
+/// Where a call was made.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// The thread's stream.
+    pub stream: u32,
+    /// The place in the program.
+    pub site: u64,
+}
+
+/// A call of such a function.
+pub struct Hooked<'a> {
+    /// What the function is.
+    pub role: &'static Role,
+    /// Where it was called, and by which name.
+    pub entry: Entry,
+    /// Its arguments.
+    pub words: &'a mut [usize],
+}
+
+impl Hooked<'_> {
+    /// Forwards the call.
+    pub fn forward(&self) -> c_int {
+        // SAFETY: the function that was called, with its arguments.
+        unsafe { mpi::invoke(next::behind(self.entry.slot), self.words) }
+    }
+
+    /// Forwards the call with another status.
+    pub fn forward_with_status(&mut self, status: Statuses) -> c_int {
+        let given = self.replace(self.role.status, status as usize);
+        let result = self.forward();
+        self.replace(self.role.status, given);
+        result
+    }
+
+    /// An argument; 0 if there is none of that sort.
+    pub fn word(&self, place: usize) -> usize {
+        self.words.get(place).copied().unwrap_or(0)
+    }
+
+    /// Puts another argument in the place of one.
+    pub fn replace(&mut self, place: usize, word: usize) -> usize {
+        self.words.get_mut(place).map_or(0, |at| std::mem::replace(at, word))
+    }
+
+    /// The communicator.
+    pub fn comm(&self) -> usize {
+        mpi::handle(self.word(self.role.comm))
+    }
+
+    /// The receive that is posted; without source and tag it is of a message known already.
+    pub fn post(&self, site: u64, communicator: u32) -> Post {
+        let given = |place: usize, any: c_int| {
+            let word = self.words.get(place).map(|word| *word as c_int);
+            word.map_or(Some(0), |word| (word != any).then_some(word))
+        };
+        let abi = abi();
+        let source = given(self.role.source, abi.any_source);
+        if source == Some(mpi::layout().proc_null) {
+            // There is nothing to choose, whatever the tag.
+            return Post { site, communicator, source, tag: Some(0) };
+        }
+        Post { site, communicator, source, tag: given(self.role.tag, abi.any_tag) }
+    }
+
+    /// Whether it receives a message that was matched before.
+    pub fn takes_known(&self) -> bool {
+        self.role.source == Role::NOWHERE
+    }
+
+    /// Where the requests are, and how many.
+    pub fn requests(&self) -> (*mut u8, usize) {
+        let at = self.word(self.role.request) as *mut u8;
+        let n = match self.role.count {
+            Role::NOWHERE => 1,
+            place => memory::count(self.word(place) as c_int),
+        };
+        if at.is_null() { (at, 0) } else { (at, n) }
+    }
+
+    /// An `int` that the call gave by address.
+    pub fn output(&self, place: usize) -> Option<c_int> {
+        // SAFETY: the table says that argument is the address of an int.
+        unsafe { memory::int(self.word(place) as *mut c_int) }
+    }
+
+    /// Gives an `int` by address.
+    pub fn set_output(&self, place: usize, value: c_int) {
+        let at = self.word(place) as *mut c_int;
+        if !at.is_null() {
+            // SAFETY: as in `output`.
+            unsafe { at.write_unaligned(value) };
+        }
+    }
+
+    /// The status, or the first of several.
+    pub fn status(&self) -> Statuses {
+        self.word(self.role.status) as Statuses
+    }
+
+    /// Whether the program ignores statuses.
+    pub fn ignores_status(&self, has_array: bool) -> bool {
+        let abi = abi();
+        let ignored = if has_array { abi.statuses_ignore } else { abi.status_ignore };
+        self.word(self.role.status) == ignored
+    }
+}

@@ -1,0 +1,195 @@
+//! How a replay ends that cannot go on, and how it waits.
+//!
+//! Nothing diverges silently, and nothing hangs: a wait that takes too long while no rank gets on
+//! ends the job, and says what everybody waits for.
+
+use crate::process::abi;
+use crate::table;
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::board::{self, State};
+use super::{files, mpi};
+
+/// Exit code of a program that did not do what was recorded.
+pub const DIVERGED: i32 = 94;
+/// Exit code of a replay in which nothing went on.
+pub const STALLED: i32 = 95;
+/// Exit code where the record ends before the program.
+pub const RECORD_ENDS: i32 = 96;
+/// Exit code where there is nothing to replay.
+pub const NO_RECORD: i32 = 97;
+
+/// Says something on stderr, in one piece.
+pub fn say(text: &str) {
+    let text = format!("refrain: rank {}: {text}\n", files::rank());
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Ends the job.
+pub fn abort(code: i32, text: &str) -> ! {
+    say(text);
+    // SAFETY: MPI is initialised wherever something is replayed.
+    unsafe {
+        mpi::call(table::MPI_Abort, &[abi().comm_world, code as usize]);
+        libc::_exit(code)
+    }
+}
+
+/// How long nothing may go on.
+fn patience() -> Duration {
+    static PATIENCE: OnceLock<Duration> = OnceLock::new();
+    *PATIENCE.get_or_init(|| {
+        let text = std::env::var("REFRAIN_STALL").ok();
+        let seconds = text.and_then(|text| text.parse().ok()).filter(|s: &f64| *s > 0.0);
+        Duration::from_secs_f64(seconds.unwrap_or(30.0).min(1e6))
+    })
+}
+
+/// The communicator of our own, on which nothing is ever sent.
+pub static OWN_COMM: AtomicU64 = AtomicU64::new(0);
+
+/// Lets MPI make progress, without looking at anything of the program.
+pub fn drive() {
+    let comm = OWN_COMM.load(Ordering::Relaxed) as usize;
+    let mut flag: i32 = 0;
+    if comm != 0 {
+        let ignore = mpi::status_ignore() as usize;
+        // SAFETY: asks for a message that nobody sends, on a communicator that is ours.
+        unsafe { mpi::call(table::MPI_Iprobe, &[0, 0, comm, &raw mut flag as usize, ignore]) };
+    }
+}
+
+/// So many looks in vain before the time is looked at, and the core given to others.
+const SPINS: u32 = 64;
+/// What takes longer than this is told on the board.
+const NOTICEABLE: Duration = Duration::from_millis(200);
+
+/// A wait for something that was recorded.
+pub struct Waiting<F: Fn() -> String> {
+    what: F,
+    looks: u32,
+    began: Option<Instant>,
+    told: bool,
+    /// Calls of all ranks, and since when there were no more.
+    calls: u64,
+    still_since: Option<Instant>,
+}
+
+impl<F: Fn() -> String> Waiting<F> {
+    /// For what `what` says.
+    pub fn new(what: F) -> Waiting<F> {
+        Waiting { what, looks: 0, began: None, told: false, calls: 0, still_since: None }
+    }
+
+    /// It has not come yet.
+    #[inline]
+    pub fn again(&mut self) {
+        self.looks += 1;
+        if self.looks > SPINS {
+            std::thread::yield_now();
+            if self.looks.is_multiple_of(SPINS) {
+                self.look_at_time();
+            }
+        }
+    }
+
+    #[cold]
+    fn look_at_time(&mut self) {
+        let now = Instant::now();
+        let began = *self.began.get_or_insert(now);
+        let Some(board) = board::get() else {
+            if now - began > patience() {
+                abort(STALLED, &format!("waits for too long: {}", (self.what)()));
+            }
+            return;
+        };
+        if !self.told && now - began > NOTICEABLE {
+            self.told = true;
+            board.say(State::Waiting, &(self.what)());
+        }
+        let (calls, held) = (board.calls(), board.states().any(|state| state == State::Held));
+        if calls != self.calls || self.still_since.is_none() || held {
+            (self.calls, self.still_since) = (calls, Some(now));
+        }
+        if self.still_since.is_some_and(|since| now - since > patience()) {
+            let seconds = patience().as_secs_f64();
+            let first = board.is_first();
+            let report = if first { board.report() } else { " see above".to_owned() };
+            abort(STALLED, &format!("nothing has gone on for {seconds} s (--stall):{report}"));
+        }
+    }
+}
+
+impl<F: Fn() -> String> Drop for Waiting<F> {
+    fn drop(&mut self) {
+        if self.told
+            && let Some(board) = board::get()
+        {
+            board.say(State::Running, "");
+        }
+    }
+}
+
+/// Others that can still get on are waited for so long when they do not.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The record ends here. Other ranks may have more: this one stays where it is until all are
+/// where theirs end, or nobody gets on.
+pub fn record_ends(where_: &str) -> ! {
+    let text = format!("the record ends here, {where_}: the recorded run went no further");
+    say(&text);
+    let Some(board) = board::get() else { abort(RECORD_ENDS, "stops") };
+    board.say(State::AtEnd, where_);
+    let (mut calls, mut since) = (board.calls(), Instant::now());
+    loop {
+        drive();
+        std::thread::sleep(Duration::from_millis(1));
+        let now = board.calls();
+        if now != calls {
+            (calls, since) = (now, Instant::now());
+        }
+        let stand = |state| matches!(state, State::AtEnd | State::Finalizing);
+        let all_stand = board.states().all(stand);
+        let all_wait = board.states().all(|state| stand(state) || state == State::Waiting);
+        let still = since.elapsed();
+        if all_stand || (all_wait && still > GRACE) || still > patience() {
+            abort(
+                RECORD_ENDS,
+                &format!("stops with all that was recorded replayed:{}", board.report()),
+            );
+        }
+    }
+}
+
+/// Waits until a debugger is attached, and lets it have the thread.
+pub fn hold(where_: &str) {
+    let mut host = [0u8; 64];
+    // SAFETY: the buffer is writable for its length, and closed by a zero.
+    unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
+    let host = host.split(|byte| *byte == 0).next().unwrap_or_default();
+    let pid = std::process::id();
+    say(&format!(
+        "is held {where_}: process {pid} on {}; it goes on when a debugger is attached: gdb -p {pid}",
+        String::from_utf8_lossy(host)
+    ));
+    if let Some(board) = board::get() {
+        board.say(State::Held, where_);
+    }
+    let is_traced = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+        tracer.is_some_and(|tracer| tracer.trim() != "0")
+    };
+    while !is_traced() {
+        drive();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    if let Some(board) = board::get() {
+        board.say(State::Running, "");
+    }
+    // SAFETY: the debugger that is attached gets the signal.
+    unsafe { libc::raise(libc::SIGTRAP) };
+}

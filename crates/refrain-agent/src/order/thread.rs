@@ -1,0 +1,141 @@
+//! What is known of a thread: whose its calls are, where they are made, which stream it is.
+
+use crate::bindings;
+use crate::entry::{Entry, thread_block};
+use crate::modules::{self, Verdict};
+use crate::process::{self, Quiet};
+use crate::sites::Sites;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Mode, files, mode, replay};
+
+/// How many modules of the program are known at a time.
+const MODULES: usize = 4;
+/// How many places in the program are known at a time.
+const PLACES: usize = 64;
+
+/// What is known of a thread.
+pub struct Thread {
+    /// Which stream of the record is its.
+    pub stream: u32,
+    /// Return addresses that are the program's.
+    program: [Range<usize>; MODULES],
+    oldest: usize,
+    /// Addresses and their sites.
+    places: [(usize, u64); PLACES],
+    /// Finds a way past the bindings of Fortran.
+    sites: Box<Sites>,
+    fork_mark: *const u8,
+}
+
+static THREADS: AtomicU32 = AtomicU32::new(0);
+
+/// The thread that makes a call, if the call is the program's.
+pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
+    let thread = this();
+    // SAFETY: the mark is never unmapped.
+    if unsafe { thread.fork_mark.read_volatile() } == 0 {
+        return None;
+    }
+    if thread.program[0].contains(&entry.caller) || thread.judge(entry) {
+        Some(thread)
+    } else {
+        None
+    }
+}
+
+/// This thread.
+pub fn this() -> &'static mut Thread {
+    // SAFETY: the block is this thread's own; what it points to is never freed, and borrowed only
+    // while no call is forwarded.
+    unsafe {
+        let block = thread_block();
+        if (*block).order.is_null() {
+            (*block).order = Thread::new();
+        }
+        &mut *(*block).order
+    }
+}
+
+impl Thread {
+    #[cold]
+    fn new() -> *mut Thread {
+        let _quiet = Quiet::keep();
+        Box::into_raw(Box::new(Thread {
+            stream: THREADS.fetch_add(1, Ordering::Relaxed),
+            program: [const { 0..0 }; MODULES],
+            oldest: 1,
+            places: [(0, 0); PLACES],
+            sites: Box::new(Sites::new()),
+            fork_mark: process::fork_mark(),
+        }))
+    }
+
+    #[inline(never)]
+    fn judge(&mut self, entry: &Entry) -> bool {
+        if let Some(known) = self.program.iter().position(|range| range.contains(&entry.caller)) {
+            self.program.swap(0, known);
+            return true;
+        }
+        let verdict = bindings::known(entry.caller).unwrap_or_else(|| {
+            let _quiet = Quiet::keep();
+            std::panic::catch_unwind(|| modules::judge(entry)).unwrap_or(Verdict::Foreign)
+        });
+        match verdict {
+            Verdict::Program(range) => {
+                self.program[self.oldest] = range;
+                self.program.swap(0, self.oldest);
+                self.oldest = self.oldest % (MODULES - 1) + 1;
+                true
+            }
+            Verdict::ByFortran => true,
+            Verdict::Foreign => false,
+        }
+    }
+
+    /// The site of a call: the same number in every run.
+    #[inline]
+    pub fn site(&mut self, entry: &Entry) -> u64 {
+        let direct = self.program[0].contains(&entry.caller);
+        let address = if direct { entry.caller } else { self.sites.own_return(entry) };
+        let place = &self.places[cell(address)];
+        if place.0 == address { place.1 } else { self.look_up(address) }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, address: usize) -> u64 {
+        let _quiet = Quiet::keep();
+        let name = std::panic::catch_unwind(|| name(address)).ok().flatten();
+        let (file, offset) = name.unwrap_or((b"?", 0));
+        // Folders may be others in another run.
+        let short = file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let site = hash(&[short, &offset.to_le_bytes()].concat());
+        let place = format!("{}+{offset:x}", String::from_utf8_lossy(file));
+        match mode() {
+            Mode::Replay => replay::note_site(site, &place),
+            _ => files::note(&format!("site {site:x} {place}")),
+        }
+        self.places[cell(address)] = (address, site);
+        site
+    }
+}
+
+fn cell(address: usize) -> usize {
+    (address ^ address >> 6) % PLACES
+}
+
+/// The module's file and the offset in it. Code made at run time has no place of its own that
+/// would be the same in another run.
+fn name(address: usize) -> Option<(&'static [u8], usize)> {
+    let module = modules::find(address)?;
+    let file = if module.path.is_empty() { process::program() } else { &module.path };
+    Some((file, address - module.base))
+}
+
+/// FNV-1a, then mixed.
+fn hash(bytes: &[u8]) -> u64 {
+    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold);
+    hash ^ hash >> 29
+}

@@ -1,0 +1,174 @@
+//! Clocks of the system and random numbers, where they are recorded too (`REFRAIN_RAND`).
+//!
+//! Nothing is exported for this: calls of the program's modules are led by way of ours
+//! ([`imports`]) when the agent is loaded. The MPI library, what it needs, and what it loads later
+//! keep the true clock: how often they look at it is their own business, and not the same in
+//! every run.
+
+use crate::heap::Next;
+use crate::imports;
+use crate::process::Errno;
+use crate::symbols::{each_module, needed_by};
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_int, c_uint, c_void};
+
+use super::{Mode, is_on, mode, record, replay, thread};
+
+/// Sources of values; 0 is `MPI_Wtime`.
+const CLOCK: u8 = 1;
+const TIME_OF_DAY: u8 = 2;
+const TIME: u8 = 3;
+const RAND: u8 = 4;
+const RANDOM: u8 = 5;
+const BYTES: u8 = 6;
+
+type Bytes = unsafe extern "C" fn(*mut c_void, usize, c_uint) -> isize;
+
+static CLOCK_GETTIME: Next<unsafe extern "C" fn(c_int, *mut libc::timespec) -> c_int> =
+    Next::new(c"clock_gettime");
+static GETTIMEOFDAY: Next<unsafe extern "C" fn(*mut libc::timeval, *mut c_void) -> c_int> =
+    Next::new(c"gettimeofday");
+static TIME_NEXT: Next<unsafe extern "C" fn(*mut i64) -> i64> = Next::new(c"time");
+static RAND_NEXT: Next<unsafe extern "C" fn() -> c_int> = Next::new(c"rand");
+static RANDOM_NEXT: Next<unsafe extern "C" fn() -> i64> = Next::new(c"random");
+static GETRANDOM: Next<Bytes> = Next::new(c"getrandom");
+
+/// A value that the program gets: the recorded one, or the true one, which is recorded.
+fn value(which: u8, truth: impl FnOnce() -> u64) -> u64 {
+    match mode() {
+        Mode::Record => {
+            let value = truth();
+            record::value(thread::this(), which, value);
+            value
+        }
+        Mode::Replay => replay::value(thread::this(), which).unwrap_or_else(truth),
+        Mode::Off => truth(),
+    }
+}
+
+unsafe extern "C" fn clock_gettime(clock: c_int, at: *mut libc::timespec) -> c_int {
+    const SECOND: u64 = 1_000_000_000;
+    let mut result = 0;
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let nanos = value(CLOCK, || {
+        // SAFETY: room for a time.
+        result = CLOCK_GETTIME.get().map_or(-1, |next| unsafe { next(clock, &mut now) });
+        now.tv_sec as u64 * SECOND + now.tv_nsec as u64
+    });
+    if result == 0 && !at.is_null() {
+        now = libc::timespec { tv_sec: (nanos / SECOND) as i64, tv_nsec: (nanos % SECOND) as i64 };
+        // SAFETY: the program's room for a time.
+        unsafe { *at = now };
+    }
+    result
+}
+
+unsafe extern "C" fn gettimeofday(at: *mut libc::timeval, zone: *mut c_void) -> c_int {
+    const SECOND: u64 = 1_000_000;
+    let mut now = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut result = 0;
+    let micros = value(TIME_OF_DAY, || {
+        // SAFETY: room for a time.
+        result = GETTIMEOFDAY.get().map_or(-1, |next| unsafe { next(&mut now, zone) });
+        now.tv_sec as u64 * SECOND + now.tv_usec as u64
+    });
+    if result == 0 && !at.is_null() {
+        now = libc::timeval { tv_sec: (micros / SECOND) as i64, tv_usec: (micros % SECOND) as i64 };
+        // SAFETY: the program's room for a time.
+        unsafe { *at = now };
+    }
+    result
+}
+
+unsafe extern "C" fn time(at: *mut i64) -> i64 {
+    // SAFETY: without a place, only the result counts.
+    let next = || TIME_NEXT.get().map_or(-1, |next| unsafe { next(std::ptr::null_mut()) });
+    let now = value(TIME, || next() as u64) as i64;
+    if !at.is_null() {
+        // SAFETY: the program's room for a time.
+        unsafe { *at = now };
+    }
+    now
+}
+
+unsafe extern "C" fn rand() -> c_int {
+    // SAFETY: takes nothing.
+    value(RAND, || RAND_NEXT.get().map_or(0, |next| unsafe { next() }) as u64) as c_int
+}
+
+unsafe extern "C" fn random() -> i64 {
+    // SAFETY: takes nothing.
+    value(RANDOM, || RANDOM_NEXT.get().map_or(0, |next| unsafe { next() }) as u64) as i64
+}
+
+unsafe extern "C" fn getrandom(at: *mut c_void, length: usize, flags: c_uint) -> isize {
+    // SAFETY: the caller's promise: room for so many bytes.
+    let next = || GETRANDOM.get().map_or(-1, |next| unsafe { next(at, length, flags) });
+    let given = value(BYTES, || next() as u64) as isize;
+    let given_bytes = usize::try_from(given).unwrap_or(0).min(length);
+    // SAFETY: as above.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(at.cast::<u8>(), given_bytes) };
+    for piece in bytes.chunks_mut(8) {
+        let mut word = [0; 8];
+        word[..piece.len()].copy_from_slice(piece);
+        let word = value(BYTES, || u64::from_le_bytes(word)).to_le_bytes();
+        piece.copy_from_slice(&word[..piece.len()]);
+    }
+    given
+}
+
+/// Ours for a name.
+fn ours(name: &CStr) -> Option<*const ()> {
+    Some(match name.to_bytes() {
+        b"clock_gettime" => clock_gettime as *const (),
+        b"gettimeofday" => gettimeofday as *const (),
+        b"time" => time as *const (),
+        b"rand" => rand as *const (),
+        b"random" => random as *const (),
+        b"getrandom" => getrandom as *const (),
+        _ => return None,
+    })
+}
+
+/// Leads the program's calls by way of ours, if that is wanted; when the library is loaded.
+pub fn prepare() {
+    // SAFETY: getenv gives null or a string.
+    let is_wanted = is_on() && unsafe { !libc::getenv(c"REFRAIN_RAND".as_ptr()).is_null() };
+    if !is_wanted {
+        return;
+    }
+    let _errno = Errno::keep();
+    // A panic here would leave some calls as they are, and no more.
+    let _ = std::panic::catch_unwind(|| {
+        let theirs = of_mpi();
+        let is_theirs = |path: &[u8]| {
+            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            theirs.contains(name) || name.starts_with(b"libmpi") || name.starts_with(b"libc.so")
+        };
+        imports::lead_in(|path| !is_theirs(path), ours);
+    });
+}
+
+/// The names of what the MPI library needs, and what that needs.
+fn of_mpi() -> BTreeSet<Vec<u8>> {
+    let mut modules = Vec::new();
+    each_module(|module, _| {
+        modules.push(needed_by(module));
+        None::<()>
+    });
+    let is_mpi = |name: &[u8]| name.starts_with(b"libmpi") || name.starts_with(b"libopen-");
+    let mut found: BTreeSet<Vec<u8>> = BTreeSet::new();
+    loop {
+        let before = found.len();
+        for (name, needed) in &modules {
+            if is_mpi(name) || found.contains(name) {
+                // What everybody needs is the program's as well.
+                let shared = |name: &&Vec<u8>| !name.starts_with(b"libstdc++");
+                found.extend(needed.iter().filter(shared).cloned());
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Receive orders of a run: what its ranks leave, and a file of it.
+//!
+//! A rank writes three files (see the agent's `order/files.rs`): sealed frames, a window of what
+//! was not sealed yet, and facts. Of a rank that was killed the window is sealed here, so that its
+//! order is known up to the last call.
+//!
+//! In a `.refrain` file the section `order/N` holds the frames of rank N, and `order/facts` lines
+//! of text: `refrain` and its version, `time`, `word` for each word of the command, `exit` and a code;
+//! then `rank N` for each rank, and behind it its facts; at last `site`, a number and a place in
+//! the program, for all.
+
+use crate::error::TraceError;
+use refrain_format::container::{Container, Writer};
+use refrain_order::{Frames, OrderError, Recorder, log};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// The section with facts.
+const FACTS: &str = "order/facts";
+
+/// The receive orders of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Orders {
+    /// The version of Refrain that wrote them.
+    pub refrain: String,
+    /// The command that was run.
+    pub command: Vec<String>,
+    /// Nanoseconds since 1970 when it began.
+    pub time: u64,
+    /// How it ended.
+    pub exit_code: Option<i32>,
+    /// By rank.
+    pub ranks: Vec<RankOrder>,
+    /// Places in the program, by their numbers: module and offset.
+    pub sites: BTreeMap<u64, String>,
+}
+
+/// The receive order of a rank.
+#[derive(Clone, Debug, Default)]
+pub struct RankOrder {
+    /// The rank.
+    pub rank: u32,
+    /// How many ranks there were.
+    pub size: u32,
+    /// Whether it reached `MPI_Finalize`, and everything before is recorded.
+    pub finalized: bool,
+    /// The machine.
+    pub host: String,
+    /// The process number.
+    pub pid: u32,
+    /// The program's file.
+    pub program: String,
+    /// The MPI library.
+    pub library: String,
+    /// Whether clocks of the system and random numbers are recorded too.
+    pub rand: bool,
+    /// What the program did that a record does not hold.
+    pub outside: Vec<String>,
+    /// The order itself.
+    pub frames: Frames,
+}
+
+impl RankOrder {
+    fn learn(&mut self, fact: &str, value: &str) {
+        match fact {
+            "size" => self.size = value.parse().unwrap_or(0),
+            "pid" => self.pid = value.parse().unwrap_or(0),
+            "host" => value.clone_into(&mut self.host),
+            "program" => value.clone_into(&mut self.program),
+            "library" => value.clone_into(&mut self.library),
+            "finalized" => self.finalized = true,
+            "rand" => self.rand = true,
+            "outside" => self.outside.push(value.to_owned()),
+            _ => {}
+        }
+    }
+
+    fn facts(&self) -> String {
+        let Self { rank, size, pid, host, program, library, .. } = self;
+        let mut text = format!("rank {rank}\nsize {size}\npid {pid}\nhost {host}\n");
+        // Writing to a String cannot fail.
+        let _ = write!(text, "program {program}\nlibrary {library}\n");
+        self.outside.iter().for_each(|what| text += &format!("outside {what}\n"));
+        text += if self.rand { "rand\n" } else { "" };
+        text + if self.finalized { "finalized\n" } else { "" }
+    }
+}
+
+/// A fact and its value.
+fn fact(line: &str) -> (&str, &str) {
+    line.split_once(' ').unwrap_or((line, ""))
+}
+
+/// A line of text, whatever is in it.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n")
+}
+
+fn unescaped(text: &str) -> String {
+    let mut plain = String::new();
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        plain.push(match character {
+            '\\' if characters.next() == Some('n') => '\n',
+            other => other,
+        });
+    }
+    plain
+}
+
+/// Whether ranks have left receive orders in a folder.
+pub fn are_in(parts: &Path) -> bool {
+    !ranks_in(parts).is_empty()
+}
+
+fn ranks_in(parts: &Path) -> Vec<u32> {
+    let files = std::fs::read_dir(parts).into_iter().flatten().flatten();
+    let rank = |name: String| name.strip_prefix("rank-")?.strip_suffix(".facts")?.parse().ok();
+    let mut ranks: Vec<u32> =
+        files.filter_map(|file| rank(file.file_name().into_string().ok()?)).collect();
+    ranks.sort_unstable();
+    ranks
+}
+
+/// The frames of a rank, and what it had not sealed.
+fn frames_in(parts: &Path, rank: u32) -> Result<Frames, OrderError> {
+    let read = |what: &str| std::fs::read(parts.join(format!("rank-{rank}.{what}")));
+    let mut frames = read("order").unwrap_or_default();
+    let Ok(window) = read("log") else { return Ok(Frames::read(frames)) };
+    let (base, words) = log::window(&window)?;
+    frames.truncate(usize::try_from(base).unwrap_or(usize::MAX));
+    if !words.is_empty() {
+        let mut recorder = Recorder::resume(&Frames::read(frames.clone()));
+        log::apply(words, &mut recorder)?;
+        recorder.seal(&mut frames);
+    }
+    Ok(Frames::read(frames))
+}
+
+impl Orders {
+    /// What the ranks have left in a folder.
+    pub fn gather(parts: &Path) -> Result<Orders, TraceError> {
+        let mut orders = Orders::default();
+        for rank in ranks_in(parts) {
+            let path = parts.join(format!("rank-{rank}.facts"));
+            let facts = std::fs::read(&path)
+                .map_err(|source| TraceError::Parts { path: path.clone(), source })?;
+            let frames = frames_in(parts, rank).map_err(|why| TraceError::Section {
+                path: parts.to_owned(),
+                section: format!("rank-{rank}.log"),
+                why: why.to_string(),
+            })?;
+            let mut own = RankOrder { rank, frames, ..RankOrder::default() };
+            for line in String::from_utf8_lossy(&facts).lines() {
+                orders.learn(Some(&mut own), line);
+            }
+            orders.ranks.push(own);
+        }
+        Ok(orders)
+    }
+
+    fn learn(&mut self, rank: Option<&mut RankOrder>, line: &str) {
+        match (fact(line), rank) {
+            (("site", text), _) => {
+                let (site, place) = fact(text);
+                if let Ok(site) = u64::from_str_radix(site, 16) {
+                    self.sites.insert(site, place.to_owned());
+                }
+            }
+            ((fact, value), Some(rank)) => rank.learn(fact, value),
+            (("refrain", version), None) => version.clone_into(&mut self.refrain),
+            (("word", word), None) => self.command.push(unescaped(word)),
+            (("time", time), None) => self.time = time.parse().unwrap_or(0),
+            (("exit", code), None) => self.exit_code = code.parse().ok(),
+            _ => {}
+        }
+    }
+
+    /// Whether a container holds receive orders.
+    pub fn are_in(container: &Container) -> bool {
+        container.section(FACTS).is_ok()
+    }
+
+    /// Reads those that a container holds.
+    pub fn read(container: &Container) -> Result<Orders, TraceError> {
+        let facts = container.read_checked(FACTS)?;
+        let mut orders = Orders::default();
+        let mut own: Option<RankOrder> = None;
+        for line in String::from_utf8_lossy(&facts).lines() {
+            if let ("rank", rank) = fact(line) {
+                orders.ranks.extend(own.take());
+                let rank = rank.parse().unwrap_or(u32::MAX);
+                let frames = container.read_checked(&format!("order/{rank}"))?;
+                own =
+                    Some(RankOrder { rank, frames: Frames::read(frames), ..RankOrder::default() });
+            } else {
+                orders.learn(own.as_mut(), line);
+            }
+        }
+        orders.ranks.extend(own);
+        Ok(orders)
+    }
+
+    /// Opens a file of receive orders.
+    pub fn open(path: &Path) -> Result<Orders, TraceError> {
+        Self::read(&Container::open(path)?)
+    }
+
+    /// Writes a file; gives its size.
+    pub fn write(&self, path: &Path) -> Result<u64, TraceError> {
+        let mut writer = Writer::create(path)?;
+        let mut facts = format!("refrain {}\ntime {}\n", self.refrain, self.time);
+        self.command.iter().for_each(|word| facts += &format!("word {}\n", escaped(word)));
+        self.exit_code.iter().for_each(|code| facts += &format!("exit {code}\n"));
+        self.ranks.iter().for_each(|rank| facts += &rank.facts());
+        self.sites.iter().for_each(|(site, place)| facts += &format!("site {site:x} {place}\n"));
+        writer.add_bytes(FACTS, facts.as_bytes())?;
+        for rank in &self.ranks {
+            writer.add_bytes(&format!("order/{}", rank.rank), rank.frames.bytes())?;
+        }
+        Ok(writer.finish()?)
+    }
+
+    /// Puts everything into a folder where the ranks of a replay find it.
+    pub fn lay_out(&self, folder: &Path) -> std::io::Result<()> {
+        let sites: String =
+            self.sites.iter().map(|(site, place)| format!("site {site:x} {place}\n")).collect();
+        for rank in &self.ranks {
+            let own = |what: &str| folder.join(format!("rank-{}.{what}", rank.rank));
+            std::fs::write(own("order"), rank.frames.bytes())?;
+            std::fs::write(own("facts"), rank.facts() + &sites)?;
+        }
+        Ok(())
+    }
+
+    /// How many ranks ran.
+    pub fn size(&self) -> u32 {
+        self.ranks.iter().map(|rank| rank.size).max().unwrap_or(0)
+    }
+
+    /// A place in the program, for a person: its file without the folder, and the offset.
+    pub fn place(&self, site: u64) -> String {
+        match self.sites.get(&site) {
+            Some(place) => place.rsplit('/').next().unwrap_or(place).to_owned(),
+            None => format!("{site:#x}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refrain_order::{Call, Completed, Kind};
+
+    fn frames() -> Frames {
+        let mut recorder = Recorder::new();
+        let call = Call { kind: Kind::Recv, site: 0x1f, count: 0 };
+        recorder.matched(0, &call, Completed::All);
+        let mut bytes = Vec::new();
+        recorder.finish(&mut bytes);
+        Frames::read(bytes)
+    }
+
+    #[test]
+    fn orders_are_read_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.refrain");
+        let rank = |rank| RankOrder {
+            rank,
+            size: 2,
+            finalized: rank == 0,
+            pid: 7,
+            program: "/bin/app one".to_owned(),
+            outside: vec!["MPI_Fetch_and_op".to_owned()],
+            frames: frames(),
+            ..RankOrder::default()
+        };
+        let orders = Orders {
+            refrain: "0.1".to_owned(),
+            command: vec!["mpirun".to_owned(), "a\\b\nc".to_owned()],
+            time: 5,
+            exit_code: Some(3),
+            ranks: vec![rank(0), rank(1)],
+            sites: BTreeMap::from([(0x1f, "/bin/app one+1a".to_owned())]),
+        };
+        orders.write(&path).unwrap();
+        let read = Orders::open(&path).unwrap();
+        assert_eq!(read.command, orders.command);
+        assert_eq!((read.exit_code, read.size()), (Some(3), 2));
+        assert_eq!(read.place(0x1f), "app one+1a");
+        for (read, written) in read.ranks.iter().zip(&orders.ranks) {
+            assert_eq!(read.facts(), written.facts());
+            assert_eq!(read.frames.bytes(), written.frames.bytes());
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `refrain diff`: where two records of receive orders first part.
+
+use super::{Places, open, print};
+use anyhow::{Result, bail};
+use refrain_order::Frames;
+use refrain_order::diff::{Difference, diff};
+use serde_json::{Value as Json, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Says where two runs first received messages in another order.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  refrain diff good.refrain bad.refrain
+
+For each rank the first receive with a wildcard that got another message, and the first call that
+completed something else. Exit code 1 if there are any.")]
+pub struct Args {
+    /// The record of one run.
+    left: PathBuf,
+    /// The record of another.
+    right: PathBuf,
+    /// How often polls fail counts too; that differs between any two runs.
+    #[arg(long)]
+    polls: bool,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compares.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let [left, right] = [open(&args.left)?, open(&args.right)?];
+    if left.size() != right.size() {
+        bail!("they are of {} and {} ranks", left.size(), right.size());
+    }
+    let frames = |orders: &refrain_trace::Orders| -> Vec<Frames> {
+        orders.ranks.iter().map(|rank| rank.frames.clone()).collect()
+    };
+    let found = diff(&frames(&left), &frames(&right), args.polls)?;
+    let names = [Places::of(&left), Places::of(&right)];
+    let ranks: Vec<u32> = left.ranks.iter().map(|rank| rank.rank).collect();
+    let rank = |found: &Difference| ranks.get(found.rank as usize).copied().unwrap_or(found.rank);
+    if args.json {
+        let differences: Vec<Json> = found
+            .iter()
+            .map(|found| {
+                json!({
+                    "rank": rank(found),
+                    "thread": found.stream,
+                    "in": format!("{:?}", found.which).to_lowercase(),
+                    "left": found.left.text(|site| names[0].name(site)),
+                    "right": found.right.text(|site| names[1].name(site)),
+                })
+            })
+            .collect();
+        print(&format!("{}\n", json!({ "differences": differences })))?;
+    } else {
+        let mut text = String::new();
+        for found in &found {
+            text += &format!("rank {}, thread {}:\n", rank(found), found.stream);
+            text +=
+                &format!("  {}: {}\n", args.left.display(), found.left.text(|s| names[0].name(s)));
+            text += &format!(
+                "  {}: {}\n",
+                args.right.display(),
+                found.right.text(|s| names[1].name(s))
+            );
+        }
+        if found.is_empty() {
+            text += "no difference\n";
+        }
+        print(&text)?;
+    }
+    Ok(ExitCode::from(u8::from(!found.is_empty())))
+}

@@ -1,0 +1,164 @@
+//! What `refrain info` says of a file of receive orders.
+
+use super::{Places, open, print};
+use crate::summary::{grouped, size};
+use anyhow::Result;
+use refrain_order::summary::{Counts, Summary, summary};
+use refrain_trace::Orders;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Prints.
+pub fn run(path: &Path, as_json: bool) -> Result<ExitCode> {
+    let orders = open(path)?;
+    let info = Info::of(&orders, path)?;
+    print(&if as_json { format!("{}\n", info.json()) } else { info.text() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All that is told of it.
+struct Info<'o> {
+    orders: &'o Orders,
+    path: String,
+    bytes: u64,
+    ranks: Vec<Summary>,
+    /// By place in the program and kind of call, over all ranks.
+    calls: BTreeMap<(String, String), Counts>,
+    receives: BTreeMap<(String, String), Counts>,
+}
+
+impl<'o> Info<'o> {
+    fn of(orders: &'o Orders, path: &Path) -> Result<Info<'o>> {
+        let places = Places::of(orders);
+        let ranks = orders.ranks.iter().map(|rank| summary(&rank.frames));
+        let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
+        let (mut calls, mut receives) = (BTreeMap::new(), BTreeMap::new());
+        for rank in &ranks {
+            for (shape, counts) in &rank.by_call {
+                let key = (places.name(shape.site), shape.kind.to_string());
+                add(calls.entry(key).or_default(), counts);
+            }
+            for (shape, counts) in &rank.by_post {
+                let what = match (shape.any_source, shape.any_tag) {
+                    (true, true) => "any source, any tag",
+                    (true, false) => "any source",
+                    _ => "any tag",
+                };
+                let key = (places.name(shape.site), what.to_owned());
+                add(receives.entry(key).or_default(), counts);
+            }
+        }
+        let bytes = std::fs::metadata(path)?.len();
+        let path = path.display().to_string();
+        Ok(Info { orders, path, bytes, ranks, calls, receives })
+    }
+
+    fn sum(&self, of: impl Fn(&Summary) -> u64) -> u64 {
+        self.ranks.iter().map(of).sum()
+    }
+
+    /// Receives with and without wildcards.
+    fn received(rank: &Summary) -> u64 {
+        rank.receives.matched + rank.named
+    }
+
+    fn bytes_per_receive(&self) -> f64 {
+        let bytes = self.sum(|rank| rank.bytes);
+        bytes as f64 / self.sum(Self::received).max(1) as f64
+    }
+
+    fn is_complete(&self) -> bool {
+        let ranks = &self.orders.ranks;
+        ranks.len() as u32 >= self.orders.size() && ranks.iter().all(|rank| rank.finalized)
+    }
+
+    fn json(&self) -> Json {
+        let ranks: Vec<Json> = self.orders.ranks.iter().zip(&self.ranks).map(rank_json).collect();
+        let site = |((place, what), counts): (&(String, String), &Counts)| {
+            json!({
+                "site": place,
+                "what": what,
+                "matched": counts.matched,
+                "failed": counts.failed,
+                "picked": counts.picked,
+                "unmatched": counts.unmatched,
+            })
+        };
+        json!({
+            "path": self.path,
+            "refrain": self.orders.refrain,
+            "command": self.orders.command,
+            "exit_code": self.orders.exit_code,
+            "ranks": self.orders.ranks.len(),
+            "size": self.orders.size(),
+            "complete": self.is_complete(),
+            "receives": self.sum(Self::received),
+            "wildcard_receives": self.sum(|rank| rank.receives.matched),
+            "calls": self.sum(|rank| rank.calls.matched),
+            "failed_polls": self.sum(|rank| rank.calls.failed),
+            "values": self.sum(|rank| rank.values),
+            "bytes": self.bytes,
+            "order_bytes": self.sum(|rank| rank.bytes),
+            "bytes_per_receive": self.bytes_per_receive(),
+            "outside": super::record::outside(self.orders),
+            "by_rank": ranks,
+            "by_call_site": self.calls.iter().map(site).collect::<Vec<_>>(),
+            "by_receive_site": self.receives.iter().map(site).collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, what: String| text += &format!("{name:10} {what}\n");
+        line("order", format!("{}, written by Refrain {}", self.path, self.orders.refrain));
+        line("command", self.orders.command.join(" "));
+        line("ranks", format!("{} of {}", self.orders.ranks.len(), self.orders.size()));
+        let wild = grouped(self.sum(|rank| rank.receives.matched));
+        line("receives", format!("{}, {wild} with a wildcard", grouped(self.sum(Self::received))));
+        let polls = grouped(self.sum(|rank| rank.calls.failed));
+        let calls = grouped(self.sum(|rank| rank.calls.matched));
+        line("calls", format!("{calls} completed something, {polls} polls found nothing"));
+        line("values", format!("{} of MPI_Wtime", grouped(self.sum(|rank| rank.values))));
+        let each = self.bytes_per_receive();
+        line("size", format!("{}, {each:.3} bytes a receive", size(self.bytes)));
+        let complete = if self.is_complete() { "yes" } else { "no: it was cut short" };
+        line("complete", complete.to_owned());
+        for what in super::record::outside(self.orders) {
+            line("outside", what.to_owned());
+        }
+        for ((place, what), counts) in &self.receives {
+            let (matched, unmatched) = (grouped(counts.matched), grouped(counts.unmatched));
+            line("", format!("{place}: {what}, {matched} received, {unmatched} not"));
+        }
+        for ((place, kind), counts) in &self.calls {
+            let (matched, failed) = (grouped(counts.matched), grouped(counts.failed));
+            line("", format!("{place}: {kind}, {matched} succeeded, {failed} failed"));
+        }
+        text
+    }
+}
+
+fn rank_json((own, rank): (&refrain_trace::orders::RankOrder, &Summary)) -> Json {
+    json!({
+        "rank": own.rank,
+        "finalized": own.finalized,
+        "host": own.host,
+        "pid": own.pid,
+        "threads": rank.streams,
+        "receives": Info::received(rank),
+        "wildcard_receives": rank.receives.matched,
+        "calls": rank.calls.matched,
+        "failed_polls": rank.calls.failed,
+        "values": rank.values,
+        "bytes": rank.bytes,
+    })
+}
+
+fn add(sum: &mut Counts, counts: &Counts) {
+    sum.matched += counts.matched;
+    sum.failed += counts.failed;
+    sum.picked += counts.picked;
+    sum.unmatched += counts.unmatched;
+}

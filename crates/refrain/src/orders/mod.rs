@@ -1,0 +1,73 @@
+//! Receive orders on the command line: recorded, replayed, and looked at.
+//!
+//! * [`record`], [`replay`]: run a program
+//! * [`info`], [`show`]: what `refrain info` and `refrain show` say of a file of orders
+//! * [`diff`]: where two runs part · [`races`]: what could have gone another way
+
+pub mod diff;
+pub mod info;
+pub mod races;
+pub mod record;
+pub mod replay;
+pub mod show;
+
+use anyhow::{Result, bail};
+use refrain_analysis::sites::{Frame, Sites};
+use refrain_format::container::Container;
+use refrain_trace::Orders;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Whether a file holds receive orders.
+pub fn are_in(path: &Path) -> bool {
+    path.is_file() && Container::open(path).is_ok_and(|container| Orders::are_in(&container))
+}
+
+/// Opens a file of receive orders, and says on stderr what is wrong with it.
+pub fn open(path: &Path) -> Result<Orders> {
+    let container = Container::open(path)?;
+    if !Orders::are_in(&container) {
+        bail!("{} holds no receive orders: make them with `refrain record`", path.display());
+    }
+    let orders = Orders::read(&container)?;
+    if container.is_recovered() {
+        say!("refrain: warning: the end of {} is missing", path.display());
+    }
+    for rank in &orders.ranks {
+        if let Some(error) = rank.frames.cut() {
+            say!("refrain: warning: rank {}: {error}; what comes before is used", rank.rank);
+        }
+    }
+    Ok(orders)
+}
+
+/// Places in the program, in words: function, file and line where they are known.
+pub struct Places(BTreeMap<u64, String>);
+
+impl Places {
+    /// Those of a run.
+    pub fn of(orders: &Orders) -> Places {
+        let mut sites = Sites::recorded_at(orders.time);
+        let text = |place: &String| {
+            let frames = sites.frames(&Arc::from(place.as_str()));
+            frames.first().map_or_else(|| place.clone(), Frame::text)
+        };
+        let values: Vec<String> = orders.sites.values().map(text).collect();
+        Places(orders.sites.keys().copied().zip(values).collect())
+    }
+
+    /// The words for one.
+    pub fn name(&self, site: u64) -> String {
+        self.0.get(&site).cloned().unwrap_or_else(|| format!("{site:#x}"))
+    }
+}
+
+/// Prints text, to somebody who may have stopped listening.
+pub fn print(text: &str) -> Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

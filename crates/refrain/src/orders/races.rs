@@ -1,0 +1,126 @@
+//! `refrain races`: receives and calls whose outcome could have been another.
+
+use super::{Places, open, print};
+use crate::summary::grouped;
+use anyhow::Result;
+use refrain_order::races::{HORIZON, Place, races};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Says which receives and calls could have had another outcome, from one record.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  refrain races app.refrain
+
+By place in the program: receives with a wildcard that could have got the message of another source,
+as a later receive of the same communicator did get it, with the sources that competed; and calls
+that could have completed other requests, or failed. `surprises` is how often the outcome was not
+what had followed the last time: a place without any may be deterministic after all.
+
+A record holds no sends. Whether a message was sent in time to compete is not known, so what is told
+is an upper bound within --horizon later receives.")]
+pub struct Args {
+    /// The record.
+    record: PathBuf,
+    /// So many later receives are searched for competitors.
+    #[arg(long, value_name = "N", default_value_t = HORIZON)]
+    horizon: usize,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A place on all ranks.
+#[derive(Default)]
+struct Found {
+    place: Place,
+    ranks: Vec<u32>,
+}
+
+type All = BTreeMap<(String, String), Found>;
+
+/// Prints.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let orders = open(&args.record)?;
+    let places = Places::of(&orders);
+    let (mut receives, mut calls) = (All::new(), All::new());
+    for rank in &orders.ranks {
+        let found = races(&rank.frames, args.horizon)?;
+        for (shape, place) in found.receives {
+            let what = if shape.any_tag { "any tag" } else { "any source" };
+            let key = (places.name(shape.site), what.to_owned());
+            add(receives.entry(key).or_default(), rank.rank, &place);
+        }
+        for (shape, place) in found.calls {
+            let key = (places.name(shape.site), shape.kind.to_string());
+            add(calls.entry(key).or_default(), rank.rank, &place);
+        }
+    }
+    match args.json {
+        true => {
+            print(&format!("{}\n", json!({ "receives": list(&receives), "calls": list(&calls) })))?
+        }
+        false => print(&text(&receives, &calls))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn add(found: &mut Found, rank: u32, place: &Place) {
+    found.ranks.push(rank);
+    found.ranks.dedup();
+    found.place.total += place.total;
+    found.place.open += place.open;
+    found.place.surprises += place.surprises;
+    found.place.polls += place.polls;
+    for (source, times) in &place.received {
+        *found.place.received.entry(*source).or_default() += times;
+    }
+    for (source, times) in &place.competed {
+        *found.place.competed.entry(*source).or_default() += times;
+    }
+}
+
+fn list(all: &All) -> Vec<Json> {
+    all.iter()
+        .map(|((site, what), Found { place, ranks })| {
+            json!({
+                "site": site,
+                "what": what,
+                "ranks": ranks,
+                "total": place.total,
+                "open": place.open,
+                "surprises": place.surprises,
+                "failed_polls": place.polls,
+                "received": place.received,
+                "competed": place.competed,
+            })
+        })
+        .collect()
+}
+
+fn text(receives: &All, calls: &All) -> String {
+    let mut text = String::new();
+    for ((site, what), Found { place, ranks }) in receives {
+        let [open, total] = [place.open, place.total].map(grouped);
+        let sources: Vec<String> =
+            place.competed.iter().map(|(source, times)| format!("{source} ({times})")).collect();
+        text += &format!("{site}: receives of {what} on {} ranks\n", ranks.len());
+        text += &format!("  {open} of {total} could have got another message\n");
+        text += &format!("  competing sources, how often: {}\n", sources.join(", "));
+    }
+    for ((site, kind), Found { place, ranks }) in calls {
+        let [open, total, surprises, polls] =
+            [place.open, place.total, place.surprises, place.polls].map(grouped);
+        text += &format!("{site}: {kind} on {} ranks\n", ranks.len());
+        text += &format!(
+            "  {open} of {total} could have had another outcome; {surprises} surprises, {polls} polls \
+             in vain\n"
+        );
+    }
+    if text.is_empty() {
+        text += "no outcome could have been another\n";
+    }
+    text
+}

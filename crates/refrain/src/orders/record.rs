@@ -1,0 +1,157 @@
+//! `refrain record`: runs a program and keeps the order in which its ranks received messages.
+
+use crate::merge::{base_meta, parts_of};
+use crate::naming::name_of;
+use crate::trace::{execute, exit_code, make_default, make_parts, understand, wrapper};
+use crate::{NOT_FOUND, agent, launch, summary};
+use anyhow::{Context, Result, bail};
+use refrain_order::summary::summary;
+use refrain_trace::Orders;
+use refrain_trace::parts::note_run;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Runs a program and keeps the order in which its ranks received messages.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  refrain record -- mpirun -n 4 ./app input.dat     writes app.refrain
+  refrain replay app.refrain -- mpirun -n 4 ./app input.dat
+  refrain info app.refrain; refrain races app.refrain
+
+Kept is what MPI decides and the program does not: which message a receive from any source got,
+which requests a call found complete, how often a poll failed, what MPI_Wtime said. A replay forces
+it again, and the program does the same again, bit for bit.
+
+The program's output and exit code are its own. If it is killed, the order is known up to then.")]
+pub struct Args {
+    /// The file to write; one that is there is overwritten [default: the program's name with
+    /// .refrain].
+    #[arg(short, long, value_name = "RUN.refrain")]
+    output: Option<PathBuf>,
+    /// Record the system's clocks and random numbers too: gettimeofday, clock_gettime, time, rand,
+    /// random, getrandom, as the program calls them once MPI has begun.
+    #[arg(long)]
+    rand: bool,
+    /// The command, as without Refrain.
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the program; the exit code is the program's.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let plan = understand(args.command)?;
+    if let Some(missing) = launch::missing_program(&plan) {
+        say!("refrain: {missing}");
+        return Ok(ExitCode::from(NOT_FOUND));
+    }
+    let agent = agent::find()?;
+    let (output, parts) = match args.output {
+        Some(output) => {
+            let parts = make_parts(&output)?;
+            (output, parts)
+        }
+        None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
+    };
+    let time = std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
+    let mut variables = vec!["REFRAIN_ORDER=record".to_owned()];
+    if args.rand {
+        variables.push("REFRAIN_RAND=1".to_owned());
+    }
+    let words: Vec<String> = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    // Only `refrain merge` needs it.
+    let _ = note_run(&parts, &base_meta(words.clone(), Vec::new()));
+    let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
+    let status = execute(&command).inspect_err(|_| {
+        // Nothing ran, so there is nothing in it.
+        let _ = std::fs::remove_dir_all(&parts);
+    })?;
+    let run = Orders {
+        refrain: env!("CARGO_PKG_VERSION").to_owned(),
+        command: words,
+        time,
+        exit_code: status.code(),
+        ..Orders::default()
+    };
+    let written = write(run, &parts, &output, plan.ranks());
+    if let Err(error) = written.and_then(|()| Ok(std::fs::remove_dir_all(&parts)?)) {
+        // The program has run, and its exit code is what counts.
+        say!("refrain: {error:#}");
+        if !refrain_trace::orders::are_in(&parts) {
+            let _ = std::fs::remove_dir_all(&parts);
+        }
+    }
+    Ok(ExitCode::from(exit_code(status)))
+}
+
+fn write(run: Orders, parts: &Path, output: &Path, asked: Option<u32>) -> Result<()> {
+    let Orders { ranks, sites, .. } = Orders::gather(parts)?;
+    let orders = Orders { ranks, sites, ..run };
+    if orders.ranks.is_empty() {
+        bail!("no rank got as far as MPI_Init, so there is nothing to replay");
+    }
+    let bytes = orders
+        .write(output)
+        .with_context(|| format!("{} keeps what was recorded", parts_of(output).display()))?;
+    print(&orders, output, bytes, asked);
+    Ok(())
+}
+
+/// Makes a file of what a run left behind.
+pub fn merge(command: Vec<String>, parts: &Path, output: &Path) -> Result<ExitCode> {
+    let refrain = env!("CARGO_PKG_VERSION").to_owned();
+    write(Orders { refrain, command, ..Orders::default() }, parts, output, None)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what was recorded.
+pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
+    let (mut receives, mut calls, mut polls) = (0, 0, 0);
+    for rank in &orders.ranks {
+        match summary(&rank.frames) {
+            Ok(own) => {
+                receives += own.receives.matched;
+                calls += own.calls.matched;
+                polls += own.calls.failed;
+            }
+            Err(error) => say!("refrain: rank {}: {error}", rank.rank),
+        }
+    }
+    say!(
+        "refrain: {}, {} with a wildcard, {}, {} in vain; {}",
+        summary::counted(orders.ranks.len() as u64, "rank"),
+        summary::counted(receives, "receive"),
+        summary::counted(calls, "completing call"),
+        summary::counted(polls, "poll"),
+        summary::size(bytes),
+    );
+    let expected = asked.unwrap_or(0).max(orders.size());
+    if (orders.ranks.len() as u32) < expected {
+        say!("refrain: note: of {expected} ranks, only {} left a record", orders.ranks.len());
+    }
+    let cut: Vec<String> = orders
+        .ranks
+        .iter()
+        .filter(|rank| !rank.finalized)
+        .map(|rank| rank.rank.to_string())
+        .collect();
+    if !cut.is_empty() {
+        say!(
+            "refrain: note: cut short, as they did not reach MPI_Finalize: ranks {}",
+            cut.join(",")
+        );
+    }
+    let outside: Vec<&str> = outside(orders).into_iter().collect();
+    if !outside.is_empty() {
+        let outside = outside.join(", ");
+        say!("refrain: warning: outside what a replay forces, so results may differ: {outside}");
+    }
+    let path = output.display();
+    say!("refrain: written to {path}; replay it with: refrain replay {path} -- COMMAND");
+}
+
+/// What programs did that a record does not hold.
+pub fn outside(orders: &Orders) -> std::collections::BTreeSet<&str> {
+    let all = orders.ranks.iter().flat_map(|rank| &rank.outside);
+    all.map(|what| what.strip_suffix("_c").unwrap_or(what)).collect()
+}

@@ -1,0 +1,103 @@
+//! `refrain replay`: runs a program, and makes it receive messages in the order of a record.
+
+use crate::trace::{execute, exit_code, understand, wrapper};
+use crate::{NOT_FOUND, Usage, agent, launch};
+use anyhow::{Context, Result, bail};
+use refrain_format::container::Container;
+use refrain_trace::Orders;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Runs a program, and makes its ranks receive messages in the order of a record.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  refrain replay app.refrain -- mpirun -n 4 ./app input.dat
+  refrain replay app.refrain --until 2:1031 -- mpirun -n 4 ./app input.dat
+
+The program, its input and the number of ranks have to be those that were recorded. A program that
+does something else is stopped, and told where it left the record. --until R:N holds rank R at its
+N-th completing call (see `refrain show`) until a debugger is attached.
+
+Exit codes: that of the program; 94 if it diverged; 95 if nothing went on; 96 where the record ends
+before the program, as that of a run that was killed; 97 if there is no record for it; 125 if Refrain
+itself failed.")]
+pub struct Args {
+    /// The record.
+    record: PathBuf,
+    /// So long may all ranks stand still before the replay is given up, e.g. 30s, 5m.
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    stall: String,
+    /// Hold this rank at that call of it, and wait for a debugger.
+    #[arg(long, value_name = "RANK:EVENT")]
+    until: Option<String>,
+    /// The command, as without Refrain.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the program; the exit code is the program's, or says why it was stopped.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let mut variables = vec!["REFRAIN_ORDER=replay".to_owned()];
+    variables.push(format!("REFRAIN_STALL={}", seconds(&args.stall)?));
+    if let Some(until) = &args.until {
+        variables.push(format!("REFRAIN_UNTIL={}", checked(until)?));
+    }
+    let container = Container::open(&args.record)?;
+    if !Orders::are_in(&container) {
+        bail!("{} holds no receive orders: make them with `refrain record`", args.record.display());
+    }
+    let orders = Orders::read(&container)?;
+    if orders.ranks.iter().any(|rank| rank.rand) {
+        variables.push("REFRAIN_RAND=1".to_owned());
+    }
+    let plan = understand(args.command)?;
+    if let Some(missing) = launch::missing_program(&plan) {
+        say!("refrain: {missing}");
+        return Ok(ExitCode::from(NOT_FOUND));
+    }
+    let (recorded, asked) = (orders.size(), plan.ranks());
+    if let Some(asked) = asked.filter(|asked| *asked != recorded) {
+        bail!("{asked} ranks are asked for, but {} has {recorded}", args.record.display());
+    }
+    let agent = agent::find()?;
+    let folder = folder_for(&args.record)?;
+    let result = (|| {
+        let refuse = || format!("cannot write to {}", folder.display());
+        orders.lay_out(&folder).with_context(refuse)?;
+        let folder = folder.canonicalize().with_context(refuse)?;
+        execute(&plan.command_with(&wrapper(&plan, &agent, &folder, &variables)?))
+    })();
+    let _ = std::fs::remove_dir_all(&folder);
+    Ok(ExitCode::from(exit_code(result?)))
+}
+
+/// A folder beside the record, where the ranks find it wherever they run.
+fn folder_for(record: &Path) -> Result<PathBuf> {
+    let mut name = record.as_os_str().to_owned();
+    name.push(format!(".replay.{}", std::process::id()));
+    let folder = PathBuf::from(name);
+    std::fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// `30s`, `5m` or a number of seconds.
+fn seconds(text: &str) -> Result<f64> {
+    let (number, unit) = match text.strip_suffix('m') {
+        Some(number) => (number, 60.0),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number * unit),
+        _ => bail!(Usage(format!("--stall: `{text}` is no time like 30s or 5m"))),
+    }
+}
+
+fn checked(until: &str) -> Result<&str> {
+    let parts = until.split_once(':');
+    let parsed = parts.map(|(rank, event)| (rank.parse::<u32>(), event.parse::<u64>()));
+    match parsed {
+        Some((Ok(_), Ok(_))) => Ok(until),
+        _ => bail!(Usage(format!("--until: `{until}` is not RANK:EVENT, such as 2:1031"))),
+    }
+}

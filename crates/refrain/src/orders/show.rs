@@ -1,0 +1,122 @@
+//! What `refrain show` prints of a file of receive orders.
+
+use super::{Places, open};
+use anyhow::{Result, bail};
+use refrain_order::divergence::Moment;
+use refrain_order::read::{Reader, Which};
+use refrain_order::{Fate, Frames};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What of it to print.
+pub struct Wanted {
+    /// Only these ranks.
+    pub ranks: Option<BTreeSet<i32>>,
+    /// Only this thread of each.
+    pub thread: Option<u32>,
+    /// At most so many lines.
+    pub limit: u64,
+    /// One JSON object a line.
+    pub json: bool,
+}
+
+/// Prints, rank by rank, what receives with wildcards received and what calls completed.
+pub fn run(path: &Path, wanted: Wanted) -> Result<ExitCode> {
+    let orders = open(path)?;
+    let places = Places::of(&orders);
+    let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut printer = Printer { places, left: wanted.limit, json: wanted.json, out };
+    let mut found = false;
+    for own in &orders.ranks {
+        if wanted.ranks.as_ref().is_none_or(|ranks| ranks.contains(&(own.rank as i32))) {
+            found = true;
+            for stream in 0..own.frames.streams().len() {
+                if wanted.thread.is_none_or(|thread| thread as usize == stream) {
+                    printer.stream(own.rank, &own.frames, stream)?;
+                }
+            }
+        }
+    }
+    if !found {
+        bail!("no such rank in {}", path.display());
+    }
+    match printer.out.flush() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+struct Printer<W: Write> {
+    places: Places,
+    left: u64,
+    json: bool,
+    out: W,
+}
+
+impl<W: Write> Printer<W> {
+    fn stream(&mut self, rank: u32, frames: &Frames, stream: usize) -> Result<()> {
+        let several = frames.streams().len() > 1;
+        let who = if several { format!("{rank}.{stream}") } else { rank.to_string() };
+        for which in [Which::Receives, Which::Calls] {
+            let mut reader = Reader::new(frames, stream);
+            while let Some(stretch) = reader.next_stretch()? {
+                let mut moments = Vec::new();
+                reader.append(&stretch, which, &mut moments)?;
+                for moment in moments {
+                    if self.left == 0 {
+                        return Ok(());
+                    }
+                    self.left -= 1;
+                    let line = match self.json {
+                        true => self.to_json(rank, stream, &moment).to_string(),
+                        false => {
+                            format!("rank {who}  {}", moment.text(|site| self.places.name(site)))
+                        }
+                    };
+                    if let Err(error) = writeln!(self.out, "{line}") {
+                        if error.kind() == io::ErrorKind::BrokenPipe {
+                            self.left = 0;
+                            return Ok(());
+                        }
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn to_json(&self, rank: u32, thread: usize, moment: &Moment) -> Json {
+        let mut line = json!({ "rank": rank, "thread": thread });
+        match moment {
+            Moment::Call { position, kind, site, count, polls, picks } => {
+                line["call"] = (*position).into();
+                line["kind"] = kind.to_string().into();
+                line["site"] = self.places.name(*site).into();
+                line["requests"] = (*count).into();
+                line["failed_polls"] = (*polls).into();
+                line["completed"] = picks.as_slice().into();
+            }
+            Moment::Receive { position, site, communicator, any, fate } => {
+                line["receive"] = (*position).into();
+                line["site"] = self.places.name(*site).into();
+                line["communicator"] = (*communicator).into();
+                line["any_source"] = any[0].into();
+                line["any_tag"] = any[1].into();
+                match fate {
+                    Some(Fate::Matched(from)) => {
+                        line["source"] = from.source.into();
+                        line["tag"] = from.tag.into();
+                    }
+                    Some(Fate::Cancelled) => line["cancelled"] = true.into(),
+                    Some(Fate::Never) | None => line["never"] = true.into(),
+                }
+            }
+            Moment::Value { .. } | Moment::End => {}
+        }
+        line
+    }
+}

@@ -1,0 +1,256 @@
+//! `refrain record` and `refrain replay` on real programs: what was recorded is replayed bit for
+//! bit, what diverges is stopped, and what was killed is replayed up to where it was.
+
+use refrain_testing::{Mpi, Outcome, is_full, sorted_lines};
+use std::collections::BTreeSet;
+use tempfile::TempDir;
+
+/// How often a record is replayed.
+fn times() -> usize {
+    if is_full() { 20 } else { 3 }
+}
+
+fn ranks() -> &'static str {
+    if is_full() { "8" } else { "4" }
+}
+
+/// The MPIs of both families; all of them in the long tests.
+fn mpis() -> Vec<Mpi> {
+    let all = Mpi::installed();
+    let is_usual = |mpi: &Mpi| ["mpich-4.0", "openmpi-4.1", "path"].contains(&mpi.name());
+    all.into_iter().filter(|mpi| is_full() || is_usual(mpi)).collect()
+}
+
+/// A program with its arguments, in a folder for what it leaves.
+struct Victim {
+    mpi: Mpi,
+    words: Vec<String>,
+    folder: TempDir,
+}
+
+impl Victim {
+    fn new(mpi: &Mpi, source: &str, arguments: &[&str]) -> Victim {
+        let program =
+            mpi.compile_with(source, if source.ends_with(".c") { &["-w", "-lm"] } else { &[] });
+        let program = program.to_str().expect("a plain path").to_owned();
+        let mut words = vec!["mpirun".to_owned(), "-n".to_owned(), ranks().to_owned(), program];
+        words.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        Victim { mpi: mpi.clone(), words, folder: TempDir::new().expect("a folder") }
+    }
+
+    fn with(&self, arguments: &[&str]) -> Vec<String> {
+        let mut words = self.words[..4].to_vec();
+        words.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        words
+    }
+
+    fn run(&self, before: &[&str], words: &[String]) -> Outcome {
+        let before = before.iter().map(|word| (*word).to_owned());
+        let words: Vec<String> = before.chain(words.iter().cloned()).collect();
+        self.mpi.refrain_in(self.folder.path(), words)
+    }
+
+    fn record(&self, name: &str) -> Outcome {
+        self.run(&["record", "-o", name, "--"], &self.words)
+    }
+
+    fn replay(&self, name: &str) -> Outcome {
+        self.run(&["replay", "--stall", "20s", name, "--"], &self.words)
+    }
+
+    /// `refrain` on what was recorded.
+    fn look(&self, words: &[&str]) -> Outcome {
+        self.mpi.refrain_in(self.folder.path(), words)
+    }
+
+    fn is_clean(&self) -> bool {
+        let left = std::fs::read_dir(self.folder.path()).expect("the folder is there");
+        left.flatten().all(|file| file.path().extension().is_some_and(|e| e == "refrain"))
+    }
+}
+
+#[track_caller]
+fn assert_same(recorded: &Outcome, replayed: &Outcome) {
+    assert_eq!(
+        sorted_lines(&recorded.stdout),
+        sorted_lines(&replayed.stdout),
+        "a replay differs\n{replayed}"
+    );
+}
+
+/// Records once and replays several times.
+fn replays_bit_for_bit(source: &str, arguments: &[&str]) {
+    for mpi in mpis() {
+        if source.ends_with(".F90") && !mpi.has_fortran() {
+            continue;
+        }
+        let victim = Victim::new(&mpi, source, arguments);
+        let recorded = victim.record("run.refrain").expect_success();
+        assert!(recorded.stderr.contains("written to run.refrain"), "{recorded}");
+        for _ in 0..times() {
+            assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+        }
+        assert!(victim.is_clean(), "something was left behind");
+    }
+}
+
+#[test]
+fn particles_replay_bit_for_bit() {
+    replays_bit_for_bit("order_montecarlo.c", &["300"]);
+}
+
+#[test]
+fn a_master_and_its_workers_replay_bit_for_bit() {
+    replays_bit_for_bit("order_master.c", &["500"]);
+}
+
+#[test]
+fn pipelines_replay_bit_for_bit() {
+    replays_bit_for_bit("order_waitany.c", &["200"]);
+}
+
+#[test]
+fn every_way_to_receive_replays_bit_for_bit() {
+    replays_bit_for_bit("order_paths.c", &["all", "10"]);
+}
+
+#[test]
+fn fortran_replays_bit_for_bit() {
+    replays_bit_for_bit("order_fortran.F90", &[]);
+}
+
+#[test]
+fn clocks_and_random_numbers_are_replayed_if_that_is_wanted() {
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_random.c", &[]);
+        let recorded = victim.run(&["record", "--rand", "-o", "run.refrain", "--"], &victim.words);
+        for _ in 0..times() {
+            assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+        }
+    }
+}
+
+/// A victim that prints the same every time would show nothing.
+#[test]
+fn the_programs_differ_from_run_to_run() {
+    for mpi in mpis() {
+        for (source, arguments) in [
+            ("order_montecarlo.c", &["300"][..]),
+            ("order_master.c", &["500"]),
+            ("order_waitany.c", &["200"]),
+            ("order_crash.c", &["1000"]),
+        ] {
+            let victim = Victim::new(&mpi, source, arguments);
+            let program = &victim.words[3];
+            let ranks = ranks().parse().expect("a number");
+            let mut seen = BTreeSet::new();
+            for _ in 0..10 {
+                let run = mpi.run(ranks).program(program).args(arguments).output();
+                let lines: Vec<String> =
+                    sorted_lines(&run.stdout).into_iter().map(str::to_owned).collect();
+                seen.insert(lines);
+                if seen.len() > 1 {
+                    break;
+                }
+            }
+            assert!(seen.len() > 1, "{source} prints the same with {} every time", mpi.name());
+        }
+    }
+}
+
+#[test]
+fn a_program_that_does_something_else_is_stopped() {
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_montecarlo.c", &["100", "1"]);
+        victim.record("run.refrain").expect_success();
+        let other = victim.with(&["100", "2"]);
+        let stopped = victim.run(&["replay", "--stall", "2s", "run.refrain", "--"], &other);
+        assert!(!stopped.timed_out && [94, 95].contains(&stopped.code), "{stopped}");
+        assert!(stopped.stderr.contains("refrain: rank "), "{stopped}");
+
+        let master = Victim::new(&mpi, "order_master.c", &[]);
+        let record = victim.folder.path().join("run.refrain");
+        let stopped = master.replay(record.to_str().expect("a plain path"));
+        assert_eq!(stopped.code, 94, "{stopped}");
+        for word in ["rank ", "diverged", "expected", "got", "recorded", "order_montecarlo"] {
+            assert!(stopped.stderr.contains(word), "no `{word}` in\n{stopped}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_ends_early_or_late_is_stopped() {
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_master.c", &["100"]);
+        victim.record("run.refrain").expect_success();
+        for tasks in ["50", "200"] {
+            let other = victim.with(&[tasks]);
+            let stopped = victim.run(&["replay", "--stall", "2s", "run.refrain", "--"], &other);
+            assert!(!stopped.timed_out && (94..=96).contains(&stopped.code), "{stopped}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_run_replays_up_to_where_it_was() {
+    for mpi in mpis() {
+        for messages in ["700", "20011"] {
+            let victim = Victim::new(&mpi, "order_crash.c", &[messages]);
+            let recorded = victim.record("run.refrain");
+            let last = |outcome: &Outcome| -> String {
+                let line = outcome.stdout.lines().find(|line| line.starts_with("after"));
+                line.unwrap_or_else(|| panic!("it did not get there\n{outcome}")).to_owned()
+            };
+            assert!(recorded.stderr.contains("cut short"), "{recorded}");
+            for _ in 0..times() {
+                let replayed = victim.replay("run.refrain");
+                assert!(!replayed.timed_out && replayed.code != 0, "{replayed}");
+                assert_eq!(last(&recorded), last(&replayed), "{replayed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn another_number_of_ranks_is_refused() {
+    let Some(mpi) = mpis().into_iter().next() else { return };
+    let victim = Victim::new(&mpi, "order_master.c", &[]);
+    victim.record("run.refrain").expect_success();
+    let mut words = victim.words.clone();
+    words[2] = "3".to_owned();
+    let refused = victim.run(&["replay", "run.refrain", "--"], &words);
+    assert_eq!(refused.code, 125, "{refused}");
+    let said = format!("3 ranks are asked for, but run.refrain has {}", ranks());
+    assert!(refused.stderr.contains(&said), "{refused}");
+    let none = victim.run(&["replay", "nothing.refrain", "--"], &victim.words);
+    assert_eq!(none.code, 125, "{none}");
+}
+
+#[test]
+fn a_record_can_be_looked_at() {
+    let Some(mpi) = mpis().into_iter().next() else { return };
+    let victim = Victim::new(&mpi, "order_montecarlo.c", &["200"]);
+    victim.record("one.refrain").expect_success();
+    victim.record("two.refrain").expect_success();
+
+    let info = victim.look(&["info", "one.refrain", "--json"]).expect_success();
+    let info: serde_json::Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["ranks"].to_string(), ranks());
+    assert_eq!(info["complete"], true);
+    let receives = info["receives"].as_u64().expect("a number");
+    assert!(receives > 1000, "{info}");
+    assert!(info["bytes_per_receive"].as_f64().is_some_and(|each| each < 1.0), "{info}");
+    assert!(info["failed_polls"].as_u64().is_some(), "{info}");
+
+    let shown = victim.look(&["show", "one.refrain", "--rank", "1"]).expect_success();
+    assert!(shown.stdout.contains("receive 0: any source"), "{shown}");
+    assert!(shown.stdout.contains("Testsome at main order_montecarlo.c:"), "{shown}");
+
+    let same = victim.look(&["diff", "one.refrain", "one.refrain"]).expect_success();
+    assert_eq!(same.stdout, "no difference\n");
+    let other = victim.look(&["diff", "one.refrain", "two.refrain"]);
+    assert!(other.code == 1 && other.stdout.contains("one.refrain: "), "{other}");
+
+    let races = victim.look(&["races", "one.refrain"]).expect_success();
+    assert!(races.stdout.contains("could have got another message"), "{races}");
+}

@@ -1,0 +1,107 @@
+/* Particles wander between ranks at random. Each rank has a few receives from any source posted,
+ * and looks which are complete between steps; what it adds to its tally depends on the order in
+ * which particles arrive, in the last bits. So does the random number that a particle draws next.
+ *
+ *     order_montecarlo [particles a rank] [seed]
+ */
+#include <math.h>
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { POSTED = 4, PARTICLE = 1, DONE = 2 };
+
+struct particle {
+    double energy, weight;
+    uint64_t state;
+};
+
+static uint64_t next(uint64_t *state) {
+    *state += 0x9e3779b97f4a7c15u;
+    uint64_t z = *state;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static double uniform(uint64_t *state) { return (double)(next(state) >> 11) / 9007199254740992.0; }
+
+static int rank, size;
+static double tally;
+static long absorbed, moved;
+
+/* One step of a particle: absorbed here, or sent on. */
+static void step(struct particle p) {
+    tally = tally * 1.0000001 + p.energy * p.weight * sin(tally);
+    p.state ^= (uint64_t)(tally * 1e6);
+    p.energy *= 0.5 + 0.5 * uniform(&p.state);
+    p.weight *= 0.95;
+    if (size == 1 || uniform(&p.state) < 0.1) {
+        absorbed++;
+        MPI_Send(NULL, 0, MPI_BYTE, 0, DONE, MPI_COMM_WORLD);
+        return;
+    }
+    int to = (int)(next(&p.state) % (uint64_t)(size - 1));
+    MPI_Send(&p, sizeof p, MPI_BYTE, to + (to >= rank), PARTICLE, MPI_COMM_WORLD);
+    moved++;
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    long own = argc > 1 ? atol(argv[1]) : 200;
+    uint64_t seed = argc > 2 ? (uint64_t)atol(argv[2]) : 1;
+    long left = rank == 0 ? own * size : -1, made = 0;
+    tally = 1.0 + rank;
+
+    struct particle buffers[POSTED];
+    MPI_Request requests[POSTED + 1];
+    for (int i = 0; i < POSTED; i++)
+        MPI_Irecv(&buffers[i], sizeof buffers[i], MPI_BYTE, MPI_ANY_SOURCE, PARTICLE,
+                  MPI_COMM_WORLD, &requests[i]);
+    /* Rank 0 counts those that are done, and tells everybody when all are. */
+    MPI_Irecv(NULL, 0, MPI_BYTE, rank == 0 ? MPI_ANY_SOURCE : 0, DONE, MPI_COMM_WORLD,
+              &requests[POSTED]);
+    int over = 0;
+    while (!over) {
+        if (made < own && made < absorbed + moved / 2 + 4) {
+            struct particle p = {1.0, 1.0, seed * 1000003u + (uint64_t)rank * 7919u + (uint64_t)made};
+            made++;
+            step(p);
+        }
+        int found, indices[POSTED + 1];
+        MPI_Status statuses[POSTED + 1];
+        MPI_Testsome(POSTED + 1, requests, &found, indices, statuses);
+        for (int i = 0; i < found; i++) {
+            int which = indices[i];
+            if (which < POSTED) {
+                struct particle p = buffers[which];
+                p.weight += 1e-3 * statuses[i].MPI_SOURCE;
+                MPI_Irecv(&buffers[which], sizeof buffers[which], MPI_BYTE, MPI_ANY_SOURCE,
+                          PARTICLE, MPI_COMM_WORLD, &requests[which]);
+                step(p);
+            } else if (rank == 0 && --left > 0) {
+                MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, DONE, MPI_COMM_WORLD,
+                          &requests[which]);
+            } else {
+                over = 1;
+            }
+        }
+    }
+    for (int to = 1; rank == 0 && to < size; to++)
+        MPI_Send(NULL, 0, MPI_BYTE, to, DONE, MPI_COMM_WORLD);
+    for (int i = 0; i < POSTED; i++) {
+        MPI_Cancel(&requests[i]);
+        MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+    }
+    for (int turn = 0; turn < size; turn++) {
+        if (turn == rank)
+            printf("rank %d: tally %a, %ld absorbed, %ld moved\n", rank, tally, absorbed, moved);
+        fflush(stdout);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    return 0;
+}
