@@ -63,15 +63,20 @@ impl Rests {
     }
 }
 
-/// Appends the times.
+/// Appends the times. Compiled into each caller, which may know more of the processor.
+#[inline(always)]
 pub(crate) fn encode(calls: &Calls<'_>, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let both = calls.gaps.iter().zip(calls.durations).flat_map(|(gap, duration)| [*gap, *duration]);
     let mut quantum = Quantum::of(both);
-    let mut rests = note(calls, quantum, scratch);
-    if rests.iter().map(|rests| rests.0.len()).sum::<usize>() > calls.terminals.len() / ODD + 1 {
+    let most = calls.terminals.len() / ODD + 1;
+    let rests = loop {
+        let rests = note(calls, quantum, scratch);
+        // By 1 nothing is left.
+        if rests.iter().map(|rests| rests.0.len()).sum::<usize>() <= most {
+            break rests;
+        }
         quantum = Quantum::new(1);
-        rests = note(calls, quantum, scratch);
-    }
+    };
     put_number(out, quantum.ticks());
     rests.iter().for_each(|rests| rests.put(out));
     scratch.classify(calls.before, calls.terminals);
@@ -79,6 +84,7 @@ pub(crate) fn encode(calls: &Calls<'_>, scratch: &mut Scratch, out: &mut Vec<u8>
 }
 
 /// Finds the symbols, and the bits below them.
+#[inline(always)]
 fn note(calls: &Calls<'_>, quantum: Quantum, scratch: &mut Scratch) -> [Rests; 2] {
     let mut rests = [Rests::default(), Rests::default()];
     scratch.calls.clear();

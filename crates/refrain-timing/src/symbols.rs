@@ -47,6 +47,7 @@ impl Default for Scratch {
 
 impl Scratch {
     /// Finds the classes of all calls, of which the symbols are there, and counts symbols by class.
+    #[inline(always)]
     pub fn classify(&mut self, before: &[u32], terminals: &[u32]) {
         self.positions.clear();
         let [gaps, durations] = &mut *self.counts;
@@ -70,6 +71,7 @@ impl Scratch {
     }
 
     /// Writes the symbols, which are classified, and the open bits.
+    #[inline(always)]
     pub fn encode(&mut self, out: &mut Vec<u8>) {
         let mut bits = self.tables.begin(2 * (CLASSES + 2) * weights::MOST_BITS);
         let bases = [0, 1]
@@ -80,6 +82,7 @@ impl Scratch {
         self.put_symbols(&bases, out);
     }
 
+    #[inline(always)]
     fn put_symbols(&mut self, bases: &[[u32; CLASSES]; 2], out: &mut Vec<u8>) {
         let room = Encoder::room(self.calls.len());
         let [gaps, durations] = &mut self.words;
