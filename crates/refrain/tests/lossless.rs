@@ -5,9 +5,8 @@
 //! `REFRAIN_TEST_FULL=1` takes every one.
 
 use refrain_format::container::{Codec, Container, Writer};
-use refrain_testing::{Mpi, Outcome, Run, is_full, refrain, workspace};
+use refrain_testing::{Mpi, Outcome, Run, is_full, refrain};
 use serde_json::Value as Json;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -318,32 +317,6 @@ fn a_factorisation_of_scalapack_is_given_back() {
         let place = folder.path().to_owned();
         let events = check_run(&program, &mpi, 4, |run| run.program(&program).current_dir(place));
         println!("{program}: {events} calls");
-    }
-}
-
-/// Where the set-up puts mpi4py's test suite.
-fn suite() -> Option<PathBuf> {
-    let folder = std::fs::read_dir(workspace().join("target/mpi")).ok()?;
-    folder.flatten().map(|entry| entry.path().join("test/main.py")).find(|main| main.is_file())
-}
-
-#[test]
-fn mpi4py_s_test_suite_is_given_back() {
-    let Some(main) = suite() else {
-        eprintln!("skipped: no mpi4py here (make setup installs it)");
-        return;
-    };
-    for mpi in ["mpich-4.0", "openmpi-4.1"].into_iter().filter_map(Mpi::named) {
-        let mut args = vec![main.as_os_str()];
-        // Tests that start processes of their own, or that a machine with few cores cannot run.
-        for module in ["test_spawn", "test_dynproc", "test_util_pool", "test_util_sync"] {
-            args.extend(["-x", module].map(OsStr::new));
-        }
-        let who = format!("mpi4py under {}", mpi.name());
-        let events = check_run(&who, &mpi, 1, |run| {
-            run.program("python3").args(&args).timeout(Duration::from_secs(300))
-        });
-        println!("{who}: {events} calls");
     }
 }
 

@@ -1,5 +1,5 @@
 //! mpi4py's own test suite: the same tests pass, fail and are skipped with the agent as
-//! without it.
+//! without it, and the compressed trace gives every call back as it was recorded.
 
 use refrain_testing::{Mpi, is_full, refrain, sorted_lines, workspace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +82,10 @@ fn same_with_the_agent(name: &str, ranks: usize) {
         assert!(plain.verdicts.len() > 1500, "only {} verdicts", plain.verdicts.len());
         assert_eq!(plain.verdicts, traced.verdicts);
     }
+    let verified = refrain(["verify".as_ref(), trace.as_os_str(), "--json".as_ref()]);
+    let found: serde_json::Value = serde_json::from_str(&verified.stdout).unwrap_or_default();
+    assert!(verified.is_success(), "{name}, {ranks} ranks: not what was recorded\n{verified}");
+    assert!(found["events_compared"].as_u64() > Some(10_000), "{name}, {ranks} ranks\n{verified}");
     let stats = refrain(["stats".as_ref(), trace.as_os_str()]).expect_success();
     let functions = stats.stdout.lines().filter(|l| l.starts_with("MPI_")).count();
     println!("{name}, {ranks} ranks: {functions} distinct MPI functions seen");
