@@ -21,6 +21,7 @@ pub struct Run {
     directory: Option<PathBuf>,
     timeout: Duration,
     trace: Option<PathBuf>,
+    records: bool,
     bare: bool,
 }
 
@@ -35,6 +36,7 @@ impl Run {
             directory: None,
             timeout: DEFAULT_TIMEOUT,
             trace: None,
+            records: true,
             bare: false,
         }
     }
@@ -79,6 +81,12 @@ impl Run {
         self
     }
 
+    /// Runs the job under `refrain trace` as users do, without `--raw`.
+    pub fn without_records(mut self) -> Self {
+        self.records = false;
+        self
+    }
+
     /// Runs the program without `mpirun`, as a single process.
     ///
     /// # Panics
@@ -92,7 +100,8 @@ impl Run {
 
     /// Runs the job and waits for its end, and for the end of everything it has started.
     ///
-    /// Jobs take turns: this one waits for those of all other tests first.
+    /// Jobs take turns: this one waits for those of all other tests first, but for jobs of one rank
+    /// under different MPIs, which leave room for each other.
     ///
     /// # Panics
     ///
@@ -101,7 +110,9 @@ impl Run {
         let mut words: Vec<OsString> = Vec::new();
         if let Some(file) = &self.trace {
             words.push(refrain_binary().into());
-            words.extend(["trace", "--raw", "-o"].map(OsString::from));
+            words.push("trace".into());
+            words.extend(self.records.then(|| "--raw".into()));
+            words.push("-o".into());
             words.push(file.into());
             words.push("--".into());
         }
@@ -116,7 +127,10 @@ impl Run {
         if let Some(directory) = self.directory {
             command.current_dir(directory);
         }
-        let _turn = turn();
+        let _turn = match self.ranks {
+            1 => turns_beside_others(self.mpi.name()),
+            _ => vec![turn()],
+        };
         let mut outcome = job::execute(&mut command, self.timeout);
         for _ in 0..RETRIES {
             if !outcome.stderr.contains(LAUNCHER_FAILED) {
@@ -142,9 +156,22 @@ const RETRIES: usize = 3;
 ///
 /// When `target` cannot be written to.
 pub fn turn() -> File {
-    let path = workspace().join("target/mpi-jobs.lock");
+    locked("mpi-jobs.lock", File::lock)
+}
+
+/// The same for a job that keeps only one core busy: jobs under other MPIs may run beside it, if
+/// they do so too.
+fn turns_beside_others(mpi: &str) -> Vec<File> {
+    vec![
+        locked("mpi-jobs.lock", File::lock_shared),
+        locked(&format!("mpi-jobs-{mpi}.lock"), File::lock),
+    ]
+}
+
+fn locked(name: &str, lock: impl FnOnce(&File) -> std::io::Result<()>) -> File {
+    let path = workspace().join("target").join(name);
     let file = File::create(&path)
         .unwrap_or_else(|error| panic!("cannot open {}: {error}", path.display()));
-    file.lock().unwrap_or_else(|error| panic!("cannot lock {}: {error}", path.display()));
+    lock(&file).unwrap_or_else(|error| panic!("cannot lock {}: {error}", path.display()));
     file
 }

@@ -1,5 +1,5 @@
 //! mpi4py's own test suite: the same tests pass, fail and are skipped with the agent as
-//! without it, and the compressed trace gives every call back as it was recorded.
+//! without it, and on one rank the compressed trace gives every call back as it was recorded.
 
 use refrain_testing::{Mpi, is_full, refrain, sorted_lines, workspace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,8 +45,10 @@ fn run(mpi: &Mpi, main: &Path, ranks: usize, trace: Option<&Path>) -> Suite {
     for module in excluded(mpi, ranks) {
         args.extend(["-x".into(), module.into()]);
     }
-    let outcome = mpi
-        .run(ranks)
+    let run = mpi.run(ranks);
+    // The ranks of several poll millions of times for each other: records of that would fill a disk.
+    let run = if ranks == 1 { run } else { run.without_records() };
+    let outcome = run
         .program("python3")
         .args(&args)
         .current_dir(folder.path())
@@ -82,14 +84,20 @@ fn same_with_the_agent(name: &str, ranks: usize) {
         assert!(plain.verdicts.len() > 1500, "only {} verdicts", plain.verdicts.len());
         assert_eq!(plain.verdicts, traced.verdicts);
     }
-    let verified = refrain(["verify".as_ref(), trace.as_os_str(), "--json".as_ref()]);
-    let found: serde_json::Value = serde_json::from_str(&verified.stdout).unwrap_or_default();
-    assert!(verified.is_success(), "{name}, {ranks} ranks: not what was recorded\n{verified}");
-    assert!(found["events_compared"].as_u64() > Some(10_000), "{name}, {ranks} ranks\n{verified}");
+    if ranks == 1 {
+        assert_lossless(name, &trace);
+    }
     let stats = refrain(["stats".as_ref(), trace.as_os_str()]).expect_success();
     let functions = stats.stdout.lines().filter(|l| l.starts_with("MPI_")).count();
     println!("{name}, {ranks} ranks: {functions} distinct MPI functions seen");
     assert!(functions > 250, "only {functions} functions seen");
+}
+
+fn assert_lossless(name: &str, trace: &Path) {
+    let verified = refrain(["verify".as_ref(), trace.as_os_str(), "--json".as_ref()]);
+    let found: serde_json::Value = serde_json::from_str(&verified.stdout).unwrap_or_default();
+    assert!(verified.is_success(), "{name}: not what was recorded\n{verified}");
+    assert!(found["events_compared"].as_u64() > Some(10_000), "{name}\n{verified}");
 }
 
 /// The wheel binds hundreds of functions weakly and does without those that its MPI lacks; the
