@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { POSTED = 4, PARTICLE = 1, DONE = 2 };
+/* AHEAD: so many particles of a rank are on their way. IDLE: polls in vain before it makes another. */
+enum { POSTED = 4, PARTICLE = 1, DONE = 2, AHEAD = 8, IDLE = 20 };
 
 struct particle {
     double energy, weight;
@@ -53,7 +54,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     long own = argc > 1 ? atol(argv[1]) : 200;
     uint64_t seed = argc > 2 ? (uint64_t)atol(argv[2]) : 1;
-    long left = rank == 0 ? own * size : -1, made = 0;
+    long left = rank == 0 ? own * size : -1, made = 0, idle = 0;
     tally = 1.0 + rank;
 
     struct particle buffers[POSTED];
@@ -66,7 +67,7 @@ int main(int argc, char **argv) {
               &requests[POSTED]);
     int over = 0;
     while (!over) {
-        if (made < own && made < absorbed + moved / 2 + 4) {
+        if (made < own && (made < absorbed + AHEAD || idle > IDLE)) {
             struct particle p = {1.0, 1.0, seed * 1000003u + (uint64_t)rank * 7919u + (uint64_t)made};
             made++;
             step(p);
@@ -74,6 +75,7 @@ int main(int argc, char **argv) {
         int found, indices[POSTED + 1];
         MPI_Status statuses[POSTED + 1];
         MPI_Testsome(POSTED + 1, requests, &found, indices, statuses);
+        idle = found == 0 ? idle + 1 : 0;
         for (int i = 0; i < found; i++) {
             int which = indices[i];
             if (which < POSTED) {

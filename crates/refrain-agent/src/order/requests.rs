@@ -28,7 +28,8 @@ impl Hasher for Mix {
     }
 }
 
-type Map<T> = HashMap<usize, T, BuildHasherDefault<Mix>>;
+/// By handle, or address.
+pub type Map<T> = HashMap<usize, T, BuildHasherDefault<Mix>>;
 
 /// What is known of requests.
 pub struct Requests<T> {

@@ -8,6 +8,7 @@ use crate::sites::Sites;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::requests::Map;
 use super::{Mode, files, mode, replay};
 
 /// How many modules of the program are known at a time.
@@ -22,8 +23,9 @@ pub struct Thread {
     /// Return addresses that are the program's.
     program: [Range<usize>; MODULES],
     oldest: usize,
-    /// Addresses and their sites.
+    /// Addresses and their sites: those used of late, and all.
     places: [(usize, u64); PLACES],
+    known: Map<u64>,
     /// Finds a way past the bindings of Fortran.
     sites: Box<Sites>,
     fork_mark: *const u8,
@@ -67,6 +69,7 @@ impl Thread {
             program: [const { 0..0 }; MODULES],
             oldest: 1,
             places: [(0, 0); PLACES],
+            known: Map::default(),
             sites: Box::new(Sites::new()),
             fork_mark: process::fork_mark(),
         }))
@@ -105,6 +108,17 @@ impl Thread {
 
     #[inline(never)]
     fn look_up(&mut self, address: usize) -> u64 {
+        let site = match self.known.get(&address) {
+            Some(site) => *site,
+            None => self.name(address),
+        };
+        self.places[cell(address)] = (address, site);
+        site
+    }
+
+    /// The site of an address that was not seen before.
+    #[cold]
+    fn name(&mut self, address: usize) -> u64 {
         let _quiet = Quiet::keep();
         let name = std::panic::catch_unwind(|| name(address)).ok().flatten();
         let (file, offset) = name.unwrap_or((b"?", 0));
@@ -116,7 +130,7 @@ impl Thread {
             Mode::Replay => replay::note_site(site, &place),
             _ => files::note(&format!("site {site:x} {place}")),
         }
-        self.places[cell(address)] = (address, site);
+        self.known.insert(address, site);
         site
     }
 }

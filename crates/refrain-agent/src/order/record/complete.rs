@@ -52,13 +52,16 @@ pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int 
         if own.requests.are_none() {
             return;
         }
-        for (index, at) in outcome.places(before.len()) {
-            let Some(handle) = before.get(index).copied() else { continue };
+        let handle = |(index, at): (usize, usize)| {
             // After an error only what has become null is complete.
-            if result == 0 || is_gone(&call, index) {
-                own.settle(handle, statuses, at, consumes(kind));
-            }
+            let is_complete = result == 0 || is_gone(&call, index);
+            before.get(index).filter(|_| is_complete).map(|handle| (*handle, at))
+        };
+        let complete = || outcome.places(before.len()).filter_map(handle);
+        if outcome.is_of_several() && consumes(kind) {
+            own.gone(complete().map(|(handle, _)| handle));
         }
+        complete().for_each(|(handle, at)| own.settle(handle, statuses, at, consumes(kind)));
     });
     result
 }
@@ -88,11 +91,12 @@ pub(super) fn free(call: Hooked<'_>) -> c_int {
     // SAFETY: the table says a request is there.
     let handle = unsafe { mpi::handle_at(at, 0) };
     let kept = RECORDING.with(|own| {
-        let ticket = own.requests.remove(handle).and_then(|receive| receive.ticket);
-        let ticket = ticket.filter(|ticket| ticket.wild);
-        ticket.map(|ticket| own.orphans.push((handle, ticket))).is_some()
+        let receive = own.requests.remove(handle)?;
+        let ticket = receive.ticket.filter(|ticket| ticket.wild)?;
+        own.orphans.push((handle, ticket, receive.posted));
+        Some(())
     });
-    if kept == Some(true) {
+    if kept.flatten().is_some() {
         // SAFETY: as above.
         unsafe { mpi::put_handle(at, 0, mpi::request_null()) };
         return 0;

@@ -8,7 +8,7 @@ pub use complete::consumes;
 use crate::memory::{self, Statuses};
 use crate::process::{self, Quiet, Uncancelled};
 use crate::table;
-use refrain_order::{Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Ticket, log};
+use refrain_order::{Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Sums, Ticket, log};
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ use super::mpi::{self, Status};
 use super::requests::{Comms, Requests};
 use super::role::{Act, Hooked, Place};
 use super::thread::Thread;
-use super::unseen::AllUnseen;
+use super::unseen::{AllUnseen, Posted};
 
 /// Words of the window in front of the frames.
 const WINDOW: usize = 1 << 15;
@@ -41,7 +41,7 @@ struct Recording {
     requests: Requests<Receive>,
     comms: Comms,
     /// Receives that the program let go of before they were complete.
-    orphans: Vec<(usize, Ticket)>,
+    orphans: Vec<(usize, Ticket, Posted)>,
     unseen: AllUnseen,
 }
 
@@ -51,7 +51,7 @@ struct Receive {
     ticket: Option<Ticket>,
     post: Post,
     /// Its place in the order of posts.
-    sequence: u64,
+    posted: Posted,
     /// It can be started again.
     persistent: bool,
     /// The program has tried to cancel it.
@@ -117,7 +117,7 @@ impl Recording {
     /// Learns what became of receives that the program let go of.
     fn ask_orphans(&mut self) {
         let mut orphans = std::mem::take(&mut self.orphans);
-        orphans.retain_mut(|(request, ticket)| {
+        orphans.retain_mut(|(request, ticket, posted)| {
             let mut status = Status::new();
             let mut flag: c_int = 0;
             // SAFETY: a request that is ours alone now, an int and a status.
@@ -128,7 +128,7 @@ impl Recording {
             };
             let is_done = result != 0 || flag != 0;
             if is_done {
-                self.unseen.is_seen(*ticket);
+                self.unseen.is_seen(*posted);
                 if result == 0 {
                     self.settle_status(*ticket, true, status.place());
                 }
@@ -164,10 +164,21 @@ impl Recording {
         }
     }
 
+    /// Requests are complete, and perhaps gone: they cannot be asked any more.
+    fn gone(&mut self, handles: impl Iterator<Item = usize>) {
+        if !self.unseen.are_none() {
+            for handle in handles {
+                if let Some(receive) = self.requests.get(handle) {
+                    self.unseen.is_seen(receive.posted);
+                }
+            }
+        }
+    }
+
     /// A request is complete, or only known to be.
     fn settle(&mut self, handle: usize, statuses: Option<Statuses>, at: usize, consumed: bool) {
         let Some(receive) = self.requests.get_mut(handle) else { return };
-        let Receive { ticket, post, sequence, persistent, cancelled } = *receive;
+        let Receive { ticket, post, posted, persistent, cancelled } = *receive;
         if consumed {
             (receive.ticket, receive.cancelled) = (None, false);
             if !persistent {
@@ -185,10 +196,8 @@ impl Recording {
             let status = statuses.wrapping_add(at * process::abi().status_bytes);
             fate = self.settle_status(ticket, cancelled, status);
         }
-        if ticket.wild {
-            self.unseen.is_seen(ticket);
-        }
-        self.seen(sequence, post.communicator, fate);
+        self.unseen.is_seen(posted);
+        self.seen(posted.sequence, post.communicator, fate);
     }
 
     /// At the end: what is still pending is cancelled. What cannot be has received something.
@@ -196,7 +205,7 @@ impl Recording {
         self.ask_orphans();
         let listed = self.requests.iter().filter_map(|(handle, own)| Some((handle, own.ticket?)));
         let mut pending: Vec<(usize, Ticket)> = listed.filter(|(_, ticket)| ticket.wild).collect();
-        pending.append(&mut self.orphans);
+        pending.extend(self.orphans.drain(..).map(|(request, ticket, _)| (request, ticket)));
         for (mut request, ticket) in pending {
             let (mut status, place) = (Status::new(), &raw mut request as usize);
             // SAFETY: a request that was not completed, and a status.
@@ -252,6 +261,8 @@ pub fn end() {
         files::note("cut");
         return;
     }
+    let Sums { receives, calls, polls } = recording.recorder.sums();
+    files::note(&format!("sums {receives} {calls} {polls}"));
     let mut frames = Vec::new();
     let recorder = std::mem::take(&mut recording.recorder);
     recorder.finish(&mut frames);

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::mpi::{self, Status};
 use super::super::role::{Hooked, Place};
+use super::super::unseen::Posted;
 use super::{LAST, RECORDING, Receive, Recording, STATUSES_MATTER, outside};
 
 /// Whether a status was filled in, although there was an error.
@@ -59,9 +60,9 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
         if result == 0 && !is_unknown {
             // SAFETY: the table says a request is there.
             let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
-            let sequence = own.unseen.posted(handle, ticket, &wanted);
+            let posted = own.unseen.posted(handle, ticket, &wanted);
             let (ticket, persistent, cancelled) = (Some(ticket), false, false);
-            let receive = Receive { ticket, post: wanted, sequence, persistent, cancelled };
+            let receive = Receive { ticket, post: wanted, posted, persistent, cancelled };
             own.requests.add(handle, receive);
         }
     });
@@ -76,7 +77,8 @@ pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
             // SAFETY: the table says a request is there.
             let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
             let (ticket, persistent, cancelled) = (None, true, false);
-            own.requests.add(handle, Receive { ticket, post, sequence: 0, persistent, cancelled });
+            let receive = Receive { ticket, post, posted: Posted::NOT, persistent, cancelled };
+            own.requests.add(handle, receive);
         });
     }
     result
@@ -108,9 +110,9 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
             if ticket.wild {
                 STATUSES_MATTER.store(true, Ordering::Relaxed);
             }
-            let sequence = own.unseen.posted(request, ticket, &wanted);
+            let posted = own.unseen.posted(request, ticket, &wanted);
             if let Some(receive) = own.requests.get_mut(request) {
-                (receive.ticket, receive.sequence) = (Some(ticket), sequence);
+                (receive.ticket, receive.posted) = (Some(ticket), posted);
             }
         });
     }
