@@ -57,6 +57,8 @@ pub struct RankOrder {
     pub rand: bool,
     /// What the program did that a record does not hold.
     pub outside: Vec<String>,
+    /// For each thread its number, and who made it, as the agent says.
+    pub threads: Vec<String>,
     /// How much was recorded, if the rank itself has said so; not kept in a file.
     pub sums: Option<Sums>,
     /// The order itself.
@@ -74,6 +76,7 @@ impl RankOrder {
             "finalized" => self.finalized = true,
             "rand" => self.rand = true,
             "outside" => self.outside.push(value.to_owned()),
+            "thread" => self.threads.push(value.to_owned()),
             "sums" => {
                 let mut numbers = value.split(' ').map_while(|number| number.parse().ok());
                 let mut next = || numbers.next().unwrap_or(0);
@@ -89,6 +92,7 @@ impl RankOrder {
         // Writing to a String cannot fail.
         let _ = write!(text, "program {program}\nlibrary {library}\n");
         self.outside.iter().for_each(|what| text += &format!("outside {what}\n"));
+        self.threads.iter().for_each(|thread| text += &format!("thread {thread}\n"));
         text += if self.rand { "rand\n" } else { "" };
         text + if self.finalized { "finalized\n" } else { "" }
     }

@@ -2,6 +2,7 @@
 
 mod complete;
 mod receive;
+mod shared;
 
 pub use complete::consumes;
 
@@ -16,7 +17,8 @@ use std::sync::atomic::AtomicBool;
 use super::files;
 use super::guarded::Guarded;
 use super::mpi::{self, Status};
-use super::requests::{Comms, Requests};
+use super::line;
+use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
 use super::thread::Thread;
 use super::unseen::{AllUnseen, Posted};
@@ -42,10 +44,13 @@ struct Recording {
     comms: Comms,
     /// Receives that the program let go of before they were complete.
     orphans: Vec<(usize, Ticket, Posted)>,
+    /// Where threads share MPI: the lines of persistent sends, by their requests.
+    lines: Map<u64>,
     unseen: AllUnseen,
 }
 
 /// A receive that completes later.
+#[derive(Clone, Copy)]
 struct Receive {
     /// While it is active.
     ticket: Option<Ticket>,
@@ -157,6 +162,7 @@ impl Recording {
     fn seen(&mut self, sequence: u64, communicator: u32, fate: Option<Fate>) {
         if let Some(Fate::Matched(from)) = fate
             && !self.unseen.are_none()
+            && !line::is_shared()
         {
             for (ticket, fate) in self.unseen.earlier(sequence, communicator, from) {
                 self.resolve(ticket, fate);
@@ -176,11 +182,18 @@ impl Recording {
     }
 
     /// A request is complete, or only known to be.
-    fn settle(&mut self, handle: usize, statuses: Option<Statuses>, at: usize, consumed: bool) {
-        let Some(receive) = self.requests.get_mut(handle) else { return };
-        let Receive { ticket, post, posted, persistent, cancelled } = *receive;
-        if consumed {
-            (receive.ticket, receive.cancelled) = (None, false);
+    fn settle(
+        &mut self,
+        (handle, receive): (usize, Receive),
+        statuses: Option<Statuses>,
+        at: usize,
+        consumed: bool,
+    ) {
+        let Receive { ticket, post, posted, persistent, cancelled } = receive;
+        // Where threads share MPI, the handle may be another's by now.
+        let known = self.requests.get_mut(handle).filter(|known| known.ticket == ticket);
+        if let Some(known) = known.filter(|_| consumed) {
+            (known.ticket, known.cancelled) = (None, false);
             if !persistent {
                 self.requests.remove(handle);
             }
@@ -248,6 +261,7 @@ pub fn start(size: c_int) {
         requests: Requests::default(),
         comms: Comms::default(),
         orphans: Vec::new(),
+        lines: Map::default(),
         unseen: AllUnseen::default(),
     });
 }
@@ -285,10 +299,15 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         return call.forward();
     }
     let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
-    if place.stream > 0 {
-        outside("the order of threads that call MPI at the same time");
+    let shared = line::is_shared();
+    if place.stream > 0 && !shared {
+        outside("the order of threads that call MPI one after the other");
     }
     match call.role.act {
+        Act::Receive(kind) if shared && kind != Kind::Mrecv => shared::receive(call, place, kind),
+        Act::Probe(kind) if shared => shared::probe(call, place, kind),
+        Act::Send(mode) => shared::send(call, place, mode),
+        Act::InitSend => shared::init_send(call),
         Act::Receive(kind) => receive::receive(call, place, kind),
         Act::Post => receive::post(call, place),
         Act::Init => receive::init(call, place),
