@@ -2,7 +2,11 @@
  * and looks which are complete between steps; what it adds to its tally depends on the order in
  * which particles arrive, in the last bits. So does the random number that a particle draws next.
  *
- *     order_montecarlo [particles a rank] [seed]
+ *     order_montecarlo [particles a rank] [seed] [collisions a step] [table]
+ *
+ * With a table, each rank writes what a record needs in the form of the paper's base table (Sato et
+ * al., figure 4) to a file of that name and its number: rows of count, flag, with_next, rank and clock.
+ * For that messages carry Lamport clocks, always.
  */
 #include <math.h>
 #include <mpi.h>
@@ -10,11 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { POSTED = 4, PARTICLE = 1, DONE = 2 };
+/* AHEAD: so many particles of a rank are on their way. IDLE: polls in vain before it makes another. */
+enum { POSTED = 4, PARTICLE = 1, DONE = 2, AHEAD = 8, IDLE = 20 };
 
 struct particle {
     double energy, weight;
-    uint64_t state;
+    uint64_t state, clock;
 };
 
 static uint64_t next(uint64_t *state) {
@@ -29,17 +34,40 @@ static double uniform(uint64_t *state) { return (double)(next(state) >> 11) / 90
 
 static int rank, size;
 static double tally;
-static long absorbed, moved;
+static long absorbed, moved, collisions;
+static uint64_t lamport;
+
+static FILE *table;
+static uint32_t failed;
+
+static void row(uint32_t count, uint32_t flag, uint32_t with_next, uint32_t from, uint32_t when) {
+    uint32_t values[] = {count, flag, with_next, from, when};
+    fwrite(values, sizeof values, 1, table);
+}
+
+/* A message has come. */
+static void came(int source, uint64_t clock, int with_next) {
+    lamport = (clock > lamport ? clock : lamport) + 1;
+    if (table == NULL)
+        return;
+    if (failed > 0)
+        row(failed, 0, 0, 0, 0);
+    failed = 0;
+    row(1, 1, (uint32_t)with_next, (uint32_t)source, (uint32_t)clock);
+}
 
 /* One step of a particle: absorbed here, or sent on. */
 static void step(struct particle p) {
     tally = tally * 1.0000001 + p.energy * p.weight * sin(tally);
     p.state ^= (uint64_t)(tally * 1e6);
+    for (long i = 0; i < collisions; i++)
+        p.weight += 1e-9 * cos(p.energy * uniform(&p.state));
     p.energy *= 0.5 + 0.5 * uniform(&p.state);
+    p.clock = ++lamport;
     p.weight *= 0.95;
     if (size == 1 || uniform(&p.state) < 0.1) {
         absorbed++;
-        MPI_Send(NULL, 0, MPI_BYTE, 0, DONE, MPI_COMM_WORLD);
+        MPI_Send(&p.clock, 1, MPI_UINT64_T, 0, DONE, MPI_COMM_WORLD);
         return;
     }
     int to = (int)(next(&p.state) % (uint64_t)(size - 1));
@@ -53,7 +81,13 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     long own = argc > 1 ? atol(argv[1]) : 200;
     uint64_t seed = argc > 2 ? (uint64_t)atol(argv[2]) : 1;
-    long left = rank == 0 ? own * size : -1, made = 0;
+    collisions = argc > 3 ? atol(argv[3]) : 0;
+    if (argc > 4) {
+        char name[1000];
+        snprintf(name, sizeof name, "%s.%d", argv[4], rank);
+        table = fopen(name, "wb");
+    }
+    long left = rank == 0 ? own * size : -1, made = 0, idle = 0;
     tally = 1.0 + rank;
 
     struct particle buffers[POSTED];
@@ -62,11 +96,12 @@ int main(int argc, char **argv) {
         MPI_Irecv(&buffers[i], sizeof buffers[i], MPI_BYTE, MPI_ANY_SOURCE, PARTICLE,
                   MPI_COMM_WORLD, &requests[i]);
     /* Rank 0 counts those that are done, and tells everybody when all are. */
-    MPI_Irecv(NULL, 0, MPI_BYTE, rank == 0 ? MPI_ANY_SOURCE : 0, DONE, MPI_COMM_WORLD,
+    uint64_t done;
+    MPI_Irecv(&done, 1, MPI_UINT64_T, rank == 0 ? MPI_ANY_SOURCE : 0, DONE, MPI_COMM_WORLD,
               &requests[POSTED]);
     int over = 0;
     while (!over) {
-        if (made < own && made < absorbed + moved / 2 + 4) {
+        if (made < own && (made < absorbed + AHEAD || idle > IDLE)) {
             struct particle p = {1.0, 1.0, seed * 1000003u + (uint64_t)rank * 7919u + (uint64_t)made};
             made++;
             step(p);
@@ -74,8 +109,11 @@ int main(int argc, char **argv) {
         int found, indices[POSTED + 1];
         MPI_Status statuses[POSTED + 1];
         MPI_Testsome(POSTED + 1, requests, &found, indices, statuses);
+        idle = found == 0 ? idle + 1 : 0;
+        failed += found == 0;
         for (int i = 0; i < found; i++) {
             int which = indices[i];
+            came(statuses[i].MPI_SOURCE, which < POSTED ? buffers[which].clock : done, i + 1 < found);
             if (which < POSTED) {
                 struct particle p = buffers[which];
                 p.weight += 1e-3 * statuses[i].MPI_SOURCE;
@@ -83,7 +121,7 @@ int main(int argc, char **argv) {
                           PARTICLE, MPI_COMM_WORLD, &requests[which]);
                 step(p);
             } else if (rank == 0 && --left > 0) {
-                MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, DONE, MPI_COMM_WORLD,
+                MPI_Irecv(&done, 1, MPI_UINT64_T, MPI_ANY_SOURCE, DONE, MPI_COMM_WORLD,
                           &requests[which]);
             } else {
                 over = 1;
@@ -91,11 +129,13 @@ int main(int argc, char **argv) {
         }
     }
     for (int to = 1; rank == 0 && to < size; to++)
-        MPI_Send(NULL, 0, MPI_BYTE, to, DONE, MPI_COMM_WORLD);
+        MPI_Send(&lamport, 1, MPI_UINT64_T, to, DONE, MPI_COMM_WORLD);
     for (int i = 0; i < POSTED; i++) {
         MPI_Cancel(&requests[i]);
         MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
     }
+    if (table != NULL)
+        fclose(table);
     for (int turn = 0; turn < size; turn++) {
         if (turn == rank)
             printf("rank %d: tally %a, %ld absorbed, %ld moved\n", rank, tally, absorbed, moved);

@@ -51,6 +51,18 @@ const ACTS: &[(&str, &str)] = &[
     ("MPI_Parrived", "Arrive"),
     ("MPI_Cancel", "Cancel"),
     ("MPI_Request_free", "Free"),
+    ("MPI_Send", "Send(Mode::Standard)"),
+    ("MPI_Bsend", "Send(Mode::Buffered)"),
+    ("MPI_Ssend", "Send(Mode::Synchronous)"),
+    ("MPI_Rsend", "Send(Mode::Ready)"),
+    ("MPI_Isend", "Send(Mode::Standard)"),
+    ("MPI_Ibsend", "Send(Mode::Buffered)"),
+    ("MPI_Issend", "Send(Mode::Synchronous)"),
+    ("MPI_Irsend", "Send(Mode::Ready)"),
+    ("MPI_Send_init", "InitSend"),
+    ("MPI_Bsend_init", "InitSend"),
+    ("MPI_Ssend_init", "InitSend"),
+    ("MPI_Rsend_init", "InitSend"),
     ("MPI_Comm_free", "FreeComm"),
     ("MPI_Comm_disconnect", "FreeComm"),
 ];
@@ -81,6 +93,8 @@ const PLACES: &[(&str, &[&str])] = &[
     ("source", &["source"]),
     ("tag", &["recvtag", "tag"]),
     ("comm", &["comm"]),
+    ("dest", &["dest"]),
+    ("sendtag", &["sendtag", "tag"]),
     ("request", &["request", "array_of_requests"]),
     ("count", &["count", "incount"]),
     ("status", &["status", "array_of_statuses"]),
@@ -100,7 +114,7 @@ fn act(f: &Function) -> Option<&'static str> {
 
 /// What stands between, and a function that finds it.
 pub fn hooks() -> String {
-    let mut text = "use crate::order::{self, Act, Kind, Role};\nuse std::ffi::c_int;\n".to_owned();
+    let mut text = "use crate::order::{self, Act, Kind, Mode, Role};\nuse std::ffi::c_int;\n".to_owned();
     let mut found = String::new();
     for (number, f) in functions().iter().enumerate() {
         let Some(act) = act(f).filter(|_| is_wrapped(&f.name)) else { continue };
@@ -125,13 +139,16 @@ pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
 ",
             arguments.join(", ")
         );
-        let _ = writeln!(found, "        {number} => {name} as *const (),");
+        // Only where threads send at the same time is there anything to be said of sends.
+        let guard = if act.contains("Send") && !f.name.contains("recv") { " if shared" } else { "" };
+        let _ = writeln!(found, "        {number}{guard} => {name} as *const (),");
     }
     let _ = write!(
         text,
         "
-/// What stands between the wrapper of a function and MPI.
-pub fn find(function: usize) -> Option<*const ()> {{
+/// What stands between the wrapper of a function and MPI; `shared` is whether threads call MPI at
+/// the same time.
+pub fn find(function: usize, shared: bool) -> Option<*const ()> {{
     Some(match function {{
 {found}        _ => return None,
     }})

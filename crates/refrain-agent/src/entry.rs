@@ -30,6 +30,10 @@ pub struct ThreadBlock {
     pub frame: usize,
     /// What [`order`] knows of the thread; null before its first call.
     pub order: *mut order::Thread,
+    /// Who made the thread, and as the how manieth of its threads: 0 for the first of all.
+    pub path: u64,
+    /// How many threads it has made.
+    pub children: u64,
 }
 
 // The initial-exec model: this library is always loaded at start-up, by LD_PRELOAD.
@@ -39,9 +43,9 @@ global_asm!(
     ".globl refrain_thread",
     ".hidden refrain_thread",
     ".type refrain_thread,@object",
-    ".size refrain_thread,48",
+    ".size refrain_thread,64",
     "refrain_thread:",
-    ".zero 48",
+    ".zero 64",
     ".popsection",
 );
 

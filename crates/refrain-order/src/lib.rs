@@ -139,7 +139,7 @@ pub use divergence::{Divergence, Moment};
 pub use error::OrderError;
 pub use frames::Frames;
 pub use log::Log;
-pub use record::Recorder;
+pub use record::{Recorder, Sums};
 pub use replay::{Decision, Posting, Replayer, Stop};
 pub use seam::{Recording, Replaying};
 pub use turns::Turn;

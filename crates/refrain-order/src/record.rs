@@ -25,6 +25,17 @@ pub struct Recorder {
     turns: TurnRecorder,
 }
 
+/// How much was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Wildcard receives that got a message.
+    pub receives: u64,
+    /// Calls that completed something.
+    pub calls: u64,
+    /// Polls in vain.
+    pub polls: u64,
+}
+
 /// One thread's part.
 #[derive(Debug, Default)]
 struct Stream {
@@ -47,6 +58,7 @@ struct Stream {
     resumed: bool,
     /// Frames not handed over yet.
     sealed: Vec<u8>,
+    sums: Sums,
 }
 
 impl Recorder {
@@ -201,6 +213,15 @@ impl Recorder {
         }
     }
 
+    /// How much was sealed so far, by all threads.
+    pub fn sums(&self) -> Sums {
+        self.streams.iter().fold(Sums::default(), |all, own| Sums {
+            receives: all.receives + own.sums.receives,
+            calls: all.calls + own.sums.calls,
+            polls: all.polls + own.sums.polls,
+        })
+    }
+
     /// Wildcard receives whose fate is not known. Those posted before one that has matched may
     /// have taken a message already: an agent that wants a record to be exact up to a crash asks
     /// MPI about them (`MPI_Request_get_status`) before it seals.
@@ -265,6 +286,18 @@ impl Stream {
         }
     }
 
+    /// Counts what is in the block.
+    fn add_up(&mut self) {
+        let Block { calls, receives, fixups, trailing, .. } = &self.block;
+        let has_message = |fate: Fate| matches!(fate, Fate::Matched(_));
+        let now = receives.iter().filter(|receive| receive.fate.is_some_and(has_message)).count();
+        let late = fixups.iter().filter(|fixup| fixup.wild && has_message(fixup.fate)).count();
+        self.sums.receives += (now + late) as u64;
+        self.sums.calls += calls.len() as u64;
+        self.sums.polls += calls.iter().map(|call| call.polls).sum::<u64>();
+        self.sums.polls += trailing.iter().map(|trailing| trailing.polls).sum::<u64>();
+    }
+
     fn seal(&mut self, number: u32, last: bool, out: &mut Vec<u8>) {
         out.append(&mut self.sealed);
         let polled = self.polls.iter_mut().enumerate().filter(|(_, polls)| **polls > 0);
@@ -274,6 +307,7 @@ impl Stream {
         if self.block.is_empty() && !last {
             return;
         }
+        self.add_up();
         self.codec.encode(number, &self.block, last, out);
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.extend(self.open());

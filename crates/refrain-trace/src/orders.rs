@@ -11,7 +11,7 @@
 
 use crate::error::TraceError;
 use refrain_format::container::{Container, Writer};
-use refrain_order::{Frames, OrderError, Recorder, log};
+use refrain_order::{Frames, OrderError, Recorder, Sums, log};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -57,6 +57,10 @@ pub struct RankOrder {
     pub rand: bool,
     /// What the program did that a record does not hold.
     pub outside: Vec<String>,
+    /// For each thread its number, and who made it, as the agent says.
+    pub threads: Vec<String>,
+    /// How much was recorded, if the rank itself has said so; not kept in a file.
+    pub sums: Option<Sums>,
     /// The order itself.
     pub frames: Frames,
 }
@@ -72,6 +76,12 @@ impl RankOrder {
             "finalized" => self.finalized = true,
             "rand" => self.rand = true,
             "outside" => self.outside.push(value.to_owned()),
+            "thread" => self.threads.push(value.to_owned()),
+            "sums" => {
+                let mut numbers = value.split(' ').map_while(|number| number.parse().ok());
+                let mut next = || numbers.next().unwrap_or(0);
+                self.sums = Some(Sums { receives: next(), calls: next(), polls: next() });
+            }
             _ => {}
         }
     }
@@ -82,6 +92,7 @@ impl RankOrder {
         // Writing to a String cannot fail.
         let _ = write!(text, "program {program}\nlibrary {library}\n");
         self.outside.iter().for_each(|what| text += &format!("outside {what}\n"));
+        self.threads.iter().for_each(|thread| text += &format!("thread {thread}\n"));
         text += if self.rand { "rand\n" } else { "" };
         text + if self.finalized { "finalized\n" } else { "" }
     }

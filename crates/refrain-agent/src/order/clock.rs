@@ -3,7 +3,7 @@
 use crate::entry::{Entry, export};
 use crate::{next, table};
 
-use super::{Mode, mode, record, replay, thread};
+use super::{Task, record, replay, task, thread};
 
 /// Which source of values the clock is.
 const WTIME: u8 = 0;
@@ -18,20 +18,20 @@ unsafe extern "C-unwind" fn wtime() -> f64 {
             std::mem::transmute(next::function(entry.slot));
         f()
     };
-    match mode() {
-        Mode::Record => {
+    match task() {
+        Task::Record => {
             let now = read();
             if let Some(thread) = thread::of_call(&entry) {
                 record::value(thread, WTIME, now.to_bits());
             }
             now
         }
-        Mode::Replay => {
+        Task::Replay => {
             let thread = thread::of_call(&entry);
             let recorded = thread.and_then(|thread| replay::value(thread, WTIME));
             recorded.map_or_else(read, f64::from_bits)
         }
-        Mode::Off => read(),
+        Task::Off => read(),
     }
 }
 

@@ -13,6 +13,8 @@
 //!
 //! * [`role`]: a call, with the places of what matters in it · [`mpi`]: MPI in words
 //! * [`thread`]: whose a call is and where it was made · [`requests`]: what is known of handles
+//! * [`spawn`]: who made a thread · [`line`]: which calls of threads have an order among them ·
+//!   [`split`]: blocking calls in two steps, one of which has its turn
 //! * [`unseen`]: what has come without the program having looked
 //! * [`outcome`]: what a completion call was given, and what came of it
 //! * [`board`]: what the ranks of a replay tell each other · [`stop`]: how it waits, and ends
@@ -24,21 +26,23 @@ mod board;
 mod clock;
 mod files;
 mod guarded;
+mod line;
 mod mpi;
 mod outcome;
 mod record;
 mod replay;
 mod requests;
 mod role;
+mod spawn;
+mod split;
 mod stop;
 mod thread;
 mod unseen;
 mod values;
 
 pub use refrain_order::Kind;
-pub use role::{Act, Role};
+pub use role::{Act, Mode, Role};
 pub use thread::Thread;
-pub use values::prepare;
 
 use crate::entry::Entry;
 use crate::process::{Errno, Quiet};
@@ -57,7 +61,7 @@ mod hooks {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Mode {
+pub enum Task {
     /// Nothing.
     Off = 1,
     /// Orders are recorded.
@@ -67,12 +71,12 @@ pub enum Mode {
 }
 
 /// What is to be done, as the environment says at the first question.
-pub fn mode() -> Mode {
-    static MODE: AtomicU8 = AtomicU8::new(0);
-    match MODE.load(Ordering::Relaxed) {
-        1 => return Mode::Off,
-        2 => return Mode::Record,
-        3 => return Mode::Replay,
+pub fn task() -> Task {
+    static TASK: AtomicU8 = AtomicU8::new(0);
+    match TASK.load(Ordering::Relaxed) {
+        1 => return Task::Off,
+        2 => return Task::Record,
+        3 => return Task::Replay,
         _ => {}
     }
     // SAFETY: getenv gives null or a NUL-terminated string, read at once.
@@ -80,23 +84,32 @@ pub fn mode() -> Mode {
         let text = libc::getenv(c"REFRAIN_ORDER".as_ptr());
         if text.is_null() { c"" } else { CStr::from_ptr(text) }
     };
-    let mode = match text.to_bytes() {
-        b"record" => Mode::Record,
-        b"replay" => Mode::Replay,
-        _ => Mode::Off,
+    let task = match text.to_bytes() {
+        b"record" => Task::Record,
+        b"replay" => Task::Replay,
+        _ => Task::Off,
     };
-    MODE.store(mode as u8, Ordering::Relaxed);
-    mode
+    TASK.store(task as u8, Ordering::Relaxed);
+    task
 }
 
 /// Whether orders are recorded or replayed.
 pub fn is_on() -> bool {
-    mode() != Mode::Off
+    task() != Task::Off
 }
 
 /// What stands between the wrapper of a function and MPI, if anything.
 pub fn hook(function: usize) -> Option<*const ()> {
-    if is_on() { hooks::find(function) } else { None }
+    if is_on() { hooks::find(function, line::is_shared()) } else { None }
+}
+
+/// Leads calls of the program by way of ours, when the library is loaded.
+pub fn prepare() {
+    if is_on() {
+        let _errno = Errno::keep();
+        // A panic here would leave some calls as they are, and no more.
+        let _ = std::panic::catch_unwind(values::prepare);
+    }
 }
 
 /// A call of a function that has to do with receive orders.
@@ -108,9 +121,9 @@ pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
     match role.act {
         Act::Begin => begin(&call),
         Act::End => end(&call),
-        _ => match (thread::of_call(&call.entry), mode()) {
-            (Some(thread), Mode::Record) => record::call(call, thread),
-            (Some(thread), Mode::Replay) => replay::call(call, thread),
+        _ => match (thread::of_call(&call.entry), task()) {
+            (Some(thread), Task::Record) => record::call(call, thread),
+            (Some(thread), Task::Replay) => replay::call(call, thread),
             _ => call.forward(),
         },
     }
@@ -132,13 +145,13 @@ fn start() {
         let known = memory::world().or_else(process::rank_from_launcher);
         if let Some((rank, size)) = known {
             files::set_rank(rank);
-            // The thread that begins is the first.
-            thread::this();
+            line::start();
+            thread::this().announce();
             // A panic here would be a defect of ours: the program goes on without a record.
-            let _ = std::panic::catch_unwind(|| match mode() {
-                Mode::Record => record::start(size),
-                Mode::Replay => replay::start(rank, size),
-                Mode::Off => {}
+            let _ = std::panic::catch_unwind(|| match task() {
+                Task::Record => record::start(size),
+                Task::Replay => replay::start(rank, size),
+                Task::Off => {}
             });
         }
     });
@@ -147,10 +160,10 @@ fn start() {
 fn end(call: &Hooked<'_>) -> c_int {
     {
         let _errno = Errno::keep();
-        let _ = std::panic::catch_unwind(|| match mode() {
-            Mode::Record => record::end(),
-            Mode::Replay => replay::end(),
-            Mode::Off => {}
+        let _ = std::panic::catch_unwind(|| match task() {
+            Task::Record => record::end(),
+            Task::Replay => replay::end(),
+            Task::Off => {}
         });
     }
     call.forward()

@@ -3,6 +3,7 @@
 use crate::memory::Statuses;
 use refrain_order::{Choice, Completed, Kind};
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 
 use super::mpi::{self, STATUS_BYTES};
 use super::role::{Hooked, Role};
@@ -14,7 +15,7 @@ const FEW: usize = 16;
 ///
 /// Calls may be left by `longjmp`; what is more than a few then stays allocated, and no more.
 pub struct Requests {
-    few: [usize; FEW],
+    few: [MaybeUninit<usize>; FEW],
     many: Vec<usize>,
     count: usize,
 }
@@ -22,9 +23,10 @@ pub struct Requests {
 impl Requests {
     /// Those that a call is given.
     pub fn of(call: &Hooked<'_>, kind: Kind) -> Requests {
-        let mut requests = Requests { few: [0; FEW], many: Vec::new(), count: 1 };
+        let few = [const { MaybeUninit::uninit() }; FEW];
+        let mut requests = Requests { few, many: Vec::new(), count: 1 };
         if kind == Kind::GetStatus {
-            requests.few[0] = mpi::handle(call.word(call.role.request));
+            requests.few[0].write(mpi::handle(call.word(call.role.request)));
             return requests;
         }
         let (at, n) = call.requests();
@@ -32,7 +34,9 @@ impl Requests {
         // SAFETY: the table says that so many handles are there.
         let handles = (0..n).map(|i| unsafe { mpi::handle_at(at, i) });
         if n <= FEW {
-            requests.few.iter_mut().zip(handles).for_each(|(place, handle)| *place = handle);
+            requests.few.iter_mut().zip(handles).for_each(|(place, handle)| {
+                place.write(handle);
+            });
         } else {
             requests.many = handles.collect();
         }
@@ -41,28 +45,33 @@ impl Requests {
 
     /// All of them.
     pub fn all(&self) -> &[usize] {
-        let few = self.few.get(..self.count);
-        few.unwrap_or(&self.many)
+        match self.few.get(..self.count) {
+            // SAFETY: so many were written; uninitialised words have the form of words.
+            Some(few) => unsafe { std::slice::from_raw_parts(few.as_ptr().cast(), few.len()) },
+            None => &self.many,
+        }
     }
 }
 
 /// Statuses of our own, where the program ignores them.
 #[repr(C, align(8))]
 pub struct Room {
-    few: [u8; FEW * STATUS_BYTES],
+    few: [MaybeUninit<u8>; FEW * STATUS_BYTES],
     many: Vec<u64>,
 }
 
 impl Room {
     /// No room yet.
     pub const fn new() -> Room {
-        Room { few: [0; FEW * STATUS_BYTES], many: Vec::new() }
+        Room { few: [const { MaybeUninit::uninit() }; FEW * STATUS_BYTES], many: Vec::new() }
     }
 
     /// Room for so many.
     pub fn make(&mut self, n: usize) -> Statuses {
         if n <= FEW {
-            return self.few.as_mut_ptr();
+            let few = &mut self.few[..n * STATUS_BYTES];
+            few.fill(MaybeUninit::new(0));
+            return few.as_mut_ptr().cast();
         }
         self.many.resize(n * STATUS_BYTES / 8, 0);
         self.many.as_mut_ptr().cast()
@@ -103,6 +112,15 @@ impl<'a> Outcome<'a> {
                 }
                 _ => Outcome::Completed(Completed::Undefined),
             },
+        }
+    }
+
+    /// Whether it may be more than one request.
+    pub fn is_of_several(&self) -> bool {
+        match self {
+            Outcome::Failed | Outcome::Completed(Completed::Undefined) => false,
+            Outcome::Completed(Completed::All) => true,
+            Outcome::Completed(Completed::These(indices)) => indices.len() > 1,
         }
     }
 

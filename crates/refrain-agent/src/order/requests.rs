@@ -4,7 +4,7 @@
 //! several sends that were complete at once; such a handle is in no list, and nothing is to be
 //! said of them.
 
-use super::mpi;
+use super::{line, mpi};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -28,7 +28,8 @@ impl Hasher for Mix {
     }
 }
 
-type Map<T> = HashMap<usize, T, BuildHasherDefault<Mix>>;
+/// By handle, or address.
+pub type Map<T> = HashMap<usize, T, BuildHasherDefault<Mix>>;
 
 /// What is known of requests.
 pub struct Requests<T> {
@@ -79,7 +80,8 @@ impl<T> Requests<T> {
     }
 }
 
-/// Numbers of communicators, in the order of their first use, which is the same in every run.
+/// Numbers of communicators, in the order of their first use, which is the same in every run
+/// unless threads share them.
 #[derive(Default)]
 pub struct Comms {
     numbers: Map<u32>,
@@ -99,6 +101,9 @@ impl Comms {
 
     fn look_up(&mut self, handle: usize) -> u32 {
         let number = *self.numbers.entry(handle).or_insert_with(|| {
+            if line::is_shared() {
+                return line::communicator(handle).unwrap_or(0);
+            }
             self.count += 1;
             self.count - 1
         });

@@ -34,10 +34,27 @@ pub enum Act {
     Cancel,
     /// Lets go of a request.
     Free,
+    /// Sends.
+    Send(Mode),
+    /// Describes what is sent later, perhaps often.
+    InitSend,
     /// Lets go of a communicator.
     FreeComm,
     /// Does something whose result depends on an order that is not kept.
     Outside,
+}
+
+/// How something is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As MPI likes.
+    Standard,
+    /// From the program's buffer.
+    Buffered,
+    /// Complete when it is received.
+    Synchronous,
+    /// The receive is posted.
+    Ready,
 }
 
 /// What a function is, and where among its arguments stand those that matter.
@@ -55,6 +72,10 @@ pub struct Role {
     pub tag: usize,
     /// The communicator.
     pub comm: usize,
+    /// Where what is sent goes.
+    pub dest: usize,
+    /// Its tag.
+    pub sendtag: usize,
     /// The request, or several.
     pub request: usize,
     /// How many.

@@ -6,9 +6,11 @@ use crate::modules::{self, Verdict};
 use crate::process::{self, Quiet};
 use crate::sites::Sites;
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Mode, files, mode, replay};
+use super::requests::Map;
+use super::{Task, files, replay, task};
 
 /// How many modules of the program are known at a time.
 const MODULES: usize = 4;
@@ -22,14 +24,22 @@ pub struct Thread {
     /// Return addresses that are the program's.
     program: [Range<usize>; MODULES],
     oldest: usize,
-    /// Addresses and their sites.
+    /// Addresses and their sites: those used of late, and all.
     places: [(usize, u64); PLACES],
+    known: Map<u64>,
     /// Finds a way past the bindings of Fortran.
     sites: Box<Sites>,
     fork_mark: *const u8,
 }
 
+/// Not known yet.
+const UNKNOWN: u32 = u32::MAX;
+
+/// How many threads have streams.
 static THREADS: AtomicU32 = AtomicU32::new(0);
+
+/// In a replay: streams that are taken.
+static TAKEN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// The thread that makes a call, if the call is the program's.
 pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
@@ -39,6 +49,9 @@ pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
         return None;
     }
     if thread.program[0].contains(&entry.caller) || thread.judge(entry) {
+        if thread.stream == UNKNOWN {
+            thread.announce();
+        }
         Some(thread)
     } else {
         None
@@ -63,13 +76,31 @@ impl Thread {
     fn new() -> *mut Thread {
         let _quiet = Quiet::keep();
         Box::into_raw(Box::new(Thread {
-            stream: THREADS.fetch_add(1, Ordering::Relaxed),
+            stream: UNKNOWN,
             program: [const { 0..0 }; MODULES],
             oldest: 1,
             places: [(0, 0); PLACES],
+            known: Map::default(),
             sites: Box::new(Sites::new()),
             fork_mark: process::fork_mark(),
         }))
+    }
+
+    /// Finds the stream of this thread, as soon as MPI has begun: when recording the next one, in
+    /// a replay that of the thread whose maker was the same.
+    #[cold]
+    pub fn announce(&mut self) {
+        if files::rank() < 0 || self.stream != UNKNOWN {
+            return;
+        }
+        let _quiet = Quiet::keep();
+        // SAFETY: the block is this thread's own.
+        let path = unsafe { (*thread_block()).path };
+        let recorded = if task() == Task::Replay { recorded(path) } else { None };
+        self.stream = recorded.unwrap_or_else(|| THREADS.fetch_add(1, Ordering::Relaxed));
+        if task() == Task::Record {
+            files::note(&format!("thread {} {path:x}", self.stream));
+        }
     }
 
     #[inline(never)]
@@ -105,6 +136,17 @@ impl Thread {
 
     #[inline(never)]
     fn look_up(&mut self, address: usize) -> u64 {
+        let site = match self.known.get(&address) {
+            Some(site) => *site,
+            None => self.name(address),
+        };
+        self.places[cell(address)] = (address, site);
+        site
+    }
+
+    /// The site of an address that was not seen before.
+    #[cold]
+    fn name(&mut self, address: usize) -> u64 {
         let _quiet = Quiet::keep();
         let name = std::panic::catch_unwind(|| name(address)).ok().flatten();
         let (file, offset) = name.unwrap_or((b"?", 0));
@@ -112,13 +154,33 @@ impl Thread {
         let short = file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let site = hash(&[short, &offset.to_le_bytes()].concat());
         let place = format!("{}+{offset:x}", String::from_utf8_lossy(file));
-        match mode() {
-            Mode::Replay => replay::note_site(site, &place),
+        match task() {
+            Task::Replay => replay::note_site(site, &place),
             _ => files::note(&format!("site {site:x} {place}")),
         }
-        self.places[cell(address)] = (address, site);
+        self.known.insert(address, site);
         site
     }
+}
+
+/// The stream of a recorded thread that nobody has taken yet. What was not recorded comes behind.
+fn recorded(path: u64) -> Option<u32> {
+    let facts = String::from_utf8(files::read("facts")?).ok()?;
+    let streams = facts.lines().filter_map(|line| {
+        let (stream, path) = line.strip_prefix("thread ")?.split_once(' ')?;
+        Some((stream.parse::<u32>().ok()?, u64::from_str_radix(path, 16).ok()?))
+    });
+    let mut taken = TAKEN.lock().ok()?;
+    let (mut found, mut behind) = (None, 0);
+    for (stream, own) in streams {
+        behind = behind.max(stream + 1);
+        if found.is_none() && own == path && !taken.contains(&stream) {
+            found = Some(stream);
+        }
+    }
+    THREADS.fetch_max(behind, Ordering::Relaxed);
+    taken.extend(found);
+    found
 }
 
 fn cell(address: usize) -> usize {

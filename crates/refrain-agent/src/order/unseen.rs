@@ -5,6 +5,9 @@
 //! now, the record would not know of the first message, and in a replay the later receive would
 //! get it. So whenever a message is seen, earlier receives that would have accepted it are asked:
 //! by MPI's rules they have matched something before.
+//!
+//! They are a list in the order of posting, in which each has a slot: receives come and go at any
+//! place of it, and there may be thousands.
 
 use crate::table;
 use refrain_order::{Envelope, Fate, Post, Ticket};
@@ -18,13 +21,41 @@ struct Unseen {
     handle: usize,
     post: Post,
     sequence: u64,
+    /// The slots before and behind this one.
+    before: u32,
+    behind: u32,
+}
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// A receive's place among those that were posted.
+#[derive(Clone, Copy)]
+pub struct Posted {
+    /// In the order of posts.
+    pub sequence: u64,
+    /// Its slot, if what it receives may be seen late.
+    slot: u32,
+}
+
+impl Posted {
+    /// Of what was not posted.
+    pub const NOT: Posted = Posted { sequence: 0, slot: NONE };
 }
 
 /// All of them, in the order they were posted.
-#[derive(Default)]
 pub struct AllUnseen {
-    all: Vec<Unseen>,
+    slots: Vec<Unseen>,
+    free: Vec<u32>,
+    oldest: u32,
+    latest: u32,
     sequence: u64,
+}
+
+impl Default for AllUnseen {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), oldest: NONE, latest: NONE, sequence: 0 }
+    }
 }
 
 /// So many earlier receives are looked at for a message.
@@ -37,30 +68,68 @@ fn accepts(post: &Post, communicator: u32, from: Envelope) -> bool {
 }
 
 impl AllUnseen {
-    /// A receive was posted; gives its place in the order of posts.
-    pub fn posted(&mut self, handle: usize, ticket: Ticket, post: &Post) -> u64 {
+    /// A receive was posted.
+    pub fn posted(&mut self, handle: usize, ticket: Ticket, post: &Post) -> Posted {
         self.sequence += 1;
-        if ticket.wild {
-            let (post, sequence) = (*post, self.sequence);
-            self.all.push(Unseen { ticket, handle, post, sequence });
+        let sequence = self.sequence;
+        if !ticket.wild {
+            return Posted { sequence, slot: NONE };
         }
-        self.sequence
+        let (post, before, behind) = (*post, self.latest, NONE);
+        let unseen = Unseen { ticket, handle, post, sequence, before, behind };
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        match self.slots.get_mut(slot as usize) {
+            Some(place) => *place = unseen,
+            None => self.slots.push(unseen),
+        }
+        self.link(before, slot);
+        self.link(slot, NONE);
+        Posted { sequence, slot }
+    }
+
+    /// Lets two slots follow each other.
+    fn link(&mut self, before: u32, behind: u32) {
+        match self.slots.get_mut(before as usize) {
+            Some(own) => own.behind = behind,
+            None => self.oldest = behind,
+        }
+        match self.slots.get_mut(behind as usize) {
+            Some(own) => own.before = before,
+            None => self.latest = before,
+        }
     }
 
     /// What became of a receive is known.
-    pub fn is_seen(&mut self, ticket: Ticket) {
-        if let Some(at) = self.all.iter().position(|unseen| unseen.ticket == ticket) {
-            self.all.remove(at);
+    #[inline]
+    pub fn is_seen(&mut self, posted: Posted) {
+        let Some(own) = self.slots.get_mut(posted.slot as usize) else { return };
+        // It may have been asked for, and its slot be another's.
+        if own.sequence == posted.sequence {
+            own.sequence = 0;
+            let (before, behind) = (own.before, own.behind);
+            self.link(before, behind);
+            self.free.push(posted.slot);
         }
     }
 
     /// Whether there is nothing to ask.
     #[inline]
     pub fn are_none(&self) -> bool {
-        self.all.is_empty()
+        self.oldest == NONE
     }
 
-    /// A receive of that place in the order has this message: what do earlier ones have?
+    /// Those in the order they were posted, each with its slot.
+    fn iter(&self) -> impl Iterator<Item = (u32, &Unseen)> {
+        let mut next = self.oldest;
+        std::iter::from_fn(move || {
+            let (slot, own) = (next, self.slots.get(next as usize)?);
+            next = own.behind;
+            Some((slot, own))
+        })
+    }
+
+    /// A receive of that place in the order has this message: what do earlier ones have? None of
+    /// those listed may be gone, or its handle might be another's.
     pub fn earlier(
         &mut self,
         sequence: u64,
@@ -68,14 +137,16 @@ impl AllUnseen {
         from: Envelope,
     ) -> Vec<(Ticket, Fate)> {
         let mut found = Vec::new();
-        let earlier = self.all.iter().take_while(|unseen| unseen.sequence < sequence).take(MOST);
-        let asked = earlier.filter(|unseen| accepts(&unseen.post, communicator, from));
-        for unseen in asked {
+        let mut seen = Vec::new();
+        let earlier = self.iter().take_while(|(_, unseen)| unseen.sequence < sequence).take(MOST);
+        let asked = earlier.filter(|(_, unseen)| accepts(&unseen.post, communicator, from));
+        for (slot, unseen) in asked {
             if let Some(from) = ask(unseen.handle) {
                 found.push((unseen.ticket, Fate::Matched(from)));
+                seen.push(Posted { sequence: unseen.sequence, slot });
             }
         }
-        self.all.retain(|unseen| found.iter().all(|(ticket, _)| *ticket != unseen.ticket));
+        seen.into_iter().for_each(|posted| self.is_seen(posted));
         found
     }
 }
@@ -92,5 +163,33 @@ fn ask(request: usize) -> Option<Envelope> {
             return None;
         }
         Some(mpi::envelope(&mpi::status_fields(status.place(), 0)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receives_come_and_go_at_any_place() {
+        let post = Post { site: 1, communicator: 0, source: None, tag: None };
+        let mut all = AllUnseen::default();
+        let ticket = |number| Ticket { stream: 0, wild: true, number };
+        let mut posted: Vec<Posted> =
+            (0..6).map(|n| all.posted(n, ticket(n as u64), &post)).collect();
+        for at in [0, 2, 5] {
+            all.is_seen(posted[at]);
+            all.is_seen(posted[at]);
+        }
+        posted.push(all.posted(9, ticket(9), &post));
+        let left = |all: &AllUnseen| -> Vec<usize> { all.iter().map(|(_, own)| own.handle).collect() };
+        assert_eq!(left(&all), [1, 3, 4, 9]);
+        // Its slot is another's now.
+        all.is_seen(posted[5]);
+        assert_eq!(left(&all), [1, 3, 4, 9]);
+        posted.iter().for_each(|posted| all.is_seen(*posted));
+        assert!(all.are_none());
+        assert_eq!(all.posted(7, Ticket { wild: false, ..ticket(0) }, &post).slot, NONE);
+        assert!(all.are_none());
     }
 }

@@ -7,12 +7,11 @@
 
 use crate::heap::Next;
 use crate::imports;
-use crate::process::Errno;
 use crate::symbols::{each_module, needed_by};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-use super::{Mode, is_on, mode, record, replay, thread};
+use super::{Task, record, replay, spawn, task, thread};
 
 /// Sources of values; 0 is `MPI_Wtime`.
 const CLOCK: u8 = 1;
@@ -35,14 +34,14 @@ static GETRANDOM: Next<Bytes> = Next::new(c"getrandom");
 
 /// A value that the program gets: the recorded one, or the true one, which is recorded.
 fn value(which: u8, truth: impl FnOnce() -> u64) -> u64 {
-    match mode() {
-        Mode::Record => {
+    match task() {
+        Task::Record => {
             let value = truth();
             record::value(thread::this(), which, value);
             value
         }
-        Mode::Replay => replay::value(thread::this(), which).unwrap_or_else(truth),
-        Mode::Off => truth(),
+        Task::Replay => replay::value(thread::this(), which).unwrap_or_else(truth),
+        Task::Off => truth(),
     }
 }
 
@@ -130,23 +129,24 @@ fn ours(name: &CStr) -> Option<*const ()> {
     })
 }
 
-/// Leads the program's calls by way of ours, if that is wanted; when the library is loaded.
+/// Leads the program's calls by way of ours: of what makes threads, and if that is wanted of clocks
+/// and random numbers.
 pub fn prepare() {
     // SAFETY: getenv gives null or a string.
-    let is_wanted = is_on() && unsafe { !libc::getenv(c"REFRAIN_RAND".as_ptr()).is_null() };
-    if !is_wanted {
-        return;
-    }
-    let _errno = Errno::keep();
-    // A panic here would leave some calls as they are, and no more.
-    let _ = std::panic::catch_unwind(|| {
-        let theirs = of_mpi();
-        let is_theirs = |path: &[u8]| {
-            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            theirs.contains(name) || name.starts_with(b"libmpi") || name.starts_with(b"libc.so")
-        };
-        imports::lead_in(|path| !is_theirs(path), ours);
-    });
+    let all = unsafe { !libc::getenv(c"REFRAIN_RAND".as_ptr()).is_null() };
+    let theirs = of_mpi();
+    let is_theirs = |path: &[u8]| {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        theirs.contains(name) || name.starts_with(b"libmpi") || name.starts_with(b"libc.so")
+    };
+    imports::lead_in(
+        |path| !is_theirs(path),
+        |name| match name.to_bytes() {
+            b"pthread_create" => Some(spawn::pthread_create as *const ()),
+            _ if all => ours(name),
+            _ => None,
+        },
+    );
 }
 
 /// The names of what the MPI library needs, and what that needs.

@@ -6,6 +6,7 @@ use crate::trace::{execute, exit_code, make_default, make_parts, understand, wra
 use crate::{NOT_FOUND, agent, launch, summary};
 use anyhow::{Context, Result, bail};
 use refrain_order::summary::summary;
+use refrain_order::{Frames, OrderError, Sums};
 use refrain_trace::Orders;
 use refrain_trace::parts::note_run;
 use std::ffi::OsString;
@@ -104,15 +105,22 @@ pub fn merge(command: Vec<String>, parts: &Path, output: &Path) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
+/// How much is in a record.
+fn sums(frames: &Frames) -> Result<Sums, OrderError> {
+    let own = summary(frames)?;
+    let (receives, calls, polls) = (own.receives.matched, own.calls.matched, own.calls.failed);
+    Ok(Sums { receives, calls, polls })
+}
+
 /// Says what was recorded.
 pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
     let (mut receives, mut calls, mut polls) = (0, 0, 0);
     for rank in &orders.ranks {
-        match summary(&rank.frames) {
+        match rank.sums.map_or_else(|| sums(&rank.frames), Ok) {
             Ok(own) => {
-                receives += own.receives.matched;
-                calls += own.calls.matched;
-                polls += own.calls.failed;
+                receives += own.receives;
+                calls += own.calls;
+                polls += own.polls;
             }
             Err(error) => say!("refrain: rank {}: {error}", rank.rank),
         }

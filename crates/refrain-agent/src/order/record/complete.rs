@@ -4,10 +4,10 @@ use refrain_order::{Call, Choice, Kind};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use super::super::mpi;
+use super::super::{line, mpi};
 use super::super::outcome::{self, Outcome, Room};
 use super::super::role::{Hooked, Place};
-use super::{RECORDING, STATUSES_MATTER, outside};
+use super::{RECORDING, Receive, Recording, STATUSES_MATTER, outside};
 
 pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
     let result = call.forward();
@@ -37,11 +37,22 @@ pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int 
         true => room.make(if has_array { before.len() } else { 1 }),
         false => call.status(),
     };
+    let shared = line::is_shared();
+    let taken = if shared { take_out(before, consumes(kind)) } else { Vec::new() };
     let result = call.forward_with_status(status);
     let mut index = [0];
     let outcome = Outcome::of(&call, kind, result, &mut index);
     let statuses = (status != call.status() || !ignored).then_some(status);
     RECORDING.with(|own| {
+        let handle = |(index, at): (usize, usize)| {
+            // After an error only what has become null is complete.
+            let is_complete = result == 0 || is_gone(&call, index);
+            before.get(index).filter(|_| is_complete).map(|handle| (index, *handle, at))
+        };
+        let complete = || outcome.places(before.len()).filter_map(handle);
+        if shared {
+            put_back(own, before, &taken, complete().map(|(index, ..)| index));
+        }
         let Outcome::Completed(completed) = outcome else {
             own.make_room(0);
             own.log.failed(place.stream, kind, place.site);
@@ -49,18 +60,51 @@ pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int 
         };
         let count = if kind.has_array() { before.len() as u32 } else { 0 };
         own.matched(place.stream, &Call { kind, site: place.site, count }, completed);
-        if own.requests.are_none() {
+        if own.requests.are_none() && !shared {
             return;
         }
-        for (index, at) in outcome.places(before.len()) {
-            let Some(handle) = before.get(index).copied() else { continue };
-            // After an error only what has become null is complete.
-            if result == 0 || is_gone(&call, index) {
-                own.settle(handle, statuses, at, consumes(kind));
+        if outcome.is_of_several() && consumes(kind) {
+            own.gone(complete().map(|(_, handle, _)| handle));
+        }
+        for (index, handle, at) in complete() {
+            let receive = match shared {
+                true => taken.get(index).copied().flatten(),
+                false => own.requests.get(handle).copied(),
+            };
+            if let Some(receive) = receive {
+                own.settle((handle, receive), statuses, at, consumes(kind));
             }
         }
     });
     result
+}
+
+/// Takes out what is known of requests: others may get the handles of what completes before we look.
+fn take_out(handles: &[usize], consumes: bool) -> Vec<Option<Receive>> {
+    let taken = RECORDING.with(|own| {
+        let take = |handle: &usize| match consumes {
+            true => own.requests.remove(*handle),
+            false => own.requests.get(*handle).copied(),
+        };
+        handles.iter().map(take).collect()
+    });
+    taken.unwrap_or_default()
+}
+
+/// Puts back what did not complete, or can be started again.
+fn put_back(
+    own: &mut Recording,
+    handles: &[usize],
+    taken: &[Option<Receive>],
+    complete: impl Iterator<Item = usize>,
+) {
+    let mut stays = vec![true; handles.len()];
+    complete.for_each(|index| stays[index] = false);
+    for ((handle, receive), stays) in handles.iter().zip(taken).zip(stays) {
+        if let Some(receive) = receive.filter(|receive| stays || receive.persistent) {
+            own.requests.add(*handle, receive);
+        }
+    }
 }
 
 fn is_gone(call: &Hooked<'_>, index: usize) -> bool {
@@ -88,11 +132,13 @@ pub(super) fn free(call: Hooked<'_>) -> c_int {
     // SAFETY: the table says a request is there.
     let handle = unsafe { mpi::handle_at(at, 0) };
     let kept = RECORDING.with(|own| {
-        let ticket = own.requests.remove(handle).and_then(|receive| receive.ticket);
-        let ticket = ticket.filter(|ticket| ticket.wild);
-        ticket.map(|ticket| own.orphans.push((handle, ticket))).is_some()
+        own.lines.remove(&handle);
+        let receive = own.requests.remove(handle)?;
+        let ticket = receive.ticket.filter(|ticket| ticket.wild)?;
+        own.orphans.push((handle, ticket, receive.posted));
+        Some(())
     });
-    if kept == Some(true) {
+    if kept.flatten().is_some() {
         // SAFETY: as above.
         unsafe { mpi::put_handle(at, 0, mpi::request_null()) };
         return 0;

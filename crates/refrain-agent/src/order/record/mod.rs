@@ -2,13 +2,14 @@
 
 mod complete;
 mod receive;
+mod shared;
 
 pub use complete::consumes;
 
 use crate::memory::{self, Statuses};
 use crate::process::{self, Quiet, Uncancelled};
 use crate::table;
-use refrain_order::{Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Ticket, log};
+use refrain_order::{Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Sums, Ticket, log};
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -16,10 +17,11 @@ use std::sync::atomic::AtomicBool;
 use super::files;
 use super::guarded::Guarded;
 use super::mpi::{self, Status};
-use super::requests::{Comms, Requests};
+use super::line;
+use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
 use super::thread::Thread;
-use super::unseen::AllUnseen;
+use super::unseen::{AllUnseen, Posted};
 
 /// Words of the window in front of the frames.
 const WINDOW: usize = 1 << 15;
@@ -41,17 +43,20 @@ struct Recording {
     requests: Requests<Receive>,
     comms: Comms,
     /// Receives that the program let go of before they were complete.
-    orphans: Vec<(usize, Ticket)>,
+    orphans: Vec<(usize, Ticket, Posted)>,
+    /// Where threads share MPI: the lines of persistent sends, by their requests.
+    lines: Map<u64>,
     unseen: AllUnseen,
 }
 
 /// A receive that completes later.
+#[derive(Clone, Copy)]
 struct Receive {
     /// While it is active.
     ticket: Option<Ticket>,
     post: Post,
     /// Its place in the order of posts.
-    sequence: u64,
+    posted: Posted,
     /// It can be started again.
     persistent: bool,
     /// The program has tried to cancel it.
@@ -117,7 +122,7 @@ impl Recording {
     /// Learns what became of receives that the program let go of.
     fn ask_orphans(&mut self) {
         let mut orphans = std::mem::take(&mut self.orphans);
-        orphans.retain_mut(|(request, ticket)| {
+        orphans.retain_mut(|(request, ticket, posted)| {
             let mut status = Status::new();
             let mut flag: c_int = 0;
             // SAFETY: a request that is ours alone now, an int and a status.
@@ -128,7 +133,7 @@ impl Recording {
             };
             let is_done = result != 0 || flag != 0;
             if is_done {
-                self.unseen.is_seen(*ticket);
+                self.unseen.is_seen(*posted);
                 if result == 0 {
                     self.settle_status(*ticket, true, status.place());
                 }
@@ -157,6 +162,7 @@ impl Recording {
     fn seen(&mut self, sequence: u64, communicator: u32, fate: Option<Fate>) {
         if let Some(Fate::Matched(from)) = fate
             && !self.unseen.are_none()
+            && !line::is_shared()
         {
             for (ticket, fate) in self.unseen.earlier(sequence, communicator, from) {
                 self.resolve(ticket, fate);
@@ -164,12 +170,30 @@ impl Recording {
         }
     }
 
+    /// Requests are complete, and perhaps gone: they cannot be asked any more.
+    fn gone(&mut self, handles: impl Iterator<Item = usize>) {
+        if !self.unseen.are_none() {
+            for handle in handles {
+                if let Some(receive) = self.requests.get(handle) {
+                    self.unseen.is_seen(receive.posted);
+                }
+            }
+        }
+    }
+
     /// A request is complete, or only known to be.
-    fn settle(&mut self, handle: usize, statuses: Option<Statuses>, at: usize, consumed: bool) {
-        let Some(receive) = self.requests.get_mut(handle) else { return };
-        let Receive { ticket, post, sequence, persistent, cancelled } = *receive;
-        if consumed {
-            (receive.ticket, receive.cancelled) = (None, false);
+    fn settle(
+        &mut self,
+        (handle, receive): (usize, Receive),
+        statuses: Option<Statuses>,
+        at: usize,
+        consumed: bool,
+    ) {
+        let Receive { ticket, post, posted, persistent, cancelled } = receive;
+        // Where threads share MPI, the handle may be another's by now.
+        let known = self.requests.get_mut(handle).filter(|known| known.ticket == ticket);
+        if let Some(known) = known.filter(|_| consumed) {
+            (known.ticket, known.cancelled) = (None, false);
             if !persistent {
                 self.requests.remove(handle);
             }
@@ -185,10 +209,8 @@ impl Recording {
             let status = statuses.wrapping_add(at * process::abi().status_bytes);
             fate = self.settle_status(ticket, cancelled, status);
         }
-        if ticket.wild {
-            self.unseen.is_seen(ticket);
-        }
-        self.seen(sequence, post.communicator, fate);
+        self.unseen.is_seen(posted);
+        self.seen(posted.sequence, post.communicator, fate);
     }
 
     /// At the end: what is still pending is cancelled. What cannot be has received something.
@@ -196,7 +218,7 @@ impl Recording {
         self.ask_orphans();
         let listed = self.requests.iter().filter_map(|(handle, own)| Some((handle, own.ticket?)));
         let mut pending: Vec<(usize, Ticket)> = listed.filter(|(_, ticket)| ticket.wild).collect();
-        pending.append(&mut self.orphans);
+        pending.extend(self.orphans.drain(..).map(|(request, ticket, _)| (request, ticket)));
         for (mut request, ticket) in pending {
             let (mut status, place) = (Status::new(), &raw mut request as usize);
             // SAFETY: a request that was not completed, and a status.
@@ -239,6 +261,7 @@ pub fn start(size: c_int) {
         requests: Requests::default(),
         comms: Comms::default(),
         orphans: Vec::new(),
+        lines: Map::default(),
         unseen: AllUnseen::default(),
     });
 }
@@ -252,6 +275,8 @@ pub fn end() {
         files::note("cut");
         return;
     }
+    let Sums { receives, calls, polls } = recording.recorder.sums();
+    files::note(&format!("sums {receives} {calls} {polls}"));
     let mut frames = Vec::new();
     let recorder = std::mem::take(&mut recording.recorder);
     recorder.finish(&mut frames);
@@ -274,10 +299,15 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         return call.forward();
     }
     let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
-    if place.stream > 0 {
-        outside("the order of threads that call MPI at the same time");
+    let shared = line::is_shared();
+    if place.stream > 0 && !shared {
+        outside("the order of threads that call MPI one after the other");
     }
     match call.role.act {
+        Act::Receive(kind) if shared && kind != Kind::Mrecv => shared::receive(call, place, kind),
+        Act::Probe(kind) if shared => shared::probe(call, place, kind),
+        Act::Send(mode) => shared::send(call, place, mode),
+        Act::InitSend => shared::init_send(call),
         Act::Receive(kind) => receive::receive(call, place, kind),
         Act::Post => receive::post(call, place),
         Act::Init => receive::init(call, place),

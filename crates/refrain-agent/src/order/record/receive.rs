@@ -7,12 +7,14 @@ use refrain_order::{Kind, Post};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
+use super::super::line;
 use super::super::mpi::{self, Status};
 use super::super::role::{Hooked, Place};
-use super::{LAST, RECORDING, Receive, Recording, STATUSES_MATTER, outside};
+use super::super::unseen::Posted;
+use super::{LAST, RECORDING, Receive, Recording, STATUSES_MATTER, outside, shared};
 
 /// Whether a status was filled in, although there was an error.
-fn has_status(result: c_int) -> bool {
+pub(super) fn has_status(result: c_int) -> bool {
     result == 0 || memory::error_class(result) == mpi::layout().err_truncate
 }
 
@@ -49,8 +51,7 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
     if is_unknown {
         outside("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
     }
-    let result = call.forward();
-    RECORDING.with(|own| {
+    let told = |own: &mut Recording, result: c_int| {
         let wanted = own.wanted(&call, place);
         let ticket = own.post(place.stream, &wanted);
         if ticket.wild {
@@ -59,12 +60,21 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
         if result == 0 && !is_unknown {
             // SAFETY: the table says a request is there.
             let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
-            let sequence = own.unseen.posted(handle, ticket, &wanted);
+            let posted = own.unseen.posted(handle, ticket, &wanted);
             let (ticket, persistent, cancelled) = (Some(ticket), false, false);
-            let receive = Receive { ticket, post: wanted, sequence, persistent, cancelled };
+            let receive = Receive { ticket, post: wanted, posted, persistent, cancelled };
             own.requests.add(handle, receive);
         }
-    });
+    };
+    if line::is_shared() {
+        return shared::in_turn(&call, place, |own| {
+            let result = call.forward();
+            told(own, result);
+            result
+        });
+    }
+    let result = call.forward();
+    RECORDING.with(|own| told(own, result));
     result
 }
 
@@ -76,7 +86,8 @@ pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
             // SAFETY: the table says a request is there.
             let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
             let (ticket, persistent, cancelled) = (None, true, false);
-            own.requests.add(handle, Receive { ticket, post, sequence: 0, persistent, cancelled });
+            let receive = Receive { ticket, post, posted: Posted::NOT, persistent, cancelled };
+            own.requests.add(handle, receive);
         });
     }
     result
@@ -89,6 +100,9 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
     // SAFETY: the table says that so many requests are there.
     let handle = |i: usize| unsafe { mpi::handle_at(at, i) };
     let receives = RECORDING.with(|own| (0..n).any(|i| own.requests.get(handle(i)).is_some()));
+    if line::is_shared() {
+        return (0..n).map(|i| shared::start_one(at, i, place)).find(|error| *error != 0).unwrap_or(0);
+    }
     if receives != Some(true) {
         return call.forward();
     }
@@ -100,21 +114,24 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
         if result != 0 {
             return result;
         }
-        RECORDING.with(|own| {
-            let Some(wanted) = own.requests.get(request).map(|receive| receive.post) else {
-                return;
-            };
-            let ticket = own.post(place.stream, &Post { site: place.site, ..wanted });
-            if ticket.wild {
-                STATUSES_MATTER.store(true, Ordering::Relaxed);
-            }
-            let sequence = own.unseen.posted(request, ticket, &wanted);
-            if let Some(receive) = own.requests.get_mut(request) {
-                (receive.ticket, receive.sequence) = (Some(ticket), sequence);
-            }
-        });
+        RECORDING.with(|own| own.started(request, place));
     }
     0
+}
+
+impl Recording {
+    /// A persistent request was started.
+    pub(super) fn started(&mut self, request: usize, place: Place) {
+        let Some(wanted) = self.requests.get(request).map(|receive| receive.post) else { return };
+        let ticket = self.post(place.stream, &Post { site: place.site, ..wanted });
+        if ticket.wild {
+            STATUSES_MATTER.store(true, Ordering::Relaxed);
+        }
+        let posted = self.unseen.posted(request, ticket, &wanted);
+        if let Some(receive) = self.requests.get_mut(request) {
+            (receive.ticket, receive.posted) = (Some(ticket), posted);
+        }
+    }
 }
 
 pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {

@@ -101,6 +101,8 @@ struct Chosen {
     handle: usize,
     /// The request in MPI.
     request: usize,
+    /// The program's handle is of a receive that can be started again.
+    stays: bool,
     /// What is no receive was completed already, with that status and result.
     completed: Option<(Status, c_int)>,
 }
@@ -133,7 +135,7 @@ fn choose(call: &Hooked<'_>, place: Place, kind: Kind, index: usize, status: Sta
         let result = complete_other(&mut request, own.place(), what);
         completed = Some((own, result));
     }
-    Chosen { index, handle, request, completed }
+    Chosen { index, handle, request, stays: false, completed }
 }
 
 /// Completes something that is no receive.
@@ -167,6 +169,16 @@ fn finish(call: &Hooked<'_>, kind: Kind, mut chosen: Vec<Chosen>) -> c_int {
     let status = call.status() as usize;
     let bytes = process::abi().handle_bytes;
     let mut result = 0;
+    // Before they are complete: another thread may get their handles then.
+    ask(|own| {
+        for one in &mut chosen {
+            match own.requests.get_mut(one.handle).filter(|known| known.persistent.is_some()) {
+                Some(persistent) => (persistent.active, one.stays) = (None, true),
+                None => drop(own.requests.remove(one.handle)),
+            }
+        }
+        Ok(())
+    });
     if kind.has_array() && kind.choice() != Choice::One {
         let mut requests = vec![0u8; chosen.len() * bytes];
         for (n, one) in chosen.iter().enumerate() {
@@ -194,18 +206,9 @@ fn finish(call: &Hooked<'_>, kind: Kind, mut chosen: Vec<Chosen>) -> c_int {
             result = if result == 0 { *error } else { result };
         }
     }
-    ask(|own| {
-        for one in &chosen {
-            match own.requests.get_mut(one.handle).filter(|known| known.persistent.is_some()) {
-                Some(persistent) => persistent.active = None,
-                None => {
-                    own.requests.remove(one.handle);
-                    put_request(call, one.index, one.request);
-                }
-            }
-        }
-        Ok(())
-    });
+    for one in chosen.iter().filter(|one| !one.stays) {
+        put_request(call, one.index, one.request);
+    }
     result
 }
 
@@ -239,7 +242,10 @@ pub(super) fn cancel(call: Hooked<'_>) -> c_int {
 
 pub(super) fn free(call: Hooked<'_>) -> c_int {
     let handle = request_of(&call);
-    let known = ask(|own| Ok(own.requests.remove(handle)));
+    let known = ask(|own| {
+        own.lines.remove(&handle);
+        Ok(own.requests.remove(handle))
+    });
     known.iter().filter_map(|known| known.persistent.as_ref()).for_each(release);
     if let Some(known) = known
         && let Some(mut request) = known.active

@@ -2,6 +2,7 @@
 
 mod complete;
 mod receive;
+mod shared;
 
 use crate::process;
 use crate::table;
@@ -14,7 +15,8 @@ use super::board::{self, State};
 use super::files;
 use super::guarded::Guarded;
 use super::mpi;
-use super::requests::{Comms, Requests};
+use super::line;
+use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
 use super::stop::{self, OWN_COMM};
 use super::thread::Thread;
@@ -26,6 +28,8 @@ struct Replaying {
     replayer: Replayer,
     requests: Requests<Receive>,
     comms: Comms,
+    /// Where threads share MPI: the lines of persistent sends, by their requests.
+    lines: Map<u64>,
     /// Names of places in the program, by site.
     names: HashMap<u64, String>,
     /// The call of this rank before which to wait for a debugger.
@@ -113,6 +117,7 @@ pub fn start(rank: c_int, size: c_int) {
         replayer,
         requests: Requests::default(),
         comms: Comms::default(),
+        lines: Map::default(),
         names,
         until,
     });
@@ -210,7 +215,12 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
     }
     let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
     match call.role.act {
+        Act::Receive(kind) if line::is_shared() && kind != Kind::Mrecv => {
+            shared::receive(call, place, kind)
+        }
         Act::Receive(kind) => receive::receive(call, place, kind),
+        Act::Send(mode) => shared::send(call, place, mode),
+        Act::InitSend => shared::init_send(call),
         Act::Post => receive::post(call, place),
         Act::Init => receive::init(call, place),
         Act::Start => receive::start_all(call, place),

@@ -6,14 +6,16 @@ use refrain_order::{Kind, Post, Posting};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use super::super::mpi;
-use super::super::role::{Hooked, Place, Role};
+use super::super::role::{Hooked, Mode, Place};
+use super::super::split::{self, envelope, irecv};
+use super::super::{line, mpi};
 use super::super::stop::{self, OWN_COMM, Waiting};
 use super::complete::await_request;
+use super::shared::Turns;
 use super::{Decided, Persistent, Receive, ask, decide, put_request, request_of};
 
 /// The receive that a call posts, and what the record says of it.
-fn wanted(call: &Hooked<'_>, place: Place) -> (Post, Posting) {
+pub(super) fn wanted(call: &Hooked<'_>, place: Place) -> (Post, Posting) {
     ask(|own| {
         let post = own.wanted(call, place);
         Ok((post, own.replayer.post(place.stream, &post)?))
@@ -21,7 +23,7 @@ fn wanted(call: &Hooked<'_>, place: Place) -> (Post, Posting) {
 }
 
 /// Asks for the recorded source and tag in place of wildcards.
-fn narrow(words: &mut [usize], source: usize, tag: usize, posting: Posting) {
+pub(super) fn narrow(words: &mut [usize], source: usize, tag: usize, posting: Posting) {
     if let Posting::Narrowed(from) = posting {
         let places = [(source, from.source), (tag, from.tag)];
         for (place, value) in places {
@@ -37,7 +39,7 @@ fn is_withheld(posting: Posting) -> bool {
 }
 
 /// What a narrowed receive waits for.
-fn from(post: &Post, posting: Posting) -> (Option<i32>, Option<i32>) {
+pub(super) fn from(post: &Post, posting: Posting) -> (Option<i32>, Option<i32>) {
     match posting {
         Posting::Narrowed(from) => (Some(from.source), Some(from.tag)),
         _ => (post.source, post.tag),
@@ -65,16 +67,6 @@ fn await_message([source, tag, comm]: [usize; 3], what: impl Fn() -> String) -> 
     }
 }
 
-/// Posts a receive.
-fn irecv(words: &[usize], large: bool, request: &mut usize) -> c_int {
-    let function = if large { table::MPI_Irecv_c } else { table::MPI_Irecv };
-    let mut all = [0; 7];
-    all[..6].copy_from_slice(&words[..6]);
-    all[6] = &raw mut *request as usize;
-    // SAFETY: the program's arguments, and room for a handle.
-    unsafe { mpi::call(function, &all) }
-}
-
 /// A request on which nothing is ever received.
 fn dummy(request: &mut usize) -> c_int {
     let comm = OWN_COMM.load(Ordering::Relaxed) as usize;
@@ -99,29 +91,13 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     call.forward()
 }
 
-/// Source, tag and communicator of a receive.
-fn envelope(call: &Hooked<'_>) -> [usize; 3] {
-    let Role { source, tag, comm, .. } = *call.role;
-    [source, tag, comm].map(|place| call.word(place))
-}
-
 /// Sends, and receives when there is a message.
 fn exchange(call: &Hooked<'_>, place: Place, what: impl Fn() -> String) -> c_int {
     let mut packed = Vec::new();
-    let sent = match call.words.len() {
-        12 => Ok(call.words.first_chunk::<5>().copied().unwrap_or_default()),
-        _ => pack(call, &mut packed),
-    };
-    let comm = call.comm();
     let mut request = 0;
-    let sent = sent.map_or_else(
+    let sent = split::sent(call, &mut packed).map_or_else(
         |error| error,
-        |[buffer, count, datatype, to, tag]| {
-            let isend = if call.role.large { table::MPI_Isend_c } else { table::MPI_Isend };
-            let words = [buffer, count, datatype, to, tag, comm, &raw mut request as usize];
-            // SAFETY: the program's arguments, and room for a handle.
-            unsafe { mpi::call(isend, &words) }
-        },
+        |words| split::isend(&words, call.role.large, Mode::Standard, &mut request),
     );
     // What was sent was sent, even where the record ends before the answer.
     decide(place, Kind::Sendrecv, 0);
@@ -131,52 +107,18 @@ fn exchange(call: &Hooked<'_>, place: Place, what: impl Fn() -> String) -> c_int
     let envelope = envelope(call);
     await_message(envelope, &what);
     let [.., status] = *call.words else { return 0 };
-    let [source, tag, comm] = envelope;
-    let [buffer, count, datatype] = match *call.words {
-        [_, _, _, _, _, buffer, count, datatype, _, _, _, _] => [buffer, count, datatype],
-        [buffer, count, datatype, ..] => [buffer, count, datatype],
-        _ => [0; 3],
-    };
+    let [buffer, count, datatype, source, tag, comm] = split::received(call);
     let recv = if call.role.large { table::MPI_Recv_c } else { table::MPI_Recv };
     // SAFETY: the program's arguments.
     let received =
         unsafe { mpi::call(recv, &[buffer, count, datatype, source, tag, comm, status]) };
     await_request(request, || format!("{}, its send", what()));
-    let ignore = mpi::status_ignore() as usize;
-    // SAFETY: a request of our own.
-    let sent = unsafe { mpi::call(table::MPI_Wait, &[&raw mut request as usize, ignore]) };
+    let sent = split::wait(&mut request, mpi::status_ignore() as usize);
     if received != 0 { received } else { sent }
 }
 
-/// Packs what `MPI_Sendrecv_replace` sends, since what it receives goes to the same place; gives
-/// what to send.
-fn pack(call: &Hooked<'_>, packed: &mut Vec<u8>) -> Result<[usize; 5], c_int> {
-    let [buffer, count, datatype, dest, tag, ..] = *call.words else {
-        return Err(mpi::layout().err_other);
-    };
-    let comm = call.comm();
-    let (size, pack) = match call.role.large {
-        true => (table::MPI_Pack_size_c, table::MPI_Pack_c),
-        false => (table::MPI_Pack_size, table::MPI_Pack),
-    };
-    // Large counts have eight bytes, others four: zeros fit both.
-    let (mut bytes, mut position) = (0usize, 0usize);
-    // SAFETY: the program's arguments, and room for what is asked for.
-    unsafe {
-        let result = mpi::call(size, &[count, datatype, comm, &raw mut bytes as usize]);
-        if result != 0 {
-            return Err(result);
-        }
-        packed.resize(bytes.max(1), 0);
-        let (place, at) = (packed.as_mut_ptr() as usize, &raw mut position as usize);
-        match mpi::call(pack, &[buffer, count, datatype, place, bytes, at, comm]) {
-            0 => Ok([place, position, process::predefined("MPI_PACKED").unwrap_or(0), dest, tag]),
-            error => Err(error),
-        }
-    }
-}
-
 pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
+    let _turns = Turns::of_call(&call, place);
     let (post, posting) = wanted(&call, place);
     let from = from(&post, posting);
     // Only a plain receive can be withheld: what is sent along has to be sent.
@@ -246,6 +188,11 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
         // SAFETY: the table says that so many requests are there.
         let handle = unsafe { mpi::handle_at(at, i) };
         let persistent = ask(|own| Ok(own.requests.get(handle).and_then(|own| own.persistent)));
+        let key = match persistent {
+            Some(persistent) => Some(line::of_receives(persistent.post.communicator)),
+            None => ask(|own| Ok(own.lines.get(&handle).copied())),
+        };
+        let _turn = key.map(|key| Turns::one(key, place));
         let result = match persistent {
             Some(persistent) => start_one(handle, persistent, place),
             None => {
@@ -289,6 +236,7 @@ pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         call.set_output(call.role.flag, 0);
         return 0;
     }
+    let _turns = Turns::of_call(&call, place);
     let (post, posting) = wanted(&call, place);
     narrow(call.words, call.role.source, call.role.tag, posting);
     let name = || ask(|own| Ok(own.name(place.site)));

@@ -1,0 +1,63 @@
+//! Which calls of several threads have an order among them.
+//!
+//! Where a program asked for `MPI_THREAD_MULTIPLE`, threads may post receives on one communicator,
+//! or send to one (destination, tag, communicator), and which is first is the scheduler's choice.
+//! Such calls stand in line ([`refrain_order::turns`]). A call's line is told by a key, which has to
+//! be the same in every run; that two lines share one is no harm.
+
+use crate::{process, table};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::mpi;
+use super::role::{Hooked, Role};
+
+static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// MPI has begun: which threads may call it?
+pub fn start() {
+    let mut level: c_int = 0;
+    // SAFETY: room for an int.
+    let result = unsafe { mpi::call(table::MPI_Query_thread, &[&raw mut level as usize]) };
+    SHARED.store(result == 0 && level == mpi::layout().thread_multiple, Ordering::Relaxed);
+}
+
+/// Whether threads may call MPI at the same time.
+#[inline]
+pub fn is_shared() -> bool {
+    SHARED.load(Ordering::Relaxed)
+}
+
+fn mix(key: u64, value: u64) -> u64 {
+    let mixed = (key.rotate_left(21) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 30
+}
+
+/// A number for a communicator that is the same in every run, whichever thread uses it first:
+/// communicators with as many members share one. Nothing for no communicator.
+pub fn communicator(comm: usize) -> Option<u32> {
+    let null = process::predefined("MPI_COMM_NULL");
+    if comm == 0 || null.is_none_or(|null| mpi::handle(null) == comm) {
+        return None;
+    }
+    let ask = |function: usize| {
+        let mut value: c_int = -1;
+        // SAFETY: a communicator of the program, and room for an int.
+        unsafe { mpi::call(function, &[comm, &raw mut value as usize]) };
+        value as u64
+    };
+    let own = mix(ask(table::MPI_Comm_size), ask(table::MPI_Comm_rank));
+    Some((own >> 8) as u32 >> 1)
+}
+
+/// The line of receives on a communicator.
+pub fn of_receives(communicator: u32) -> u64 {
+    mix(1, communicator.into())
+}
+
+/// The line of messages that go where this call's does.
+pub fn of_sends(call: &Hooked<'_>, communicator: u32) -> u64 {
+    let Role { dest, sendtag, .. } = *call.role;
+    let [dest, tag] = [dest, sendtag].map(|place| call.word(place) as u32);
+    mix(mix(mix(2, communicator.into()), dest.into()), tag.into())
+}

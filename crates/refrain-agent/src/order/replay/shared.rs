@@ -1,0 +1,133 @@
+//! Where threads call MPI at the same time: each waits for its turn where one was recorded.
+
+use refrain_order::{Kind, Turn};
+use std::ffi::c_int;
+
+use super::super::role::{Hooked, Mode, Place, Role};
+use super::super::stop::{self, Waiting};
+use super::super::{line, mpi, split};
+use super::complete::await_request;
+use super::receive::{describe, from, narrow, wanted};
+use super::{ask, decide, request_of};
+
+/// Turns that are this thread's, until it has taken its place.
+pub(super) struct Turns {
+    keys: [Option<u64>; 2],
+}
+
+impl Turns {
+    /// Waits for the turns of a call: to send, and to receive.
+    pub(super) fn of_call(call: &Hooked<'_>, place: Place) -> Turns {
+        let mut turns = Turns { keys: [None; 2] };
+        if line::is_shared() {
+            let communicator = ask(|own| Ok(own.comms.number(call.comm())));
+            if call.role.dest != Role::NOWHERE {
+                turns.take(0, line::of_sends(call, communicator), place);
+            }
+            if call.role.source != Role::NOWHERE {
+                turns.take(1, line::of_receives(communicator), place);
+            }
+        }
+        turns
+    }
+
+    /// Waits for one turn.
+    pub(super) fn one(key: u64, place: Place) -> Turns {
+        let mut turns = Turns { keys: [None; 2] };
+        if line::is_shared() {
+            turns.take(0, key, place);
+        }
+        turns
+    }
+
+    fn take(&mut self, which: usize, key: u64, place: Place) {
+        let name = || ask(|own| Ok(own.name(place.site)));
+        let turn = || ask(|own| Ok(own.replayer.turn(place.stream, key)));
+        let mut waiting = Waiting::new(|| match turn() {
+            Turn::After(thread) => format!("at {}, until thread {thread} has gone", name()),
+            Turn::Go => format!("at {}, for its turn", name()),
+        });
+        while turn() != Turn::Go {
+            stop::drive();
+            waiting.again();
+        }
+        self.keys[which] = Some(key);
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        for key in self.keys.into_iter().flatten() {
+            ask(|own| {
+                own.replayer.took_turn(key);
+                Ok(())
+            });
+        }
+    }
+}
+
+/// `MPI_Recv`, `MPI_Sendrecv` and `MPI_Sendrecv_replace`.
+pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    let turns = Turns::of_call(&call, place);
+    let (post, posting) = wanted(&call, place);
+    narrow(call.words, call.role.source, call.role.tag, posting);
+    let large = call.role.large;
+    let (mut sending, mut receiving, mut packed) = (None, 0, Vec::new());
+    let mut result = 0;
+    if kind == Kind::Sendrecv {
+        let send = |words: [usize; 6]| {
+            let request = sending.insert(0);
+            split::isend(&words, large, Mode::Standard, request)
+        };
+        result = split::sent(&call, &mut packed).map_or_else(|error| error, send);
+    }
+    if result == 0 {
+        result = split::irecv(&split::received(&call), large, &mut receiving);
+    }
+    drop(turns);
+    decide(place, kind, 0);
+    if result != 0 {
+        return result;
+    }
+    let name = || ask(|own| Ok(own.name(place.site)));
+    let what = || format!("{kind} at {} for {}", name(), describe(from(&post, posting)));
+    await_request(mpi::handle(receiving), what);
+    result = split::wait(&mut receiving, call.status() as usize);
+    if let Some(mut sending) = sending {
+        await_request(mpi::handle(sending), || format!("{}, its send", what()));
+        let sent = split::wait(&mut sending, mpi::status_ignore() as usize);
+        result = if result == 0 { sent } else { result };
+    }
+    result
+}
+
+/// Sends, in its turn; what blocks does so outside of it.
+pub(super) fn send(call: Hooked<'_>, place: Place, mode: Mode) -> c_int {
+    let turns = Turns::of_call(&call, place);
+    if call.role.request != Role::NOWHERE {
+        return call.forward();
+    }
+    let mut request = 0;
+    let result = split::isend(call.words, call.role.large, mode, &mut request);
+    drop(turns);
+    if result != 0 {
+        return result;
+    }
+    let name = || ask(|own| Ok(own.name(place.site)));
+    await_request(mpi::handle(request), || format!("at {}, to be sent", name()));
+    split::wait(&mut request, mpi::status_ignore() as usize)
+}
+
+/// A send that can be started: its line is kept.
+pub(super) fn init_send(call: Hooked<'_>) -> c_int {
+    let result = call.forward();
+    if result == 0 {
+        let handle = request_of(&call);
+        ask(|own| {
+            let communicator = own.comms.number(call.comm());
+            own.lines.insert(handle, line::of_sends(&call, communicator));
+            Ok(())
+        });
+    }
+    result
+}

@@ -1,0 +1,100 @@
+//! Blocking calls in two steps: what takes a place in line, and the wait for it.
+
+use crate::process;
+use crate::table;
+use std::ffi::c_int;
+
+use super::mpi;
+use super::role::{Hooked, Mode, Role};
+
+/// Posts a receive; `words` are the arguments of `MPI_Irecv`, but for the request.
+pub fn irecv(words: &[usize], large: bool, request: &mut usize) -> c_int {
+    let function = if large { table::MPI_Irecv_c } else { table::MPI_Irecv };
+    let mut all = [0; 7];
+    all[..6].copy_from_slice(&words[..6]);
+    all[6] = &raw mut *request as usize;
+    // SAFETY: the program's arguments, and room for a handle.
+    unsafe { mpi::call(function, &all) }
+}
+
+/// Sends without waiting; `words` are the arguments of `MPI_Isend`, but for the request.
+pub fn isend(words: &[usize], large: bool, mode: Mode, request: &mut usize) -> c_int {
+    let function = match (mode, large) {
+        (Mode::Standard, false) => table::MPI_Isend,
+        (Mode::Standard, true) => table::MPI_Isend_c,
+        (Mode::Buffered, false) => table::MPI_Ibsend,
+        (Mode::Buffered, true) => table::MPI_Ibsend_c,
+        (Mode::Synchronous, false) => table::MPI_Issend,
+        (Mode::Synchronous, true) => table::MPI_Issend_c,
+        (Mode::Ready, false) => table::MPI_Irsend,
+        (Mode::Ready, true) => table::MPI_Irsend_c,
+    };
+    let mut all = [0; 7];
+    all[..6].copy_from_slice(&words[..6]);
+    all[6] = &raw mut *request as usize;
+    // SAFETY: as above.
+    unsafe { mpi::call(function, &all) }
+}
+
+/// Waits for what was begun.
+pub fn wait(request: &mut usize, status: usize) -> c_int {
+    // SAFETY: a request of our own, and a status or none.
+    unsafe { mpi::call(table::MPI_Wait, &[&raw mut *request as usize, status]) }
+}
+
+/// Source, tag and communicator of a receive.
+pub fn envelope(call: &Hooked<'_>) -> [usize; 3] {
+    let Role { source, tag, comm, .. } = *call.role;
+    [source, tag, comm].map(|place| call.word(place))
+}
+
+/// The receive that a call makes, as arguments of `MPI_Irecv`.
+pub fn received(call: &Hooked<'_>) -> [usize; 6] {
+    let [buffer, count, datatype] = match *call.words {
+        [_, _, _, _, _, buffer, count, datatype, _, _, _, _] => [buffer, count, datatype],
+        [buffer, count, datatype, ..] => [buffer, count, datatype],
+        _ => [0; 3],
+    };
+    let [source, tag, comm] = envelope(call);
+    [buffer, count, datatype, source, tag, comm]
+}
+
+/// What `MPI_Sendrecv` or `MPI_Sendrecv_replace` sends, as arguments of `MPI_Isend`. The latter's
+/// is packed first, since what it receives goes to the same place.
+pub fn sent(call: &Hooked<'_>, packed: &mut Vec<u8>) -> Result<[usize; 6], c_int> {
+    let comm = call.comm();
+    let [buffer, count, datatype, dest, tag, ..] = *call.words else {
+        return Err(mpi::layout().err_other);
+    };
+    match call.words.len() {
+        12 => Ok([buffer, count, datatype, dest, tag, comm]),
+        _ => pack(call, packed),
+    }
+}
+
+fn pack(call: &Hooked<'_>, packed: &mut Vec<u8>) -> Result<[usize; 6], c_int> {
+    let [buffer, count, datatype, dest, tag, ..] = *call.words else {
+        return Err(mpi::layout().err_other);
+    };
+    let comm = call.comm();
+    let (size, pack) = match call.role.large {
+        true => (table::MPI_Pack_size_c, table::MPI_Pack_c),
+        false => (table::MPI_Pack_size, table::MPI_Pack),
+    };
+    // Large counts have eight bytes, others four: zeros fit both.
+    let (mut bytes, mut position) = (0usize, 0usize);
+    let as_packed = process::predefined("MPI_PACKED").unwrap_or(0);
+    // SAFETY: the program's arguments, and room for what is asked for.
+    unsafe {
+        let result = mpi::call(size, &[count, datatype, comm, &raw mut bytes as usize]);
+        if result != 0 {
+            return Err(result);
+        }
+        packed.resize(bytes.max(1), 0);
+        let (place, at) = (packed.as_mut_ptr() as usize, &raw mut position as usize);
+        match mpi::call(pack, &[buffer, count, datatype, place, bytes, at, comm]) {
+            0 => Ok([place, position, as_packed, dest, tag, comm]),
+            error => Err(error),
+        }
+    }
+}
