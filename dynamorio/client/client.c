@@ -82,6 +82,7 @@ dr_client_main(client_id_t id, int argc, const char *argv[])
 {
     dr_set_client_name("Refrain", "");
     read_options(argc, argv);
+    environment_clean(first_stack());
     if (!hello())
         return;
     drreg_options_t registers = { sizeof(registers), 5, false };

@@ -20,6 +20,7 @@
  * modules.c  modules, build ids, symbols
  * segments.c where memory lies
  * threads.c  threads and their numbers, fork
+ * environment.c  what the program sees of us
  * window.c   when to record: functions by name, MPI_Pcontrol
  */
 #ifndef REFRAIN_CLIENT_H
@@ -100,6 +101,8 @@ this_thread(void)
 }
 
 void threads_start(void);
+/* Where the kernel put the first thread's arguments. */
+uint64_t first_stack(void);
 void threads_stop(void);
 /* Calls `each` for every thread; they go on running. */
 void threads_visit(void (*each)(thread_t *));
@@ -116,7 +119,8 @@ void forget_compressor(void);
 #define RING_BYTES (REFRAIN_RING_HEAD_BYTES + (uint64_t)CHUNKS * CHUNK_WORDS * 8)
 
 /* ---- ring.c ---- */
-bool ring_begin(thread_t *thread);
+/* For the thread that runs. */
+void ring_begin(thread_t *thread);
 void ring_end(thread_t *thread);
 /* Publishes what the thread has written. */
 void ring_publish(thread_t *thread);
@@ -223,6 +227,9 @@ void segment_of_stack(thread_t *thread, uint64_t stack, uint64_t base, uint64_t 
 extern volatile int recording_wanted;
 void window_start(void);
 void window_of_module(const module_data_t *module);
+
+/* ---- environment.c ---- */
+void environment_clean(uint64_t stack);
 
 /* ---- system.c ---- */
 long system_call(long number, long a, long b, long c, long d, long e, long f);

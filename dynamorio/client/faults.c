@@ -22,7 +22,7 @@ at_signal(void *drcontext, dr_siginfo_t *info)
     thread_t *thread = info->raw_mcontext_valid && info->fault_fragment_info.tag != NULL
         ? this_thread()
         : NULL;
-    uint64_t *at = thread == NULL || thread->slots[SLOT_AT] <= 8 ? NULL : thread_at(thread);
+    uint64_t *at = thread == NULL ? NULL : thread_at(thread);
     if (at == NULL || at[0] == 0)
         return DR_SIGNAL_DELIVER;
     const struct refrain_block *block = ledger_block((uint32_t)at[0]);

@@ -122,9 +122,9 @@ goodbye(void)
         return;
     __atomic_store_n(&control->ended, 1, __ATOMIC_RELEASE);
     ring_bell();
-    while (!compressor_is_gone()) {
+    for (;;) {
         uint32_t state = __atomic_load_n(&control->state, __ATOMIC_ACQUIRE);
-        if (state == REFRAIN_STATE_DONE)
+        if (state == REFRAIN_STATE_DONE || compressor_is_gone())
             break;
         struct {
             long seconds, nanoseconds;

@@ -198,22 +198,62 @@ end_record(void *drcontext, instrlist_t *block, instr_t *where, const group_t *g
     unreserve(drcontext, block, where, at);
 }
 
+/* A register that the operand does not use. */
+static reg_id_t
+reserve_beside(void *drcontext, instrlist_t *block, instr_t *where, opnd_t operand)
+{
+    drvector_t allowed;
+    reg_id_t reg = DR_REG_NULL;
+    drreg_init_and_fill_vector(&allowed, true);
+    for (int i = 0; i < opnd_num_regs_used(operand); i++) {
+        reg_id_t used = opnd_get_reg_used(operand, i);
+        if (reg_is_gpr(used))
+            drreg_set_vector_entry(&allowed, reg_to_pointer_sized(used), false);
+    }
+    if (drreg_reserve_register(drcontext, block, where, &allowed, &reg) != DRREG_SUCCESS)
+        DR_ASSERT_MSG(false, "no register");
+    drvector_delete(&allowed);
+    return reg;
+}
+
+/* Restores the program's values of the operand's registers, but for `at`, which is in use. */
+static void
+restore_others(void *drcontext, instrlist_t *block, instr_t *where, opnd_t operand, reg_id_t at)
+{
+    for (int i = 0; i < opnd_num_regs_used(operand); i++) {
+        reg_id_t used = opnd_get_reg_used(operand, i);
+        if (reg_is_gpr(used) && reg_to_pointer_sized(used) != at) {
+            used = reg_to_pointer_sized(used);
+            drreg_get_app_value(drcontext, block, where, used, used);
+        }
+    }
+}
+
 static void
 put_address(void *drcontext, instrlist_t *block, instr_t *where, opnd_t operand, reg_id_t at,
             uint32_t index)
 {
-    reg_id_t address = reserve(drcontext, block, where);
-    reg_id_t scratch = DR_REG_NULL;
-    bool far = opnd_is_far_base_disp(operand) ||
+    bool is_far = opnd_is_far_base_disp(operand) ||
         (opnd_is_base_disp(operand) && opnd_get_index(operand) == DR_REG_AL);
-    if (far)
-        scratch = reserve(drcontext, block, where);
-    drreg_restore_app_values(drcontext, block, where, operand, NULL);
+    bool is_hidden = opnd_uses_reg(operand, at);
+    reg_id_t scratch = is_far ? reserve_beside(drcontext, block, where, operand) : DR_REG_NULL;
+    reg_id_t address = is_far || is_hidden ? reserve_beside(drcontext, block, where, operand)
+                                           : reserve(drcontext, block, where);
+    restore_others(drcontext, block, where, operand, at);
+    if (is_hidden) {
+        /* The register holds our position; the program's value is where it was saved to. */
+        drreg_reserve_info_t saved = { sizeof(saved) };
+        drreg_reservation_info_ex(drcontext, at, &saved);
+        DR_ASSERT(saved.reserved && saved.app_value_retained && !saved.holds_app_value);
+        add(block, where,
+            INSTR_CREATE_mov_ld(drcontext, opnd_create_reg(address), saved.opnd));
+        opnd_replace_reg_resize(&operand, at, address);
+    }
     drutil_insert_get_mem_addr(drcontext, block, where, operand, address, scratch);
     store_reg(drcontext, block, where, at, index, address);
-    if (far)
-        unreserve(drcontext, block, where, scratch);
     unreserve(drcontext, block, where, address);
+    if (is_far)
+        unreserve(drcontext, block, where, scratch);
 }
 
 void

@@ -13,8 +13,9 @@ compressor_is_gone(void)
     if (shared == NULL)
         return true;
     uint32_t pid = __atomic_load_n(&shared->compressor_pid, __ATOMIC_ACQUIRE);
-    bool gone = __atomic_load_n(&shared->state, __ATOMIC_ACQUIRE) == REFRAIN_STATE_GONE ||
-        (pid != 0 && system_call(SYS_kill, pid, 0, 0, 0, 0, 0) == -3 /* ESRCH */);
+    bool gone = pid != 0 && system_call(SYS_kill, pid, 0, 0, 0, 0, 0) == -3 /* ESRCH */;
+    uint32_t state = __atomic_load_n(&shared->state, __ATOMIC_ACQUIRE);
+    gone = state == REFRAIN_STATE_GONE || (gone && state != REFRAIN_STATE_DONE);
     if (!gone)
         return false;
     forget_compressor();
@@ -227,7 +228,7 @@ take_place(uint64_t *offset)
     return NULL;
 }
 
-bool
+void
 ring_begin(thread_t *thread)
 {
     thread->ring = NULL;
@@ -252,10 +253,7 @@ ring_begin(thread_t *thread)
             ledger_put(&record.head);
         }
     }
-    /* The first record asks for room. */
-    thread->slots[SLOT_AT] = 8;
-    thread->slots[SLOT_LIMIT] = 0;
-    return thread->ring != NULL;
+    thread_needs_room();
 }
 
 void

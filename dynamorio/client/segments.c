@@ -131,5 +131,5 @@ segments_of_module(const module_data_t *module)
 void
 segments_start(void)
 {
-    drwrap_set_global_flags(DRWRAP_NO_FRILLS | DRWRAP_FAST_CLEANCALLS);
+    drwrap_set_global_flags(DRWRAP_NO_FRILLS);
 }

@@ -29,7 +29,8 @@ static expected_t *expected;
 static bool
 reads_syscall(void *drcontext, int number)
 {
-    return number == SYS_clone || number == SYS_clone3;
+    return number == SYS_clone || number == SYS_clone3 || number == SYS_execve ||
+        number == SYS_execveat;
 }
 
 static bool
@@ -37,7 +38,10 @@ before_syscall(void *drcontext, int number)
 {
     expected_t child = { .parent = drcontext };
     uint64_t flags = 0;
-    if (number == SYS_clone) {
+    if (number == SYS_execve || number == SYS_execveat) {
+        /* If it succeeds, nobody comes back to publish this. */
+        ring_publish(this_thread());
+    } else if (number == SYS_clone) {
         flags = dr_syscall_get_param(drcontext, 0);
         child.top = dr_syscall_get_param(drcontext, 1);
     } else if (number == SYS_clone3) {
@@ -99,8 +103,8 @@ after_syscall(void *drcontext, int number)
 
 /* ---- their life ---- */
 
-/* Where the first thread's stack begins: DynamoRIO does not know it yet when that thread does. */
-static uint64_t
+/* DynamoRIO does not know the first thread's stack yet when that thread begins. */
+uint64_t
 first_stack(void)
 {
     char text[1024];
