@@ -45,6 +45,7 @@ at_exit(void)
     threads_visit(ring_publish);
     goodbye();
     drmgr_unregister_bb_insertion_event(insert);
+    lanes_stop();
     plans_stop();
     contexts_stop();
     inline_stop();
@@ -99,6 +100,7 @@ dr_client_main(client_id_t id, int argc, const char *argv[])
     modules_start();
     contexts_start();
     plans_start();
+    lanes_start();
     threads_start();
     inline_start();
     segments_start();

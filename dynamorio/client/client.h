@@ -196,6 +196,8 @@ void inline_landing(void *drcontext, instrlist_t *block, instr_t *where);
 void inline_accesses(void *drcontext, instrlist_t *block, instr_t *where, plan_t *plan);
 
 /* ---- lanes.c ---- */
+void lanes_start(void);
+void lanes_stop(void);
 void lanes_insert(void *drcontext, instrlist_t *block, instr_t *where);
 
 /* ---- context.c ---- */

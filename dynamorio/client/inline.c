@@ -69,12 +69,53 @@ detour(void *drcontext, instrlist_t *block, instr_t *where, byte *slow, instr_t 
 }
 
 static reg_id_t
+reserve_among(void *drcontext, instrlist_t *block, instr_t *where, drvector_t *allowed)
+{
+    reg_id_t reg = DR_REG_NULL;
+    if (drreg_reserve_register(drcontext, block, where, allowed, &reg) != DRREG_SUCCESS)
+        reg = DR_REG_NULL;
+    return reg;
+}
+
+static reg_id_t
 reserve(void *drcontext, instrlist_t *block, instr_t *where)
 {
-    reg_id_t reg;
-    if (drreg_reserve_register(drcontext, block, where, NULL, &reg) != DRREG_SUCCESS)
-        DR_ASSERT_MSG(false, "no register");
+    reg_id_t reg = reserve_among(drcontext, block, where, NULL);
+    DR_ASSERT_MSG(reg != DR_REG_NULL, "no register");
     return reg;
+}
+
+/* A register for the position that stays ours from the first instruction of a group up to its
+ * last: one that the program does not use in between, or at least does not write to, for a
+ * register that the program writes to may be lost (drreg leaves our value alone only if the
+ * program's is read again). DR_REG_NULL if there is none: then the position is loaded anew for
+ * each instruction. */
+static reg_id_t
+reserve_for_group(void *drcontext, instrlist_t *block, instr_t *where, const group_t *group)
+{
+    if (group->first == group->last)
+        return reserve(drcontext, block, where);
+    reg_id_t found = DR_REG_NULL;
+    for (int strict = 1; strict >= 0 && found == DR_REG_NULL; strict--) {
+        drvector_t allowed;
+        bool any = false;
+        drreg_init_and_fill_vector(&allowed, false);
+        for (reg_id_t reg = DR_REG_START_GPR; reg <= DR_REG_STOP_GPR; reg++) {
+            bool good = reg != DR_REG_XSP;
+            for (instr_t *instr = group->first; good && instr != group->last;
+                 instr = instr_get_next_app(instr)) {
+                good = !instr_writes_to_reg(instr, reg, DR_QUERY_INCLUDE_ALL) &&
+                    !(strict && instr_reads_from_reg(instr, reg, DR_QUERY_INCLUDE_ALL));
+            }
+            if (good)
+                drreg_set_vector_entry(&allowed, reg, true);
+            any |= good;
+        }
+        if (any)
+            found = reserve_among(drcontext, block, where, &allowed);
+        drvector_delete(&allowed);
+    }
+    return found;
 }
 
 static void
@@ -100,13 +141,12 @@ unreserve_flags(void *drcontext, instrlist_t *block, instr_t *where)
 
 /* ---- records ---- */
 
-static reg_id_t
-begin_record(void *drcontext, instrlist_t *block, instr_t *where, const group_t *group)
+static void
+begin_record(void *drcontext, instrlist_t *block, instr_t *where, const group_t *group, reg_id_t at)
 {
     instr_t *back = INSTR_CREATE_label(drcontext);
     instr_t *room = INSTR_CREATE_label(drcontext);
     reserve_flags(drcontext, block, where);
-    reg_id_t at = reserve(drcontext, block, where);
     load_slot(drcontext, block, where, SLOT_AT, at);
     add(block, where,
         INSTR_CREATE_cmp(drcontext, opnd_create_reg(at), slot(drcontext, SLOT_LIMIT)));
@@ -120,7 +160,6 @@ begin_record(void *drcontext, instrlist_t *block, instr_t *where, const group_t 
         store_word(drcontext, block, where, at, group->count + 2, 0);
     store_word(drcontext, block, where, at, group->count + 1, 0);
     store_word(drcontext, block, where, at, 0, group->number);
-    return at;
 }
 
 /* The context of a call: puts a frame on the shadow stack, and the context behind the record. */
@@ -195,7 +234,6 @@ end_record(void *drcontext, instrlist_t *block, instr_t *where, const group_t *g
         INSTR_CREATE_lea(drcontext, opnd_create_reg(at),
                          opnd_create_base_disp(at, DR_REG_NULL, 0, words * 8, OPSZ_lea)));
     store_slot(drcontext, block, where, SLOT_AT, at);
-    unreserve(drcontext, block, where, at);
 }
 
 /* A register that the operand does not use. */
@@ -203,15 +241,14 @@ static reg_id_t
 reserve_beside(void *drcontext, instrlist_t *block, instr_t *where, opnd_t operand)
 {
     drvector_t allowed;
-    reg_id_t reg = DR_REG_NULL;
     drreg_init_and_fill_vector(&allowed, true);
     for (int i = 0; i < opnd_num_regs_used(operand); i++) {
         reg_id_t used = opnd_get_reg_used(operand, i);
         if (reg_is_gpr(used))
             drreg_set_vector_entry(&allowed, reg_to_pointer_sized(used), false);
     }
-    if (drreg_reserve_register(drcontext, block, where, &allowed, &reg) != DRREG_SUCCESS)
-        DR_ASSERT_MSG(false, "no register");
+    reg_id_t reg = reserve_among(drcontext, block, where, &allowed);
+    DR_ASSERT_MSG(reg != DR_REG_NULL, "no register");
     drvector_delete(&allowed);
     return reg;
 }
@@ -266,16 +303,24 @@ inline_accesses(void *drcontext, instrlist_t *block, instr_t *where, plan_t *pla
     const group_t *group = &plan->group_list[plan->group];
     if (where == group->first) {
         plan->reference = 0;
-        plan->at = begin_record(drcontext, block, where, group);
+        plan->at = reserve_for_group(drcontext, block, where, group);
     }
+    bool borrowed = plan->at == DR_REG_NULL;
+    reg_id_t at = borrowed ? reserve(drcontext, block, where) : plan->at;
+    if (where == group->first)
+        begin_record(drcontext, block, where, group, at);
+    else if (borrowed)
+        load_slot(drcontext, block, where, SLOT_AT, at);
     for (uint32_t i = 0; i < count; i++) {
         plan->reference++;
-        put_address(drcontext, block, where, accesses[i].operand, plan->at, plan->reference);
+        put_address(drcontext, block, where, accesses[i].operand, at, plan->reference);
     }
     if (where == group->last) {
-        end_record(drcontext, block, where, group, plan->at);
+        end_record(drcontext, block, where, group, at);
         plan->group++;
     }
+    if (borrowed || where == group->last)
+        unreserve(drcontext, block, where, at);
 }
 
 /* ---- landings ---- */

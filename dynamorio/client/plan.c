@@ -33,18 +33,39 @@ has_lanes(instr_t *instr)
     return instr_is_gather(instr) || instr_is_scatter(instr);
 }
 
+/* How many bytes an instruction refers to by an operand. DynamoRIO's tables (11.90) are wrong for a
+ * few. Masked vectors count as a whole. */
+static uint32_t
+size_of(instr_t *instr, opnd_t operand)
+{
+    uint32_t size = opnd_size_in_bytes(opnd_get_size(operand));
+    switch (instr_get_opcode(instr)) {
+    /* drutil counts the frames that it copies, which no compiler lets it do, and not the word that
+     * it pushes. */
+    case OP_enter: return size;
+    case OP_movddup:
+    case OP_vmovddup: return size == 16 ? 8 : size;
+    case OP_vinsertf64x4:
+    case OP_vinserti64x4: return 32;
+    default: return drutil_opnd_mem_size_in_bytes(operand, instr);
+    }
+}
+
 static uint32_t
 add_access(instr_t *instr, opnd_t operand, uint32_t kind, access_t *accesses, uint32_t count)
 {
     if (!opnd_is_memory_reference(operand) || is_vector_of_addresses(operand) ||
         count == MOST_PER_INSTRUCTION)
         return count;
+    int opcode = instr_get_opcode(instr);
     /* `pop` into memory that the stack pointer names: it has moved by then. */
-    if (instr_get_opcode(instr) == OP_pop && kind == REFRAIN_KIND_STORE &&
-        opnd_is_base_disp(operand) && opnd_get_base(operand) == DR_REG_XSP)
+    if (opcode == OP_pop && kind == REFRAIN_KIND_STORE && opnd_is_base_disp(operand) &&
+        opnd_get_base(operand) == DR_REG_XSP)
         opnd_set_disp(&operand, opnd_get_disp(operand) + 8);
-    uint32_t size = drutil_opnd_mem_size_in_bytes(operand, instr);
-    accesses[count] = (access_t){ operand, size, kind };
+    /* DynamoRIO takes these for stores. */
+    if (opcode == OP_vexpandpd || opcode == OP_vexpandps)
+        kind = REFRAIN_KIND_LOAD;
+    accesses[count] = (access_t){ operand, size_of(instr, operand), kind };
     return count + 1;
 }
 
