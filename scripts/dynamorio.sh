@@ -7,6 +7,9 @@ set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 home=$PWD/target/dynamorio
 build=$home/build
+# Without annotations: programs that ask whether they run under Valgrind would be told that they do.
+settings=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DANNOTATIONS=NO -DBUILD_CLIENTS=NO -DBUILD_DOCS=NO
+    -DBUILD_SAMPLES=NO -DBUILD_TESTS=NO -DBUILD_TOOLS=NO -DBUILD_DRSTATS=NO)
 targets=(dynamorio drmgr_static drreg_static drutil_static drwrap_static)
 extensions=(drwrap drutil drreg drmgr)
 
@@ -35,9 +38,10 @@ source_of_dynamorio() {
 }
 
 build_dynamorio() {
-    local source version
+    local source version built
     version=$(grep -A1 'name = "dynamorio-sys"' dynamorio/Cargo.lock | sed -n 's/^version = "\(.*\)"/\1/p')
-    [[ -e $build/.built-$version ]] && return
+    built="$version ${settings[*]} ${targets[*]}"
+    [[ -e $home/built && $(<"$home/built") == "$built" ]] && return
     for tool in cmake make gcc g++; do
         command -v "$tool" >/dev/null || fail "DynamoRIO cannot be built: there is no $tool here"
     done
@@ -46,11 +50,11 @@ build_dynamorio() {
     [[ -d $source ]] || fail "cargo could not fetch the source of DynamoRIO"
     rm -rf "$build"
     mkdir -p "$build"
-    quietly cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_CLIENTS=NO \
-        -DBUILD_DOCS=NO -DBUILD_SAMPLES=NO -DBUILD_TESTS=NO -DBUILD_TOOLS=NO -DBUILD_DRSTATS=NO
+    rm -f "$home/built"
+    quietly cmake -S "$source" -B "$build" "${settings[@]}"
     quietly make -C "$build" -j "$(nproc)" "${targets[@]}"
     install -m 755 "$build/lib64/release/libdynamorio.so" "$home/libdynamorio.so"
-    touch "$build/.built-$version"
+    echo "$built" >"$home/built"
 }
 
 # No C library: the client must not share one with the program.

@@ -86,7 +86,7 @@ dr_client_main(client_id_t id, int argc, const char *argv[])
     environment_clean(first_stack());
     if (!hello())
         return;
-    drreg_options_t registers = { sizeof(registers), 5, false };
+    drreg_options_t registers = { sizeof(registers), 6, false };
     drmgr_priority_t after_wraps = { sizeof(after_wraps), "refrain", NULL, NULL,
                                      DRMGR_PRIORITY_INSERT_DRWRAP + 100 };
     if (!drmgr_init() || !drutil_init() || drreg_init(&registers) != DRREG_SUCCESS ||

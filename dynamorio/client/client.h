@@ -56,7 +56,6 @@ enum {
     SLOT_BACK,  /* where a slow path goes on */
     SLOT_ASK,   /* what it is asked */
     SLOT_STACK, /* the stack pointer when it is asked */
-    SLOT_THREAD,
     SLOTS
 };
 extern reg_id_t slot_segment;
@@ -93,11 +92,12 @@ typedef struct thread {
     uint64_t *asked_where; /* where its address is put, if it is not returned */
 } thread_t;
 
+extern int thread_field;
+
 static inline thread_t *
 this_thread(void)
 {
-    uint64_t *base = (uint64_t *)((byte *)dr_get_dr_segment_base(slot_segment) + slot_offset);
-    return (thread_t *)base[SLOT_THREAD];
+    return drmgr_get_tls_field(dr_get_current_drcontext(), thread_field);
 }
 
 void threads_start(void);
@@ -122,7 +122,8 @@ void forget_compressor(void);
 /* For the thread that runs. */
 void ring_begin(thread_t *thread);
 void ring_end(thread_t *thread);
-/* Publishes what the thread has written. */
+/* Publishes what the thread has written. The compressor is not woken for it: there are many of
+ * these, and it looks by itself before it is needed. */
 void ring_publish(thread_t *thread);
 /* The slow path of a record's begin. */
 void thread_needs_room(void);
@@ -201,8 +202,10 @@ void lanes_stop(void);
 void lanes_insert(void *drcontext, instrlist_t *block, instr_t *where);
 
 /* ---- context.c ---- */
+#define SITE_PAIRS 8
 typedef struct {
-    uint64_t cached; /* (context of the caller) << 32 | context of the callee */
+    /* (context of the caller) << 32 | context of the callee, by the caller's lowest bits */
+    uint64_t pairs[SITE_PAIRS];
     uint64_t call;
     uint64_t function;
 } call_site_t;

@@ -10,7 +10,7 @@
  * exception, `longjmp`, or a chain of tail calls. So frames are looked at where code may be
  * entered other than by its own branches (plan.c), and before every call.
  *
- * Each place of a call remembers the latest pair of contexts, as one word, so that threads can
+ * Each place of a call remembers a few pairs of contexts, each as one word, so that threads can
  * share it: caller's in the upper half, callee's in the lower. Frames hold the context in the
  * upper half as well: then `pair ^ frame` is the new context if, and only if, the pair is the right
  * one and the upper half therefore 0. */
@@ -107,7 +107,8 @@ call_site(instr_t *call)
             page_used = 0;
         }
         site = &page[page_used++];
-        site->cached = ~0ull;
+        for (int i = 0; i < SITE_PAIRS; i++)
+            site->pairs[i] = ~0ull;
         site->call = place_of(pc);
         site->function = 0;
         if (instr_is_call_direct(call) && opnd_is_pc(instr_get_target(call)))
@@ -165,7 +166,8 @@ context_of_call(void)
     dr_mutex_lock(lock);
     uint32_t callee = child_of(caller, site);
     dr_mutex_unlock(lock);
-    __atomic_store_n(&site->cached, (uint64_t)caller << 32 | callee, __ATOMIC_RELEASE);
+    __atomic_store_n(&site->pairs[caller % SITE_PAIRS], (uint64_t)caller << 32 | callee,
+                     __ATOMIC_RELEASE);
 }
 
 /* Code was entered with more than one dead frame. */

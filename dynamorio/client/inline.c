@@ -173,6 +173,7 @@ put_context(void *drcontext, instrlist_t *block, instr_t *where, reg_id_t at, ui
     reserve_flags(drcontext, block, where);
     reg_id_t frame = reserve(drcontext, block, where);
     reg_id_t pair = reserve(drcontext, block, where);
+    reg_id_t which = reserve(drcontext, block, where);
     opnd_t stack = opnd_create_reg(DR_REG_XSP);
 
     add(block, where, again);
@@ -183,8 +184,17 @@ put_context(void *drcontext, instrlist_t *block, instr_t *where, reg_id_t at, ui
         INSTR_CREATE_cmp(drcontext, opnd_create_reg(frame), slot(drcontext, SLOT_DEEP)));
     add(block, where, INSTR_CREATE_jcc(drcontext, OP_jae, opnd_create_instr(other)));
     add(block, where,
+        INSTR_CREATE_mov_ld(drcontext, opnd_create_reg(reg_64_to_32(which)),
+                            OPND_CREATE_MEM32(frame, 12)));
+    add(block, where,
+        INSTR_CREATE_and(drcontext, opnd_create_reg(reg_64_to_32(which)),
+                         OPND_CREATE_INT8(SITE_PAIRS - 1)));
+    add(block, where,
+        INSTR_CREATE_mov_imm(drcontext, opnd_create_reg(pair),
+                             OPND_CREATE_INT64((int64)site->pairs)));
+    add(block, where,
         INSTR_CREATE_mov_ld(drcontext, opnd_create_reg(pair),
-                            opnd_create_rel_addr(&site->cached, OPSZ_8)));
+                            opnd_create_base_disp(pair, which, 8, 0, OPSZ_8)));
     add(block, where,
         INSTR_CREATE_xor(drcontext, opnd_create_reg(pair), OPND_CREATE_MEM64(frame, 8)));
     add(block, where,
@@ -217,6 +227,7 @@ put_context(void *drcontext, instrlist_t *block, instr_t *where, reg_id_t at, ui
         INSTR_CREATE_lea(drcontext, opnd_create_reg(frame),
                          opnd_create_base_disp(frame, DR_REG_NULL, 0, 16, OPSZ_lea)));
     store_slot(drcontext, block, where, SLOT_FRAME, frame);
+    unreserve(drcontext, block, where, which);
     unreserve(drcontext, block, where, pair);
     unreserve(drcontext, block, where, frame);
     unreserve_flags(drcontext, block, where);

@@ -101,13 +101,12 @@ publish_up_to(thread_t *thread, uint64_t *at)
     __atomic_store_n(&ring->published, published + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&ring->first, (uint64_t)at, __ATOMIC_RELEASE);
     thread->chunk_ends[thread->chunk] = published + 1;
-    ring_bell();
 }
 
 void
 ring_publish(thread_t *thread)
 {
-    if (thread->ring != NULL)
+    if (thread != NULL && thread->ring != NULL)
         publish_up_to(thread, thread->recording ? thread_at(thread) : thread->ring_at);
 }
 
@@ -128,6 +127,7 @@ static bool
 next_chunk(thread_t *thread)
 {
     publish_up_to(thread, thread->ring_at);
+    ring_bell();
     uint32_t chunk = (thread->chunk + 1) % CHUNKS;
     if (!wait_until_consumed(thread, thread->chunk_ends[chunk]) || control == NULL)
         return false;
@@ -156,6 +156,7 @@ choose_place(thread_t *thread)
             wanted = next_chunk(thread);
     } else if (thread->recording) {
         publish_up_to(thread, thread->ring_at);
+        ring_bell();
     }
     if (wanted) {
         uint64_t *begin = chunk_begin(thread, thread->chunk);
@@ -261,6 +262,7 @@ ring_end(thread_t *thread)
 {
     if (thread->ring != NULL) {
         ring_publish(thread);
+        ring_bell();
         struct refrain_thread_end record = { { REFRAIN_RECORD_THREAD_END, sizeof(record) },
                                              thread->number, 0 };
         ledger_put(&record.head);

@@ -9,6 +9,7 @@
 
 reg_id_t slot_segment;
 uint slot_offset;
+int thread_field;
 
 static void *lock;
 static thread_t *threads;
@@ -161,7 +162,7 @@ at_begin(void *drcontext)
     memset(thread, 0, sizeof(*thread));
     thread->slots = (uint64_t *)((byte *)dr_get_dr_segment_base(slot_segment) + slot_offset);
     memset(thread->slots, 0, SLOTS * 8);
-    thread->slots[SLOT_THREAD] = (uint64_t)thread;
+    drmgr_set_tls_field(drcontext, thread_field, thread);
     contexts_begin_thread(thread);
     begin_thread(drcontext, thread);
     dr_mutex_lock(lock);
@@ -186,7 +187,7 @@ at_end(void *drcontext)
     dr_mutex_unlock(lock);
     ring_end(thread);
     contexts_end_thread(thread);
-    thread->slots[SLOT_THREAD] = 0;
+    drmgr_set_tls_field(drcontext, thread_field, NULL);
     dr_global_free(thread, sizeof(*thread));
 }
 
@@ -223,6 +224,7 @@ void
 threads_start(void)
 {
     lock = dr_mutex_create();
+    thread_field = drmgr_register_tls_field();
     if (!dr_raw_tls_calloc(&slot_segment, &slot_offset, SLOTS, 0))
         DR_ASSERT_MSG(false, "no thread-local words");
     drmgr_register_thread_init_event(at_begin);
@@ -237,5 +239,6 @@ void
 threads_stop(void)
 {
     dr_raw_tls_cfree(slot_offset, SLOTS);
+    drmgr_unregister_tls_field(thread_field);
     dr_mutex_destroy(lock);
 }
