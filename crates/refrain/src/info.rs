@@ -44,6 +44,9 @@ pub struct Args {
 
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some(trace) = crate::mem::memory_trace(&args.trace)? {
+        return crate::mem::info::run(&trace, args.json);
+    }
     let trace = open(&args.trace)?;
     let info = Info::of(&trace)?;
     let path = args.trace.display().to_string();

@@ -98,7 +98,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// Finds where the program begins in the command.
-fn understand(words: Vec<OsString>) -> Result<Plan> {
+pub fn understand(words: Vec<OsString>) -> Result<Plan> {
     let flavour = launch::version_command(&words).and_then(|command| {
         let (program, arguments) = command.split_first()?;
         let asked = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
@@ -109,7 +109,7 @@ fn understand(words: Vec<OsString>) -> Result<Plan> {
 
 /// `app.refrain` for `./app`, or `app.2.refrain` … if that is there already: a trace is never
 /// overwritten by default. The folder of parts is what claims a name, when several start at once.
-fn make_default(stem: &OsStr) -> Result<(PathBuf, PathBuf)> {
+pub fn make_default(stem: &OsStr) -> Result<(PathBuf, PathBuf)> {
     for number in 1.. {
         let mut name = stem.to_owned();
         name.push(match number {
@@ -134,7 +134,7 @@ fn is_taken(error: &anyhow::Error) -> bool {
 }
 
 /// Creates the folder that ranks write into, and makes sure that the trace can be put in place.
-fn make_parts(output: &Path) -> Result<PathBuf> {
+pub fn make_parts(output: &Path) -> Result<PathBuf> {
     let refuse = || format!("cannot write {}: choose another place with -o", output.display());
     if output.is_dir() {
         bail!("{} is a folder: name a file with -o", output.display());
@@ -178,7 +178,7 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 
 /// Runs the command to its end. Signals from the terminal reach it anyway; those sent to us
 /// are passed on, and we live on to save the trace.
-fn execute(command: &[OsString]) -> Result<ExitStatus> {
+pub fn execute(command: &[OsString]) -> Result<ExitStatus> {
     let Some((program, arguments)) = command.split_first() else { bail!("no command") };
     let mut command = Command::new(program);
     let child = descriptors::pass_on(command.args(arguments)).spawn();
@@ -383,6 +383,6 @@ fn is_static(file: &Path) -> Option<bool> {
 }
 
 /// The exit code a shell would see.
-fn exit_code(status: ExitStatus) -> u8 {
+pub fn exit_code(status: ExitStatus) -> u8 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
 }
