@@ -108,7 +108,8 @@ void threads_stop(void);
 void threads_visit(void (*each)(thread_t *));
 
 /* ---- hello.c ---- */
-extern struct refrain_control *control; /* NULL: nothing is recorded */
+extern struct refrain_control *control;
+extern volatile bool connected; /* false: nothing is recorded (any more) */
 extern byte *ledger_buffer;
 bool hello(void);
 struct refrain_ring *ring_place(uint32_t index);

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 
 struct refrain_control *control;
+volatile bool connected;
 byte *ledger_buffer;
 
 static byte *shared;
@@ -82,7 +83,7 @@ hello(void)
         dr_unmap_file(shared, SHARED_BYTES);
         shared = NULL;
     }
-    control = NULL;
+    connected = false;
     long file = system_call(SYS_memfd_create, (long)"refrain", 1 /* MFD_CLOEXEC */, 0, 0, 0, 0);
     if (file < 0)
         return false;
@@ -101,24 +102,25 @@ hello(void)
         met = introduce(file);
     }
     system_call(SYS_close, file, 0, 0, 0, 0, 0);
+    connected = met;
     if (!met) {
-        forget_compressor();
         say("process %d is not recorded: its compressor cannot be reached", dr_get_process_id());
     }
     return met;
 }
 
+/* Nobody waits for it any more; what is mapped stays, for threads that are just using it. */
 void
 forget_compressor(void)
 {
-    control = NULL;
+    connected = false;
 }
 
 /* Waits until all is written. */
 void
 goodbye(void)
 {
-    if (control == NULL)
+    if (!connected)
         return;
     __atomic_store_n(&control->ended, 1, __ATOMIC_RELEASE);
     ring_bell();

@@ -29,7 +29,7 @@ wait_for_room(uint64_t bytes)
 {
     for (;;) {
         struct refrain_control *shared = control;
-        if (shared == NULL)
+        if (!connected)
             return false;
         uint64_t read = __atomic_load_n(&shared->ledger_read, __ATOMIC_ACQUIRE);
         if (shared->ledger_written + bytes - read <= REFRAIN_LEDGER_BYTES)

@@ -10,7 +10,7 @@ bool
 compressor_is_gone(void)
 {
     struct refrain_control *shared = control;
-    if (shared == NULL)
+    if (!connected)
         return true;
     uint32_t pid = __atomic_load_n(&shared->compressor_pid, __ATOMIC_ACQUIRE);
     bool gone = pid != 0 && system_call(SYS_kill, pid, 0, 0, 0, 0, 0) == -3 /* ESRCH */;
@@ -30,7 +30,7 @@ void
 ring_bell(void)
 {
     struct refrain_control *shared = control;
-    if (shared == NULL)
+    if (!connected)
         return;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&shared->compressor_sleeps, __ATOMIC_RELAXED) != 0) {
@@ -61,7 +61,7 @@ wait_until_consumed(thread_t *thread, uint64_t parts)
         uint64_t consumed = __atomic_load_n(&ring->consumed, __ATOMIC_ACQUIRE);
         if (consumed >= parts)
             return true;
-        if (control == NULL)
+        if (!connected)
             return false;
         __atomic_store_n(&ring->waits, 1, __ATOMIC_SEQ_CST);
         ring_bell();
@@ -85,13 +85,13 @@ publish_up_to(thread_t *thread, uint64_t *at)
 {
     struct refrain_ring *ring = thread->ring;
     uint64_t *first = (uint64_t *)ring->first;
-    if (at == first || control == NULL)
+    if (at == first || !connected)
         return;
     uint64_t published = ring->published;
     if (published >= REFRAIN_RING_PARTS &&
         !wait_until_consumed(thread, published - REFRAIN_RING_PARTS + 1))
         return;
-    if (control == NULL)
+    if (!connected)
         return;
     ring->parts[published % REFRAIN_RING_PARTS] = (struct refrain_part){
         first - chunk_begin(thread, 0), at - first,
@@ -129,7 +129,7 @@ next_chunk(thread_t *thread)
     publish_up_to(thread, thread->ring_at);
     ring_bell();
     uint32_t chunk = (thread->chunk + 1) % CHUNKS;
-    if (!wait_until_consumed(thread, thread->chunk_ends[chunk]) || control == NULL)
+    if (!wait_until_consumed(thread, thread->chunk_ends[chunk]) || !connected)
         return false;
     enter_chunk(thread, chunk);
     return true;
@@ -147,7 +147,7 @@ limit_of(uint64_t *begin, uint64_t words)
 static void
 choose_place(thread_t *thread)
 {
-    bool wanted = recording_wanted && thread->ring != NULL && control != NULL;
+    bool wanted = recording_wanted && thread->ring != NULL && connected;
     if (thread->recording)
         thread->ring_at = thread_at(thread);
     if (wanted) {
@@ -199,11 +199,14 @@ thread_put_context(thread_t *thread, uint32_t number)
 /* ---- places for rings ---- */
 
 static volatile uint32_t used[MOST_RINGS];
+/* How long the ledger was when the place's last thread had ended. */
+static volatile uint64_t ended[MOST_RINGS];
 
 static bool
 is_free(uint32_t index)
 {
-    if (used[index] != 0)
+    if (used[index] != 0 ||
+        __atomic_load_n(&control->ledger_read, __ATOMIC_ACQUIRE) < ended[index])
         return false;
     struct refrain_ring *ring = ring_place(index);
     return __atomic_load_n(&ring->consumed, __ATOMIC_ACQUIRE) == ring->published;
@@ -213,14 +216,14 @@ void
 rings_forget(void)
 {
     for (uint32_t i = 0; i < MOST_RINGS; i++)
-        used[i] = 0;
+        used[i] = ended[i] = 0;
     told = 0;
 }
 
 static struct refrain_ring *
 take_place(uint64_t *offset)
 {
-    for (uint32_t i = 0; i < MOST_RINGS; i++) {
+    for (uint32_t i = 0; i < MOST_RINGS && connected; i++) {
         if (is_free(i) && __atomic_exchange_n(&used[i], 1, __ATOMIC_ACQ_REL) == 0) {
             *offset = ring_place_offset(i);
             return ring_place(i);
@@ -236,7 +239,7 @@ ring_begin(thread_t *thread)
     thread->recording = false;
     for (uint32_t i = 0; i < CHUNKS; i++)
         thread->chunk_ends[i] = 0;
-    if (control != NULL) {
+    if (connected) {
         uint64_t offset;
         struct refrain_ring *ring = take_place(&offset);
         if (ring == NULL) {
@@ -267,6 +270,7 @@ ring_end(thread_t *thread)
                                              thread->number, 0 };
         ledger_put(&record.head);
         uint64_t index = ((byte *)thread->ring - (byte *)ring_place(0)) / RING_BYTES;
+        ended[index] = !connected ? 0 : control->ledger_written;
         __atomic_store_n(&used[index], 0, __ATOMIC_RELEASE);
         thread->ring = NULL;
     }

@@ -151,7 +151,7 @@ begin_thread(void *drcontext, thread_t *thread)
     thread->number = child.number;
     thread->tid = dr_get_thread_id(drcontext);
     ring_begin(thread);
-    if (stack != 0 && control != NULL)
+    if (stack != 0 && connected)
         segment_of_stack(thread, stack, child.base, child.size);
 }
 

@@ -249,17 +249,26 @@ impl Ring {
     }
 
     /// What a thread that will not write any more has written since its last part. All parts must
-    /// have been taken.
-    pub fn take_rest(&mut self, out: &mut Vec<u64>) -> io::Result<()> {
+    /// have been taken. Returns whether the words have an end of their own: front ends that keep
+    /// their position to themselves leave `at` 0, and end what they wrote with a word that is 0;
+    /// the record before it may not be complete.
+    pub fn take_rest(&mut self, out: &mut Vec<u64>) -> io::Result<bool> {
         let head = self.head();
         let base = head.words_at.load(Relaxed);
         let index = |address: u64| address.checked_sub(base).map(|bytes| bytes / 8);
         let (at, first) = (head.at.load(Acquire), head.first.load(Acquire));
-        let (Some(at), Some(mut first)) = (index(at), index(first)) else { return Ok(()) };
+        let ends_itself = at == 0;
+        let at = if ends_itself { head.end.load(Acquire) } else { at };
+        let (Some(at), Some(mut first)) = (index(at), index(first)) else {
+            return Ok(ends_itself);
+        };
         // Killed between the publishing of a part and the move of `first`.
         if self.taken > 0 && first < self.end && self.end <= at {
             first = self.end;
         }
-        if first < at { self.copy(first, at - first, out) } else { Ok(()) }
+        if first < at {
+            self.copy(first, at - first, out)?;
+        }
+        Ok(ends_itself)
     }
 }
