@@ -99,6 +99,8 @@ macro_rules! entries {
                     "4:",
                     "ret",
                     "2:",
+                    "cmp byte ptr [rip + {recording}], 0",
+                    "je 4b",
                     "mov rsi, qword ptr [rsp]",
                     "mov edx, {form}",
                     "mov rcx, rsp",
@@ -110,6 +112,7 @@ macro_rules! entries {
                     bits = const TABLE_BITS,
                     mask = const (1 << TABLE_BITS) - 1,
                     form = const $kind * 65536 + $size,
+                    recording = sym crate::process::RECORDING,
                     slow = sym crate::access::slow,
                 )
             }

@@ -20,7 +20,7 @@ const RINGS_AT: usize = CONTROL_BYTES + LEDGER_BYTES;
 const MEMORY: usize = RINGS_AT + RINGS * RING_BYTES;
 
 /// Whether references are to be recorded: there is a compressor, and nobody has switched it off.
-static RECORDING: AtomicBool = AtomicBool::new(false);
+pub static RECORDING: AtomicBool = AtomicBool::new(false);
 /// Whether there is a compressor.
 static CONNECTED: AtomicBool = AtomicBool::new(false);
 /// Numbers of threads given out.

@@ -13,7 +13,6 @@ mod agent;
 mod control;
 mod cuts;
 mod descriptors;
-#[allow(dead_code, reason = "the command that uses it follows")]
 mod dynamorio;
 mod info;
 mod launch;

@@ -126,6 +126,7 @@ fn wrapper(plan: &Plan, args: &Args) -> Result<Vec<OsString>> {
     let front_end = args.frontend.unwrap_or_else(|| runtime::front_end_of(program.as_deref()));
     let mut words: Vec<OsString> = vec![own.into(), "__memory".into()];
     if front_end == FrontEnd::Dynamorio {
+        crate::dynamorio::find()?;
         words.push("--dynamorio".into());
     }
     if args.raw {

@@ -1,7 +1,7 @@
 //! `refrain __memory`: starts a keeper and becomes a process of the program.
 
 use crate::path::locate;
-use crate::{NOT_FOUND, descriptors};
+use crate::{NOT_FOUND, descriptors, dynamorio};
 use anyhow::{Context, Result, bail};
 use refrain_memtrace::keeper::{Keeping, start};
 use refrain_rings::SOCKET;
@@ -62,12 +62,27 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let keeping =
         Keeping { parts: args.parts.clone(), rank: rank(), raw: args.raw, window: args.window };
     let socket = start(keeping).context("cannot start a compressor")?;
-    let mut command = Command::new(&program);
-    let error = descriptors::pass_on(&mut command)
-        .args(arguments)
-        .env(SOCKET, socket)
-        .envs(args.set.iter().filter_map(|set| set.split_once('=')))
-        .exec();
+    let set = || args.set.iter().filter_map(|set| set.split_once('='));
+    let mut command = match args.dynamorio {
+        true => {
+            let value =
+                |wanted: &str| set().find(|(name, _)| *name == wanted).map(|(_, v)| v.into());
+            let options = dynamorio::Options {
+                socket,
+                libraries: value("REFRAIN_MEM_LIBS").is_some_and(|v: String| v == "1"),
+                stacks: value("REFRAIN_MEM_STACKS").is_none_or(|v: String| v != "none"),
+                from: value("REFRAIN_MEM_FROM"),
+                until: value("REFRAIN_MEM_UNTIL"),
+            };
+            dynamorio::command(&program, arguments, &options)?
+        }
+        false => {
+            let mut command = Command::new(&program);
+            command.args(arguments).env(SOCKET, socket).envs(set());
+            command
+        }
+    };
+    let error = descriptors::pass_on(&mut command).exec();
     say!("refrain: {}: {error}", program.display());
     Ok(ExitCode::from(NOT_FOUND))
 }
