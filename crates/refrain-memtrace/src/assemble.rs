@@ -3,7 +3,7 @@
 use crate::bytes::{put, put_bytes};
 use crate::error::TraceError;
 use crate::part::{PartFiles, sealed_chunks};
-use crate::state::State;
+use crate::state::{State, encode_numbers};
 use crate::trace::Facts;
 use refrain_format::container::{Codec, Writer};
 use refrain_memory::Processes;
@@ -53,7 +53,13 @@ pub fn assemble(
         state.segments.encode(&mut segments);
         writer.add_bytes(&format!("segments/{number}"), &segments)?;
         write_sealed(&mut writer, number, files, state)?;
-        if let Ok(mut raw) = File::open(files.raw()) {
+        let raw = File::open(files.raw());
+        if state.sealed > 0 || raw.is_ok() {
+            let mut numbers = Vec::new();
+            encode_numbers(&state.numbers, &mut numbers);
+            writer.add_bytes(&format!("numbers/{number}"), &numbers)?;
+        }
+        if let Ok(mut raw) = raw {
             writer.add(&format!("raw/{number}"), Codec::Zstd, &mut raw)?;
         }
     }

@@ -265,10 +265,12 @@ impl Recording {
     fn write_state(&mut self) -> io::Result<()> {
         let tables = read(&self.tables);
         let (mut chunks, mut threads) = (Vec::new(), BTreeMap::new());
+        let (code, numbers) = tables.code.canonical();
         for (&thread, stream) in &self.streams {
             let work = lock(stream);
             threads.insert(thread, work.references);
-            chunks.push((thread, work.open_chunk(&tables)));
+            let chunk = work.open_chunk(&tables).renumbered(&numbers, &code.blocks);
+            chunks.push((thread, chunk.map_err(io::Error::other)?));
         }
         let main = tables.code.modules.values().find(|module| module.is_main);
         self.facts.program = main.map(|module| module.path.clone()).unwrap_or_default();
@@ -276,10 +278,11 @@ impl Recording {
         self.facts.time.1 = now();
         let state = State {
             facts: self.facts.clone(),
-            code: tables.code.clone(),
+            code,
             segments: tables.segments.clone(),
             merged: Merged::merge(&chunks),
             sealed: self.sealed.bytes,
+            numbers,
         };
         self.setting.files.replace_state(&state.to_bytes())
     }

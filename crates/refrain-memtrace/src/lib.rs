@@ -24,6 +24,7 @@
 //! | `segments/N` | where the segments of process N were ([`refrain_memory::Segments::encode`]) |
 //! | `threads` | the last chunks of all threads of all processes ([`refrain_memory::Processes::encode`]) |
 //! | `sealed/N` | the full chunks of process N: thread, length, bytes |
+//! | `numbers/N` | if there are sealed chunks or raw words: the numbers in `code` of the blocks of process N, by the numbers they had while it was recorded |
 //! | `raw/N` | with `--raw`, the words that came out of the rings of process N: thread (`u32`), number of words (`u32`), words (`u64` each), again and again |
 //!
 //! Numbers are varints (LEB128, signed ones zigzag), texts have their length in front.

@@ -114,6 +114,9 @@ pub struct State {
     pub merged: Merged,
     /// Bytes of sealed chunks.
     pub sealed: u64,
+    /// The number that each block has here, by the number that it had in sealed chunks and raw
+    /// words.
+    pub numbers: Vec<u32>,
 }
 
 impl State {
@@ -131,6 +134,7 @@ impl State {
         piece(&|bytes| self.code.encode(bytes));
         piece(&|bytes| self.segments.encode(bytes));
         piece(&|bytes| self.merged.encode(bytes));
+        piece(&|bytes| encode_numbers(&self.numbers, bytes));
         out
     }
 
@@ -146,6 +150,26 @@ impl State {
         let code = Code::decode(&mut take_bytes(input)?)?;
         let segments = within("segments", Segments::decode(&mut take_bytes(input)?))?;
         let merged = within("threads", Merged::decode(&mut take_bytes(input)?))?;
-        Ok(Self { facts, code, segments, merged, sealed })
+        let numbers = decode_numbers(take_bytes(input)?)?;
+        Ok(Self { facts, code, segments, merged, sealed, numbers })
     }
+}
+
+/// Appends new numbers of blocks, as differences.
+pub fn encode_numbers(numbers: &[u32], out: &mut Vec<u8>) {
+    let mut last = -1;
+    for &number in numbers {
+        put_signed(out, i64::from(number) - last);
+        last = i64::from(number);
+    }
+}
+
+/// Takes new numbers of blocks.
+pub fn decode_numbers(mut input: &[u8]) -> Result<Vec<u32>, TraceError> {
+    let (mut numbers, mut last) = (Vec::new(), -1i64);
+    while !input.is_empty() {
+        last = last.wrapping_add(take_signed(&mut input)?);
+        numbers.push(u32::try_from(last).map_err(|_| TraceError::Short)?);
+    }
+    Ok(numbers)
 }

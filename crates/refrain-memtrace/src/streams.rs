@@ -86,7 +86,9 @@ impl Work {
     ) -> Result<(), StreamError> {
         if let Some(mut ring) = self.ring.take() {
             self.words.clear();
-            ring.take_rest(&mut self.words)?;
+            if ring.take_rest(&mut self.words)? {
+                self.words.truncate(complete(&self.words, &tables.lengths));
+            }
             self.push(thread, tables, raw)?;
         }
         Ok(())
@@ -115,6 +117,21 @@ impl Work {
     }
 }
 
+/// How many words are complete records, in words that end with a 0: all records before it but the
+/// last, which may have been under way.
+fn complete(words: &[u64], lengths: &[u32]) -> usize {
+    let (mut last, mut at) = (0, 0);
+    while let Some(&number @ 1..) = words.get(at) {
+        let Some(length) = usize::try_from(number).ok().and_then(|number| lengths.get(number))
+        else {
+            break;
+        };
+        last = at;
+        at += 1 + *length as usize;
+    }
+    last
+}
+
 /// The references of whole records.
 fn count(words: &[u64], lengths: &[u32]) -> Option<u64> {
     let (mut at, mut references) = (0, 0);
@@ -129,6 +146,16 @@ fn count(words: &[u64], lengths: &[u32]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_record_under_way_is_left_out() {
+        let lengths = [0, 1, 2, 0];
+        assert_eq!(complete(&[1, 7, 2, 8, 9, 0, 5], &lengths), 2);
+        assert_eq!(complete(&[1, 7, 3, 0], &lengths), 2);
+        assert_eq!(complete(&[0, 1, 7], &lengths), 0);
+        assert_eq!(complete(&[1, 7, 9, 1], &lengths), 0);
+        assert_eq!(complete(&[], &lengths), 0);
+    }
 
     #[test]
     fn only_whole_records_of_known_blocks_count() {

@@ -48,6 +48,41 @@ impl Code {
         (self.modules.get(&module), offset)
     }
 
+    /// The same with numbers that depend on the code alone, not on which thread came first: contexts
+    /// by the way to them, then blocks by what they refer to. Also the new number of each block.
+    pub fn canonical(&self) -> (Self, Vec<u32>) {
+        let mut order: Vec<u32> = (0..self.blocks.len() as u32).collect();
+        let path = |block: u32| {
+            let mut path = Vec::new();
+            let mut at = Some(block);
+            while let Some(context) = at.and_then(|at| self.contexts.get(&at)) {
+                path.push((context.call, context.function));
+                // A parent has a smaller number; damaged tables may not end.
+                at = context.parent.filter(|parent| at.is_some_and(|at| *parent < at));
+            }
+            path.reverse();
+            path
+        };
+        order.sort_by_cached_key(|&block| {
+            let references = self.blocks.get(block).unwrap_or_default();
+            let key = |r: &Reference| (r.pc, r.kind, r.size);
+            (references.iter().map(key).collect::<Vec<_>>(), path(block), block)
+        });
+        let mut numbers = vec![0; order.len()];
+        (0u32..).zip(&order).for_each(|(new, old)| numbers[*old as usize] = new);
+        let renumbered = |block: &u32| numbers.get(*block as usize).copied();
+        let contexts = self.contexts.iter().filter_map(|(block, context)| {
+            let parent = context.parent.as_ref().and_then(renumbered);
+            Some((renumbered(block)?, Context { parent, ..*context }))
+        });
+        let code = Self {
+            modules: self.modules.clone(),
+            contexts: contexts.collect(),
+            blocks: self.blocks.as_numbered(&order).unwrap_or_default(),
+        };
+        (code, numbers)
+    }
+
     /// Appends the code; modules only if something in them is named.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let used = self.used_modules();

@@ -5,7 +5,7 @@ use crate::bytes::{
 };
 use crate::error::{TraceError, within};
 use crate::part::sealed_chunks;
-use crate::state::ProcessFacts;
+use crate::state::{ProcessFacts, decode_numbers};
 use crate::tables::Code;
 use refrain_format::container::Container;
 use refrain_memory::{Processes, Segments, Trace};
@@ -166,12 +166,21 @@ impl MemoryTrace {
         };
         let mut sealed: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
         let name = format!("sealed/{number}");
-        if self.container.sections().iter().any(|section| section.name == name) {
+        if self.has(&name) {
             for (thread, chunk) in sealed_chunks(&self.container.read_checked(&name)?) {
                 sealed.entry(thread).or_default().push(chunk.to_vec());
             }
         }
-        let trace = Trace { blocks: code.blocks.clone(), segments, sealed, merged };
-        Ok(ProcessTrace { code, trace })
+        let name = format!("numbers/{number}");
+        let numbers = match self.has(&name) {
+            true => Some(decode_numbers(&self.container.read_checked(&name)?)?),
+            false => None,
+        };
+        let blocks = code.blocks.clone();
+        Ok(ProcessTrace { code, trace: Trace { blocks, segments, sealed, merged, numbers } })
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.container.sections().iter().any(|section| section.name == name)
     }
 }

@@ -60,6 +60,10 @@ fn compare_process(
     comparison: &mut Comparison,
 ) -> Result<(), TraceError> {
     let mut threads: BTreeMap<u32, Thread<'_>> = BTreeMap::new();
+    // The blocks by the numbers that they had then.
+    let numbers = process.trace.numbers.iter().flatten();
+    let blocks: Vec<&[Reference]> =
+        numbers.map(|number| process.code.blocks.get(*number).unwrap_or_default()).collect();
     let mut words = Vec::new();
     let mut head = [0; 8];
     while is_there(&mut raw, &mut head)? {
@@ -74,8 +78,8 @@ fn compare_process(
             .or_insert_with(|| Thread { references: process.trace.references(thread), taken: 0 });
         let mut stream = words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         while let Some(block) = stream.next() {
-            let block = u32::try_from(block).ok().and_then(|block| process.code.blocks.get(block));
-            for reference in block.ok_or(TraceError::Short)? {
+            let block = usize::try_from(block).ok().and_then(|block| blocks.get(block));
+            for reference in *block.ok_or(TraceError::Short)? {
                 let address = stream.next().ok_or(TraceError::Short)?;
                 state.compare((number, thread), reference, address, comparison);
             }
