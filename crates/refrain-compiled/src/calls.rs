@@ -11,11 +11,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::access::{caller, enter, leave, noted, push};
 use crate::hot::thread_block;
-use crate::modules;
 use crate::next::Next;
 use crate::process::{self, CONTEXTS, Locked};
 use crate::table::Table;
 use crate::threads::{CALLS, FRAMES, Thread};
+use crate::{modules, window};
 
 /// A function that was entered.
 #[derive(Clone, Copy)]
@@ -79,6 +79,7 @@ pub fn correct(thread: &mut Thread, stack: usize) {
 
 unsafe extern "C" fn entered(call: u64) {
     let (function, stack) = caller();
+    window::entered(function);
     let Some((block, thread)) = enter() else { return };
     thread.jumped = false;
     thread.cut(|frame| frame.stack <= stack);

@@ -23,8 +23,10 @@
 //! * [`calls`]: functions entered and left, as contexts · [`copies`]: memcpy and its like
 //! * [`heap`]: allocations · [`threads`]: threads and their numbers · [`signals`]: handlers
 //! * [`process`]: what is common to the process: memory file, ledger · [`modules`]: loaded code
+//! * [`window`]: what of a run is recorded
 //! * [`table`]: numbers by key, in memory of our own
 
+#![allow(non_snake_case, reason = "functions bear the names others give them")]
 #![allow(clippy::missing_safety_doc, reason = "called by compilers, which vouch for it")]
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -42,3 +44,4 @@ mod process;
 mod signals;
 mod table;
 mod threads;
+mod window;

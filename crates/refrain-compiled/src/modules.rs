@@ -52,6 +52,11 @@ fn find(address: u64) -> Option<u64> {
     Some(pc(found as u32 + 1, (at - all[found].base) as u64))
 }
 
+/// What is added to the addresses in the program's own file.
+pub fn main_base() -> usize {
+    modules().first().map_or(0, |main| main.base)
+}
+
 /// Whether an address lies in the program itself.
 pub fn is_main(address: usize) -> bool {
     modules().first().is_some_and(|main| (main.first..main.end).contains(&address))

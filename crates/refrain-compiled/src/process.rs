@@ -6,13 +6,15 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use refrain_rings::layout::{
-    CHUNK_WORDS, CHUNKS, COMPILED, CONTROL_BYTES, Hello, LEDGER_BYTES, MAGIC, RING_BYTES, VERSION,
+    CHUNK_WORDS, CHUNKS, COMPILED, CONTROL_BYTES, Hello, LEDGER_BYTES, MAGIC, RING_BYTES, RingHead,
+    VERSION,
 };
 use refrain_rings::producer::{Gone, Ledger, Ring};
 use refrain_rings::record::{NO_CONTEXT, Record};
 
+use crate::hot::thread_block;
 use crate::table::{Table, unmap};
-use crate::{calls, heap, modules, threads};
+use crate::{calls, heap, modules, threads, window};
 
 /// How many rings there is room for: threads that live at the same time.
 const RINGS: usize = 4096;
@@ -156,9 +158,23 @@ pub fn is_recording() -> bool {
     RECORDING.load(Relaxed)
 }
 
-/// Switches recording on or off, if there is a compressor.
+/// Switches recording on or off, if there is a compressor. This thread stops at once, others when
+/// they come away from the hot path, which is made soon.
 pub fn set_recording(on: bool) {
     RECORDING.store(on && CONNECTED.load(Relaxed), Relaxed);
+    if on {
+        return;
+    }
+    // SAFETY: the thread's own block.
+    unsafe { (*thread_block()).ring = core::ptr::null() };
+    if let Some(shared) = Locked::new().shared() {
+        for place in 0..shared.rings {
+            // SAFETY: rings that were made stay mapped, and this field is an atomic.
+            let head =
+                unsafe { &*shared.memory.add(RINGS_AT + place * RING_BYTES).cast::<RingHead>() };
+            head.end.store(0, Relaxed);
+        }
+    }
 }
 
 /// A number for a new thread.
@@ -303,7 +319,7 @@ fn begin() {
     drop(locked);
     THREADS.store(1, Relaxed);
     threads::adopt_main();
-    set_recording(true);
+    RECORDING.store(window::prepare(modules::main_base()), Relaxed);
 }
 
 /// A forked child has nothing of its parent's.
@@ -344,6 +360,29 @@ extern "C" fn unload() {
         Ok(()) => CONNECTED.store(false, Relaxed),
         Err(gone) => lost(gone),
     }
+}
+
+/// As in the C library: ends the process without its destructors. What runs in the memory of a
+/// parent that waits (`vfork`) is not the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _exit(code: c_int) -> ! {
+    // SAFETY: system calls.
+    unsafe {
+        let pid = libc::syscall(libc::SYS_getpid) as u32;
+        if ledger().is_some_and(|ledger| ledger.control().pid.load(Relaxed) == pid) {
+            unload();
+        }
+        loop {
+            libc::syscall(libc::SYS_exit_group, code);
+        }
+    }
+}
+
+/// As in the C library, of which this is another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Exit(code: c_int) -> ! {
+    // SAFETY: as our caller asks.
+    unsafe { _exit(code) }
 }
 
 #[used]

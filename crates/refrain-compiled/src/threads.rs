@@ -13,7 +13,7 @@ use refrain_rings::record::Record;
 use crate::calls::Frame;
 use crate::hot::{ThreadBlock, thread_block};
 use crate::next::Next;
-use crate::process::{self, Locked, is_recording};
+use crate::process::{self, Locked};
 use crate::table::{map, unmap};
 
 const STACK_SEGMENT: u32 = 2;
@@ -219,7 +219,7 @@ extern "C" fn born(argument: *mut c_void) -> *mut c_void {
         unmap(argument.cast(), size_of::<Born>());
         let block = thread_block();
         (*block).busy = 1;
-        if is_recording() {
+        if process::ledger().is_some() {
             begin(block, Some(number), own_stack());
         }
         (*block).busy = 0;
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn pthread_create(
 ) -> c_int {
     let Some(create) = CREATE.get() else { return libc::EAGAIN };
     let born_at: *mut Born =
-        if is_recording() { map(size_of::<Born>()).cast() } else { null_mut() };
+        if process::ledger().is_some() { map(size_of::<Born>()).cast() } else { null_mut() };
     // SAFETY: as our caller asks; the new thread gives the memory back.
     unsafe {
         if born_at.is_null() {

@@ -160,10 +160,7 @@ impl MemoryTrace {
         let name = format!("segments/{number}");
         let bytes = self.container.read_checked(&name)?;
         let segments = within(&name, Segments::decode(&mut &bytes[..]))?;
-        let merged = match self.merged.process(number) {
-            Some(merged) => within("threads", merged)?,
-            None => refrain_memory::Merged::default(),
-        };
+        let merged = within("threads", self.merged.process(number))?;
         let mut sealed: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
         let name = format!("sealed/{number}");
         if self.has(&name) {

@@ -195,11 +195,11 @@ impl Ring {
     pub fn push(&mut self, words: &[u64], ledger: &Ledger) -> Result<(), Gone> {
         let bytes = 8 * words.len() as u64;
         let at = self.head().at.load(Relaxed);
-        if self.head().end.load(Relaxed).wrapping_sub(at) < bytes {
+        if self.head().end.load(Relaxed) < at + bytes {
             self.make_room(ledger)?;
         }
         let at = self.head().at.load(Relaxed);
-        if self.head().end.load(Relaxed).wrapping_sub(at) < bytes {
+        if self.head().end.load(Relaxed) < at + bytes {
             // Longer than a chunk: front ends do not make such blocks.
             return Ok(());
         }

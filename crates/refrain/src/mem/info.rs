@@ -2,6 +2,7 @@
 
 use crate::summary::{counted, grouped, size};
 use anyhow::Result;
+use refrain_memory::triples;
 use refrain_memtrace::MemoryTrace;
 use refrain_memtrace::state::{Ended, ProcessFacts};
 use refrain_rings::layout::{COMPILED, DYNAMORIO};
@@ -78,7 +79,7 @@ fn json(trace: &MemoryTrace) -> Json {
             "lost": process.lost,
         })
     });
-    let groups = trace.merged().groups().iter().map(|group| group.ranks.to_string());
+    let groups = trace.merged().groups().iter().map(|group| triples(&group.ranks));
     json!({
         "path": trace.container().path().display().to_string(),
         "kind": "memory",
@@ -132,10 +133,14 @@ fn text(trace: &MemoryTrace) -> String {
     line("ended", ends.iter().map(|(end, n)| format!("{n} {end}")).collect::<Vec<_>>().join(", "));
     line("complete", if is_complete(trace) { "yes" } else { "no" }.to_owned());
     let groups = trace.merged().groups();
-    let lists: Vec<String> = groups.iter().map(|group| group.ranks.to_string()).collect();
+    let lists: Vec<String> = groups.iter().map(|group| triples(&group.ranks)).collect();
     line(
         "groups",
-        format!("{}: processes {}", counted(groups.len() as u64, "group"), lists.join("; ")),
+        format!(
+            "{} of processes and threads: processes {}",
+            counted(groups.len() as u64, "group"),
+            lists.join("; ")
+        ),
     );
     let bytes = bytes_of_trace(trace);
     let parts = sections(trace);

@@ -6,7 +6,7 @@
 
 use anyhow::{Result, bail};
 use refrain_analysis::sites::Sites;
-use refrain_memory::{Access, Kind};
+use refrain_memory::{Access, Kind, Name, triples};
 use refrain_memtrace::MemoryTrace;
 use refrain_memtrace::tables::Code;
 use refrain_memtrace::trace::ProcessTrace;
@@ -57,7 +57,7 @@ pub fn run(trace: &MemoryTrace, wanted: &Wanted) -> Result<ExitCode> {
             threads.into_iter().filter(|t| wanted.thread.is_none_or(|only| only == *t)).collect();
         found |= !threads.is_empty();
         let result = match wanted.structure {
-            true => printer.structure(rank, &decoded),
+            true => printer.structure(number, trace, &decoded),
             false => printer.references(rank, &decoded, &threads),
         };
         match result {
@@ -109,6 +109,32 @@ impl Places {
         };
         self.known.insert(pc, text.clone());
         text
+    }
+}
+
+impl Places {
+    /// A context: `in multiply matmul.c:14, called at matmul.c:40`.
+    fn context(&mut self, block: u32) -> String {
+        let Some(context) = self.code.contexts.get(&block).copied() else {
+            return format!("block {block}");
+        };
+        if context.function == 0 {
+            return "outside".into();
+        }
+        let function = self.function(context.function);
+        match context.call {
+            0 => format!("in {function}"),
+            call => format!("in {function}, called at {}", self.text(call - 1)),
+        }
+    }
+
+    /// A function's name, or where it is.
+    fn function(&mut self, pc: u64) -> String {
+        let (module, offset) = self.code.place(pc);
+        let site = module.map(|module| format!("{}+{:x}", module.path, offset + 1));
+        let frames = site.map(|site| self.sites.frames(&site.into()));
+        let name = frames.and_then(|frames| frames.last()?.function.clone());
+        name.unwrap_or_else(|| self.text(pc).to_string())
     }
 }
 
@@ -164,14 +190,32 @@ impl<W: Write> Printer<'_, W> {
         Ok(())
     }
 
-    fn structure(&mut self, _rank: u32, process: &ProcessTrace) -> Result<()> {
-        if !self.whose.is_empty() {
-            writeln!(self.out, "process {}", self.whose.trim())?;
+    /// The groups of processes and threads whose first process is this one.
+    fn structure(
+        &mut self,
+        number: u32,
+        trace: &MemoryTrace,
+        process: &ProcessTrace,
+    ) -> Result<()> {
+        let addresses = process.trace.segments.addresses();
+        let is_one = trace.facts().processes.len() == 1;
+        for group in trace.merged().groups() {
+            if group.ranks.first() != Some(number) {
+                continue;
+            }
+            if !is_one {
+                write!(self.out, "processes {} ", triples(&group.ranks))?;
+            }
+            let places = &mut self.places;
+            let mut name = |name| match name {
+                Name::Place(pc) => places.text(pc).to_string(),
+                Name::Block(block) => places.context(block),
+            };
+            let threads = group.of(number)?;
+            let text = threads.structure(&process.trace.blocks, &addresses, &mut name)?;
+            self.out.write_all(text.as_bytes())?;
         }
-        let trace = &process.trace;
-        let text = trace.merged.structure(&trace.blocks, &trace.segments.addresses())?;
-        self.out.write_all(text.as_bytes())?;
-        for (thread, chunks) in &trace.sealed {
+        for (thread, chunks) in &process.trace.sealed {
             writeln!(self.out, "thread {thread}: {} chunks put away before", chunks.len())?;
         }
         Ok(())
