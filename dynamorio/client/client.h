@@ -20,7 +20,7 @@
  * modules.c  modules, build ids, symbols
  * segments.c where memory lies
  * threads.c  threads and their numbers, fork
- * environment.c  what the program sees of us
+ * environment.c, limits.c  what the program would see of us
  * window.c   when to record: functions by name, MPI_Pcontrol
  */
 #ifndef REFRAIN_CLIENT_H
@@ -88,6 +88,8 @@ typedef struct thread {
     bool recording;              /* at is in the ring, not in `scratch` */
     uint64_t *scratch;
     frame_t *frames;
+    void *limit_to;    /* where a limit that is asked for goes, */
+    uint64_t limit[2]; /* and what it is */
     uint64_t asked; /* bytes asked for by the allocation that is under way */
     uint64_t *asked_where; /* where its address is put, if it is not returned */
 } thread_t;
@@ -236,6 +238,11 @@ void window_of_module(const module_data_t *module);
 
 /* ---- environment.c ---- */
 void environment_clean(uint64_t stack);
+
+/* ---- limits.c ---- */
+bool limits_concern(int number);
+void limits_before(void *drcontext, thread_t *thread, int number);
+void limits_after(void *drcontext, thread_t *thread);
 
 /* ---- system.c ---- */
 long system_call(long number, long a, long b, long c, long d, long e, long f);

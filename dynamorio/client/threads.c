@@ -31,7 +31,7 @@ static bool
 reads_syscall(void *drcontext, int number)
 {
     return number == SYS_clone || number == SYS_clone3 || number == SYS_execve ||
-        number == SYS_execveat;
+        number == SYS_execveat || limits_concern(number);
 }
 
 static bool
@@ -39,7 +39,9 @@ before_syscall(void *drcontext, int number)
 {
     expected_t child = { .parent = drcontext };
     uint64_t flags = 0;
-    if (number == SYS_execve || number == SYS_execveat) {
+    if (limits_concern(number)) {
+        limits_before(drcontext, this_thread(), number);
+    } else if (number == SYS_execve || number == SYS_execveat) {
         /* If it succeeds, nobody comes back to publish this. */
         ring_publish(this_thread());
     } else if (number == SYS_clone) {
@@ -93,6 +95,10 @@ static void
 after_syscall(void *drcontext, int number)
 {
     expected_t failed;
+    if (limits_concern(number)) {
+        limits_after(drcontext, this_thread());
+        return;
+    }
     if ((long)dr_syscall_get_result(drcontext) < 0 &&
         take_expected(drcontext, 0, &failed)) {
         dr_mutex_lock(lock);

@@ -69,7 +69,7 @@ pub fn command(program: &OsStr, args: &[OsString], options: &Options) -> Result<
     if client.as_os_str().as_bytes().iter().any(|byte| b"'\";".contains(byte)) {
         bail!("DynamoRIO cannot take the quote or semicolon in `{}`", client.display());
     }
-    let mut all = OsString::from("-code_api -disable_traces -client_lib '");
+    let mut all = OsString::from("-code_api -disable_traces -steal_fds 0 -client_lib '");
     all.push(client);
     all.push(format!(";0;{words}'"));
     let mut command = Command::new(place.join(FILES[0]));
