@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full fuzz gpu deviations bench sizes times scale setup build install lint clean
+.PHONY: help demo test test-full fuzz gpu deviations bench sizes times scale setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -78,10 +78,16 @@ PREFIX ?= /usr/local
 install: build ## installs to PREFIX/bin and PREFIX/lib (PREFIX=/usr/local)
 	install -D -m 755 target/release/refrain "$(DESTDIR)$(PREFIX)/bin/refrain"
 	install -D -m 755 target/release/librefrain_agent.so "$(DESTDIR)$(PREFIX)/lib/librefrain_agent.so"
+	for library in $(wildcard target/dynamorio/lib*.so); do \
+	    install -D -m 755 "$$library" "$(DESTDIR)$(PREFIX)/lib/$${library##*/}"; \
+	done
 
 lint: ## checks the formatting, and warnings as errors
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 
-clean: ## removes everything that was built, but keeps the MPIs in target/mpi
-	[[ ! -d target ]] || find target -mindepth 1 -maxdepth 1 ! -name mpi -exec rm -rf {} +
+dynamorio: ## builds DynamoRIO and our client of it, for refrain mem on unmodified programs
+	@scripts/dynamorio.sh
+
+clean: ## removes everything that was built, but keeps the MPIs and DynamoRIO
+	[[ ! -d target ]] || find target -mindepth 1 -maxdepth 1 ! -name mpi ! -name dynamorio -exec rm -rf {} +

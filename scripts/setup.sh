@@ -3,11 +3,12 @@
 #
 #   scripts/setup.sh demo    a C compiler and one MPI: Debian's MPICH
 #   scripts/setup.sh test    all five MPIs of scripts/mpi, Fortran, mpi4py for Debian's
-#                            two, and real programs to trace
+#                            two, real programs to trace, and DynamoRIO
 #
 # Debian packages need apt and root (or sudo without a password). Everything else goes
-# to target/mpi, and needs PyPI. What cannot be installed is skipped with a line that
-# says so; the one thing that must be there in the end is an MPI.
+# to target/mpi, and needs PyPI, but for DynamoRIO, which goes to target/dynamorio and
+# needs crates.io (scripts/dynamorio.sh). What cannot be installed is skipped with a line
+# that says so; the one thing that must be there in the end is an MPI.
 set -euo pipefail
 
 mpich=5.0.2
@@ -15,7 +16,7 @@ openmpi=5.0.11
 mpi4py=4.1.2
 
 demo_packages=(gcc libc6-dev make mpich libmpich-dev)
-test_packages=("${demo_packages[@]}" g++ gfortran binutils pkg-config openmpi-bin libopenmpi-dev
+test_packages=("${demo_packages[@]}" cmake g++ gfortran binutils pkg-config openmpi-bin libopenmpi-dev
     python3-dev python3-venv hpcc lammps scalapack-mpi-test libzfp1)
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -194,6 +195,7 @@ else
     mpi4py_for mpich-4.0 &
     mpi4py_for openmpi-4.1 &
     wait
+    scripts/dynamorio.sh || skip "DynamoRIO: unmodified programs cannot be recorded by refrain mem"
 fi
 yield_preload
 

@@ -61,6 +61,15 @@ impl Blocks {
         self.blocks.get(block as usize).map(Vec::as_slice)
     }
 
+    /// The blocks in the order in which they had these numbers here.
+    pub fn as_numbered(&self, numbers: &[u32]) -> Result<Self, MemoryError> {
+        let block = |number: &u32| {
+            let found = self.blocks.get(*number as usize).cloned();
+            found.ok_or(MemoryError::UnknownBlock(u64::from(*number)))
+        };
+        Ok(Self { blocks: numbers.iter().map(block).collect::<Result<_, _>>()? })
+    }
+
     /// How many blocks there are.
     pub fn len(&self) -> usize {
         self.blocks.len()

@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use crate::block::Blocks;
+use crate::error::MemoryError;
 use crate::item::Item;
 use crate::runs::Runs;
 use crate::series::{Level, Series};
@@ -197,6 +199,17 @@ impl Chunk {
         at
     }
 
+    /// The same with other numbers for blocks, to be merged with others': `blocks` has them by
+    /// their new numbers. Nothing can be appended any more.
+    pub fn renumbered(mut self, numbers: &[u32], blocks: &Blocks) -> Result<Self, MemoryError> {
+        for entry in &mut self.entries {
+            entry.shape = Arc::new(entry.shape.renumbered(numbers, blocks)?);
+        }
+        self.by_shape.clear();
+        self.lasts = Lasts::default();
+        Ok(self)
+    }
+
     /// Settles how each level is measured: in the shorter way.
     pub fn finish(&self) -> Finished {
         let shorter = |level: &Level| {
@@ -250,6 +263,14 @@ impl Chunk {
 }
 
 impl Finished {
+    /// The same with other numbers for blocks: `blocks` has them by their new numbers.
+    pub fn renumbered(mut self, numbers: &[u32], blocks: &Blocks) -> Result<Self, MemoryError> {
+        for entry in &mut self.entries {
+            entry.shape = Arc::new(entry.shape.renumbered(numbers, blocks)?);
+        }
+        Ok(self)
+    }
+
     /// How deep the deepest nest is.
     pub fn depth(&self) -> usize {
         fn depth(node: &Node) -> usize {

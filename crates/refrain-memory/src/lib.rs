@@ -96,6 +96,7 @@ pub use player::Player;
 pub use ranks::{Processes, RankGroup};
 pub use runs::Runs;
 pub use segment::{Addresses, Segment, SegmentKind, Segments};
+pub use structure::{Name, triples};
 pub use threads::{Group, Merged};
 pub use trace::{Access, References, Trace};
 

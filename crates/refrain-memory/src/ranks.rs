@@ -1,7 +1,10 @@
 //! The traces of many processes as one (ScalaMemTrace §2.3).
 //!
-//! What is done for threads is done once more for processes: those whose merged traces have the
-//! same skeleton form a group with a ranklist, and every number is a [`Column`] over the ranks.
+//! What is done for threads is done once more for processes, for each of their groups of threads:
+//! processes in which that has the same skeleton form a group with a ranklist, and every number is
+//! a [`Column`] over the ranks. So a master that does more than the others, in its first thread,
+//! still shares what the other threads do.
+//!
 //! Traces are joined two at a time, in any order, so a binary tree over the processes takes as
 //! many rounds as the logarithm of their number, and a join of regular traces costs the same
 //! whatever the number of ranks on either side.
@@ -18,12 +21,12 @@ use crate::varint;
 /// The most processes.
 pub const MOST_RANKS: u32 = 1 << 24;
 
-/// Processes of the same structure.
+/// Processes in which a group of threads has the same structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankGroup {
     /// The ranks of the processes.
     pub ranks: RankList,
-    /// The structure of each process.
+    /// The threads and their structure.
     skeleton: Vec<u8>,
     /// The numbers, over the ranks.
     numbers: Vec<Column>,
@@ -40,14 +43,16 @@ pub struct Processes {
 impl Processes {
     /// The trace of one process.
     pub fn of(rank: u32, merged: &Merged) -> Self {
-        let (skeleton, numbers, bulk) = merged.take_apart();
-        let group = RankGroup {
-            ranks: RankList::single(rank),
-            skeleton,
-            numbers: numbers.into_iter().map(|number| Column::single(rank, number)).collect(),
-            bulk: bulk.into_iter().map(|stream| vec![stream]).collect(),
+        let group = |group: &Group| {
+            let (skeleton, numbers, bulk) = group.take_apart();
+            RankGroup {
+                ranks: RankList::single(rank),
+                skeleton,
+                numbers: numbers.into_iter().map(|number| Column::single(rank, number)).collect(),
+                bulk: bulk.into_iter().map(|stream| vec![stream]).collect(),
+            }
         };
-        Self { groups: vec![group] }
+        Self { groups: merged.groups.iter().map(group).collect() }
     }
 
     /// The traces of the processes of both, which must be different ones.
@@ -71,9 +76,11 @@ impl Processes {
     }
 
     /// The trace of a process.
-    pub fn process(&self, rank: u32) -> Option<Result<Merged, MemoryError>> {
-        let group = self.groups.iter().find(|group| group.ranks.contains(rank))?;
-        Some(group.process(rank))
+    pub fn process(&self, rank: u32) -> Result<Merged, MemoryError> {
+        let mine = self.groups.iter().filter(|group| group.ranks.contains(rank));
+        let mut groups = mine.map(|group| group.of(rank)).collect::<Result<Vec<_>, _>>()?;
+        groups.sort_by_key(|group| group.threads.first());
+        Ok(Merged { groups })
     }
 
     /// Appends the version and the groups.
@@ -126,13 +133,13 @@ impl RankGroup {
         self.ranks = ranks;
     }
 
-    /// The trace of one of the processes.
-    fn process(&self, rank: u32) -> Result<Merged, MemoryError> {
+    /// The threads of one of the processes.
+    pub fn of(&self, rank: u32) -> Result<Group, MemoryError> {
         let at = self.ranks.position(rank).unwrap_or(0);
         let numbers: Vec<i64> = self.numbers.iter().map(|n| n.eval(rank).unwrap_or(0)).collect();
         let stream = |each: &Vec<Vec<i64>>| each.get(at).or(each.first()).cloned();
         let bulk: Option<Vec<_>> = self.bulk.iter().map(stream).collect();
-        Merged::put_together(&self.skeleton, &numbers, bulk.ok_or(MemoryError::Truncated)?)
+        Group::put_together(&self.skeleton, &numbers, bulk.ok_or(MemoryError::Truncated)?)
     }
 
     fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
@@ -162,53 +169,38 @@ impl RankGroup {
     }
 }
 
-impl Merged {
-    /// Structure, numbers and irregular streams of all groups.
+impl Group {
+    /// Structure, numbers and irregular streams.
     fn take_apart(&self) -> (Vec<u8>, Vec<i64>, Vec<Vec<i64>>) {
-        let (mut skeleton, mut numbers, mut bulk) = (Vec::new(), Vec::new(), Vec::new());
-        varint::put(&mut skeleton, self.groups.len() as u64);
-        for group in &self.groups {
-            group.threads.encode(&mut skeleton);
-            varint::put_bytes(&mut skeleton, &group.skeleton);
-            varint::put(&mut skeleton, group.lines.bases.len() as u64);
-            group.lines.bases.iter().for_each(|base| base.encode_values(&mut skeleton));
-            varint::put_bytes(&mut skeleton, &group.lines.kinds());
-            let plain = group.lines.plain();
-            varint::put(&mut skeleton, plain.len() as u64);
-            numbers.extend(plain);
-            varint::put(&mut skeleton, group.bulk.len() as u64);
-            for streams in &group.bulk {
-                varint::put(&mut skeleton, streams.len() as u64);
-                bulk.extend(streams.iter().cloned());
-            }
+        let mut skeleton = Vec::new();
+        self.threads.encode(&mut skeleton);
+        varint::put_bytes(&mut skeleton, &self.skeleton);
+        varint::put(&mut skeleton, self.lines.bases.len() as u64);
+        self.lines.bases.iter().for_each(|base| base.encode_values(&mut skeleton));
+        varint::put_bytes(&mut skeleton, &self.lines.kinds());
+        varint::put(&mut skeleton, self.bulk.len() as u64);
+        for streams in &self.bulk {
+            varint::put(&mut skeleton, streams.len() as u64);
         }
-        (skeleton, numbers, bulk)
+        (skeleton, self.lines.plain(), self.bulk.iter().flatten().cloned().collect())
     }
 
     fn put_together(
         mut skeleton: &[u8],
-        mut numbers: &[i64],
+        numbers: &[i64],
         bulk: Vec<Vec<i64>>,
     ) -> Result<Self, MemoryError> {
         let input = &mut skeleton;
         let mut all = bulk.into_iter();
-        let mut merged = Self::default();
-        for _ in 0..varint::take_count(input, "number of groups")? {
-            let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
-            let skeleton = varint::take_bytes(input)?.to_vec();
-            let bases = take_bases(input, &threads)?;
-            let kinds = varint::take_bytes(input)?;
+        let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
+        let skeleton = varint::take_bytes(input)?.to_vec();
+        let bases = take_bases(input, &threads)?;
+        let lines = Lines::assemble(bases, varint::take_bytes(input)?, numbers)?;
+        let mut bulk = Vec::new();
+        for _ in 0..varint::take_count(input, "number of streams")? {
             let count = usize::try_from(varint::take(input)?).unwrap_or(usize::MAX);
-            let (plain, rest) = numbers.split_at_checked(count).ok_or(MemoryError::Truncated)?;
-            numbers = rest;
-            let lines = Lines::assemble(bases, kinds, plain)?;
-            let mut bulk = Vec::new();
-            for _ in 0..varint::take_count(input, "number of streams")? {
-                let count = usize::try_from(varint::take(input)?).unwrap_or(usize::MAX);
-                bulk.push(all.by_ref().take(count).collect());
-            }
-            merged.groups.push(Group { threads, skeleton, lines, bulk });
+            bulk.push(all.by_ref().take(count).collect());
         }
-        Ok(merged)
+        Ok(Self { threads, skeleton, lines, bulk })
     }
 }

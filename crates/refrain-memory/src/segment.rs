@@ -7,9 +7,11 @@
 //! them, turns them back into addresses. Layout in order has a further use: list nodes or rows
 //! that were allocated one by one are a fixed distance apart.
 //!
-//! Addresses in no segment are kept as they are, in a range of their own.
+//! Addresses in no segment are kept as they are, in a range of their own. Segments that no address
+//! was ever looked up in take no room: only where the next one lies is remembered.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::MemoryError;
 use crate::varint;
@@ -74,11 +76,31 @@ impl Window {
     }
 }
 
+/// A segment that lives.
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    size: u64,
+    shift: u64,
+    /// Its index in the table.
+    index: usize,
+}
+
+/// Whether each segment was ever used; those who look up addresses may note that side by side.
+#[derive(Debug, Default)]
+struct Marks(Vec<AtomicBool>);
+
+impl Clone for Marks {
+    fn clone(&self) -> Self {
+        Self(self.0.iter().map(|mark| AtomicBool::new(mark.load(Ordering::Relaxed))).collect())
+    }
+}
+
 /// The segments of a process: those that live, and a table of all that ever were.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
     table: Vec<Segment>,
-    live: BTreeMap<u64, (u64, u64)>,
+    used: Marks,
+    live: BTreeMap<u64, Live>,
     arenas: HashMap<(SegmentKind, u32), u64>,
     age: u64,
     identity: bool,
@@ -101,17 +123,23 @@ impl Segments {
             return;
         }
         let size = size.max(1).min(u64::MAX - base);
-        while let Some((&old, &(old_size, _))) = self.live.range(..base + size).next_back()
-            && old + old_size > base
+        while let Some((&old, live)) = self.live.range(..base + size).next_back()
+            && old + live.size > base
         {
             self.end(old);
         }
         if let Some(place) = self.place_for(kind, owner, size) {
             // While there was no segment, windows were given out for all addresses.
             self.age += u64::from(self.live.is_empty());
-            self.table.push(Segment { kind, owner, base, size, place });
-            self.live.insert(base, (size, place.wrapping_sub(base)));
+            let index = self.table.len();
+            self.add(Segment { kind, owner, base, size, place }, false);
+            self.live.insert(base, Live { size, shift: place.wrapping_sub(base), index });
         }
+    }
+
+    fn add(&mut self, segment: Segment, is_used: bool) {
+        self.table.push(segment);
+        self.used.0.push(AtomicBool::new(is_used));
     }
 
     /// The segment that begins at `base` lives no more.
@@ -123,12 +151,11 @@ impl Segments {
 
     fn place_for(&mut self, kind: SegmentKind, owner: u32, size: u64) -> Option<u64> {
         let used = self.arenas.entry((kind, owner)).or_insert(0);
-        let room = size.checked_next_multiple_of(16)?.checked_add(16)?;
+        let room = room_for(size)?;
         if owner >= MOST_OWNERS || room > (1 << ARENA_BITS) - *used {
             return None;
         }
-        let arena = (u64::from(owner) * KINDS.len() as u64 + kind as u64) << ARENA_BITS;
-        let place = arena + *used;
+        let place = arena(kind, owner) + *used;
         *used += room;
         Some(place)
     }
@@ -152,9 +179,15 @@ impl Segments {
     fn find(&self, address: u64, window: &mut Window) {
         let age = self.age;
         let found = self.live.range(..=address).next_back();
-        *window = match found.map(|(&base, &(size, shift))| Window { base, size, shift, age }) {
+        let window_of = |(&base, live): (&u64, &Live)| {
+            (Window { base, size: live.size, shift: live.shift, age }, live.index)
+        };
+        *window = match found.map(window_of) {
             _ if self.identity => Window { base: 0, size: u64::MAX, shift: 0, age },
-            Some(window) if window.holds(address) => window,
+            Some((window, index)) if window.holds(address) => {
+                self.used.0[index].store(true, Ordering::Relaxed);
+                window
+            }
             None if self.live.is_empty() && address < UNPLACED => {
                 Window { base: 0, size: UNPLACED, shift: UNPLACED, age }
             }
@@ -171,19 +204,31 @@ impl Segments {
         &self.table
     }
 
-    /// Appends the table, as columns, packed where that is shorter. Places follow from the rest.
+    /// The segments that were used, in order.
+    fn used(&self) -> impl Iterator<Item = &Segment> {
+        let marks = self.table.iter().zip(&self.used.0);
+        marks.filter(|(_, used)| used.load(Ordering::Relaxed)).map(|(segment, _)| segment)
+    }
+
+    /// Appends the segments that were used, as columns, packed where that is shorter: kind and
+    /// owner, size, base, and how much of the owner's places is skipped before it.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut columns = [Vec::new(), Vec::new(), Vec::new()];
+        let mut columns = [const { Vec::new() }; 4];
         let (mut owner, mut size, mut end) = (0i64, 0u64, 0u64);
-        for segment in &self.table {
+        let mut nexts = HashMap::new();
+        for segment in self.used() {
             let whose = i64::from(segment.owner);
             varint::put_signed(&mut columns[0], (whose - owner) * 4 + segment.kind as i64);
             varint::put_signed(&mut columns[1], segment.size.wrapping_sub(size) as i64);
             varint::put_signed(&mut columns[2], segment.base.wrapping_sub(end) as i64);
+            let next = nexts.entry((segment.kind, segment.owner)).or_insert(0);
+            let offset = segment.place - arena(segment.kind, segment.owner);
+            varint::put(&mut columns[3], offset.saturating_sub(*next) / 16);
+            *next = offset + room_for(segment.size).unwrap_or(0);
             (owner, size, end) = (whose, segment.size, segment.base);
         }
         out.push(u8::from(self.identity));
-        varint::put(out, self.table.len() as u64);
+        varint::put(out, self.used().count() as u64);
         for column in &columns {
             crate::bulk::put_packed(out, column);
         }
@@ -194,11 +239,10 @@ impl Segments {
         const WHAT: MemoryError = MemoryError::OutOfRange("segment");
         let identity = varint::take_byte(input)? != 0;
         let count = varint::take(input)?;
-        let columns = [
-            crate::bulk::take_packed(input)?,
-            crate::bulk::take_packed(input)?,
-            crate::bulk::take_packed(input)?,
-        ];
+        let mut columns = [const { Vec::new() }; 4];
+        for column in &mut columns {
+            *column = crate::bulk::take_packed(input)?;
+        }
         let mut columns = columns.each_ref().map(Vec::as_slice);
         let mut segments = Self { identity, ..Self::new() };
         let (mut owner, mut size, mut base) = (0i64, 0u64, 0u64);
@@ -209,8 +253,11 @@ impl Segments {
             size = size.wrapping_add(varint::take_signed(&mut columns[1])? as u64);
             base = base.wrapping_add(varint::take_signed(&mut columns[2])? as u64);
             let owner = u32::try_from(owner).map_err(|_| WHAT)?;
+            let skipped = varint::take(&mut columns[3])?.checked_mul(16).ok_or(WHAT)?;
+            let used = segments.arenas.entry((kind, owner)).or_insert(0);
+            *used = used.checked_add(skipped).filter(|at| *at < 1 << ARENA_BITS).ok_or(WHAT)?;
             let place = segments.place_for(kind, owner, size).ok_or(WHAT)?;
-            segments.table.push(Segment { kind, owner, base, size, place });
+            segments.add(Segment { kind, owner, base, size, place }, true);
         }
         Ok(segments)
     }
@@ -221,6 +268,17 @@ impl Segments {
         by_place.sort_by_key(|segment| segment.place);
         Addresses { by_place, identity: self.identity, latest: None }
     }
+}
+
+/// Where the places of an owner's segments of one kind begin.
+fn arena(kind: SegmentKind, owner: u32) -> u64 {
+    (u64::from(owner) * KINDS.len() as u64 + kind as u64) << ARENA_BITS
+}
+
+/// The places that a segment takes: one more than it has, so that its end is not another's
+/// beginning.
+fn room_for(size: u64) -> Option<u64> {
+    size.checked_next_multiple_of(16)?.checked_add(16)
 }
 
 /// Turns places back into addresses.

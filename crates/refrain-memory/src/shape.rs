@@ -132,6 +132,17 @@ impl Node {
         }
     }
 
+    /// The same with other numbers for blocks; none if a block has no new number.
+    pub fn renumbered(&self, numbers: &[u32]) -> Option<Self> {
+        Some(match self {
+            Self::Block(block) => Self::Block(*numbers.get(*block as usize)?),
+            Self::Loop { exit, body } => {
+                let body = body.iter().map(|node| node.renumbered(numbers));
+                Self::Loop { exit: *exit, body: body.collect::<Option<_>>()? }
+            }
+        })
+    }
+
     /// Appends the tree: 0 ends a body, 1 and the exit begin a loop, others are blocks.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -186,6 +197,12 @@ impl Shape {
         }
         shape.node = node;
         Ok(shape)
+    }
+
+    /// The same with other numbers for blocks: `blocks` has them by their new numbers.
+    pub fn renumbered(&self, numbers: &[u32], blocks: &Blocks) -> Result<Self, MemoryError> {
+        let node = self.node.renumbered(numbers);
+        Self::compile(node.ok_or(MemoryError::OutOfRange("block"))?, blocks)
     }
 
     fn add(&mut self, node: &Node, depth: usize, blocks: &Blocks) -> Result<(), MemoryError> {

@@ -1,7 +1,7 @@
 //! A trace to be read: the loop nest, with sections, strides and threads.
 //!
 //! ```text
-//! threads 0-4
+//! threads <0,5,1>
 //! where b1 is -1 * (thread / 3)
 //! where b2 is 10 * (thread mod 4) + 39 * (thread / 4)
 //! loop b1 +10 times
@@ -9,6 +9,8 @@
 //!     loop 48 times [+0, +0]
 //!       load 8 heap of 0 0x555500000000 + 0x0 +384 * b2 [+384, +0, +8] at pc 0x1028
 //! ```
+//!
+//! Threads are listed as the paper does: the first, how many, and how far apart.
 //!
 //! A number that differs between threads is written as a function of the thread; the bases that
 //! several numbers share are explained first. In brackets stand the steps of the loops around, the
@@ -19,6 +21,8 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
+use refrain_elastic::RankList;
+
 use crate::block::{Blocks, Kind};
 use crate::chunk::{Entry, Finished, Stream};
 use crate::error::MemoryError;
@@ -28,14 +32,57 @@ use crate::segment::Addresses;
 use crate::shape::Node;
 use crate::threads::{Group, Merged};
 
+/// Something that whoever reads the structure may know another name for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// A place in the program: a reference's program counter.
+    Place(u64),
+    /// A block without references.
+    Block(u32),
+}
+
+/// Sections of ranks or threads as ScalaMemTrace writes them (§2.2): `<first,count,stride>`, with
+/// more counts and strides where sections repeat.
+pub fn triples(list: &RankList) -> String {
+    let section = |section: &refrain_elastic::Section| {
+        let mut text = format!("<{}", section.start());
+        if section.dimensions().is_empty() {
+            text += ",1,1";
+        }
+        for dimension in section.dimensions() {
+            let _ = write!(text, ",{},{}", dimension.count, dimension.stride);
+        }
+        text + ">"
+    };
+    list.sections().iter().map(section).collect::<Vec<_>>().join(" ")
+}
+
 impl Merged {
     /// The structure as lines of text.
-    pub fn structure(&self, blocks: &Blocks, addresses: &Addresses) -> Result<String, MemoryError> {
+    pub fn structure(
+        &self,
+        blocks: &Blocks,
+        addresses: &Addresses,
+        name: &mut dyn FnMut(Name) -> String,
+    ) -> Result<String, MemoryError> {
         let mut out = String::new();
         for group in &self.groups {
-            let writer = Writer { group, blocks, addresses };
-            writer.group(&mut out)?;
+            out += &group.structure(blocks, addresses, name)?;
         }
+        Ok(out)
+    }
+}
+
+impl Group {
+    /// The structure as lines of text.
+    pub fn structure(
+        &self,
+        blocks: &Blocks,
+        addresses: &Addresses,
+        name: &mut dyn FnMut(Name) -> String,
+    ) -> Result<String, MemoryError> {
+        let mut out = String::new();
+        Writer { group: self, blocks, addresses, name }.group(&mut out)?;
         Ok(out)
     }
 }
@@ -44,6 +91,7 @@ struct Writer<'a> {
     group: &'a Group,
     blocks: &'a Blocks,
     addresses: &'a Addresses,
+    name: &'a mut dyn FnMut(Name) -> String,
 }
 
 /// Where in an entry the writer stands.
@@ -55,8 +103,8 @@ struct Place<'a> {
 }
 
 impl Writer<'_> {
-    fn group(&self, out: &mut String) -> Result<(), MemoryError> {
-        let _ = writeln!(out, "threads {}", self.group.threads);
+    fn group(&mut self, out: &mut String) -> Result<(), MemoryError> {
+        let _ = writeln!(out, "threads {}", triples(&self.group.threads));
         for (i, base) in self.group.lines.bases.iter().enumerate() {
             let text = base.to_string().replace("rank", "thread");
             let _ = writeln!(out, "where b{} is {text}", i + 1);
@@ -77,12 +125,12 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn entry(&self, entry: &Entry, met: &mut HashSet<(u32, u32)>, out: &mut String) {
+    fn entry(&mut self, entry: &Entry, met: &mut HashSet<(u32, u32)>, out: &mut String) {
         let mut place = Place { streams: entry.streams.iter(), depth: 0, met };
         self.node(&entry.shape.node, &mut place, out);
     }
 
-    fn node(&self, node: &Node, place: &mut Place<'_>, out: &mut String) {
+    fn node(&mut self, node: &Node, place: &mut Place<'_>, out: &mut String) {
         let indent = "  ".repeat(place.depth);
         match node {
             Node::Block(block) => {
@@ -96,11 +144,12 @@ impl Writer<'_> {
                     };
                     let first = self.first(stream, place.met.insert((*block, at)));
                     let steps = self.steps(stream);
-                    let (size, pc) = (reference.size, reference.pc);
-                    let _ = writeln!(out, "{indent}{kind} {size} {first}{steps} at pc {pc:#x}");
+                    let size = reference.size;
+                    let at = (self.name)(Name::Place(reference.pc));
+                    let _ = writeln!(out, "{indent}{kind} {size} {first}{steps} {at}");
                 }
                 if references.is_empty() {
-                    let _ = writeln!(out, "{indent}block {block}");
+                    let _ = writeln!(out, "{indent}{}", (self.name)(Name::Block(*block)));
                 }
             }
             Node::Loop { exit, body } => {

@@ -32,6 +32,9 @@ pub struct Trace {
     pub sealed: BTreeMap<u32, Vec<Vec<u8>>>,
     /// The last chunks.
     pub merged: Merged,
+    /// The numbers that blocks had when sealed chunks were made, where they have others now: the
+    /// new number of each.
+    pub numbers: Option<Vec<u32>>,
 }
 
 /// One load or store.
@@ -75,10 +78,20 @@ impl Trace {
     fn chunk(&self, thread: u32, at: usize) -> Option<Result<Finished, MemoryError>> {
         let sealed = self.sealed.get(&thread).map_or(&[][..], Vec::as_slice);
         match sealed.get(at) {
-            Some(bytes) => Some(Finished::decode(&mut &bytes[..], &self.blocks)),
+            Some(bytes) => Some(self.sealed_chunk(bytes)),
             None if at == sealed.len() => self.merged.chunk(thread, &self.blocks),
             None => None,
         }
+    }
+}
+
+impl Trace {
+    fn sealed_chunk(&self, mut bytes: &[u8]) -> Result<Finished, MemoryError> {
+        let Some(numbers) = &self.numbers else {
+            return Finished::decode(&mut bytes, &self.blocks);
+        };
+        let old = self.blocks.as_numbered(numbers)?;
+        Finished::decode(&mut bytes, &old)?.renumbered(numbers, &self.blocks)
     }
 }
 

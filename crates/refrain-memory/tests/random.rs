@@ -159,7 +159,7 @@ proptest! {
         Processes::of(4, &merged).join(Processes::of(7, &merged)).encode(&mut bytes);
         let processes = Processes::decode(&mut &bytes[..]).unwrap();
         for (thread, words) in (0..).zip(&words) {
-            let process = processes.process(7).unwrap().unwrap();
+            let process = processes.process(7).unwrap();
             let chunk = process.chunk(thread, &table).unwrap().unwrap();
             prop_assert_eq!(&play_one(chunk), words);
         }

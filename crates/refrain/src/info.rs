@@ -53,6 +53,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if orders::are_in(&args.trace) {
         return orders::info::run(&args.trace, args.json);
     }
+    if let Some(trace) = crate::mem::memory_trace(&args.trace)? {
+        return crate::mem::info::run(&trace, args.json);
+    }
     let trace = open(&args.trace)?;
     let info = Info::of(&trace)?;
     let path = args.trace.display().to_string();

@@ -13,8 +13,10 @@ mod agent;
 mod control;
 mod cuts;
 mod descriptors;
+mod dynamorio;
 mod info;
 mod launch;
+mod mem;
 mod merge;
 mod naming;
 mod open;
@@ -83,9 +85,14 @@ enum Command {
     Stats(stats::Args),
     Merge(merge::Args),
     Verify(verify::Args),
+    Mem(mem::Args),
+    Cc(mem::compilers::Args),
+    Fc(mem::compilers::Args),
     Where(where_::Args),
     #[command(name = "__rank", hide = true)]
     Rank(rank::Args),
+    #[command(name = "__memory", hide = true)]
+    MemoryRank(mem::rank::Args),
 }
 
 fn main() -> ExitCode {
@@ -102,6 +109,10 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::run(args),
         Command::Where(args) => where_::run(args),
         Command::Rank(args) => rank::run(args),
+        Command::Mem(args) => mem::run(args),
+        Command::Cc(args) => mem::compilers::run(mem::compilers::Language::C, args),
+        Command::Fc(args) => mem::compilers::run(mem::compilers::Language::Fortran, args),
+        Command::MemoryRank(args) => mem::rank::run(args),
     };
     result.unwrap_or_else(|error| {
         say!("refrain: {}", message(&error));

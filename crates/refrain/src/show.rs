@@ -1,5 +1,6 @@
 //! `refrain show`: prints the calls of a trace.
 
+use crate::mem::show::Wanted;
 use crate::open::open;
 use crate::orders;
 use crate::select::{Names, parse_ranks};
@@ -76,6 +77,9 @@ pub struct Args {
     /// When each call began (seconds since the first rank was started) and how long it took.
     #[arg(long)]
     times: bool,
+    /// Of a memory trace: the loops, with sections, strides and threads.
+    #[arg(long)]
+    structure: bool,
 }
 
 /// Prints.
@@ -87,6 +91,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return orders::show::run(&args.trace, wanted);
     }
     let functions = Names::parse("--function", &args.function)?;
+    if let Some(trace) = crate::mem::memory_trace(&args.trace)? {
+        let Args { thread, limit, json, structure, .. } = args;
+        return crate::mem::show::run(&trace, &Wanted { ranks, thread, limit, json, structure });
+    }
     let trace = open(&args.trace)?;
     let has_times = trace.has_raw() || trace.has_times();
     if args.times && !has_times {

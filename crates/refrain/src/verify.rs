@@ -69,6 +69,9 @@ struct Findings {
 
 /// Checks.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some(trace) = crate::mem::memory_trace(&args.trace)? {
+        return crate::mem::verify::run(&trace, args.json);
+    }
     let trace = open(&args.trace)?;
     let mut findings = Findings::default();
     findings.look_at(&trace);

@@ -1,0 +1,257 @@
+//! Atomic operations, which the compiler leaves to its runtime altogether.
+//!
+//! They are all sequentially consistent here, which is more than any program asks for. Loads and
+//! stores are recorded as such, everything else as one atomic reference.
+
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, compiler_fence, fence};
+
+use crate::access::{ATOMIC, LOAD, STORE, caller, noted, record};
+
+fn tell(address: usize, kind: u32, size: u64) {
+    let (pc, stack) = caller();
+    record(address as u64, pc, kind, size, stack);
+}
+
+/// The operations of one size. The memory orders that compilers pass are not looked at.
+macro_rules! atomics {
+    ($module:ident $atomic:ident $value:ident $size:literal:
+     $load:ident $store:ident $exchange:ident $add:ident $sub:ident $and:ident $or:ident $xor:ident
+     $nand:ident $strong:ident $weak:ident $val:ident) => {
+        mod $module {
+            use super::*;
+            type Value = $value;
+
+            /// The variable.
+            unsafe fn at<'a>(address: *mut Value) -> &'a $atomic {
+                // SAFETY: the program uses it as an atomic variable.
+                unsafe { $atomic::from_ptr(address) }
+            }
+
+            unsafe extern "C" fn load(address: *mut Value) -> Value {
+                tell(address as usize, LOAD, $size);
+                // SAFETY: as our caller asks.
+                unsafe { at(address).load(SeqCst) }
+            }
+
+            unsafe extern "C" fn store(address: *mut Value, value: Value) {
+                tell(address as usize, STORE, $size);
+                // SAFETY: as our caller asks.
+                unsafe { at(address).store(value, SeqCst) }
+            }
+
+            unsafe extern "C" fn exchange(address: *mut Value, value: Value) -> Value {
+                tell(address as usize, ATOMIC, $size);
+                // SAFETY: as our caller asks.
+                unsafe { at(address).swap(value, SeqCst) }
+            }
+
+            unsafe extern "C" fn add(address: *mut Value, value: Value) -> Value {
+                tell(address as usize, ATOMIC, $size);
+                // SAFETY: as our caller asks.
+                unsafe { at(address).fetch_add(value, SeqCst) }
+            }
+
+            unsafe extern "C" fn sub(address: *mut Value, value: Value) -> Value {
+                tell(address as usize, ATOMIC, $size);
+                // SAFETY: as our caller asks.
+                unsafe { at(address).fetch_sub(value, SeqCst) }
+            }
+
+            unsafe extern "C" fn and(address: *mut Value, value: Value) -> Value {
+                tell(address as usize, ATOMIC, $size);
+                // SAFETY: as our caller asks.
+                unsafe { at(address).fetch_and(value, SeqCst) }
+            }
+
+            unsafe extern "C" fn or(address: *mut Value, value: Value) -> Value {
+                tell(address as usize, ATOMIC, $size);
+                // SAFETY: as our caller asks.
+                unsafe { at(address).fetch_or(value, SeqCst) }
+            }
+
+            unsafe extern "C" fn xor(address: *mut Value, value: Value) -> Value {
+                tell(address as usize, ATOMIC, $size);
+                // SAFETY: as our caller asks.
+                unsafe { at(address).fetch_xor(value, SeqCst) }
+            }
+
+            unsafe extern "C" fn nand(address: *mut Value, value: Value) -> Value {
+                tell(address as usize, ATOMIC, $size);
+                // SAFETY: as our caller asks.
+                unsafe { at(address).fetch_nand(value, SeqCst) }
+            }
+
+            /// Returns whether the variable was as expected; if not, says what it was.
+            unsafe extern "C" fn compare(
+                address: *mut Value,
+                expected: *mut Value,
+                value: Value,
+            ) -> i32 {
+                tell(address as usize, ATOMIC, $size);
+                // SAFETY: as our caller asks.
+                unsafe {
+                    match at(address).compare_exchange(*expected, value, SeqCst, SeqCst) {
+                        Ok(_) => 1,
+                        Err(found) => {
+                            *expected = found;
+                            0
+                        }
+                    }
+                }
+            }
+
+            /// Returns what the variable was.
+            unsafe extern "C" fn compare_value(
+                address: *mut Value,
+                expected: Value,
+                value: Value,
+            ) -> Value {
+                tell(address as usize, ATOMIC, $size);
+                // SAFETY: as our caller asks.
+                let was = unsafe { at(address).compare_exchange(expected, value, SeqCst, SeqCst) };
+                was.unwrap_or_else(|found| found)
+            }
+
+            noted!($load => load);
+            noted!($store => store);
+            noted!($exchange => exchange);
+            noted!($add => add);
+            noted!($sub => sub);
+            noted!($and => and);
+            noted!($or => or);
+            noted!($xor => xor);
+            noted!($nand => nand);
+            noted!($strong => compare);
+            noted!($weak => compare);
+            noted!($val => compare_value);
+        }
+    };
+}
+
+atomics!(bytes AtomicU8 u8 1:
+    __tsan_atomic8_load __tsan_atomic8_store __tsan_atomic8_exchange __tsan_atomic8_fetch_add
+    __tsan_atomic8_fetch_sub __tsan_atomic8_fetch_and __tsan_atomic8_fetch_or
+    __tsan_atomic8_fetch_xor __tsan_atomic8_fetch_nand __tsan_atomic8_compare_exchange_strong
+    __tsan_atomic8_compare_exchange_weak __tsan_atomic8_compare_exchange_val);
+atomics!(words AtomicU16 u16 2:
+    __tsan_atomic16_load __tsan_atomic16_store __tsan_atomic16_exchange __tsan_atomic16_fetch_add
+    __tsan_atomic16_fetch_sub __tsan_atomic16_fetch_and __tsan_atomic16_fetch_or
+    __tsan_atomic16_fetch_xor __tsan_atomic16_fetch_nand __tsan_atomic16_compare_exchange_strong
+    __tsan_atomic16_compare_exchange_weak __tsan_atomic16_compare_exchange_val);
+atomics!(halves AtomicU32 u32 4:
+    __tsan_atomic32_load __tsan_atomic32_store __tsan_atomic32_exchange __tsan_atomic32_fetch_add
+    __tsan_atomic32_fetch_sub __tsan_atomic32_fetch_and __tsan_atomic32_fetch_or
+    __tsan_atomic32_fetch_xor __tsan_atomic32_fetch_nand __tsan_atomic32_compare_exchange_strong
+    __tsan_atomic32_compare_exchange_weak __tsan_atomic32_compare_exchange_val);
+atomics!(wholes AtomicU64 u64 8:
+    __tsan_atomic64_load __tsan_atomic64_store __tsan_atomic64_exchange __tsan_atomic64_fetch_add
+    __tsan_atomic64_fetch_sub __tsan_atomic64_fetch_and __tsan_atomic64_fetch_or
+    __tsan_atomic64_fetch_xor __tsan_atomic64_fetch_nand __tsan_atomic64_compare_exchange_strong
+    __tsan_atomic64_compare_exchange_weak __tsan_atomic64_compare_exchange_val);
+
+/// Sixteen bytes: there is one instruction, and all operations are made of it.
+mod sixteen {
+    use super::*;
+
+    /// Compares and exchanges; returns what was there.
+    unsafe fn exchange_if(address: *mut u128, expected: u128, value: u128) -> u128 {
+        let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
+        // SAFETY: aligned to 16 bytes, as the program's atomic variables are. rbx is the
+        // compiler's own, so it is put back.
+        unsafe {
+            core::arch::asm!(
+                "xchg {value}, rbx",
+                "lock cmpxchg16b xmmword ptr [{address}]",
+                "mov rbx, {value}",
+                value = inout(reg) value as u64 => _,
+                address = in(reg) address,
+                in("rcx") (value >> 64) as u64,
+                inout("rax") low,
+                inout("rdx") high,
+                options(nostack),
+            );
+        }
+        u128::from(high) << 64 | u128::from(low)
+    }
+
+    unsafe fn update(address: *mut u128, kind: u32, new: impl Fn(u128) -> u128) -> u128 {
+        tell(address as usize, kind, 16);
+        let mut seen = 0;
+        loop {
+            // SAFETY: as our caller asks.
+            let was = unsafe { exchange_if(address, seen, new(seen)) };
+            if was == seen {
+                return was;
+            }
+            seen = was;
+        }
+    }
+
+    unsafe extern "C" fn load(address: *mut u128) -> u128 {
+        // SAFETY: as our caller asks; the value is put back if it is replaced at all.
+        unsafe { update(address, LOAD, |value| value) }
+    }
+
+    unsafe extern "C" fn store(address: *mut u128, value: u128) {
+        // SAFETY: as our caller asks.
+        unsafe { update(address, STORE, |_| value) };
+    }
+
+    macro_rules! updates {
+        ($($name:ident $entry:ident |$old:ident, $value:ident| $new:expr;)*) => {
+            $(
+                unsafe extern "C" fn $name(address: *mut u128, $value: u128) -> u128 {
+                    // SAFETY: as our caller asks.
+                    unsafe { update(address, ATOMIC, |$old| $new) }
+                }
+                noted!($entry => $name);
+            )*
+        };
+    }
+
+    updates! {
+        exchange __tsan_atomic128_exchange |_old, value| value;
+        add __tsan_atomic128_fetch_add |old, value| old.wrapping_add(value);
+        sub __tsan_atomic128_fetch_sub |old, value| old.wrapping_sub(value);
+        and __tsan_atomic128_fetch_and |old, value| old & value;
+        or __tsan_atomic128_fetch_or |old, value| old | value;
+        xor __tsan_atomic128_fetch_xor |old, value| old ^ value;
+        nand __tsan_atomic128_fetch_nand |old, value| !(old & value);
+    }
+
+    unsafe extern "C" fn compare(address: *mut u128, expected: *mut u128, value: u128) -> i32 {
+        tell(address as usize, ATOMIC, 16);
+        // SAFETY: as our caller asks.
+        unsafe {
+            let was = exchange_if(address, *expected, value);
+            let is_done = was == *expected;
+            *expected = was;
+            i32::from(is_done)
+        }
+    }
+
+    unsafe extern "C" fn compare_value(address: *mut u128, expected: u128, value: u128) -> u128 {
+        tell(address as usize, ATOMIC, 16);
+        // SAFETY: as our caller asks.
+        unsafe { exchange_if(address, expected, value) }
+    }
+
+    noted!(__tsan_atomic128_load => load);
+    noted!(__tsan_atomic128_store => store);
+    noted!(__tsan_atomic128_compare_exchange_strong => compare);
+    noted!(__tsan_atomic128_compare_exchange_weak => compare);
+    noted!(__tsan_atomic128_compare_exchange_val => compare_value);
+}
+
+/// A fence between threads.
+#[unsafe(no_mangle)]
+pub extern "C" fn __tsan_atomic_thread_fence(_order: i32) {
+    fence(SeqCst);
+}
+
+/// A fence between a thread and its signal handlers.
+#[unsafe(no_mangle)]
+pub extern "C" fn __tsan_atomic_signal_fence(_order: i32) {
+    compiler_fence(SeqCst);
+}

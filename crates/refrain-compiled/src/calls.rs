@@ -1,0 +1,236 @@
+//! Functions entered and left: the tree of stack signatures (ScalaMemTrace §4.1).
+//!
+//! Each thread keeps the contexts of the functions it is in, with their stack pointers. These tell
+//! which functions were left without saying so, by an exception or `longjmp`: those whose frames lie
+//! below the one that speaks now. A call that is in the tree further up is the same node again, so
+//! recursion does not grow the tree.
+
+use core::ffi::c_int;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::access::{caller, enter, leave, noted, push};
+use crate::hot::thread_block;
+use crate::next::Next;
+use crate::process::{self, CONTEXTS, Locked};
+use crate::table::Table;
+use crate::threads::{CALLS, FRAMES, Thread};
+use crate::{modules, window};
+
+/// A function that was entered.
+#[derive(Clone, Copy)]
+pub struct Frame {
+    /// The stack pointer at its call.
+    stack: usize,
+    /// Where it returns to.
+    call: u64,
+    /// Its context.
+    context: u64,
+}
+
+/// The context of threads that are in no function.
+const ROOT: u32 = 0;
+/// Past so many contexts, calls have that of their caller.
+const MOST_CONTEXTS: u32 = 1 << 16;
+/// A thread that leaves its outermost function publishes what it has, if it is that much.
+const WORTH_PUBLISHING: u64 = 8 * 64;
+
+/// Parents, calls and functions by context: (context, 0, n) for n = 0, 1, 2.
+static NODES: Table = Table::new();
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+impl Thread {
+    fn frame(&self, at: usize) -> Frame {
+        // SAFETY: callers ask below `depth`, and frames are mapped that far.
+        unsafe { *self.frames.add(at) }
+    }
+
+    /// The context that the thread is in.
+    pub fn context(&self) -> u32 {
+        match self.depth {
+            0 => ROOT,
+            depth => self.frame(depth.min(FRAMES) - 1).context as u32,
+        }
+    }
+
+    /// Forgets frames below a stack pointer, or at it. Returns the last of them.
+    fn cut(&mut self, is_gone: impl Fn(&Frame) -> bool) -> Option<Frame> {
+        let mut last = None;
+        while self.depth > self.floor && self.depth <= FRAMES {
+            let frame = self.frame(self.depth - 1);
+            if !is_gone(&frame) {
+                break;
+            }
+            self.depth -= 1;
+            last = Some(frame);
+        }
+        last
+    }
+}
+
+/// After a jump: forgets the functions that are no more, and says where we are.
+pub fn correct(thread: &mut Thread, stack: usize) {
+    thread.jumped = false;
+    if thread.cut(|frame| frame.stack < stack).is_some() {
+        let context = thread.context();
+        push(thread, &[context.into()]);
+    }
+}
+
+unsafe extern "C" fn entered(call: u64) {
+    let (function, stack) = caller();
+    window::entered(function);
+    let Some((block, thread)) = enter() else { return };
+    thread.jumped = false;
+    thread.cut(|frame| frame.stack <= stack);
+    let parent = thread.context();
+    let context = context_of(thread, parent, call, function);
+    if thread.depth < FRAMES {
+        // SAFETY: below the mapped number of frames.
+        unsafe {
+            *thread.frames.add(thread.depth) = Frame { stack, call, context: context.into() };
+        }
+    }
+    thread.depth += 1;
+    push(thread, &[context.into()]);
+    leave(block);
+}
+
+unsafe extern "C" fn exited() {
+    let (returns_to, stack) = caller();
+    let Some((block, thread)) = enter() else { return };
+    if thread.depth > FRAMES {
+        thread.depth -= 1;
+        return leave(block);
+    }
+    // A function that ends by jumping here is above the stack pointer already, like those that
+    // were left without saying so; but the return address is its own.
+    let gone = thread.cut(|frame| frame.stack < stack);
+    if gone.is_none_or(|frame| frame.call != returns_to) && thread.depth > thread.floor {
+        thread.depth -= 1;
+    }
+    let context = thread.context();
+    push(thread, &[context.into()]);
+    if thread.depth == 0 && thread.number != 0 {
+        publish(thread);
+    }
+    leave(block);
+}
+
+/// The end of a parallel region, most likely: what the thread did in it is told apart from what
+/// the memory is used for next.
+fn publish(thread: &mut Thread) {
+    let head = thread.ring.head();
+    let written = head.at.load(Relaxed).wrapping_sub(head.first.load(Relaxed));
+    if written >= WORTH_PUBLISHING
+        && let Some(ledger) = process::ledger()
+        && let Err(gone) = thread.ring.publish(&ledger)
+    {
+        process::lost(gone);
+    }
+}
+
+noted!(__tsan_func_entry => entered);
+noted!(__tsan_func_exit => exited);
+
+/// The context of a call.
+#[inline(always)]
+fn context_of(thread: &mut Thread, parent: u32, call: u64, function: u64) -> u32 {
+    let key = [parent.into(), call, function];
+    let hash = (call ^ (call >> 12)).wrapping_add(u64::from(parent).wrapping_mul(0x9e5));
+    let at = (hash ^ function) as usize % CALLS;
+    if thread.calls[at].0 == key {
+        return thread.calls[at].1;
+    }
+    let context = CONTEXTS.get(key).unwrap_or_else(|| new_context(key));
+    thread.calls[at] = (key, context);
+    context
+}
+
+#[cold]
+fn new_context(key: [u64; 3]) -> u32 {
+    let [parent, call, function] = key;
+    let mut locked = Locked::new();
+    let Some(shared) = locked.shared() else { return ROOT };
+    if let Some(context) = CONTEXTS.get(key) {
+        return context;
+    }
+    let context = match ancestor(parent as u32, call, function) {
+        Some(known) => known,
+        None if MADE.fetch_add(1, Relaxed) >= MOST_CONTEXTS => parent as u32,
+        None => {
+            let (from, to) = (modules::place(call, shared), modules::place(function, shared));
+            let context = shared.add_context(parent as u32, from, to);
+            let node = u64::from(context);
+            NODES.insert([node, call, function], parent as u32);
+            NODES.insert([node, 0, 0], parent as u32);
+            context
+        }
+    };
+    CONTEXTS.insert(key, context);
+    context
+}
+
+/// The node of the same call further up, if there is one: recursion.
+fn ancestor(parent: u32, call: u64, function: u64) -> Option<u32> {
+    let mut node = parent;
+    for _ in 0..FRAMES {
+        if node == ROOT {
+            return None;
+        }
+        if NODES.get([node.into(), call, function]).is_some() {
+            return Some(node);
+        }
+        node = NODES.get([node.into(), 0, 0])?;
+    }
+    None
+}
+
+/// Forgets all contexts.
+pub fn forget() {
+    NODES.clear();
+    MADE.store(0, Relaxed);
+}
+
+/// A jump out of functions: the next reference finds out which.
+extern "C" fn jumps() {
+    let block = thread_block();
+    // SAFETY: the thread's own block.
+    unsafe {
+        if let Some(thread) = (*block).thread.as_mut() {
+            thread.jumped = true;
+            thread.floor = 0;
+            (*block).busy = 0;
+            // Away from the hot path, until the next reference.
+            (*block).ring = core::ptr::null();
+        }
+    }
+}
+
+type Jump = unsafe extern "C" fn(*mut u8, c_int) -> !;
+
+macro_rules! jumping {
+    ($($name:ident $next:ident $text:literal)*) => {
+        $(
+            static $next: Next<Jump> = Next::new($text);
+            /// As in the C library.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(buffer: *mut u8, value: c_int) -> ! {
+                jumps();
+                match $next.get() {
+                    // SAFETY: as our caller asks.
+                    Some(next) => unsafe { next(buffer, value) },
+                    // SAFETY: there is no C library without it.
+                    None => unsafe { libc::abort() },
+                }
+            }
+        )*
+    };
+}
+
+jumping! {
+    longjmp LONGJMP c"longjmp"
+    _longjmp LONGJMP_BARE c"_longjmp"
+    siglongjmp SIGLONGJMP c"siglongjmp"
+    __longjmp_chk LONGJMP_CHECKED c"__longjmp_chk"
+}

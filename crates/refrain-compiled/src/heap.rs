@@ -1,0 +1,187 @@
+//! The program's allocations: each is a segment of its own.
+//!
+//! This library's functions stand in front of the allocator's. What is freed is not told: a
+//! segment lives until another takes its place. An allocation that was told before, with the same
+//! size and by the same thread, is not told again.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use refrain_rings::record::Record;
+
+use crate::access::{enter, leave};
+use crate::copies;
+use crate::next::Next;
+use crate::process::{self, Locked, is_recording};
+
+const HEAP: u32 = 1;
+const MAPPING: u32 = 3;
+
+type Allocate = unsafe extern "C" fn(usize) -> *mut c_void;
+type AllocateTwo = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type Reallocate = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+type AllocateAligned = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
+type Map = unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, c_int, i64) -> *mut c_void;
+
+static MALLOC: Next<Allocate> = Next::new(c"malloc");
+static CALLOC: Next<AllocateTwo> = Next::new(c"calloc");
+static REALLOC: Next<Reallocate> = Next::new(c"realloc");
+static POSIX_MEMALIGN: Next<AllocateAligned> = Next::new(c"posix_memalign");
+static ALIGNED_ALLOC: Next<AllocateTwo> = Next::new(c"aligned_alloc");
+static MEMALIGN: Next<AllocateTwo> = Next::new(c"memalign");
+static MMAP: Next<Map> = Next::new(c"mmap");
+
+// What the loader asks for while the next definitions are being looked for.
+unsafe extern "C" {
+    fn __libc_malloc(bytes: usize) -> *mut c_void;
+    fn __libc_calloc(count: usize, bytes: usize) -> *mut c_void;
+    fn __libc_realloc(at: *mut c_void, bytes: usize) -> *mut c_void;
+    fn __libc_memalign(alignment: usize, bytes: usize) -> *mut c_void;
+}
+
+/// Segments told of late, by their base: a hash of base, size and owner.
+static TOLD: [AtomicU64; 1 << 14] = [const { AtomicU64::new(0) }; 1 << 14];
+
+/// Looks for everything that may be needed, at a time when that disturbs nobody.
+pub fn prepare() {
+    copies::prepare();
+    MALLOC.get();
+    CALLOC.get();
+    REALLOC.get();
+    POSIX_MEMALIGN.get();
+    ALIGNED_ALLOC.get();
+    MEMALIGN.get();
+    MMAP.get();
+}
+
+/// Forgets what was told.
+pub fn forget() {
+    TOLD.iter().for_each(|told| told.store(0, Relaxed));
+}
+
+/// Tells of an allocation.
+#[inline(always)]
+fn tell(kind: u32, at: *mut c_void, bytes: usize) -> *mut c_void {
+    if is_recording() && !at.is_null() {
+        told(kind, at as u64, bytes as u64);
+    }
+    at
+}
+
+#[cold]
+#[inline(never)]
+fn told(kind: u32, base: u64, size: u64) {
+    let Some((block, thread)) = enter() else { return };
+    let (owner, size) = (thread.number, size.max(1));
+    let hash = (base ^ size.rotate_left(20) ^ (u64::from(owner) << 48) | 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let known = &TOLD[(base >> 4) as usize % TOLD.len()];
+    if known.swap(hash, Relaxed) != hash {
+        // What the thread did before is about what was there before.
+        if let Some(ledger) = process::ledger()
+            && let Err(gone) = thread.ring.publish(&ledger)
+        {
+            process::lost(gone);
+        }
+        if let Some(shared) = Locked::new().shared() {
+            shared.append(&Record::Segment { kind, owner, base, size });
+        }
+    }
+    leave(block);
+}
+
+/// As in the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    // SAFETY: as our caller asks, here and below.
+    let at = unsafe { MALLOC.get().unwrap_or(__libc_malloc)(bytes) };
+    tell(HEAP, at, bytes)
+}
+
+/// As in the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
+    // SAFETY: as our caller asks.
+    let at = unsafe { CALLOC.get().unwrap_or(__libc_calloc)(count, bytes) };
+    tell(HEAP, at, count.wrapping_mul(bytes))
+}
+
+/// As in the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(old: *mut c_void, bytes: usize) -> *mut c_void {
+    // SAFETY: as our caller asks.
+    let at = unsafe { REALLOC.get().unwrap_or(__libc_realloc)(old, bytes) };
+    tell(HEAP, at, bytes)
+}
+
+/// As in the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(
+    at: *mut *mut c_void,
+    alignment: usize,
+    bytes: usize,
+) -> c_int {
+    let Some(next) = POSIX_MEMALIGN.get() else { return libc::ENOMEM };
+    // SAFETY: as our caller asks.
+    unsafe {
+        let result = next(at, alignment, bytes);
+        if result == 0 {
+            tell(HEAP, *at, bytes);
+        }
+        result
+    }
+}
+
+/// As in the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
+    // SAFETY: as our caller asks.
+    let at = unsafe { ALIGNED_ALLOC.get().unwrap_or(__libc_memalign)(alignment, bytes) };
+    tell(HEAP, at, bytes)
+}
+
+/// As in the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void {
+    // SAFETY: as our caller asks.
+    let at = unsafe { MEMALIGN.get().unwrap_or(__libc_memalign)(alignment, bytes) };
+    tell(HEAP, at, bytes)
+}
+
+/// As in the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    address: *mut c_void,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+) -> *mut c_void {
+    // SAFETY: as our caller asks.
+    unsafe {
+        let Some(next) = MMAP.get() else {
+            let all = (libc::SYS_mmap, address, bytes, protection, flags, file, offset);
+            return libc::syscall(all.0, all.1, all.2, all.3, all.4, all.5, all.6) as *mut c_void;
+        };
+        let at = next(address, bytes, protection, flags, file, offset);
+        if at == libc::MAP_FAILED || protection & libc::PROT_WRITE == 0 {
+            return at;
+        }
+        tell(MAPPING, at, bytes)
+    }
+}
+
+/// As in the C library, of which this is another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    address: *mut c_void,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+) -> *mut c_void {
+    // SAFETY: as our caller asks.
+    unsafe { mmap(address, bytes, protection, flags, file, offset) }
+}

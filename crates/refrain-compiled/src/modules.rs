@@ -1,0 +1,137 @@
+//! Loaded code: places in the program are module and offset.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use refrain_rings::record::{Record, pc};
+
+use crate::process::Shared;
+
+/// The most modules that are told apart.
+const MOST: usize = 1024;
+const MODULE_SEGMENT: u32 = 0;
+
+#[derive(Clone, Copy)]
+struct Module {
+    base: usize,
+    first: usize,
+    end: usize,
+}
+
+struct Modules(UnsafeCell<[Module; MOST]>);
+// SAFETY: an entry is written once, before the count says that it is there.
+unsafe impl Sync for Modules {}
+
+static MODULES: Modules = Modules(UnsafeCell::new([Module { base: 0, first: 0, end: 0 }; MOST]));
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn modules() -> &'static [Module] {
+    let count = COUNT.load(Acquire);
+    // SAFETY: the first `count` entries are not written any more.
+    unsafe { &(&*MODULES.0.get())[..count] }
+}
+
+/// Forgets all modules.
+pub fn forget() {
+    COUNT.store(0, Relaxed);
+}
+
+/// The place of an address; modules that were loaded meanwhile are announced.
+pub fn place(address: u64, shared: &mut Shared) -> u64 {
+    if find(address).is_none() {
+        announce(shared);
+    }
+    find(address).unwrap_or(address)
+}
+
+fn find(address: u64) -> Option<u64> {
+    let at = address as usize;
+    let all = modules();
+    let found = all.iter().position(|module| (module.first..module.end).contains(&at))?;
+    Some(pc(found as u32 + 1, (at - all[found].base) as u64))
+}
+
+/// What is added to the addresses in the program's own file.
+pub fn main_base() -> usize {
+    modules().first().map_or(0, |main| main.base)
+}
+
+/// Whether an address lies in the program itself.
+pub fn is_main(address: usize) -> bool {
+    modules().first().is_some_and(|main| (main.first..main.end).contains(&address))
+}
+
+/// Announces all modules that are not known yet.
+pub fn announce(shared: &mut Shared) {
+    // SAFETY: the callback gets what it was promised.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut *shared).cast()) };
+}
+
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, shared: *mut c_void) -> c_int {
+    // SAFETY: the loader's description of a loaded module, and our own pointer.
+    unsafe {
+        let (info, shared) = (&*info, &mut *shared.cast::<Shared>());
+        let headers = core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+        let base = info.dlpi_addr as usize;
+        let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        let first = loaded().map(|h| h.p_vaddr as usize).min().unwrap_or(0);
+        let end = loaded().map(|h| (h.p_vaddr + h.p_memsz) as usize).max().unwrap_or(0);
+        let module = Module { base, first: base + (first & !4095), end: base + end };
+        let count = COUNT.load(Relaxed);
+        let is_known = modules().iter().any(|m| (m.first, m.end) == (module.first, module.end));
+        if end == 0 || count == MOST || is_known {
+            return 0;
+        }
+        (&mut *MODULES.0.get())[count] = module;
+        COUNT.store(count + 1, Release);
+        let mut own = [0u8; 4096];
+        let name = core::ffi::CStr::from_ptr(info.dlpi_name).to_bytes();
+        let path = if name.is_empty() && count == 0 { executable(&mut own) } else { name };
+        let size = (module.end - module.first) as u64;
+        shared.append(&Record::Module {
+            module: count as u32 + 1,
+            is_main: count == 0,
+            base: base as u64,
+            size,
+            path,
+            build_id: build_id(headers, base),
+        });
+        let at = module.first as u64;
+        shared.append(&Record::Segment { kind: MODULE_SEGMENT, owner: 0, base: at, size });
+    }
+    0
+}
+
+fn executable(room: &mut [u8]) -> &[u8] {
+    let link = c"/proc/self/exe";
+    // SAFETY: at most as many bytes as there is room for.
+    let got = unsafe { libc::readlink(link.as_ptr(), room.as_mut_ptr().cast(), room.len()) };
+    &room[..got.max(0) as usize]
+}
+
+/// The build id in a module's notes.
+unsafe fn build_id(headers: &[libc::Elf64_Phdr], base: usize) -> &'static [u8] {
+    const BUILD_ID: u32 = 3;
+    for header in headers.iter().filter(|header| header.p_type == libc::PT_NOTE) {
+        // SAFETY: notes of a loaded module.
+        let notes = unsafe {
+            let at = (base + header.p_vaddr as usize) as *const u8;
+            core::slice::from_raw_parts(at, header.p_memsz as usize)
+        };
+        let mut rest = notes;
+        while let Some((head, after)) = rest.split_at_checked(12) {
+            let number = |at: usize| {
+                u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+            };
+            let name = (number(0) as usize).next_multiple_of(4);
+            let (length, kind) = (number(4) as usize, number(8));
+            let Some(id) = after.get(name..name + length) else { break };
+            if kind == BUILD_ID && after.starts_with(b"GNU\0") {
+                return id;
+            }
+            rest = after.get(name + length.next_multiple_of(4)..).unwrap_or(&[]);
+        }
+    }
+    &[]
+}

@@ -1,0 +1,47 @@
+//! The definitions that ours stand in front of.
+
+use core::ffi::{CStr, c_void};
+use core::marker::PhantomData;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// The next definition of a function in the loader's order.
+pub struct Next<F> {
+    at: AtomicPtr<c_void>,
+    name: &'static CStr,
+    form: PhantomData<F>,
+}
+
+// SAFETY: holds the address of a function, which any thread may call.
+unsafe impl<F> Sync for Next<F> {}
+
+impl<F: Copy> Next<F> {
+    /// Of that name; `F` must be the form of the function of that name.
+    pub const fn new(name: &'static CStr) -> Self {
+        assert!(size_of::<F>() == size_of::<*mut c_void>());
+        Self { at: AtomicPtr::new(null_mut()), name, form: PhantomData }
+    }
+
+    /// The function; nothing if there is none, or while one is being looked for by this thread.
+    #[inline(always)]
+    pub fn get(&self) -> Option<F> {
+        let at = self.at.load(Ordering::Relaxed);
+        let at = if at.is_null() { self.find() } else { at };
+        // SAFETY: a function of that name has that form.
+        (!at.is_null()).then(|| unsafe { core::mem::transmute_copy(&at) })
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        // The loader allocates while it looks; that is before there are threads.
+        static IS_LOOKING: AtomicBool = AtomicBool::new(false);
+        if IS_LOOKING.swap(true, Ordering::Acquire) {
+            return null_mut();
+        }
+        // SAFETY: dlsym with a valid name; RTLD_NEXT starts behind this library.
+        let at = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.at.store(at, Ordering::Relaxed);
+        IS_LOOKING.store(false, Ordering::Release);
+        at
+    }
+}

@@ -1,0 +1,397 @@
+//! What is common to the process: the shared memory, the ledger and its lock.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32};
+use refrain_rings::layout::{
+    CHUNK_WORDS, CHUNKS, COMPILED, CONTROL_BYTES, Hello, LEDGER_BYTES, MAGIC, RING_BYTES, RingHead,
+    VERSION,
+};
+use refrain_rings::producer::{Gone, Ledger, Ring};
+use refrain_rings::record::{NO_CONTEXT, Record};
+
+use crate::hot::thread_block;
+use crate::table::{Table, unmap};
+use crate::{calls, heap, modules, threads, window};
+
+/// How many rings there is room for: threads that live at the same time.
+const RINGS: usize = 4096;
+const RINGS_AT: usize = CONTROL_BYTES + LEDGER_BYTES;
+const MEMORY: usize = RINGS_AT + RINGS * RING_BYTES;
+
+/// Whether references are to be recorded: there is a compressor, and nobody has switched it off.
+pub static RECORDING: AtomicBool = AtomicBool::new(false);
+/// Whether there is a compressor.
+static CONNECTED: AtomicBool = AtomicBool::new(false);
+/// Numbers of threads given out.
+static THREADS: AtomicU32 = AtomicU32::new(0);
+
+/// Blocks by (return address, kind and size, 0).
+pub static BLOCKS: Table = Table::new();
+/// Contexts by (parent, call, function).
+pub static CONTEXTS: Table = Table::new();
+
+/// What may be touched only with the lock.
+pub struct Shared {
+    /// The ledger.
+    pub ledger: Ledger,
+    memory: *mut u8,
+    /// Blocks and contexts made.
+    pub blocks: u32,
+    /// Rings given out; those that came back are in `free`.
+    rings: usize,
+    free: [u16; RINGS],
+    freed: usize,
+}
+
+struct Global(UnsafeCell<Option<Shared>>);
+// SAFETY: only touched by the holder of the lock.
+unsafe impl Sync for Global {}
+static SHARED: Global = Global(UnsafeCell::new(None));
+static LOCK: AtomicU32 = AtomicU32::new(0);
+
+/// The lock of the ledger; while it is held all signals are blocked.
+pub struct Locked {
+    mask: libc::sigset_t,
+}
+
+impl Locked {
+    /// Takes the lock.
+    pub fn new() -> Self {
+        // SAFETY: blocks signals of this thread, and keeps the old mask.
+        let mask = unsafe {
+            let (mut all, mut mask) = (core::mem::zeroed(), core::mem::zeroed());
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut mask);
+            mask
+        };
+        while LOCK.swap(1, Acquire) != 0 {
+            // SAFETY: no arguments.
+            unsafe { libc::sched_yield() };
+        }
+        Self { mask }
+    }
+
+    /// What the lock protects; nothing if nothing is recorded.
+    pub fn shared(&mut self) -> Option<&mut Shared> {
+        // SAFETY: the lock is held.
+        unsafe { (*SHARED.0.get()).as_mut() }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        LOCK.store(0, Release);
+        // SAFETY: the mask that was there.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask, null_mut()) };
+    }
+}
+
+impl Shared {
+    /// Appends to the ledger; the end of the compressor is the end of recording.
+    pub fn append(&mut self, record: &Record<'_>) {
+        if CONNECTED.load(Relaxed)
+            && let Err(gone) = self.ledger.append(record)
+        {
+            lost(gone);
+        }
+    }
+
+    /// Makes a block of one or two references.
+    pub fn add_block(&mut self, references: &[u8]) -> u32 {
+        let block = self.blocks;
+        self.blocks += 1;
+        self.append(&Record::Block { block, references });
+        block
+    }
+
+    /// Makes a context.
+    pub fn add_context(&mut self, parent: u32, call: u64, function: u64) -> u32 {
+        let block = self.blocks;
+        self.blocks += 1;
+        self.append(&Record::Context { block, parent, call, function });
+        block
+    }
+
+    /// A ring for a thread, and its number.
+    pub fn add_ring(&mut self, thread: u32) -> Option<(Ring, usize)> {
+        let place = match self.freed.checked_sub(1) {
+            Some(last) => {
+                self.freed = last;
+                usize::from(self.free[last])
+            }
+            None if self.rings < RINGS => {
+                self.rings += 1;
+                self.rings - 1
+            }
+            None => return None,
+        };
+        let at = RINGS_AT + place * RING_BYTES;
+        // SAFETY: inside the shared memory; nobody uses this ring.
+        let ring = unsafe {
+            let memory = self.memory.add(at);
+            memory.write_bytes(0, refrain_rings::layout::RING_HEAD_BYTES);
+            Ring::create(memory, thread, CHUNK_WORDS, CHUNKS)
+        };
+        // SAFETY: no arguments.
+        let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        let (ring_at, ring_bytes) = (at as u64, RING_BYTES as u64);
+        self.append(&Record::Thread { thread, tid, ring: ring_at, ring_bytes });
+        Some((ring, place))
+    }
+
+    /// A thread has ended; its ring can be another's.
+    pub fn end_ring(&mut self, thread: u32, place: usize, is_drained: bool) {
+        self.append(&Record::ThreadEnd { thread });
+        if is_drained && self.freed < RINGS {
+            self.free[self.freed] = place as u16;
+            self.freed += 1;
+        }
+    }
+}
+
+/// Whether references are to be recorded.
+#[inline(always)]
+pub fn is_recording() -> bool {
+    RECORDING.load(Relaxed)
+}
+
+/// Switches recording on or off, if there is a compressor. This thread stops at once, others when
+/// they come away from the hot path, which is made soon.
+pub fn set_recording(on: bool) {
+    RECORDING.store(on && CONNECTED.load(Relaxed), Relaxed);
+    if on {
+        return;
+    }
+    // SAFETY: the thread's own block.
+    unsafe { (*thread_block()).ring = core::ptr::null() };
+    if let Some(shared) = Locked::new().shared() {
+        for place in 0..shared.rings {
+            // SAFETY: rings that were made stay mapped, and this field is an atomic.
+            let head =
+                unsafe { &*shared.memory.add(RINGS_AT + place * RING_BYTES).cast::<RingHead>() };
+            head.end.store(0, Relaxed);
+        }
+    }
+}
+
+/// A number for a new thread.
+pub fn next_thread() -> u32 {
+    THREADS.fetch_add(1, Relaxed)
+}
+
+/// The ledger, for publishing; nothing if nothing is recorded.
+pub fn ledger() -> Option<Ledger> {
+    // SAFETY: written before CONNECTED is set, and a Ledger is only a pointer to memory that is
+    // not unmapped in this process.
+    CONNECTED.load(Acquire).then(|| unsafe { (*SHARED.0.get()).as_ref().map(|s| s.ledger) })?
+}
+
+/// The compressor is gone: says so once, and records nothing from now on.
+#[cold]
+pub fn lost(_gone: Gone) {
+    RECORDING.store(false, Relaxed);
+    if CONNECTED.swap(false, Relaxed) {
+        say(b"refrain: the compressor of this process died; recording ends here, the program goes on\n");
+    }
+}
+
+/// Writes a line to stderr.
+pub fn say(text: &[u8]) {
+    // SAFETY: writes from a slice.
+    unsafe { libc::syscall(libc::SYS_write, 2, text.as_ptr(), text.len()) };
+}
+
+/// Begins to record, if somebody waits for it.
+fn start() {
+    // SAFETY: getenv with a valid name.
+    let name = unsafe { libc::getenv(c"REFRAIN_MEM_SOCKET".as_ptr()) };
+    if name.is_null() {
+        return;
+    }
+    let Some(memory) = share(name) else {
+        say(b"refrain: cannot reach the compressor; nothing is recorded of this process\n");
+        return;
+    };
+    // SAFETY: new, zeroed, shared memory of that size; nobody else is here yet.
+    unsafe {
+        let pid = libc::getpid() as u32;
+        let ledger = Ledger::create(memory, LEDGER_BYTES, pid, COMPILED);
+        let shared = Shared { ledger, memory, blocks: 0, rings: 0, free: [0; RINGS], freed: 0 };
+        *SHARED.0.get() = Some(shared);
+    }
+}
+
+/// Makes the shared memory, and shows it to the compressor. In that order: the control page must
+/// be filled in between.
+fn share(name: *const libc::c_char) -> Option<*mut u8> {
+    // SAFETY: system calls with valid arguments; the descriptor is closed in any case.
+    unsafe {
+        let file = libc::memfd_create(c"refrain".as_ptr(), libc::MFD_CLOEXEC);
+        if file < 0 {
+            return None;
+        }
+        let mut memory = libc::MAP_FAILED;
+        if libc::ftruncate(file, MEMORY as i64) == 0 {
+            let all = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+            memory =
+                libc::syscall(libc::SYS_mmap, 0usize, MEMORY, all, flags, file, 0usize) as *mut _;
+        }
+        let is_met = memory != libc::MAP_FAILED && {
+            Ledger::create(memory.cast(), LEDGER_BYTES, libc::getpid() as u32, COMPILED);
+            meet(name, file)
+        };
+        libc::close(file);
+        is_met.then_some(memory.cast())
+    }
+}
+
+/// Sends the memory file, and waits for the answer.
+unsafe fn meet(name: *const libc::c_char, file: c_int) -> bool {
+    // SAFETY: system calls with structures that are filled in as they want them.
+    unsafe {
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+        let socket = libc::socket(libc::AF_UNIX, kind, 0);
+        if socket < 0 {
+            return false;
+        }
+        let mut address: libc::sockaddr_un = core::mem::zeroed();
+        address.sun_family = libc::AF_UNIX as u16;
+        let length = libc::strlen(name).min(address.sun_path.len() - 1);
+        for i in 0..length {
+            address.sun_path[1 + i] = *name.add(i);
+        }
+        let size = core::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + length;
+        let hello = Hello { magic: MAGIC, version: VERSION, pid: libc::getpid() as u32 };
+        let is_met = libc::connect(socket, (&raw const address).cast(), size as u32) == 0
+            && send(socket, &hello, file)
+            && {
+                let mut answer = hello;
+                let bytes = size_of::<Hello>();
+                loop {
+                    let got = libc::recv(socket, (&raw mut answer).cast(), bytes, 0);
+                    if got < 0 && *libc::__errno_location() == libc::EINTR {
+                        continue;
+                    }
+                    break got == bytes as isize && answer.magic == MAGIC;
+                }
+            };
+        libc::close(socket);
+        is_met
+    }
+}
+
+unsafe fn send(socket: c_int, hello: &Hello, file: c_int) -> bool {
+    #[repr(C, align(8))]
+    struct Room([u8; 64]);
+    let mut room = Room([0; 64]);
+    // SAFETY: a message with one descriptor, as cmsg(3) has it.
+    unsafe {
+        let mut piece = libc::iovec {
+            iov_base: (&raw const *hello).cast_mut().cast(),
+            iov_len: size_of::<Hello>(),
+        };
+        let mut message: libc::msghdr = core::mem::zeroed();
+        message.msg_iov = &mut piece;
+        message.msg_iovlen = 1;
+        message.msg_control = room.0.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as usize;
+        let head = libc::CMSG_FIRSTHDR(&message);
+        (*head).cmsg_level = libc::SOL_SOCKET;
+        (*head).cmsg_type = libc::SCM_RIGHTS;
+        (*head).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
+        libc::CMSG_DATA(head).cast::<c_int>().write_unaligned(file);
+        libc::sendmsg(socket, &message, libc::MSG_NOSIGNAL) == size_of::<Hello>() as isize
+    }
+}
+
+/// What every process image begins with: the tables, and the thread that is there.
+fn begin() {
+    start();
+    let mut locked = Locked::new();
+    let Some(shared) = locked.shared() else { return };
+    CONNECTED.store(true, Release);
+    shared.add_context(NO_CONTEXT, 0, 0);
+    modules::announce(shared);
+    drop(locked);
+    THREADS.store(1, Relaxed);
+    threads::adopt_main();
+    RECORDING.store(window::prepare(modules::main_base()), Relaxed);
+}
+
+/// A forked child has nothing of its parent's.
+unsafe extern "C" fn forked() {
+    RECORDING.store(false, Relaxed);
+    CONNECTED.store(false, Relaxed);
+    LOCK.store(0, Relaxed);
+    // SAFETY: the child has one thread. The parent's memory is not ours to write.
+    unsafe {
+        threads::forget();
+        if let Some(shared) = (*SHARED.0.get()).take() {
+            unmap(shared.memory, MEMORY);
+        }
+    }
+    BLOCKS.clear();
+    CONTEXTS.clear();
+    crate::hot::BLOCKS.iter().for_each(|block| block.store(0, Relaxed));
+    calls::forget();
+    heap::forget();
+    modules::forget();
+    begin();
+}
+
+/// At the start of the program, before its own constructors.
+extern "C" fn load() {
+    heap::prepare();
+    // SAFETY: a handler that stays loaded as long as the program.
+    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    begin();
+}
+
+/// At the end of the program, behind its own destructors.
+extern "C" fn unload() {
+    let Some(ledger) = ledger() else { return };
+    threads::finish_main();
+    RECORDING.store(false, Relaxed);
+    match ledger.end() {
+        Ok(()) => CONNECTED.store(false, Relaxed),
+        Err(gone) => lost(gone),
+    }
+}
+
+/// As in the C library: ends the process without its destructors. What runs in the memory of a
+/// parent that waits (`vfork`) is not the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _exit(code: c_int) -> ! {
+    // SAFETY: system calls.
+    unsafe {
+        let pid = libc::syscall(libc::SYS_getpid) as u32;
+        if ledger().is_some_and(|ledger| ledger.control().pid.load(Relaxed) == pid) {
+            unload();
+        }
+        loop {
+            libc::syscall(libc::SYS_exit_group, code);
+        }
+    }
+}
+
+/// As in the C library, of which this is another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Exit(code: c_int) -> ! {
+    // SAFETY: as our caller asks.
+    unsafe { _exit(code) }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOAD: extern "C" fn() = load;
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static UNLOAD: extern "C" fn() = unload;
+
+/// Compilers call this from every object; there is nothing left to do.
+#[unsafe(no_mangle)]
+pub extern "C" fn __tsan_init() {}

@@ -1,0 +1,134 @@
+//! What of a run is recorded: from the call of one function to that of another, and not between
+//! `MPI_Pcontrol(0)` and `MPI_Pcontrol(1)`.
+//!
+//! Functions are named by the user. Their addresses come from the program's own symbols, which the
+//! loader does not keep, so its file is read.
+
+use core::ffi::{CStr, c_int};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicUsize};
+
+use crate::next::Next;
+use crate::process;
+
+/// Functions to be watched for: first address and end.
+struct Function {
+    first: AtomicUsize,
+    end: AtomicUsize,
+}
+
+impl Function {
+    const fn new() -> Self {
+        Self { first: AtomicUsize::new(0), end: AtomicUsize::new(0) }
+    }
+
+    fn holds(&self, address: usize) -> bool {
+        (self.first.load(Relaxed)..self.end.load(Relaxed)).contains(&address)
+    }
+
+    /// Looks for a function of that name; true if somebody asked for one.
+    fn find(&self, variable: &CStr, base: usize) -> bool {
+        // SAFETY: getenv with a valid name; what it gives is a text.
+        let name = unsafe {
+            let value = libc::getenv(variable.as_ptr());
+            if value.is_null() {
+                return false;
+            }
+            CStr::from_ptr(value)
+        };
+        match symbol(name.to_bytes()) {
+            Some((first, size)) => {
+                self.first.store(base + first, Relaxed);
+                self.end.store(base + first + size.max(1), Relaxed);
+            }
+            None => process::say(
+                b"refrain: --from or --until names a function that the program does not have\n",
+            ),
+        }
+        true
+    }
+}
+
+static FROM: Function = Function::new();
+static UNTIL: Function = Function::new();
+/// Whether functions are watched for.
+static WATCHES: AtomicBool = AtomicBool::new(false);
+
+/// Reads what is asked for; whether recording begins at once.
+pub fn prepare(base: usize) -> bool {
+    let begins_later = FROM.find(c"REFRAIN_MEM_FROM", base);
+    let ends_early = UNTIL.find(c"REFRAIN_MEM_UNTIL", base);
+    WATCHES.store(begins_later || ends_early, Relaxed);
+    !begins_later
+}
+
+/// A function is entered.
+#[inline(always)]
+pub fn entered(address: u64) {
+    if WATCHES.load(Relaxed) {
+        watched(address as usize);
+    }
+}
+
+#[cold]
+fn watched(address: usize) {
+    if FROM.holds(address) {
+        process::set_recording(true);
+    } else if UNTIL.holds(address) {
+        process::set_recording(false);
+    }
+}
+
+static PCONTROL: Next<extern "C" fn(c_int) -> c_int> = Next::new(c"MPI_Pcontrol");
+
+/// As in MPI: 0 switches recording off, everything else on.
+#[unsafe(no_mangle)]
+pub extern "C" fn MPI_Pcontrol(level: c_int) -> c_int {
+    process::set_recording(level != 0);
+    PCONTROL.get().map_or(0, |next| next(level))
+}
+
+/// A function of the program: its address in the file, and its size.
+fn symbol(name: &[u8]) -> Option<(usize, usize)> {
+    const SYMBOLS: u32 = 2;
+    const FUNCTION: u8 = 2;
+    let file = whole_file(c"/proc/self/exe")?;
+    let number = |at: usize, bytes: usize| -> Option<usize> {
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(file.get(at..at + bytes)?);
+        Some(u64::from_le_bytes(word) as usize)
+    };
+    let (table, size, count) = (number(40, 8)?, number(58, 2)?, number(60, 2)?);
+    let section = |at: usize| table + at * size;
+    for at in 0..count {
+        if number(section(at) + 4, 4)? != SYMBOLS as usize {
+            continue;
+        }
+        let (first, bytes) = (number(section(at) + 24, 8)?, number(section(at) + 32, 8)?);
+        let texts = number(section(number(section(at) + 40, 4)?) + 24, 8)?;
+        for symbol in (first..first + bytes).step_by(24) {
+            let text = file.get(texts + number(symbol, 4)?..)?;
+            let is_function = file.get(symbol + 4)? & 15 == FUNCTION;
+            if is_function
+                && text.get(..name.len()) == Some(name)
+                && text.get(name.len()) == Some(&0)
+            {
+                return Some((number(symbol + 8, 8)?, number(symbol + 16, 8)?));
+            }
+        }
+    }
+    None
+}
+
+fn whole_file(path: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: a private mapping of a file, never unmapped.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let length = libc::lseek(file, 0, libc::SEEK_END);
+        let (read, private) = (libc::PROT_READ, libc::MAP_PRIVATE);
+        let at = libc::syscall(libc::SYS_mmap, 0usize, length, read, private, file, 0usize);
+        libc::close(file);
+        let is_mapped = length > 0 && at != -1;
+        is_mapped.then(|| core::slice::from_raw_parts(at as *const u8, length as usize))
+    }
+}

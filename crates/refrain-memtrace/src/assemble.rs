@@ -1,0 +1,120 @@
+//! One trace of all processes.
+
+use crate::bytes::{put, put_bytes};
+use crate::error::TraceError;
+use crate::part::{PartFiles, sealed_chunks};
+use crate::state::{State, encode_numbers};
+use crate::trace::Facts;
+use refrain_format::container::{Codec, Writer};
+use refrain_memory::Processes;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+/// Reads the parts of a folder and writes a trace; its facts and size. Processes are numbered by
+/// rank, then by process number.
+pub fn assemble(
+    folder: &Path,
+    output: &Path,
+    mut facts: Facts,
+) -> Result<(Facts, u64), TraceError> {
+    let mut processes = Vec::new();
+    for files in PartFiles::all(folder)? {
+        match std::fs::read(files.state()).map_err(Into::into).and_then(|b| State::from_bytes(&b)) {
+            Ok(state) => processes.push((files, state)),
+            Err(error) => facts.lost.push(format!("{}: {error}", files.state().display())),
+        }
+    }
+    if let Ok(problems) = std::fs::read_to_string(folder.join("problems")) {
+        facts.lost.extend(problems.lines().map(str::to_owned));
+    }
+    processes.sort_by_key(|(_, state)| {
+        let facts = &state.facts;
+        (facts.rank.unwrap_or(u32::MAX), facts.time.0, facts.pid, facts.image)
+    });
+    let mut writer = Writer::create(output)?;
+    let codes = distinct_codes(&processes);
+    facts.codes = codes.iter().flat_map(|(_, users)| users.iter().copied()).count() as u64;
+    facts.processes = processes.iter().map(|(_, state)| state.facts.clone()).collect();
+    writer.add_bytes("memory", &facts.to_bytes())?;
+    let mut code = Vec::new();
+    put(&mut code, codes.len() as u64);
+    for (bytes, users) in &codes {
+        put(&mut code, users.len() as u64);
+        users.iter().for_each(|user| put(&mut code, u64::from(*user)));
+        put_bytes(&mut code, bytes);
+    }
+    writer.add_bytes("code", &code)?;
+    let mut threads = Vec::new();
+    merge(&processes).encode(&mut threads);
+    writer.add_bytes("threads", &threads)?;
+    for (number, (files, state)) in processes.iter().enumerate() {
+        let mut segments = Vec::new();
+        state.segments.encode(&mut segments);
+        writer.add_bytes(&format!("segments/{number}"), &segments)?;
+        write_sealed(&mut writer, number, files, state)?;
+        let raw = File::open(files.raw());
+        if state.sealed > 0 || raw.is_ok() {
+            let mut numbers = Vec::new();
+            encode_numbers(&state.numbers, &mut numbers);
+            writer.add_bytes(&format!("numbers/{number}"), &numbers)?;
+        }
+        if let Ok(mut raw) = raw {
+            writer.add(&format!("raw/{number}"), Codec::Zstd, &mut raw)?;
+        }
+    }
+    let bytes = writer.finish()?;
+    Ok((facts, bytes))
+}
+
+/// Processes of the same program have the same code, mostly.
+fn distinct_codes(processes: &[(PartFiles, State)]) -> Vec<(Vec<u8>, Vec<u32>)> {
+    let mut codes: Vec<(Vec<u8>, Vec<u32>)> = Vec::new();
+    let mut known = BTreeMap::new();
+    for (number, (_, state)) in (0u32..).zip(processes) {
+        let mut bytes = Vec::new();
+        state.code.encode(&mut bytes);
+        let at = *known.entry(bytes.clone()).or_insert_with(|| {
+            codes.push((bytes, Vec::new()));
+            codes.len() - 1
+        });
+        codes[at].1.push(number);
+    }
+    codes
+}
+
+/// Joins processes two at a time, in a tree (ScalaMemTrace §2.3).
+fn merge(processes: &[(PartFiles, State)]) -> Processes {
+    let mut round: Vec<Processes> = (0u32..)
+        .zip(processes)
+        .map(|(number, (_, state))| Processes::of(number, &state.merged))
+        .collect();
+    while round.len() > 1 {
+        let mut pairs = round.into_iter();
+        round = Vec::new();
+        while let Some(one) = pairs.next() {
+            round.push(match pairs.next() {
+                Some(other) => one.join(other),
+                None => one,
+            });
+        }
+    }
+    round.pop().unwrap_or_default()
+}
+
+fn write_sealed(
+    writer: &mut Writer,
+    number: usize,
+    files: &PartFiles,
+    state: &State,
+) -> Result<(), TraceError> {
+    if state.sealed == 0 {
+        return Ok(());
+    }
+    let bytes = std::fs::read(files.sealed())?;
+    // Chunks that were sealed after the state was written are in the state's open chunks, too.
+    let counted = bytes.get(..state.sealed as usize).ok_or(TraceError::Short)?;
+    debug_assert!(sealed_chunks(counted).count() > 0);
+    writer.add(&format!("sealed/{number}"), Codec::Stored, &mut &counted[..])?;
+    Ok(())
+}

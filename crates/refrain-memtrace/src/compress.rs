@@ -1,0 +1,319 @@
+//! The compressor of one process.
+//!
+//! Works in rounds: see what the program has published, read the ledger that far, compress what
+//! can be compressed, each thread's stream by itself and several at once. A segment that takes the
+//! place of another waits until everything that was published before it is compressed.
+
+use crate::part::{PartFiles, RawWriter, SealedWriter};
+use crate::state::{Ended, ProcessFacts, State};
+use crate::streams::{Stream, StreamError, Work};
+use crate::tables::{OutOfOrder, Tables};
+use refrain_memory::Merged;
+use refrain_rings::consumer::Program;
+use refrain_rings::layout::{DONE, RUNNING};
+use refrain_rings::record::Record;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::{Duration, Instant, SystemTime};
+
+mod pool;
+use pool::{Job, Pool};
+
+/// How long the compressor sleeps when there is nothing to do, in milliseconds.
+const NAP: u32 = 50;
+/// How often progress is noted.
+const PROGRESS: Duration = Duration::from_millis(250);
+/// How often the state is put on disk, if that is quick;
+const SNAPSHOT: Duration = Duration::from_secs(2);
+/// if not, it may take this part of the time.
+const SNAPSHOT_SHARE: u32 = 50;
+
+/// What a compressor is told.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Where its files go.
+    pub files: PartFiles,
+    /// The rank of its process.
+    pub rank: Option<u32>,
+    /// Which image of the process.
+    pub image: u32,
+    /// Whether raw words are kept.
+    pub raw: bool,
+    /// How many numbers a chunk holds before it is sealed; none for the usual number.
+    pub window: Option<usize>,
+}
+
+/// A compressor at work.
+struct Recording {
+    setting: Setting,
+    program: Program,
+    /// Readable when the process has ended.
+    process: Option<OwnedFd>,
+    tables: Arc<RwLock<Tables>>,
+    streams: BTreeMap<u32, Arc<Stream>>,
+    /// Streams that may have something.
+    active: Vec<Arc<Stream>>,
+    sealed: SealedWriter,
+    raw: Option<Arc<Mutex<RawWriter>>>,
+    facts: ProcessFacts,
+    pool: Pool,
+    progress_at: Instant,
+    snapshot_at: Instant,
+}
+
+/// Why a recording broke off.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Stream(#[from] StreamError),
+    #[error("the ledger is out of order")]
+    OutOfOrder,
+}
+
+impl From<OutOfOrder> for Broken {
+    fn from(_: OutOfOrder) -> Self {
+        Self::OutOfOrder
+    }
+}
+
+/// Compresses what a process writes until it ends, and leaves the result in the folder of parts.
+/// `pid` is the process as this machine knows it.
+pub fn compress(program: Program, pid: i32, setting: Setting) -> io::Result<()> {
+    let mut recording = Recording::new(program, pid, setting)?;
+    recording.program.control().compressor_pid.store(std::process::id(), SeqCst);
+    recording.program.set_state(RUNNING);
+    let result = recording.run();
+    if let Err(broken) = &result {
+        recording.facts.lost = broken.to_string();
+    }
+    recording.finish()?;
+    // A program whose records were not understood must not wait for them.
+    recording.program.set_state(if result.is_ok() { DONE } else { refrain_rings::layout::GONE });
+    Ok(())
+}
+
+fn now() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64)
+}
+
+impl Recording {
+    fn new(program: Program, pid: i32, setting: Setting) -> io::Result<Self> {
+        let raw = match setting.raw {
+            true => Some(Arc::new(Mutex::new(RawWriter::create(&setting.files.raw())?))),
+            false => None,
+        };
+        let control = program.control();
+        let facts = ProcessFacts {
+            rank: setting.rank,
+            pid: control.pid.load(SeqCst),
+            image: setting.image,
+            host: host(),
+            front_end: control.front_end.load(SeqCst),
+            time: (now(), now()),
+            ..ProcessFacts::default()
+        };
+        let tables = Arc::new(RwLock::new(Tables::default()));
+        Ok(Self {
+            sealed: SealedWriter::create(&setting.files.sealed())?,
+            process: crate::keeper::watch(pid),
+            pool: Pool::new(tables.clone(), raw.clone()),
+            streams: BTreeMap::new(),
+            active: Vec::new(),
+            progress_at: Instant::now() + PROGRESS,
+            snapshot_at: Instant::now() + SNAPSHOT,
+            setting,
+            program,
+            tables,
+            raw,
+            facts,
+        })
+    }
+
+    fn run(&mut self) -> Result<(), Broken> {
+        loop {
+            // In this order: what came before the end is there when the end is seen.
+            let ended = self.program.control().ended.load(SeqCst) != 0;
+            let died = !ended && self.has_died();
+            let is_idle = self.round()? == 0;
+            if is_idle && (ended || died) {
+                self.facts.ended = if ended { Ended::Exited } else { Ended::Died };
+                return self.take_rests();
+            }
+            self.note()?;
+            if is_idle {
+                let (program, active) = (&self.program, &self.active);
+                program.sleep(NAP, || {
+                    program.written() == program.read()
+                        && active.iter().all(|stream| lock(stream).ready(u64::MAX) == 0)
+                        && program.control().ended.load(SeqCst) == 0
+                });
+            }
+        }
+    }
+
+    fn has_died(&self) -> bool {
+        let Some(process) = &self.process else { return false };
+        let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, which is ours.
+        unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+    }
+
+    /// Compresses what there is; how many parts and records that were.
+    fn round(&mut self) -> Result<u64, Broken> {
+        let until = self.program.written();
+        let mut done = 0;
+        loop {
+            let tables = self.tables.clone();
+            let Some((record, bytes)) = self.program.peek(until)? else { break };
+            if read(&tables).is_harmful(&record) {
+                let ledger = self.program.read();
+                done += self.take_parts(ledger)?;
+            }
+            let Some((record, _)) = self.program.peek(until)? else { break };
+            write(&tables).apply(&record)?;
+            let begun = match record {
+                Record::Thread { thread, ring, ring_bytes, .. } => Some((thread, ring, ring_bytes)),
+                Record::ThreadEnd { thread } => {
+                    self.end_thread(thread)?;
+                    None
+                }
+                _ => None,
+            };
+            if let Some((thread, ring, ring_bytes)) = begun {
+                let ring = self.program.ring(ring, ring_bytes)?;
+                let stream = Arc::new(Stream::new(thread, ring, self.setting.window));
+                self.active.push(stream.clone());
+                self.streams.insert(thread, stream);
+            }
+            self.program.advance(bytes);
+            done += 1;
+        }
+        Ok(done + self.take_parts(until)?)
+    }
+
+    /// Compresses the parts that need the ledger only that far.
+    fn take_parts(&mut self, ledger: u64) -> Result<u64, Broken> {
+        let jobs: Vec<Job> = self
+            .active
+            .iter()
+            .map(|stream| Job { stream: stream.clone(), parts: lock(stream).ready(ledger) })
+            .filter(|job| job.parts > 0)
+            .collect();
+        let parts = jobs.iter().map(|job| job.parts).sum();
+        if parts > 0 {
+            self.pool.run(jobs)?;
+            self.write_sealed()?;
+        }
+        Ok(parts)
+    }
+
+    fn write_sealed(&mut self) -> io::Result<()> {
+        for stream in &self.active {
+            for chunk in std::mem::take(&mut lock(stream).sealed) {
+                self.sealed.write(stream.thread, &chunk)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread has ended: its ring may soon be another's.
+    fn end_thread(&mut self, thread: u32) -> Result<(), Broken> {
+        if let Some(stream) = self.streams.get(&thread).cloned() {
+            {
+                let mut work = lock(&stream);
+                let parts = work.ready(u64::MAX);
+                let tables = read(&self.tables);
+                work.take(parts, thread, &tables, self.raw.as_deref())?;
+                work.ring = None;
+            }
+            self.write_sealed()?;
+            self.active.retain(|active| active.thread != thread);
+        }
+        Ok(())
+    }
+
+    /// What threads have written and not published, when they will write no more.
+    fn take_rests(&mut self) -> Result<(), Broken> {
+        for stream in &self.active {
+            let tables = read(&self.tables);
+            lock(stream).take_rest(stream.thread, &tables, self.raw.as_deref())?;
+        }
+        Ok(self.write_sealed()?)
+    }
+
+    /// From time to time: progress for those who watch, a state for those who come after a crash.
+    fn note(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        if now < self.progress_at {
+            return Ok(());
+        }
+        let references = self.streams.values().map(|stream| lock(stream).references).sum();
+        self.setting.files.note_progress(references, self.sealed.bytes)?;
+        self.progress_at = now + PROGRESS;
+        if now >= self.snapshot_at {
+            self.write_state()?;
+            self.snapshot_at = now + SNAPSHOT.max(now.elapsed() * SNAPSHOT_SHARE);
+        }
+        Ok(())
+    }
+
+    fn write_state(&mut self) -> io::Result<()> {
+        let tables = read(&self.tables);
+        let (mut chunks, mut threads) = (Vec::new(), BTreeMap::new());
+        let (code, numbers) = tables.code.canonical();
+        for (&thread, stream) in &self.streams {
+            let work = lock(stream);
+            threads.insert(thread, work.references);
+            let chunk = work.open_chunk(&tables).renumbered(&numbers, &code.blocks);
+            chunks.push((thread, chunk.map_err(io::Error::other)?));
+        }
+        let main = tables.code.modules.values().find(|module| module.is_main);
+        self.facts.program = main.map(|module| module.path.clone()).unwrap_or_default();
+        self.facts.threads = threads;
+        self.facts.time.1 = now();
+        let state = State {
+            facts: self.facts.clone(),
+            code,
+            segments: tables.segments.clone(),
+            merged: Merged::merge(&chunks),
+            sealed: self.sealed.bytes,
+            numbers,
+        };
+        self.setting.files.replace_state(&state.to_bytes())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        if let Some(raw) = &self.raw
+            && let Ok(mut raw) = raw.lock()
+        {
+            raw.flush()?;
+        }
+        self.write_state()
+    }
+}
+
+/// Whoever held a lock and panicked has left a stream as it was before a part.
+fn lock(stream: &Stream) -> MutexGuard<'_, Work> {
+    stream.work.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn read(tables: &RwLock<Tables>) -> std::sync::RwLockReadGuard<'_, Tables> {
+    tables.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn write(tables: &RwLock<Tables>) -> std::sync::RwLockWriteGuard<'_, Tables> {
+    tables.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn host() -> String {
+    let mut name = [0u8; 256];
+    // SAFETY: at most as many bytes as there is room for.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}

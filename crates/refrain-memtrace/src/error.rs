@@ -1,0 +1,34 @@
+//! What can be wrong with parts and traces.
+
+use refrain_format::container::ContainerError;
+use refrain_memory::MemoryError;
+
+/// A part or trace that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file is not a container, or damaged.
+    #[error(transparent)]
+    Container(#[from] ContainerError),
+    /// Compressed references do not decode.
+    #[error("section `{section}`: {source}")]
+    Memory {
+        /// Where.
+        section: String,
+        /// What.
+        source: MemoryError,
+    },
+    /// Bytes end in the middle.
+    #[error("it ends in the middle")]
+    Short,
+    /// A later version.
+    #[error("version {0} of the format; use a newer Refrain")]
+    Newer(u64),
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Says in which section an error is.
+pub fn within<T>(section: &str, result: Result<T, MemoryError>) -> Result<T, TraceError> {
+    result.map_err(|source| TraceError::Memory { section: section.to_owned(), source })
+}

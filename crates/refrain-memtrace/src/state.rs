@@ -1,0 +1,175 @@
+//! All that is known of a process, as bytes.
+
+use crate::bytes::{
+    put, put_bytes, put_signed, take, take_bytes, take_signed, take_text, take_u32,
+};
+use crate::error::{TraceError, within};
+use crate::tables::Code;
+use refrain_memory::{Merged, Segments};
+use std::collections::BTreeMap;
+
+const VERSION: u64 = 1;
+
+/// What a compressor was told or found out about its process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// The rank that the launcher gave.
+    pub rank: Option<u32>,
+    /// The process number.
+    pub pid: u32,
+    /// Which image of the process: programs that replace themselves have several.
+    pub image: u32,
+    /// The machine.
+    pub host: String,
+    /// The program's file.
+    pub program: String,
+    /// The front end: [`refrain_rings::layout::DYNAMORIO`] or
+    /// [`refrain_rings::layout::COMPILED`].
+    pub front_end: u32,
+    /// Nanoseconds since 1970 when it began, and when this was written.
+    pub time: (u64, u64),
+    /// How it ended.
+    pub ended: Ended,
+    /// What went wrong, if the trace does not go to the end.
+    pub lost: String,
+    /// References by thread.
+    pub threads: BTreeMap<u32, u64>,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ended {
+    /// Not yet.
+    #[default]
+    Running,
+    /// It said so.
+    Exited,
+    /// Without saying so: killed, or by `_exit`.
+    Died,
+}
+
+impl ProcessFacts {
+    /// References of all threads.
+    pub fn references(&self) -> u64 {
+        self.threads.values().sum()
+    }
+
+    /// Appends the facts.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put(out, self.rank.map_or(0, |rank| u64::from(rank) + 1));
+        put(out, u64::from(self.pid));
+        put(out, u64::from(self.image));
+        put_bytes(out, self.host.as_bytes());
+        put_bytes(out, self.program.as_bytes());
+        put(out, u64::from(self.front_end));
+        put(out, self.time.0);
+        put(out, self.time.1.saturating_sub(self.time.0));
+        put(out, self.ended as u64);
+        put_bytes(out, self.lost.as_bytes());
+        put(out, self.threads.len() as u64);
+        let mut last = (0u32, 0u64);
+        for (&thread, &references) in &self.threads {
+            put(out, u64::from(thread - last.0));
+            put_signed(out, references.wrapping_sub(last.1) as i64);
+            last = (thread, references);
+        }
+    }
+
+    /// Takes facts.
+    pub fn decode(input: &mut &[u8]) -> Result<Self, TraceError> {
+        let rank = take_u32(input)?.checked_sub(1);
+        let (pid, image) = (take_u32(input)?, take_u32(input)?);
+        let (host, program) = (take_text(input)?, take_text(input)?);
+        let front_end = take_u32(input)?;
+        let began = take(input)?;
+        let time = (began, began.saturating_add(take(input)?));
+        let ended = match take(input)? {
+            0 => Ended::Running,
+            1 => Ended::Exited,
+            _ => Ended::Died,
+        };
+        let lost = take_text(input)?;
+        let mut threads = BTreeMap::new();
+        let mut last = (0u32, 0u64);
+        for _ in 0..take(input)? {
+            last.0 = last.0.checked_add(take_u32(input)?).ok_or(TraceError::Short)?;
+            last.1 = last.1.wrapping_add(take_signed(input)? as u64);
+            threads.insert(last.0, last.1);
+        }
+        let facts = Self { rank, pid, image, host, program, front_end, time, ended, lost, threads };
+        Ok(facts)
+    }
+}
+
+/// All that is known of a process.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Facts.
+    pub facts: ProcessFacts,
+    /// Its code.
+    pub code: Code,
+    /// Its segments.
+    pub segments: Segments,
+    /// The open chunks of its threads.
+    pub merged: Merged,
+    /// Bytes of sealed chunks.
+    pub sealed: u64,
+    /// The number that each block has here, by the number that it had in sealed chunks and raw
+    /// words.
+    pub numbers: Vec<u32>,
+}
+
+impl State {
+    /// The bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, VERSION);
+        self.facts.encode(&mut out);
+        put(&mut out, self.sealed);
+        let mut piece = |encode: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = Vec::new();
+            encode(&mut bytes);
+            put_bytes(&mut out, &bytes);
+        };
+        piece(&|bytes| self.code.encode(bytes));
+        piece(&|bytes| self.segments.encode(bytes));
+        piece(&|bytes| self.merged.encode(bytes));
+        piece(&|bytes| encode_numbers(&self.numbers, bytes));
+        out
+    }
+
+    /// Reads bytes.
+    pub fn from_bytes(mut input: &[u8]) -> Result<Self, TraceError> {
+        let input = &mut input;
+        match take(input)? {
+            VERSION => {}
+            version => return Err(TraceError::Newer(version)),
+        }
+        let facts = ProcessFacts::decode(input)?;
+        let sealed = take(input)?;
+        let code = Code::decode(&mut take_bytes(input)?)?;
+        let segments = within("segments", Segments::decode(&mut take_bytes(input)?))?;
+        let merged = within("threads", Merged::decode(&mut take_bytes(input)?))?;
+        let numbers = decode_numbers(take_bytes(input)?)?;
+        Ok(Self { facts, code, segments, merged, sealed, numbers })
+    }
+}
+
+/// Appends new numbers of blocks, as differences.
+pub fn encode_numbers(numbers: &[u32], out: &mut Vec<u8>) {
+    let mut last = -1;
+    for &number in numbers {
+        put_signed(out, i64::from(number) - last);
+        last = i64::from(number);
+    }
+}
+
+/// Takes new numbers of blocks.
+pub fn decode_numbers(mut input: &[u8]) -> Result<Vec<u32>, TraceError> {
+    let (mut numbers, mut last) = (Vec::new(), -1i64);
+    while !input.is_empty() {
+        last = last.wrapping_add(take_signed(&mut input)?);
+        numbers.push(u32::try_from(last).map_err(|_| TraceError::Short)?);
+    }
+    Ok(numbers)
+}

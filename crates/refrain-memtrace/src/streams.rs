@@ -1,0 +1,168 @@
+//! The streams of a process's threads, each with a compressor of its own.
+
+use crate::part::RawWriter;
+use crate::tables::Tables;
+use refrain_memory::{Chunk, Compressor};
+use refrain_rings::consumer::Ring;
+use std::io;
+use std::sync::Mutex;
+
+/// A thread's stream.
+#[derive(Debug)]
+pub struct Stream {
+    /// The thread.
+    pub thread: u32,
+    /// What changes.
+    pub work: Mutex<Work>,
+}
+
+/// The compressor of a stream.
+#[derive(Debug)]
+pub struct Work {
+    /// The ring; none when the thread has ended and its ring is empty.
+    pub ring: Option<Ring>,
+    compressor: Compressor,
+    words: Vec<u64>,
+    /// References so far.
+    pub references: u64,
+    /// Full chunks that were not written yet.
+    pub sealed: Vec<Vec<u8>>,
+}
+
+/// Why a stream cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The ring is damaged, or raw records cannot be written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Words that are no records.
+    #[error("a thread wrote what is no record")]
+    NoRecord,
+    /// The compressor refused.
+    #[error(transparent)]
+    Memory(#[from] refrain_memory::MemoryError),
+}
+
+impl Stream {
+    /// The stream of a thread that has just begun.
+    pub fn new(thread: u32, ring: Ring, window: Option<usize>) -> Self {
+        let compressor = window.map_or_else(Compressor::new, Compressor::with_chunks_of);
+        let work =
+            Work { ring: Some(ring), compressor, words: Vec::new(), references: 0, sealed: vec![] };
+        Self { thread, work: Mutex::new(work) }
+    }
+}
+
+impl Work {
+    /// How many of the ring's parts can be used when the ledger was read that far.
+    pub fn ready(&self, ledger: u64) -> u64 {
+        let Some(ring) = &self.ring else { return 0 };
+        (0..ring.waiting()).take_while(|nth| ring.ledger_of(*nth) <= ledger).count() as u64
+    }
+
+    /// Compresses so many parts.
+    pub fn take(
+        &mut self,
+        parts: u64,
+        thread: u32,
+        tables: &Tables,
+        raw: Option<&Mutex<RawWriter>>,
+    ) -> Result<(), StreamError> {
+        for _ in 0..parts {
+            let Some(ring) = &mut self.ring else { break };
+            self.words.clear();
+            ring.take(&mut self.words)?;
+            self.push(thread, tables, raw)?;
+        }
+        Ok(())
+    }
+
+    /// Compresses what a thread that is no more has written and not published.
+    pub fn take_rest(
+        &mut self,
+        thread: u32,
+        tables: &Tables,
+        raw: Option<&Mutex<RawWriter>>,
+    ) -> Result<(), StreamError> {
+        if let Some(mut ring) = self.ring.take() {
+            self.words.clear();
+            if ring.take_rest(&mut self.words)? {
+                self.words.truncate(complete(&self.words, &tables.lengths));
+            }
+            self.push(thread, tables, raw)?;
+        }
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        thread: u32,
+        tables: &Tables,
+        raw: Option<&Mutex<RawWriter>>,
+    ) -> Result<(), StreamError> {
+        self.references += count(&self.words, &tables.lengths).ok_or(StreamError::NoRecord)?;
+        if let Some(raw) = raw
+            && let Ok(mut raw) = raw.lock()
+        {
+            raw.write(thread, &self.words)?;
+        }
+        self.compressor.push_words(&self.words, &tables.code.blocks, &tables.segments)?;
+        self.sealed.append(&mut self.compressor.take_sealed());
+        Ok(())
+    }
+
+    /// The chunk that is still open, as if the stream ended here.
+    pub fn open_chunk(&self, tables: &Tables) -> Chunk {
+        self.compressor.clone().finish(&tables.code.blocks).1
+    }
+}
+
+/// How many words are complete records, in words that end with a 0: all records before it but the
+/// last, which may have been under way.
+fn complete(words: &[u64], lengths: &[u32]) -> usize {
+    let (mut last, mut at) = (0, 0);
+    while let Some(&number @ 1..) = words.get(at) {
+        let Some(length) = usize::try_from(number).ok().and_then(|number| lengths.get(number))
+        else {
+            break;
+        };
+        last = at;
+        at += 1 + *length as usize;
+    }
+    last
+}
+
+/// The references of whole records.
+fn count(words: &[u64], lengths: &[u32]) -> Option<u64> {
+    let (mut at, mut references) = (0, 0);
+    while at < words.len() {
+        let length = *lengths.get(usize::try_from(words[at]).ok()?)?;
+        at += 1 + length as usize;
+        references += u64::from(length);
+    }
+    (at == words.len()).then_some(references)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_under_way_is_left_out() {
+        let lengths = [0, 1, 2, 0];
+        assert_eq!(complete(&[1, 7, 2, 8, 9, 0, 5], &lengths), 2);
+        assert_eq!(complete(&[1, 7, 3, 0], &lengths), 2);
+        assert_eq!(complete(&[0, 1, 7], &lengths), 0);
+        assert_eq!(complete(&[1, 7, 9, 1], &lengths), 0);
+        assert_eq!(complete(&[], &lengths), 0);
+    }
+
+    #[test]
+    fn only_whole_records_of_known_blocks_count() {
+        assert_eq!(count(&[0, 7, 1, 0, 9], &[1, 0]), Some(2));
+        assert_eq!(count(&[], &[]), Some(0));
+        assert_eq!(count(&[0], &[1]), None);
+        assert_eq!(count(&[2], &[1, 0]), None);
+        assert_eq!(count(&[u64::MAX], &[1, 0]), None);
+    }
+}

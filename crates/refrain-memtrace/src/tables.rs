@@ -1,0 +1,239 @@
+//! What the ledger of a process told: its code, and where its memory was.
+
+use crate::bytes::{
+    put, put_bytes, put_signed, take, take_bytes, take_signed, take_text, take_u32,
+};
+use crate::error::{TraceError, within};
+use refrain_memory::{Blocks, Kind, Reference, SegmentKind, Segments};
+use refrain_rings::record::{NO_CONTEXT, Record, references, split_pc};
+use std::collections::BTreeMap;
+
+/// A piece of code that was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Module {
+    /// Its file.
+    pub path: String,
+    /// Its build id.
+    pub build_id: Vec<u8>,
+    /// Whether it is the program itself.
+    pub is_main: bool,
+}
+
+/// A node of the tree of stack signatures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// The context of the caller.
+    pub parent: Option<u32>,
+    /// Where the call returns to: module and offset.
+    pub call: u64,
+    /// A place in the function that was called.
+    pub function: u64,
+}
+
+/// The code of a process: what block numbers mean.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Code {
+    /// Modules by number, from 1.
+    pub modules: BTreeMap<u32, Module>,
+    /// Contexts by block number.
+    pub contexts: BTreeMap<u32, Context>,
+    /// Blocks; contexts are blocks without references.
+    pub blocks: Blocks,
+}
+
+impl Code {
+    /// A place in the program, as file and offset.
+    pub fn place(&self, pc: u64) -> (Option<&Module>, u64) {
+        let (module, offset) = split_pc(pc);
+        (self.modules.get(&module), offset)
+    }
+
+    /// The same with numbers that depend on the code alone, not on which thread came first: contexts
+    /// by the way to them, then blocks by what they refer to. Also the new number of each block.
+    pub fn canonical(&self) -> (Self, Vec<u32>) {
+        let mut order: Vec<u32> = (0..self.blocks.len() as u32).collect();
+        let path = |block: u32| {
+            let mut path = Vec::new();
+            let mut at = Some(block);
+            while let Some(context) = at.and_then(|at| self.contexts.get(&at)) {
+                path.push((context.call, context.function));
+                // A parent has a smaller number; damaged tables may not end.
+                at = context.parent.filter(|parent| at.is_some_and(|at| *parent < at));
+            }
+            path.reverse();
+            path
+        };
+        order.sort_by_cached_key(|&block| {
+            let references = self.blocks.get(block).unwrap_or_default();
+            let key = |r: &Reference| (r.pc, r.kind, r.size);
+            (references.iter().map(key).collect::<Vec<_>>(), path(block), block)
+        });
+        let mut numbers = vec![0; order.len()];
+        (0u32..).zip(&order).for_each(|(new, old)| numbers[*old as usize] = new);
+        let renumbered = |block: &u32| numbers.get(*block as usize).copied();
+        let contexts = self.contexts.iter().filter_map(|(block, context)| {
+            let parent = context.parent.as_ref().and_then(renumbered);
+            Some((renumbered(block)?, Context { parent, ..*context }))
+        });
+        let code = Self {
+            modules: self.modules.clone(),
+            contexts: contexts.collect(),
+            blocks: self.blocks.as_numbered(&order).unwrap_or_default(),
+        };
+        (code, numbers)
+    }
+
+    /// Appends the code; modules only if something in them is named.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let used = self.used_modules();
+        put(out, used.len() as u64);
+        for (number, module) in used {
+            put(out, u64::from(number));
+            put_bytes(out, module.path.as_bytes());
+            put_bytes(out, &module.build_id);
+            put(out, u64::from(module.is_main));
+        }
+        put(out, self.contexts.len() as u64);
+        let (mut last, mut call, mut function) = (0, 0u64, 0u64);
+        for (&block, context) in &self.contexts {
+            put(out, u64::from(block - last));
+            put(out, context.parent.map_or(0, |parent| u64::from(parent) + 1));
+            put_signed(out, context.call.wrapping_sub(call) as i64);
+            put_signed(out, context.function.wrapping_sub(function) as i64);
+            (last, call, function) = (block, context.call, context.function);
+        }
+        self.blocks.encode(out);
+    }
+
+    fn used_modules(&self) -> BTreeMap<u32, &Module> {
+        let blocks = (0..self.blocks.len() as u32).filter_map(|block| self.blocks.get(block));
+        let pcs = blocks.flatten().map(|reference| reference.pc);
+        let contexts = self.contexts.values().flat_map(|context| [context.call, context.function]);
+        let numbers = pcs.chain(contexts).map(|pc| split_pc(pc).0);
+        let main = self.modules.iter().filter(|(_, module)| module.is_main).map(|(n, _)| *n);
+        numbers.chain(main).filter_map(|n| Some((n, self.modules.get(&n)?))).collect()
+    }
+
+    /// Takes code.
+    pub fn decode(input: &mut &[u8]) -> Result<Self, TraceError> {
+        let mut code = Self::default();
+        for _ in 0..take(input)? {
+            let number = take_u32(input)?;
+            let path = take_text(input)?;
+            let build_id = take_bytes(input)?.to_vec();
+            let is_main = take(input)? != 0;
+            code.modules.insert(number, Module { path, build_id, is_main });
+        }
+        let (mut last, mut call, mut function) = (0u32, 0u64, 0u64);
+        for _ in 0..take(input)? {
+            last = last.checked_add(take_u32(input)?).ok_or(TraceError::Short)?;
+            let parent = take_u32(input)?.checked_sub(1);
+            call = call.wrapping_add(take_signed(input)? as u64);
+            function = function.wrapping_add(take_signed(input)? as u64);
+            code.contexts.insert(last, Context { parent, call, function });
+        }
+        code.blocks = within("code", Blocks::decode(input))?;
+        Ok(code)
+    }
+}
+
+/// What a process's compressor knows.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// The code.
+    pub code: Code,
+    /// Where memory is.
+    pub segments: Segments,
+    /// The references of each block.
+    pub lengths: Vec<u32>,
+    live: BTreeMap<u64, (u64, u32, u32)>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self {
+            code: Code::default(),
+            segments: Segments::new(),
+            lengths: Vec::new(),
+            live: BTreeMap::new(),
+        }
+    }
+}
+
+/// A number that is not the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfOrder;
+
+impl Tables {
+    /// Whether a record changes what addresses of earlier references mean: a segment that takes
+    /// the place of another.
+    pub fn is_harmful(&self, record: &Record<'_>) -> bool {
+        let Record::Segment { kind, owner, base, size } = *record else { return false };
+        let end = base.saturating_add(size.max(1));
+        let mut overlapping = self.overlapping(base, end);
+        overlapping.any(|(at, what)| (at, what) != (base, (size, kind, owner)))
+    }
+
+    fn overlapping(&self, base: u64, end: u64) -> impl Iterator<Item = (u64, (u64, u32, u32))> {
+        let before = self.live.range(..base).next_back();
+        let before = before.filter(move |(at, (size, ..))| at.saturating_add(*size) > base);
+        before.into_iter().chain(self.live.range(base..end)).map(|(at, what)| (*at, *what))
+    }
+
+    /// Takes a record in.
+    pub fn apply(&mut self, record: &Record<'_>) -> Result<(), OutOfOrder> {
+        match *record {
+            Record::Module { module, is_main, path, build_id, .. } => {
+                let path = String::from_utf8_lossy(path).into_owned();
+                let module_is = Module { path, build_id: build_id.to_vec(), is_main };
+                self.code.modules.insert(module, module_is);
+            }
+            Record::Block { block, references: bytes } => {
+                let all = references(bytes).map(|reference| Reference {
+                    kind: [Kind::Load, Kind::Store, Kind::Atomic][reference.kind.min(2) as usize],
+                    size: reference.size,
+                    pc: reference.pc,
+                });
+                self.add_block(block, all.collect())?;
+            }
+            Record::Context { block, parent, call, function } => {
+                self.add_block(block, Vec::new())?;
+                let parent = (parent != NO_CONTEXT).then_some(parent);
+                self.code.contexts.insert(block, Context { parent, call, function });
+            }
+            Record::Segment { kind, owner, base, size } => self.begin(kind, owner, base, size),
+            Record::Thread { .. } | Record::ThreadEnd { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn add_block(&mut self, number: u32, references: Vec<Reference>) -> Result<(), OutOfOrder> {
+        let length = references.len() as u32;
+        if number as usize != self.code.blocks.len() || self.code.blocks.add(references).is_none() {
+            return Err(OutOfOrder);
+        }
+        self.lengths.push(length);
+        Ok(())
+    }
+
+    /// A segment begins to live; one that lives already, as it is, goes on.
+    fn begin(&mut self, kind: u32, owner: u32, base: u64, size: u64) {
+        let what = (size, kind, owner);
+        if self.live.get(&base) == Some(&what) {
+            return;
+        }
+        let end = base.saturating_add(size.max(1));
+        let gone: Vec<u64> = self.overlapping(base, end).map(|(at, _)| at).collect();
+        gone.iter().for_each(|at| {
+            self.live.remove(at);
+        });
+        self.live.insert(base, what);
+        let kind = match kind {
+            0 => SegmentKind::Module,
+            1 => SegmentKind::Heap,
+            2 => SegmentKind::Stack,
+            _ => SegmentKind::Mapping,
+        };
+        self.segments.begin(kind, owner, base, size);
+    }
+}

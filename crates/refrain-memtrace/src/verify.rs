@@ -1,0 +1,136 @@
+//! Comparing a trace with the raw words it was made of.
+//!
+//! Raw words are read without any of the compressor's code: a block's number, its addresses. Each
+//! must be what the trace gives for that thread next.
+
+use crate::error::TraceError;
+use crate::trace::{MemoryTrace, ProcessTrace};
+use refrain_memory::{Access, Reference, References};
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// What a comparison found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// References compared, and found equal.
+    pub equal: u64,
+    /// Bytes of raw words.
+    pub raw_bytes: u64,
+    /// The first differences, in words.
+    pub differences: Vec<String>,
+    /// How many there were.
+    pub different: u64,
+}
+
+const FIRST: u64 = 20;
+
+impl Comparison {
+    fn differs(&mut self, what: String) {
+        self.different += 1;
+        if self.different <= FIRST {
+            self.differences.push(what);
+        }
+    }
+}
+
+/// Compares all processes of a trace that has raw words.
+pub fn compare(trace: &MemoryTrace) -> Result<Comparison, TraceError> {
+    let mut comparison = Comparison::default();
+    for number in 0..trace.facts().processes.len() as u32 {
+        let name = format!("raw/{number}");
+        if trace.container().sections().iter().any(|section| section.name == name) {
+            let process = trace.process(number)?;
+            let raw = trace.container().read(&name)?;
+            compare_process(number, &process, raw, &mut comparison)?;
+        }
+    }
+    Ok(comparison)
+}
+
+/// A thread's references, and how many were taken.
+struct Thread<'a> {
+    references: References<'a>,
+    taken: u64,
+}
+
+fn compare_process(
+    number: u32,
+    process: &ProcessTrace,
+    mut raw: impl Read,
+    comparison: &mut Comparison,
+) -> Result<(), TraceError> {
+    let mut threads: BTreeMap<u32, Thread<'_>> = BTreeMap::new();
+    // The blocks by the numbers that they had then.
+    let numbers = process.trace.numbers.iter().flatten();
+    let blocks: Vec<&[Reference]> =
+        numbers.map(|number| process.code.blocks.get(*number).unwrap_or_default()).collect();
+    let mut words = Vec::new();
+    let mut head = [0; 8];
+    while is_there(&mut raw, &mut head)? {
+        let [thread, count] = [0, 4].map(|at: usize| {
+            u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+        });
+        words.resize(8 * count as usize, 0);
+        raw.read_exact(&mut words)?;
+        comparison.raw_bytes += 8 + words.len() as u64;
+        let state = threads
+            .entry(thread)
+            .or_insert_with(|| Thread { references: process.trace.references(thread), taken: 0 });
+        let mut stream = words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        while let Some(block) = stream.next() {
+            let block = usize::try_from(block).ok().and_then(|block| blocks.get(block));
+            for reference in *block.ok_or(TraceError::Short)? {
+                let address = stream.next().ok_or(TraceError::Short)?;
+                state.compare((number, thread), reference, address, comparison);
+            }
+        }
+    }
+    let all = process.trace.threads();
+    for thread in all {
+        let (mut rest, taken) = match threads.remove(&thread) {
+            Some(state) => (state.references, state.taken),
+            None => (process.trace.references(thread), 0),
+        };
+        if let Some(more) = rest.next() {
+            comparison.differs(format!(
+                "process {number} thread {thread} reference {taken}: the trace goes on with {more:x?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+impl Thread<'_> {
+    fn compare(
+        &mut self,
+        (process, thread): (u32, u32),
+        reference: &Reference,
+        address: u64,
+        comparison: &mut Comparison,
+    ) {
+        let Reference { kind, size, pc } = *reference;
+        let expected = Access { kind, size, pc, address };
+        let at = self.taken;
+        self.taken += 1;
+        match self.references.next() {
+            Some(Ok(access)) if access == expected => comparison.equal += 1,
+            got => comparison.differs(format!(
+                "process {process} thread {thread} reference {at}: recorded {expected:x?}, the trace \
+                 has {got:x?}"
+            )),
+        }
+    }
+}
+
+/// Reads the next head; false at the end.
+fn is_there(raw: &mut impl Read, head: &mut [u8; 8]) -> Result<bool, TraceError> {
+    let mut got = 0;
+    while got < head.len() {
+        match raw.read(&mut head[got..])? {
+            0 if got == 0 => return Ok(false),
+            0 => return Err(TraceError::Short),
+            n => got += n,
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,148 @@
+//! What lies where.
+
+use core::mem::{offset_of, size_of};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The first word of the control page and of a hello: `REFRINGS`.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"REFRINGS");
+/// The version of all of this.
+pub const VERSION: u32 = 1;
+/// The bytes of the control page.
+pub const CONTROL_BYTES: usize = 4096;
+/// The usual size of the ledger.
+pub const LEDGER_BYTES: usize = 1 << 20;
+/// The least and the most that a ledger may have.
+pub const LEDGER_RANGE: core::ops::RangeInclusive<usize> = (1 << 16)..=(1 << 30);
+/// The bytes of a ring before its words.
+pub const RING_HEAD_BYTES: usize = 4096;
+/// How many parts may be published and not consumed.
+pub const PARTS: usize = 64;
+/// The usual number of words of a chunk.
+pub const CHUNK_WORDS: usize = 4096;
+/// The usual number of chunks.
+pub const CHUNKS: usize = 8;
+/// The most chunks of a ring.
+pub const MOST_CHUNKS: usize = 64;
+/// The usual size of a ring.
+pub const RING_BYTES: usize = RING_HEAD_BYTES + 8 * CHUNKS * CHUNK_WORDS;
+
+/// The compressor has not begun.
+pub const STARTING: u32 = 0;
+/// The compressor is at work.
+pub const RUNNING: u32 = 1;
+/// Everything is written; the program may end.
+pub const DONE: u32 = 2;
+/// The compressor is no more.
+pub const GONE: u32 = 3;
+
+/// The front end is DynamoRIO's client.
+pub const DYNAMORIO: u32 = 1;
+/// The front end is the runtime of recompiled code.
+pub const COMPILED: u32 = 2;
+
+/// The control page.
+#[repr(C)]
+pub struct Control {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// The program's process number, as it sees itself.
+    pub pid: AtomicU32,
+    /// [`DYNAMORIO`] or [`COMPILED`].
+    pub front_end: AtomicU32,
+    /// The size of the ledger, which follows this page.
+    pub ledger_bytes: AtomicU32,
+    reserved0: [u8; 40],
+    /// Bytes ever put into the ledger.
+    pub ledger_written: AtomicU64,
+    /// Not 0 when nothing more will come.
+    pub ended: AtomicU32,
+    /// Changes when a sleeping compressor is woken.
+    pub doorbell: AtomicU32,
+    reserved1: [u8; 48],
+    /// Bytes ever taken out of the ledger.
+    pub ledger_read: AtomicU64,
+    /// The low half of [`Control::ledger_read`], to wait for.
+    pub ledger_room: AtomicU32,
+    /// Not 0 while the compressor sleeps.
+    pub compressor_sleeps: AtomicU32,
+    /// The compressor's process number.
+    pub compressor_pid: AtomicU32,
+    /// [`STARTING`] to [`GONE`].
+    pub state: AtomicU32,
+    reserved2: [u8; 40],
+    /// Not 0 while the program waits for room in the ledger.
+    pub ledger_waits: AtomicU32,
+    reserved3: [u8; 60],
+}
+
+/// A published stretch of a ring.
+#[repr(C)]
+pub struct Part {
+    /// The index of its first word.
+    pub start: AtomicU64,
+    /// How many words; whole records.
+    pub words: AtomicU64,
+    /// How long the ledger was.
+    pub ledger: AtomicU64,
+    reserved: AtomicU64,
+}
+
+/// The beginning of a ring; its words follow at [`RING_HEAD_BYTES`].
+#[repr(C)]
+pub struct RingHead {
+    /// Where the next record goes: an address in the program's memory, as are the next three.
+    pub at: AtomicU64,
+    /// The end of the current chunk.
+    pub end: AtomicU64,
+    /// Where what is not published begins.
+    pub first: AtomicU64,
+    /// The ring's first word.
+    pub words_at: AtomicU64,
+    /// Parts ever published.
+    pub published: AtomicU64,
+    /// Not 0 while the thread waits.
+    pub waits: AtomicU32,
+    reserved0: u32,
+    reserved1: [u64; 2],
+    /// Parts ever consumed.
+    pub consumed: AtomicU64,
+    /// The low half of [`RingHead::consumed`], to wait for.
+    pub room: AtomicU32,
+    reserved2: [u8; 52],
+    /// The thread.
+    pub thread: AtomicU32,
+    /// The words of a chunk.
+    pub chunk_words: AtomicU32,
+    /// How many chunks.
+    pub chunks: AtomicU32,
+    reserved3: [u8; 52],
+    /// Part `n` is at `n % PARTS`.
+    pub parts: [Part; PARTS],
+}
+
+/// What is sent over the socket.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The sender's process number.
+    pub pid: u32,
+}
+
+const _: () = {
+    assert!(offset_of!(Control, ledger_written) == 64);
+    assert!(offset_of!(Control, ledger_read) == 128);
+    assert!(offset_of!(Control, ledger_waits) == 192);
+    assert!(size_of::<Control>() == 256);
+    assert!(offset_of!(RingHead, consumed) == 64);
+    assert!(offset_of!(RingHead, thread) == 128);
+    assert!(offset_of!(RingHead, parts) == 192);
+    assert!(size_of::<Part>() == 32);
+    assert!(size_of::<RingHead>() <= RING_HEAD_BYTES);
+    assert!(size_of::<Hello>() == 16);
+};

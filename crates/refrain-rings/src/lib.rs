@@ -1,0 +1,60 @@
+//! The memory that a traced process shares with its compressor.
+//!
+//! A front end inside a program (the *producer*) writes every load and store into shared memory;
+//! a compressor process beside the program (the *consumer*) empties it. One memory file holds all
+//! that the two share:
+//!
+//! | part | what it is | module |
+//! |---|---|---|
+//! | control page | who is alive, who sleeps, how far the ledger is | [`layout::Control`] |
+//! | ledger | modules, blocks, contexts, segments, threads, in the order they were made | [`record`] |
+//! | a ring for each thread | its stream: block numbers and addresses | [`layout::RingHead`] |
+//!
+//! # Streams
+//!
+//! A stream is words: the number of a block, then one address for each reference of the block. What
+//! a block's references are is in the ledger. A *context* is a block without references: its number
+//! says that what follows was called along that path (a node of the tree of stack signatures,
+//! ScalaMemTrace §4.1). Contexts are absolute, so exceptions and `longjmp` need no undoing.
+//!
+//! # Rings
+//!
+//! A ring is a few chunks. The thread writes records one after the other at `at`, and stores `at`
+//! when a record is whole: two stores, an addition and a comparison, which generated code can do.
+//! When a chunk is full, or earlier if it likes, the thread *publishes* what it has written as a
+//! *part*, and goes on in the next chunk, as soon as the parts that were there are consumed. `at`
+//! lies in the shared memory too, so that a program that is killed has lost nothing: the consumer
+//! takes what was written and not published.
+//!
+//! # Order
+//!
+//! A part says how long the ledger was when it was published; the consumer reads the ledger that
+//! far before it uses the part. A thread publishes before it announces a segment, so its references
+//! before and after it are told apart.
+//!
+//! # Death
+//!
+//! Whoever waits, waits a tenth of a second at most before it looks whether the other side lives.
+//! A program whose compressor died stops recording and goes on. A compressor whose program died takes
+//! what there is. Neither blocks the other for longer.
+//!
+//! # Meeting
+//!
+//! The environment variable [`SOCKET`] names an abstract Unix socket (`SOCK_SEQPACKET`). The
+//! program sends a [`layout::Hello`] with the memory file, and gets one back when its compressor
+//! has begun. The socket is not needed after that, so a program may close all descriptors it
+//! finds. A process that forks or replaces itself begins anew, with memory of its own.
+//!
+//! `include/refrain_rings.h` is the same for C.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+#[cfg(feature = "std")]
+pub mod consumer;
+mod futex;
+pub mod layout;
+pub mod producer;
+pub mod record;
+
+/// The environment variable that names the socket.
+pub const SOCKET: &str = "REFRAIN_MEM_SOCKET";

@@ -1,0 +1,154 @@
+//! `refrain info` of a memory trace.
+
+use crate::summary::{counted, grouped, size};
+use anyhow::Result;
+use refrain_memory::triples;
+use refrain_memtrace::MemoryTrace;
+use refrain_memtrace::state::{Ended, ProcessFacts};
+use refrain_rings::layout::{COMPILED, DYNAMORIO};
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// A reference as it is: a block's number and an address.
+const RAW: u64 = 16;
+
+/// Prints.
+pub fn run(trace: &MemoryTrace, is_json: bool) -> Result<ExitCode> {
+    let text = if is_json { format!("{}\n", json(trace)) } else { text(trace) };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn sections(trace: &MemoryTrace) -> BTreeMap<String, u64> {
+    let mut sections = BTreeMap::new();
+    for section in trace.container().sections() {
+        let name = section.name.split('/').next().unwrap_or_default();
+        *sections.entry(name.to_owned()).or_default() += section.stored;
+    }
+    sections
+}
+
+/// The size without raw records.
+fn bytes_of_trace(trace: &MemoryTrace) -> u64 {
+    let raw = trace.container().sections().iter().filter(|s| s.name.starts_with("raw/"));
+    trace.container().bytes() - raw.map(|section| section.stored).sum::<u64>()
+}
+
+fn front_end(process: &ProcessFacts) -> &'static str {
+    match process.front_end {
+        DYNAMORIO => "dynamorio",
+        COMPILED => "compiled",
+        _ => "unknown",
+    }
+}
+
+fn ended(process: &ProcessFacts) -> &'static str {
+    match process.ended {
+        Ended::Running => "running",
+        Ended::Exited => "exited",
+        Ended::Died => "died",
+    }
+}
+
+fn is_complete(trace: &MemoryTrace) -> bool {
+    let facts = trace.facts();
+    let is_whole = |p: &ProcessFacts| p.lost.is_empty() && p.ended == Ended::Exited;
+    !trace.container().is_recovered()
+        && facts.lost.is_empty()
+        && facts.selected.is_empty()
+        && facts.processes.iter().all(is_whole)
+}
+
+fn json(trace: &MemoryTrace) -> Json {
+    let facts = trace.facts();
+    let processes = facts.processes.iter().map(|process| {
+        json!({
+            "rank": process.rank,
+            "pid": process.pid,
+            "image": process.image,
+            "host": process.host,
+            "program": process.program,
+            "frontend": front_end(process),
+            "threads": process.threads.len(),
+            "references": process.references(),
+            "ended": ended(process),
+            "lost": process.lost,
+        })
+    });
+    let groups = trace.merged().groups().iter().map(|group| triples(&group.ranks));
+    json!({
+        "path": trace.container().path().display().to_string(),
+        "kind": "memory",
+        "processes": facts.processes.len(),
+        "threads": facts.threads(),
+        "references": facts.references(),
+        "bytes": bytes_of_trace(trace),
+        "sections": sections(trace),
+        "complete": is_complete(trace),
+        "holds": holds(trace),
+        "selected": facts.selected,
+        "lost": facts.lost,
+        "raw": trace.has_raw(),
+        "command": facts.command,
+        "exit_code": facts.exit_code,
+        "refrain": facts.refrain,
+        "groups": groups.collect::<Vec<_>>(),
+        "process": processes.collect::<Vec<_>>(),
+    })
+}
+
+/// What the references are all of, in words.
+fn holds(trace: &MemoryTrace) -> &'static str {
+    let ends: BTreeSet<u32> = trace.facts().processes.iter().map(|p| p.front_end).collect();
+    match ends.iter().next() {
+        Some(&COMPILED) => "what the compiler instruments in code built by refrain cc or fc",
+        _ => "every load and store of the program's own code",
+    }
+}
+
+fn text(trace: &MemoryTrace) -> String {
+    let facts = trace.facts();
+    let mut text = String::new();
+    let mut line = |name: &str, what: String| text += &format!("{name:10} {what}\n");
+    let path = trace.container().path().display();
+    line("trace", format!("{path}, memory references, written by Refrain {}", facts.refrain));
+    line("command", facts.command.join(" "));
+    let programs: BTreeSet<&str> = facts.processes.iter().map(|p| p.program.as_str()).collect();
+    line("program", programs.into_iter().collect::<Vec<_>>().join(", "));
+    line("holds", holds(trace).to_owned());
+    line("processes", facts.processes.len().to_string());
+    line("threads", facts.threads().to_string());
+    line("references", grouped(facts.references()));
+    if !facts.selected.is_empty() {
+        line("selected", facts.selected.join(" "));
+    }
+    let ends = facts.processes.iter().map(ended).fold(BTreeMap::new(), |mut ends, end| {
+        *ends.entry(end).or_insert(0u64) += 1;
+        ends
+    });
+    line("ended", ends.iter().map(|(end, n)| format!("{n} {end}")).collect::<Vec<_>>().join(", "));
+    line("complete", if is_complete(trace) { "yes" } else { "no" }.to_owned());
+    let groups = trace.merged().groups();
+    let lists: Vec<String> = groups.iter().map(|group| triples(&group.ranks)).collect();
+    line(
+        "groups",
+        format!(
+            "{} of processes and threads: processes {}",
+            counted(groups.len() as u64, "group"),
+            lists.join("; ")
+        ),
+    );
+    let bytes = bytes_of_trace(trace);
+    let parts = sections(trace);
+    let parts: Vec<_> =
+        parts.iter().map(|(name, bytes)| format!("{name} {}", size(*bytes))).collect();
+    line("size", format!("{}: {}", size(bytes), parts.join(", ")));
+    let raw = facts.references() * RAW;
+    let ratio = raw as f64 / bytes.max(1) as f64;
+    line("raw", format!("{} at {RAW} bytes a reference, {ratio:.1} times as much", size(raw)));
+    text
+}

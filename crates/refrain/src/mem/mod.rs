@@ -1,0 +1,271 @@
+//! `refrain mem`: runs a program and writes down every load and store.
+
+pub mod compilers;
+pub mod info;
+mod progress;
+pub mod rank;
+mod runtime;
+pub mod show;
+pub mod verify;
+
+use crate::launch::{self, Launcher, Plan};
+use crate::merge::parts_of;
+use crate::naming::name_of;
+use crate::path::locate;
+use crate::summary::{counted, grouped, size};
+use crate::trace::{execute, exit_code, make_default, make_parts, understand};
+use crate::{NOT_FOUND, Usage};
+use anyhow::{Context, Result, bail};
+use refrain_format::container::Container;
+use refrain_memtrace::assemble::assemble;
+use refrain_memtrace::keeper::wait_for_all;
+use refrain_memtrace::state::Ended;
+use refrain_memtrace::trace::Facts;
+use refrain_memtrace::{MemoryTrace, TraceError};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+
+/// Where references come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FrontEnd {
+    /// Unmodified programs, under DynamoRIO.
+    Dynamorio,
+    /// Programs that were compiled with `refrain cc` or `refrain fc`.
+    Compiled,
+}
+
+/// Runs a program and writes down every load and store of every thread.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  refrain cc -O2 -g -fopenmp matmul.c -o matmul
+  refrain mem -- ./matmul                      writes matmul.refrain
+  refrain mem --raw -o run.refrain -- mpirun -n 4 ./app
+  refrain show run.refrain --thread 2 --limit 20
+  refrain show run.refrain --structure         the loops, with sections, strides and threads
+  refrain mem --flags                          what `refrain cc` adds to a compiler's options
+
+A program compiled by `refrain cc` or `refrain fc` records itself; its trace holds what the compiler
+instruments: loads and stores of the code that was compiled so, not those of libraries, nor of values
+that never leave the processor or the frame of their function.
+
+The program's output and exit code are its own. A compressor runs beside each process; what it has
+compressed is in NAME.refrain.parts until the program ends and it becomes NAME.refrain. If the
+program is killed, nothing is lost.
+
+A program can switch recording off and on: MPI_Pcontrol(0) and MPI_Pcontrol(1).")]
+pub struct Args {
+    /// The trace to write; one that is there is overwritten [default: the program's name with
+    /// .refrain].
+    #[arg(short, long, value_name = "NAME.refrain")]
+    output: Option<PathBuf>,
+    /// Where references come from [default: what the program was made for].
+    #[arg(long, value_enum)]
+    frontend: Option<FrontEnd>,
+    /// Put a chunk away when it holds so many numbers: less memory, and less found in
+    /// irregular programs.
+    #[arg(long, value_name = "NUMBERS")]
+    window: Option<usize>,
+    /// Keep the references as they came, too: `refrain verify` compares both.
+    #[arg(long)]
+    raw: bool,
+    /// Begin when this function is called.
+    #[arg(long, value_name = "FUNCTION")]
+    from: Option<String>,
+    /// End when this function is called.
+    #[arg(long, value_name = "FUNCTION")]
+    until: Option<String>,
+    /// Record libraries, too, not the program alone (DynamoRIO).
+    #[arg(long)]
+    libs: bool,
+    /// Print the options that `refrain cc` gives to a compiler, and end.
+    #[arg(long)]
+    flags: bool,
+    /// The command, as without Refrain.
+    #[arg(trailing_var_arg = true, required_unless_present = "flags", value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the program; the exit code is the program's.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if args.flags {
+        println!("{}", compilers::flags()?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.window == Some(0) {
+        return Err(Usage("--window: a chunk holds at least one number".into()).into());
+    }
+    let plan = understand(args.command.clone())?;
+    if let Some(missing) = launch::missing_program(&plan) {
+        say!("refrain: {missing}");
+        return Ok(ExitCode::from(NOT_FOUND));
+    }
+    let wrapper = wrapper(&plan, &args)?;
+    let (output, parts) = match &args.output {
+        Some(output) => (output.clone(), make_parts(output)?),
+        None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
+    };
+    let mut words = wrapper;
+    words.splice(2..2, ["--parts".into(), parts.clone().into()]);
+    let progress = progress::Progress::start(&parts);
+    let status = execute(&plan.command_with(&words)).inspect_err(|_| {
+        let _ = std::fs::remove_dir_all(&parts);
+    })?;
+    wait_for_all(&parts, || {});
+    progress.end();
+    if let Err(error) = write_trace(&plan, &args, &parts, &output, status) {
+        say!("refrain: {error:#}");
+    }
+    Ok(ExitCode::from(exit_code(status)))
+}
+
+/// The words that go in front of each program.
+fn wrapper(plan: &Plan, args: &Args) -> Result<Vec<OsString>> {
+    let own = std::env::current_exe().context("cannot find refrain's own executable")?;
+    let program = locate(plan.name(&plan.programs[0]));
+    let front_end = args.frontend.unwrap_or_else(|| runtime::front_end_of(program.as_deref()));
+    let mut words: Vec<OsString> = vec![own.into(), "__memory".into()];
+    if front_end == FrontEnd::Dynamorio {
+        crate::dynamorio::find()?;
+        words.push("--dynamorio".into());
+    }
+    if args.raw {
+        words.push("--raw".into());
+    }
+    if let Some(window) = args.window {
+        words.extend(["--window".into(), window.to_string().into()]);
+    }
+    let mut set = |name: &str, value: &str| {
+        words.extend(["--set".into(), format!("{name}={value}").into()]);
+    };
+    if let Some(from) = &args.from {
+        set("REFRAIN_MEM_FROM", from);
+    }
+    if let Some(until) = &args.until {
+        set("REFRAIN_MEM_UNTIL", until);
+    }
+    if args.libs {
+        set("REFRAIN_MEM_LIBS", "1");
+    }
+    if plan.launcher != Launcher::Bare && plan.launcher.looks_in_working_directory() {
+        words.push("--here".into());
+    }
+    words.push("--".into());
+    Ok(words)
+}
+
+fn selected(args: &Args) -> Vec<String> {
+    let mut selected = Vec::new();
+    let mut option = |name: &str, value: &Option<String>| {
+        selected.extend(value.iter().map(|value| format!("--{name} {value}")));
+    };
+    option("from", &args.from);
+    option("until", &args.until);
+    if args.libs {
+        selected.push("--libs".into());
+    }
+    selected
+}
+
+fn write_trace(
+    plan: &Plan,
+    args: &Args,
+    parts: &Path,
+    output: &Path,
+    status: ExitStatus,
+) -> Result<()> {
+    let facts = Facts {
+        refrain: env!("CARGO_PKG_VERSION").to_owned(),
+        command: plan.words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        exit_code: Some(i32::from(exit_code(status))),
+        selected: selected(args),
+        ..Facts::default()
+    };
+    let (facts, bytes) = assemble(parts, output, facts).with_context(|| {
+        format!(
+            "the trace could not be written. What was recorded is in {0}: refrain merge {0}",
+            parts.display()
+        )
+    })?;
+    if facts.processes.is_empty() {
+        let _ = std::fs::remove_file(output);
+        let _ = std::fs::remove_dir_all(parts);
+        let program = plan.name(&plan.programs[0]).display().to_string();
+        bail!(
+            "nothing was recorded: was {program} compiled and linked by `refrain cc` or `refrain fc`?"
+        );
+    }
+    MemoryTrace::open(output)?;
+    if facts.lost.is_empty() {
+        std::fs::remove_dir_all(parts).with_context(|| format!("{}", parts.display()))?;
+    }
+    print_summary(&facts, output, bytes);
+    Ok(())
+}
+
+fn print_summary(facts: &Facts, output: &Path, bytes: u64) {
+    let references = facts.references();
+    say!(
+        "refrain: {}, {}, {}",
+        counted_processes(facts.processes.len()),
+        counted(facts.threads() as u64, "thread"),
+        counted(references, "reference"),
+    );
+    let each = bytes as f64 / references.max(1) as f64;
+    say!("refrain: {}, {} bytes a reference", size(bytes), significant(each));
+    for process in &facts.processes {
+        if !process.lost.is_empty() {
+            say!("refrain: note: process {}: recording broke off: {}", process.pid, process.lost);
+        }
+    }
+    let died = facts.processes.iter().filter(|process| process.ended == Ended::Died).count();
+    if died > 0 {
+        say!("refrain: note: {} ended without saying so", counted_processes(died));
+    }
+    for lost in &facts.lost {
+        say!("refrain: note: {lost}");
+    }
+    say!("refrain: written to {0}; see it with: refrain show {0}", output.display());
+}
+
+fn counted_processes(n: usize) -> String {
+    format!("{} process{}", grouped(n as u64), if n == 1 { "" } else { "es" })
+}
+
+/// A number below one with two digits that say something.
+fn significant(value: f64) -> String {
+    if value >= 1.0 || value <= 0.0 {
+        return format!("{value:.1}");
+    }
+    let digits = 1 - value.log10().floor() as i32;
+    format!("{value:.*}", digits.clamp(1, 12) as usize)
+}
+
+/// The memory trace in a file; none if it holds something else, or cannot be opened, about which
+/// others have more to say.
+pub fn memory_trace(path: &Path) -> Result<Option<MemoryTrace>, TraceError> {
+    if path.is_dir() || !path.exists() || parts_of(path) == path {
+        return Ok(None);
+    }
+    let Ok(container) = Container::open(path) else { return Ok(None) };
+    if !MemoryTrace::is_in(&container) {
+        return Ok(None);
+    }
+    if container.is_recovered() {
+        say!("refrain: warning: the end of {} is missing", path.display());
+    }
+    MemoryTrace::of(container).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_numbers_keep_two_digits() {
+        assert_eq!(significant(0.000012345), "0.000012");
+        assert_eq!(significant(0.5), "0.50");
+        assert_eq!(significant(12.34), "12.3");
+        assert_eq!(significant(0.0), "0.0");
+    }
+}
