@@ -67,8 +67,8 @@ pub struct Arrivals {
 /// What can be known of a record before it is replayed.
 #[derive(Debug)]
 pub struct Survey {
-    /// For each stream how many operations it posts.
-    pub posts: Vec<u64>,
+    /// For each stream how many operations it posts, and matching calls it makes that have no row.
+    pub done: Vec<(u64, u64)>,
     /// Whether the record ended in good order.
     pub complete: bool,
     /// The order of threads.
@@ -79,24 +79,24 @@ impl Survey {
     /// Of a record.
     pub fn of(record: &[u8]) -> Result<Self, OrderError> {
         let mut reader = Reader::new(record);
-        let (mut posts, mut complete) = (Vec::new(), false);
+        let (mut done, mut complete): (Vec<(u64, u64)>, bool) = (Vec::new(), false);
         let mut turns: Vec<Vec<u8>> = Vec::new();
         while let Some(body) = reader.next_body() {
             match Chunk::take_head(body)? {
                 Some((head, _)) => {
                     complete = head.last;
-                    if posts.len() < head.posts.len() {
-                        posts.resize(head.posts.len(), 0);
+                    if done.len() < head.done.len() {
+                        done.resize(head.done.len(), (0, 0));
                     }
-                    for (sum, own) in posts.iter_mut().zip(head.posts) {
-                        *sum += own;
+                    for (sum, own) in done.iter_mut().zip(head.done) {
+                        *sum = (sum.0.saturating_add(own.0), sum.1.saturating_add(own.1));
                     }
                 }
                 None => turns.push(body.to_vec()),
             }
         }
         let turns = TurnReplayer::new(turns.iter().map(Vec::as_slice))?;
-        Ok(Self { posts, complete, turns })
+        Ok(Self { done, complete, turns })
     }
 }
 

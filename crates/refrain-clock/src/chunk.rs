@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! 2   turns of threads   see refrain_order::turns
-//! 16  a chunk            number, flags, for each stream how many operations were posted;
+//! 16  a chunk            number, flags, for each stream how many operations were posted,
+//!                        and how many calls made that have no row;
 //!                        then, in gzip:
 //!                        tables that are new: stream, kind, site
 //!                        tables: number, rows, moves, with_next, unmatched, claims, others
@@ -60,8 +61,9 @@ pub struct Chunk {
     pub number: u64,
     /// Whether the record ended here in good order.
     pub last: bool,
-    /// For each stream how many operations were posted.
-    pub posts: Vec<u64>,
+    /// For each stream how many operations were posted, and how many matching calls were made that
+    /// have no row.
+    pub done: Vec<(u64, u64)>,
     /// Tables that are new; they are numbered through the record.
     pub keys: Vec<TableKey>,
     /// Tables with something in this chunk, by rising number.
@@ -106,7 +108,7 @@ impl Chunk {
         self.parts.is_empty()
             && self.epoch == Epoch::default()
             && self.values.is_empty()
-            && self.posts.iter().all(|posts| *posts == 0)
+            && self.done.iter().all(|done| *done == (0, 0))
     }
 
     /// Appends it as a frame.
@@ -114,8 +116,11 @@ impl Chunk {
         let mut body = vec![CHUNK];
         put(&mut body, self.number);
         put(&mut body, if self.last { LAST } else { 0 });
-        put(&mut body, self.posts.len() as u64);
-        self.posts.iter().for_each(|posts| put(&mut body, *posts));
+        put(&mut body, self.done.len() as u64);
+        for (posts, calls) in &self.done {
+            put(&mut body, *posts);
+            put(&mut body, *calls);
+        }
         let mut inner = Vec::new();
         self.put_keys(&mut inner);
         bytes::put_rising(&mut inner, self.parts.iter().map(|(table, _)| u64::from(*table)));
@@ -198,8 +203,8 @@ impl Chunk {
         let mut input = Input(body);
         let number = input.number()?;
         let last = input.number()? & LAST != 0;
-        let posts = input.list(Input::number)?;
-        Ok(Some((Self { number, last, posts, ..Self::default() }, input.0)))
+        let done = input.list(|input| Ok((input.number()?, input.number()?)))?;
+        Ok(Some((Self { number, last, done, ..Self::default() }, input.0)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::chunk::Chunk;
 use crate::epoch::{Member, Ruler};
-use crate::event::{Event, Sink};
+use crate::event::{Done, Event, Sink};
 use crate::part::Part;
 use crate::routes::{Routed, Routes};
 use crate::table::{Message, Table};
@@ -59,12 +59,14 @@ impl Encoder {
         &mut self.tables[at]
     }
 
-    fn posted(&mut self, stream: u32, posts: u32) {
+    fn done(&mut self, stream: u32, done: Done) {
         let at = stream as usize;
-        if self.open.posts.len() <= at {
-            self.open.posts.resize(at + 1, 0);
+        if self.open.done.len() <= at {
+            self.open.done.resize(at + 1, (0, 0));
         }
-        self.open.posts[at] += u64::from(posts);
+        let (posts, calls) = &mut self.open.done[at];
+        *posts += u64::from(done.posts);
+        *calls += u64::from(done.calls);
     }
 
     fn seal(&mut self, last: bool) {
@@ -88,8 +90,8 @@ impl Encoder {
         if last || !self.open.is_empty() {
             self.open.put(&mut self.sealed);
             let number = self.open.number + 1;
-            let posts = vec![0; self.open.posts.len()];
-            self.open = Chunk { number, posts, ..Chunk::default() };
+            let done = vec![(0, 0); self.open.done.len()];
+            self.open = Chunk { number, done, ..Chunk::default() };
             self.statistics.chunks += 1;
         }
         self.weight = 0;
@@ -102,8 +104,8 @@ impl Sink for Encoder {
         match event {
             Event::Table(key) => self.open.keys.push(key),
             Event::Failed { table, polls } => self.table(table).failed(polls),
-            Event::Message { stream, posts, table, stamp, topic, with_next, claim } => {
-                self.posted(stream, posts);
+            Event::Message { stream, done, table, stamp, topic, with_next, claim } => {
+                self.done(stream, done);
                 let refrain_order::Stamp { sender, sequence, clock } = stamp;
                 self.members.push(Member { sender, sequence, clock });
                 self.routed.push(Routed { message: (sender, sequence), topic, route: table });
@@ -126,7 +128,7 @@ impl Sink for Encoder {
             Event::Turn { stream, key, times } => {
                 (0..times).for_each(|_| self.turns.took(stream, key));
             }
-            Event::Posted { stream, posts } => self.posted(stream, posts),
+            Event::Done { stream, done } => self.done(stream, done),
             Event::Seal { last } => self.seal(last),
         }
         if (self.weight >= FULL || self.turns.weight() >= FULL) && !self.within {

@@ -4,6 +4,15 @@ use crate::chunk::{TableKey, Value};
 use crate::table::Other;
 use refrain_order::Stamp;
 
+/// What a thread did that needs no telling but how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Operations that were posted.
+    pub posts: u32,
+    /// Matching calls that have no row.
+    pub calls: u32,
+}
+
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -20,8 +29,8 @@ pub enum Event {
     Message {
         /// The thread.
         stream: u32,
-        /// How many operations the thread has posted since the last event that says so.
-        posts: u32,
+        /// What else the thread has done since the last event that says so.
+        done: Done,
         /// The call's table; nothing if there was no choice.
         table: Option<u32>,
         /// The message.
@@ -53,12 +62,12 @@ pub enum Event {
         /// How many times in a row.
         times: u64,
     },
-    /// A thread has posted operations.
-    Posted {
+    /// A thread has done things.
+    Done {
         /// The thread.
         stream: u32,
-        /// How many.
-        posts: u32,
+        /// What.
+        done: Done,
     },
     /// Everything so far is to be written.
     Seal {

@@ -2,7 +2,7 @@
 
 use crate::chunk::{TableKey, Value};
 use crate::encoder::Encoder;
-use crate::event::{Event, Sink};
+use crate::event::{Done, Event, Sink};
 use crate::lamport::Lamport;
 use crate::pairing::Pairing;
 use crate::receives::Receives;
@@ -12,7 +12,8 @@ use refrain_order::{
     Call, Choice, Completed, Envelope, Fate, Finished, Kind, Note, Post, Recording, Stamp, Ticket,
 };
 
-/// The line in which threads wait to set the clock: its order is part of the record.
+/// The line in which threads wait to set the clock, or to do what depends on the order in which
+/// receives complete: which of them have a choice.
 pub const CLOCK_LINE: u64 = 0x636c_6f63_6b00_0001;
 
 /// Records one process's receive order.
@@ -45,7 +46,7 @@ struct Posted {
     wild: u64,
     named: u64,
     /// Not told yet.
-    fresh: u32,
+    fresh: Done,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +97,11 @@ impl<S: Sink> Recorder<S> {
     /// one from there; what, has to be [learnt](Self::learn) before [`Self::stamp_of`] is right.
     pub fn unknown(&self, ticket: Option<Ticket>, communicator: u32, from: Envelope) -> Vec<Ticket> {
         self.pairing.unknown(&self.receives, ticket, communicator, from)
+    }
+
+    /// Whether the program has not seen that receive complete: only then it needs a stamp.
+    pub fn is_open(&self, ticket: Ticket) -> bool {
+        self.receives.get(ticket).is_some()
     }
 
     /// What has become of a receive that the program has not seen complete.
@@ -153,7 +159,7 @@ impl<S: Sink> Recorder<S> {
             }
         }
         for (stream, own) in (0..).zip(&mut self.streams) {
-            self.sink.put(Event::Posted { stream, posts: std::mem::take(&mut own.fresh) });
+            self.sink.put(Event::Done { stream, done: std::mem::take(&mut own.fresh) });
         }
         self.flush_ticks();
     }
@@ -166,7 +172,7 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
-    /// A thread sets the clock. While there is but one thread, there is nothing to tell.
+    /// A thread sets the clock, or does what depends on the order of those that do. While there is but one thread, there is nothing to tell.
     fn tick(&mut self, stream: u32) {
         if self.ticks.0 != stream {
             self.flush_ticks();
@@ -196,6 +202,7 @@ impl<S: Sink> Recorder<S> {
             match (fate, stamp) {
                 (Fate::Matched(_), Some(stamp)) if matches!(kind, Kind::Probe | Kind::Iprobe) => {
                     self.rows.push(Row::Other(Other::Probed(stamp.sender, stamp.sequence)));
+                    self.tick(stream);
                 }
                 (Fate::Matched(from), Some(stamp)) => {
                     let certain = certain && !matches!(kind, Kind::Mprobe | Kind::Improbe);
@@ -203,13 +210,16 @@ impl<S: Sink> Recorder<S> {
                     self.rows.push(Row::Message { certain, stamp, topic, claim: 0 });
                     self.receive(stream, ticket, &stamp);
                 }
-                _ => self.rows.push(Row::Other(Other::Cancelled)),
+                _ => {
+                    self.rows.push(Row::Other(Other::Cancelled));
+                    self.tick(stream);
+                }
             }
             self.receives.close(ticket);
             if is_probe(kind) {
                 // It was posted to name it; a replay does not post it.
                 let own = self.stream(stream);
-                own.fresh = own.fresh.saturating_sub(1);
+                own.fresh.posts = own.fresh.posts.saturating_sub(1);
             }
         }
         let told = |row: &Row| !matches!(row, Row::Message { certain: true, .. });
@@ -235,7 +245,12 @@ impl<S: Sink> Recorder<S> {
                     let claim = self.claim(tickets, communicator, from, *index);
                     Row::Message { certain: false, stamp, topic: (communicator, from.tag), claim }
                 }
-                _ => Row::Other(Other::Index(*index)),
+                (open, _) => {
+                    if open.is_some() {
+                        self.tick(stream);
+                    }
+                    Row::Other(Other::Index(*index))
+                }
             };
             self.rows.push(row);
             if let Some(ticket) = ticket {
@@ -264,9 +279,10 @@ impl<S: Sink> Recorder<S> {
             match row {
                 Row::Other(other) => self.sink.put(Event::Other { table, other, with_next }),
                 Row::Message { certain, stamp, topic, claim } => {
-                    let posts = std::mem::take(&mut self.stream(stream).fresh);
+                    let done = std::mem::take(&mut self.stream(stream).fresh);
                     let table = (!certain).then_some(table);
-                    let event = Event::Message { stream, posts, table, stamp, topic, with_next, claim };
+                    let event =
+                        Event::Message { stream, done, table, stamp, topic, with_next, claim };
                     self.sink.put(event);
                 }
             }
@@ -282,7 +298,7 @@ pub(crate) fn is_probe(kind: Kind) -> bool {
 impl<S: Sink> Recording for Recorder<S> {
     fn post(&mut self, stream: u32, post: &Post) -> Ticket {
         let own = self.stream(stream);
-        own.fresh = own.fresh.saturating_add(1);
+        own.fresh.posts += 1;
         let wild = post.is_wild();
         let count = if wild { &mut own.wild } else { &mut own.named };
         let ticket = Ticket { stream, wild, number: *count };
@@ -324,6 +340,10 @@ impl<S: Sink> Recording for Recorder<S> {
             }
             _ => self.rows.push(Row::Other(Other::Undefined)),
         }
+        let told = |row: &Row| !matches!(row, Row::Message { certain: true, .. });
+        if !self.rows.iter().any(told) {
+            self.stream(stream).fresh.calls += 1;
+        }
         if !self.rows.is_empty() {
             let table = self.table(TableKey { stream, kind, site });
             self.put_rows(stream, table);
@@ -335,6 +355,8 @@ impl<S: Sink> Recording for Recorder<S> {
     }
 
     fn turn(&mut self, stream: u32, key: u64) {
+        // Lines may be shared.
+        self.flush_ticks();
         self.sink.put(Event::Turn { stream, key, times: 1 });
     }
 
@@ -353,7 +375,10 @@ impl<S: Sink> Recording for Recorder<S> {
     }
 
     fn cancels(&mut self, ticket: Ticket) {
-        self.receives.cancels(ticket);
+        if self.is_open(ticket) {
+            self.tick(ticket.stream);
+            self.receives.cancels(ticket);
+        }
     }
 
     fn stamp(&mut self, ticket: Ticket, to: u32) -> Option<Stamp> {

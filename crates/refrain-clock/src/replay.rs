@@ -24,8 +24,9 @@ pub struct Replayer {
     receives: Receives,
     arrivals: Arrivals,
     turns: TurnReplayer,
-    /// What each stream posts, if the record ended in good order; else where it ends.
-    posts: Vec<u64>,
+    /// How many operations each stream posts, and calls it makes that have no row, as far as the
+    /// record goes.
+    done: Vec<(u64, u64)>,
     complete: bool,
     streams: Vec<Stream>,
     talk: Talk,
@@ -37,6 +38,7 @@ struct Stream {
     wild: u64,
     named: u64,
     posted: u64,
+    called: u64,
     /// The chunk it is at.
     chunk: u64,
     state: State,
@@ -83,8 +85,8 @@ const NOBODY: u32 = u32::MAX;
 impl Replayer {
     /// From a process's record: its number, and how many processes there are.
     pub fn new(record: Vec<u8>, me: u32, processes: u32) -> Result<Self, OrderError> {
-        let Survey { posts, complete, turns } = Survey::of(&record)?;
-        let streams = vec![Stream::default(); posts.len().max(1)];
+        let Survey { done, complete, turns } = Survey::of(&record)?;
+        let streams = vec![Stream::default(); done.len().max(1)];
         Ok(Self {
             me,
             clock: Lamport::default(),
@@ -92,7 +94,7 @@ impl Replayer {
             receives: Receives::default(),
             arrivals: Arrivals::new(record, processes),
             turns,
-            posts,
+            done,
             complete,
             streams,
             talk: Talk::new(me),
@@ -116,7 +118,7 @@ impl Replayer {
     /// Where a record is cut short, threads stop where it ends, even if nothing is to be decided:
     /// the order among them is not known any more.
     fn posts(&mut self, stream: u32) -> Result<(), Stop> {
-        let known = self.posts.get(stream as usize).copied().unwrap_or(0);
+        let (known, _) = self.done.get(stream as usize).copied().unwrap_or_default();
         let complete = self.complete;
         let own = self.stream(stream);
         if !complete && own.posted >= known {
@@ -252,9 +254,44 @@ impl Replayer {
         Some(planned)
     }
 
+    /// Plans a call that is to succeed with these rows: what it gets, or needs. Nothing if the
+    /// rows are not of such a call.
+    fn plan(
+        &self,
+        call: &Call,
+        tickets: &[Option<Ticket>],
+        rows: &[Row],
+        place: (u64, u32),
+    ) -> Option<Result<Vec<Planned>, Vec<Need>>> {
+        let mut needs = Vec::new();
+        let chooses = call.kind.choice() != Choice::All;
+        let planned = if chooses && rows == [Row::Other(Other::Undefined)] {
+            Vec::new()
+        } else if chooses || is_probe(call.kind) {
+            self.plan_these(rows, place, &mut needs)?
+        } else {
+            self.plan_all(tickets, rows, place, &mut needs)?
+        };
+        Some(if needs.is_empty() { Ok(planned) } else { Err(needs) })
+    }
+
+    /// Whether the order of threads matters for what is planned.
+    fn takes_turn(&self, planned: &Planned, tickets: &[Option<Ticket>]) -> bool {
+        match planned {
+            Planned::Receive(..) | Planned::Probe(_) | Planned::Cancelled(_) => true,
+            Planned::Complete(index) => {
+                let ticket = tickets.get(*index as usize).copied().flatten();
+                ticket.is_some_and(|ticket| self.receives.get(ticket).is_some())
+            }
+        }
+    }
+
     /// Does what was planned; says whether it fits the call.
     fn commit(&mut self, stream: u32, call: &Call, tickets: &[Option<Ticket>], all: &[Planned]) -> bool {
         for planned in all {
+            if self.takes_turn(planned, tickets) {
+                self.turns.took(CLOCK_LINE);
+            }
             let (index, arrived, cancelled) = match planned {
                 Planned::Receive(arrived, at) => {
                     let index = match at {
@@ -269,7 +306,6 @@ impl Replayer {
                     let Some(index) = index else { return false };
                     self.arrivals.receive(arrived);
                     self.clock.receive(arrived.stamp.clock);
-                    self.turns.took(CLOCK_LINE);
                     (index, Some(*arrived), false)
                 }
                 Planned::Probe(arrived) => (0, Some(*arrived), false),
@@ -299,7 +335,7 @@ impl Replayer {
     /// What can be said of the next message of this process, when asked about a clock.
     fn standing(&self, clock: u64) -> Standing {
         let sends = |(number, own): &(usize, &Stream)| {
-            let left = self.posts.get(*number).is_some_and(|posts| own.posted < *posts);
+            let left = self.done.get(*number).is_some_and(|(posts, _)| own.posted < *posts);
             !matches!(own.state, State::Over) && (left || !self.complete)
         };
         let mut streams: Vec<&Stream> =
@@ -462,6 +498,14 @@ impl Holding for Replayer {
         let doubtful = |ticket: &Ticket| {
             self.receives.get(*ticket).is_some_and(|open| self.receives.certain(open).is_none())
         };
+        // Which receives have a choice depends on what other threads do: it is looked at in turn.
+        let opens = !chooses
+            && !is_probe(kind)
+            && tickets.iter().flatten().any(|ticket| self.receives.get(*ticket).is_some());
+        let in_turn = self.turns.turn(stream, CLOCK_LINE) == Turn::Go;
+        if opens && !in_turn && !kind.polls() {
+            return Ok(self.waits(stream, State::InLine));
+        }
         let told = chooses
             || kind.polls()
             || is_probe(kind)
@@ -477,30 +521,37 @@ impl Holding for Replayer {
             }
             (place, part.group())
         } else {
+            let (_, known) = self.done.get(stream as usize).copied().unwrap_or_default();
+            if self.stream(stream).called >= known {
+                return Err(self.ends(stream));
+            }
             ((0, 0), Vec::new())
         };
-        let mut needs = Vec::new();
-        let undefined = chooses && rows == [Row::Other(Other::Undefined)];
-        let planned = if undefined {
-            Some(Vec::new())
-        } else if chooses || is_probe(kind) {
-            self.plan_these(&rows, place, &mut needs)
-        } else {
-            self.plan_all(tickets, &rows, place, &mut needs)
-        };
-        let Some(planned) = planned else { return Err(self.diverged(stream, call)) };
-        if !needs.is_empty() {
-            return Ok(self.waits(stream, State::Waiting(needs)));
+        if opens && !in_turn {
+            return Ok(self.waits(stream, State::InLine));
         }
-        let ticks = planned.iter().any(|one| matches!(one, Planned::Receive(..)));
-        if ticks && self.turns.turn(stream, CLOCK_LINE) != Turn::Go {
+        let undefined = chooses && rows == [Row::Other(Other::Undefined)];
+        let mut planned = self.plan(call, tickets, &rows, place);
+        if let Some(Err(needs)) = planned {
+            // That it waits may be all that was missing.
+            self.waits(stream, State::Waiting(needs));
+            planned = self.plan(call, tickets, &rows, place);
+        }
+        let planned = match planned {
+            None => return Err(self.diverged(stream, call)),
+            Some(Err(_)) => return Ok(Answer::Later),
+            Some(Ok(planned)) => planned,
+        };
+        if !in_turn && planned.iter().any(|one| self.takes_turn(one, tickets)) {
             return Ok(self.waits(stream, State::InLine));
         }
         self.deliveries.clear();
         if !self.commit(stream, call, tickets, &planned) {
             return Err(self.diverged(stream, call));
         }
-        if let Some(part) = self.arrivals.playing(place.0, place.1).filter(|_| told) {
+        if !told {
+            self.stream(stream).called += 1;
+        } else if let Some(part) = self.arrivals.playing(place.0, place.1) {
             part.pass(&rows);
         }
         self.stir();
@@ -511,8 +562,18 @@ impl Holding for Replayer {
         })
     }
 
-    fn cancels(&mut self, ticket: Ticket) {
+    fn cancels(&mut self, ticket: Ticket) -> bool {
+        if self.receives.get(ticket).is_none() {
+            return true;
+        }
+        if self.turns.turn(ticket.stream, CLOCK_LINE) != Turn::Go {
+            self.waits(ticket.stream, State::InLine);
+            return false;
+        }
+        self.stream(ticket.stream).state = State::Busy;
+        self.turns.took(CLOCK_LINE);
         self.receives.cancels(ticket);
+        true
     }
 
     fn value(&mut self, stream: u32, which: u8) -> Result<u64, Stop> {

@@ -181,8 +181,8 @@ pub trait Holding {
         call: &Call,
         tickets: &[Option<Ticket>],
     ) -> Result<Answer<'_>, Stop>;
-    /// The program tries to cancel a receive.
-    fn cancels(&mut self, ticket: Ticket);
+    /// The program tries to cancel a receive. False if it has to wait for its turn.
+    fn cancels(&mut self, ticket: Ticket) -> bool;
     /// The program reads a clock or draws a random number.
     fn value(&mut self, stream: u32, which: u8) -> Result<u64, Stop>;
     /// An operation comes to a line.
