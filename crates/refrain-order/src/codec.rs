@@ -35,7 +35,7 @@ const FRESH: u8 = 1;
 const LAST: u8 = 2;
 
 /// FNV-1a, for frames cut short or overwritten; containers have checksums of their own.
-fn checksum(bytes: &[u8]) -> u32 {
+pub fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 

@@ -118,7 +118,7 @@ pub mod divergence;
 pub mod error;
 pub mod event;
 pub mod frames;
-mod hash;
+pub mod hash;
 pub mod log;
 mod number;
 pub mod races;
@@ -132,7 +132,7 @@ mod set;
 pub mod summary;
 mod symbol;
 pub mod turns;
-mod varint;
+pub mod varint;
 pub mod vocabulary;
 
 pub use divergence::{Divergence, Moment};
@@ -141,6 +141,8 @@ pub use frames::Frames;
 pub use log::Log;
 pub use record::{Recorder, Sums};
 pub use replay::{Decision, Posting, Replayer, Stop};
-pub use seam::{Recording, Replaying};
+pub use seam::{Answer, Delivery, Holding, Note, Recording, Replaying, Sending};
 pub use turns::Turn;
-pub use vocabulary::{Call, Choice, Completed, Envelope, Fate, Kind, Post, Ticket};
+pub use vocabulary::{
+    Call, Choice, Completed, Envelope, Fate, Finished, Kind, Post, Stamp, Ticket,
+};

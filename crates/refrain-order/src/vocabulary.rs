@@ -182,3 +182,25 @@ pub struct Ticket {
     /// The how manieth of its sort in the stream.
     pub number: u64,
 }
+
+/// What a method that stamps messages has put on one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// The process that sent it, by a number that is the same in every run.
+    pub sender: u32,
+    /// The how manieth message of that process to this one, whatever its communicator and tag.
+    pub sequence: u64,
+    /// The sender's logical clock.
+    pub clock: u64,
+}
+
+/// A receive or a probe that a matching call has completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// What it was posted as.
+    pub ticket: Ticket,
+    /// What became of it.
+    pub fate: Fate,
+    /// The stamp of the message, if it has one.
+    pub stamp: Option<Stamp>,
+}

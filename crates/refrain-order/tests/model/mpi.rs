@@ -16,6 +16,8 @@ pub struct Message {
     pub communicator: u32,
     pub tag: i32,
     pub payload: u64,
+    /// The how manieth message of all.
+    pub serial: u64,
     /// The sender's request, if it waits for the data to be moved.
     send: Option<usize>,
 }
@@ -58,6 +60,7 @@ pub struct Mpi {
     flying: BTreeMap<(usize, usize, u32), VecDeque<Message>>,
     /// Matched messages whose data have to be moved: receiver and its request.
     moving: Vec<(usize, usize)>,
+    sent: u64,
 }
 
 /// Something the network can do.
@@ -85,7 +88,10 @@ impl Mpi {
         let request = requests.len();
         requests.push(if large { Request::Posted } else { Request::Done(None) });
         let send = large.then_some(request);
-        let message = Message { source: from, target: to, communicator, tag, payload, send };
+        let serial = self.sent;
+        self.sent += 1;
+        let message =
+            Message { source: from, target: to, communicator, tag, payload, serial, send };
         self.flying.entry((from, to, communicator)).or_default().push_back(message);
         request
     }
