@@ -114,7 +114,8 @@ fn act(f: &Function) -> Option<&'static str> {
 
 /// What stands between, and a function that finds it.
 pub fn hooks() -> String {
-    let mut text = "use crate::order::{self, Act, Kind, Mode, Role};\nuse std::ffi::c_int;\n".to_owned();
+    let mut text =
+        "use crate::order::{self, Act, Kind, Mode, Role};\nuse std::ffi::c_int;\n".to_owned();
     let mut found = String::new();
     for (number, f) in functions().iter().enumerate() {
         let Some(act) = act(f).filter(|_| is_wrapped(&f.name)) else { continue };
@@ -140,7 +141,8 @@ pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
             arguments.join(", ")
         );
         // Only where threads send at the same time is there anything to be said of sends.
-        let guard = if act.contains("Send") && !f.name.contains("recv") { " if shared" } else { "" };
+        let guard =
+            if act.contains("Send") && !f.name.contains("recv") { " if shared" } else { "" };
         let _ = writeln!(found, "        {number}{guard} => {name} as *const (),");
     }
     let _ = write!(

@@ -182,7 +182,8 @@ mod tests {
             all.is_seen(posted[at]);
         }
         posted.push(all.posted(9, ticket(9), &post));
-        let left = |all: &AllUnseen| -> Vec<usize> { all.iter().map(|(_, own)| own.handle).collect() };
+        let left =
+            |all: &AllUnseen| -> Vec<usize> { all.iter().map(|(_, own)| own.handle).collect() };
         assert_eq!(left(&all), [1, 3, 4, 9]);
         // Its slot is another's now.
         all.is_seen(posted[5]);

@@ -9,15 +9,17 @@ pub use complete::consumes;
 use crate::memory::{self, Statuses};
 use crate::process::{self, Quiet, Uncancelled};
 use crate::table;
-use refrain_order::{Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Sums, Ticket, log};
+use refrain_order::{
+    Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Sums, Ticket, log,
+};
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use super::files;
 use super::guarded::Guarded;
-use super::mpi::{self, Status};
 use super::line;
+use super::mpi::{self, Status};
 use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
 use super::thread::Thread;

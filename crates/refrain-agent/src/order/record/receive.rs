@@ -101,7 +101,10 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
     let handle = |i: usize| unsafe { mpi::handle_at(at, i) };
     let receives = RECORDING.with(|own| (0..n).any(|i| own.requests.get(handle(i)).is_some()));
     if line::is_shared() {
-        return (0..n).map(|i| shared::start_one(at, i, place)).find(|error| *error != 0).unwrap_or(0);
+        return (0..n)
+            .map(|i| shared::start_one(at, i, place))
+            .find(|error| *error != 0)
+            .unwrap_or(0);
     }
     if receives != Some(true) {
         return call.forward();

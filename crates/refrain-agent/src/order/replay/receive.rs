@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use super::super::role::{Hooked, Mode, Place};
 use super::super::split::{self, envelope, irecv};
-use super::super::{line, mpi};
 use super::super::stop::{self, OWN_COMM, Waiting};
+use super::super::{line, mpi};
 use super::complete::await_request;
 use super::shared::Turns;
 use super::{Decided, Persistent, Receive, ask, decide, put_request, request_of};
