@@ -63,6 +63,19 @@ times: ## measures how the times of calls are kept; NPB_BIN=folder as above
 	@cargo run --release --quiet -p refrain-bench -- times
 	$(took)
 
+order: ## measures what recording and replaying receive orders costs, and how large records are
+	@scripts/setup.sh test
+	cargo build --release
+	@cargo run --release --quiet -p refrain-bench -- order
+	$(took)
+
+soak: ## replays programs that differ from run to run 20 times each, on 4 to 32 ranks, idle and under load
+	@scripts/setup.sh test
+	cargo build --release
+	@scripts/soak.sh
+	@scripts/soak.sh --load
+	$(took)
+
 scale: ## measures the merge of up to 16,384 simulated tasks
 	@cargo run --release --quiet -p refrain-bench -- scale
 	$(took)

@@ -83,8 +83,8 @@ int main(int argc, char **argv) {
     measure("irecv+testsome", testsome_round, rounds);
     measure("wtime", wtime_round, rounds);
     MPI_Irecv(&got, 1, MPI_INT, 0, 3, MPI_COMM_SELF, &requests[1]);
-    measure("failed test", failed_round, rounds);
-    measure("failed iprobe", iprobe_round, rounds);
+    measure("failed-test", failed_round, rounds);
+    measure("failed-iprobe", iprobe_round, rounds);
     MPI_Send(&sent, 1, MPI_INT, 0, 3, MPI_COMM_SELF);
     MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
     MPI_Finalize();

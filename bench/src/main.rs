@@ -4,10 +4,12 @@
 //! all repeats counts. A figure that Refrain promises is printed with its bound, and a bound
 //! that is missed makes the exit code 1.
 //!
-//! `refrain-bench sizes` measures only how large traces are, `refrain-bench times` how the times of calls
+//! `refrain-bench sizes` measures only how large traces are, `refrain-bench order` only records of receive
+//! orders, `refrain-bench times` how the times of calls
 //! are kept. `refrain-bench scale [tasks…]
 //! [patterns…]` measures the merge of simulated tasks instead.
 
+mod order;
 mod per_call;
 #[path = "../../crates/refrain-encode/tests/records/mod.rs"]
 mod records;
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
             figures.extend(times::measure());
             figures.extend(whole::measure());
             figures.extend(sizes::measure());
+            figures.extend(order::measure());
             print!("{heading}");
             report(heading, figures, "")
         }
@@ -64,6 +67,11 @@ fn main() -> ExitCode {
             print!("{heading}");
             let (table, figures) = scale::measure(&tasks, &names);
             report(heading + &table, figures, "scale-")
+        }
+        Some((word, [])) if word == "order" => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, order::measure(), "order-")
         }
         Some((word, [])) if word == "times" => {
             let heading = machine();
@@ -90,10 +98,11 @@ fn report(before: String, figures: Vec<Figure>, kind: &str) -> ExitCode {
     let mut report = String::new();
     for figure in &figures {
         let verdict = if figure.value <= figure.bound { "ok" } else { "MISSED" };
+        let digits = if figure.bound < 10.0 { 3 } else { 1 };
         // Writing to a String cannot fail.
         let _ = writeln!(
             report,
-            "{:<52} {:>6.1} {} (at most {}) {verdict:<6}  {}",
+            "{:<52} {:>6.digits$} {} (at most {:.4}) {verdict:<6}  {}",
             figure.name, figure.value, figure.unit, figure.bound, figure.detail
         );
     }

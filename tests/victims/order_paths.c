@@ -491,6 +491,60 @@ static void isendrecv(void) {
 }
 #endif
 
+#if MPI_VERSION >= 4
+/* A message in pieces, each asked for. */
+static void partitioned(void) {
+    enum { PIECES = 4 };
+    static uint64_t from[PIECES], to[PIECES];
+    MPI_Request request[2];
+    MPI_Precv_init(to, PIECES, 1, MPI_UINT64_T, (rank + size - 1) % size, 12, comm, MPI_INFO_NULL,
+                   &request[0]);
+    MPI_Psend_init(from, PIECES, 1, MPI_UINT64_T, (rank + 1) % size, 12, comm, MPI_INFO_NULL,
+                   &request[1]);
+    MPI_Startall(2, request);
+    for (int i = 0; i < PIECES; i++) {
+        from[i] = digest + (uint64_t)i;
+        MPI_Pready(i, request[1]);
+    }
+    for (int i = PIECES - 1; i >= 0; i--) {
+        int flag = 0;
+        for (uint64_t n = 0; !flag; n++) {
+            MPI_Parrived(request[0], i, &flag);
+            mix(n);
+        }
+    }
+    MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < PIECES; i++)
+        mix(to[i]);
+    MPI_Request_free(&request[0]);
+    MPI_Request_free(&request[1]);
+}
+#endif
+
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+/* Looks at several requests, and leaves them. */
+static void get_status_of_several(void) {
+    post_all();
+    send_all(1);
+    for (int flag = 0, which; !flag; mix((uint64_t)flag)) {
+        MPI_Request_get_status_any(others, receives, &which, &flag, statuses);
+        if (flag && which != MPI_UNDEFINED)
+            got(&statuses[0], (uint64_t)which);
+    }
+    for (int n = 0; n == 0; mix((uint64_t)n)) {
+        MPI_Request_get_status_some(others, receives, &n, indices, statuses);
+        for (int i = 0; i < n; i++)
+            got(&statuses[i], (uint64_t)indices[i]);
+    }
+    for (int flag = 0; !flag; mix((uint64_t)flag))
+        MPI_Request_get_status_all(others, receives, &flag, statuses);
+    MPI_Waitall(others, receives, statuses);
+    for (int i = 0; i < others; i++)
+        got(&statuses[i], in[i]);
+    sent();
+}
+#endif
+
 static const struct {
     const char *name;
     void (*go)(void);
@@ -504,7 +558,10 @@ static const struct {
     {"communicators", communicators}, {"timed", timed}, {"nobody", nobody},
     {"truncated", truncated},
 #if MPI_VERSION >= 4
-    {"isendrecv", isendrecv},
+    {"isendrecv", isendrecv}, {"partitioned", partitioned},
+#endif
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+    {"get_status_of_several", get_status_of_several},
 #endif
 };
 

@@ -30,8 +30,10 @@ struct Victim {
 
 impl Victim {
     fn new(mpi: &Mpi, source: &str, arguments: &[&str]) -> Victim {
-        let program =
-            mpi.compile_with(source, if source.ends_with(".c") { &["-w", "-lm"] } else { &[] });
+        let program = mpi.compile_with(
+            source,
+            if source.ends_with(".c") { &["-w", "-pthread", "-lm"] } else { &[] },
+        );
         let program = program.to_str().expect("a plain path").to_owned();
         let mut words = vec!["mpirun".to_owned(), "-n".to_owned(), ranks().to_owned(), program];
         words.extend(arguments.iter().map(|argument| (*argument).to_owned()));
@@ -110,6 +112,28 @@ fn pipelines_replay_bit_for_bit() {
 }
 
 #[test]
+fn a_rank_that_looks_for_messages_replays_bit_for_bit() {
+    replays_bit_for_bit("order_iprobe.c", &["100"]);
+}
+
+#[test]
+fn threads_that_call_mpi_at_the_same_time_replay_bit_for_bit() {
+    replays_bit_for_bit("order_threads.c", &["30"]);
+}
+
+/// Particles whose receives complete together, out of the order they were posted in: none is asked for
+/// when it is gone.
+#[test]
+fn receives_that_complete_together_replay_bit_for_bit() {
+    for mpi in mpis() {
+        let mut victim = Victim::new(&mpi, "order_montecarlo.c", &["3000"]);
+        victim.words[2] = "2".to_owned();
+        let recorded = victim.record("run.refrain").expect_success();
+        assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+    }
+}
+
+#[test]
 fn every_way_to_receive_replays_bit_for_bit() {
     replays_bit_for_bit("order_paths.c", &["all", "10"]);
 }
@@ -139,6 +163,9 @@ fn the_programs_differ_from_run_to_run() {
             ("order_master.c", &["500"]),
             ("order_waitany.c", &["200"]),
             ("order_crash.c", &["1000"]),
+            ("order_iprobe.c", &["100"]),
+            ("order_threads.c", &["30"]),
+            ("order_paths.c", &["all", "5"]),
         ] {
             let victim = Victim::new(&mpi, source, arguments);
             let program = &victim.words[3];

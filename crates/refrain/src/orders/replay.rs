@@ -69,8 +69,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
         execute(&plan.command_with(&wrapper(&plan, &agent, &folder, &variables)?))
     })();
     let _ = std::fs::remove_dir_all(&folder);
-    Ok(ExitCode::from(exit_code(result?)))
+    let code = exit_code(result?);
+    if code == DIVERGED && !orders.ranks.iter().any(|rank| rank.rand) {
+        say!(
+            "refrain: hint: clocks of the system and random numbers are replayed only if they were \
+             recorded: refrain record --rand"
+        );
+    }
+    Ok(ExitCode::from(code))
 }
+
+/// The exit code of ranks that did something else than was recorded.
+const DIVERGED: u8 = 94;
 
 /// A folder beside the record, where the ranks find it wherever they run.
 fn folder_for(record: &Path) -> Result<PathBuf> {

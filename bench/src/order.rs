@@ -1,0 +1,199 @@
+//! What it costs to record and to replay receive orders, and how large records are.
+//!
+//! Programs: particles that wander between ranks (`tests/victims/order_montecarlo.c`), which wait with
+//! `MPI_Testsome`; receives from any source that leave nothing to chance; and single calls.
+
+use crate::per_call::take_least;
+use crate::{Figure, runs};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use refrain_testing::{Mpi, Outcome, refrain_binary, workspace};
+use refrain_trace::Orders;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Plain, recorded and replayed runs that take turns.
+const ROUNDS: usize = 7;
+/// Particles of each rank; and what a particle does between messages: some ten microseconds.
+const PARTICLES: &str = "4000";
+const COLLISIONS: &str = "600";
+/// Rounds of single calls, and how many of the calls of a round have to do with the order.
+const CALLS: [(&str, f64); 6] = [
+    ("sendrecv", 1.0),
+    ("irecv+wait", 2.0),
+    ("irecv+waitany", 2.0),
+    ("irecv+testsome", 2.0),
+    ("failed-test", 1.0),
+    ("failed-iprobe", 1.0),
+];
+
+/// Measures Debian's MPIs, or the one there is.
+pub fn measure() -> Vec<Figure> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let is_usual = |mpi: &Mpi| ["mpich-4.0", "openmpi-4.1", "path"].contains(&mpi.name());
+    let mut figures = Vec::new();
+    for mpi in Mpi::installed().into_iter().filter(is_usual) {
+        let bench = Bench { mpi: &mpi, folder: folder.path() };
+        figures.extend(bench.calls());
+        figures.extend(bench.particles());
+        figures.extend(bench.sizes());
+        figures.push(bench.certain());
+    }
+    figures
+}
+
+struct Bench<'a> {
+    mpi: &'a Mpi,
+    folder: &'a Path,
+}
+
+impl Bench<'_> {
+    fn victim(&self) -> PathBuf {
+        let program = self.folder.join(format!("montecarlo-{}", self.mpi.name()));
+        let source = workspace().join("tests/victims/order_montecarlo.c");
+        let mut compiler = self.mpi.command("mpicc");
+        let compiler = compiler.args(["-O2", "-w", "-o"]).arg(&program).arg(source).arg("-lm");
+        assert!(compiler.status().is_ok_and(|s| s.success()), "the particles do not compile");
+        program
+    }
+
+    fn record_path(&self) -> PathBuf {
+        self.folder.join("order.refrain")
+    }
+
+    /// Runs a program under `refrain`, after some words.
+    fn under(&self, words: &[&str], ranks: usize, program: &Path, args: &[&str]) -> Outcome {
+        let mut all: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let ranks = ranks.to_string();
+        all.extend(["--", "mpirun", "-n", &ranks].map(OsString::from));
+        all.push(program.into());
+        all.extend(args.iter().map(OsString::from));
+        let run = self.mpi.run(1).program(refrain_binary()).bare().args(all);
+        run.timeout(std::time::Duration::from_secs(300)).output().expect_success()
+    }
+
+    fn record(&self, ranks: usize, program: &Path, args: &[&str]) -> Outcome {
+        let path = self.record_path();
+        let path = path.to_str().expect("a plain path");
+        self.under(&["record", "-o", path], ranks, program, args)
+    }
+
+    fn replay(&self, ranks: usize, program: &Path, args: &[&str]) -> Outcome {
+        let path = self.record_path();
+        let path = path.to_str().expect("a plain path");
+        self.under(&["replay", path], ranks, program, args)
+    }
+
+    /// What recording adds to a call.
+    fn calls(&self) -> Vec<Figure> {
+        let program = runs::compile(self.mpi, self.folder, "matching");
+        let (mut plain, mut recorded) = (BTreeMap::new(), BTreeMap::new());
+        for _ in 0..ROUNDS {
+            take_least(&mut plain, &runs::plain(self.mpi, 1, &program, &[]).stdout);
+            take_least(&mut recorded, &self.record(1, &program, &[]).stdout);
+        }
+        let figure = |(name, calls): (&str, f64)| {
+            let (plain, recorded) = (plain.get(name)?, recorded.get(name)?);
+            Some(Figure {
+                name: format!("{}, {name}, recorded: added", self.mpi.name()),
+                detail: format!(
+                    "{plain:.1} plain, {recorded:.1} recorded a round of {calls} calls"
+                ),
+                value: (recorded - plain) / calls,
+                bound: 100.0,
+                unit: "ns a call",
+            })
+        };
+        CALLS.into_iter().filter_map(figure).collect()
+    }
+
+    /// How much longer particles take on two ranks, the command line's part included.
+    fn particles(&self) -> Vec<Figure> {
+        let program = self.victim();
+        let args = [PARTICLES, "1", COLLISIONS];
+        let mut times = [f64::INFINITY; 3];
+        let mut least = |which: usize, run: &dyn Fn() -> Outcome| {
+            let start = Instant::now();
+            let outcome = run();
+            times[which] = times[which].min(start.elapsed().as_secs_f64());
+            outcome
+        };
+        for _ in 0..ROUNDS {
+            least(0, &|| runs::plain(self.mpi, 2, &program, &args));
+            let recorded = least(1, &|| self.record(2, &program, &args));
+            let replayed = least(2, &|| self.replay(2, &program, &args));
+            assert_eq!(recorded.stdout, replayed.stdout, "a replay differs");
+        }
+        let [plain, recorded, replayed] = times;
+        let figure = |what: &str, time: f64, bound: f64| Figure {
+            name: format!("{}, particles on 2 ranks, {what}", self.mpi.name()),
+            detail: format!("{plain:.3} s plain, {time:.3} s {what}; least of {ROUNDS} rounds"),
+            value: time / plain,
+            bound,
+            unit: "times plain",
+        };
+        vec![figure("recorded", recorded, 1.05), figure("replayed", replayed, 1.5)]
+    }
+
+    /// How large the record of particles is, to the paper's base table of the same run.
+    fn sizes(&self) -> Vec<Figure> {
+        let program = self.victim();
+        let mut figures = Vec::new();
+        for ranks in [8, 16] {
+            let table = self.folder.join("table");
+            let table = table.to_str().expect("a plain path");
+            self.record(ranks, &program, &["2000", "1", "100", table]);
+            let zipped: u64 = (0..ranks).map(|rank| zipped(&format!("{table}.{rank}"))).sum();
+            let (bytes, receives) = self.recorded();
+            let name = format!("{}, particles on {ranks} ranks: record", self.mpi.name());
+            let detail = format!("{bytes} bytes, {receives} receives, {zipped} bytes of gzip");
+            let (bytes, receives) = (bytes as f64, receives as f64);
+            figures.push(Figure {
+                name: format!("{name} to gzip of the base table"),
+                detail: detail.clone(),
+                value: bytes / zipped as f64,
+                bound: 1.0 / 6.0,
+                unit: "of its size",
+            });
+            let (value, bound, unit) = (bytes / receives, 0.6, "bytes a receive");
+            figures.push(Figure { name, detail, value, bound, unit });
+        }
+        figures
+    }
+
+    /// Bytes and receives of the last record.
+    fn recorded(&self) -> (u64, u64) {
+        let orders = Orders::open(&self.record_path()).expect("a record");
+        let receives = orders.ranks.iter().map(|rank| {
+            let own = refrain_order::summary::summary(&rank.frames).expect("a record");
+            own.receives.matched + own.named
+        });
+        let bytes = orders.ranks.iter().map(|rank| rank.frames.bytes().len() as u64);
+        (bytes.sum(), receives.sum())
+    }
+
+    /// What is certain is not written.
+    fn certain(&self) -> Figure {
+        let program = runs::compile(self.mpi, self.folder, "any_source");
+        self.record(2, &program, &["200000"]);
+        let (bytes, receives) = self.recorded();
+        Figure {
+            name: format!("{}, a ring that receives from any source: record", self.mpi.name()),
+            detail: format!("{bytes} bytes, {receives} receives"),
+            value: bytes as f64 / receives as f64,
+            bound: 0.01,
+            unit: "bytes a receive",
+        }
+    }
+}
+
+/// Bytes of a file after gzip -6.
+fn zipped(path: &str) -> u64 {
+    let plain = std::fs::read(path).expect("a table");
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
+    let zipped = gzip.write_all(&plain).and_then(|()| gzip.finish());
+    zipped.expect("memory takes bytes").len() as u64
+}
