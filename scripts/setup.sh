@@ -7,7 +7,7 @@
 #
 # Debian packages need apt and root (or sudo without a password). Everything else goes
 # to target/mpi, and needs PyPI, but for DynamoRIO, which goes to target/dynamorio and
-# needs crates.io (scripts/dynamorio.sh). What cannot be installed is skipped with a line
+# needs a registry of crates (scripts/dynamorio.sh). What cannot be installed is skipped with a line
 # that says so; the one thing that must be there in the end is an MPI.
 set -euo pipefail
 
