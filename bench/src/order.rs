@@ -7,7 +7,7 @@ use crate::per_call::take_least;
 use crate::{Figure, runs};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use refrain_testing::{Mpi, Outcome, refrain_binary, workspace};
+use refrain_testing::{Mpi, Outcome, refrain_binary, sorted_lines, workspace};
 use refrain_trace::Orders;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -125,7 +125,8 @@ impl Bench<'_> {
             least(0, &|| runs::plain(self.mpi, 2, &program, &args));
             let recorded = least(1, &|| self.record(2, &program, &args));
             let replayed = least(2, &|| self.replay(2, &program, &args));
-            assert_eq!(recorded.stdout, replayed.stdout, "a replay differs");
+            let [recorded, replayed] = [&recorded, &replayed].map(|run| sorted_lines(&run.stdout));
+            assert_eq!(recorded, replayed, "a replay differs");
         }
         let [plain, recorded, replayed] = times;
         let figure = |what: &str, time: f64, bound: f64| Figure {

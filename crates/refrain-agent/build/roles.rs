@@ -88,6 +88,9 @@ const OUTSIDE: &[&str] = &[
     "MPI_Comm_spawn_multiple",
 ];
 
+/// Functions that nothing ever stands in front of: they do not return, or take what is no word.
+const PASSED_BY: &[&str] = &["MPI_Abort", "MPI_Pcontrol"];
+
 /// The arguments that matter, and the names the table has for them.
 const PLACES: &[(&str, &[&str])] = &[
     ("source", &["source"]),
@@ -109,7 +112,9 @@ const MOST_ARGUMENTS: usize = 13;
 fn act(f: &Function) -> Option<&'static str> {
     let name = if f.large { f.name.trim_end_matches("_c") } else { &f.name };
     let listed = ACTS.iter().find(|(function, _)| *function == name).map(|(_, act)| *act);
-    listed.or(OUTSIDE.contains(&name).then_some("Outside"))
+    let outside = OUTSIDE.contains(&name).then_some("Outside");
+    let fits = f.params.len() <= MOST_ARGUMENTS && !PASSED_BY.contains(&name);
+    listed.or(outside).or(fits.then_some("Other"))
 }
 
 /// What stands between, and a function that finds it.
@@ -140,17 +145,21 @@ pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
 ",
             arguments.join(", ")
         );
-        // Only where threads send at the same time is there anything to be said of sends.
-        let guard =
-            if act.contains("Send") && !f.name.contains("recv") { " if shared" } else { "" };
+        // Of sends there is something to be said only where threads send at the same time; others are
+        // noticed in a replay, for who waits in them.
+        let guard = match act {
+            "Other" => " if replay",
+            _ if act.starts_with("Send") || act == "InitSend" => " if shared",
+            _ => "",
+        };
         let _ = writeln!(found, "        {number}{guard} => {name} as *const (),");
     }
     let _ = write!(
         text,
         "
 /// What stands between the wrapper of a function and MPI; `shared` is whether threads call MPI at
-/// the same time.
-pub fn find(function: usize, shared: bool) -> Option<*const ()> {{
+/// the same time, `replay` whether this is a replay.
+pub fn find(function: usize, shared: bool, replay: bool) -> Option<*const ()> {{
     Some(match function {{
 {found}        _ => return None,
     }})

@@ -206,6 +206,15 @@ fn a_program_that_does_something_else_is_stopped() {
 }
 
 #[test]
+fn who_computes_for_long_is_waited_for() {
+    let Some(mpi) = mpis().into_iter().next() else { return };
+    let victim = Victim::new(&mpi, "order_slow.c", &["3"]);
+    let recorded = victim.record("run.refrain").expect_success();
+    let replayed = victim.run(&["replay", "--stall", "1s", "run.refrain", "--"], &victim.words);
+    assert_same(&recorded, &replayed.expect_success());
+}
+
+#[test]
 fn a_program_that_ends_early_or_late_is_stopped() {
     for mpi in mpis() {
         let victim = Victim::new(&mpi, "order_master.c", &["100"]);

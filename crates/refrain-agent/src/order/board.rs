@@ -8,17 +8,20 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::files;
+use crate::table;
 
-/// Words of a slot: state, calls made, whether this rank was the first to give up, and a text.
+/// Words of a slot: state, calls made, whether this rank was the first to give up, the function it is
+/// in, and a text.
 const SLOT: usize = 32;
 const TOLD: usize = 2;
-const TEXT: usize = 3;
+const FUNCTION: usize = 3;
+const TEXT: usize = 4;
 
 /// How a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum State {
-    /// Inside the program, or in a call that waits for nothing that was recorded.
+    /// In the program's own code, or only just in a call.
     Running = 0,
     /// Waits for something that was recorded.
     Waiting = 1,
@@ -28,6 +31,8 @@ pub enum State {
     Finalizing = 3,
     /// Waits for a debugger.
     Held = 4,
+    /// In a call of which nothing was recorded, which may wait for other ranks.
+    Inside = 5,
 }
 
 impl State {
@@ -37,6 +42,7 @@ impl State {
             2 => State::AtEnd,
             3 => State::Finalizing,
             4 => State::Held,
+            5 => State::Inside,
             _ => State::Running,
         }
     }
@@ -61,6 +67,28 @@ pub fn start(rank: usize, size: usize) {
 /// The board, if there is one.
 pub fn get() -> Option<&'static Board> {
     BOARD.get().and_then(Option::as_ref)
+}
+
+/// This rank is in a call of which nothing was recorded.
+pub struct Inside;
+
+impl Inside {
+    /// In a call of that function.
+    pub fn of(function: usize) -> Inside {
+        if let Some(board) = get() {
+            board.own(FUNCTION).store(function as u64, Ordering::Relaxed);
+            board.own(0).store(State::Inside as u64, Ordering::Release);
+        }
+        Inside
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        if let Some(board) = get() {
+            board.own(0).store(State::Running as u64, Ordering::Release);
+        }
+    }
 }
 
 impl Board {
@@ -111,7 +139,11 @@ impl Board {
             let text = String::from_utf8_lossy(&text);
             let calls = slot[1].load(Ordering::Relaxed);
             let what = match State::from(slot[0].load(Ordering::Acquire)) {
-                State::Running => "runs, or is in a call that was not recorded".to_owned(),
+                State::Running => "is in the program's own code".to_owned(),
+                State::Inside => {
+                    let function = slot[FUNCTION].load(Ordering::Relaxed) as usize;
+                    format!("is in {}", table::NAMES.get(function).copied().unwrap_or_default())
+                }
                 State::Waiting => format!("waits: {text}"),
                 State::AtEnd => format!("is where its record ends: {text}"),
                 State::Finalizing => "is in MPI_Finalize".to_owned(),

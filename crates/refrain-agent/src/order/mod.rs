@@ -100,7 +100,8 @@ pub fn is_on() -> bool {
 
 /// What stands between the wrapper of a function and MPI, if anything.
 pub fn hook(function: usize) -> Option<*const ()> {
-    if is_on() { hooks::find(function, line::is_shared()) } else { None }
+    let replay = task() == Task::Replay;
+    if is_on() { hooks::find(function, line::is_shared(), replay) } else { None }
 }
 
 /// Leads calls of the program by way of ours, when the library is loaded.

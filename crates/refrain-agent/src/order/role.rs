@@ -42,6 +42,8 @@ pub enum Act {
     FreeComm,
     /// Does something whose result depends on an order that is not kept.
     Outside,
+    /// Does something else, and may wait for other ranks.
+    Other,
 }
 
 /// How something is sent.

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::board::{self, State};
+use super::board::{self, Board, State};
 use super::{files, mpi};
 
 /// Exit code of a program that did not do what was recorded.
@@ -46,6 +46,17 @@ fn patience() -> Duration {
         let seconds = text.and_then(|text| text.parse().ok()).filter(|s: &f64| *s > 0.0);
         Duration::from_secs_f64(seconds.unwrap_or(30.0).min(1e6))
     })
+}
+
+/// A rank may compute for so many times as long without a call, while others wait for it.
+const COMPUTING: u32 = 20;
+
+/// How long to wait for the ranks of a board while nobody makes a call.
+fn patience_with(board: &Board) -> Duration {
+    match board.states().any(|state| state == State::Running) {
+        true => patience() * COMPUTING,
+        false => patience(),
+    }
 }
 
 /// The communicator of our own, on which nothing is ever sent.
@@ -114,8 +125,8 @@ impl<F: Fn() -> String> Waiting<F> {
         if calls != self.calls || self.still_since.is_none() || held {
             (self.calls, self.still_since) = (calls, Some(now));
         }
-        if self.still_since.is_some_and(|since| now - since > patience()) {
-            let seconds = patience().as_secs_f64();
+        if self.still_since.is_some_and(|since| now - since > patience_with(board)) {
+            let seconds = patience_with(board).as_secs_f64();
             let first = board.is_first();
             let report = if first { board.report() } else { " see above".to_owned() };
             abort(STALLED, &format!("nothing has gone on for {seconds} s (--stall):{report}"));
@@ -153,9 +164,10 @@ pub fn record_ends(where_: &str) -> ! {
         }
         let stand = |state| matches!(state, State::AtEnd | State::Finalizing);
         let all_stand = board.states().all(stand);
-        let all_wait = board.states().all(|state| stand(state) || state == State::Waiting);
+        let waits = |state| matches!(state, State::Waiting | State::Inside);
+        let all_wait = board.states().all(|state| stand(state) || waits(state));
         let still = since.elapsed();
-        if all_stand || (all_wait && still > GRACE) || still > patience() {
+        if all_stand || (all_wait && still > GRACE) || still > patience_with(board) {
             abort(
                 RECORD_ENDS,
                 &format!("stops with all that was recorded replayed:{}", board.report()),

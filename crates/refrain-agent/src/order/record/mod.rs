@@ -324,7 +324,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
             outside(table::NAMES.get(call.role.function).copied().unwrap_or_default());
             call.forward()
         }
-        Act::Begin | Act::End => call.forward(),
+        Act::Begin | Act::End | Act::Other => call.forward(),
     }
 }
 

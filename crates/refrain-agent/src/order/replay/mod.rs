@@ -230,7 +230,10 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         Act::Cancel => complete::cancel(call),
         Act::Free => complete::free(call),
         Act::FreeComm => complete::free_comm(call),
-        Act::Begin | Act::End | Act::Outside => call.forward(),
+        Act::Begin | Act::End | Act::Outside | Act::Other => {
+            let _inside = board::Inside::of(call.role.function);
+            call.forward()
+        }
     }
 }
 
