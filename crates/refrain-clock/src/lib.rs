@@ -1,5 +1,6 @@
 //! Receive orders by Lamport clocks.
 pub mod arrivals;
+#[cfg(not(loom))]
 pub mod background;
 mod bytes;
 pub mod chunk;
