@@ -223,9 +223,8 @@ impl Arrivals {
     /// Who may still send something of a chunk that is stamped no later than that.
     pub fn laggards(&self, chunk: u64, clock: u64) -> Vec<u32> {
         let Some(chunk) = self.chunk(chunk) else { return Vec::new() };
-        let lags = |sender: &u32| {
-            self.bound(*sender) <= clock && self.reaches(&chunk.border, *sender)
-        };
+        let lags =
+            |sender: &u32| self.bound(*sender) <= clock && self.reaches(&chunk.border, *sender);
         chunk.border.senders().filter(lags).collect()
     }
 

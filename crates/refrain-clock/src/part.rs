@@ -140,8 +140,8 @@ fn take_other(input: &mut Input<'_>) -> Result<Other, OrderError> {
         UNDEFINED => Other::Undefined,
         CANCELLED => Other::Cancelled,
         PROBED => Other::Probed(input.narrow("sender")?, input.number()?),
-        index => Other::Index(
-            u32::try_from(index - INDEX).map_err(|_| OrderError::OutOfRange("index"))?,
-        ),
+        index => {
+            Other::Index(u32::try_from(index - INDEX).map_err(|_| OrderError::OutOfRange("index"))?)
+        }
     })
 }

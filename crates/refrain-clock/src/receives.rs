@@ -111,7 +111,8 @@ impl Receives {
     pub fn before(&self, order: u64, communicator: u32, from: Envelope) -> (usize, Vec<Ticket>) {
         let named = self.named.get(&(communicator, from.source, from.tag));
         let named = named.map_or(&[][..], |orders| &orders[..]);
-        let sure = |own: &&u64| **own < order && !self.doubtful.contains_key(&(communicator, **own));
+        let sure =
+            |own: &&u64| **own < order && !self.doubtful.contains_key(&(communicator, **own));
         let asked = self.doubtful.range((communicator, 0)..(communicator, order));
         let asked = asked.filter(|(_, (_, post))| {
             post.source.is_none_or(|source| source == from.source)

@@ -95,7 +95,12 @@ impl<S: Sink> Recorder<S> {
 
     /// Receives that have taken a message, if this one (or a probe, that is nothing) has found
     /// one from there; what, has to be [learnt](Self::learn) before [`Self::stamp_of`] is right.
-    pub fn unknown(&self, ticket: Option<Ticket>, communicator: u32, from: Envelope) -> Vec<Ticket> {
+    pub fn unknown(
+        &self,
+        ticket: Option<Ticket>,
+        communicator: u32,
+        from: Envelope,
+    ) -> Vec<Ticket> {
         self.pairing.unknown(&self.receives, ticket, communicator, from)
     }
 

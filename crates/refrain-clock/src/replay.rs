@@ -134,19 +134,42 @@ impl Replayer {
         Stop::RecordEnds
     }
 
+    /// What the record has next of a thread, or of all: a call for each table that is not done.
+    fn expected(&self, stream: Option<u32>) -> Vec<Moment> {
+        let own = |(key, _): &(&TableKey, &u32)| stream.is_none_or(|stream| stream == key.stream);
+        let mut keys: Vec<(&TableKey, &u32)> = self.arrivals.keys.iter().filter(own).collect();
+        keys.sort_by_key(|(_, table)| **table);
+        let (first, end) = self.arrivals.chunks();
+        let chunks = (first..end).filter_map(|number| self.arrivals.chunk(number));
+        let Some(chunk) = chunks.into_iter().find(|chunk| !chunk.is_done()) else {
+            return Vec::new();
+        };
+        let open = keys.iter().filter_map(|(key, table)| {
+            let part = chunk.parts.get(*table).filter(|part| !part.is_done())?;
+            let TableKey { kind, site, .. } = **key;
+            let index = |row: &Row| match row {
+                Row::Other(Other::Index(index)) => Some(*index),
+                _ => None,
+            };
+            let picks = part.group().iter().filter_map(index).collect();
+            let (position, polls) = (part.row(), part.polls);
+            Some(Moment::Call { position, kind, site, count: 0, polls, picks })
+        });
+        open.collect()
+    }
+
+    fn divergence(&self, stream: u32, asked: Option<u32>, got: Moment) -> Stop {
+        let mut neighbours = self.expected(asked);
+        neighbours.truncate(4);
+        let expected = if neighbours.is_empty() { Moment::End } else { neighbours.remove(0) };
+        Stop::Diverged(Box::new(Divergence { stream, expected, got, neighbours }))
+    }
+
     fn diverged(&self, stream: u32, call: &Call) -> Stop {
         let Call { kind, site, count } = *call;
-        let moment = |position, picks| Moment::Call { position, kind, site, count, polls: 0, picks };
-        let own = self.arrivals.keys.get(&TableKey { stream, kind, site });
-        let chunk = self.streams.get(stream as usize).map_or(0, |own| own.chunk);
-        let part = self.arrivals.chunk(chunk).zip(own).and_then(|(c, table)| c.parts.get(table));
-        let position = part.map_or(0, |part| part.row());
-        Stop::Diverged(Box::new(Divergence {
-            stream,
-            expected: Moment::End,
-            got: moment(position, Vec::new()),
-            neighbours: Vec::new(),
-        }))
+        let picks = Vec::new();
+        let got = Moment::Call { position: 0, kind, site, count, polls: 0, picks };
+        self.divergence(stream, Some(stream), got)
     }
 
     /// Where the next row of a call's table is.
@@ -287,7 +310,13 @@ impl Replayer {
     }
 
     /// Does what was planned; says whether it fits the call.
-    fn commit(&mut self, stream: u32, call: &Call, tickets: &[Option<Ticket>], all: &[Planned]) -> bool {
+    fn commit(
+        &mut self,
+        stream: u32,
+        call: &Call,
+        tickets: &[Option<Ticket>],
+        all: &[Planned],
+    ) -> bool {
         for planned in all {
             if self.takes_turn(planned, tickets) {
                 self.turns.took(CLOCK_LINE);
@@ -506,10 +535,8 @@ impl Holding for Replayer {
         if opens && !in_turn && !kind.polls() {
             return Ok(self.waits(stream, State::InLine));
         }
-        let told = chooses
-            || kind.polls()
-            || is_probe(kind)
-            || tickets.iter().flatten().any(doubtful);
+        let told =
+            chooses || kind.polls() || is_probe(kind) || tickets.iter().flatten().any(doubtful);
         let (place, rows) = if told {
             let place = self.find(stream, call)?;
             let part = self.arrivals.playing(place.0, place.1);
@@ -645,12 +672,7 @@ impl Holding for Replayer {
             let (first, end) = self.arrivals.chunks();
             let done = |number: &u64| self.arrivals.chunk(*number).is_none_or(|one| one.is_done());
             if !(first..end).all(|number| done(&number)) {
-                return Err(Stop::Diverged(Box::new(Divergence {
-                    stream: 0,
-                    expected: Moment::Value { position: 0, which: 0 },
-                    got: Moment::End,
-                    neighbours: Vec::new(),
-                })));
+                return Err(self.divergence(0, None, Moment::End));
             }
             self.arrivals.forget();
             match self.arrivals.load() {

@@ -226,7 +226,12 @@ impl Talk {
                 Standing::If(laggards) => {
                     engaged.waiting.retain(|one| laggards.contains(one));
                     let all = engaged.waiting.is_empty();
-                    let nothing = Note::Nothing { origin, serial, clock: clock.saturating_add(1), sure: false };
+                    let nothing = Note::Nothing {
+                        origin,
+                        serial,
+                        clock: clock.saturating_add(1),
+                        sure: false,
+                    };
                     (all.then_some(nothing), false)
                 }
             };

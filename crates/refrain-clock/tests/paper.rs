@@ -34,7 +34,16 @@ fn original_record() -> Vec<BaseRow> {
 /// The messages of figure 4, each with its number among those of its sender.
 fn members() -> Vec<Member> {
     let member = |(sender, sequence, clock)| Member { sender, sequence, clock };
-    let all = [(0, 0, 2), (0, 1, 13), (2, 0, 8), (1, 0, 8), (0, 2, 15), (1, 1, 19), (0, 3, 17), (0, 4, 18)];
+    let all = [
+        (0, 0, 2),
+        (0, 1, 13),
+        (2, 0, 8),
+        (1, 0, 8),
+        (0, 2, 15),
+        (1, 1, 19),
+        (0, 3, 17),
+        (0, 4, 18),
+    ];
     all.map(member).to_vec()
 }
 

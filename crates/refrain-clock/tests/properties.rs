@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use refrain_clock::Encoder;
 use refrain_clock::arrivals::Arrivals;
 use refrain_clock::chunk::TableKey;
 use refrain_clock::event::{Done, Event, Sink};
@@ -10,7 +11,6 @@ use refrain_clock::loaded::Row;
 use refrain_clock::permutation::{moves, observed};
 use refrain_clock::predict;
 use refrain_clock::read::Reader;
-use refrain_clock::Encoder;
 use refrain_order::{Envelope, Kind, Stamp};
 
 /// The edit distance by insertions and deletions, as everybody knows it.
@@ -75,8 +75,10 @@ fn cases() -> impl Strategy<Value = Case> {
             let mut all: Vec<Stamp> = Vec::new();
             for (sender, clocks) in &sent {
                 let numbered = (0..).zip(clocks);
-                all.extend(numbered.map(|(sequence, clock)| {
-                    Stamp { sender: *sender, sequence, clock: *clock }
+                all.extend(numbered.map(|(sequence, clock)| Stamp {
+                    sender: *sender,
+                    sequence,
+                    clock: *clock,
                 }));
             }
             all.sort_by_key(|stamp| (stamp.clock, stamp.sender));
@@ -190,8 +192,7 @@ fn decode(case: &Case, bytes: Vec<u8>, seed: u64) -> Told {
     }
     for chunk in 0..loaded {
         for table in 0..2 {
-            loop {
-                let Some(part) = arrivals.playing(chunk, table) else { break };
+            while let Some(part) = arrivals.playing(chunk, table) {
                 if part.is_done() {
                     break;
                 }

@@ -175,8 +175,9 @@ fn a_record_cut_short_replays_up_to_there() {
 #[test]
 fn every_rule_is_needed() {
     use Fault::*;
-    for fault in [Hasty, Silent, Overtaking, PairAsReported, CancelUntold] {
-        let caught = (0..programs()).find(|seed| check(config(*seed), fault).is_err());
+    for fault in [Hasty, Silent, PairAsReported, CancelUntold, Overtaking, Stubborn] {
+        let program = if matches!(fault, Overtaking | Stubborn) { crowd } else { config };
+        let caught = (0..programs()).find(|seed| check(program(*seed), fault).is_err());
         assert!(caught.is_some(), "{fault:?} goes unnoticed");
     }
 }

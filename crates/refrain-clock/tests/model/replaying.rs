@@ -320,7 +320,9 @@ impl Replaying {
             self.under_way[thread].decided = Some(decided);
             return Ok(Step::Went);
         }
-        let Some(decided) = self.under_way[thread].decided.clone() else { return Ok(Step::Blocked) };
+        let Some(decided) = self.under_way[thread].decided.clone() else {
+            return Ok(Step::Blocked);
+        };
         let indices: Vec<u32> = if decided.all {
             (0..slots.len() as u32).filter(|n| held[*n as usize].is_some()).collect()
         } else {

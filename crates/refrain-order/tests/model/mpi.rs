@@ -90,7 +90,8 @@ impl Mpi {
         let send = large.then_some(request);
         let serial = self.sent;
         self.sent += 1;
-        let message = Message { source: from, target: to, communicator, tag, payload, serial, send };
+        let message =
+            Message { source: from, target: to, communicator, tag, payload, serial, send };
         self.flying.entry((from, to, communicator)).or_default().push_back(message);
         request
     }
