@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full fuzz gpu deviations bench sizes times scale setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench sizes times scale setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -31,6 +31,10 @@ test: ## lints, and runs all tests with every MPI
 
 test-full: ## the same, with the long tests
 	@REFRAIN_TEST_FULL=1 $(MAKE) --no-print-directory test
+
+loom: ## tries the queue of the clock encoder under every order of memory accesses
+	@scripts/loom.sh
+	$(took)
 
 fuzz: ## fuzzes the readers, each for FUZZ_SECONDS (60); see fuzz/README.md
 	@scripts/setup.sh demo

@@ -149,14 +149,14 @@ impl Talk {
             Standing::If(_) if origin == self.me => {
                 if let Some(question) = &mut self.question {
                     question.agreed = true;
-                    self.answer(from, origin, serial, clock + 1, false);
+                    self.answer(from, origin, serial, clock.saturating_add(1), false);
                 }
             }
             Standing::If(_) if engaged == Some(serial) => {
-                self.answer(from, origin, serial, clock + 1, false);
+                self.answer(from, origin, serial, clock.saturating_add(1), false);
             }
             Standing::If(laggards) if laggards.is_empty() => {
-                self.answer(from, origin, serial, clock + 1, true);
+                self.answer(from, origin, serial, clock.saturating_add(1), true);
             }
             Standing::If(laggards) => {
                 for to in &laggards {
@@ -226,7 +226,12 @@ impl Talk {
                 Standing::If(laggards) => {
                     engaged.waiting.retain(|one| laggards.contains(one));
                     let all = engaged.waiting.is_empty();
-                    let nothing = Note::Nothing { origin, serial, clock: clock + 1, sure: false };
+                    let nothing = Note::Nothing {
+                        origin,
+                        serial,
+                        clock: clock.saturating_add(1),
+                        sure: false,
+                    };
                     (all.then_some(nothing), false)
                 }
             };

@@ -20,6 +20,8 @@ pub enum Fault {
     PairAsReported,
     /// That the program tries to cancel is not told.
     CancelUntold,
+    /// Whoever has agreed to something sticks to it, whatever comes.
+    Stubborn,
 }
 
 /// Notes under way: each from one rank to another, in order.
@@ -32,6 +34,12 @@ pub struct Notes {
 impl Notes {
     pub fn send(&mut self, from: usize, to: usize, note: Note, fault: Fault) {
         let is_message = matches!(note, Note::Sent { .. });
+        let note = match note {
+            Note::Again { origin, serial } if fault == Fault::Stubborn => {
+                Note::Nothing { origin, serial, clock: 0, sure: false }
+            }
+            note => note,
+        };
         self.asked += u64::from(!is_message);
         if fault == Fault::Silent && !is_message {
             return;

@@ -226,6 +226,10 @@ impl Recording {
             return Step::Done;
         };
         self.turn(world, thread, receive_key(wanted));
+        let name = (message.source, rank, message.communicator, message.tag);
+        if let Some(stamps) = self.reported.get_mut(&name).filter(|_| takes) {
+            stamps.retain(|stamp| *stamp != self.stamps[&message.serial]);
+        }
         let stamp = Some(self.stamp(world, rank, None, &message));
         let ticket = self.ranks[rank].post(stream, &post(wanted, site));
         let finished = [Finished { ticket, fate: Fate::Matched(envelope(&message)), stamp }];

@@ -32,6 +32,8 @@ pub enum Feature {
     Clock,
     Status,
     Several,
+    /// Little else than sends, receives from anybody, and completions. Not among the others.
+    Chatty,
 }
 
 impl Config {
@@ -120,6 +122,17 @@ pub fn next(config: &Config, place: [usize; 3], digest: u64, slots: &[Slot]) -> 
         let fit: Vec<usize> = (0..slots.len()).filter(|n| wants(&slots[*n])).collect();
         (!fit.is_empty()).then(|| fit[random.below(fit.len())])
     };
+    if config.has(Feature::Chatty) {
+        let active: Vec<usize> =
+            (0..slots.len()).filter(|n| slots[*n].active && slots[*n].receive).collect();
+        let wanted = Wanted { communicator: 0, source: None, ..wanted };
+        let kind = [Kind::Testsome, Kind::Testany][random.below(2)];
+        return match random.below(8) {
+            0..=2 => Operation::Send { to, communicator: 0, tag, large },
+            3..=5 if active.len() < 6 => Operation::Receive { wanted, site },
+            _ => Operation::Complete { kind, slots: active.into_iter().map(Some).collect(), site },
+        };
+    }
     match random.below(24) {
         0..=6 => send,
         7..=10 => Operation::Receive { wanted, site },

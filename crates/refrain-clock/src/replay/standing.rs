@@ -1,0 +1,128 @@
+//! What can be said to others, and what has to be asked.
+
+use super::{Need, Replayer, State, Stream};
+use crate::record::CLOCK_LINE;
+use crate::talk::{Standing, Talk};
+use refrain_order::Turn;
+
+/// Asks whose turn it is.
+const NOBODY: u32 = u32::MAX;
+
+impl Replayer {
+    /// What can be said of the next message of this process, when asked about a clock.
+    pub(super) fn standing(&self, clock: u64) -> Standing {
+        let sends = |(number, own): &(usize, &Stream)| {
+            let left = self.done.get(*number).is_some_and(|(posts, _)| own.posted < *posts);
+            !matches!(own.state, State::Over) && (left || !self.complete)
+        };
+        let mut streams: Vec<&Stream> =
+            self.streams.iter().enumerate().filter(sends).map(|(_, own)| own).collect();
+        if streams.is_empty() {
+            return Standing::Sure(u64::MAX);
+        }
+        if self.clock.now() > clock {
+            return Standing::Sure(self.clock.now());
+        }
+        if let Turn::After(next) = self.turns.turn(NOBODY, CLOCK_LINE) {
+            // Nobody else can set the clock before that thread does.
+            streams = self.streams.get(next as usize).into_iter().collect();
+        }
+        let mut laggards = Vec::new();
+        let mut waiting = false;
+        for stream in streams {
+            match &stream.state {
+                State::InLine | State::Over => {}
+                State::Busy => return Standing::Busy,
+                State::Waiting(needs) => {
+                    let Some(need) = needs.iter().find(|need| self.is_late(need, clock)) else {
+                        return Standing::Busy;
+                    };
+                    waiting = true;
+                    laggards.extend(self.laggards(need, clock));
+                }
+            }
+        }
+        if !waiting {
+            return Standing::Busy;
+        }
+        laggards.sort_unstable();
+        laggards.dedup();
+        laggards.retain(|sender| *sender != self.me);
+        Standing::If(laggards)
+    }
+
+    /// Whether what is needed is not stamped before a clock, unless something comes.
+    pub(super) fn is_late(&self, need: &Need, clock: u64) -> bool {
+        self.hoped(need).is_none_or(|hoped| hoped >= clock)
+    }
+
+    pub(super) fn hoped(&self, need: &Need) -> Option<u64> {
+        match *need {
+            Need::Place { chunk, table, place } => {
+                self.arrivals.candidate(chunk, table, place).map(|one| one.stamp.clock)
+            }
+            Need::Any(_) => None,
+        }
+    }
+
+    pub(super) fn laggards(&self, need: &Need, clock: u64) -> Vec<u32> {
+        match *need {
+            Need::Place { chunk, .. } => self.arrivals.laggards(chunk, clock),
+            Need::Any(Some(sender)) if self.arrivals.bound(sender) <= clock => vec![sender],
+            Need::Any(Some(_)) => Vec::new(),
+            Need::Any(None) => self.arrivals.all_laggards(clock),
+        }
+    }
+
+    /// Something has changed: looks again at all questions, and whether there is one to be asked.
+    pub(super) fn stir(&mut self) {
+        self.arrivals.promise(self.me, self.clock.now());
+        let mut talk = std::mem::replace(&mut self.talk, Talk::new(self.me));
+        if !talk.is_quiet() {
+            talk.stir(|clock| self.standing(clock));
+        }
+        self.talk = talk;
+        self.ask();
+    }
+
+    /// Asks whether the next call to be decided may be: that with the earliest messages.
+    pub(super) fn ask(&mut self) {
+        let target = |own: &Stream| match &own.state {
+            State::Waiting(needs) => {
+                let hoped: Option<Vec<u64>> = needs.iter().map(|need| self.hoped(need)).collect();
+                let clock = hoped?.into_iter().max()?;
+                Some((clock, needs.clone()))
+            }
+            _ => None,
+        };
+        let targets = self.streams.iter().filter_map(target);
+        let Some((clock, needs)) = targets.min_by_key(|(clock, _)| *clock) else {
+            self.talk.drop_question();
+            return;
+        };
+        if self.talk.asking() == Some(clock) {
+            return;
+        }
+        let mut laggards: Vec<u32> =
+            needs.iter().flat_map(|need| self.laggards(need, clock)).collect();
+        if laggards.contains(&self.me) {
+            match self.standing(clock) {
+                Standing::Busy => return self.talk.drop_question(),
+                Standing::If(more) => laggards.extend(more),
+                Standing::Sure(_) => {}
+            }
+        }
+        laggards.sort_unstable();
+        laggards.dedup();
+        let own = laggards.contains(&self.me);
+        laggards.retain(|sender| *sender != self.me);
+        if laggards.is_empty() {
+            self.talk.drop_question();
+            if own {
+                self.arrivals.promise(self.me, clock.saturating_add(1));
+            }
+            return;
+        }
+        self.talk.ask(clock, laggards, own);
+    }
+}
