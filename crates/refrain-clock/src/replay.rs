@@ -56,6 +56,9 @@ enum State {
     Waiting(Vec<Need>),
     /// It waits for another thread.
     InLine,
+    /// It is in a collective operation, and these are not. What it sends then is stamped at least
+    /// so late.
+    Gathering(Vec<u32>, u64),
     /// It does nothing any more.
     Over,
 }
@@ -95,6 +98,30 @@ impl Replayer {
     /// The clock, for what carries it other than messages: see [`Lamport::meet`].
     pub fn clock(&mut self) -> &mut Lamport {
         &mut self.clock
+    }
+
+    /// A thread is in a collective operation that cannot end before these processes are in it too;
+    /// whatever it sends behind it is stamped at least so late. To be told whenever somebody has
+    /// come: processes tell each other so, in line with their notes.
+    ///
+    /// Who is asked meanwhile can say that nothing early will come, if nothing early comes from
+    /// those who are missing: they come with a later clock, or because of something earlier. When
+    /// nobody is missing any more, nothing is certain.
+    pub fn gathers(&mut self, stream: u32, missing: &[u32], bound: u64) {
+        self.stream(stream).state = State::Gathering(missing.to_vec(), bound);
+        self.stir();
+    }
+
+    /// No thread makes any more calls.
+    pub fn all_over(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.state = State::Over);
+        self.stir();
+    }
+
+    /// The thread goes on with something else.
+    pub fn goes_on(&mut self, stream: u32) {
+        self.stream(stream).state = State::Busy;
+        self.stir();
     }
 
     fn stream(&mut self, stream: u32) -> &mut Stream {

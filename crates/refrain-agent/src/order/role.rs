@@ -40,10 +40,28 @@ pub enum Act {
     InitSend,
     /// Lets go of a communicator.
     FreeComm,
+    /// Makes a communicator, together with all of the old one, or with all who are in the new one.
+    #[allow(missing_docs)]
+    MakeComm { parent: bool, new: bool },
+    /// Meets others in a collective operation on a communicator.
+    Meet(Meeting),
+    /// Meets others otherwise.
+    Unmet,
     /// Does something whose result depends on an order that is not kept.
     Outside,
     /// Does something else, and may wait for other ranks.
     Other,
+}
+
+/// Who hears of whom in a collective operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meeting {
+    /// Nobody is done with it before all have begun of whom it hears.
+    Everyone,
+    /// That is so for the root; others hear of nobody.
+    Root,
+    /// Some hear of some others.
+    Some,
 }
 
 /// How something is sent.
@@ -74,6 +92,12 @@ pub struct Role {
     pub tag: usize,
     /// The communicator.
     pub comm: usize,
+    /// The communicator that is made.
+    pub newcomm: usize,
+    /// The root of a collective operation.
+    pub root: usize,
+    /// The message that was matched.
+    pub message: usize,
     /// Where what is sent goes.
     pub dest: usize,
     /// Its tag.

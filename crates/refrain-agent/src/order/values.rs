@@ -11,7 +11,7 @@ use crate::symbols::{each_module, needed_by};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-use super::{Task, record, replay, spawn, task, thread};
+use super::{Task, note_value, noted_value, spawn, task, thread};
 
 /// Sources of values; 0 is `MPI_Wtime`.
 const CLOCK: u8 = 1;
@@ -37,10 +37,10 @@ fn value(which: u8, truth: impl FnOnce() -> u64) -> u64 {
     match task() {
         Task::Record => {
             let value = truth();
-            record::value(thread::this(), which, value);
+            note_value(thread::this(), which, value);
             value
         }
-        Task::Replay => replay::value(thread::this(), which).unwrap_or_else(truth),
+        Task::Replay => noted_value(thread::this(), which).unwrap_or_else(truth),
         Task::Off => truth(),
     }
 }

@@ -33,6 +33,12 @@ impl Replayer {
             match &stream.state {
                 State::InLine | State::Over => {}
                 State::Busy => return Standing::Busy,
+                State::Gathering(_, bound) if *bound > clock => waiting = true,
+                State::Gathering(missing, _) if missing.is_empty() => return Standing::Busy,
+                State::Gathering(missing, _) => {
+                    waiting = true;
+                    laggards.extend(missing);
+                }
                 State::Waiting(needs) => {
                     let Some(need) = needs.iter().find(|need| self.is_late(need, clock)) else {
                         return Standing::Busy;

@@ -1,0 +1,115 @@
+//! Collective operations, and what makes and frees communicators: clocks go along.
+
+use crate::process;
+use crate::table;
+use std::ffi::c_int;
+
+use super::super::super::mpi::{self, status_ignore};
+use super::super::super::role::{Hooked, Meeting, Place, Role};
+use super::super::super::split;
+use super::super::meetings::{self, Gathering, Rule};
+use super::super::request_of;
+use super::{Pending, RECORDING, Recording, Search};
+
+impl Recording {
+    /// Begins to search for the greatest clock of a communicator.
+    fn search(&mut self, place: Place, comm: usize) -> Box<Search> {
+        let own = self.clock(place.stream).now();
+        let mut search = Box::new(Search { own, greatest: own, request: 0 });
+        let word = process::predefined("MPI_UINT64_T").unwrap_or(0);
+        let max = process::predefined("MPI_MAX").unwrap_or(0);
+        let [from, to] = [&raw const search.own as usize, &raw mut search.greatest as usize];
+        let request = &raw mut search.request as usize;
+        // SAFETY: a word and room for one, which stay where they are.
+        unsafe { mpi::call(table::MPI_Iallreduce, &[from, to, 1, word, max, comm, request]) };
+        search
+    }
+
+    /// A collective operation is done: the clock is set.
+    pub(super) fn met(&mut self, place: Place, gathering: &Gathering, search: Option<Box<Search>>) {
+        let clock = match (gathering.rule, search) {
+            (Rule::Is(clock), _) => clock,
+            (Rule::Greatest, Some(mut search)) => {
+                split::wait(&mut search.request, status_ignore() as usize);
+                search.greatest
+            }
+            _ => return,
+        };
+        self.clock(place.stream).meet(clock);
+    }
+
+    /// An operation of a communicator begins.
+    fn gather(
+        &mut self,
+        place: Place,
+        comm: usize,
+        meeting: Meeting,
+        root: i32,
+    ) -> Option<(Gathering, Option<Box<Search>>)> {
+        let gathering = meetings::begin(self.comms.get(comm), meeting, root)?;
+        let searches = gathering.rule == Rule::Greatest;
+        let search = searches.then(|| self.search(place, comm));
+        Some((gathering, search))
+    }
+}
+
+/// Begins an operation, forwards it, and sets the clock when it is done.
+fn through(
+    call: &Hooked<'_>,
+    place: Place,
+    gather: impl FnOnce(&mut Recording) -> Option<(Gathering, Option<Box<Search>>)>,
+) -> c_int {
+    let begun = RECORDING.with(gather).flatten();
+    let result = call.forward();
+    let Some((gathering, mut search)) = begun else { return result };
+    let later = call.role.request != Role::NOWHERE && result == 0;
+    if let Some(search) = search.as_mut().filter(|_| !later) {
+        // Outside of the lock: somebody may come late.
+        split::wait(&mut search.request, status_ignore() as usize);
+    }
+    RECORDING.with(|own| match later {
+        true => own.requests.add(request_of(call), Pending::Meeting(gathering, search)),
+        false => own.met(place, &gathering, search),
+    });
+    result
+}
+
+/// A collective operation on a communicator.
+pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: Meeting) -> c_int {
+    let root = call.word(call.role.root) as i32;
+    through(&call, place, |own| own.gather(place, call.comm(), meeting, root))
+}
+
+/// What makes a communicator.
+pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool) -> c_int {
+    let old = call.comm();
+    let gather = |own: &mut Recording| match parent {
+        true => own.gather(place, old, Meeting::Some, 0),
+        false => None,
+    };
+    let result = through(&call, place, gather);
+    let made = call.word(call.role.newcomm) as *mut u8;
+    if result != 0 || made.is_null() {
+        return result;
+    }
+    // SAFETY: the table says a communicator is there.
+    let made = unsafe { mpi::handle_at(made, 0) };
+    RECORDING.with(|own| {
+        let like = if call.role.request == Role::NOWHERE { made } else { old };
+        own.comms.add(made, like);
+        if new && let Some((gathering, search)) = own.gather(place, made, Meeting::Some, 0) {
+            own.met(place, &gathering, search);
+        }
+    });
+    result
+}
+
+pub(super) fn free_comm(call: Hooked<'_>) -> c_int {
+    // SAFETY: the table says a communicator is there.
+    let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
+    let result = call.forward();
+    if result == 0 {
+        RECORDING.with(|own| own.comms.remove(handle));
+    }
+    result
+}

@@ -1,0 +1,203 @@
+//! Collective operations: entered when all are there, so that nobody waits in MPI for somebody who
+//! waits for an answer.
+//!
+//! Whoever comes to one tells all others, with its clock. So everybody knows who is missing, and
+//! which clock is the greatest.
+
+use refrain_clock::record::CLOCK_LINE;
+use refrain_order::{Holding as _, Turn};
+use std::ffi::c_int;
+
+use super::super::super::board::Inside;
+use super::super::super::mpi;
+use super::super::super::role::{self, Hooked, Place, Role};
+use super::super::meetings::{self, Gathering, Rule};
+use super::super::request_of;
+use super::super::wire::Word;
+use super::{Meeting, Pending, REPLAYING, Replaying, ask, ask_until, name};
+
+impl Replaying {
+    /// Where threads share the clock: whether it is this one's turn.
+    fn has_clock(&self, stream: u32) -> bool {
+        let shared = super::super::super::line::is_shared();
+        !shared || self.replayer.turn(stream, CLOCK_LINE) == Turn::Go
+    }
+
+    fn missing(&self, gathering: &Gathering, others: &[u32]) -> Vec<u32> {
+        let key = (gathering.communicator, gathering.serial);
+        let here = self.here.get(&key).map_or(&[][..], |here| &here[..]);
+        let is_here = |other: &&u32| here.iter().any(|(from, _)| from == *other);
+        others.iter().filter(|other| !is_here(other)).copied().collect()
+    }
+
+    /// A collective operation is done: the clock that follows from it.
+    fn clock_behind(&mut self, gathering: &Gathering, meeting: &Meeting) -> Option<u64> {
+        let key = (gathering.communicator, gathering.serial);
+        let here = self.here.get(&key).cloned().unwrap_or_default();
+        if self.missing(gathering, &meeting.others).is_empty() {
+            self.here.remove(&key);
+        }
+        match gathering.rule {
+            Rule::Is(clock) => Some(clock),
+            Rule::Stays => None,
+            Rule::Greatest => {
+                let heard = here.iter().filter(|(from, _)| meeting.heard.contains(from));
+                heard.map(|(_, clock)| *clock).chain([meeting.clock]).max()
+            }
+        }
+    }
+}
+
+/// Comes to an operation, and tells the others.
+fn begin(place: Place, comm: usize, meeting: role::Meeting, root: i32) -> Option<(Gathering, Meeting)> {
+    let what = || format!("at {}, for its turn", name(place));
+    ask_until(place.stream, what, |own| {
+        let known = own.comms.get(comm);
+        let reads = !known.others.is_empty() && !(known.is_world && meeting != role::Meeting::Some);
+        if reads && !own.has_clock(place.stream) {
+            return Ok(None);
+        }
+        let known = own.comms.get(comm);
+        let Some(gathering) = meetings::begin(known, meeting, root) else { return Ok(Some(None)) };
+        let others = known.others.clone();
+        let heard = known.peers.iter().filter_map(|one| u32::try_from(*one).ok()).collect();
+        if reads {
+            own.took(CLOCK_LINE);
+        }
+        let clock = own.replayer.clock().now();
+        let Gathering { communicator, serial, .. } = gathering;
+        for other in &others {
+            own.channel.tell(*other, Word::Here { communicator, serial, clock });
+        }
+        Ok(Some(Some((gathering, Meeting { clock, others, heard }))))
+    })
+}
+
+/// Waits until all are there.
+fn await_all(place: Place, gathering: &Gathering, meeting: &Meeting) {
+    let mut told: Option<Vec<u32>> = None;
+    let what = || {
+        let missing = REPLAYING.with(|own| own.missing(gathering, &meeting.others));
+        format!("in a collective operation, for ranks {:?}", missing.unwrap_or_default())
+    };
+    ask_until(place.stream, what, |own| {
+        let missing = own.missing(gathering, &meeting.others);
+        if missing.is_empty() {
+            return Ok(Some(()));
+        }
+        if told.as_ref() != Some(&missing) {
+            own.replayer.gathers(place.stream, &missing, gathering.bound());
+            told = Some(missing);
+        }
+        Ok(None)
+    });
+    ask(place.stream, |own| {
+        own.replayer.goes_on(place.stream);
+        Ok(())
+    });
+}
+
+/// Sets the clock.
+fn met(place: Place, gathering: &Gathering, meeting: &Meeting) {
+    if gathering.rule == Rule::Stays {
+        ask(place.stream, |own| Ok(own.clock_behind(gathering, meeting)));
+        return;
+    }
+    let what = || format!("at {}, for its turn", name(place));
+    ask_until(place.stream, what, |own| {
+        if !own.has_clock(place.stream) {
+            return Ok(None);
+        }
+        own.took(CLOCK_LINE);
+        if let Some(clock) = own.clock_behind(gathering, meeting) {
+            own.replayer.clock().meet(clock);
+        }
+        own.replayer.goes_on(place.stream);
+        Ok(Some(()))
+    });
+}
+
+/// Begins an operation, forwards it when all are there, and sets the clock when it is done.
+fn through(call: &Hooked<'_>, place: Place, begun: Option<(Gathering, Meeting)>) -> c_int {
+    let Some((gathering, meeting)) = begun else { return call.forward() };
+    if call.role.request != Role::NOWHERE {
+        let result = call.forward();
+        if result == 0 {
+            let pending = Pending::Meeting(gathering, meeting);
+            REPLAYING.with(|own| own.requests.add(request_of(call), pending));
+        }
+        return result;
+    }
+    await_all(place, &gathering, &meeting);
+    let result = {
+        let _inside = Inside::of(call.role.function);
+        call.forward()
+    };
+    met(place, &gathering, &meeting);
+    result
+}
+
+/// A collective operation on a communicator.
+pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: role::Meeting) -> c_int {
+    let root = call.word(call.role.root) as i32;
+    through(&call, place, begin(place, call.comm(), meeting, root))
+}
+
+/// Whoever waits for one that completes later can tell who is missing.
+pub(super) fn still_in(place: Place, request: usize) {
+    ask(place.stream, |own| {
+        own.pump();
+        let Some(Pending::Meeting(gathering, meeting)) = own.requests.get(request) else {
+            return Ok(());
+        };
+        let missing = own.missing(gathering, &meeting.others);
+        let bound = gathering.bound();
+        own.replayer.gathers(place.stream, &missing, bound);
+        Ok(())
+    });
+}
+
+/// One that completes later is complete.
+pub(super) fn is_done(place: Place, request: usize) {
+    let pending = ask(place.stream, |own| Ok(own.requests.remove(request)));
+    let Some(Pending::Meeting(gathering, meeting)) = pending else { return };
+    if gathering.rule == Rule::Greatest {
+        await_all(place, &gathering, &meeting);
+    }
+    met(place, &gathering, &meeting);
+    ask(place.stream, |own| {
+        own.replayer.goes_on(place.stream);
+        Ok(())
+    });
+}
+
+/// What makes a communicator.
+pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool) -> c_int {
+    let old = call.comm();
+    let begun = if parent { begin(place, old, role::Meeting::Some, 0) } else { None };
+    let result = through(&call, place, begun);
+    let made = call.word(call.role.newcomm) as *mut u8;
+    if result != 0 || made.is_null() {
+        return result;
+    }
+    // SAFETY: the table says a communicator is there.
+    let made = unsafe { mpi::handle_at(made, 0) };
+    ask(place.stream, |own| {
+        let like = if call.role.request == Role::NOWHERE { made } else { old };
+        own.comms.add(made, like);
+        Ok(())
+    });
+    if new && let Some((gathering, meeting)) = begin(place, made, role::Meeting::Some, 0) {
+        await_all(place, &gathering, &meeting);
+        met(place, &gathering, &meeting);
+    }
+    result
+}
+
+pub(super) fn free_comm(call: Hooked<'_>) -> c_int {
+    // SAFETY: the table says a communicator is there.
+    let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
+    // First, or somebody might look for messages on it.
+    REPLAYING.with(|own| own.comms.remove(handle));
+    call.forward()
+}
