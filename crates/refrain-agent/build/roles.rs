@@ -91,22 +91,22 @@ const OUTSIDE: &[&str] = &[
 /// Collective operations, blocking or not, and who hears of whom by them; see `order/role.rs`.
 const MEETINGS: &[(&str, &str)] = &[
     ("barrier", "Everyone"),
-    ("bcast", "Everyone"),
-    ("scatter", "Everyone"),
-    ("scatterv", "Everyone"),
     ("allgather", "Everyone"),
-    ("allgatherv", "Everyone"),
     ("allreduce", "Everyone"),
     ("alltoall", "Everyone"),
-    ("alltoallv", "Everyone"),
-    ("alltoallw", "Everyone"),
-    ("reduce_scatter", "Everyone"),
-    ("reduce_scatter_block", "Everyone"),
-    ("reduce", "Root"),
-    ("gather", "Root"),
-    ("gatherv", "Root"),
-    ("scan", "Some"),
+    ("allgatherv", "Some"),
+    ("alltoallv", "Some"),
+    ("alltoallw", "Some"),
+    ("bcast", "Some"),
     ("exscan", "Some"),
+    ("gather", "Some"),
+    ("gatherv", "Some"),
+    ("reduce", "Some"),
+    ("reduce_scatter", "Some"),
+    ("reduce_scatter_block", "Some"),
+    ("scan", "Some"),
+    ("scatter", "Some"),
+    ("scatterv", "Some"),
     ("neighbor_allgather", "Some"),
     ("neighbor_allgatherv", "Some"),
     ("neighbor_alltoall", "Some"),
@@ -182,7 +182,6 @@ const PLACES: &[(&str, &[&str])] = &[
         "newcomm",
         &["newcomm", "newintercomm", "newintracomm", "comm_cart", "comm_graph", "comm_dist_graph"],
     ),
-    ("root", &["root"]),
     ("message", &["message"]),
     ("dest", &["dest"]),
     ("sendtag", &["sendtag", "tag"]),
@@ -210,7 +209,8 @@ fn act(f: &Function) -> Option<String> {
 /// What stands between, and a function that finds it.
 pub fn hooks() -> String {
     let mut text =
-        "use crate::order::{self, Act, Kind, Meeting, Mode, Role};\nuse std::ffi::c_int;\n".to_owned();
+        "use crate::order::{self, Act, Kind, Meeting, Mode, Role};\nuse std::ffi::c_int;\n"
+            .to_owned();
     let mut found = String::new();
     for (number, f) in functions().iter().enumerate() {
         let Some(act) = act(f).filter(|_| is_wrapped(&f.name)) else { continue };

@@ -186,6 +186,7 @@ pub mod receives;
 pub mod record;
 pub mod replay;
 pub mod routes;
+pub mod summary;
 pub mod table;
 pub mod talk;
 

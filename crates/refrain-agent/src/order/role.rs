@@ -56,11 +56,10 @@ pub enum Act {
 /// Who hears of whom in a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meeting {
-    /// Nobody is done with it before all have begun of whom it hears.
+    /// Nobody is done with it before all have begun.
     Everyone,
-    /// That is so for the root; others hear of nobody.
-    Root,
-    /// Some hear of some others.
+    /// Some may be, and others hear of them, be it only because what they get comes by way of
+    /// them.
     Some,
 }
 
@@ -94,8 +93,6 @@ pub struct Role {
     pub comm: usize,
     /// The communicator that is made.
     pub newcomm: usize,
-    /// The root of a collective operation.
-    pub root: usize,
     /// The message that was matched.
     pub message: usize,
     /// Where what is sent goes.

@@ -5,6 +5,7 @@ use crate::{NOT_FOUND, Usage, agent, launch};
 use anyhow::{Context, Result, bail};
 use refrain_format::container::Container;
 use refrain_trace::Orders;
+use refrain_trace::orders::Method;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,6 +51,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let orders = Orders::read(&container)?;
     if orders.ranks.iter().any(|rank| rank.rand) {
         variables.push("REFRAIN_RAND=1".to_owned());
+    }
+    if orders.method() == Method::Clock {
+        variables.push("REFRAIN_ORDER_METHOD=clock".to_owned());
     }
     let plan = understand(args.command)?;
     if let Some(missing) = launch::missing_program(&plan) {

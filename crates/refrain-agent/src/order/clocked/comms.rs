@@ -24,15 +24,22 @@ pub struct Comm {
     pub peers: Vec<c_int>,
     /// Others that take part in its collective operations, by their ranks in the world.
     pub others: Vec<u32>,
-    /// Whether all of the world are in it, in the order of the world.
+    /// Whether it is the world itself.
     pub is_world: bool,
-    /// It has two sides, and messages go to the other.
-    pub is_inter: bool,
+    /// Whether processes of other worlds are in it: then it is left to MPI.
+    pub is_outside: bool,
     /// Collective operations so far.
     pub meetings: u64,
 }
 
 impl Comm {
+    /// One that cannot be asked.
+    fn unknown() -> Comm {
+        let (peers, others) = (Vec::new(), Vec::new());
+        let (is_world, is_outside) = (false, true);
+        Comm { number: u32::MAX, rank: -1, peers, others, is_world, is_outside, meetings: 0 }
+    }
+
     /// The process that a rank is.
     pub fn process(&self, rank: c_int) -> Option<u32> {
         u32::try_from(*self.peers.get(usize::try_from(rank).ok()?)?).ok()
@@ -63,28 +70,34 @@ impl Comms {
     /// A communicator, which is numbered now if it was not yet.
     pub fn get(&mut self, handle: usize) -> &mut Comm {
         if !self.all.contains_key(&handle) {
-            self.add(handle, handle);
+            let comm = self.describe(handle, handle == mpi::handle(abi().comm_world));
+            self.all.insert(handle, comm.unwrap_or_else(Comm::unknown));
         }
-        self.all.entry(handle).or_insert_with(|| Comm {
-            number: u32::MAX,
-            rank: -1,
-            peers: Vec::new(),
-            others: Vec::new(),
-            is_world: false,
-            is_inter: false,
-            meetings: 0,
-        })
+        self.all.entry(handle).or_insert_with(Comm::unknown)
     }
 
-    /// A communicator was made, with the members of `like`, which may be asked.
-    pub fn add(&mut self, handle: usize, like: usize) {
-        if objects::is_null_comm(handle) || objects::is_null_comm(like) {
-            return;
+    /// A communicator was made.
+    pub fn add(&mut self, handle: usize) {
+        if let Some(comm) = self.describe(handle, false) {
+            self.all.insert(handle, comm);
         }
-        let Some(local) = members::world_ranks(like, false) else { return };
+    }
+
+    /// A communicator was made that was described before.
+    pub fn insert(&mut self, handle: usize, comm: Comm) {
+        if !objects::is_null_comm(handle) {
+            self.all.insert(handle, comm);
+        }
+    }
+
+    /// A new communicator with the members of one that may be asked.
+    pub fn describe(&mut self, like: usize, is_world: bool) -> Option<Comm> {
+        if objects::is_null_comm(like) {
+            return None;
+        }
+        let local = members::world_ranks(like, false)?;
         let is_inter = objects::is_inter(like);
-        let remote = if is_inter { members::world_ranks(like, true) } else { None };
-        let remote = remote.unwrap_or_default();
+        let remote = if is_inter { members::world_ranks(like, true)? } else { Vec::new() };
         let mut sides = [hash(&local), hash(&remote)];
         if is_inter {
             // Both sides have to agree.
@@ -93,7 +106,6 @@ impl Comms {
         let members = mix(sides[0], sides[1]);
         let made = self.made.entry(members).or_default();
         *made += 1;
-        let is_world = handle == mpi::handle(abi().comm_world);
         let number = match is_world {
             true => WORLD,
             false => (mix(members, *made) >> 16) as u32 | 1,
@@ -102,11 +114,12 @@ impl Comms {
         // SAFETY: a communicator of the program, and room for an int.
         unsafe { mpi::call(table::MPI_Comm_rank, &[like, &raw mut rank as usize]) };
         let me = usize::try_from(rank).ok().and_then(|rank| local.get(rank)).copied();
-        let all = local.iter().chain(&remote).filter(|one| Some(**one) != me);
-        let others = all.filter_map(|one| u32::try_from(*one).ok()).collect();
+        let all = || local.iter().chain(&remote);
+        let is_outside = all().any(|one| *one < 0);
+        let others = all().filter(|one| Some(**one) != me);
+        let others = others.filter_map(|one| u32::try_from(*one).ok()).collect();
         let peers = if is_inter { remote } else { local };
-        let comm = Comm { number, rank, peers, others, is_world, is_inter, meetings: 0 };
-        self.all.insert(handle, comm);
+        Some(Comm { number, rank, peers, others, is_world, is_outside, meetings: 0 })
     }
 
     /// A communicator is gone; another may get its handle.
@@ -116,7 +129,7 @@ impl Comms {
 
     /// Handles and numbers of all on which messages may come.
     pub fn iter(&self) -> impl Iterator<Item = (usize, u32)> {
-        let known = self.all.iter().filter(|(_, comm)| comm.number != u32::MAX);
+        let known = self.all.iter().filter(|(_, comm)| !comm.is_outside);
         known.map(|(handle, comm)| (*handle, comm.number))
     }
 }

@@ -1,13 +1,17 @@
 //! What collective operations do to clocks.
 //!
-//! Whoever hears of others by a collective operation must not be behind their clocks. On the world
-//! that needs no messages: all count its operations alike, and who is done with the n-th has a clock
-//! of at least n times 2^32, which nobody has who has not begun it. On other communicators, and where
-//! not everybody hears of everybody, all get the greatest clock of all.
+//! Whoever hears of others by a collective operation must not be behind their clocks. Where nobody
+//! is done before all have begun, on the world, that needs no messages: all count its operations
+//! alike, and who is done with the n-th has a clock of at least n times 2^32, which nobody has who
+//! has not begun it. Otherwise all get the greatest clock of all, and so nobody is done before all
+//! have begun.
+//!
+//! A broadcast is no exception, although everybody hears of nobody but the root: it may come by
+//! way of others, and then what a process does behind it follows from what those have received.
 //!
 //! This is the same when recording and when replaying; how the greatest clock is found is not.
 
-use super::super::role::Meeting;
+use super::super::role::{Hooked, Meeting, Role};
 use super::comms::Comm;
 
 /// A collective operation, as a process takes part in it.
@@ -28,24 +32,28 @@ pub enum Rule {
     Is(u64),
     /// It is the greatest of all, at least.
     Greatest,
-    /// Nothing.
-    Stays,
+}
+
+/// Whether nobody hears of anybody: nothing is exchanged, and MPI need not wait for others.
+pub fn is_idle(call: &Hooked<'_>) -> bool {
+    call.role.count != Role::NOWHERE && call.word(call.role.count) as u32 == 0
+}
+
+/// What an operation of a communicator is to be; nothing if nobody else takes part.
+pub fn rule(comm: &Comm, meeting: Meeting) -> Option<Rule> {
+    let next = comm.meetings + 1;
+    match meeting {
+        _ if comm.others.is_empty() => None,
+        Meeting::Everyone if comm.is_world => Some(Rule::Is(next << 32)),
+        _ => Some(Rule::Greatest),
+    }
 }
 
 /// An operation of a communicator begins; nothing if nobody else takes part.
-pub fn begin(comm: &mut Comm, meeting: Meeting, root: i32) -> Option<Gathering> {
-    if comm.others.is_empty() {
-        return None;
-    }
+pub fn begin(comm: &mut Comm, meeting: Meeting) -> Option<Gathering> {
+    let rule = rule(comm, meeting)?;
     comm.meetings += 1;
-    let serial = comm.meetings;
-    let rule = match meeting {
-        Meeting::Everyone if comm.is_world => Rule::Is(serial << 32),
-        Meeting::Root if comm.is_world && root == comm.rank => Rule::Is(serial << 32),
-        Meeting::Root if comm.is_world => Rule::Stays,
-        _ => Rule::Greatest,
-    };
-    Some(Gathering { communicator: comm.number, serial, rule })
+    Some(Gathering { communicator: comm.number, serial: comm.meetings, rule })
 }
 
 impl Gathering {
@@ -53,7 +61,7 @@ impl Gathering {
     pub fn bound(&self) -> u64 {
         match self.rule {
             Rule::Is(clock) => clock,
-            _ => 0,
+            Rule::Greatest => 0,
         }
     }
 }

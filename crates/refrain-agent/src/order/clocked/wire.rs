@@ -63,9 +63,7 @@ impl Word {
                 [head(kind, origin), clock, serial]
             }
             Word::Note(Note::Again { origin, serial }) => [head(AGAIN, origin), 0, serial],
-            Word::Here { communicator, serial, clock } => {
-                [head(HERE, communicator), clock, serial]
-            }
+            Word::Here { communicator, serial, clock } => [head(HERE, communicator), clock, serial],
         }
     }
 
@@ -130,9 +128,8 @@ impl Channel {
     pub fn open(size: usize) -> Option<Channel> {
         let mut comm = 0usize;
         // SAFETY: a predefined communicator, and room for a handle.
-        let result = unsafe {
-            mpi::call(table::MPI_Comm_dup, &[abi().comm_world, &raw mut comm as usize])
-        };
+        let result =
+            unsafe { mpi::call(table::MPI_Comm_dup, &[abi().comm_world, &raw mut comm as usize]) };
         let byte = process::predefined("MPI_BYTE").unwrap_or(0);
         let mut channel = Channel {
             comm,
@@ -233,9 +230,8 @@ impl Channel {
     pub fn barrier(&self) -> Option<usize> {
         let mut request = 0usize;
         // SAFETY: a communicator of our own, and room for a handle.
-        let result = unsafe {
-            mpi::call(table::MPI_Ibarrier, &[self.comm, &raw mut request as usize])
-        };
+        let result =
+            unsafe { mpi::call(table::MPI_Ibarrier, &[self.comm, &raw mut request as usize]) };
         (result == 0).then(|| mpi::handle(request))
     }
 }

@@ -29,11 +29,11 @@ impl Recording {
     pub(super) fn met(&mut self, place: Place, gathering: &Gathering, search: Option<Box<Search>>) {
         let clock = match (gathering.rule, search) {
             (Rule::Is(clock), _) => clock,
+            (Rule::Greatest, None) => return,
             (Rule::Greatest, Some(mut search)) => {
                 split::wait(&mut search.request, status_ignore() as usize);
                 search.greatest
             }
-            _ => return,
         };
         self.clock(place.stream).meet(clock);
     }
@@ -44,9 +44,8 @@ impl Recording {
         place: Place,
         comm: usize,
         meeting: Meeting,
-        root: i32,
     ) -> Option<(Gathering, Option<Box<Search>>)> {
-        let gathering = meetings::begin(self.comms.get(comm), meeting, root)?;
+        let gathering = meetings::begin(self.comms.get(comm), meeting)?;
         let searches = gathering.rule == Rule::Greatest;
         let search = searches.then(|| self.search(place, comm));
         Some((gathering, search))
@@ -76,31 +75,40 @@ fn through(
 
 /// A collective operation on a communicator.
 pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: Meeting) -> c_int {
-    let root = call.word(call.role.root) as i32;
-    through(&call, place, |own| own.gather(place, call.comm(), meeting, root))
+    if meetings::is_idle(&call) {
+        return call.forward();
+    }
+    through(&call, place, |own| own.gather(place, call.comm(), meeting))
 }
 
 /// What makes a communicator.
 pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool) -> c_int {
     let old = call.comm();
-    let gather = |own: &mut Recording| match parent {
-        true => own.gather(place, old, Meeting::Some, 0),
-        false => None,
-    };
-    let result = through(&call, place, gather);
-    let made = call.word(call.role.newcomm) as *mut u8;
-    if result != 0 || made.is_null() {
+    let at = call.word(call.role.newcomm);
+    let later = call.role.request != Role::NOWHERE;
+    // Communicators are numbered in the order they are asked for.
+    let described = later.then(|| RECORDING.with(|own| own.comms.describe(old, false))).flatten();
+    let gather = |own: &mut Recording| parent.then(|| own.gather(place, old, Meeting::Some));
+    let result = through(&call, place, |own| gather(own).flatten());
+    if result != 0 || at == 0 {
+        return result;
+    }
+    if let Some(Some(comm)) = described {
+        RECORDING.with(|own| own.unborn.insert(request_of(&call), (at, comm)));
         return result;
     }
     // SAFETY: the table says a communicator is there.
-    let made = unsafe { mpi::handle_at(made, 0) };
-    RECORDING.with(|own| {
-        let like = if call.role.request == Role::NOWHERE { made } else { old };
-        own.comms.add(made, like);
-        if new && let Some((gathering, search)) = own.gather(place, made, Meeting::Some, 0) {
-            own.met(place, &gathering, search);
-        }
+    let made = unsafe { mpi::handle_at(at as *mut u8, 0) };
+    let begun = RECORDING.with(|own| {
+        own.comms.add(made);
+        if new { own.gather(place, made, Meeting::Some) } else { None }
     });
+    if let Some(Some((gathering, mut search))) = begun {
+        if let Some(search) = &mut search {
+            split::wait(&mut search.request, status_ignore() as usize);
+        }
+        RECORDING.with(|own| own.met(place, &gathering, search));
+    }
     result
 }
 

@@ -132,6 +132,10 @@ impl Recording {
 
     /// A request was handed back.
     fn consumed(&mut self, place: Place, handle: usize) {
+        if let Some((at, comm)) = self.unborn.remove(&handle) {
+            // SAFETY: the program's place for a communicator, which is there now.
+            self.comms.insert(unsafe { mpi::handle_at(at as *mut u8, 0) }, comm);
+        }
         match self.requests.get_mut(handle) {
             Some(Pending::Receive(receive)) => {
                 let ticket = receive.ticket.take();
@@ -192,4 +196,3 @@ pub(super) fn free(call: Hooked<'_>) -> c_int {
     }
     call.forward()
 }
-

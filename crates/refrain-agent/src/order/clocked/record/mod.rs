@@ -25,11 +25,11 @@ use std::time::{Duration, Instant};
 use super::super::files::{self, outside};
 use super::super::guarded::Guarded;
 use super::super::mpi::{self, Status};
-use super::super::requests::Requests;
+use super::super::requests::{Map, Requests};
 use super::super::role::{Act, Hooked, Place};
 use super::super::thread::Thread;
 use super::super::{line, mpi::status_ignore};
-use super::comms::Comms;
+use super::comms::{Comm, Comms};
 use super::meetings::Gathering;
 use super::wire::{Channel, Word};
 use super::{Target, is_from_somebody};
@@ -43,6 +43,8 @@ struct Recording {
     channel: Channel,
     comms: Comms,
     requests: Requests<Pending>,
+    /// Communicators that are being made: where their handles will be, by request.
+    unborn: Map<(usize, Comm)>,
     /// Receives that MPI may be asked about, also those that the program let go of.
     asked: HashMap<Ticket, usize>,
     /// Those that it let go of.
@@ -120,6 +122,7 @@ pub fn start(rank: c_int, size: c_int) {
         channel,
         comms,
         requests: Requests::default(),
+        unborn: Map::default(),
         asked: HashMap::new(),
         orphans: Vec::new(),
         sums: Sums::default(),

@@ -25,6 +25,10 @@ impl Recording {
         if call.takes_known() || !is_from_somebody(&post) {
             return None;
         }
+        if self.comms.get(call.comm()).is_outside {
+            outside("messages of processes of other worlds");
+            return None;
+        }
         self.take_turn(place, line::of_receives(post.communicator));
         Some((self.recorder.post(place.stream, &post), post))
     }
@@ -98,9 +102,7 @@ fn in_parts(call: Hooked<'_>, place: Place, kind: Kind, posted: (Ticket, Post)) 
             own.stamp(place, target);
         }
         match (result, sent) {
-            (0, Ok(Some(words))) => {
-                split::isend(&words, large, Mode::Standard, sending.insert(0))
-            }
+            (0, Ok(Some(words))) => split::isend(&words, large, Mode::Standard, sending.insert(0)),
             (0, Ok(None)) => 0,
             (0, Err(error)) => error,
             (error, _) => error,
@@ -178,7 +180,8 @@ pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
 /// Probes; where threads share MPI, those that block ask again and again, so that what is found
 /// is told at once.
 pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    if !is_from_somebody(&call.post(0, 0)) {
+    let is_outside = RECORDING.with(|own| own.comms.get(call.comm()).is_outside);
+    if !is_from_somebody(&call.post(0, 0)) || is_outside == Some(true) {
         return call.forward();
     }
     let mut room = Status::new();
@@ -187,7 +190,8 @@ pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     if !line::is_shared() {
         let result = call.forward_with_status(status);
         let found = !kind.polls() || call.output(call.role.flag) != Some(0);
-        RECORDING.with(|own| own.probed(&call, place, kind, (found && result == 0).then_some(status)));
+        RECORDING
+            .with(|own| own.probed(&call, place, kind, (found && result == 0).then_some(status)));
         return result;
     }
     loop {

@@ -39,7 +39,6 @@ impl Replaying {
         }
         match gathering.rule {
             Rule::Is(clock) => Some(clock),
-            Rule::Stays => None,
             Rule::Greatest => {
                 let heard = here.iter().filter(|(from, _)| meeting.heard.contains(from));
                 heard.map(|(_, clock)| *clock).chain([meeting.clock]).max()
@@ -49,19 +48,20 @@ impl Replaying {
 }
 
 /// Comes to an operation, and tells the others.
-fn begin(place: Place, comm: usize, meeting: role::Meeting, root: i32) -> Option<(Gathering, Meeting)> {
+fn begin(place: Place, comm: usize, meeting: role::Meeting) -> Option<(Gathering, Meeting)> {
     let what = || format!("at {}, for its turn", name(place));
     ask_until(place.stream, what, |own| {
-        let known = own.comms.get(comm);
-        let reads = !known.others.is_empty() && !(known.is_world && meeting != role::Meeting::Some);
-        if reads && !own.has_clock(place.stream) {
+        let rule = meetings::rule(own.comms.get(comm), meeting);
+        // Who looks for the greatest clock tells its own.
+        let tells = rule == Some(Rule::Greatest);
+        if tells && !own.has_clock(place.stream) {
             return Ok(None);
         }
         let known = own.comms.get(comm);
-        let Some(gathering) = meetings::begin(known, meeting, root) else { return Ok(Some(None)) };
+        let Some(gathering) = meetings::begin(known, meeting) else { return Ok(Some(None)) };
         let others = known.others.clone();
         let heard = known.peers.iter().filter_map(|one| u32::try_from(*one).ok()).collect();
-        if reads {
+        if tells {
             own.took(CLOCK_LINE);
         }
         let clock = own.replayer.clock().now();
@@ -99,10 +99,6 @@ fn await_all(place: Place, gathering: &Gathering, meeting: &Meeting) {
 
 /// Sets the clock.
 fn met(place: Place, gathering: &Gathering, meeting: &Meeting) {
-    if gathering.rule == Rule::Stays {
-        ask(place.stream, |own| Ok(own.clock_behind(gathering, meeting)));
-        return;
-    }
     let what = || format!("at {}, for its turn", name(place));
     ask_until(place.stream, what, |own| {
         if !own.has_clock(place.stream) {
@@ -139,8 +135,10 @@ fn through(call: &Hooked<'_>, place: Place, begun: Option<(Gathering, Meeting)>)
 
 /// A collective operation on a communicator.
 pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: role::Meeting) -> c_int {
-    let root = call.word(call.role.root) as i32;
-    through(&call, place, begin(place, call.comm(), meeting, root))
+    if meetings::is_idle(&call) {
+        return call.forward();
+    }
+    through(&call, place, begin(place, call.comm(), meeting))
 }
 
 /// Whoever waits for one that completes later can tell who is missing.
@@ -159,7 +157,13 @@ pub(super) fn still_in(place: Place, request: usize) {
 
 /// One that completes later is complete.
 pub(super) fn is_done(place: Place, request: usize) {
-    let pending = ask(place.stream, |own| Ok(own.requests.remove(request)));
+    let pending = ask(place.stream, |own| {
+        if let Some((at, comm)) = own.unborn.remove(&request) {
+            // SAFETY: the program's place for a communicator, which is there now.
+            own.comms.insert(unsafe { mpi::handle_at(at as *mut u8, 0) }, comm);
+        }
+        Ok(own.requests.remove(request))
+    });
     let Some(Pending::Meeting(gathering, meeting)) = pending else { return };
     if gathering.rule == Rule::Greatest {
         await_all(place, &gathering, &meeting);
@@ -174,20 +178,23 @@ pub(super) fn is_done(place: Place, request: usize) {
 /// What makes a communicator.
 pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool) -> c_int {
     let old = call.comm();
-    let begun = if parent { begin(place, old, role::Meeting::Some, 0) } else { None };
+    let at = call.word(call.role.newcomm);
+    let later = call.role.request != Role::NOWHERE;
+    let describe = || ask(place.stream, |own| Ok(own.comms.describe(old, false)));
+    let described = if later { describe() } else { None };
+    let begun = if parent { begin(place, old, role::Meeting::Some) } else { None };
     let result = through(&call, place, begun);
-    let made = call.word(call.role.newcomm) as *mut u8;
-    if result != 0 || made.is_null() {
+    if result != 0 || at == 0 {
+        return result;
+    }
+    if let Some(comm) = described {
+        REPLAYING.with(|own| own.unborn.insert(request_of(&call), (at, comm)));
         return result;
     }
     // SAFETY: the table says a communicator is there.
-    let made = unsafe { mpi::handle_at(made, 0) };
-    ask(place.stream, |own| {
-        let like = if call.role.request == Role::NOWHERE { made } else { old };
-        own.comms.add(made, like);
-        Ok(())
-    });
-    if new && let Some((gathering, meeting)) = begin(place, made, role::Meeting::Some, 0) {
+    let made = unsafe { mpi::handle_at(at as *mut u8, 0) };
+    REPLAYING.with(|own| own.comms.add(made));
+    if new && let Some((gathering, meeting)) = begin(place, made, role::Meeting::Some) {
         await_all(place, &gathering, &meeting);
         met(place, &gathering, &meeting);
     }

@@ -34,7 +34,7 @@ use super::super::role::{Act, Hooked, Place};
 use super::super::stop::{self, Waiting};
 use super::super::thread::Thread;
 use super::Target;
-use super::comms::Comms;
+use super::comms::{Comm, Comms};
 use super::meetings::Gathering;
 use super::wire::{Channel, Word};
 use mail::{Hand, Mail};
@@ -48,6 +48,8 @@ struct Replaying {
     channel: Channel,
     comms: Comms,
     requests: Requests<Pending>,
+    /// Communicators that are being made: where their handles will be, by request.
+    unborn: Map<(usize, Comm)>,
     mail: Mail,
     hand: Hand,
     /// Where messages are from that were handed over to be received later, by their handles.
@@ -205,6 +207,7 @@ pub fn start(rank: c_int, size: c_int) {
         channel,
         comms,
         requests: Requests::default(),
+        unborn: Map::default(),
         mail: Mail::default(),
         hand,
         matched: Map::default(),

@@ -33,7 +33,8 @@ fn in_line(place: Place, post: &Post) -> Ticket {
 /// The receive of a call, as it is held: nothing if there is nobody to receive from.
 fn hold(call: &Hooked<'_>, place: Place, persistent: bool) -> Option<Held> {
     let post = ask(place.stream, |own| Ok(own.wanted(call, place)));
-    if call.takes_known() || !is_from_somebody(&post) {
+    let is_outside = ask(place.stream, |own| Ok(own.comms.get(call.comm()).is_outside));
+    if call.takes_known() || !is_from_somebody(&post) || is_outside {
         return None;
     }
     let ticket = if persistent { None } else { Some(in_line(place, &post)) };
@@ -165,9 +166,8 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
     let mut result = split::irecv(&handed(&call, &held), large, &mut request);
     if let (Some(target), Some(words), 0) = (target, sent, result) {
         let mut sending = 0;
-        result = in_turn(place, target, || {
-            split::isend(&words, large, Mode::Standard, &mut sending)
-        });
+        result =
+            in_turn(place, target, || split::isend(&words, large, Mode::Standard, &mut sending));
         held.sending = Some((mpi::handle(sending), packed));
     }
     put_request(&call, 0, mpi::handle(request));
@@ -223,7 +223,8 @@ fn report(status: Statuses, from: Envelope, bytes: usize) {
 }
 
 pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    if !is_from_somebody(&call.post(0, 0)) {
+    let is_outside = ask(place.stream, |own| Ok(own.comms.get(call.comm()).is_outside));
+    if !is_from_somebody(&call.post(0, 0)) || is_outside {
         return call.forward();
     }
     let decided = decide(place, kind, 0, &[]);
@@ -246,8 +247,7 @@ pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     call.set_output(call.role.flag, 1);
     if matches!(kind, Kind::Probe | Kind::Iprobe) {
         let what = || format!("{kind} at {}, for its message", name(place));
-        let (from, bytes) =
-            ask_until(place.stream, what, |own| Ok(own.mail.look(&stamp)));
+        let (from, bytes) = ask_until(place.stream, what, |own| Ok(own.mail.look(&stamp)));
         report(call.status(), from, bytes);
         return 0;
     }
