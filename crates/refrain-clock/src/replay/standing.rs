@@ -132,3 +132,46 @@ impl Replayer {
         self.talk.ask(clock, laggards, own);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Recorder;
+    use refrain_order::{Post, Recording as _};
+
+    /// A process that has to send something, once.
+    fn replayer() -> Replayer {
+        let mut recorder = Recorder::new(0);
+        let post = Post { site: 0, communicator: 0, source: Some(0), tag: Some(1) };
+        let ticket = recorder.post(0, &post);
+        recorder.stamp(ticket, 1);
+        let mut record = Vec::new();
+        recorder.finish(&mut record);
+        Replayer::new(record, 0, 4).expect("a record just made")
+    }
+
+    #[test]
+    fn who_is_in_a_collective_waits_for_those_who_are_missing() {
+        let mut own = replayer();
+        assert_eq!(own.standing(7), Standing::Busy);
+        own.gathers(0, &[1, 3], 0);
+        assert_eq!(own.standing(7), Standing::If(vec![1, 3]));
+        own.gathers(0, &[3], 0);
+        assert_eq!(own.standing(7), Standing::If(vec![3]));
+        // It may go on at any moment now.
+        own.gathers(0, &[], 0);
+        assert_eq!(own.standing(7), Standing::Busy);
+        own.goes_on(0);
+        assert_eq!(own.standing(7), Standing::Busy);
+    }
+
+    #[test]
+    fn what_follows_a_collective_of_all_is_late_whoever_is_missing() {
+        let mut own = replayer();
+        own.gathers(0, &[1, 3], 1 << 32);
+        assert_eq!(own.standing(7), Standing::If(Vec::new()));
+        assert_eq!(own.standing(1 << 32), Standing::If(vec![1, 3]));
+        own.all_over();
+        assert_eq!(own.standing(1 << 40), Standing::Sure(u64::MAX));
+    }
+}

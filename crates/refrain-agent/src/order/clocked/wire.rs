@@ -9,7 +9,7 @@
 //! was read and posted anew; so the order stays.
 
 use crate::memory::Statuses;
-use crate::process::{self, abi};
+use crate::process::abi;
 use crate::table;
 use refrain_order::Note;
 use std::collections::VecDeque;
@@ -130,7 +130,7 @@ impl Channel {
         // SAFETY: a predefined communicator, and room for a handle.
         let result =
             unsafe { mpi::call(table::MPI_Comm_dup, &[abi().comm_world, &raw mut comm as usize]) };
-        let byte = process::predefined("MPI_BYTE").unwrap_or(0);
+        let byte = mpi::byte();
         let mut channel = Channel {
             comm,
             byte,

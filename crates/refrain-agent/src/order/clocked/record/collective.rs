@@ -1,6 +1,5 @@
 //! Collective operations, and what makes and frees communicators: clocks go along.
 
-use crate::process;
 use crate::table;
 use std::ffi::c_int;
 
@@ -16,8 +15,7 @@ impl Recording {
     fn search(&mut self, place: Place, comm: usize) -> Box<Search> {
         let own = self.clock(place.stream).now();
         let mut search = Box::new(Search { own, greatest: own, request: 0 });
-        let word = process::predefined("MPI_UINT64_T").unwrap_or(0);
-        let max = process::predefined("MPI_MAX").unwrap_or(0);
+        let (word, max) = (mpi::word(), mpi::greatest());
         let [from, to] = [&raw const search.own as usize, &raw mut search.greatest as usize];
         let request = &raw mut search.request as usize;
         // SAFETY: a word and room for one, which stay where they are.

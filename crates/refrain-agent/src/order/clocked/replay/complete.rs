@@ -307,9 +307,14 @@ pub(super) fn cancel(call: Hooked<'_>, place: Place) -> c_int {
 /// A receive that the program lets go of gets nothing: what it took stays with us.
 pub(super) fn free(call: Hooked<'_>) -> c_int {
     let handle = request_of(&call);
-    let active = REPLAYING.with(|own| {
-        let pending = own.requests.remove(handle);
-        matches!(pending, Some(Pending::Receive(held)) if held.ticket.is_some())
+    let active = REPLAYING.with(|own| match own.requests.remove(handle) {
+        Some(Pending::Receive(held)) if held.ticket.is_none() => {
+            own.hand.release(held.tag);
+            false
+        }
+        // Its tag stays its own: nothing must ever be sent to it.
+        Some(Pending::Receive(_)) => true,
+        _ => false,
     });
     if active == Some(true) {
         let mut request = handle;

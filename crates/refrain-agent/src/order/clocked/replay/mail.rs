@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 
 use super::super::super::mpi::{self, Status};
+use super::super::super::role::Mode;
 use super::super::super::split;
 use super::super::comms::Comms;
 
@@ -61,14 +62,13 @@ impl Mail {
         let [flag_at, message_at] = [&raw mut flag as usize, &raw mut message as usize];
         let place = status.place() as usize;
         let words = [source, tag, comm, flag_at, message_at, place];
-        let byte = process::predefined("MPI_BYTE").unwrap_or(0);
         let mut count: i64 = 0;
         // SAFETY: a communicator of the program, and room for what is asked for.
         let fields = unsafe {
             if mpi::call(table::MPI_Improbe, &words) != 0 || flag == 0 {
                 return false;
             }
-            mpi::call(table::MPI_Get_elements_x, &[place, byte, &raw mut count as usize]);
+            mpi::call(table::MPI_Get_elements_x, &[place, mpi::byte(), &raw mut count as usize]);
             mpi::status_fields(status.place(), 0)
         };
         let Some(fields) = fields else { return false };
@@ -77,12 +77,11 @@ impl Mail {
         letter.bytes.truncate(count);
         let large = i32::try_from(count).is_err();
         let function = if large { table::MPI_Imrecv_c } else { table::MPI_Imrecv };
-        let packed = process::predefined("MPI_PACKED").unwrap_or(byte);
         let at = letter.bytes.as_mut_ptr() as usize;
         let mut request = 0usize;
         // SAFETY: room for the message that was matched, which stays where it is.
         unsafe {
-            mpi::call(function, &[at, count, packed, message_at, &raw mut request as usize]);
+            mpi::call(function, &[at, count, mpi::packed(), message_at, &raw mut request as usize]);
         }
         letter.request = request;
         let name = (number, fields.source, fields.tag);
@@ -170,12 +169,11 @@ impl Hand {
 
     /// Sends a message to the receive of that tag.
     pub fn give(&mut self, letter: Letter, tag: c_int) {
-        let packed = process::predefined("MPI_PACKED").unwrap_or(0);
         let (at, count) = (letter.bytes.as_ptr() as usize, letter.bytes.len());
         let large = i32::try_from(count).is_err();
         let mut request = 0;
-        let words = [at, count, packed, 0, tag as usize, self.comm];
-        split::isend(&words, large, super::super::super::role::Mode::Standard, &mut request);
+        let words = [at, count, mpi::packed(), 0, tag as usize, self.comm];
+        split::isend(&words, large, Mode::Standard, &mut request);
         self.flying.push((letter, request));
         self.land();
     }

@@ -15,7 +15,7 @@ mod receive;
 mod send;
 
 use crate::memory::Statuses;
-use crate::process::{self, abi};
+use crate::process::abi;
 use crate::table;
 use refrain_clock::Replayer;
 use refrain_order::{
@@ -424,9 +424,4 @@ fn raise(comm: usize, error: c_int) -> c_int {
         unsafe { mpi::call(table::MPI_Comm_call_errhandler, &[comm, error as usize]) };
     }
     error
-}
-
-/// `MPI_BYTE`.
-fn byte() -> usize {
-    process::predefined("MPI_BYTE").unwrap_or(0)
 }

@@ -11,8 +11,8 @@ use super::super::{Target, is_from_somebody, put_request, request_of};
 use super::mail::Letter;
 use super::send::in_turn;
 use super::{
-    Decided, Held, Pending, REPLAYING, ask, ask_until, await_request, byte, decide, name,
-    put_right, raise,
+    Decided, Held, Pending, REPLAYING, ask, ask_until, await_request, decide, name, put_right,
+    raise,
 };
 use crate::memory::Statuses;
 
@@ -216,7 +216,7 @@ fn report(status: Statuses, from: Envelope, bytes: usize) {
     let place = status as usize;
     // SAFETY: a status of the program.
     unsafe {
-        mpi::call(table::MPI_Status_set_elements_x, &[place, byte(), bytes]);
+        mpi::call(table::MPI_Status_set_elements_x, &[place, mpi::byte(), bytes]);
         mpi::call(table::MPI_Status_set_cancelled, &[place, 0]);
     }
     put_right(status, Some(from));
