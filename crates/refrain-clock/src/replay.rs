@@ -34,6 +34,8 @@ pub struct Replayer {
     streams: Vec<Stream>,
     talk: Talk,
     deliveries: Vec<Delivery>,
+    /// See [`Replayer::expect_gatherings`].
+    gatherings: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -92,12 +94,19 @@ impl Replayer {
             streams,
             talk: Talk::new(me),
             deliveries: Vec::new(),
+            gatherings: false,
         })
     }
 
     /// The clock, for what carries it other than messages: see [`Lamport::meet`].
     pub fn clock(&mut self) -> &mut Lamport {
         &mut self.clock
+    }
+
+    /// Collective operations will be told of by [`Self::gathers`]. Then a process matters that has
+    /// nothing left to send, as long as it is not over: what others send may wait for it.
+    pub fn expect_gatherings(&mut self) {
+        self.gatherings = true;
     }
 
     /// A thread is in a collective operation that cannot end before these processes are in it too;

@@ -13,7 +13,7 @@ impl Replayer {
     pub(super) fn standing(&self, clock: u64) -> Standing {
         let sends = |(number, own): &(usize, &Stream)| {
             let left = self.done.get(*number).is_some_and(|(posts, _)| own.posted < *posts);
-            !matches!(own.state, State::Over) && (left || !self.complete)
+            !matches!(own.state, State::Over) && (left || self.gatherings || !self.complete)
         };
         let mut streams: Vec<&Stream> =
             self.streams.iter().enumerate().filter(sends).map(|(_, own)| own).collect();
@@ -163,6 +163,19 @@ mod tests {
         assert_eq!(own.standing(7), Standing::Busy);
         own.goes_on(0);
         assert_eq!(own.standing(7), Standing::Busy);
+    }
+
+    /// Another process in the same collective would go on with an early clock.
+    #[test]
+    fn who_has_nothing_to_send_may_still_be_waited_for_in_a_collective() {
+        let mut record = Vec::new();
+        Recorder::new(0).finish(&mut record);
+        let mut own = Replayer::new(record, 0, 4).expect("a record just made");
+        assert_eq!(own.standing(7), Standing::Sure(u64::MAX));
+        own.expect_gatherings();
+        assert_eq!(own.standing(7), Standing::Busy);
+        own.all_over();
+        assert_eq!(own.standing(7), Standing::Sure(u64::MAX));
     }
 
     #[test]

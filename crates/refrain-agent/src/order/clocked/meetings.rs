@@ -36,14 +36,17 @@ pub enum Rule {
 
 /// Whether nobody hears of anybody: nothing is exchanged, and MPI need not wait for others.
 pub fn is_idle(call: &Hooked<'_>) -> bool {
-    call.role.count != Role::NOWHERE && call.word(call.role.count) as u32 == 0
+    let count = call.word(call.role.count);
+    // What is above an `int` is noise.
+    let is_none = if call.role.large { count == 0 } else { count as u32 == 0 };
+    call.role.count != Role::NOWHERE && is_none
 }
 
 /// What an operation of a communicator is to be; nothing if nobody else takes part.
 pub fn rule(comm: &Comm, meeting: Meeting) -> Option<Rule> {
     let next = comm.meetings + 1;
     match meeting {
-        _ if comm.others.is_empty() => None,
+        _ if comm.others.is_empty() || comm.is_outside => None,
         Meeting::Everyone if comm.is_world => Some(Rule::Is(next << 32)),
         _ => Some(Rule::Greatest),
     }

@@ -147,9 +147,8 @@ pub fn end() {
     channel.close(|_, _| {});
     let Sums { receives, calls, polls } = sums;
     match recorder.close().finish() {
-        Ok(found) => {
+        Ok(_) => {
             files::note(&format!("sums {receives} {calls} {polls}"));
-            files::note(&format!("moved {} {} {}", found.messages, found.moved, found.certain));
             files::note("finalized");
         }
         Err(_) => files::note("cut"),

@@ -9,6 +9,7 @@ use refrain_order::{Holding as _, Turn};
 use std::ffi::c_int;
 
 use super::super::super::board::Inside;
+use super::super::super::line;
 use super::super::super::mpi;
 use super::super::super::role::{self, Hooked, Place, Role};
 use super::super::meetings::{self, Gathering, Rule};
@@ -19,8 +20,7 @@ use super::{Meeting, Pending, REPLAYING, Replaying, ask, ask_until, name};
 impl Replaying {
     /// Where threads share the clock: whether it is this one's turn.
     fn has_clock(&self, stream: u32) -> bool {
-        let shared = super::super::super::line::is_shared();
-        !shared || self.replayer.turn(stream, CLOCK_LINE) == Turn::Go
+        !line::is_shared() || self.replayer.turn(stream, CLOCK_LINE) == Turn::Go
     }
 
     fn missing(&self, gathering: &Gathering, others: &[u32]) -> Vec<u32> {
@@ -73,27 +73,55 @@ fn begin(place: Place, comm: usize, meeting: role::Meeting) -> Option<(Gathering
     })
 }
 
+impl Replaying {
+    /// A thread waits in an operation: others may be told who is missing.
+    fn waits_in(&mut self, stream: u32, gathering: &Gathering, others: &[u32]) {
+        if self.inside.get(&stream).is_none_or(|(known, _)| known != gathering) {
+            self.inside.insert(stream, (*gathering, others.to_vec()));
+            self.tell_missing(stream);
+        }
+    }
+
+    /// Somebody has come to an operation. This is to be known before anything else that one has
+    /// told: it answers as one who is there.
+    pub(super) fn comes(&mut self, from: u32, (communicator, serial): (u32, u64), clock: u64) {
+        self.here.entry((communicator, serial)).or_default().push((from, clock));
+        let is_there = |(_, (gathering, _)): &(&u32, &(Gathering, Vec<u32>))| {
+            (gathering.communicator, gathering.serial) == (communicator, serial)
+        };
+        let waiting: Vec<u32> =
+            self.inside.iter().filter(is_there).map(|(stream, _)| *stream).collect();
+        waiting.into_iter().for_each(|stream| self.tell_missing(stream));
+    }
+
+    fn tell_missing(&mut self, stream: u32) {
+        if let Some((gathering, others)) = self.inside.get(&stream) {
+            let missing = self.missing(gathering, others);
+            let bound = gathering.bound();
+            self.replayer.gathers(stream, &missing, bound);
+        }
+    }
+
+    /// A thread waits in no operation any more.
+    fn goes_on(&mut self, stream: u32) {
+        self.inside.remove(&stream);
+        self.replayer.goes_on(stream);
+    }
+}
+
 /// Waits until all are there.
 fn await_all(place: Place, gathering: &Gathering, meeting: &Meeting) {
-    let mut told: Option<Vec<u32>> = None;
     let what = || {
         let missing = REPLAYING.with(|own| own.missing(gathering, &meeting.others));
         format!("in a collective operation, for ranks {:?}", missing.unwrap_or_default())
     };
     ask_until(place.stream, what, |own| {
-        let missing = own.missing(gathering, &meeting.others);
-        if missing.is_empty() {
+        if own.missing(gathering, &meeting.others).is_empty() {
+            own.goes_on(place.stream);
             return Ok(Some(()));
         }
-        if told.as_ref() != Some(&missing) {
-            own.replayer.gathers(place.stream, &missing, gathering.bound());
-            told = Some(missing);
-        }
+        own.waits_in(place.stream, gathering, &meeting.others);
         Ok(None)
-    });
-    ask(place.stream, |own| {
-        own.replayer.goes_on(place.stream);
-        Ok(())
     });
 }
 
@@ -108,7 +136,7 @@ fn met(place: Place, gathering: &Gathering, meeting: &Meeting) {
         if let Some(clock) = own.clock_behind(gathering, meeting) {
             own.replayer.clock().meet(clock);
         }
-        own.replayer.goes_on(place.stream);
+        own.goes_on(place.stream);
         Ok(Some(()))
     });
 }
@@ -145,12 +173,10 @@ pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: role::Meeting) -> c_
 pub(super) fn still_in(place: Place, request: usize) {
     ask(place.stream, |own| {
         own.pump();
-        let Some(Pending::Meeting(gathering, meeting)) = own.requests.get(request) else {
-            return Ok(());
-        };
-        let missing = own.missing(gathering, &meeting.others);
-        let bound = gathering.bound();
-        own.replayer.gathers(place.stream, &missing, bound);
+        if let Some(Pending::Meeting(gathering, meeting)) = own.requests.get(request) {
+            let (gathering, others) = (*gathering, meeting.others.clone());
+            own.waits_in(place.stream, &gathering, &others);
+        }
         Ok(())
     });
 }
@@ -169,10 +195,6 @@ pub(super) fn is_done(place: Place, request: usize) {
         await_all(place, &gathering, &meeting);
     }
     met(place, &gathering, &meeting);
-    ask(place.stream, |own| {
-        own.replayer.goes_on(place.stream);
-        Ok(())
-    });
 }
 
 /// What makes a communicator.

@@ -56,6 +56,8 @@ struct Replaying {
     matched: Map<Envelope>,
     /// Who is in which collective operation, with its clock.
     here: HashMap<(u32, u64), Vec<(u32, u64)>>,
+    /// The operation that a thread waits in, and who else takes part.
+    inside: HashMap<u32, (Gathering, Vec<u32>)>,
     /// Names of places in the program, by site.
     names: HashMap<u64, String>,
     /// Completing calls of each thread.
@@ -119,7 +121,7 @@ impl Replaying {
         while let Some((from, word)) = self.channel.hear() {
             match word {
                 Word::Here { communicator, serial, clock } => {
-                    self.here.entry((communicator, serial)).or_default().push((from, clock));
+                    self.comes(from, (communicator, serial), clock);
                 }
                 Word::Note(note) => {
                     if let Note::Sent { communicator, source, tag, .. } = note {
@@ -188,9 +190,10 @@ pub fn start(rank: c_int, size: c_int) {
     if let Some(recorded) = recorded.filter(|recorded| *recorded != size.to_string()) {
         stop::abort(stop::NO_RECORD, &format!("{size} ranks run, but {recorded} were recorded"));
     }
-    let replayer = Replayer::new(record, rank as u32, size as u32).unwrap_or_else(|error| {
+    let mut replayer = Replayer::new(record, rank as u32, size as u32).unwrap_or_else(|error| {
         stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
     });
+    replayer.expect_gatherings();
     let name = |(fact, text): &(String, String)| {
         let (site, place) = text.split_once(' ').filter(|_| fact == "site")?;
         Some((u64::from_str_radix(site, 16).ok()?, short(place)))
@@ -212,6 +215,7 @@ pub fn start(rank: c_int, size: c_int) {
         hand,
         matched: Map::default(),
         here: HashMap::new(),
+        inside: HashMap::new(),
         names: facts.iter().filter_map(name).collect(),
         calls: HashMap::new(),
         until: until.and_then(|(_, event)| event.parse().ok()),

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 
 use super::super::super::mpi::{self, Status};
 use super::super::super::role::{Hooked, Mode, Place};
-use super::super::super::{line, split};
+use super::super::super::{line, split, stop};
 use super::super::{Target, is_from_somebody, put_request, request_of};
 use super::mail::Letter;
 use super::send::in_turn;
@@ -144,6 +144,11 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
             REPLAYING.with(|own| own.requests.add(request_of(&call), Pending::Matched(from)));
         }
         return result;
+    }
+    let is_plain = call.role.source == mpi::IRECV_SOURCE;
+    if !is_plain && call.post(0, 0).is_wild() && !mpi::isendrecv_has_status() {
+        let text = "MPI_Isendrecv with a wildcard: this MPI did not tell what was received";
+        stop::abort(stop::NO_RECORD, text);
     }
     let target = Target::of(&call);
     let mut packed = Vec::new();
