@@ -36,6 +36,8 @@ pub struct Replayer {
     deliveries: Vec<Delivery>,
     /// See [`Replayer::expect_gatherings`].
     gatherings: bool,
+    /// Several threads set the clock, and the record says in which order to the end.
+    is_clock_shared: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -82,6 +84,7 @@ impl Replayer {
     pub fn new(record: Vec<u8>, me: u32, processes: u32) -> Result<Self, OrderError> {
         let Survey { done, complete, turns } = Survey::of(&record)?;
         let streams = vec![Stream::default(); done.len().max(1)];
+        let is_clock_shared = turns.is_shared(CLOCK_LINE);
         Ok(Self {
             me,
             clock: Lamport::default(),
@@ -95,6 +98,7 @@ impl Replayer {
             talk: Talk::new(me),
             deliveries: Vec::new(),
             gatherings: false,
+            is_clock_shared,
         })
     }
 

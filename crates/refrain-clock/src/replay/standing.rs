@@ -11,21 +11,12 @@ const NOBODY: u32 = u32::MAX;
 impl Replayer {
     /// What can be said of the next message of this process, when asked about a clock.
     pub(super) fn standing(&self, clock: u64) -> Standing {
-        let sends = |(number, own): &(usize, &Stream)| {
-            let left = self.done.get(*number).is_some_and(|(posts, _)| own.posted < *posts);
-            !matches!(own.state, State::Over) && (left || self.gatherings || !self.complete)
-        };
-        let mut streams: Vec<&Stream> =
-            self.streams.iter().enumerate().filter(sends).map(|(_, own)| own).collect();
+        let streams = self.setting_clock();
         if streams.is_empty() {
             return Standing::Sure(u64::MAX);
         }
         if self.clock.now() > clock {
             return Standing::Sure(self.clock.now());
-        }
-        if let Turn::After(next) = self.turns.turn(NOBODY, CLOCK_LINE) {
-            // Nobody else can set the clock before that thread does.
-            streams = self.streams.get(next as usize).into_iter().collect();
         }
         let mut laggards = Vec::new();
         let mut waiting = false;
@@ -55,6 +46,35 @@ impl Replayer {
         laggards.dedup();
         laggards.retain(|sender| *sender != self.me);
         Standing::If(laggards)
+    }
+
+    /// Threads of which one will be the next to set the clock, as far as others can hear of it.
+    fn setting_clock(&self) -> Vec<&Stream> {
+        let next = match self.turns.turn(NOBODY, CLOCK_LINE) {
+            // Nobody else can set the clock before that thread does.
+            Turn::After(next) => Some(self.streams.get(next as usize).into_iter().collect()),
+            Turn::Go => None,
+        };
+        let is_over = |own: &Stream| matches!(own.state, State::Over);
+        if self.gatherings && self.complete {
+            if self.is_clock_shared {
+                let next: Vec<&Stream> = next.unwrap_or_default();
+                return next.into_iter().filter(|own| !is_over(own)).collect();
+            }
+            // Threads that only wait for others are never heard of.
+            let is_active = |number: usize| self.done.get(number).is_some_and(|own| *own != (0, 0));
+            let none = !(0..self.streams.len()).any(is_active);
+            let counts =
+                |(number, own): &(usize, &Stream)| !is_over(own) && (none || is_active(*number));
+            return self.streams.iter().enumerate().filter(counts).map(|(_, own)| own).collect();
+        }
+        let sends = |(number, own): &(usize, &Stream)| {
+            let left = self.done.get(*number).is_some_and(|(posts, _)| own.posted < *posts);
+            !is_over(own) && (left || !self.complete)
+        };
+        let streams: Vec<&Stream> =
+            self.streams.iter().enumerate().filter(sends).map(|(_, own)| own).collect();
+        if streams.is_empty() { streams } else { next.unwrap_or(streams) }
     }
 
     /// Whether what is needed is not stamped before a clock, unless something comes.

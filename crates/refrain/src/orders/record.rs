@@ -29,7 +29,8 @@ it again, and the program does the same again, bit for bit.
 --method says how. causal (the default) keeps sources and requests where they cannot be predicted, and
 costs the program no message. clock is clock delta compression (Sato et al., SC '15): every message
 carries a Lamport clock, by a small message beside it, and kept is how the order of receives
-differs from that of the clocks.
+differs from that of the clocks. Clocks go through collective operations too, which then wait for all
+ranks, as MPI allows.
 
 The program's output and exit code are its own. If it is killed, the order is known up to then (by
 clocks: up to a second before).")]

@@ -16,7 +16,8 @@ pub mod replay;
 mod wire;
 
 use super::mpi;
-use super::role::{Hooked, Role};
+use super::role::{Act, Hooked, Place, Role};
+use super::thread::Thread;
 use refrain_order::Post;
 
 /// Where a message goes.
@@ -39,6 +40,18 @@ impl Target {
         let target = Target { comm: call.comm(), dest, tag };
         (dest != mpi::layout().proc_null).then_some(target)
     }
+}
+
+/// Where a call was made. Of those that may find messages the whole stack counts: each stack has a
+/// table of its own.
+fn place(call: &Hooked<'_>, thread: &mut Thread) -> Place {
+    let site = match call.role.act {
+        Act::Receive(_) | Act::Probe(_) | Act::Complete(_) | Act::Arrive => {
+            thread.stack(&call.entry)
+        }
+        _ => 0,
+    };
+    Place { stream: thread.stream, site }
 }
 
 /// Whether there is a process to receive from.

@@ -12,6 +12,7 @@ use crate::process::{Quiet, Uncancelled};
 use crate::table;
 use refrain_clock::Recorder;
 use refrain_clock::background::Background;
+use refrain_clock::event::{Event, Sink};
 use refrain_clock::record::CLOCK_LINE;
 use refrain_order::{
     Call, Completed, Envelope, Fate, Finished, Kind, Note, Post, Recording as _, Stamp, Sums,
@@ -39,7 +40,7 @@ static RECORDING: Guarded<Recording> = Guarded::new();
 /// What is recorded of this process.
 struct Recording {
     me: u32,
-    recorder: Recorder<Background>,
+    recorder: Recorder<Events>,
     channel: Channel,
     comms: Comms,
     requests: Requests<Pending>,
@@ -102,6 +103,29 @@ impl io::Write for Chunks {
     }
 }
 
+/// Where events go.
+enum Events {
+    /// To the encoder's thread.
+    Encoded(Background),
+    /// Nowhere, as there could be no such thread. Clocks go with messages all the same: others
+    /// need them.
+    Lost,
+}
+
+impl Sink for Events {
+    fn put(&mut self, event: Event) {
+        if let Events::Encoded(background) = self {
+            background.put(event);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    fn drain(&mut self, _out: &mut Vec<u8>) {}
+}
+
 /// MPI has begun, with so many ranks.
 pub fn start(rank: c_int, size: c_int) {
     // Whatever happens, all ranks have to open it.
@@ -110,15 +134,12 @@ pub fn start(rank: c_int, size: c_int) {
     files::note("method clock");
     // The thread inherits that signals are blocked: they are the program's.
     let _quiet = Quiet::keep();
-    let Ok(background) = Background::start(Chunks) else {
-        files::note("cut");
-        return;
-    };
+    let events = Background::start(Chunks).map_or(Events::Lost, Events::Encoded);
     let mut comms = Comms::default();
     comms.get(mpi::handle(crate::process::abi().comm_world));
     RECORDING.put(Recording {
         me: rank as u32,
-        recorder: Recorder::with(rank as u32, background),
+        recorder: Recorder::with(rank as u32, events),
         channel,
         comms,
         requests: Requests::default(),
@@ -146,12 +167,16 @@ pub fn end() {
     }
     channel.close(|_, _| {});
     let Sums { receives, calls, polls } = sums;
-    match recorder.close().finish() {
-        Ok(_) => {
+    let written = match recorder.close() {
+        Events::Encoded(background) => background.finish().is_ok(),
+        Events::Lost => false,
+    };
+    match written {
+        true => {
             files::note(&format!("sums {receives} {calls} {polls}"));
             files::note("finalized");
         }
-        Err(_) => files::note("cut"),
+        false => files::note("cut"),
     }
 }
 
@@ -166,9 +191,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
     if !RECORDING.is_there() {
         return call.forward();
     }
-    let matches = matches!(call.role.act, Act::Receive(_) | Act::Probe(_) | Act::Complete(_));
-    let site = if matches { thread.stack(&call.entry) } else { 0 };
-    let place = Place { stream: thread.stream, site };
+    let place = super::place(&call, thread);
     if place.stream > 0 && !line::is_shared() {
         outside("the order of threads that call MPI one after the other");
     }
@@ -281,15 +304,15 @@ impl Recording {
         for earlier in self.recorder.unknown(ticket, comm, from) {
             self.learn(earlier);
         }
-        // It was sent before the message.
-        let began = Instant::now();
+        let mut began = None;
         loop {
             let stamp = self.recorder.stamp_of(ticket, comm, from);
             if stamp.is_some() {
                 return stamp;
             }
+            // It was sent before the message.
             self.listen();
-            if began.elapsed() > LOST {
+            if began.get_or_insert_with(Instant::now).elapsed() > LOST {
                 outside("messages without a clock");
                 return None;
             }

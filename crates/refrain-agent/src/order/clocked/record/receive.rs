@@ -36,23 +36,17 @@ impl Recording {
 
 /// `MPI_Recv`, `MPI_Sendrecv`, `MPI_Sendrecv_replace` and `MPI_Mrecv`.
 pub(super) fn receive(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    let begun = RECORDING.with(|own| {
+    if line::is_shared() && !call.takes_known() {
+        return in_parts(call, place, kind);
+    }
+    let posted = RECORDING.with(|own| {
         let posted = own.posts(&call, place);
-        match posted {
-            Some((ticket, post)) if line::is_shared() => Err((ticket, post)),
-            _ => {
-                if let Some(target) = Target::of(&call) {
-                    own.stamp(place, target);
-                }
-                Ok(posted)
-            }
+        if let Some(target) = Target::of(&call) {
+            own.stamp(place, target);
         }
+        posted
     });
-    let posted = match begun {
-        None => return call.forward(),
-        Some(Err((ticket, post))) => return in_parts(call, place, kind, (ticket, post)),
-        Some(Ok(posted)) => posted,
-    };
+    let Some(posted) = posted else { return call.forward() };
     let mut room = Status::new();
     let wild = posted.is_some_and(|(ticket, _)| ticket.wild);
     let ignored = wild && call.ignores_status(false);
@@ -88,7 +82,7 @@ impl Recording {
 
 /// A receive where threads share MPI: what takes a place in line is done under the lock, and the
 /// receive is looked at under it, since others may ask what it got.
-fn in_parts(call: Hooked<'_>, place: Place, kind: Kind, posted: (Ticket, Post)) -> c_int {
+fn in_parts(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let (mut sending, mut receiving, mut packed) = (None, 0, Vec::new());
     let large = call.role.large;
     let sent = match kind {
@@ -96,23 +90,27 @@ fn in_parts(call: Hooked<'_>, place: Place, kind: Kind, posted: (Ticket, Post)) 
         _ => Ok(None),
     };
     let begun = RECORDING.with(|own| {
+        let posted = own.posts(&call, place);
         let result = split::irecv(&split::received(&call), large, &mut receiving);
-        own.asked.insert(posted.0, mpi::handle(receiving));
+        if let Some((ticket, _)) = posted {
+            own.asked.insert(ticket, mpi::handle(receiving));
+        }
         if let Some(target) = Target::of(&call) {
             own.stamp(place, target);
         }
-        match (result, sent) {
+        let begun = match (result, sent) {
             (0, Ok(Some(words))) => split::isend(&words, large, Mode::Standard, sending.insert(0)),
             (0, Ok(None)) => 0,
             (0, Err(error)) => error,
             (error, _) => error,
-        }
+        };
+        (posted, begun)
     });
-    match begun {
-        Some(0) => {}
-        Some(error) => return error,
+    let posted = match begun {
+        Some((posted, 0)) => posted,
+        Some((_, error)) => return error,
         None => return call.forward(),
-    }
+    };
     let mut room = Status::new();
     let ignored = call.ignores_status(false);
     let status = if ignored { room.place() } else { call.status() };
@@ -125,7 +123,7 @@ fn in_parts(call: Hooked<'_>, place: Place, kind: Kind, posted: (Ticket, Post)) 
             let result = unsafe { mpi::call(table::MPI_Test, &words) };
             let done = flag != 0 || result != 0;
             if done {
-                own.received(place, kind, Some(posted), status, result);
+                own.received(place, kind, posted, status, result);
             }
             done.then_some(result)
         });

@@ -337,9 +337,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
     if let Some(board) = board::get() {
         board.step();
     }
-    let matches = matches!(call.role.act, Act::Receive(_) | Act::Probe(_) | Act::Complete(_));
-    let site = if matches { thread.stack(&call.entry) } else { 0 };
-    let place = Place { stream: thread.stream, site };
+    let place = super::place(&call, thread);
     pump();
     match call.role.act {
         Act::Receive(kind) => receive::receive(call, place, kind),
