@@ -188,7 +188,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("dest", &["dest"]),
     ("sendtag", &["sendtag", "tag"]),
     ("request", &["request", "array_of_requests"]),
-    ("count", &["count", "incount"]),
+    ("count", &["count", "incount", "recvcount"]),
     ("status", &["status", "array_of_statuses"]),
     ("flag", &["flag"]),
     ("index", &["index", "array_of_indices"]),

@@ -101,7 +101,7 @@ pub struct Role {
     pub sendtag: usize,
     /// The request, or several.
     pub request: usize,
-    /// How many.
+    /// How many; or of what everybody contributes to a collective operation.
     pub count: usize,
     /// The status, or several.
     pub status: usize,

@@ -11,6 +11,9 @@
 //!
 //! This is the same when recording and when replaying; how the greatest clock is found is not.
 
+use crate::process::abi;
+
+use super::super::mpi;
 use super::super::role::{Hooked, Meeting, Role};
 use super::comms::Comm;
 
@@ -34,8 +37,13 @@ pub enum Rule {
     Greatest,
 }
 
-/// Whether nobody hears of anybody: nothing is exchanged, and MPI need not wait for others.
-pub fn is_idle(call: &Hooked<'_>) -> bool {
+/// Whether nobody hears of anybody in what is for everyone of the world: nothing is exchanged, and
+/// MPI need not wait for others. (Elsewhere all are waited for anyway, and counts may matter to
+/// some only.)
+pub fn is_idle(call: &Hooked<'_>, meeting: Meeting) -> bool {
+    if meeting != Meeting::Everyone || call.comm() != mpi::handle(abi().comm_world) {
+        return false;
+    }
     let count = call.word(call.role.count);
     // What is above an `int` is noise.
     let is_none = if call.role.large { count == 0 } else { count as u32 == 0 };

@@ -73,7 +73,7 @@ fn through(
 
 /// A collective operation on a communicator.
 pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: Meeting) -> c_int {
-    if meetings::is_idle(&call) {
+    if meetings::is_idle(&call, meeting) {
         return call.forward();
     }
     through(&call, place, |own| own.gather(place, call.comm(), meeting))

@@ -74,6 +74,14 @@ fn begin(place: Place, comm: usize, meeting: role::Meeting) -> Option<(Gathering
 }
 
 impl Replaying {
+    /// A request is complete: if it was to make a communicator, that is there now.
+    pub(super) fn is_made(&mut self, request: usize) {
+        if let Some((at, comm)) = self.unborn.remove(&request) {
+            // SAFETY: the program's place for a communicator.
+            self.comms.insert(unsafe { mpi::handle_at(at as *mut u8, 0) }, comm);
+        }
+    }
+
     /// A thread waits in an operation: others may be told who is missing.
     fn waits_in(&mut self, stream: u32, gathering: &Gathering, others: &[u32]) {
         if self.inside.get(&stream).is_none_or(|(known, _)| known != gathering) {
@@ -163,7 +171,7 @@ fn through(call: &Hooked<'_>, place: Place, begun: Option<(Gathering, Meeting)>)
 
 /// A collective operation on a communicator.
 pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: role::Meeting) -> c_int {
-    if meetings::is_idle(&call) {
+    if meetings::is_idle(&call, meeting) {
         return call.forward();
     }
     through(&call, place, begin(place, call.comm(), meeting))
@@ -184,10 +192,7 @@ pub(super) fn still_in(place: Place, request: usize) {
 /// One that completes later is complete.
 pub(super) fn is_done(place: Place, request: usize) {
     let pending = ask(place.stream, |own| {
-        if let Some((at, comm)) = own.unborn.remove(&request) {
-            // SAFETY: the program's place for a communicator, which is there now.
-            own.comms.insert(unsafe { mpi::handle_at(at as *mut u8, 0) }, comm);
-        }
+        own.is_made(request);
         Ok(own.requests.remove(request))
     });
     let Some(Pending::Meeting(gathering, meeting)) = pending else { return };

@@ -253,6 +253,7 @@ fn put_error(status: Statuses, error: c_int) {
 /// A request is handed back; says whether it can be started again.
 fn let_go(place: Place, handle: usize) -> bool {
     let sending = ask(place.stream, |own| {
+        own.is_made(handle);
         let (persistent, sending) = match own.requests.get_mut(handle) {
             Some(Pending::Receive(held)) => {
                 (held.ticket, held.got) = (None, None);
