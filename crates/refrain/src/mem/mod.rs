@@ -78,12 +78,28 @@ pub struct Args {
     /// Record libraries, too, not the program alone (DynamoRIO).
     #[arg(long)]
     libs: bool,
+    /// Stack signatures: kept per function, walked at every instruction that refers to memory (as
+    /// a measure of what that would cost; DynamoRIO), or none.
+    #[arg(long, value_enum, default_value_t, hide_default_value = true)]
+    stacks: Stacks,
     /// Print the options that `refrain cc` gives to a compiler, and end.
     #[arg(long)]
     flags: bool,
     /// The command, as without Refrain.
     #[arg(trailing_var_arg = true, required_unless_present = "flags", value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// How stack signatures are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Stacks {
+    /// Whenever a function is entered or left.
+    #[default]
+    Function,
+    /// And walked at every instruction that refers to memory.
+    Instruction,
+    /// Not at all.
+    None,
 }
 
 /// Runs the program; the exit code is the program's.
@@ -146,6 +162,11 @@ fn wrapper(plan: &Plan, args: &Args) -> Result<Vec<OsString>> {
     }
     if args.libs {
         set("REFRAIN_MEM_LIBS", "1");
+    }
+    match args.stacks {
+        Stacks::Function => {}
+        Stacks::Instruction => set("REFRAIN_MEM_STACKS", "instruction"),
+        Stacks::None => set("REFRAIN_MEM_STACKS", "none"),
     }
     if plan.launcher != Launcher::Bare && plan.launcher.looks_in_working_directory() {
         words.push("--here".into());
