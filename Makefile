@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full fuzz gpu deviations bench sizes times scale setup build install dynamorio lint clean
+.PHONY: help demo test test-full fuzz gpu deviations bench sizes times memory scale setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -61,6 +61,12 @@ sizes: ## measures how large traces are; NPB_BIN=folder adds the NAS Parallel Be
 times: ## measures how the times of calls are kept; NPB_BIN=folder as above
 	cargo build --release
 	@cargo run --release --quiet -p refrain-bench -- times
+	$(took)
+
+memory: ## measures memory traces of unmodified programs: speed, sizes, stacks
+	@scripts/dynamorio.sh
+	cargo build --release
+	@cargo run --release --quiet -p refrain-bench -- memory
 	$(took)
 
 scale: ## measures the merge of up to 16,384 simulated tasks

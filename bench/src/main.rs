@@ -4,10 +4,11 @@
 //! all repeats counts. A figure that Refrain promises is printed with its bound, and a bound
 //! that is missed makes the exit code 1.
 //!
-//! `refrain-bench sizes` measures only how large traces are, `refrain-bench times` how the times of calls
-//! are kept. `refrain-bench scale [tasks…]
-//! [patterns…]` measures the merge of simulated tasks instead.
+//! `refrain-bench sizes` measures only how large traces are, `refrain-bench times` how the times of
+//! calls are kept, `refrain-bench memory` memory traces. `refrain-bench scale [tasks…] [patterns…]`
+//! measures the merge of simulated tasks instead.
 
+mod memory;
 mod per_call;
 #[path = "../../crates/refrain-encode/tests/records/mod.rs"]
 mod records;
@@ -45,13 +46,22 @@ fn main() -> ExitCode {
             figures.extend(times::measure());
             figures.extend(whole::measure());
             figures.extend(sizes::measure());
-            print!("{heading}");
-            report(heading, figures, "")
+            let (tables, memory) = memory::measure();
+            figures.extend(memory);
+            print!("{heading}{tables}");
+            report(heading + &tables, figures, "")
         }
         Some((word, [])) if word == "sizes" => {
             let heading = machine();
             print!("{heading}");
             report(heading, sizes::measure(), "sizes-")
+        }
+        Some((word, [])) if word == "memory" => {
+            let heading = machine();
+            print!("{heading}");
+            let (tables, figures) = memory::measure();
+            print!("{tables}");
+            report(heading + &tables, figures, "memory-")
         }
         Some((word, rest)) if word == "scale" => {
             let (numbers, names): (Vec<String>, Vec<String>) =
@@ -79,7 +89,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some(_) => {
-            eprintln!("usage: refrain-bench [sizes | times | scale [TASKS…] [PATTERNS…]]");
+            eprintln!("usage: refrain-bench [sizes | times | memory | scale [TASKS…] [PATTERNS…]]");
             ExitCode::from(2)
         }
     }
