@@ -26,7 +26,7 @@ use pool::{Job, Pool};
 const NAP: u32 = 50;
 /// How often progress is noted.
 const PROGRESS: Duration = Duration::from_millis(250);
-/// How often the state is put on disk, if that is quick;
+/// How often the state is put on disk, after a first time soon, if that is quick;
 const SNAPSHOT: Duration = Duration::from_secs(2);
 /// if not, it may take this part of the time.
 const SNAPSHOT_SHARE: u32 = 50;
@@ -123,7 +123,7 @@ impl Recording {
             streams: BTreeMap::new(),
             active: Vec::new(),
             progress_at: Instant::now() + PROGRESS,
-            snapshot_at: Instant::now() + SNAPSHOT,
+            snapshot_at: Instant::now() + PROGRESS,
             setting,
             program,
             tables,

@@ -36,6 +36,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("{} is there already: say -o another name, or remove it", output.display());
     }
     let noted = noted_run(&args.parts);
+    if crate::mem::holds_parts(&args.parts) {
+        return crate::mem::merge(&args.parts, &output, noted.command, noted.selected);
+    }
     let base = base_meta(noted.command, noted.selected);
     let (meta, bytes) = assemble(&args.parts, &output, keep(args.raw), base)
         .with_context(|| format!("cannot make {}", output.display()))?;

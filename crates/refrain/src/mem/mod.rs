@@ -9,7 +9,7 @@ pub mod show;
 pub mod verify;
 
 use crate::launch::{self, Launcher, Plan};
-use crate::merge::parts_of;
+use crate::merge::{base_meta, parts_of};
 use crate::naming::name_of;
 use crate::path::locate;
 use crate::summary::{counted, grouped, size};
@@ -19,9 +19,11 @@ use anyhow::{Context, Result, bail};
 use refrain_format::container::Container;
 use refrain_memtrace::assemble::assemble;
 use refrain_memtrace::keeper::wait_for_all;
+use refrain_memtrace::part::PartFiles;
 use refrain_memtrace::state::Ended;
 use refrain_memtrace::trace::Facts;
 use refrain_memtrace::{MemoryTrace, TraceError};
+use refrain_trace::parts::note_run;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
@@ -123,6 +125,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let mut words = wrapper;
     words.splice(2..2, ["--parts".into(), parts.clone().into()]);
+    let noted = plan.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    // Only `refrain merge` needs it.
+    let _ = note_run(&parts, &base_meta(noted, selected(&args)));
     let progress = progress::Progress::start(&parts);
     let status = execute(&plan.command_with(&words)).inspect_err(|_| {
         let _ = std::fs::remove_dir_all(&parts);
@@ -260,6 +265,26 @@ fn significant(value: f64) -> String {
     }
     let digits = 1 - value.log10().floor() as i32;
     format!("{value:.*}", digits.clamp(1, 12) as usize)
+}
+
+/// Whether a folder holds parts of memory traces.
+pub fn holds_parts(folder: &Path) -> bool {
+    PartFiles::all(folder).is_ok_and(|all| !all.is_empty())
+}
+
+/// Makes a trace of what a run has left behind.
+pub fn merge(
+    parts: &Path,
+    output: &Path,
+    command: Vec<String>,
+    selected: Vec<String>,
+) -> Result<ExitCode> {
+    let refrain = env!("CARGO_PKG_VERSION").to_owned();
+    let facts = Facts { refrain, command, selected, ..Facts::default() };
+    let (facts, bytes) = assemble(parts, output, facts)
+        .with_context(|| format!("cannot make {}", output.display()))?;
+    print_summary(&facts, output, bytes);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The memory trace in a file; none if it holds something else, or cannot be opened, about which
