@@ -243,7 +243,7 @@ impl Recording {
         if now < self.progress_at {
             return Ok(());
         }
-        let references = self.streams.values().map(|stream| lock(stream).references).sum();
+        let references = self.streams.values().map(|stream| lock(stream).references()).sum();
         self.setting.files.note_progress(references, self.sealed.bytes)?;
         self.progress_at = now + PROGRESS;
         if now >= self.snapshot_at {
@@ -259,7 +259,7 @@ impl Recording {
         let (code, numbers) = tables.code.canonical();
         for (&thread, stream) in &self.streams {
             let work = lock(stream);
-            references += work.references;
+            references += work.references();
             let chunk = work.open_chunk(&tables).renumbered(&numbers, &code.blocks);
             chunks.push((thread, chunk.map_err(io::Error::other)?));
         }
