@@ -429,6 +429,21 @@ fn a_program_that_was_not_recompiled_is_told_what_to_do() {
     assert!(said.contains("nothing was recorded") && said.contains("refrain cc"), "{said}");
 }
 
+#[test]
+fn chunks_that_were_put_away_come_back() {
+    let folder = TempDir::new().expect("a folder");
+    for victim in ["sorting.c", "spmv.c"] {
+        let program = build(folder.path(), victim, Some(Compiled));
+        let recorded = record(&program, &[], Compiled, 4, &["--raw", "--window", "256"]);
+        assert!(recorded.verify() > 100_000);
+        assert!(recorded.info()["sections"]["sealed"].as_u64() > Some(10_000));
+        // Without raw records, every reference must decode all the same.
+        let recorded = record(&program, &[], Compiled, 4, &["--window", "256"]);
+        let (is_right, text) = recorded.refrain(&["verify", "--json"]);
+        assert!(is_right, "{text}");
+    }
+}
+
 /// `refrain mem` itself is killed, and so are the compressors: what they had put away is a trace.
 #[test]
 fn what_a_killed_recording_has_left_is_a_trace() {
