@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench sizes times scale setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench sizes times order soak memory scale setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -78,6 +78,12 @@ soak: ## replays programs that differ from run to run 20 times each, on 4 to 32 
 	cargo build --release
 	@scripts/soak.sh
 	@scripts/soak.sh --load
+	$(took)
+
+memory: ## measures memory traces of unmodified programs: speed, sizes, stacks
+	@scripts/dynamorio.sh
+	cargo build --release
+	@cargo run --release --quiet -p refrain-bench -- memory
 	$(took)
 
 scale: ## measures the merge of up to 16,384 simulated tasks

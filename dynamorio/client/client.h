@@ -42,6 +42,7 @@ typedef struct {
     char until[256];
     bool libraries;
     bool contexts;
+    bool walks;
 } options_t;
 extern options_t options;
 
@@ -88,6 +89,7 @@ typedef struct thread {
     bool recording;              /* at is in the ring, not in `scratch` */
     uint64_t *scratch;
     frame_t *frames;
+    uint64_t signature; /* of the latest walk */
     void *limit_to;    /* where a limit that is asked for goes, */
     uint64_t limit[2]; /* and what it is */
     uint64_t asked; /* bytes asked for by the allocation that is under way */
@@ -221,6 +223,8 @@ uint32_t thread_context(thread_t *thread);
 /* Slow paths of inline code. */
 void context_of_call(void);
 void context_of_landing(void);
+/* Walks the shadow stack, for `walks`: which need not be done for every reference (ScalaMemTrace §3.3). */
+void contexts_walk(void);
 
 /* ---- faults.c ---- */
 void faults_start(void);

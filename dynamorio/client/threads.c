@@ -180,7 +180,8 @@ at_begin(void *drcontext)
 static void
 at_end(void *drcontext)
 {
-    thread_t *thread = this_thread();
+    /* Not always the thread that runs: others end with the process, or by vfork and exec. */
+    thread_t *thread = drmgr_get_tls_field(drcontext, thread_field);
     if (thread == NULL)
         return;
     dr_mutex_lock(lock);
