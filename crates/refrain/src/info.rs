@@ -33,7 +33,13 @@ compression), ratio (raw_bytes to bytes), mpi, family, hosts, program, programs,
 saw it), refrain (the version that wrote it), ended (number of ranks by how they did), started,
 duration_s, groups (array: ranks, list, thread, signatures, calls), times (null if those of single
 calls were not kept: mode, error, error_abs_ns, bytes, bytes_per_call, clock_uncertainty_ns: how much
-the clock of a rank may be off from that of the first, at most).")]
+the clock of a rank may be off from that of the first, at most).
+
+JSON of a memory trace (refrain mem): path, kind (memory), processes, threads, references, bytes
+(without raw records), sections, complete, holds (what the references are all of), selected, lost, raw
+(whether there are raw records), command, exit_code, refrain, groups (lists of processes that share what
+some threads do), process (array: rank, pid, image, host, program, frontend, threads, references, ended,
+lost).")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,

@@ -37,6 +37,10 @@ Of a trace made with --timing, every call must have its times; with --raw as wel
 near to the recorded ones as was asked for. Messages that seem to have been received before they were
 sent are told: the clocks of two ranks may be off a little, and times that are kept within a bound more.
 
+Of a memory trace (refrain mem) every reference of every thread must decode; of one made with --raw each is
+compared with what came from the program. JSON: path, ok, sections_checked, raw, references,
+references_compared, different, raw_bytes, problems.
+
 Exit codes: 0 if all is right; 1 if not; 125 if the trace cannot be read at all.
 
 JSON: path, ok, sections_checked, groups, grammars, rules, signatures, calls, raw,
