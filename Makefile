@@ -101,6 +101,7 @@ PREFIX ?= /usr/local
 install: build ## installs to PREFIX/bin and PREFIX/lib (PREFIX=/usr/local)
 	install -D -m 755 target/release/refrain "$(DESTDIR)$(PREFIX)/bin/refrain"
 	install -D -m 755 target/release/librefrain_agent.so "$(DESTDIR)$(PREFIX)/lib/librefrain_agent.so"
+	install -D -m 755 target/release/librefrain_compiled.so "$(DESTDIR)$(PREFIX)/lib/librefrain_compiled.so"
 	for library in $(wildcard target/dynamorio/lib*.so); do \
 	    install -D -m 755 "$$library" "$(DESTDIR)$(PREFIX)/lib/$${library##*/}"; \
 	done

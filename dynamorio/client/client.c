@@ -42,9 +42,15 @@ insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, bool for_
 }
 
 static void
+publish(thread_t *thread)
+{
+    ring_publish(thread, true);
+}
+
+static void
 at_exit(void)
 {
-    threads_visit(ring_publish);
+    threads_visit(publish);
     goodbye();
     drmgr_unregister_bb_insertion_event(insert);
     lanes_stop();

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
+/// Larger sections are not packed as hard as can be.
+const LARGE: usize = 1 << 17;
+
 /// Reads the parts of a folder and writes a trace; its facts and size. See `sort` for
 /// how processes are numbered.
 pub fn assemble(
@@ -46,7 +49,11 @@ pub fn assemble(
     writer.add_bytes("code", &code)?;
     let mut threads = Vec::new();
     merge(&processes).encode(&mut threads);
-    writer.add_bytes("threads", &threads)?;
+    match threads.len() {
+        ..LARGE => writer.add_bytes("threads", &threads)?,
+        // Irregular streams, which are packed already.
+        _ => writer.add("threads", Codec::Zstd, &mut &threads[..])?,
+    }
     for (number, (files, state)) in processes.iter().enumerate() {
         let mut segments = Vec::new();
         state.segments.encode(&mut segments);

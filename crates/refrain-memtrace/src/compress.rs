@@ -247,20 +247,25 @@ impl Recording {
         self.setting.files.note_progress(references, self.sealed.bytes)?;
         self.progress_at = now + PROGRESS;
         if now >= self.snapshot_at {
-            self.write_state()?;
+            self.write_state(false)?;
             self.snapshot_at = now + SNAPSHOT.max(now.elapsed() * SNAPSHOT_SHARE);
         }
         Ok(())
     }
 
-    fn write_state(&mut self) -> io::Result<()> {
+    /// Puts what is known on disk; the last time, streams are used up.
+    fn write_state(&mut self, is_last: bool) -> io::Result<()> {
         let tables = read(&self.tables);
         let (mut chunks, mut references) = (Vec::new(), 0);
         let (code, numbers) = tables.code.canonical();
         for (&thread, stream) in &self.streams {
-            let work = lock(stream);
+            let mut work = lock(stream);
             references += work.references();
-            let chunk = work.open_chunk(&tables).renumbered(&numbers, &code.blocks);
+            let chunk = match is_last {
+                true => work.last_chunk(&tables),
+                false => work.open_chunk(&tables),
+            };
+            let chunk = chunk.renumbered(&numbers, &code.blocks);
             chunks.push((thread, chunk.map_err(io::Error::other)?));
         }
         let main = tables.code.modules.values().find(|module| module.is_main);
@@ -284,7 +289,7 @@ impl Recording {
         {
             raw.flush()?;
         }
-        self.write_state()
+        self.write_state(true)
     }
 }
 

@@ -123,6 +123,12 @@ impl Work {
     pub fn open_chunk(&self, tables: &Tables) -> Chunk {
         self.compressor.clone().finish(&tables.code.blocks).1
     }
+
+    /// The last chunk of a stream that has ended.
+    pub fn last_chunk(&mut self, tables: &Tables) -> Chunk {
+        self.taken = self.references();
+        std::mem::take(&mut self.compressor).finish(&tables.code.blocks).1
+    }
 }
 
 /// How many words are complete records, in words that end with a 0: all records before it but the
