@@ -51,7 +51,7 @@ extern options_t options;
 /* Words of a thread that inline code reaches at a fixed offset of a segment register. */
 enum {
     SLOT_AT,    /* where the next record goes */
-    SLOT_LIMIT, /* records may begin up to here; 0 calls the thread into thread_needs_room */
+    SLOT_LIMIT, /* records may begin up to here; 0 calls the thread into thread_asks_for_room */
     SLOT_FRAME, /* the uppermost frame of the shadow stack */
     SLOT_DEEP,  /* where it is full */
     SLOT_BACK,  /* where a slow path goes on */
