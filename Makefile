@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench sizes times scale setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench sizes times order soak memory scale setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -80,6 +80,12 @@ soak: ## replays programs that differ from run to run 20 times each, on 4 to 32 
 	@scripts/soak.sh --load
 	$(took)
 
+memory: ## measures memory traces of unmodified programs: speed, sizes, stacks
+	@scripts/dynamorio.sh
+	cargo build --release
+	@cargo run --release --quiet -p refrain-bench -- memory
+	$(took)
+
 scale: ## measures the merge of up to 16,384 simulated tasks
 	@cargo run --release --quiet -p refrain-bench -- scale
 	$(took)
@@ -95,6 +101,7 @@ PREFIX ?= /usr/local
 install: build ## installs to PREFIX/bin and PREFIX/lib (PREFIX=/usr/local)
 	install -D -m 755 target/release/refrain "$(DESTDIR)$(PREFIX)/bin/refrain"
 	install -D -m 755 target/release/librefrain_agent.so "$(DESTDIR)$(PREFIX)/lib/librefrain_agent.so"
+	install -D -m 755 target/release/librefrain_compiled.so "$(DESTDIR)$(PREFIX)/lib/librefrain_compiled.so"
 	for library in $(wildcard target/dynamorio/lib*.so); do \
 	    install -D -m 755 "$$library" "$(DESTDIR)$(PREFIX)/lib/$${library##*/}"; \
 	done

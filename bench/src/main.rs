@@ -4,11 +4,11 @@
 //! all repeats counts. A figure that Refrain promises is printed with its bound, and a bound
 //! that is missed makes the exit code 1.
 //!
-//! `refrain-bench sizes` measures only how large traces are, `refrain-bench order` only records of receive
-//! orders, `refrain-bench times` how the times of calls
-//! are kept. `refrain-bench scale [tasks…]
-//! [patterns…]` measures the merge of simulated tasks instead.
+//! `refrain-bench sizes` measures only how large traces are, `refrain-bench times` how the times of
+//! calls are kept, `refrain-bench order` records of receive orders, `refrain-bench memory` memory
+//! traces. `refrain-bench scale [tasks…] [patterns…]` measures the merge of simulated tasks instead.
 
+mod memory;
 mod order;
 mod per_call;
 #[path = "../../crates/refrain-encode/tests/records/mod.rs"]
@@ -48,13 +48,22 @@ fn main() -> ExitCode {
             figures.extend(whole::measure());
             figures.extend(sizes::measure());
             figures.extend(order::measure());
-            print!("{heading}");
-            report(heading, figures, "")
+            let (tables, memory) = memory::measure();
+            figures.extend(memory);
+            print!("{heading}{tables}");
+            report(heading + &tables, figures, "")
         }
         Some((word, [])) if word == "sizes" => {
             let heading = machine();
             print!("{heading}");
             report(heading, sizes::measure(), "sizes-")
+        }
+        Some((word, [])) if word == "memory" => {
+            let heading = machine();
+            print!("{heading}");
+            let (tables, figures) = memory::measure();
+            print!("{tables}");
+            report(heading + &tables, figures, "memory-")
         }
         Some((word, rest)) if word == "scale" => {
             let (numbers, names): (Vec<String>, Vec<String>) =
@@ -87,7 +96,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some(_) => {
-            eprintln!("usage: refrain-bench [sizes | times | scale [TASKS…] [PATTERNS…]]");
+            eprintln!("usage: refrain-bench [sizes | times | memory | scale [TASKS…] [PATTERNS…]]");
             ExitCode::from(2)
         }
     }

@@ -33,6 +33,8 @@ insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, bool for_
             lanes_insert(drcontext, block, instr);
         else
             inline_accesses(drcontext, block, instr, plan);
+        if (options.walks && (instr_reads_memory(instr) || instr_writes_memory(instr)))
+            dr_insert_clean_call(drcontext, block, instr, (void *)contexts_walk, false, 0);
     }
     if (plan != NULL && drmgr_is_last_instr(drcontext, instr))
         plan_free(drcontext, plan);
@@ -40,9 +42,15 @@ insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, bool for_
 }
 
 static void
+publish(thread_t *thread)
+{
+    ring_publish(thread, true);
+}
+
+static void
 at_exit(void)
 {
-    threads_visit(ring_publish);
+    threads_visit(publish);
     goodbye();
     drmgr_unregister_bb_insertion_event(insert);
     lanes_stop();
@@ -58,7 +66,7 @@ at_exit(void)
     drmgr_exit();
 }
 
-/* socket=NAME libraries contexts from=F until=G */
+/* socket=NAME libraries contexts walks from=F until=G */
 static void
 read_options(int count, const char *words[])
 {
@@ -75,6 +83,8 @@ read_options(int count, const char *words[])
             options.libraries = true;
         else if (strcmp(word, "contexts") == 0)
             options.contexts = true;
+        else if (strcmp(word, "walks") == 0)
+            options.walks = true;
     }
 }
 

@@ -42,6 +42,7 @@ typedef struct {
     char until[256];
     bool libraries;
     bool contexts;
+    bool walks;
 } options_t;
 extern options_t options;
 
@@ -50,12 +51,13 @@ extern options_t options;
 /* Words of a thread that inline code reaches at a fixed offset of a segment register. */
 enum {
     SLOT_AT,    /* where the next record goes */
-    SLOT_LIMIT, /* records may begin up to here; 0 calls the thread into thread_needs_room */
+    SLOT_LIMIT, /* records may begin up to here; 0 calls the thread into thread_asks_for_room */
     SLOT_FRAME, /* the uppermost frame of the shadow stack */
     SLOT_DEEP,  /* where it is full */
     SLOT_BACK,  /* where a slow path goes on */
     SLOT_ASK,   /* what it is asked */
     SLOT_STACK, /* the stack pointer when it is asked */
+    SLOT_PAUSE, /* how long to pause in the code cache before asking for room (again) */
     SLOTS
 };
 extern reg_id_t slot_segment;
@@ -81,13 +83,16 @@ typedef struct thread {
     uint64_t *slots;
     uint32_t number;
     uint32_t tid;
+    process_id_t process; /* another than ours after vfork */
     struct refrain_ring *ring; /* NULL: none was left */
     uint32_t chunk;
     uint64_t chunk_ends[CHUNKS]; /* `published` after the last part of each chunk */
     uint64_t *ring_at;           /* where to go on in the ring while not recording */
+    uint64_t left;               /* when the code cache was left last for sure: cycles */
     bool recording;              /* at is in the ring, not in `scratch` */
     uint64_t *scratch;
     frame_t *frames;
+    uint64_t signature; /* of the latest walk */
     void *limit_to;    /* where a limit that is asked for goes, */
     uint64_t limit[2]; /* and what it is */
     uint64_t asked; /* bytes asked for by the allocation that is under way */
@@ -125,11 +130,13 @@ void forget_compressor(void);
 /* For the thread that runs. */
 void ring_begin(thread_t *thread);
 void ring_end(thread_t *thread);
-/* Publishes what the thread has written. The compressor is not woken for it: there are many of
- * these, and it looks by itself before it is needed. */
-void ring_publish(thread_t *thread);
-/* The slow path of a record's begin. */
-void thread_needs_room(void);
+/* Publishes what the thread has written; if it need not be, only if there is room. The compressor
+ * is not woken for it: there are many of these, and it looks by itself before it is needed. */
+void ring_publish(thread_t *thread, bool must);
+/* The slow path of a record's begin: there is room afterwards, or it is asked again. */
+void thread_asks_for_room(void);
+/* The same for C code: there is room afterwards. */
+void thread_needs_room(thread_t *thread);
 void ring_bell(void);
 /* In a child: none of the parent's rings is ours. */
 void rings_forget(void);
@@ -221,6 +228,8 @@ uint32_t thread_context(thread_t *thread);
 /* Slow paths of inline code. */
 void context_of_call(void);
 void context_of_landing(void);
+/* Walks the shadow stack, for `walks`: which need not be done for every reference (ScalaMemTrace §3.3). */
+void contexts_walk(void);
 
 /* ---- faults.c ---- */
 void faults_start(void);

@@ -180,6 +180,16 @@ context_of_landing(void)
 }
 
 void
+contexts_walk(void)
+{
+    thread_t *thread = this_thread();
+    uint64_t signature = 0;
+    for (frame_t *frame = top_of(thread); frame > thread->frames; frame--)
+        signature ^= ledger_context((uint32_t)(frame->context >> 32))->call;
+    thread->signature = signature;
+}
+
+void
 contexts_begin_thread(thread_t *thread)
 {
     thread->frames =

@@ -1,6 +1,6 @@
 /* The machine code that writes records.
  *
- *   begin     at = slot; if (at > limit) thread_needs_room(); at[n + 1] = 0; at[0] = number;
+ *   begin     at = slot; if (at > limit) thread_asks_for_room(); at[n + 1] = 0; at[0] = number;
  *   each      at[i] = address;
  *   end       slot = at + n + 1;
  *
@@ -144,16 +144,32 @@ unreserve_flags(void *drcontext, instrlist_t *block, instr_t *where)
 static void
 begin_record(void *drcontext, instrlist_t *block, instr_t *where, const group_t *group, reg_id_t at)
 {
-    instr_t *back = INSTR_CREATE_label(drcontext);
+    instr_t *again = INSTR_CREATE_label(drcontext);
+    instr_t *pause = INSTR_CREATE_label(drcontext);
+    instr_t *ask = INSTR_CREATE_label(drcontext);
     instr_t *room = INSTR_CREATE_label(drcontext);
     reserve_flags(drcontext, block, where);
+    add(block, where, again);
     load_slot(drcontext, block, where, SLOT_AT, at);
     add(block, where,
         INSTR_CREATE_cmp(drcontext, opnd_create_reg(at), slot(drcontext, SLOT_LIMIT)));
     add(block, where, INSTR_CREATE_jcc(drcontext, OP_jbe, opnd_create_instr(room)));
-    detour(drcontext, block, where, slow_room, back, at);
-    add(block, where, back);
-    load_slot(drcontext, block, where, SLOT_AT, at);
+    load_slot(drcontext, block, where, SLOT_PAUSE, at);
+    add(block, where, pause);
+    add(block, where,
+        INSTR_CREATE_test(drcontext, opnd_create_reg(at), opnd_create_reg(at)));
+    add(block, where, INSTR_CREATE_jcc(drcontext, OP_jz, opnd_create_instr(ask)));
+    add(block, where, INSTR_CREATE_pause(drcontext));
+    add(block, where,
+        INSTR_CREATE_lea(drcontext, opnd_create_reg(at),
+                         opnd_create_base_disp(at, DR_REG_NULL, 0, -1, OPSZ_lea)));
+    add(block, where, INSTR_CREATE_jmp(drcontext, opnd_create_instr(pause)));
+    add(block, where, ask);
+    add(block, where,
+        INSTR_CREATE_mov_imm(drcontext, opnd_create_reg(at),
+                             OPND_CREATE_INT64((int64)instr_get_app_pc(where))));
+    store_slot(drcontext, block, where, SLOT_ASK, at);
+    detour(drcontext, block, where, slow_room, again, at);
     add(block, where, room);
     unreserve_flags(drcontext, block, where);
     if (group->calls)
@@ -400,7 +416,7 @@ inline_start(void)
     slow_code = dr_nonheap_alloc(SLOW_BYTES,
                                  DR_MEMPROT_READ | DR_MEMPROT_WRITE | DR_MEMPROT_EXEC);
     slow_room = slow_code;
-    slow_call = make_slow_path(drcontext, slow_room, thread_needs_room);
+    slow_call = make_slow_path(drcontext, slow_room, thread_asks_for_room);
     slow_landing = make_slow_path(drcontext, slow_call, context_of_call);
     make_slow_path(drcontext, slow_landing, context_of_landing);
     dr_memory_protect(slow_code, SLOW_BYTES, DR_MEMPROT_READ | DR_MEMPROT_EXEC);

@@ -23,7 +23,7 @@ put_lanes(site_t *site)
         if (!instr_compute_address_ex(site->instr, &context, lane, &address, &writes))
             continue;
         if (thread->slots[SLOT_AT] > thread->slots[SLOT_LIMIT])
-            thread_needs_room();
+            thread_needs_room(thread);
         uint64_t *at = thread_at(thread);
         at[2] = 0;
         at[1] = (uint64_t)address;

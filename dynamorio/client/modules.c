@@ -17,10 +17,26 @@ static module_t *modules;
 static uint32_t module_count, module_room;
 static app_pc main_start, main_end;
 
+/* The linker's stubs, through which the program calls libraries. They are not the program's own
+ * code, and what they do the first time depends on which thread is there first. */
+#define MOST_STUBS 4
+static struct {
+    app_pc start, end;
+} stubs[MOST_STUBS];
+static uint32_t stub_count;
+
 bool
 is_recorded(app_pc pc)
 {
-    return options.libraries || (pc >= main_start && pc < main_end);
+    if (options.libraries)
+        return true;
+    if (pc < main_start || pc >= main_end)
+        return false;
+    for (uint32_t i = 0; i < stub_count; i++) {
+        if (pc >= stubs[i].start && pc < stubs[i].end)
+            return false;
+    }
+    return true;
 }
 
 /* Under the lock. */
@@ -156,6 +172,30 @@ value_in_file(const mapped_t *file, const char *name)
     return 0;
 }
 
+static void
+find_stubs(const module_data_t *program)
+{
+    mapped_t file;
+    if (program->full_path == NULL || !map_file(program->full_path, &file))
+        return;
+    const Elf64_Ehdr *head = (const void *)file.bytes;
+    const Elf64_Shdr *sections = (const void *)(file.bytes + head->e_shoff);
+    uint64_t end = head->e_shoff + (uint64_t)head->e_shnum * sizeof(*sections);
+    uint64_t bias = (uint64_t)program->start - (uint64_t)program->preferred_base;
+    if (head->e_shoff != 0 && end <= file.size && head->e_shstrndx < head->e_shnum) {
+        const Elf64_Shdr *names = &sections[head->e_shstrndx];
+        for (int i = 0; i < head->e_shnum && stub_count < MOST_STUBS; i++) {
+            uint64_t name = names->sh_offset + sections[i].sh_name;
+            if (name + 4 <= file.size && memcmp(file.bytes + name, ".plt", 4) == 0) {
+                stubs[stub_count].start = (app_pc)(bias + sections[i].sh_addr);
+                stubs[stub_count].end = stubs[stub_count].start + sections[i].sh_size;
+                stub_count++;
+            }
+        }
+    }
+    dr_unmap_file(file.bytes, file.size);
+}
+
 app_pc
 symbol_address(const module_data_t *module, const char *name)
 {
@@ -256,6 +296,7 @@ modules_start(void)
     if (program != NULL) {
         main_start = program->start;
         main_end = program->end;
+        find_stubs(program);
         dr_free_module_data(program);
     }
     drmgr_register_module_load_event(at_load);

@@ -52,47 +52,55 @@ chunk_begin(thread_t *thread, uint32_t chunk)
         (uint64_t)chunk * CHUNK_WORDS;
 }
 
-/* Waits until the compressor has consumed so many parts; false if it died. */
-static bool
-wait_until_consumed(thread_t *thread, uint64_t parts)
+typedef enum { ROOM, NO_ROOM, LATER } room_t;
+
+/* Waits until the compressor has consumed so many parts; not at all, or for a moment, or until it
+ * has. */
+typedef enum { GLANCE, MOMENT, PATIENCE } patience_t;
+
+static room_t
+wait_until_consumed(thread_t *thread, uint64_t parts, patience_t patience)
 {
     struct refrain_ring *ring = thread->ring;
     for (;;) {
         uint64_t consumed = __atomic_load_n(&ring->consumed, __ATOMIC_ACQUIRE);
         if (consumed >= parts)
-            return true;
+            return ROOM;
         if (!connected)
-            return false;
+            return NO_ROOM;
+        if (patience == GLANCE)
+            return LATER;
         __atomic_store_n(&ring->waits, 1, __ATOMIC_SEQ_CST);
         ring_bell();
+        long result = 0;
         if (__atomic_load_n(&ring->consumed, __ATOMIC_SEQ_CST) == consumed) {
             struct {
                 long seconds, nanoseconds;
-            } patience = { 0, 100 * 1000 * 1000 };
-            if (system_call(SYS_futex, (long)&ring->room, FUTEX_WAIT, (uint32_t)consumed,
-                            (long)&patience, 0, 0) == -110 /* ETIMEDOUT */ &&
-                compressor_is_gone()) {
-                __atomic_store_n(&ring->waits, 0, __ATOMIC_RELAXED);
-                return false;
-            }
+            } moment = { 0, 5 * 1000 * 1000 };
+            result = system_call(SYS_futex, (long)&ring->room, FUTEX_WAIT, (uint32_t)consumed,
+                                 (long)&moment, 0, 0);
         }
         __atomic_store_n(&ring->waits, 0, __ATOMIC_RELAXED);
+        if (result == -110 /* ETIMEDOUT */ && compressor_is_gone())
+            return NO_ROOM;
+        if (patience == MOMENT && (result == -110 || result == -4 /* EINTR */))
+            return LATER;
     }
 }
 
-static void
-publish_up_to(thread_t *thread, uint64_t *at)
+static room_t
+publish_up_to(thread_t *thread, uint64_t *at, patience_t patience)
 {
     struct refrain_ring *ring = thread->ring;
     uint64_t *first = (uint64_t *)ring->first;
-    if (at == first || !connected)
-        return;
     uint64_t published = ring->published;
-    if (published >= REFRAIN_RING_PARTS &&
-        !wait_until_consumed(thread, published - REFRAIN_RING_PARTS + 1))
-        return;
-    if (!connected)
-        return;
+    if (at == first)
+        return ROOM;
+    room_t room = published < REFRAIN_RING_PARTS
+        ? ROOM
+        : wait_until_consumed(thread, published - REFRAIN_RING_PARTS + 1, patience);
+    if (room != ROOM)
+        return room;
     ring->parts[published % REFRAIN_RING_PARTS] = (struct refrain_part){
         first - chunk_begin(thread, 0), at - first,
         __atomic_load_n(&control->ledger_written, __ATOMIC_ACQUIRE), 0
@@ -101,13 +109,16 @@ publish_up_to(thread_t *thread, uint64_t *at)
     __atomic_store_n(&ring->published, published + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&ring->first, (uint64_t)at, __ATOMIC_RELEASE);
     thread->chunk_ends[thread->chunk] = published + 1;
+    return ROOM;
 }
 
 void
-ring_publish(thread_t *thread)
+ring_publish(thread_t *thread, bool must)
 {
-    if (thread != NULL && thread->ring != NULL)
-        publish_up_to(thread, thread->recording ? thread_at(thread) : thread->ring_at);
+    if (thread != NULL && thread->ring != NULL && connected) {
+        uint64_t *at = thread->recording ? thread_at(thread) : thread->ring_at;
+        publish_up_to(thread, at, must ? PATIENCE : GLANCE);
+    }
 }
 
 static void
@@ -122,17 +133,19 @@ enter_chunk(thread_t *thread, uint32_t chunk)
     __atomic_store_n(&ring->first, (uint64_t)begin, __ATOMIC_RELEASE);
 }
 
-/* Goes on in the next chunk; false if the compressor died. */
-static bool
-next_chunk(thread_t *thread)
+/* Goes on in the next chunk, if there is room. */
+static room_t
+next_chunk(thread_t *thread, patience_t patience)
 {
-    publish_up_to(thread, thread->ring_at);
+    room_t room = publish_up_to(thread, thread->ring_at, patience);
+    if (room != ROOM)
+        return room;
     ring_bell();
     uint32_t chunk = (thread->chunk + 1) % CHUNKS;
-    if (!wait_until_consumed(thread, thread->chunk_ends[chunk]) || !connected)
-        return false;
-    enter_chunk(thread, chunk);
-    return true;
+    room = wait_until_consumed(thread, thread->chunk_ends[chunk], patience);
+    if (room == ROOM)
+        enter_chunk(thread, chunk);
+    return room;
 }
 
 #define SCRATCH_WORDS (MARGIN_WORDS + 4096)
@@ -143,27 +156,26 @@ limit_of(uint64_t *begin, uint64_t words)
     return begin + words - MARGIN_WORDS;
 }
 
-/* Where the thread writes from now on: its ring, or a place that nobody reads. */
-static void
-choose_place(thread_t *thread)
+/* Where the thread writes from now on: its ring, or a place that nobody reads. False if that
+ * cannot be said yet. */
+static bool
+choose_place(thread_t *thread, patience_t patience)
 {
-    bool wanted = recording_wanted && thread->ring != NULL && connected;
+    room_t room = recording_wanted && thread->ring != NULL && connected ? ROOM : NO_ROOM;
     if (thread->recording)
         thread->ring_at = thread_at(thread);
-    if (wanted) {
-        uint64_t *begin = chunk_begin(thread, thread->chunk);
-        if (thread->ring_at > limit_of(begin, CHUNK_WORDS))
-            wanted = next_chunk(thread);
-    } else if (thread->recording) {
-        publish_up_to(thread, thread->ring_at);
-        ring_bell();
-    }
-    if (wanted) {
-        uint64_t *begin = chunk_begin(thread, thread->chunk);
+    if (room == ROOM && thread->ring_at > limit_of(chunk_begin(thread, thread->chunk), CHUNK_WORDS))
+        room = next_chunk(thread, patience);
+    else if (room == NO_ROOM && thread->recording && connected)
+        room = publish_up_to(thread, thread->ring_at, patience) == LATER ? LATER : NO_ROOM;
+    if (room == LATER)
+        return false;
+    if (room == ROOM) {
         bool resumes = !thread->recording;
         thread->recording = true;
         thread->slots[SLOT_AT] = (uint64_t)thread->ring_at;
-        thread->slots[SLOT_LIMIT] = (uint64_t)limit_of(begin, CHUNK_WORDS);
+        thread->slots[SLOT_LIMIT] =
+            (uint64_t)limit_of(chunk_begin(thread, thread->chunk), CHUNK_WORDS);
         if (resumes && options.contexts)
             thread_put_context(thread, thread_context(thread));
     } else {
@@ -174,17 +186,44 @@ choose_place(thread_t *thread)
         thread->slots[SLOT_LIMIT] = (uint64_t)limit_of(thread->scratch, SCRATCH_WORDS);
         *thread->scratch = 0;
     }
+    return true;
 }
 
 void
-thread_needs_room(void)
+thread_needs_room(thread_t *thread)
 {
-    thread_t *thread = this_thread();
     int wanted;
     do {
         wanted = recording_wanted;
-        choose_place(thread);
+        choose_place(thread, PATIENCE);
     } while (wanted != recording_wanted);
+}
+
+/* Pauses are turns of a loop of some 40 ns. */
+#define PAUSES 500
+/* So many cycles are about a tenth of a second. */
+#define STAY (200ull * 1000 * 1000)
+
+/* DynamoRIO can stop a thread, as for fork, only while it is in the code cache. So nobody waits
+ * here for long: the thread goes back, pauses there, and asks again.
+ *
+ * And a signal that comes while C code of ours runs is delivered when the thread leaves the code
+ * cache; a loop may never do that. So it is made to, now and then: the block that it is in is
+ * thrown away. */
+void
+thread_asks_for_room(void)
+{
+    thread_t *thread = this_thread();
+    int wanted = recording_wanted;
+    bool chosen = choose_place(thread, MOMENT);
+    if (!chosen || wanted != recording_wanted)
+        thread->slots[SLOT_LIMIT] = 0;
+    thread->slots[SLOT_PAUSE] = chosen ? 0 : PAUSES;
+    uint64_t now = __builtin_ia32_rdtsc();
+    if (now - thread->left > STAY) {
+        thread->left = now;
+        dr_unlink_flush_region((app_pc)thread->slots[SLOT_ASK], 1);
+    }
 }
 
 void
@@ -257,14 +296,16 @@ ring_begin(thread_t *thread)
             ledger_put(&record.head);
         }
     }
-    thread_needs_room();
+    thread->slots[SLOT_PAUSE] = 0;
+    thread->left = __builtin_ia32_rdtsc();
+    thread_needs_room(thread);
 }
 
 void
 ring_end(thread_t *thread)
 {
     if (thread->ring != NULL) {
-        ring_publish(thread);
+        ring_publish(thread, true);
         ring_bell();
         struct refrain_thread_end record = { { REFRAIN_RECORD_THREAD_END, sizeof(record) },
                                              thread->number, 0 };

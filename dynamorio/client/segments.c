@@ -110,7 +110,7 @@ after_allocation(void *call, void *data)
         return;
     if (base == 0 || base > (1ull << 62))
         return;
-    ring_publish(thread);
+    ring_publish(thread, false);
     segment_begin(allocator->kind, thread->number, base, thread->asked);
 }
 

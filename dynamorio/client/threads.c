@@ -12,6 +12,7 @@ uint slot_offset;
 int thread_field;
 
 static void *lock;
+static process_id_t process;
 static thread_t *threads;
 static uint32_t next_number;
 
@@ -43,7 +44,7 @@ before_syscall(void *drcontext, int number)
         limits_before(drcontext, this_thread(), number);
     } else if (number == SYS_execve || number == SYS_execveat) {
         /* If it succeeds, nobody comes back to publish this. */
-        ring_publish(this_thread());
+        ring_publish(this_thread(), true);
     } else if (number == SYS_clone) {
         flags = dr_syscall_get_param(drcontext, 0);
         child.top = dr_syscall_get_param(drcontext, 1);
@@ -156,6 +157,7 @@ begin_thread(void *drcontext, thread_t *thread)
         stack = first_stack();
     thread->number = child.number;
     thread->tid = dr_get_thread_id(drcontext);
+    thread->process = dr_get_process_id();
     ring_begin(thread);
     if (stack != 0 && connected)
         segment_of_stack(thread, stack, child.base, child.size);
@@ -180,9 +182,18 @@ at_begin(void *drcontext)
 static void
 at_end(void *drcontext)
 {
-    thread_t *thread = this_thread();
+    /* Not always the thread that runs: others end with the process, or by vfork and exec. */
+    thread_t *thread = drmgr_get_tls_field(drcontext, thread_field);
     if (thread == NULL)
         return;
+    if (dr_get_process_id() != process && dr_get_process_id() != thread->process) {
+        /* A child, whose copies of its parent's other threads are cleaned away before it knows
+         * that it is one (at_fork). The rings are the parent's. */
+        contexts_end_thread(thread);
+        drmgr_set_tls_field(drcontext, thread_field, NULL);
+        dr_global_free(thread, sizeof(*thread));
+        return;
+    }
     dr_mutex_lock(lock);
     for (thread_t **link = &threads; *link != NULL; link = &(*link)->next) {
         if (*link == thread) {
@@ -213,6 +224,7 @@ at_fork(void *drcontext)
 {
     thread_t *thread = this_thread();
     lock = dr_mutex_create();
+    process = dr_get_process_id();
     expected = NULL;
     threads = thread;
     next_number = 0;
@@ -230,6 +242,7 @@ void
 threads_start(void)
 {
     lock = dr_mutex_create();
+    process = dr_get_process_id();
     thread_field = drmgr_register_tls_field();
     if (!dr_raw_tls_calloc(&slot_segment, &slot_offset, SLOTS, 0))
         DR_ASSERT_MSG(false, "no thread-local words");

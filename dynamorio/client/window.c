@@ -38,6 +38,16 @@ at_pcontrol(void *call, void **data)
     record((int)(ptr_int_t)drwrap_get_arg(call, 0) != 0);
 }
 
+/* Fortran's, by reference; the library's C function may or may not be called from it. */
+static void
+at_fortran_pcontrol(void *call, void **data)
+{
+    int level;
+    size_t read;
+    if (dr_safe_read(drwrap_get_arg(call, 0), sizeof(level), &level, &read))
+        record(level != 0);
+}
+
 static void
 wrap(const module_data_t *module, const char *name, void (*at)(void *, void **))
 {
@@ -54,6 +64,7 @@ window_of_module(const module_data_t *module)
     wrap(module, options.from, at_from);
     wrap(module, options.until, at_until);
     wrap(module, "MPI_Pcontrol", at_pcontrol);
+    wrap(module, "mpi_pcontrol_", at_fortran_pcontrol);
 }
 
 void

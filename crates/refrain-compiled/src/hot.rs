@@ -161,6 +161,9 @@ entries! {
     __tsan_vptr_update 1 8
 }
 
+// The linker makes these symbols; they are nobody else's business.
+global_asm!(".hidden __start_refrain_stubs", ".hidden __stop_refrain_stubs");
+
 unsafe extern "C" {
     #[link_name = "__start_refrain_stubs"]
     safe static STUBS_BEGIN: [usize; 2];

@@ -70,6 +70,8 @@ pub struct Compressor {
     sealed: Vec<Vec<u8>>,
     chunk_numbers: usize,
     words_to_look: usize,
+    /// Blocks of executions that have left the stack.
+    executed: u64,
 }
 
 impl Default for Compressor {
@@ -103,6 +105,7 @@ impl Compressor {
             sealed: Vec::new(),
             chunk_numbers: numbers,
             words_to_look: LOOK.min(numbers),
+            executed: 0,
         }
     }
 
@@ -264,6 +267,7 @@ impl Compressor {
     /// What leaves the stack goes to the chunk. A loop that was not worth it will be less readily
     /// believed in.
     fn release(&mut self, item: Item) {
+        self.executed += item.executed;
         self.chunk.append(&item, &self.shapes);
         if !item.is_block() {
             let at = item.id as usize;
@@ -425,11 +429,18 @@ impl Compressor {
         while let Some(item) = self.stack.pop_front() {
             self.gone += 1;
             if short && !item.is_block() {
+                self.executed += item.executed;
                 self.chunk.append_nest(&item);
             } else {
                 self.release(item);
             }
         }
+    }
+
+    /// How many executions of blocks were appended. The other words of records are addresses, so
+    /// this tells how many of those there were.
+    pub fn executed(&self) -> u64 {
+        self.executed + self.stack.iter().map(|item| item.executed).sum::<u64>()
     }
 
     /// The chunks that were sealed since the last time: they can be written and forgotten.

@@ -95,6 +95,38 @@ impl Finished {
         Ok(chunk)
     }
 
+    /// A skeleton with other numbers for blocks; `blocks` has them by their old numbers. Everything
+    /// else of it stays.
+    pub(crate) fn renumber_skeleton(
+        mut skeleton: &[u8],
+        bulk: &[Vec<i64>],
+        lines: usize,
+        numbers: &[u32],
+        blocks: &Blocks,
+    ) -> Result<Vec<u8>, MemoryError> {
+        let input = &mut skeleton;
+        let indices: Vec<i64> = (0..lines as i64).collect();
+        let mut source = Source { numbers: indices.iter(), bulk, used: 0, most: MOST_BULK };
+        let mut out = Vec::new();
+        let count = varint::take_count(input, "number of shapes")?;
+        varint::put(&mut out, count as u64);
+        for _ in 0..count {
+            let node = Node::decode(input)?;
+            let renumbered = node.renumbered(numbers);
+            renumbered.ok_or(MemoryError::OutOfRange("block"))?.encode(&mut out);
+            let shape = Shape::compile(node, blocks)?;
+            let before = *input;
+            for slot in &shape.slots {
+                for _ in 0..=slot.depth {
+                    source.take_runs(input)?;
+                }
+            }
+            out.extend_from_slice(&before[..before.len() - input.len()]);
+        }
+        out.extend_from_slice(input);
+        Ok(out)
+    }
+
     /// The bytes of the chunk alone: version, skeleton, numbers, bulk.
     pub fn to_bytes(&self) -> Vec<u8> {
         let parts = self.to_parts();

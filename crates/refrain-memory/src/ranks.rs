@@ -83,17 +83,18 @@ impl Processes {
         Ok(Merged { groups })
     }
 
-    /// Appends the version and the groups.
+    /// Appends the version and the groups. Only irregular streams are packed: structures are much
+    /// alike, and whoever packs the whole finds that.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(crate::VERSION);
         varint::put(out, self.groups.len() as u64);
         for group in &self.groups {
             group.ranks.encode(out);
-            bulk::put_packed(out, &group.skeleton);
+            varint::put_bytes(out, &group.skeleton);
             let mut numbers = Vec::new();
             group.numbers.iter().for_each(|number| number.encode_values(&mut numbers));
             varint::put(out, group.numbers.len() as u64);
-            bulk::put_packed(out, &numbers);
+            varint::put_bytes(out, &numbers);
             varint::put(out, group.bulk.len() as u64);
             for streams in &group.bulk {
                 out.push(u8::from(streams.len() > 1));
@@ -144,13 +145,13 @@ impl RankGroup {
 
     fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
         let ranks = RankList::decode(input, MOST_RANKS).map_err(MemoryError::Elastic)?;
-        let skeleton = bulk::take_packed(input)?;
+        let skeleton = varint::take_bytes(input)?.to_vec();
         let count = varint::take(input)?;
-        let columns = bulk::take_packed(input)?;
+        let columns = varint::take_bytes(input)?;
         if count > columns.len() as u64 || count * ranks.len() as u64 > MOST_VALUES as u64 {
             return Err(MemoryError::OutOfRange("number of columns"));
         }
-        let columns = &mut &columns[..];
+        let columns = &mut &*columns;
         let numbers = (0..count).map(|_| Column::decode_values(columns, &ranks));
         let numbers = numbers.collect::<Result<_, _>>().map_err(MemoryError::Elastic)?;
         let mut most = parts::MOST_BULK;

@@ -51,6 +51,8 @@ pub struct Segment {
 const ARENA_BITS: u32 = 40;
 /// Owners past this have no places left; their addresses are kept as they are.
 const MOST_OWNERS: u32 = 1 << 18;
+/// What mappings are multiples of.
+const PAGE: i64 = 4096;
 /// Flipped in what stands for an address in no segment. Places do not have it, and neither has any
 /// address that today's machines allow.
 const UNPLACED: u64 = 1 << 62;
@@ -210,28 +212,29 @@ impl Segments {
         marks.filter(|(_, used)| used.load(Ordering::Relaxed)).map(|(segment, _)| segment)
     }
 
-    /// Appends the segments that were used, as columns, packed where that is shorter: kind and
-    /// owner, size, base, and how much of the owner's places is skipped before it.
+    /// Appends the segments that were used, as columns: kind and owner, size, base, and how much of
+    /// the owner's places is skipped before it. Bases are second differences, since what is
+    /// allocated one after the other mostly lies at equal distances. Nothing is packed: whoever packs
+    /// the whole does it better.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut columns = [const { Vec::new() }; 4];
-        let (mut owner, mut size, mut end) = (0i64, 0u64, 0u64);
+        let (mut owner, mut size, mut base, mut step) = (0i64, 0u64, 0u64, 0u64);
         let mut nexts = HashMap::new();
         for segment in self.used() {
             let whose = i64::from(segment.owner);
             varint::put_signed(&mut columns[0], (whose - owner) * 4 + segment.kind as i64);
             varint::put_signed(&mut columns[1], segment.size.wrapping_sub(size) as i64);
-            varint::put_signed(&mut columns[2], segment.base.wrapping_sub(end) as i64);
+            let next_step = segment.base.wrapping_sub(base);
+            put_step(&mut columns[2], next_step.wrapping_sub(step) as i64);
             let next = nexts.entry((segment.kind, segment.owner)).or_insert(0);
             let offset = segment.place - arena(segment.kind, segment.owner);
             varint::put(&mut columns[3], offset.saturating_sub(*next) / 16);
             *next = offset + room_for(segment.size).unwrap_or(0);
-            (owner, size, end) = (whose, segment.size, segment.base);
+            (owner, size, base, step) = (whose, segment.size, segment.base, next_step);
         }
         out.push(u8::from(self.identity));
         varint::put(out, self.used().count() as u64);
-        for column in &columns {
-            crate::bulk::put_packed(out, column);
-        }
+        columns.iter().for_each(|column| varint::put_bytes(out, column));
     }
 
     /// Takes a table. None of its segments lives.
@@ -239,19 +242,19 @@ impl Segments {
         const WHAT: MemoryError = MemoryError::OutOfRange("segment");
         let identity = varint::take_byte(input)? != 0;
         let count = varint::take(input)?;
-        let mut columns = [const { Vec::new() }; 4];
+        let mut columns = [&[][..]; 4];
         for column in &mut columns {
-            *column = crate::bulk::take_packed(input)?;
+            *column = varint::take_bytes(input)?;
         }
-        let mut columns = columns.each_ref().map(Vec::as_slice);
         let mut segments = Self { identity, ..Self::new() };
-        let (mut owner, mut size, mut base) = (0i64, 0u64, 0u64);
+        let (mut owner, mut size, mut base, mut step) = (0i64, 0u64, 0u64, 0u64);
         for _ in 0..count {
             let head = varint::take_signed(&mut columns[0])?;
             owner = owner.wrapping_add(head.div_euclid(4));
             let kind = KINDS[head.rem_euclid(4) as usize];
             size = size.wrapping_add(varint::take_signed(&mut columns[1])? as u64);
-            base = base.wrapping_add(varint::take_signed(&mut columns[2])? as u64);
+            step = step.wrapping_add(take_step(&mut columns[2])? as u64);
+            base = base.wrapping_add(step);
             let owner = u32::try_from(owner).map_err(|_| WHAT)?;
             let skipped = varint::take(&mut columns[3])?.checked_mul(16).ok_or(WHAT)?;
             let used = segments.arenas.entry((kind, owner)).or_insert(0);
@@ -279,6 +282,19 @@ fn arena(kind: SegmentKind, owner: u32) -> u64 {
 /// beginning.
 fn room_for(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(16)?.checked_add(16)
+}
+
+/// Appends a difference of bases: in pages, if it is of whole pages.
+fn put_step(out: &mut Vec<u8>, step: i64) {
+    match step % PAGE {
+        0 => varint::put_signed(out, step / PAGE * 2),
+        _ => varint::put_signed(out, step.wrapping_mul(2) | 1),
+    }
+}
+
+fn take_step(input: &mut &[u8]) -> Result<i64, MemoryError> {
+    let step = varint::take_signed(input)?;
+    Ok(if step & 1 == 0 { (step / 2).wrapping_mul(PAGE) } else { step >> 1 })
 }
 
 /// Turns places back into addresses.

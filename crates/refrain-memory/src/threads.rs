@@ -81,6 +81,19 @@ impl Merged {
         Some(group.chunk(thread, blocks))
     }
 
+    /// The same with other numbers for blocks; `blocks` has them by their old numbers.
+    pub fn renumbered(&self, numbers: &[u32], blocks: &Blocks) -> Result<Self, MemoryError> {
+        let mut groups = self.groups.clone();
+        for group in &mut groups {
+            let bulk: Vec<Vec<i64>> =
+                group.bulk.iter().map(|each| each.first().cloned().unwrap_or_default()).collect();
+            let lines = group.lines.lines.len();
+            let skeleton = &group.skeleton;
+            group.skeleton = Finished::renumber_skeleton(skeleton, &bulk, lines, numbers, blocks)?;
+        }
+        Ok(Self { groups })
+    }
+
     /// All threads, ascending.
     pub fn threads(&self) -> Vec<u32> {
         let mut all: Vec<u32> = self.groups.iter().flat_map(|group| group.threads.iter()).collect();

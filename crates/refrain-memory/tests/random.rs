@@ -108,6 +108,12 @@ fn compress(words: &[u64], table: &Blocks, piece: usize, chunk: usize) -> Vec<Ve
         end = words.len().min(end + piece);
         at += compressor.push_words(&words[at..end], table, &segments).unwrap();
     }
+    let (mut at, mut records) = (0, 0);
+    while at < words.len() {
+        at += 1 + table.get(words[at] as u32).unwrap().len();
+        records += 1;
+    }
+    assert_eq!(compressor.executed(), records);
     let mut chunks = compressor.take_sealed();
     let (more, last) = compressor.finish(table);
     chunks.extend(more);

@@ -5,11 +5,22 @@ mod kernels;
 use kernels::*;
 use refrain_memory::{Blocks, Chunk, Compressor, Merged, Name, Player, Processes, Segments, Trace};
 
+/// How many records words are.
+fn records(words: &[u64], blocks: &Blocks) -> u64 {
+    let (mut at, mut records) = (0, 0);
+    while at < words.len() {
+        at += 1 + blocks.get(words[at] as u32).unwrap().len();
+        records += 1;
+    }
+    records
+}
+
 /// Compresses the stream of each thread.
 fn chunks(tapes: &[Tape<'_>], blocks: &Blocks, memory: &Memory) -> Vec<(u32, Chunk)> {
     let compress = |tape: &Tape<'_>| {
         let mut compressor = Compressor::new();
         compressor.push_words(&tape.words, blocks, &memory.segments).unwrap();
+        assert_eq!(compressor.executed(), records(&tape.words, blocks));
         let (sealed, chunk) = compressor.finish(blocks);
         assert!(sealed.is_empty());
         chunk

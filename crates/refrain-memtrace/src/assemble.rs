@@ -1,9 +1,10 @@
 //! One trace of all processes.
 
 use crate::bytes::{put, put_bytes};
-use crate::error::TraceError;
+use crate::error::{TraceError, within};
 use crate::part::{PartFiles, sealed_chunks};
-use crate::state::{State, encode_numbers};
+use crate::state::{ProcessFacts, State, encode_numbers};
+use crate::tables::Code;
 use crate::trace::Facts;
 use refrain_format::container::{Codec, Writer};
 use refrain_memory::Processes;
@@ -11,8 +12,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-/// Reads the parts of a folder and writes a trace; its facts and size. Processes are numbered by
-/// rank, then by process number.
+/// Larger sections are not packed as hard as can be.
+const LARGE: usize = 1 << 17;
+
+/// Reads the parts of a folder and writes a trace; its facts and size. See `sort` for
+/// how processes are numbered.
 pub fn assemble(
     folder: &Path,
     output: &Path,
@@ -28,10 +32,8 @@ pub fn assemble(
     if let Ok(problems) = std::fs::read_to_string(folder.join("problems")) {
         facts.lost.extend(problems.lines().map(str::to_owned));
     }
-    processes.sort_by_key(|(_, state)| {
-        let facts = &state.facts;
-        (facts.rank.unwrap_or(u32::MAX), facts.time.0, facts.pid, facts.image)
-    });
+    sort(&mut processes);
+    share_code(&mut processes)?;
     let mut writer = Writer::create(output)?;
     let codes = distinct_codes(&processes);
     facts.codes = codes.iter().flat_map(|(_, users)| users.iter().copied()).count() as u64;
@@ -47,7 +49,11 @@ pub fn assemble(
     writer.add_bytes("code", &code)?;
     let mut threads = Vec::new();
     merge(&processes).encode(&mut threads);
-    writer.add_bytes("threads", &threads)?;
+    match threads.len() {
+        ..LARGE => writer.add_bytes("threads", &threads)?,
+        // Irregular streams, which are packed already.
+        _ => writer.add("threads", Codec::Zstd, &mut &threads[..])?,
+    }
     for (number, (files, state)) in processes.iter().enumerate() {
         let mut segments = Vec::new();
         state.segments.encode(&mut segments);
@@ -65,6 +71,53 @@ pub fn assemble(
     }
     let bytes = writer.finish()?;
     Ok((facts, bytes))
+}
+
+/// The first process of each rank comes first, by rank, so that ranks and numbers agree; then those
+/// that they have started.
+fn sort(processes: &mut [(PartFiles, State)]) {
+    let age = |facts: &ProcessFacts| (facts.time.0, facts.pid, facts.image);
+    let mut firsts = BTreeMap::new();
+    for (_, state) in processes.iter() {
+        let first = firsts.entry(state.facts.rank).or_insert_with(|| age(&state.facts));
+        *first = (*first).min(age(&state.facts));
+    }
+    processes.sort_by_key(|(_, state)| {
+        let is_later = firsts.get(&state.facts.rank) != Some(&age(&state.facts));
+        (is_later, state.facts.rank.unwrap_or(u32::MAX), age(&state.facts))
+    });
+}
+
+/// Gives blocks the same numbers in all processes of the same program: one may have been where
+/// others never came.
+fn share_code(processes: &mut [(PartFiles, State)]) -> Result<(), TraceError> {
+    let mut alike: Vec<Vec<usize>> = Vec::new();
+    for (at, (_, state)) in processes.iter().enumerate() {
+        let modules = &state.code.modules;
+        let is_alike = |group: &&mut Vec<usize>| {
+            let others = &processes[group[0]].1.code.modules;
+            modules.iter().all(|(n, module)| others.get(n).is_none_or(|other| other == module))
+        };
+        match alike.iter_mut().find(is_alike) {
+            Some(group) => group.push(at),
+            None => alike.push(vec![at]),
+        }
+    }
+    for group in alike {
+        let codes: Vec<&Code> = group.iter().map(|at| &processes[*at].1.code).collect();
+        let (union, numbers) = Code::union(&codes);
+        for (at, numbers) in group.into_iter().zip(numbers) {
+            let state = &mut processes[at].1;
+            let renumbered = state.merged.renumbered(&numbers, &state.code.blocks);
+            state.merged = within("threads", renumbered)?;
+            let last = numbers.len().saturating_sub(1);
+            for number in &mut state.numbers {
+                *number = numbers.get((*number as usize).min(last)).copied().unwrap_or(0);
+            }
+            state.code = union.clone();
+        }
+    }
+    Ok(())
 }
 
 /// Processes of the same program have the same code, mostly.

@@ -4,6 +4,7 @@
 //! can be compressed, each thread's stream by itself and several at once. A segment that takes the
 //! place of another waits until everything that was published before it is compressed.
 
+use crate::keeper::Watched;
 use crate::part::{PartFiles, RawWriter, SealedWriter};
 use crate::state::{Ended, ProcessFacts, State};
 use crate::streams::{Stream, StreamError, Work};
@@ -14,7 +15,6 @@ use refrain_rings::layout::{DONE, RUNNING};
 use refrain_rings::record::Record;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -26,7 +26,7 @@ use pool::{Job, Pool};
 const NAP: u32 = 50;
 /// How often progress is noted.
 const PROGRESS: Duration = Duration::from_millis(250);
-/// How often the state is put on disk, if that is quick;
+/// How often the state is put on disk, after a first time soon, if that is quick;
 const SNAPSHOT: Duration = Duration::from_secs(2);
 /// if not, it may take this part of the time.
 const SNAPSHOT_SHARE: u32 = 50;
@@ -50,8 +50,7 @@ pub struct Setting {
 struct Recording {
     setting: Setting,
     program: Program,
-    /// Readable when the process has ended.
-    process: Option<OwnedFd>,
+    process: Watched,
     tables: Arc<RwLock<Tables>>,
     streams: BTreeMap<u32, Arc<Stream>>,
     /// Streams that may have something.
@@ -82,9 +81,8 @@ impl From<OutOfOrder> for Broken {
 }
 
 /// Compresses what a process writes until it ends, and leaves the result in the folder of parts.
-/// `pid` is the process as this machine knows it.
-pub fn compress(program: Program, pid: i32, setting: Setting) -> io::Result<()> {
-    let mut recording = Recording::new(program, pid, setting)?;
+pub fn compress(program: Program, process: Watched, setting: Setting) -> io::Result<()> {
+    let mut recording = Recording::new(program, process, setting)?;
     recording.program.control().compressor_pid.store(std::process::id(), SeqCst);
     recording.program.set_state(RUNNING);
     let result = recording.run();
@@ -102,7 +100,7 @@ fn now() -> u64 {
 }
 
 impl Recording {
-    fn new(program: Program, pid: i32, setting: Setting) -> io::Result<Self> {
+    fn new(program: Program, process: Watched, setting: Setting) -> io::Result<Self> {
         let raw = match setting.raw {
             true => Some(Arc::new(Mutex::new(RawWriter::create(&setting.files.raw())?))),
             false => None,
@@ -120,12 +118,12 @@ impl Recording {
         let tables = Arc::new(RwLock::new(Tables::default()));
         Ok(Self {
             sealed: SealedWriter::create(&setting.files.sealed())?,
-            process: crate::keeper::watch(pid),
+            process,
             pool: Pool::new(tables.clone(), raw.clone()),
             streams: BTreeMap::new(),
             active: Vec::new(),
             progress_at: Instant::now() + PROGRESS,
-            snapshot_at: Instant::now() + SNAPSHOT,
+            snapshot_at: Instant::now() + PROGRESS,
             setting,
             program,
             tables,
@@ -138,7 +136,7 @@ impl Recording {
         loop {
             // In this order: what came before the end is there when the end is seen.
             let ended = self.program.control().ended.load(SeqCst) != 0;
-            let died = !ended && self.has_died();
+            let died = !ended && self.process.has_ended();
             let is_idle = self.round()? == 0;
             if is_idle && (ended || died) {
                 self.facts.ended = if ended { Ended::Exited } else { Ended::Died };
@@ -154,13 +152,6 @@ impl Recording {
                 });
             }
         }
-    }
-
-    fn has_died(&self) -> bool {
-        let Some(process) = &self.process else { return false };
-        let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one descriptor, which is ours.
-        unsafe { libc::poll(&mut poll, 1, 0) > 0 }
     }
 
     /// Compresses what there is; how many parts and records that were.
@@ -252,29 +243,34 @@ impl Recording {
         if now < self.progress_at {
             return Ok(());
         }
-        let references = self.streams.values().map(|stream| lock(stream).references).sum();
+        let references = self.streams.values().map(|stream| lock(stream).references()).sum();
         self.setting.files.note_progress(references, self.sealed.bytes)?;
         self.progress_at = now + PROGRESS;
         if now >= self.snapshot_at {
-            self.write_state()?;
+            self.write_state(false)?;
             self.snapshot_at = now + SNAPSHOT.max(now.elapsed() * SNAPSHOT_SHARE);
         }
         Ok(())
     }
 
-    fn write_state(&mut self) -> io::Result<()> {
+    /// Puts what is known on disk; the last time, streams are used up.
+    fn write_state(&mut self, is_last: bool) -> io::Result<()> {
         let tables = read(&self.tables);
-        let (mut chunks, mut threads) = (Vec::new(), BTreeMap::new());
+        let (mut chunks, mut references) = (Vec::new(), 0);
         let (code, numbers) = tables.code.canonical();
         for (&thread, stream) in &self.streams {
-            let work = lock(stream);
-            threads.insert(thread, work.references);
-            let chunk = work.open_chunk(&tables).renumbered(&numbers, &code.blocks);
+            let mut work = lock(stream);
+            references += work.references();
+            let chunk = match is_last {
+                true => work.last_chunk(&tables),
+                false => work.open_chunk(&tables),
+            };
+            let chunk = chunk.renumbered(&numbers, &code.blocks);
             chunks.push((thread, chunk.map_err(io::Error::other)?));
         }
         let main = tables.code.modules.values().find(|module| module.is_main);
         self.facts.program = main.map(|module| module.path.clone()).unwrap_or_default();
-        self.facts.threads = threads;
+        (self.facts.threads, self.facts.references) = (chunks.len() as u32, references);
         self.facts.time.1 = now();
         let state = State {
             facts: self.facts.clone(),
@@ -293,7 +289,7 @@ impl Recording {
         {
             raw.flush()?;
         }
-        self.write_state()
+        self.write_state(true)
     }
 }
 

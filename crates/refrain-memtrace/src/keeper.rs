@@ -67,8 +67,31 @@ fn nanoseconds() -> u128 {
     std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos())
 }
 
+/// A process whose end is noticed.
+#[derive(Debug)]
+pub struct Watched {
+    pid: i32,
+    descriptor: Option<OwnedFd>,
+}
+
+impl Watched {
+    /// Begins to watch a process.
+    pub fn new(pid: i32) -> Self {
+        Self { pid, descriptor: watch(pid) }
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        let Some(descriptor) = &self.descriptor else { return !is_alive(&self.pid.to_string()) };
+        let (fd, events) = (descriptor.as_raw_fd(), libc::POLLIN);
+        let mut poll = libc::pollfd { fd, events, revents: 0 };
+        // SAFETY: one descriptor, which is ours.
+        unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+    }
+}
+
 /// A descriptor that becomes readable when the process ends.
-pub fn watch(pid: i32) -> Option<OwnedFd> {
+fn watch(pid: i32) -> Option<OwnedFd> {
     // SAFETY: a new descriptor, or none.
     unsafe {
         let descriptor = libc::syscall(libc::SYS_pidfd_open, pid, 0) as RawFd;
@@ -133,7 +156,7 @@ impl Keeper {
         // Where processes cannot be watched, the keeper waits for the first one for a while.
         let patience = Instant::now() + Duration::from_secs(60);
         loop {
-            let (calls, ended) = self.wait();
+            let (calls, ended) = self.wait(has_ended);
             has_ended |= ended || (self.program.is_none() && Instant::now() > patience);
             if calls && let Err(error) = self.accept() {
                 self.note(&error.to_string());
@@ -146,10 +169,11 @@ impl Keeper {
         }
     }
 
-    /// Waits for a caller, for the end of the program, or a little while.
-    fn wait(&self) -> (bool, bool) {
+    /// Waits for a caller, for the end of the program unless that was seen, or a little while.
+    fn wait(&self, has_ended: bool) -> (bool, bool) {
         let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let program = self.program.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let program = self.program.as_ref().filter(|_| !has_ended);
+        let program = program.map_or(-1, AsRawFd::as_raw_fd);
         let mut polled = [entry(self.socket.as_raw_fd()), entry(program)];
         // SAFETY: two entries; a negative descriptor is skipped.
         unsafe { libc::poll(polled.as_mut_ptr(), 2, 20) };
@@ -204,9 +228,11 @@ impl Keeper {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 let result = Program::open(memory).and_then(|program| {
+                    // Before the answer: the process may be gone soon after it.
+                    let process = Watched::new(pid);
                     answer(&caller)?;
                     drop(caller);
-                    compress(program, pid, setting)
+                    compress(program, process, setting)
                 });
                 if let Err(error) = &result {
                     self.note(&error.to_string());

@@ -5,7 +5,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `NAME.state` | all that is known ([`crate::state`]), replaced from time to time as a whole |
+//! | `NAME.memory` | all that is known ([`crate::state`]), replaced from time to time as a whole |
 //! | `NAME.sealed` | full chunks, appended: thread, length, bytes |
 //! | `NAME.raw` | with `--raw`, what came out of the rings |
 //! | `NAME.progress` | references and bytes so far, for the progress line |
@@ -36,7 +36,7 @@ impl PartFiles {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(folder)? {
             let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "state") {
+            if path.extension().is_some_and(|extension| extension == "memory") {
                 all.push(Self { stem: path.with_extension("") });
             }
         }
@@ -53,7 +53,7 @@ impl PartFiles {
 
     /// The state.
     pub fn state(&self) -> PathBuf {
-        self.with("state")
+        self.with("memory")
     }
 
     /// The sealed chunks.

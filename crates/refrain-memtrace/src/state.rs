@@ -6,7 +6,6 @@ use crate::bytes::{
 use crate::error::{TraceError, within};
 use crate::tables::Code;
 use refrain_memory::{Merged, Segments};
-use std::collections::BTreeMap;
 
 const VERSION: u64 = 1;
 
@@ -32,8 +31,10 @@ pub struct ProcessFacts {
     pub ended: Ended,
     /// What went wrong, if the trace does not go to the end.
     pub lost: String,
-    /// References by thread.
-    pub threads: BTreeMap<u32, u64>,
+    /// How many threads there were.
+    pub threads: u32,
+    /// References of all of them.
+    pub references: u64,
 }
 
 /// How a process ended.
@@ -49,11 +50,6 @@ pub enum Ended {
 }
 
 impl ProcessFacts {
-    /// References of all threads.
-    pub fn references(&self) -> u64 {
-        self.threads.values().sum()
-    }
-
     /// Appends the facts.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put(out, self.rank.map_or(0, |rank| u64::from(rank) + 1));
@@ -66,13 +62,8 @@ impl ProcessFacts {
         put(out, self.time.1.saturating_sub(self.time.0));
         put(out, self.ended as u64);
         put_bytes(out, self.lost.as_bytes());
-        put(out, self.threads.len() as u64);
-        let mut last = (0u32, 0u64);
-        for (&thread, &references) in &self.threads {
-            put(out, u64::from(thread - last.0));
-            put_signed(out, references.wrapping_sub(last.1) as i64);
-            last = (thread, references);
-        }
+        put(out, u64::from(self.threads));
+        put(out, self.references);
     }
 
     /// Takes facts.
@@ -89,15 +80,20 @@ impl ProcessFacts {
             _ => Ended::Died,
         };
         let lost = take_text(input)?;
-        let mut threads = BTreeMap::new();
-        let mut last = (0u32, 0u64);
-        for _ in 0..take(input)? {
-            last.0 = last.0.checked_add(take_u32(input)?).ok_or(TraceError::Short)?;
-            last.1 = last.1.wrapping_add(take_signed(input)? as u64);
-            threads.insert(last.0, last.1);
-        }
-        let facts = Self { rank, pid, image, host, program, front_end, time, ended, lost, threads };
-        Ok(facts)
+        let (threads, references) = (take_u32(input)?, take(input)?);
+        Ok(Self {
+            rank,
+            pid,
+            image,
+            host,
+            program,
+            front_end,
+            time,
+            ended,
+            lost,
+            threads,
+            references,
+        })
     }
 }
 

@@ -23,8 +23,8 @@ pub struct Work {
     pub ring: Option<Ring>,
     compressor: Compressor,
     words: Vec<u64>,
-    /// References so far.
-    pub references: u64,
+    /// How many words there were.
+    taken: u64,
     /// Full chunks that were not written yet.
     pub sealed: Vec<Vec<u8>>,
 }
@@ -48,7 +48,7 @@ impl Stream {
     pub fn new(thread: u32, ring: Ring, window: Option<usize>) -> Self {
         let compressor = window.map_or_else(Compressor::new, Compressor::with_chunks_of);
         let work =
-            Work { ring: Some(ring), compressor, words: Vec::new(), references: 0, sealed: vec![] };
+            Work { ring: Some(ring), compressor, words: Vec::new(), taken: 0, sealed: vec![] };
         Self { thread, work: Mutex::new(work) }
     }
 }
@@ -100,20 +100,34 @@ impl Work {
         tables: &Tables,
         raw: Option<&Mutex<RawWriter>>,
     ) -> Result<(), StreamError> {
-        self.references += count(&self.words, &tables.lengths).ok_or(StreamError::NoRecord)?;
+        self.taken += self.words.len() as u64;
         if let Some(raw) = raw
             && let Ok(mut raw) = raw.lock()
         {
             raw.write(thread, &self.words)?;
         }
-        self.compressor.push_words(&self.words, &tables.code.blocks, &tables.segments)?;
+        let (blocks, segments) = (&tables.code.blocks, &tables.segments);
+        if self.compressor.push_words(&self.words, blocks, segments)? != self.words.len() {
+            return Err(StreamError::NoRecord);
+        }
         self.sealed.append(&mut self.compressor.take_sealed());
         Ok(())
+    }
+
+    /// References so far: the words that are not numbers of blocks.
+    pub fn references(&self) -> u64 {
+        self.taken - self.compressor.executed()
     }
 
     /// The chunk that is still open, as if the stream ended here.
     pub fn open_chunk(&self, tables: &Tables) -> Chunk {
         self.compressor.clone().finish(&tables.code.blocks).1
+    }
+
+    /// The last chunk of a stream that has ended.
+    pub fn last_chunk(&mut self, tables: &Tables) -> Chunk {
+        self.taken = self.references();
+        std::mem::take(&mut self.compressor).finish(&tables.code.blocks).1
     }
 }
 
@@ -132,17 +146,6 @@ fn complete(words: &[u64], lengths: &[u32]) -> usize {
     last
 }
 
-/// The references of whole records.
-fn count(words: &[u64], lengths: &[u32]) -> Option<u64> {
-    let (mut at, mut references) = (0, 0);
-    while at < words.len() {
-        let length = *lengths.get(usize::try_from(words[at]).ok()?)?;
-        at += 1 + length as usize;
-        references += u64::from(length);
-    }
-    (at == words.len()).then_some(references)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,14 +158,5 @@ mod tests {
         assert_eq!(complete(&[0, 1, 7], &lengths), 0);
         assert_eq!(complete(&[1, 7, 9, 1], &lengths), 0);
         assert_eq!(complete(&[], &lengths), 0);
-    }
-
-    #[test]
-    fn only_whole_records_of_known_blocks_count() {
-        assert_eq!(count(&[0, 7, 1, 0, 9], &[1, 0]), Some(2));
-        assert_eq!(count(&[], &[]), Some(0));
-        assert_eq!(count(&[0], &[1]), None);
-        assert_eq!(count(&[2], &[1, 0]), None);
-        assert_eq!(count(&[u64::MAX], &[1, 0]), None);
     }
 }

@@ -30,6 +30,13 @@ pub struct Context {
     pub function: u64,
 }
 
+/// The calls that lead to a context: where each is, and what was called.
+type Path = Vec<(u64, u64)>;
+type ReferenceKey = (u64, Kind, u32);
+type BlockKey = (Vec<ReferenceKey>, Path, u32);
+/// Longer ways to a context are not believed.
+const MOST_CALLS: usize = 1 << 12;
+
 /// The code of a process: what block numbers mean.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
@@ -48,39 +55,68 @@ impl Code {
         (self.modules.get(&module), offset)
     }
 
-    /// The same with numbers that depend on the code alone, not on which thread came first: contexts
-    /// by the way to them, then blocks by what they refer to. Also the new number of each block.
+    /// The same with numbers that depend on the code alone, not on which thread came first. Also the
+    /// new number of each block.
     pub fn canonical(&self) -> (Self, Vec<u32>) {
-        let mut order: Vec<u32> = (0..self.blocks.len() as u32).collect();
-        let path = |block: u32| {
-            let mut path = Vec::new();
-            let mut at = Some(block);
-            while let Some(context) = at.and_then(|at| self.contexts.get(&at)) {
-                path.push((context.call, context.function));
-                // A parent has a smaller number; damaged tables may not end.
-                at = context.parent.filter(|parent| at.is_some_and(|at| *parent < at));
+        let (code, mut numbers) = Self::union(&[self]);
+        (code, numbers.pop().unwrap_or_default())
+    }
+
+    /// The code of several processes that have the same modules, and the numbers that their blocks
+    /// have in it: contexts by the way to them, then blocks by what they refer to.
+    pub fn union(codes: &[&Self]) -> (Self, Vec<Vec<u32>>) {
+        let mut all: BTreeMap<BlockKey, (Vec<Reference>, Option<Context>)> = BTreeMap::new();
+        let keys: Vec<Vec<BlockKey>> = codes.iter().map(|code| code.keys()).collect();
+        for (code, keys) in codes.iter().zip(&keys) {
+            for (block, key) in (0u32..).zip(keys) {
+                let references = code.blocks.get(block).unwrap_or_default().to_vec();
+                all.insert(key.clone(), (references, code.contexts.get(&block).copied()));
             }
-            path.reverse();
-            path
-        };
-        order.sort_by_cached_key(|&block| {
+        }
+        let numbers: BTreeMap<&BlockKey, u32> = all.keys().zip(0u32..).collect();
+        let mut union = Self::default();
+        for (number, (key, (references, context))) in (0u32..).zip(&all) {
+            union.blocks.add(references.clone());
+            if let Some(context) = context {
+                let (_, path, _) = key;
+                let parent = path.split_last().map(|(_, path)| (Vec::new(), path.to_vec(), 0));
+                let parent = parent.and_then(|key| numbers.get(&key).copied());
+                union.contexts.insert(number, Context { parent, ..*context });
+            }
+        }
+        for code in codes {
+            union.modules.extend(code.modules.clone());
+        }
+        let number = |key: &BlockKey| numbers.get(key).copied().unwrap_or(0);
+        let numbers = keys.iter().map(|keys| keys.iter().map(number).collect()).collect();
+        (union, numbers)
+    }
+
+    /// What tells each block from others: its references, for a context the calls that lead to it,
+    /// and how many like it came before.
+    fn keys(&self) -> Vec<BlockKey> {
+        let mut met: BTreeMap<(Vec<ReferenceKey>, Path), u32> = BTreeMap::new();
+        let mut key = |block: u32| {
             let references = self.blocks.get(block).unwrap_or_default();
-            let key = |r: &Reference| (r.pc, r.kind, r.size);
-            (references.iter().map(key).collect::<Vec<_>>(), path(block), block)
-        });
-        let mut numbers = vec![0; order.len()];
-        (0u32..).zip(&order).for_each(|(new, old)| numbers[*old as usize] = new);
-        let renumbered = |block: &u32| numbers.get(*block as usize).copied();
-        let contexts = self.contexts.iter().filter_map(|(block, context)| {
-            let parent = context.parent.as_ref().and_then(renumbered);
-            Some((renumbered(block)?, Context { parent, ..*context }))
-        });
-        let code = Self {
-            modules: self.modules.clone(),
-            contexts: contexts.collect(),
-            blocks: self.blocks.as_numbered(&order).unwrap_or_default(),
+            let references: Vec<_> = references.iter().map(|r| (r.pc, r.kind, r.size)).collect();
+            let path = self.path(block);
+            let before = met.entry((references.clone(), path.clone())).or_insert(0);
+            *before += 1;
+            (references, path, *before - 1)
         };
-        (code, numbers)
+        (0..self.blocks.len() as u32).map(&mut key).collect()
+    }
+
+    /// The calls that lead to a context; none for other blocks.
+    fn path(&self, block: u32) -> Path {
+        let (mut path, mut at) = (Path::new(), Some(block));
+        while let Some((number, context)) = at.and_then(|at| Some((at, self.contexts.get(&at)?))) {
+            path.push((context.call, context.function));
+            // Parents come first; damaged tables may have circles.
+            at = context.parent.filter(|parent| *parent != number && path.len() < MOST_CALLS);
+        }
+        path.reverse();
+        path
     }
 
     /// Appends the code; modules only if something in them is named.

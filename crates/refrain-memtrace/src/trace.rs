@@ -37,12 +37,12 @@ pub struct Facts {
 impl Facts {
     /// References of all processes.
     pub fn references(&self) -> u64 {
-        self.processes.iter().map(ProcessFacts::references).sum()
+        self.processes.iter().map(|process| process.references).sum()
     }
 
     /// Threads of all processes.
     pub fn threads(&self) -> usize {
-        self.processes.iter().map(|process| process.threads.len()).sum()
+        self.processes.iter().map(|process| process.threads as usize).sum()
     }
 
     /// The bytes.

@@ -87,26 +87,53 @@ fn code(status: ExitStatus) -> i32 {
         .expect("a process that ended has a code or a signal")
 }
 
-/// The living processes that carry the mark.
-fn marked(mark: &str) -> Vec<u32> {
-    let variable = format!("{MARK}={mark}");
-    let Ok(processes) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    processes
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|pid: &u32| {
+/// The living processes of a job.
+struct Living {
+    /// Those that carry its mark.
+    marked: Vec<u32>,
+    /// Whether some process was between two programs, and may turn out to carry it.
+    undecided: bool,
+}
+
+impl Living {
+    fn of(mark: &str) -> Living {
+        let variable = format!("{MARK}={mark}");
+        let mut living = Living { marked: Vec::new(), undecided: false };
+        let Ok(processes) = fs::read_dir("/proc") else {
+            return living;
+        };
+        let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        for pid in pids {
             // A process that ends meanwhile, or belongs to somebody else, cannot be read.
-            fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
-                environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
-            })
-        })
-        .collect()
+            let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else {
+                continue;
+            };
+            if environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes()) {
+                living.marked.push(pid);
+            }
+            living.undecided |= environment.is_empty() && is_between_programs(pid);
+        }
+        living
+    }
+
+    fn is_over(&self) -> bool {
+        self.marked.is_empty() && !self.undecided
+    }
+}
+
+/// Whether a process without an environment is executing another program just now.
+///
+/// The kernel takes the old program's memory away before it gives the new one its arguments and
+/// its environment. It has an executable at all times, unlike a kernel thread or a process that
+/// has ended and awaits its parent.
+fn is_between_programs(pid: u32) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| arguments.is_empty())
+        && fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
 
 /// Waits until no process of the job is left; false when some still live at the deadline.
 fn ends_by(mark: &str, deadline: Instant) -> bool {
-    while !marked(mark).is_empty() {
+    while !Living::of(mark).is_over() {
         if Instant::now() >= deadline {
             return false;
         }
@@ -119,11 +146,13 @@ fn kill_all(mark: &str) {
     // Again and again, since a process may fork while the list is made.
     let deadline = Instant::now() + GRACE;
     loop {
-        let pids = marked(mark);
-        if pids.is_empty() || Instant::now() >= deadline {
+        let living = Living::of(mark);
+        if living.is_over() || Instant::now() >= deadline {
             return;
         }
-        signal("KILL", &pids);
+        if !living.marked.is_empty() {
+            signal("KILL", &living.marked);
+        }
         thread::sleep(Duration::from_millis(5));
     }
 }

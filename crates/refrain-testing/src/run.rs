@@ -133,7 +133,7 @@ impl Run {
         };
         let mut outcome = job::execute(&mut command, self.timeout);
         for _ in 0..RETRIES {
-            if !outcome.stderr.contains(LAUNCHER_FAILED) {
+            if !LAUNCHER_FAILED.iter().any(|message| outcome.stderr.contains(message)) {
                 break;
             }
             outcome = job::execute(&mut command, self.timeout);
@@ -142,9 +142,11 @@ impl Run {
     }
 }
 
-/// Open MPI 5's launcher says so, now and then, when it ends before it has started anything,
-/// because other jobs come and go at the same moment. Then the job is started again.
-const LAUNCHER_FAILED: &str = "The PMIx server's listener thread failed to start";
+/// Open MPI's launchers say so, now and then, before they have started anything, because other jobs
+/// come and go at the same moment: version 5 of itself, version 4 when an ending job removes the
+/// folder that both have in the temporary one. Then the job is started again.
+const LAUNCHER_FAILED: [&str; 2] =
+    ["The PMIx server's listener thread failed to start", "orte_session_dir failed"];
 
 /// How often.
 const RETRIES: usize = 3;

@@ -194,7 +194,10 @@ fn ranks_in(parts: &Path) -> Vec<u32> {
 fn frames_in(parts: &Path, rank: u32) -> Result<Frames, OrderError> {
     let read = |what: &str| std::fs::read(parts.join(format!("rank-{rank}.{what}")));
     let mut frames = read("order").unwrap_or_default();
-    let Ok(window) = read("log") else { return Ok(Frames::read(frames)) };
+    // Where there was no room for a window, nothing was recorded.
+    let Some(window) = read("log").ok().filter(|window| !window.is_empty()) else {
+        return Ok(Frames::read(frames));
+    };
     let (base, words) = log::window(&window)?;
     frames.truncate(usize::try_from(base).unwrap_or(usize::MAX));
     if !words.is_empty() {

@@ -34,6 +34,8 @@ pub struct Options {
     pub libraries: bool,
     /// Keep stack signatures.
     pub stacks: bool,
+    /// Walk the stack at every instruction that refers to memory, to measure that.
+    pub walks: bool,
     /// Begin at the entry of this function.
     pub from: Option<String>,
     /// End at the entry of this function.
@@ -88,6 +90,7 @@ fn client_words(options: &Options) -> Result<String> {
     let mut words = vec![format!("socket={}", options.socket)];
     words.extend(options.libraries.then(|| "libraries".into()));
     words.extend(options.stacks.then(|| "contexts".into()));
+    words.extend(options.walks.then(|| "walks".into()));
     for (name, function) in [("from", &options.from), ("until", &options.until)] {
         if let Some(function) = function {
             if function.is_empty() || function.contains(|c: char| " '\";".contains(c)) {

@@ -40,7 +40,13 @@ Of receive orders (refrain record) the JSON has: path, refrain, command, exit_co
 size, complete, receives, wildcard_receives, calls (that completed something), failed_polls, values (clock
 readings), bytes (of the file), order_bytes, bytes_per_receive (order_bytes to receives), outside,
 by_rank, by_call_site, by_receive_site. By clocks (--method clock) it has in place of receives: messages
-(that could have come otherwise), permuted and permuted_percent (of them, not in the order of clocks).")]
+(that could have come otherwise), permuted and permuted_percent (of them, not in the order of clocks).
+
+JSON of a memory trace (refrain mem): path, kind (memory), processes, threads, references, bytes
+(without raw records), sections, complete, holds (what the references are all of), selected, lost, raw
+(whether there are raw records), command, exit_code, refrain, groups (lists of processes that share what
+some threads do), process (array: rank, pid, image, host, program, frontend, threads, references, ended,
+lost).")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,

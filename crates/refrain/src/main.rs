@@ -47,7 +47,7 @@ pub const NOT_FOUND: u8 = 127;
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Records what the ranks of an MPI program do, and shows it.
+/// Records what the ranks and threads of a parallel program do, and shows it.
 #[derive(Parser)]
 #[command(name = "refrain", version, about, max_term_width = 100)]
 #[command(after_help = "Examples:
@@ -61,6 +61,7 @@ pub struct Usage(pub String);
   refrain record -- mpirun -n 4 ./app input.dat    keeps the order in which messages are received
   refrain replay app.refrain -- mpirun -n 4 ./app input.dat
                                                    forces that order
+  refrain mem -- ./app                             every load and store of every thread
 
 Exit codes: that of the program, once it has run, whatever became of the trace (trace); 1 if a
 trace is not as it should be (verify); 125 if Refrain itself failed; 127 if the program is not

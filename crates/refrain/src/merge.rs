@@ -39,6 +39,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if refrain_trace::orders::are_in(&args.parts) {
         return orders::record::merge(noted.command, &args.parts, &output);
     }
+    if crate::mem::holds_parts(&args.parts) {
+        return crate::mem::merge(&args.parts, &output, noted.command, noted.selected);
+    }
     let base = base_meta(noted.command, noted.selected);
     let (meta, bytes) = assemble(&args.parts, &output, keep(args.raw), base)
         .with_context(|| format!("cannot make {}", output.display()))?;

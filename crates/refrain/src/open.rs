@@ -10,7 +10,7 @@ use std::path::Path;
 /// Opens a trace, and says on stderr what is missing in it.
 pub fn open(path: &Path) -> Result<Trace> {
     if path.is_dir() {
-        match holds_parts(path) {
+        match holds_parts(path) || crate::mem::holds_parts(path) {
             true => bail!(
                 "{0} holds the parts of a run: make a trace of them with `refrain merge {0}`",
                 path.display()
@@ -18,11 +18,12 @@ pub fn open(path: &Path) -> Result<Trace> {
             false => bail!("{} is a folder, not a trace", path.display()),
         }
     }
-    if !path.exists() && holds_parts(&parts_of(path)) {
+    let parts = parts_of(path);
+    if !path.exists() && (holds_parts(&parts) || crate::mem::holds_parts(&parts)) {
         bail!(
             "there is no {} yet: make it with `refrain merge {}`",
             path.display(),
-            parts_of(path).display()
+            parts.display()
         );
     }
     let trace = Trace::open(path)?;

@@ -46,6 +46,11 @@ Where call sites were recorded (trace --callsite) a line ends with the call's, i
 An address is a piece of memory and an offset: heap3+0x40, stack-0x120, app+0x4060 (static data).
 Of a trace with records (trace --raw) these are shown, and addresses are plain numbers.
 
+Of a memory trace (refrain mem) a line is `T2 store 8 0x7f12a4c01040 matmul.c:14`: thread, kind,
+bytes, address, place; before it P and the rank where there are several. With --structure, threads
+and processes are lists <first,count,stride>, and a reference has, in brackets, its step for each
+loop around it. JSON: rank, thread, kind, size, address, place.
+
 JSON: rank, thread, pid, call, depth, function, arguments, result (name), code; from raw records
 and of traces with times (trace --timing) also start and end (nanoseconds since 1970) and duration (nanoseconds). A value the call changed is
 {before, after}. With call sites, site: an array of {module, offset, function, file, line}, innermost

@@ -38,6 +38,10 @@ near to the recorded ones as was asked for. Messages that seem to have been rece
 sent are told, by the records' times where there are records, else by the kept ones: the clocks of two
 ranks may be off a little, and times that are kept within a bound more.
 
+Of a memory trace (refrain mem) every reference of every thread must decode; of one made with --raw each is
+compared with what came from the program. JSON: path, ok, sections_checked, raw, references,
+references_compared, different, raw_bytes, problems.
+
 Exit codes: 0 if all is right; 1 if not; 125 if the trace cannot be read at all.
 
 JSON: path, ok, sections_checked, groups, grammars, rules, signatures, calls, raw,

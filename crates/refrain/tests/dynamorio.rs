@@ -142,6 +142,27 @@ fn signals_and_static_programs_go_their_way() {
 }
 
 #[test]
+fn programs_end_as_they_would() {
+    let program = compile("ends.c");
+    for way in ["return", "_exit", "abort", "thread", "fault", "signal"] {
+        let (traced, file, _folder) = trace(&program, &[way], &["--raw"]);
+        let plain = plain(&program, &[way]);
+        assert_eq!((&traced.stdout, traced.code), (&plain.stdout, plain.code), "{traced}");
+        assert!(verified(&file) > 10_000);
+    }
+}
+
+#[test]
+fn threads_are_cancelled_and_processes_forked_wherever_they_are() {
+    for victim in ["cancelled.c", "forks_with_threads.c"] {
+        let program = compile(victim);
+        let (traced, file, _folder) = trace(&program, &[], &["--raw"]);
+        assert_eq!(traced.expect_success().stdout, plain(&program, &[]).stdout);
+        verified(&file);
+    }
+}
+
+#[test]
 fn only_the_window_between_two_functions_is_recorded_in_all_threads() {
     let program = compile("window.c");
     let options = ["--from", "begin_here", "--until", "end_here"];

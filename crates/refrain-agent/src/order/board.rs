@@ -114,10 +114,14 @@ impl Board {
         self.own(0).store(state as u64, Ordering::Release);
     }
 
-    /// The calls of all ranks.
-    pub fn calls(&self) -> u64 {
-        let calls = self.words.iter().skip(1).step_by(SLOT);
-        calls.map(|calls| calls.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+    /// A number that is another when a rank has made a call, or begins or ends to wait or compute.
+    pub fn progress(&self) -> u64 {
+        let mix = |sum: u64, slot: &[AtomicU64]| {
+            let calls = slot[1].load(Ordering::Relaxed);
+            let state = slot[0].load(Ordering::Acquire);
+            (sum ^ calls << 3 ^ state).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        };
+        self.words.chunks_exact(SLOT).fold(0, mix)
     }
 
     /// How all ranks are.

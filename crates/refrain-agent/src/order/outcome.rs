@@ -8,14 +8,16 @@ use std::mem::MaybeUninit;
 use super::mpi::{self, STATUS_BYTES};
 use super::role::{Hooked, Role};
 
-/// So many requests and statuses have room in a frame.
+/// So many statuses have room in a frame.
 const FEW: usize = 16;
+/// So many requests have; they are moved about, so it is fewer.
+const FEW_REQUESTS: usize = 8;
 
 /// Requests as they were before a call: what completes becomes null.
 ///
 /// Calls may be left by `longjmp`; what is more than a few then stays allocated, and no more.
 pub struct Requests {
-    few: [MaybeUninit<usize>; FEW],
+    few: [MaybeUninit<usize>; FEW_REQUESTS],
     many: Vec<usize>,
     count: usize,
 }
@@ -23,7 +25,7 @@ pub struct Requests {
 impl Requests {
     /// Those that a call is given.
     pub fn of(call: &Hooked<'_>, kind: Kind) -> Requests {
-        let few = [const { MaybeUninit::uninit() }; FEW];
+        let few = [const { MaybeUninit::uninit() }; FEW_REQUESTS];
         let mut requests = Requests { few, many: Vec::new(), count: 1 };
         if kind == Kind::GetStatus {
             requests.few[0].write(mpi::handle(call.word(call.role.request)));
@@ -33,7 +35,7 @@ impl Requests {
         requests.count = n;
         // SAFETY: the table says that so many handles are there.
         let handles = (0..n).map(|i| unsafe { mpi::handle_at(at, i) });
-        if n <= FEW {
+        if n <= FEW_REQUESTS {
             requests.few.iter_mut().zip(handles).for_each(|(place, handle)| {
                 place.write(handle);
             });

@@ -88,15 +88,15 @@ pub struct Waiting<F: Fn() -> String> {
     looks: u32,
     began: Option<Instant>,
     told: bool,
-    /// Calls of all ranks, and since when there were no more.
-    calls: u64,
+    /// How far all ranks were, and since when.
+    progress: u64,
     still_since: Option<Instant>,
 }
 
 impl<F: Fn() -> String> Waiting<F> {
     /// For what `what` says.
     pub fn new(what: F) -> Waiting<F> {
-        Waiting { what, looks: 0, began: None, told: false, calls: 0, still_since: None }
+        Waiting { what, looks: 0, began: None, told: false, progress: 0, still_since: None }
     }
 
     /// It has not come yet.
@@ -125,9 +125,10 @@ impl<F: Fn() -> String> Waiting<F> {
             self.told = true;
             board.say(State::Waiting, &(self.what)());
         }
-        let (calls, held) = (board.calls(), board.states().any(|state| state == State::Held));
-        if calls != self.calls || self.still_since.is_none() || held {
-            (self.calls, self.still_since) = (calls, Some(now));
+        // Who has computed for long and is done gets a new chance: what it sent is still to come.
+        let (progress, held) = (board.progress(), board.states().any(|state| state == State::Held));
+        if progress != self.progress || self.still_since.is_none() || held {
+            (self.progress, self.still_since) = (progress, Some(now));
         }
         if self.still_since.is_some_and(|since| now - since > patience_with(board)) {
             let seconds = patience_with(board).as_secs_f64();
@@ -158,13 +159,13 @@ pub fn record_ends(where_: &str) -> ! {
     say(&text);
     let Some(board) = board::get() else { abort(RECORD_ENDS, "stops") };
     board.say(State::AtEnd, where_);
-    let (mut calls, mut since) = (board.calls(), Instant::now());
+    let (mut progress, mut since) = (board.progress(), Instant::now());
     loop {
         drive();
         std::thread::sleep(Duration::from_millis(1));
-        let now = board.calls();
-        if now != calls {
-            (calls, since) = (now, Instant::now());
+        let now = board.progress();
+        if now != progress {
+            (progress, since) = (now, Instant::now());
         }
         let stand = |state| matches!(state, State::AtEnd | State::Finalizing);
         let all_stand = board.states().all(stand);

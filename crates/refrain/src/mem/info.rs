@@ -73,8 +73,8 @@ fn json(trace: &MemoryTrace) -> Json {
             "host": process.host,
             "program": process.program,
             "frontend": front_end(process),
-            "threads": process.threads.len(),
-            "references": process.references(),
+            "threads": process.threads,
+            "references": process.references,
             "ended": ended(process),
             "lost": process.lost,
         })

@@ -9,7 +9,7 @@ pub mod show;
 pub mod verify;
 
 use crate::launch::{self, Launcher, Plan};
-use crate::merge::parts_of;
+use crate::merge::{base_meta, parts_of};
 use crate::naming::name_of;
 use crate::path::locate;
 use crate::summary::{counted, grouped, size};
@@ -19,9 +19,11 @@ use anyhow::{Context, Result, bail};
 use refrain_format::container::Container;
 use refrain_memtrace::assemble::assemble;
 use refrain_memtrace::keeper::wait_for_all;
+use refrain_memtrace::part::PartFiles;
 use refrain_memtrace::state::Ended;
 use refrain_memtrace::trace::Facts;
 use refrain_memtrace::{MemoryTrace, TraceError};
+use refrain_trace::parts::note_run;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
@@ -78,12 +80,28 @@ pub struct Args {
     /// Record libraries, too, not the program alone (DynamoRIO).
     #[arg(long)]
     libs: bool,
+    /// Stack signatures: kept per function, walked at every instruction that refers to memory (as
+    /// a measure of what that would cost; DynamoRIO), or none.
+    #[arg(long, value_enum, default_value_t, hide_default_value = true)]
+    stacks: Stacks,
     /// Print the options that `refrain cc` gives to a compiler, and end.
     #[arg(long)]
     flags: bool,
     /// The command, as without Refrain.
     #[arg(trailing_var_arg = true, required_unless_present = "flags", value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// How stack signatures are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Stacks {
+    /// Whenever a function is entered or left.
+    #[default]
+    Function,
+    /// And walked at every instruction that refers to memory.
+    Instruction,
+    /// Not at all.
+    None,
 }
 
 /// Runs the program; the exit code is the program's.
@@ -107,6 +125,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let mut words = wrapper;
     words.splice(2..2, ["--parts".into(), parts.clone().into()]);
+    let noted = plan.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    // Only `refrain merge` needs it.
+    let _ = note_run(&parts, &base_meta(noted, selected(&args)));
     let progress = progress::Progress::start(&parts);
     let status = execute(&plan.command_with(&words)).inspect_err(|_| {
         let _ = std::fs::remove_dir_all(&parts);
@@ -146,6 +167,11 @@ fn wrapper(plan: &Plan, args: &Args) -> Result<Vec<OsString>> {
     }
     if args.libs {
         set("REFRAIN_MEM_LIBS", "1");
+    }
+    match args.stacks {
+        Stacks::Function => {}
+        Stacks::Instruction => set("REFRAIN_MEM_STACKS", "instruction"),
+        Stacks::None => set("REFRAIN_MEM_STACKS", "none"),
     }
     if plan.launcher != Launcher::Bare && plan.launcher.looks_in_working_directory() {
         words.push("--here".into());
@@ -239,6 +265,26 @@ fn significant(value: f64) -> String {
     }
     let digits = 1 - value.log10().floor() as i32;
     format!("{value:.*}", digits.clamp(1, 12) as usize)
+}
+
+/// Whether a folder holds parts of memory traces.
+pub fn holds_parts(folder: &Path) -> bool {
+    PartFiles::all(folder).is_ok_and(|all| !all.is_empty())
+}
+
+/// Makes a trace of what a run has left behind.
+pub fn merge(
+    parts: &Path,
+    output: &Path,
+    command: Vec<String>,
+    selected: Vec<String>,
+) -> Result<ExitCode> {
+    let refrain = env!("CARGO_PKG_VERSION").to_owned();
+    let facts = Facts { refrain, command, selected, ..Facts::default() };
+    let (facts, bytes) = assemble(parts, output, facts)
+        .with_context(|| format!("cannot make {}", output.display()))?;
+    print_summary(&facts, output, bytes);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The memory trace in a file; none if it holds something else, or cannot be opened, about which

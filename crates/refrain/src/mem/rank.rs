@@ -71,6 +71,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 socket,
                 libraries: value("REFRAIN_MEM_LIBS").is_some_and(|v: String| v == "1"),
                 stacks: value("REFRAIN_MEM_STACKS").is_none_or(|v: String| v != "none"),
+                walks: value("REFRAIN_MEM_STACKS").is_some_and(|v: String| v == "instruction"),
                 from: value("REFRAIN_MEM_FROM"),
                 until: value("REFRAIN_MEM_UNTIL"),
             };

@@ -70,6 +70,7 @@ pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int 
         for (index, handle, at) in complete() {
             let receive = match shared {
                 true => taken.get(index).copied().flatten(),
+                false if consumes(kind) => own.requests.remove(handle),
                 false => own.requests.get(handle).copied(),
             };
             if let Some(receive) = receive {

@@ -182,7 +182,7 @@ impl Recording {
         }
     }
 
-    /// A request is complete, or only known to be.
+    /// A request is complete and no longer listed, or only known to be complete.
     fn settle(
         &mut self,
         (handle, receive): (usize, Receive),
@@ -191,13 +191,9 @@ impl Recording {
         consumed: bool,
     ) {
         let Receive { ticket, post, posted, persistent, cancelled } = receive;
-        // Where threads share MPI, the handle may be another's by now.
-        let known = self.requests.get_mut(handle).filter(|known| known.ticket == ticket);
-        if let Some(known) = known.filter(|_| consumed) {
-            (known.ticket, known.cancelled) = (None, false);
-            if !persistent {
-                self.requests.remove(handle);
-            }
+        // What completes is taken out before, since others may get the handle.
+        if consumed && persistent {
+            self.requests.add(handle, Receive { ticket: None, cancelled: false, ..receive });
         }
         let Some(ticket) = ticket else { return };
         let mut fate = match (post.source, post.tag) {

@@ -1,0 +1,498 @@
+//! `refrain mem`: every load and store comes back, with both front ends, and regular programs take
+//! the same few bytes whatever their size and the number of their threads.
+//!
+//! What is compared is the trace with the raw words of the same run (`refrain verify`), which are
+//! written before anything is compressed.
+
+use refrain_testing::{Mpi, refrain_binary, turn, workspace};
+use serde_json::Value as Json;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// Where references come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrontEnd {
+    Compiled,
+    Dynamorio,
+}
+use FrontEnd::{Compiled, Dynamorio};
+
+impl FrontEnd {
+    /// Those that there are: DynamoRIO takes a while to build.
+    fn all() -> Vec<FrontEnd> {
+        let folder = std::env::var_os("REFRAIN_DYNAMORIO").map(PathBuf::from);
+        let folder = folder.unwrap_or_else(|| workspace().join("target/dynamorio"));
+        if folder.join("libdynamorio.so").is_file() {
+            return vec![Compiled, Dynamorio];
+        }
+        eprintln!("skipped: unmodified programs; build DynamoRIO with scripts/dynamorio.sh");
+        vec![Compiled]
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Compiled => "compiled",
+            Dynamorio => "dynamorio",
+        }
+    }
+}
+
+/// Compiles a program of `tests/memory` for a front end, and plainly for no front end.
+fn build(folder: &Path, victim: &str, front_end: Option<FrontEnd>) -> PathBuf {
+    build_with(folder, victim, front_end, compiler(victim))
+}
+
+fn compiler(victim: &str) -> &'static str {
+    match Path::new(victim).extension().and_then(OsStr::to_str) {
+        Some("cpp") => "g++",
+        Some("f90") => "gfortran",
+        _ => "gcc",
+    }
+}
+
+fn build_with(folder: &Path, victim: &str, front_end: Option<FrontEnd>, compiler: &str) -> PathBuf {
+    let source = workspace().join("tests/memory").join(victim);
+    let word = front_end.map_or("plain", FrontEnd::word);
+    let program = folder.join(format!("{}-{word}", victim.replace('.', "-")));
+    let mut command = match front_end {
+        Some(Compiled) => {
+            let mut command = Command::new(refrain_binary());
+            let is_fortran = victim.ends_with(".f90");
+            command.arg(if is_fortran { "fc" } else { "cc" });
+            command.env(if is_fortran { "REFRAIN_FC" } else { "REFRAIN_CC" }, compiler);
+            command
+        }
+        _ => Command::new(compiler),
+    };
+    // Without lazy binding: which thread is the first to call a library's function, and goes through
+    // the loader, is a matter of chance.
+    command.args(["-O2", "-g", "-fopenmp", "-pthread", "-Wl,-z,now"]);
+    command.arg(source).arg("-o").arg(&program);
+    succeed(command.arg("-lm"));
+    program
+}
+
+/// Runs a command that must succeed.
+#[track_caller]
+fn succeed(command: &mut Command) -> Output {
+    let output = run(command);
+    assert!(output.status.success(), "{command:?}\n{output:?}");
+    output
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Something recorded.
+struct Recorded {
+    trace: PathBuf,
+    output: Output,
+}
+
+fn record(
+    program: &Path,
+    args: &[&str],
+    front_end: FrontEnd,
+    threads: usize,
+    options: &[&str],
+) -> Recorded {
+    let trace = program.with_extension("refrain");
+    let mut command = Command::new(refrain_binary());
+    command.args(["mem", "--frontend", front_end.word(), "-o"]).arg(&trace).args(options);
+    command.arg("--").arg(program).args(args).env("OMP_NUM_THREADS", threads.to_string());
+    let output = run(&mut command);
+    Recorded { trace, output }
+}
+
+impl Recorded {
+    #[track_caller]
+    fn refrain(&self, words: &[&str]) -> (bool, String) {
+        let output =
+            run(Command::new(refrain_binary()).arg(words[0]).arg(&self.trace).args(&words[1..]));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), text)
+    }
+
+    fn info(&self) -> Json {
+        serde_json::from_str(&self.refrain(&["info", "--json"]).1).expect("info is JSON")
+    }
+
+    fn bytes(&self) -> u64 {
+        self.info()["bytes"].as_u64().expect("bytes")
+    }
+
+    /// Compares with the raw words; how many references that were.
+    #[track_caller]
+    fn verify(&self) -> u64 {
+        let (is_right, text) = self.refrain(&["verify", "--json"]);
+        let json: Json = serde_json::from_str(&text).expect("verify tells in JSON");
+        assert!(
+            is_right && json["ok"] == true,
+            "{}: {text}\n{:?}",
+            self.trace.display(),
+            self.output
+        );
+        assert_eq!(json["different"], 0);
+        json["references_compared"].as_u64().expect("a number")
+    }
+}
+
+/// Records a program with raw words, and makes sure that nothing is lost and nothing changed.
+#[track_caller]
+fn lossless(victim: &str, args: &[&str], threads: usize, least: u64) {
+    let folder = TempDir::new().expect("a folder");
+    for front_end in FrontEnd::all() {
+        let program = build(folder.path(), victim, Some(front_end));
+        let plain =
+            succeed(Command::new(&program).args(args).env("OMP_NUM_THREADS", threads.to_string()));
+        let recorded = record(&program, args, front_end, threads, &["--raw"]);
+        assert!(recorded.output.status.success(), "{:?}", recorded.output);
+        assert_eq!(recorded.output.stdout, plain.stdout, "{victim}: the program's output");
+        let compared = recorded.verify();
+        assert!(compared >= least, "{victim}, {front_end:?}: only {compared} references");
+        assert_eq!(recorded.info()["complete"], true, "{}", recorded.info());
+        assert_eq!(recorded.info()["references"], compared);
+    }
+}
+
+#[test]
+fn vector_addition_comes_back_with_1_to_32_threads() {
+    for threads in [1, 3, 32] {
+        lossless("vector_add.c", &[], threads, 30_000);
+    }
+}
+
+#[test]
+fn matrix_multiplication_comes_back_with_1_to_32_threads() {
+    for threads in [1, 4, 32] {
+        lossless("matmul.c", &[], threads, 2 * 48 * 48 * 48);
+    }
+}
+
+#[test]
+fn stencils_come_back() {
+    lossless("jacobi.c", &[], 4, 200_000);
+}
+
+#[test]
+fn fortran_comes_back() {
+    lossless("stencil.f90", &[], 4, 100_000);
+}
+
+#[test]
+fn triangular_loops_and_fourier_transforms_come_back() {
+    lossless("triangular.c", &[], 4, 15_000);
+    lossless("fft.c", &[], 4, 55_000);
+}
+
+#[test]
+fn sparse_matrices_come_back() {
+    lossless("spmv.c", &[], 4, 180_000);
+    lossless("vcycle.c", &[], 4, 400_000);
+}
+
+#[test]
+fn sorting_comes_back() {
+    lossless("sorting.c", &[], 1, 140_000);
+}
+
+#[test]
+fn linked_lists_come_back() {
+    lossless("lists.c", &[], 1, 30_000);
+}
+
+#[test]
+fn atomic_additions_come_back() {
+    lossless("histogram.c", &[], 4, 60_000);
+}
+
+#[test]
+fn threads_without_openmp_come_back() {
+    lossless("pthreads.c", &[], 1, 32_000);
+}
+
+#[test]
+fn exceptions_and_jumps_come_back() {
+    lossless("exceptions.cpp", &[], 1, 700);
+    lossless("jumps.c", &[], 1, 1_600);
+}
+
+/// References of a recompiled program that gets signals all the time. Its output varies.
+#[test]
+fn signal_handlers_lose_no_reference() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "signals.c", Some(Compiled));
+    let recorded = record(&program, &[], Compiled, 1, &["--raw"]);
+    assert!(recorded.output.status.success(), "{:?}", recorded.output);
+    assert!(recorded.verify() > 1_000_000);
+}
+
+#[test]
+fn three_hundred_threads_come_back() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "many_threads.c", Some(Compiled));
+    let recorded = record(&program, &[], Compiled, 1, &["--raw"]);
+    assert!(recorded.output.status.success(), "{:?}", recorded.output);
+    assert!(recorded.verify() > 60_000);
+    assert_eq!(recorded.info()["threads"], 601);
+}
+
+#[test]
+fn a_recompiled_program_that_is_killed_keeps_every_store() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "killed.c", Some(Compiled));
+    let recorded = record(&program, &[], Compiled, 1, &["--raw"]);
+    assert_eq!(recorded.output.status.code(), Some(137), "{:?}", recorded.output);
+    assert!(recorded.verify() >= 50_000);
+    let info = recorded.info();
+    assert_eq!((&info["complete"], &info["process"][0]["ended"]), (&false.into(), &"died".into()));
+}
+
+#[test]
+fn recompiled_children_and_successors_are_recorded_too() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "children.c", Some(Compiled));
+    let recorded = record(&program, &[], Compiled, 1, &["--raw"]);
+    let plain = succeed(&mut Command::new(&program));
+    assert_eq!(recorded.output.stdout, plain.stdout);
+    recorded.verify();
+    // The parent, and two children. The second becomes a program with an empty environment.
+    let info = recorded.info();
+    assert_eq!(info["processes"], 3, "{info}");
+    let least = |at: usize| info["process"][at]["references"].as_u64().expect("a number");
+    assert!(least(0) >= 3000 && least(1) >= 4000, "{info}");
+}
+
+/// Sizes of a trace for several sizes of the problem and numbers of threads: of all, and without
+/// where the segments were, for each thread has a stack, and that is somewhere.
+fn sizes(victim: &str, front_end: FrontEnd, cases: &[(&str, usize)]) -> Vec<(String, u64, u64)> {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), victim, Some(front_end));
+    let size = |&(n, threads): &(&str, usize)| {
+        let recorded = record(&program, &[n], front_end, threads, &[]);
+        assert!(recorded.output.status.success(), "{:?}", recorded.output);
+        let info = recorded.info();
+        assert!(info["references"].as_u64() > Some(1000));
+        let segments = info["sections"]["segments"].as_u64().expect("segments");
+        (format!("{n} on {threads}"), recorded.bytes(), recorded.bytes() - segments)
+    };
+    cases.iter().map(size).collect()
+}
+
+/// At most 2 kB, and at most 5 % or 64 bytes between the least and the most.
+#[track_caller]
+fn assert_constant(victim: &str, front_end: FrontEnd, cases: &[(&str, usize)]) {
+    let sizes = sizes(victim, front_end, cases);
+    let least = sizes.iter().map(|(_, _, size)| *size).min().expect("some");
+    let most = sizes.iter().map(|(_, _, size)| *size).max().expect("some");
+    println!("{victim}, {front_end:?}: {sizes:?}");
+    assert!(sizes.iter().all(|(_, size, _)| *size <= 2000), "{victim}, {front_end:?}: {sizes:?}");
+    assert!(most - least <= 64.max(least / 20), "{victim}, {front_end:?}: {sizes:?}");
+}
+
+/// Several threads: with one there are no threads of the team's own, which are a group by themselves.
+const TEAMS: [(&str, usize); 6] =
+    [("48", 2), ("48", 4), ("48", 7), ("48", 16), ("48", 32), ("100", 32)];
+
+#[test]
+fn a_matrix_multiplication_takes_the_same_few_bytes_whatever_its_size() {
+    for front_end in FrontEnd::all() {
+        let large = if front_end == Compiled { "400" } else { "200" };
+        assert_constant("matmul.c", front_end, &[&TEAMS[..], &[(large, 4)]].concat());
+    }
+}
+
+#[test]
+fn a_vector_addition_takes_the_same_few_bytes_whatever_its_size() {
+    let teams = TEAMS.map(|(n, threads)| (if n == "48" { "4800" } else { "40000" }, threads));
+    for front_end in FrontEnd::all() {
+        assert_constant("vector_add.c", front_end, &teams);
+    }
+}
+
+#[test]
+fn a_triangular_solution_takes_the_same_few_bytes_whatever_its_size() {
+    for front_end in FrontEnd::all() {
+        assert_constant("triangular.c", front_end, &[("48", 1), ("100", 1), ("400", 1)]);
+    }
+}
+
+#[test]
+fn irregular_programs_take_a_quarter_of_what_zstd_makes_of_their_words() {
+    let folder = TempDir::new().expect("a folder");
+    for front_end in FrontEnd::all() {
+        for victim in ["spmv.c", "vcycle.c"] {
+            let program = build(folder.path(), victim, Some(front_end));
+            let recorded = record(&program, &[], front_end, 4, &["--raw"]);
+            recorded.verify();
+            // Raw words are kept as zstd packs them at its level 3.
+            let packed = recorded.info()["sections"]["raw"].as_u64().expect("raw words");
+            let bytes = recorded.bytes();
+            println!("{victim}, {front_end:?}: {bytes} bytes, {packed} packed");
+            assert!(packed >= 4 * bytes, "{victim}, {front_end:?}: {packed} and {bytes}");
+        }
+    }
+}
+
+#[test]
+fn ranks_with_threads_are_one_trace() {
+    let Some(mpi) = Mpi::named("openmpi").or_else(|| Mpi::installed().into_iter().next()) else {
+        eprintln!("skipped: there is no MPI");
+        return;
+    };
+    let folder = TempDir::new().expect("a folder");
+    for front_end in FrontEnd::all() {
+        let program = build_with(folder.path(), "ranks.c", Some(front_end), "mpicc");
+        let trace = folder.path().join("ranks.refrain");
+        let _turn = turn();
+        let mut command = mpi.command(refrain_binary());
+        command.args(["mem", "--raw", "--frontend", front_end.word(), "-o"]).arg(&trace);
+        command.args(["--", "mpirun", "-n", "2"]).arg(&program).env("OMP_NUM_THREADS", "4");
+        let output = succeed(&mut command);
+        let recorded = Recorded { trace, output };
+        assert!(recorded.verify() > 20_000);
+        // There may be more: some MPIs' libraries fork.
+        let info = recorded.info();
+        assert!(info["processes"].as_u64() >= Some(2), "{info}");
+        let ranks: Vec<_> = (0..2).map(|at| info["process"][at]["rank"].as_u64()).collect();
+        assert_eq!(ranks, [Some(0), Some(1)]);
+        // Threads that do the same in both are told once.
+        let (_, text) = recorded.refrain(&["show", "--structure"]);
+        let shared = text.lines().find(|line| line.starts_with("processes <0,2,1> threads <"));
+        assert!(shared.is_some(), "{text}");
+    }
+}
+
+#[test]
+fn references_are_shown_with_thread_address_and_line() {
+    let folder = TempDir::new().expect("a folder");
+    for front_end in FrontEnd::all() {
+        let program = build(folder.path(), "matmul.c", Some(front_end));
+        let recorded = record(&program, &[], front_end, 4, &[]);
+        let (is_shown, text) = recorded.refrain(&["show", "--thread", "2", "--limit", "500"]);
+        assert!(is_shown);
+        assert_eq!(text.lines().count(), 500);
+        let load =
+            text.lines().find(|line| line.contains(" load 8 0x") && line.ends_with(" matmul.c:20"));
+        assert!(load.is_some_and(|line| line.starts_with("T2 ")), "{text}");
+        let (_, text) = recorded.refrain(&["show", "--structure"]);
+        assert!(text.contains("threads <1,3,1>"), "{text}");
+        assert!(text.contains("loop 48 times"), "{text}");
+        assert!(text.contains("[+384, +0, +8]"), "{text}");
+    }
+}
+
+#[test]
+fn recording_can_begin_with_a_function() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "sorting.c", Some(Compiled));
+    let all = record(&program, &[], Compiled, 1, &["--raw"]).verify();
+    let recorded = record(&program, &[], Compiled, 1, &["--raw", "--from", "compare"]);
+    let some = recorded.verify();
+    assert!(some > 0 && some < all, "{some} of {all}");
+    assert_eq!(recorded.info()["complete"], false);
+}
+
+#[test]
+fn a_trace_without_references_is_not_right() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "sorting.c", Some(Compiled));
+    let recorded = record(&program, &[], Compiled, 1, &["--raw", "--from", "no_such_function"]);
+    let (is_right, text) = recorded.refrain(&["verify"]);
+    assert!(!is_right && text.contains("no reference to compare"), "{text}");
+}
+
+#[test]
+fn a_damaged_trace_is_not_right() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "matmul.c", Some(Compiled));
+    let recorded = record(&program, &[], Compiled, 2, &[]);
+    let bytes = std::fs::read(&recorded.trace).expect("the trace");
+    for at in (12..bytes.len()).step_by(7) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        std::fs::write(&recorded.trace, damaged).expect("written");
+        assert!(!recorded.refrain(&["verify"]).0, "byte {at} of {}", bytes.len());
+    }
+}
+
+#[test]
+fn a_program_that_was_not_recompiled_is_told_what_to_do() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "matmul.c", None);
+    let recorded = record(&program, &[], Compiled, 2, &[]);
+    assert!(recorded.output.status.success(), "the exit code is the program's");
+    let said = String::from_utf8_lossy(&recorded.output.stderr).into_owned();
+    assert!(said.contains("nothing was recorded") && said.contains("refrain cc"), "{said}");
+}
+
+#[test]
+fn chunks_that_were_put_away_come_back() {
+    let folder = TempDir::new().expect("a folder");
+    for victim in ["sorting.c", "spmv.c"] {
+        let program = build(folder.path(), victim, Some(Compiled));
+        let recorded = record(&program, &[], Compiled, 4, &["--raw", "--window", "256"]);
+        assert!(recorded.verify() > 100_000);
+        assert!(recorded.info()["sections"]["sealed"].as_u64() > Some(10_000));
+        // Without raw records, every reference must decode all the same.
+        let recorded = record(&program, &[], Compiled, 4, &["--window", "256"]);
+        let (is_right, text) = recorded.refrain(&["verify", "--json"]);
+        assert!(is_right, "{text}");
+    }
+}
+
+/// `refrain mem` itself is killed, and so are the compressors: what they had put away is a trace.
+#[test]
+fn what_a_killed_recording_has_left_is_a_trace() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "matmul.c", Some(Compiled));
+    let trace = folder.path().join("left.refrain");
+    let parts = folder.path().join("left.refrain.parts");
+    let mut command = Command::new(refrain_binary());
+    command.args(["mem", "-o"]).arg(&trace).arg("--").arg(&program).env("OMP_NUM_THREADS", "2");
+    let mut child = command.arg("600").spawn().expect("refrain starts");
+    // From the first state on there is something.
+    let has_state = || {
+        let entries = std::fs::read_dir(&parts).into_iter().flatten().flatten();
+        entries.into_iter().any(|e| e.path().extension().is_some_and(|e| e == "memory"))
+    };
+    for _ in 0..600 {
+        if has_state() || child.try_wait().expect("a child").is_some() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(has_state(), "no state was written");
+    let _ = child.kill();
+    let _ = child.wait();
+    let keeper = std::fs::read_dir(&parts).expect("parts").flatten().find_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.strip_prefix("keeper.")?.rsplit_once('.')?.1.parse::<i32>().ok()
+    });
+    let keeper = keeper.expect("a keeper");
+    let children = format!("/proc/{keeper}/task/{keeper}/children");
+    for pid in std::fs::read_to_string(children).unwrap_or_default().split_whitespace() {
+        kill(pid);
+    }
+    let output = succeed(Command::new(refrain_binary()).arg("merge").arg(&parts));
+    let recorded = Recorded { trace, output };
+    let (is_right, text) = recorded.refrain(&["verify"]);
+    assert!(is_right, "{text}");
+    assert!(recorded.info()["references"].as_u64() > Some(0));
+    // The program is freed from waiting, and ends in its own time.
+    let is_gone = || !run(Command::new("pgrep").arg("-f").arg(&program)).status.success();
+    for _ in 0..600 {
+        if is_gone() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("the program still waits");
+}
+
+fn kill(pid: &str) {
+    succeed(Command::new("kill").args(["-9", pid]));
+}
