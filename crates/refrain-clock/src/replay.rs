@@ -72,8 +72,10 @@ enum State {
 enum Need {
     /// The message at a place of a table's reference order.
     Place { chunk: u64, table: u32, place: usize },
-    /// Any message of some source, or from a sender.
-    Any(Option<u32>),
+    /// The next message with that envelope, behind so many others that nobody has received.
+    Named { communicator: u32, from: Envelope, nth: usize },
+    /// The message of a sender with that number.
+    Numbered { sender: u32, sequence: u64 },
 }
 
 /// The rows of a call, and the chunk and table they are in.

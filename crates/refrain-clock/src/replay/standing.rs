@@ -82,21 +82,32 @@ impl Replayer {
         self.hoped(need).is_none_or(|hoped| hoped >= clock)
     }
 
+    /// The stamp of what is needed, as far as is known.
     pub(super) fn hoped(&self, need: &Need) -> Option<u64> {
-        match *need {
-            Need::Place { chunk, table, place } => {
-                self.arrivals.candidate(chunk, table, place).map(|one| one.stamp.clock)
+        let found = match *need {
+            Need::Place { chunk, table, place } => self.arrivals.candidate(chunk, table, place),
+            Need::Named { communicator, from, nth } => {
+                // Another thread may have received those before it since.
+                let nth = if self.streams.len() > 1 { 0 } else { nth };
+                self.arrivals.nth(communicator, from, nth)
             }
-            Need::Any(_) => None,
-        }
+            Need::Numbered { sender, sequence } => self.arrivals.letter(sender, sequence),
+        };
+        found.map(|one| one.stamp.clock)
+    }
+
+    /// Whether what is needed has come since, and is certain.
+    fn has_come(&self, need: &Need) -> bool {
+        !matches!(need, Need::Place { .. }) && self.hoped(need).is_some()
     }
 
     pub(super) fn laggards(&self, need: &Need, clock: u64) -> Vec<u32> {
         match *need {
+            _ if self.has_come(need) => Vec::new(),
             Need::Place { chunk, .. } => self.arrivals.laggards(chunk, clock),
-            Need::Any(Some(sender)) if self.arrivals.bound(sender) <= clock => vec![sender],
-            Need::Any(Some(_)) => Vec::new(),
-            Need::Any(None) => self.arrivals.all_laggards(clock),
+            Need::Numbered { sender, .. } if self.arrivals.bound(sender) <= clock => vec![sender],
+            Need::Numbered { .. } => Vec::new(),
+            Need::Named { .. } => self.arrivals.all_laggards(clock),
         }
     }
 
@@ -115,9 +126,10 @@ impl Replayer {
     pub(super) fn ask(&mut self) {
         let target = |own: &Stream| match &own.state {
             State::Waiting(needs) => {
-                let hoped: Option<Vec<u64>> = needs.iter().map(|need| self.hoped(need)).collect();
+                let open = || needs.iter().filter(|need| !self.has_come(need));
+                let hoped: Option<Vec<u64>> = open().map(|need| self.hoped(need)).collect();
                 let clock = hoped?.into_iter().max()?;
-                Some((clock, needs.clone()))
+                Some((clock, open().copied().collect::<Vec<Need>>()))
             }
             _ => None,
         };
@@ -157,7 +169,10 @@ impl Replayer {
 mod tests {
     use super::*;
     use crate::Recorder;
-    use refrain_order::{Post, Recording as _};
+    use refrain_order::{
+        Answer, Call, Completed, Envelope, Fate, Finished, Holding as _, Kind, Note, Post,
+        Recording as _,
+    };
 
     /// A process that has to send something, once.
     fn replayer() -> Replayer {
@@ -206,5 +221,44 @@ mod tests {
         assert_eq!(own.standing(1 << 32), Standing::If(vec![1, 3]));
         own.all_over();
         assert_eq!(own.standing(1 << 40), Standing::Sure(u64::MAX));
+    }
+
+    /// What has come counts at once, and not only when the program asks for it again.
+    #[test]
+    fn who_has_got_what_it_waits_for_says_nothing_of_what_it_will_send() {
+        let from = Envelope { source: 1, tag: 7 };
+        let sent = Note::Sent { clock: 3, communicator: 0, source: 1, tag: 7 };
+        let probe = Call { kind: Kind::Probe, site: 1, count: 0 };
+        let receive = Call { kind: Kind::Recv, site: 2, count: 0 };
+        let post = Post { site: 2, communicator: 0, source: Some(1), tag: Some(7) };
+        let mut recorder = Recorder::new(0);
+        recorder.hear(1, &sent);
+        for call in [probe, receive] {
+            let ticket = recorder.post(0, &post);
+            let known = (call == receive).then_some(ticket);
+            let stamp = recorder.stamp_of(known, 0, from);
+            let finished = [Finished { ticket, fate: Fate::Matched(from), stamp }];
+            let tickets = [known];
+            recorder.completed(0, &call, &tickets, Completed::All, &finished);
+        }
+        let mut record = Vec::new();
+        recorder.finish(&mut record);
+
+        let mut probing = Replayer::new(record.clone(), 0, 3).expect("a record just made");
+        probing.expect_gatherings();
+        assert_eq!(probing.call(0, &probe, &[]), Ok(Answer::Later));
+        let mut receiving = Replayer::new(record, 0, 3).expect("a record just made");
+        receiving.expect_gatherings();
+        let ticket = receiving.receive(0, &post).ok();
+        assert_eq!(receiving.call(0, &receive, &[ticket]), Ok(Answer::Later));
+        for mut own in [probing, receiving] {
+            own.hear(2, Note::Ask { origin: 2, serial: 1, clock: 5 });
+            own.hear(1, sent);
+            own.hear(1, Note::Nothing { origin: 2, serial: 1, clock: 6, sure: true });
+            let said: Vec<(u32, Note)> = std::iter::from_fn(|| own.say()).collect();
+            let is_answer = |(_, note): &&(u32, Note)| matches!(note, Note::Nothing { .. });
+            assert_eq!(said.iter().find(is_answer), None, "{said:?}");
+            assert_eq!(own.standing(5), Standing::Busy);
+        }
     }
 }

@@ -166,7 +166,12 @@ fn choose(place: Place, kind: Kind, index: usize, handle: usize, status: Statuse
     });
     let told = || format!("{kind} at {} for request {index}", name(place));
     let (mut request, mut completed) = (handle, None);
-    if matches!(what, What::Held(..)) || !consumes(kind) {
+    if let What::Held(_, Some(_)) = what
+        && consumes(kind)
+    {
+        // Its message was handed over: it is complete, or will be without anybody else. It is
+        // not asked whether it is, since MPICH ends the job if the message was truncated.
+    } else if matches!(what, What::Held(..)) || !consumes(kind) {
         await_request(request, told);
     } else {
         let mut own = Status::new();

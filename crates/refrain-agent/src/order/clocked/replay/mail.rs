@@ -110,6 +110,20 @@ impl Mail {
         Some((Envelope { source, tag }, key))
     }
 
+    /// What is known of a message that has not come.
+    pub fn describe(&self, stamp: &Stamp) -> String {
+        let Some((name, nth)) = self.stamped.get(&(stamp.sender, stamp.sequence)) else {
+            return " (nobody has told of it)".to_owned();
+        };
+        let (_, source, tag) = name;
+        let taken = self.taken.get(name).copied().unwrap_or(0);
+        let state = match self.letters.get(&(*name, *nth)) {
+            Some(_) => "is under way",
+            None => "has not come",
+        };
+        format!(" (number {nth} from {source} with tag {tag}, {state}; {taken} have come)")
+    }
+
     /// A message, if it has come: where from, and how many bytes.
     pub fn look(&mut self, stamp: &Stamp) -> Option<(Envelope, usize)> {
         let (from, key) = self.find(stamp)?;

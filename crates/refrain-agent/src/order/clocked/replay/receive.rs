@@ -52,7 +52,10 @@ fn handed(call: &Hooked<'_>, held: &Held) -> [usize; 6] {
 /// The message of a stamp, as soon as it has come.
 pub(super) fn fetch(place: Place, stamp: Stamp) -> (Envelope, Letter) {
     let Stamp { sender, sequence, .. } = stamp;
-    let what = || format!("at {}, for message {sequence} of rank {sender}", name(place));
+    let what = || {
+        let state = REPLAYING.with(|own| own.mail.describe(&stamp)).unwrap_or_default();
+        format!("at {}, for message {sequence} of rank {sender}{state}", name(place))
+    };
     ask_until(place.stream, what, |own| Ok(own.mail.fetch(&stamp)))
 }
 
@@ -102,8 +105,10 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
             Ok(())
         });
     }
-    let what = || format!("{kind} at {}, for a message to be received", name(place));
-    await_request(mpi::handle(receiving), what);
+    if from.is_none() {
+        let what = || format!("{kind} at {}, for a message to be received", name(place));
+        await_request(mpi::handle(receiving), what);
+    }
     let mut received = split::wait(&mut receiving, call.status() as usize);
     put_right(call.status(), from);
     if let Some(held) = held {
