@@ -84,9 +84,7 @@ impl Replayer {
                 Row::Other(Other::Probed(sender, sequence)) => {
                     match self.arrivals.letter(*sender, *sequence) {
                         Some(arrived) => planned.push(Planned::Probe(arrived)),
-                        None => {
-                            needs.push(Need::Numbered { sender: *sender, sequence: *sequence })
-                        }
+                        None => needs.push(Need::Numbered { sender: *sender, sequence: *sequence }),
                     }
                 }
                 Row::Other(Other::Index(index)) => planned.push(Planned::Complete(*index)),

@@ -127,9 +127,9 @@ impl Comms {
         self.all.remove(&handle);
     }
 
-    /// Handles and numbers of all on which messages may come.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, u32)> {
-        let known = self.all.iter().filter(|(_, comm)| !comm.is_outside);
-        known.map(|(handle, comm)| (*handle, comm.number))
+    /// The handle of a communicator on which messages may come.
+    pub fn handle(&self, number: u32) -> Option<usize> {
+        let known = self.all.iter().find(|(_, comm)| comm.number == number && !comm.is_outside);
+        known.map(|(handle, _)| *handle)
     }
 }

@@ -15,8 +15,8 @@ use super::super::super::stop::Waiting;
 use super::super::{put_request, request_of};
 use super::receive::fetch;
 use super::{
-    Decided, Pending, REPLAYING, ask, ask_until, await_request, collective, decide, name, pump,
-    put_right, raise,
+    Decided, Got, Pending, REPLAYING, ask, ask_until, await_request, collective, decide, name,
+    outcome, pump, put_right, raise,
 };
 
 pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
@@ -113,7 +113,7 @@ fn deliver(place: Place, request: usize, delivery: &Delivery) {
     let (from, letter) = fetch(place, stamp);
     ask(place.stream, |own| {
         if let Some(Pending::Receive(held)) = own.requests.get_mut(request) {
-            held.got = Some(from);
+            held.got = Some(held.got(from, letter.bytes.len()));
             own.hand.give(letter, held.tag);
         }
         Ok(())
@@ -134,8 +134,8 @@ struct Chosen {
 /// What a request is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// A receive that was held back, of a communicator, and where its message is from.
-    Held(usize, Option<Envelope>),
+    /// A receive that was held back, of a communicator, and its message.
+    Held(usize, Option<Got>),
     /// It receives a message that was matched before.
     Matched(Envelope),
     /// A collective operation.
@@ -146,7 +146,7 @@ enum What {
 impl What {
     fn from(self) -> Option<Envelope> {
         match self {
-            What::Held(_, from) => from,
+            What::Held(_, got) => got.map(|got| got.from),
             What::Matched(from) => Some(from),
             What::Meeting | What::Other => None,
         }
@@ -228,7 +228,7 @@ fn finish(call: &Hooked<'_>, place: Place, kind: Kind, chosen: &mut [Chosen]) ->
                 let error = split::wait(&mut one.request, status as usize);
                 one.request = mpi::handle(one.request);
                 match one.what {
-                    What::Held(comm, _) => raise(comm, error),
+                    What::Held(comm, got) => raise(comm, outcome(error, got, status)),
                     _ => error,
                 }
             }

@@ -3,8 +3,11 @@
 //! Every message is received aside as soon as it is there, so that senders of large ones do not
 //! wait for receives that are held back. MPI keeps the order of messages of one source, tag and
 //! communicator, and their clocks are told in that order too: the n-th of each belong together.
+//!
+//! Nothing is taken that was not told of: MPI has messages of its own on the program's
+//! communicators, as Open MPI does when it makes intercommunicators.
 
-use crate::process::{self, abi};
+use crate::process;
 use crate::table;
 use refrain_order::{Envelope, Stamp};
 use std::collections::HashMap;
@@ -32,6 +35,8 @@ pub struct Mail {
     /// How many messages of a name were taken, and how many told of.
     taken: HashMap<Name, u64>,
     told: HashMap<Name, u64>,
+    /// Names of messages that were told of and not taken.
+    due: Vec<Name>,
     /// How many messages a process has told of.
     heard: HashMap<u32, u64>,
     /// By sender and number.
@@ -47,31 +52,30 @@ impl Mail {
         self.stamped.insert((sender, *sequence), (name, *nth));
         *sequence += 1;
         *nth += 1;
+        self.due.push(name);
     }
 
     /// Takes all messages that have come.
     pub fn take(&mut self, comms: &Comms) {
-        for (comm, number) in comms.iter() {
-            while self.take_one(comm, number) {}
-        }
+        let mut due = std::mem::take(&mut self.due);
+        due.retain(|name| comms.handle(name.0).is_none_or(|comm| !self.take_one(comm, *name)));
+        self.due = due;
     }
 
-    fn take_one(&mut self, comm: usize, number: u32) -> bool {
-        let [source, tag] = [abi().any_source, abi().any_tag].map(|any| any as u32 as usize);
+    fn take_one(&mut self, comm: usize, name: Name) -> bool {
+        let [source, tag] = [name.1, name.2].map(|word| word as u32 as usize);
         let (mut flag, mut message, mut status) = (0 as c_int, 0usize, Status::new());
         let [flag_at, message_at] = [&raw mut flag as usize, &raw mut message as usize];
         let place = status.place() as usize;
         let words = [source, tag, comm, flag_at, message_at, place];
         let mut count: i64 = 0;
         // SAFETY: a communicator of the program, and room for what is asked for.
-        let fields = unsafe {
+        unsafe {
             if mpi::call(table::MPI_Improbe, &words) != 0 || flag == 0 {
                 return false;
             }
             mpi::call(table::MPI_Get_elements_x, &[place, mpi::byte(), &raw mut count as usize]);
-            mpi::status_fields(status.place(), 0)
-        };
-        let Some(fields) = fields else { return false };
+        }
         let count = usize::try_from(count).unwrap_or(0);
         let mut letter = Letter { bytes: vec![0; count.max(1)], request: 0 };
         letter.bytes.truncate(count);
@@ -84,7 +88,6 @@ impl Mail {
             mpi::call(function, &[at, count, mpi::packed(), message_at, &raw mut request as usize]);
         }
         letter.request = request;
-        let name = (number, fields.source, fields.tag);
         let nth = self.taken.entry(name).or_default();
         self.letters.insert((name, *nth), letter);
         *nth += 1;

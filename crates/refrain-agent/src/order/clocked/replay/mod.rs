@@ -96,11 +96,28 @@ struct Held {
     comm: usize,
     /// Its tag among those of [`Hand`].
     tag: c_int,
-    /// Where its message is from, when it has got one.
-    got: Option<Envelope>,
+    /// How many bytes it has room for.
+    room: usize,
+    /// Its message, when it has got one.
+    got: Option<Got>,
     persistent: bool,
     /// What is sent along with it, from this place.
     sending: Option<(usize, Vec<u8>)>,
+}
+
+/// A message that a receive was handed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Got {
+    from: Envelope,
+    bytes: usize,
+    /// Whether that is more than there was room for.
+    truncated: bool,
+}
+
+impl Held {
+    fn got(&self, from: Envelope, bytes: usize) -> Got {
+        Got { from, bytes, truncated: bytes > self.room }
+    }
 }
 
 /// What a matching call is to do.
@@ -416,6 +433,22 @@ fn put_right(status: Statuses, from: Option<Envelope>) {
     unsafe {
         status.add(layout.source).cast::<c_int>().write_unaligned(from.source);
         status.add(layout.tag).cast::<c_int>().write_unaligned(from.tag);
+    }
+}
+
+/// What has become of a receive that was handed a message: not every MPI says that it was truncated
+/// where it is one to oneself.
+fn outcome(error: c_int, got: Option<Got>, status: Statuses) -> c_int {
+    match got {
+        Some(got) if got.truncated && error == 0 => {
+            if status as usize != abi().status_ignore {
+                let words = [status as usize, mpi::byte(), got.bytes];
+                // SAFETY: a status of the program.
+                unsafe { mpi::call(table::MPI_Status_set_elements_x, &words) };
+            }
+            mpi::layout().err_truncate
+        }
+        _ => error,
     }
 }
 

@@ -11,8 +11,8 @@ use super::super::{Target, is_from_somebody, put_request, request_of};
 use super::mail::Letter;
 use super::send::in_turn;
 use super::{
-    Decided, Held, Pending, REPLAYING, ask, ask_until, await_request, decide, name, put_right,
-    raise,
+    Decided, Held, Pending, REPLAYING, ask, ask_until, await_request, decide, name, outcome,
+    put_right, raise,
 };
 use crate::memory::Statuses;
 
@@ -39,7 +39,19 @@ fn hold(call: &Hooked<'_>, place: Place, persistent: bool) -> Option<Held> {
     }
     let ticket = if persistent { None } else { Some(in_line(place, &post)) };
     let tag = ask(place.stream, |own| Ok(own.hand.tag()));
-    Some(Held { ticket, post, comm: call.comm(), tag, got: None, persistent, sending: None })
+    let (comm, room) = (call.comm(), room(call));
+    Some(Held { ticket, post, comm, tag, room, got: None, persistent, sending: None })
+}
+
+/// How many bytes a receive has room for.
+fn room(call: &Hooked<'_>) -> usize {
+    let [_, count, datatype, ..] = split::received(call);
+    let mut bytes: i64 = 0;
+    // SAFETY: a datatype of the program, and room for a number.
+    unsafe { mpi::call(table::MPI_Type_size_x, &[datatype, &raw mut bytes as usize]) };
+    // What is above an `int` is noise.
+    let count = if call.role.large { count } else { count as u32 as usize };
+    usize::try_from(bytes).unwrap_or(0).saturating_mul(count)
 }
 
 /// The arguments of a receive that is held: where its message is handed to.
@@ -96,21 +108,22 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     if result != 0 {
         return result;
     }
-    let mut from = None;
+    let mut got = None;
     if let (Some(held), Some(stamp)) = (&held, first(&decided)) {
-        let (envelope, letter) = fetch(place, stamp);
-        from = Some(envelope);
+        let (from, letter) = fetch(place, stamp);
+        got = Some(held.got(from, letter.bytes.len()));
         ask(place.stream, |own| {
             own.hand.give(letter, held.tag);
             Ok(())
         });
     }
-    if from.is_none() {
+    if got.is_none() {
         let what = || format!("{kind} at {}, for a message to be received", name(place));
         await_request(mpi::handle(receiving), what);
     }
     let mut received = split::wait(&mut receiving, call.status() as usize);
-    put_right(call.status(), from);
+    received = outcome(received, got, call.status());
+    put_right(call.status(), got.map(|got| got.from));
     if let Some(held) = held {
         ask(place.stream, |own| {
             own.hand.release(held.tag);
