@@ -51,6 +51,7 @@ const ACTS: &[(&str, &str)] = &[
     ("MPI_Parrived", "Arrive"),
     ("MPI_Cancel", "Cancel"),
     ("MPI_Request_free", "Free"),
+    ("MPI_Grequest_start", "Generalized"),
     ("MPI_Send", "Send(Mode::Standard)"),
     ("MPI_Bsend", "Send(Mode::Buffered)"),
     ("MPI_Ssend", "Send(Mode::Synchronous)"),
@@ -242,6 +243,7 @@ pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
         let guard = match act.as_str() {
             "Other" => " if replay",
             "Unmet" => " if replay || clock",
+            "Generalized" => " if clock",
             _ if act.starts_with("Meet") || act.starts_with("Make") => " if replay || clock",
             _ if act.starts_with("Send") || act == "InitSend" => " if shared || clock",
             _ => "",

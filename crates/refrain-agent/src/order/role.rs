@@ -34,6 +34,8 @@ pub enum Act {
     Cancel,
     /// Lets go of a request.
     Free,
+    /// Makes a request that the program completes itself.
+    Generalized,
     /// Sends.
     Send(Mode),
     /// Describes what is sent later, perhaps often.

@@ -3,11 +3,13 @@
 use crate::bindings;
 use crate::entry::{Entry, thread_block};
 use crate::modules::{self, Verdict};
+use crate::next;
 use crate::process::{self, Quiet};
 use crate::sites::{self, Sites};
+use crate::table;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use super::requests::Map;
 use super::{Task, clocked, files, replay, task};
@@ -194,8 +196,11 @@ impl Thread {
             let short = file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
             [short, &offset.to_le_bytes()].concat()
         };
-        let names: Vec<Vec<u8>> = frames.iter().map(name).collect();
-        let site = if frames.len() < 2 { innermost } else { hash(&names.concat()) };
+        // In a callback there are frames of MPI and of ours, which need not be the same in a replay.
+        let own: Vec<&(usize, usize)> =
+            frames.iter().filter(|(address, _)| !is_between(*address)).collect();
+        let names: Vec<Vec<u8>> = own.iter().copied().map(name).collect();
+        let site = if own.len() < 2 { innermost } else { hash(&names.concat()) };
         if site != innermost {
             let named = |(address, _): &(usize, usize)| {
                 let found = std::panic::catch_unwind(|| self::name(*address)).ok().flatten();
@@ -221,6 +226,20 @@ impl Thread {
         self.known.insert(address, site);
         site
     }
+}
+
+/// Whether code is MPI's, or stands between the program and it.
+fn is_between(address: usize) -> bool {
+    static FILES: OnceLock<[Option<&'static [u8]>; 2]> = OnceLock::new();
+    let file = |address: usize| {
+        let name = std::panic::catch_unwind(|| name(address)).ok().flatten();
+        name.map(|(file, _)| file)
+    };
+    let files = FILES.get_or_init(|| {
+        let mpi = next::mpi(table::MPI_Comm_rank).map(|function| function as usize);
+        [file(is_between as *const () as usize), mpi.and_then(file)]
+    });
+    file(address).is_some_and(|file| files.contains(&Some(file)))
 }
 
 /// Where the thread's stack is; nothing if that is not known.

@@ -305,7 +305,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
             call.forward()
         }
         Act::Meet(_) | Act::MakeComm { .. } | Act::Unmet => call.forward(),
-        Act::Begin | Act::End | Act::Other => call.forward(),
+        Act::Begin | Act::End | Act::Other | Act::Generalized => call.forward(),
     }
 }
 

@@ -231,7 +231,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         Act::Free => complete::free(call),
         Act::FreeComm => complete::free_comm(call),
         Act::Meet(_) | Act::MakeComm { .. } | Act::Unmet => inside(&call),
-        Act::Begin | Act::End | Act::Outside | Act::Other => inside(&call),
+        Act::Generalized | Act::Begin | Act::End | Act::Outside | Act::Other => inside(&call),
     }
 }
 

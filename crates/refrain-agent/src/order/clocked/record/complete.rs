@@ -5,6 +5,7 @@ use crate::process;
 use refrain_order::{Call, Choice, Completed, Kind, Recording as _, Ticket};
 use std::ffi::c_int;
 
+use super::super::super::files::outside;
 use super::super::super::outcome::{Outcome, Requests, Room};
 use super::super::super::record::consumes;
 use super::super::super::role::{Hooked, Place};
@@ -102,6 +103,9 @@ impl Recording {
             .places(before.len())
             .filter(|(index, _)| *index < before.len() && is_complete(*index))
             .collect();
+        if complete.len() < before.len() && result != 0 {
+            outside("calls that completed some of their requests only, because of an error");
+        }
         let tickets: Vec<Option<Ticket>> =
             before.iter().map(|handle| self.receive(*handle)?.ticket).collect();
         let mut fates = Vec::new();
@@ -151,6 +155,7 @@ impl Recording {
                     self.met(place, &gathering, search);
                 }
             }
+            Some(Pending::Generalized) => drop(self.requests.remove(handle)),
             Some(Pending::Send(_)) | None => {}
         }
     }
@@ -173,9 +178,19 @@ pub(super) fn cancel(call: Hooked<'_>) -> c_int {
             }
             call.forward()
         }
+        Some(Pending::Generalized) => call.forward(),
         _ => 0,
     });
     result.unwrap_or_else(|| call.forward())
+}
+
+/// A request that the program completes itself: it may be cancelled as ever.
+pub(super) fn generalized(call: Hooked<'_>) -> c_int {
+    let result = call.forward();
+    if result == 0 {
+        RECORDING.with(|own| own.requests.add(request_of(&call), Pending::Generalized));
+    }
+    result
 }
 
 /// A receive that is under way is kept: what it takes may have to be asked for.

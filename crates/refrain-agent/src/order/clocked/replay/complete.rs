@@ -15,8 +15,8 @@ use super::super::super::stop::Waiting;
 use super::super::{put_request, request_of};
 use super::receive::fetch;
 use super::{
-    Decided, Got, Pending, REPLAYING, ask, ask_until, await_request, collective, decide, name,
-    outcome, pump, put_right, raise,
+    Decided, Got, Pending, REPLAYING, Replaying, ask, ask_until, await_request, collective, decide,
+    name, outcome, pump, put_right, raise,
 };
 
 pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
@@ -161,7 +161,7 @@ fn choose(place: Place, kind: Kind, index: usize, handle: usize, status: Statuse
             Some(Pending::Receive(held)) => What::Held(held.comm, held.got),
             Some(Pending::Matched(from)) => What::Matched(*from),
             Some(Pending::Meeting(..)) => What::Meeting,
-            Some(Pending::Send(_)) | None => What::Other,
+            Some(Pending::Send(_) | Pending::Generalized) | None => What::Other,
         })
     });
     let told = || format!("{kind} at {} for request {index}", name(place));
@@ -299,6 +299,11 @@ fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
 /// What was cancelled in the record is cancelled when it completes. Nothing else is.
 pub(super) fn cancel(call: Hooked<'_>, place: Place) -> c_int {
     let handle = request_of(&call);
+    let is_generalized =
+        |own: &mut Replaying| matches!(own.requests.get(handle), Some(Pending::Generalized));
+    if REPLAYING.with(is_generalized) == Some(true) {
+        return call.forward();
+    }
     let what = || format!("at {}, for its turn to cancel", name(place));
     ask_until(place.stream, what, |own| {
         let ticket = match own.requests.get(handle) {
@@ -308,6 +313,15 @@ pub(super) fn cancel(call: Hooked<'_>, place: Place) -> c_int {
         Ok(ticket.is_none_or(|ticket| own.replayer.cancels(ticket)).then_some(()))
     });
     0
+}
+
+/// A request that the program completes itself: it may be cancelled as ever.
+pub(super) fn generalized(call: Hooked<'_>) -> c_int {
+    let result = call.forward();
+    if result == 0 {
+        REPLAYING.with(|own| own.requests.add(request_of(&call), Pending::Generalized));
+    }
+    result
 }
 
 /// A receive that the program lets go of gets nothing: what it took stays with us.

@@ -73,6 +73,8 @@ enum Pending {
     Matched(Envelope),
     /// A send that can be started.
     Send(Target),
+    /// The program completes it itself.
+    Generalized,
     /// A collective operation, with the clock it was begun with.
     Meeting(Gathering, Meeting),
 }
@@ -366,6 +368,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         Act::Arrive => complete::arrive(call, place),
         Act::Cancel => complete::cancel(call, place),
         Act::Free => complete::free(call),
+        Act::Generalized => complete::generalized(call),
         Act::Send(mode) => send::send(call, place, mode),
         Act::InitSend => send::init(call),
         Act::FreeComm => collective::free_comm(call),

@@ -123,7 +123,11 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     }
     let mut received = split::wait(&mut receiving, call.status() as usize);
     received = outcome(received, got, call.status());
-    put_right(call.status(), got.map(|got| got.from));
+    let nobody = || {
+        let (source, tag) = (mpi::layout().proc_null, mpi::layout().any_tag);
+        (!is_from_somebody(&call.post(0, 0))).then_some(Envelope { source, tag })
+    };
+    put_right(call.status(), got.map(|got| got.from).or_else(nobody));
     if let Some(held) = held {
         ask(place.stream, |own| {
             own.hand.release(held.tag);
@@ -281,6 +285,7 @@ pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
 /// Gives the program a message that it can receive.
 fn hand_over(call: &Hooked<'_>, place: Place, from: Envelope, letter: Letter) -> c_int {
     let mut own_status = Status::new();
+    own_status.copy_from(call.status());
     let message = call.word(call.role.message);
     let (comm, tag) = ask(place.stream, |own| {
         let tag = own.hand.tag();
