@@ -102,9 +102,9 @@
 //!
 //! **Replaying, receives are held back.** Which message a wildcard gets is known when it completes,
 //! not when it is posted, and named receives posted behind it must not take its message. So nothing
-//! is posted. The agent takes messages out of MPI by `MPI_Improbe` from any source, with any tag,
-//! on each communicator on which something is held; the n-th taken of a source, tag and
-//! communicator belongs to the n-th note of these. A [`Delivery`](refrain_order::Delivery) says
+//! is posted. The agent takes messages out of MPI by `MPI_Improbe` for every note that has come (and
+//! nothing else: MPI may have messages of its own on a communicator); the n-th taken of a source,
+//! tag and communicator belongs to the n-th note of these. A [`Delivery`](refrain_order::Delivery) says
 //! which one a request gets: `MPI_Imrecv` into the program's buffer, and wait for that.
 //!
 //! # Traps

@@ -47,6 +47,11 @@ fn every_way_to_receive_replays_by_clocks() {
 }
 
 #[test]
+fn receives_from_any_source_that_leave_nothing_to_chance_replay_by_clocks() {
+    replays_at_every_size("order_jacobi.c", &["200", "8"]);
+}
+
+#[test]
 fn threads_that_call_mpi_at_the_same_time_replay_by_clocks() {
     replays_bit_for_bit(CLOCK, "order_threads.c", &["30"]);
 }
@@ -64,6 +69,26 @@ fn clocks_and_random_numbers_are_replayed_by_clocks() {
         let recorded = victim.run(&words, &victim.words);
         for _ in 0..times() {
             assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+        }
+    }
+}
+
+/// Clocks travel beside messages: counts, probes, truncation and statuses are what they would be.
+#[test]
+fn clocks_leave_no_trace_in_what_a_program_sees() {
+    let victims = [
+        ("statuses.c", "2"),
+        ("truncation.c", "2"),
+        ("ignored_statuses.c", "3"),
+        ("pending_at_finalize.c", "2"),
+        ("callbacks.c", "2"),
+    ];
+    for mpi in mpis() {
+        for (source, ranks) in victims {
+            let victim = Victim::new(&mpi, source, &[]).by(CLOCK).on(ranks);
+            let plain = victim.plain().expect_success();
+            assert!(!plain.stdout.is_empty(), "{plain}");
+            assert_same(&plain, &victim.record("run.refrain").expect_success());
         }
     }
 }

@@ -73,6 +73,12 @@ impl Victim {
         self.run(&["replay", "--stall", "20s", name, "--"], &self.words)
     }
 
+    /// Runs it without `refrain`.
+    pub fn plain(&self) -> Outcome {
+        let ranks = self.words[2].parse().expect("a number");
+        self.mpi.run(ranks).program(&self.words[3]).args(&self.words[4..]).output()
+    }
+
     /// `refrain` on what was recorded.
     pub fn look(&self, words: &[&str]) -> Outcome {
         self.mpi.refrain_in(self.folder.path(), words)

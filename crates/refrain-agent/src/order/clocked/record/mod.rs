@@ -268,7 +268,9 @@ impl Recording {
         let comm = self.comms.get(target.comm);
         let (communicator, source) = (comm.number, comm.rank);
         let Some(to) = comm.process(target.dest) else {
-            outside("messages to processes of other worlds");
+            if comm.is_outside {
+                outside("messages to processes of other worlds");
+            }
             return;
         };
         let tag = target.tag;
