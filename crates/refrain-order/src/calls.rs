@@ -10,8 +10,10 @@ use crate::vocabulary::Choice;
 
 /// Failed polls are learnt separately by how many there were the last time.
 const POLLED: usize = 6;
-/// How many requests complete at once depends on whether polls failed just before.
+/// How many requests complete at once depends on whether polls failed just before, and on how many
+/// did the last time: so do failed polls.
 const AFTER: usize = 3;
+const BEFORE: usize = 6;
 /// A pool of receives from any source completes in the order of posting: after so many in a row,
 /// that is asked first.
 const IN_LINE: u32 = 8;
@@ -37,10 +39,17 @@ struct ShapeModel {
     array: Option<Box<ArrayModel>>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct PollModel {
-    counts: [Number; POLLED],
+    /// By how many requests completed the last time, and how many polls had failed then.
+    counts: Vec<[Number; POLLED]>,
     last: usize,
+}
+
+impl Default for PollModel {
+    fn default() -> Self {
+        Self { counts: vec![Default::default(); BEFORE], last: 0 }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -48,8 +57,9 @@ struct ArrayModel {
     count: Steady,
     last_count: u64,
     undefined: Bit,
-    /// How many were completed at once, by how many polls failed before.
-    several: [Number; AFTER],
+    /// How many were completed at once, by how many were the last time, and how many polls failed.
+    several: Vec<[Number; AFTER]>,
+    last_several: usize,
     ascending: Bit,
     index: Symbol,
     /// How often in a row it was the request that had waited longest, and whether it is again.
@@ -66,7 +76,8 @@ impl Default for ArrayModel {
             count: Steady::default(),
             last_count: 0,
             undefined: Bit::EVEN,
-            several: Default::default(),
+            several: vec![Default::default(); BEFORE],
+            last_several: 0,
             ascending: Bit::EVEN,
             index: Symbol::default(),
             in_line: 0,
@@ -97,7 +108,8 @@ impl CallModel {
         let model = &mut self.shapes[number as usize];
         let mut coded = CallEvent { shape: number, ..event };
         if shape.kind.polls() {
-            coded.polls = model.polls.get_or_insert_default().code(coder, event.polls);
+            let several = model.array.as_ref().map_or(0, |array| array.last_several);
+            coded.polls = model.polls.get_or_insert_default().code(coder, several, event.polls);
         }
         if shape.kind.has_array() {
             let array = model.array.get_or_insert_default();
@@ -124,8 +136,8 @@ impl CallModel {
 }
 
 impl PollModel {
-    fn code(&mut self, coder: &mut impl Coder, polls: u64) -> u64 {
-        let polls = self.counts[self.last].code(coder, polls);
+    fn code(&mut self, coder: &mut impl Coder, several: usize, polls: u64) -> u64 {
+        let polls = self.counts[several.min(BEFORE - 1)][self.last].code(coder, polls);
         self.last = (length(polls) as usize).min(POLLED - 1);
         polls
     }
@@ -163,12 +175,13 @@ impl ArrayModel {
         if shape.kind.choice() == Choice::Some {
             let after = (event.polls as usize).min(AFTER - 1);
             let given = (given.len() as u64).saturating_sub(1);
-            several = self.several[after].code(coder, given).saturating_add(1);
+            several = self.several[self.last_several][after].code(coder, given).saturating_add(1);
         }
         if several > MOST_PICKS.saturating_sub(picks.len() as u64) {
             return Err(OrderError::OutOfRange("number of indices"));
         }
         let several = several as usize;
+        self.last_several = several.min(BEFORE - 1);
         let ascends = given.windows(2).all(|pair| pair[0] < pair[1]);
         if several > 1 && coder.bit(&mut self.ascending, ascends) {
             self.set.code(coder, self.index.recency(), several, given, picks)?;
