@@ -5,7 +5,7 @@ use crate::error::OrderError;
 use crate::event::{CallEvent, CallShape, Picked};
 use crate::number::{Number, length};
 use crate::set::SetModel;
-use crate::symbol::{Followers, Steady, Symbol, mix};
+use crate::symbol::{Followers, Steady, Symbol, WHILE, mix};
 use crate::vocabulary::Choice;
 
 /// Failed polls are learnt separately by how many there were the last time.
@@ -21,7 +21,7 @@ const IN_LINE: u32 = 8;
 const MOST_PICKS: u64 = 1 << 22;
 
 /// What is learnt of all calls of a stream.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CallModel {
     followers: Followers,
     shape: Symbol,
@@ -30,6 +30,29 @@ pub struct CallModel {
     before: u64,
     /// Of what the last call completed.
     digest: u64,
+    /// The last call, the indices it completed, how often in a row it was the same, and whether it
+    /// is again.
+    previous: CallEvent,
+    previous_picks: Vec<u32>,
+    run: u32,
+    same: Bit,
+}
+
+impl Default for CallModel {
+    fn default() -> Self {
+        Self {
+            followers: Followers::default(),
+            shape: Symbol::default(),
+            shapes: Vec::new(),
+            last: 0,
+            before: 0,
+            digest: 0,
+            previous: CallEvent::default(),
+            previous_picks: Vec::new(),
+            run: 0,
+            same: Bit::EVEN,
+        }
+    }
 }
 
 /// What is learnt of the calls of one shape.
@@ -91,7 +114,38 @@ impl Default for ArrayModel {
 
 impl CallModel {
     /// Codes one call. An encoder is given its indices in `given`; `picks` gets those coded.
+    ///
+    /// Once calls were all the same for a while, one question settles whether this one is, without
+    /// looking anything up.
     pub fn code(
+        &mut self,
+        coder: &mut impl Coder,
+        shapes: &[CallShape],
+        event: CallEvent,
+        given: &[u32],
+        picks: &mut Vec<u32>,
+    ) -> Result<CallEvent, OrderError> {
+        if self.run >= WHILE {
+            let is_same = event == self.previous && given == self.previous_picks;
+            if coder.bit(&mut self.same, is_same) {
+                picks.extend_from_slice(&self.previous_picks);
+                return Ok(self.previous);
+            }
+        }
+        let from = picks.len();
+        let coded = self.code_anew(coder, shapes, event, given, picks)?;
+        let own = &picks[from..];
+        if coded == self.previous && own == self.previous_picks {
+            self.run = self.run.saturating_add(1);
+        } else {
+            (self.run, self.previous) = (0, coded);
+            self.previous_picks.clear();
+            self.previous_picks.extend_from_slice(own);
+        }
+        Ok(coded)
+    }
+
+    fn code_anew(
         &mut self,
         coder: &mut impl Coder,
         shapes: &[CallShape],

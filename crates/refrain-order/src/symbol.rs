@@ -227,7 +227,7 @@ pub struct Steady {
 }
 
 /// Rhythms shorter than this are not taken for values that stay the same.
-const WHILE: u32 = 256;
+pub const WHILE: u32 = 256;
 
 impl Default for Steady {
     fn default() -> Self {
