@@ -34,8 +34,9 @@ const PAPER_DRAIN: f64 = 1e9 / 331e3;
 /// The paper's overhead is up to 25.5 % (§6.2).
 const PAPER_OVERHEAD: f64 = 1.255;
 
-/// Measures Debian's MPIs, or the one there is: tables, and figures with bounds.
-pub fn measure() -> (String, Vec<Figure>) {
+/// Measures Debian's MPIs, or the one there is: tables, and figures with bounds. Times need a quiet
+/// machine, sizes do not.
+pub fn measure(with_times: bool) -> (String, Vec<Figure>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let is_usual = |mpi: &Mpi| ["mpich-4.0", "openmpi-4.1", "path"].contains(&mpi.name());
     let (mut tables, mut figures) = (String::new(), Vec::new());
@@ -43,9 +44,11 @@ pub fn measure() -> (String, Vec<Figure>) {
         let bench = Bench { mpi: &mpi, folder: folder.path() };
         let scripts = bench.ladder(&mut tables, &mut figures);
         figures.extend(bench.hidden());
-        figures.extend(bench.overhead());
-        figures.extend(bench.calls(&mut tables));
-        figures.push(bench.drain(&scripts));
+        if with_times {
+            figures.extend(bench.overhead());
+            figures.extend(bench.calls(&mut tables));
+            figures.push(bench.drain(&scripts));
+        }
     }
     (tables, figures)
 }

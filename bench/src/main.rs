@@ -49,7 +49,7 @@ fn main() -> ExitCode {
             figures.extend(whole::measure());
             figures.extend(sizes::measure());
             figures.extend(order::measure());
-            let (mut tables, clock) = clock::measure();
+            let (mut tables, clock) = clock::measure(true);
             figures.extend(clock);
             let (more, memory) = memory::measure();
             tables += &more;
@@ -86,10 +86,10 @@ fn main() -> ExitCode {
             print!("{heading}");
             report(heading, order::measure(), "order-")
         }
-        Some((word, [])) if word == "clock" => {
+        Some((word, rest)) if word == "clock" && rest.iter().all(|word| word == "sizes") => {
             let heading = machine();
             print!("{heading}");
-            let (tables, figures) = clock::measure();
+            let (tables, figures) = clock::measure(rest.is_empty());
             print!("{tables}");
             report(heading + &tables, figures, "clock-")
         }
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
         }
         Some(_) => {
             eprintln!(
-                "usage: refrain-bench [sizes | times | order | clock | memory | scale [TASKS…] [PATTERNS…]]"
+                "usage: refrain-bench [sizes | times | order | clock [sizes] | memory | scale [TASKS…] [PATTERNS…]]"
             );
             ExitCode::from(2)
         }
