@@ -4,6 +4,7 @@
 //! can be compressed, each thread's stream by itself and several at once. A segment that takes the
 //! place of another waits until everything that was published before it is compressed.
 
+use crate::implied::without_implied;
 use crate::keeper::Watched;
 use crate::part::{PartFiles, RawWriter, SealedWriter};
 use crate::state::{Ended, ProcessFacts, State};
@@ -257,7 +258,7 @@ impl Recording {
     fn write_state(&mut self, is_last: bool) -> io::Result<()> {
         let tables = read(&self.tables);
         let (mut chunks, mut references) = (Vec::new(), 0);
-        let (code, numbers) = tables.code.canonical();
+        let (mut code, numbers) = tables.code.canonical();
         for (&thread, stream) in &self.streams {
             let mut work = lock(stream);
             references += work.references();
@@ -272,11 +273,19 @@ impl Recording {
         self.facts.program = main.map(|module| module.path.clone()).unwrap_or_default();
         (self.facts.threads, self.facts.references) = (chunks.len() as u32, references);
         self.facts.time.1 = now();
+        let mut merged = Merged::merge(&chunks);
+        // Sealed chunks and raw words name every context.
+        if self.sealed.bytes == 0
+            && self.raw.is_none()
+            && let Ok(rest) = without_implied(&code, &merged)
+        {
+            (code, merged) = rest;
+        }
         let state = State {
             facts: self.facts.clone(),
             code,
             segments: tables.segments.clone(),
-            merged: Merged::merge(&chunks),
+            merged,
             sealed: self.sealed.bytes,
             numbers,
         };
