@@ -191,6 +191,8 @@ fn woven(mut groups: Vec<Gathering>) -> Vec<Gathering> {
         return groups;
     };
     let main = groups.swap_remove(most);
+    // Those that do nearly as much first.
+    groups.sort_by_key(|group| std::cmp::Reverse(group.members[0].1.sequence.len()));
     let mut pieces: Vec<(std::ops::Range<usize>, Gathering)> = Vec::new();
     let mut rest = Vec::new();
     for (at, group) in groups.into_iter().enumerate() {

@@ -90,9 +90,6 @@ pub struct Piece {
 
 /// The stretches that two chunks have in common, in order.
 pub fn common(ours: &Finished, theirs: &Finished) -> Vec<Piece> {
-    if !ours.cuts.is_empty() || !theirs.cuts.is_empty() {
-        return Vec::new();
-    }
     let mut names = HashMap::new();
     let (a, b) = (tokens(ours, &mut names), tokens(theirs, &mut names));
     let mut partner = align(&a, &b);
@@ -346,6 +343,9 @@ impl Finished {
                 }
             }
             if is_in(at) {
+                if let Ok(cut) = self.cuts.binary_search_by_key(&at, |cut| cut.0) {
+                    part.cuts.push((part.sequence.len(), self.cuts[cut].1));
+                }
                 part.sequence.push(numbers[old]);
             }
         }
@@ -355,26 +355,29 @@ impl Finished {
     /// Puts the pieces of a thread into the holes; without holes one after the other.
     pub(crate) fn filled(mut self, pieces: Vec<Self>) -> Self {
         let mut pieces = pieces.into_iter();
-        let mut sequence = Vec::new();
-        let put = |entries: &mut Vec<Entry>, sequence: &mut Vec<u32>, piece: Self| {
-            let first = entries.len() as u32;
-            entries.extend(piece.entries);
-            let known = piece.sequence.iter().filter(|entry| **entry != HOLE);
-            sequence.extend(known.map(|entry| entry + first));
-        };
-        for entry in std::mem::take(&mut self.sequence) {
+        let mut whole = Self { entries: std::mem::take(&mut self.entries), ..Self::default() };
+        let mut cuts = self.cuts.into_iter().peekable();
+        for (at, entry) in self.sequence.into_iter().enumerate() {
+            if let Some((_, steps)) = cuts.next_if(|cut| cut.0 == at) {
+                whole.cuts.push((whole.sequence.len(), steps));
+            }
             match entry {
-                HOLE => {
-                    if let Some(piece) = pieces.next() {
-                        put(&mut self.entries, &mut sequence, piece);
-                    }
-                }
-                entry => sequence.push(entry),
+                HOLE => whole.extend(pieces.next().unwrap_or_default()),
+                entry => whole.sequence.push(entry),
             }
         }
-        pieces.for_each(|piece| put(&mut self.entries, &mut sequence, piece));
-        self.sequence = sequence;
-        self
+        pieces.for_each(|piece| whole.extend(piece));
+        whole
+    }
+
+    /// Appends the executions of a piece, which has no holes.
+    fn extend(&mut self, piece: Self) {
+        let (entries, executed) = (self.entries.len() as u32, self.sequence.len());
+        self.entries.extend(piece.entries);
+        let sequence = piece.sequence.iter().filter(|entry| **entry != HOLE);
+        self.sequence.extend(sequence.map(|entry| entry + entries));
+        self.cuts
+            .extend(piece.cuts.iter().map(|(at, steps)| (at.saturating_add(executed), *steps)));
     }
 }
 
