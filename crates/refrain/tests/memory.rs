@@ -4,139 +4,14 @@
 //! What is compared is the trace with the raw words of the same run (`refrain verify`), which are
 //! written before anything is compressed.
 
-use refrain_testing::{Mpi, refrain_binary, turn, workspace};
-use serde_json::Value as Json;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod memory_recorded;
+
+use memory_recorded::FrontEnd::{self, Compiled};
+use memory_recorded::{Recorded, build, build_with, record, run, succeed};
+use refrain_testing::{Mpi, refrain_binary, turn};
+use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
-
-/// Where references come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FrontEnd {
-    Compiled,
-    Dynamorio,
-}
-use FrontEnd::{Compiled, Dynamorio};
-
-impl FrontEnd {
-    /// Those that there are: DynamoRIO takes a while to build.
-    fn all() -> Vec<FrontEnd> {
-        let folder = std::env::var_os("REFRAIN_DYNAMORIO").map(PathBuf::from);
-        let folder = folder.unwrap_or_else(|| workspace().join("target/dynamorio"));
-        if folder.join("libdynamorio.so").is_file() {
-            return vec![Compiled, Dynamorio];
-        }
-        eprintln!("skipped: unmodified programs; build DynamoRIO with scripts/dynamorio.sh");
-        vec![Compiled]
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Compiled => "compiled",
-            Dynamorio => "dynamorio",
-        }
-    }
-}
-
-/// Compiles a program of `tests/memory` for a front end, and plainly for no front end.
-fn build(folder: &Path, victim: &str, front_end: Option<FrontEnd>) -> PathBuf {
-    build_with(folder, victim, front_end, compiler(victim))
-}
-
-fn compiler(victim: &str) -> &'static str {
-    match Path::new(victim).extension().and_then(OsStr::to_str) {
-        Some("cpp") => "g++",
-        Some("f90") => "gfortran",
-        _ => "gcc",
-    }
-}
-
-fn build_with(folder: &Path, victim: &str, front_end: Option<FrontEnd>, compiler: &str) -> PathBuf {
-    let source = workspace().join("tests/memory").join(victim);
-    let word = front_end.map_or("plain", FrontEnd::word);
-    let program = folder.join(format!("{}-{word}", victim.replace('.', "-")));
-    let mut command = match front_end {
-        Some(Compiled) => {
-            let mut command = Command::new(refrain_binary());
-            let is_fortran = victim.ends_with(".f90");
-            command.arg(if is_fortran { "fc" } else { "cc" });
-            command.env(if is_fortran { "REFRAIN_FC" } else { "REFRAIN_CC" }, compiler);
-            command
-        }
-        _ => Command::new(compiler),
-    };
-    command.args(["-O2", "-g", "-fopenmp", "-pthread"]);
-    command.arg(source).arg("-o").arg(&program);
-    succeed(command.arg("-lm"));
-    program
-}
-
-/// Runs a command that must succeed.
-#[track_caller]
-fn succeed(command: &mut Command) -> Output {
-    let output = run(command);
-    assert!(output.status.success(), "{command:?}\n{output:?}");
-    output
-}
-
-fn run(command: &mut Command) -> Output {
-    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
-}
-
-/// Something recorded.
-struct Recorded {
-    trace: PathBuf,
-    output: Output,
-}
-
-fn record(
-    program: &Path,
-    args: &[&str],
-    front_end: FrontEnd,
-    threads: usize,
-    options: &[&str],
-) -> Recorded {
-    let trace = program.with_extension("refrain");
-    let mut command = Command::new(refrain_binary());
-    command.args(["mem", "--frontend", front_end.word(), "-o"]).arg(&trace).args(options);
-    command.arg("--").arg(program).args(args).env("OMP_NUM_THREADS", threads.to_string());
-    let output = run(&mut command);
-    Recorded { trace, output }
-}
-
-impl Recorded {
-    #[track_caller]
-    fn refrain(&self, words: &[&str]) -> (bool, String) {
-        let output =
-            run(Command::new(refrain_binary()).arg(words[0]).arg(&self.trace).args(&words[1..]));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.success(), text)
-    }
-
-    fn info(&self) -> Json {
-        serde_json::from_str(&self.refrain(&["info", "--json"]).1).expect("info is JSON")
-    }
-
-    fn bytes(&self) -> u64 {
-        self.info()["bytes"].as_u64().expect("bytes")
-    }
-
-    /// Compares with the raw words; how many references that were.
-    #[track_caller]
-    fn verify(&self) -> u64 {
-        let (is_right, text) = self.refrain(&["verify", "--json"]);
-        let json: Json = serde_json::from_str(&text).expect("verify tells in JSON");
-        assert!(
-            is_right && json["ok"] == true,
-            "{}: {text}\n{:?}",
-            self.trace.display(),
-            self.output
-        );
-        assert_eq!(json["different"], 0);
-        json["references_compared"].as_u64().expect("a number")
-    }
-}
 
 /// Records a program with raw words, and makes sure that nothing is lost and nothing changed.
 #[track_caller]
@@ -353,6 +228,9 @@ fn ranks_with_threads_are_one_trace() {
         // There may be more: some MPIs' libraries fork.
         let info = recorded.info();
         assert!(info["processes"].as_u64() >= Some(2), "{info}");
+        let stage = |name: &str| info["stages"][name].as_f64().expect("a time");
+        assert!(stage("intra_thread") > 0.0 && stage("inter_thread") > 0.0, "{info}");
+        assert!(stage("inter_process") > 0.0, "{info}");
         let ranks: Vec<_> = (0..2).map(|at| info["process"][at]["rank"].as_u64()).collect();
         assert_eq!(ranks, [Some(0), Some(1)]);
         // Threads that do the same in both are told once.
@@ -378,17 +256,6 @@ fn references_are_shown_with_thread_address_and_line() {
         assert!(text.contains("loop 48 times"), "{text}");
         assert!(text.contains("[+384, +0, +8]"), "{text}");
     }
-}
-
-#[test]
-fn recording_can_begin_with_a_function() {
-    let folder = TempDir::new().expect("a folder");
-    let program = build(folder.path(), "sorting.c", Some(Compiled));
-    let all = record(&program, &[], Compiled, 1, &["--raw"]).verify();
-    let recorded = record(&program, &[], Compiled, 1, &["--raw", "--from", "compare"]);
-    let some = recorded.verify();
-    assert!(some > 0 && some < all, "{some} of {all}");
-    assert_eq!(recorded.info()["complete"], false);
 }
 
 #[test]
