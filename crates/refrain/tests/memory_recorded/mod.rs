@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-use refrain_testing::{refrain_binary, workspace};
+use refrain_testing::{Mpi, refrain_binary, workspace};
 use serde_json::Value as Json;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -41,39 +41,44 @@ impl FrontEnd {
 
 /// Compiles a program of `tests/memory` for a front end, and plainly for no front end.
 pub fn build(folder: &Path, victim: &str, front_end: Option<FrontEnd>) -> PathBuf {
-    build_with(folder, victim, front_end, compiler(victim))
-}
-
-fn compiler(victim: &str) -> &'static str {
-    match Path::new(victim).extension().and_then(OsStr::to_str) {
+    let compiler = match Path::new(victim).extension().and_then(OsStr::to_str) {
         Some("cpp") => "g++",
         Some("f90") => "gfortran",
         _ => "gcc",
-    }
+    };
+    let options = ["-O2", "-g", "-fopenmp", "-pthread"];
+    build_by(&|program| Command::new(program), compiler, &options, folder, victim, front_end)
 }
 
-/// The same with a compiler.
-pub fn build_with(
+/// The same with an MPI.
+pub fn build_with(mpi: &Mpi, folder: &Path, victim: &str, front_end: FrontEnd) -> PathBuf {
+    let options = ["-O2", "-g", "-fopenmp"];
+    build_by(&|program| mpi.command(program), "mpicc", &options, folder, victim, Some(front_end))
+}
+
+/// The same with a compiler and its options, which are run by a command.
+pub fn build_by(
+    command: &dyn Fn(&OsStr) -> Command,
+    compiler: &str,
+    options: &[&str],
     folder: &Path,
     victim: &str,
     front_end: Option<FrontEnd>,
-    compiler: &str,
 ) -> PathBuf {
     let source = workspace().join("tests/memory").join(victim);
     let word = front_end.map_or("plain", FrontEnd::word);
     let program = folder.join(format!("{}-{word}", victim.replace('.', "-")));
     let mut command = match front_end {
         Some(Compiled) => {
-            let mut command = Command::new(refrain_binary());
+            let mut command = command(refrain_binary().as_os_str());
             let is_fortran = victim.ends_with(".f90");
             command.arg(if is_fortran { "fc" } else { "cc" });
             command.env(if is_fortran { "REFRAIN_FC" } else { "REFRAIN_CC" }, compiler);
             command
         }
-        _ => Command::new(compiler),
+        _ => command(compiler.as_ref()),
     };
-    command.args(["-O2", "-g", "-fopenmp", "-pthread"]);
-    command.arg(source).arg("-o").arg(&program);
+    command.args(options).arg(source).arg("-o").arg(&program);
     succeed(command.arg("-lm"));
     program
 }
