@@ -1,9 +1,10 @@
 //! `refrain replay`: runs a program, and makes it receive messages in the order of a record.
 
+use super::record::outside;
+use super::{are_in, open};
 use crate::trace::{execute, exit_code, understand, wrapper};
 use crate::{NOT_FOUND, Usage, agent, launch};
 use anyhow::{Context, Result, bail};
-use refrain_format::container::Container;
 use refrain_trace::Orders;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,11 +20,14 @@ The program, its input and the number of ranks have to be those that were record
 does something else is stopped, and told where it left the record. --until R:N holds rank R at its
 N-th completing call (see `refrain show`) until a debugger is attached.
 
+A trace of all calls (refrain trace) holds their order too, and can be replayed if no call is missing
+in it and one thread of each rank receives; MPI_Wtime, which no trace holds, goes on then.
+
 Exit codes: that of the program; 94 if it diverged; 95 if nothing went on; 96 where the record ends
 before the program, as that of a run that was killed; 97 if there is no record for it; 125 if Refrain
 itself failed.")]
 pub struct Args {
-    /// The record.
+    /// The record, or a trace of all calls (refrain trace).
     record: PathBuf,
     /// So long may all ranks stand still before the replay is given up, e.g. 30s, 5m.
     #[arg(long, value_name = "TIME", default_value = "30s")]
@@ -43,11 +47,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(until) = &args.until {
         variables.push(format!("REFRAIN_UNTIL={}", checked(until)?));
     }
-    let container = Container::open(&args.record)?;
-    if !Orders::are_in(&container) {
-        bail!("{} holds no receive orders: make them with `refrain record`", args.record.display());
-    }
-    let orders = Orders::read(&container)?;
+    let orders = orders_in(&args.record)?;
     if orders.ranks.iter().any(|rank| rank.rand) {
         variables.push("REFRAIN_RAND=1".to_owned());
     }
@@ -70,13 +70,45 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })();
     let _ = std::fs::remove_dir_all(&folder);
     let code = exit_code(result?);
-    if code == DIVERGED && !orders.ranks.iter().any(|rank| rank.rand) {
+    if code == DIVERGED {
+        hint(&orders);
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// What may be why a program has diverged that nobody has changed.
+fn hint(orders: &Orders) {
+    if orders.ranks.iter().any(|rank| rank.traced) {
+        say!(
+            "refrain: hint: a trace does not hold MPI_Wtime, the system's clocks and random numbers: \
+             refrain record does, the latter two with --rand"
+        );
+    } else if !orders.ranks.iter().any(|rank| rank.rand) {
         say!(
             "refrain: hint: clocks of the system and random numbers are replayed only if they were \
              recorded: refrain record --rand"
         );
     }
-    Ok(ExitCode::from(code))
+}
+
+/// The receive orders of a record, or of a trace of calls.
+fn orders_in(path: &Path) -> Result<Orders> {
+    if are_in(path) {
+        return open(path);
+    }
+    if crate::mem::memory_trace(path)?.is_some() {
+        bail!("{} holds loads and stores, and no receive orders", path.display());
+    }
+    let trace = crate::open::open(path)?;
+    let orders = refrain_analysis::order::orders(&trace).with_context(|| {
+        format!("{} cannot be replayed; `refrain record` makes what can", path.display())
+    })?;
+    let outside: Vec<&str> = outside(&orders).into_iter().collect();
+    if !outside.is_empty() {
+        let outside = outside.join(", ");
+        say!("refrain: warning: outside what a replay forces, so results may differ: {outside}");
+    }
+    Ok(orders)
 }
 
 /// The exit code of ranks that did something else than was recorded.
