@@ -1,14 +1,15 @@
 //! `refrain replay`: runs a program, and makes it receive messages in the order of a record.
 
 use super::record::outside;
-use super::{are_in, open};
-use crate::trace::{execute, exit_code, understand, wrapper};
+use super::{are_in, open, watch};
+use crate::trace::{execute_while, exit_code, understand, wrapper};
 use crate::{NOT_FOUND, Usage, agent, launch};
 use anyhow::{Context, Result, bail};
 use refrain_trace::Orders;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Runs a program, and makes its ranks receive messages in the order of a record.
 #[derive(clap::Args)]
@@ -43,7 +44,9 @@ pub struct Args {
 /// Runs the program; the exit code is the program's, or says why it was stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut variables = vec!["REFRAIN_ORDER=replay".to_owned()];
-    variables.push(format!("REFRAIN_STALL={}", seconds(&args.stall)?));
+    let stall = seconds(&args.stall)?;
+    variables.push(format!("REFRAIN_STALL={stall}"));
+    let stall = Duration::try_from_secs_f64(stall).unwrap_or(Duration::MAX);
     if let Some(until) = &args.until {
         variables.push(format!("REFRAIN_UNTIL={}", checked(until)?));
     }
@@ -62,14 +65,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let agent = agent::find()?;
     let folder = folder_for(&args.record)?;
+    let mut stood_still = None;
     let result = (|| {
         let refuse = || format!("cannot write to {}", folder.display());
         orders.lay_out(&folder).with_context(refuse)?;
         let folder = folder.canonicalize().with_context(refuse)?;
-        execute(&plan.command_with(&wrapper(&plan, &agent, &folder, &variables)?))
+        let command = plan.command_with(&wrapper(&plan, &agent, &folder, &variables)?);
+        execute_while(&command, |child| {
+            let (status, said) = watch::wait(child, &folder, stall)?;
+            stood_still = said;
+            Ok(status)
+        })
     })();
     let _ = std::fs::remove_dir_all(&folder);
-    let code = exit_code(result?);
+    let mut code = exit_code(result?);
+    if let Some(said) = stood_still {
+        say!("refrain: {said}");
+        code = STALLED;
+    }
     if code == DIVERGED {
         hint(&orders);
     }
@@ -113,6 +126,8 @@ fn orders_in(path: &Path) -> Result<Orders> {
 
 /// The exit code of ranks that did something else than was recorded.
 const DIVERGED: u8 = 94;
+/// The exit code of a replay in which nothing went on.
+const STALLED: u8 = 95;
 
 /// A folder beside the record, where the ranks find it wherever they run.
 fn folder_for(record: &Path) -> Result<PathBuf> {

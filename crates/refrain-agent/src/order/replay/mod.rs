@@ -6,10 +6,13 @@ mod shared;
 
 use crate::process;
 use crate::table;
-use refrain_order::{Call, Decision, Divergence, Frames, Kind, Post, Posting, Replayer, Stop};
+use refrain_order::{
+    Call, Decision, Divergence, Frames, Kind, Post, Posting, Replayer, Stop, Turn,
+};
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::board::{self, State};
 use super::files;
@@ -18,7 +21,7 @@ use super::line;
 use super::mpi;
 use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
-use super::stop::{self, OWN_COMM};
+use super::stop::{self, OWN_COMM, Waiting};
 use super::thread::Thread;
 
 static REPLAYING: Guarded<Replaying> = Guarded::new();
@@ -207,6 +210,13 @@ pub fn end() {
     }
 }
 
+/// MPI has ended: what comes is the program's own.
+pub fn over() {
+    if let Some(board) = board::get() {
+        board.say(State::Over, "");
+    }
+}
+
 /// Asks the record; where it has no answer, the job ends.
 fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
     let answer = REPLAYING.with(|own| match what(own) {
@@ -245,6 +255,45 @@ pub fn value(thread: &Thread, which: u8) -> Option<u64> {
     REPLAYING.is_there().then(|| ask(recorded)).flatten()
 }
 
+/// Whether something is replayed.
+pub fn is_on() -> bool {
+    REPLAYING.is_there()
+}
+
+/// Waits until it is this thread's turn to get a lock of the program's own. Other threads may end MPI
+/// meanwhile: then there are no turns any more.
+pub fn await_lock(thread: &Thread) {
+    let stream = thread.stream;
+    let turn = || {
+        let turn = REPLAYING.with(|own| own.replayer.turn(stream, line::of_locks()));
+        turn.filter(|_| REPLAYING.is_there()).unwrap_or(Turn::Go)
+    };
+    let mut waiting = Waiting::new(|| match turn() {
+        Turn::After(other) => {
+            format!("thread {stream}, for a lock, until thread {other} has had one")
+        }
+        Turn::Go => format!("thread {stream}, for a lock"),
+    });
+    let mut looks = 0u32;
+    while turn() != Turn::Go {
+        looks = looks.saturating_add(1);
+        if looks > PATIENT {
+            std::thread::sleep(NAP);
+        }
+        waiting.again();
+    }
+}
+
+/// So many looks before a thread that waits for a lock leaves its core to others for a while: it may
+/// be one that waits most of the time.
+const PATIENT: u32 = 1000;
+const NAP: Duration = Duration::from_micros(50);
+
+/// A thread has got a lock of the program's own.
+pub fn took_lock() {
+    REPLAYING.with(|own| own.replayer.took_turn(line::of_locks()));
+}
+
 /// A call that is the program's.
 pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
     if !REPLAYING.is_there() {
@@ -259,7 +308,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
             shared::receive(call, place, kind)
         }
         Act::Receive(kind) => receive::receive(call, place, kind),
-        Act::Send(mode) => shared::send(call, place, mode),
+        Act::Send(mode) if line::is_shared() => shared::send(call, place, mode),
         Act::InitSend => shared::init_send(call),
         Act::Post => receive::post(call, place),
         Act::Init => receive::init(call, place),
@@ -270,7 +319,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         Act::Cancel => complete::cancel(call),
         Act::Free => complete::free(call),
         Act::FreeComm => complete::free_comm(call),
-        Act::Begin | Act::End | Act::Outside | Act::Other => {
+        Act::Begin | Act::End | Act::Outside | Act::Other | Act::Send(_) => {
             let _inside = board::Inside::of(call.role.function);
             call.forward()
         }
