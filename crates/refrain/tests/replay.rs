@@ -153,6 +153,22 @@ fn every_way_to_receive_replays_bit_for_bit() {
     replays_bit_for_bit("order_paths.c", &["all", "10"]);
 }
 
+/// What came with MPI 4: Isendrecv, partitioned receives, looks at several requests.
+#[test]
+fn the_newer_ways_to_receive_replay_bit_for_bit() {
+    let is_newer = |mpi: &Mpi| ["mpich-5.0", "mpich-5.0-abi", "openmpi-5.0"].contains(&mpi.name());
+    for mpi in Mpi::installed().into_iter().filter(is_newer) {
+        let victim = Victim::new(&mpi, "order_paths.c", &["all", "5"]);
+        let recorded = victim.record("run.refrain").expect_success();
+        if mpi.name().starts_with("mpich") {
+            for path in ["isendrecv 0:", "partitioned 0:", "get_status_of_several 0:"] {
+                assert!(recorded.stdout.contains(path), "no `{path}` in\n{recorded}");
+            }
+        }
+        assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+    }
+}
+
 #[test]
 fn fortran_replays_bit_for_bit() {
     replays_bit_for_bit("order_fortran.F90", &[]);

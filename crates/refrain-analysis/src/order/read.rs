@@ -170,7 +170,8 @@ fn words(value: Option<&Value>) -> Vec<u64> {
     };
     match value {
         Some(Value::List(all)) => all.iter().map(one).collect(),
-        Some(value) => vec![one(value)],
-        None => Vec::new(),
+        Some(Value::Word(word)) => vec![*word],
+        // A null address, of no requests.
+        _ => Vec::new(),
     }
 }

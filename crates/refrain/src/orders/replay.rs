@@ -134,7 +134,13 @@ fn folder_for(record: &Path) -> Result<PathBuf> {
     let mut name = record.as_os_str().to_owned();
     name.push(format!(".replay.{}", std::process::id()));
     let folder = PathBuf::from(name);
-    std::fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::create_dir(&folder).with_context(|| {
+        format!(
+            "cannot create {}: a replay writes beside its record, so copy that to a folder where all \
+             ranks can write",
+            folder.display()
+        )
+    })?;
     Ok(folder)
 }
 
