@@ -145,10 +145,12 @@ pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
 ",
             arguments.join(", ")
         );
-        // Of sends there is something to be said only where threads send at the same time; others are
-        // noticed in a replay, for who waits in them.
+        // Of sends there is something to be said only where threads send at the same time; what may
+        // wait for other ranks is noticed in a replay, for who waits in it.
+        let blocks = f.params.iter().all(|p| p.name != "request");
         let guard = match act {
             "Other" => " if replay",
+            _ if act.starts_with("Send") && blocks => " if shared || replay",
             _ if act.starts_with("Send") || act == "InitSend" => " if shared",
             _ => "",
         };

@@ -55,6 +55,8 @@ pub struct RankOrder {
     pub library: String,
     /// Whether clocks of the system and random numbers are recorded too.
     pub rand: bool,
+    /// Whether it was made of a trace of calls, which has no sites and no clock.
+    pub traced: bool,
     /// What the program did that a record does not hold.
     pub outside: Vec<String>,
     /// For each thread its number, and who made it, as the agent says.
@@ -75,6 +77,7 @@ impl RankOrder {
             "library" => value.clone_into(&mut self.library),
             "finalized" => self.finalized = true,
             "rand" => self.rand = true,
+            "traced" => self.traced = true,
             "outside" => self.outside.push(value.to_owned()),
             "thread" => self.threads.push(value.to_owned()),
             "sums" => {
@@ -94,6 +97,7 @@ impl RankOrder {
         self.outside.iter().for_each(|what| text += &format!("outside {what}\n"));
         self.threads.iter().for_each(|thread| text += &format!("thread {thread}\n"));
         text += if self.rand { "rand\n" } else { "" };
+        text += if self.traced { "traced\n" } else { "" };
         text + if self.finalized { "finalized\n" } else { "" }
     }
 }

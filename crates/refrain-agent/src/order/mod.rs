@@ -15,6 +15,7 @@
 //! * [`thread`]: whose a call is and where it was made · [`requests`]: what is known of handles
 //! * [`spawn`]: who made a thread · [`line`]: which calls of threads have an order among them ·
 //!   [`split`]: blocking calls in two steps, one of which has its turn
+//! * [`locks`]: locks of the program's own, around its calls of MPI
 //! * [`unseen`]: what has come without the program having looked
 //! * [`outcome`]: what a completion call was given, and what came of it
 //! * [`board`]: what the ranks of a replay tell each other · [`stop`]: how it waits, and ends
@@ -27,6 +28,7 @@ mod clock;
 mod files;
 mod guarded;
 mod line;
+mod locks;
 mod mpi;
 mod outcome;
 mod record;
@@ -167,5 +169,9 @@ fn end(call: &Hooked<'_>) -> c_int {
             Task::Off => {}
         });
     }
-    call.forward()
+    let result = call.forward();
+    if task() == Task::Replay {
+        replay::over();
+    }
+    result
 }

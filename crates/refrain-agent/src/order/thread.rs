@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::requests::Map;
-use super::{Task, files, replay, task};
+use super::{Task, files, line, replay, task};
 
 /// How many modules of the program are known at a time.
 const MODULES: usize = 4;
@@ -58,6 +58,22 @@ pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
     }
 }
 
+/// The system's numbers of threads that call MPI, where they share it.
+static CALLING: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
+
+/// How many threads call MPI, and have not ended; one if threads do not share it.
+pub fn count() -> u32 {
+    if !line::is_shared() {
+        return 1;
+    }
+    let Ok(mut calling) = CALLING.lock() else { return 1 };
+    // SAFETY: plain system calls; no signal is sent.
+    calling.retain(|thread| unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), *thread, 0) == 0
+    });
+    calling.len() as u32
+}
+
 /// This thread.
 pub fn this() -> &'static mut Thread {
     // SAFETY: the block is this thread's own; what it points to is never freed, and borrowed only
@@ -98,6 +114,10 @@ impl Thread {
         let path = unsafe { (*thread_block()).path };
         let recorded = if task() == Task::Replay { recorded(path) } else { None };
         self.stream = recorded.unwrap_or_else(|| THREADS.fetch_add(1, Ordering::Relaxed));
+        if let Ok(mut calling) = CALLING.lock() {
+            // SAFETY: a plain system call.
+            calling.push(unsafe { libc::gettid() });
+        }
         if task() == Task::Record {
             files::note(&format!("thread {} {path:x}", self.stream));
         }
