@@ -107,9 +107,10 @@
 //! | [`log`] | what a recorder is told, kept by way of a window that outlives the process |
 //! | [`divergence`] | where a program left the record |
 //! | [`frames`], [`codec`] | a record's bytes |
-//! | `calls`, `receives`, `set`, `symbol`, `recency`, `number`, `coder` | adaptive models, from the largest to the single answer |
+//! | `calls`, `receives`, `set`, `symbol`, `alphabet`, `recency`, `number`, `coder` | adaptive models, from the largest to the single answer |
 //! | [`read`], [`races`], [`mod@diff`], [`summary`] | reading without replaying |
 
+mod alphabet;
 mod calls;
 pub mod codec;
 mod coder;
