@@ -248,6 +248,8 @@ impl Recording {
         self.setting.files.note_progress(references, self.sealed.bytes)?;
         self.progress_at = now + PROGRESS;
         if now >= self.snapshot_at {
+            // A state never promises what there are no raw words for.
+            self.flush_raw()?;
             self.write_state(false)?;
             self.snapshot_at = now + SNAPSHOT.max(now.elapsed() * SNAPSHOT_SHARE);
         }
@@ -297,12 +299,15 @@ impl Recording {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        if let Some(raw) = &self.raw
-            && let Ok(mut raw) = raw.lock()
-        {
-            raw.flush()?;
-        }
+        self.flush_raw()?;
         self.write_state(true)
+    }
+
+    fn flush_raw(&self) -> io::Result<()> {
+        match self.raw.as_ref().map(|raw| raw.lock()) {
+            Some(Ok(mut raw)) => raw.flush(),
+            _ => Ok(()),
+        }
     }
 }
 
