@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Runs that take turns.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
 
 /// Modes that programs keep times in, and what each may add to a call.
 const MODES: [(&str, f64); 2] = [("lossless", 25.0), ("loop", 40.0)];

@@ -14,14 +14,15 @@ const FLOOR: u32 = 16;
 const MEMORY: usize = 160;
 const TOP: u32 = 1 << 24;
 
-/// How much the n-th answer weighs, in 65536ths.
-static WEIGHTS: [u32; MEMORY + 1] = weights();
+/// How much the n-th answer weighs, in 32768ths.
+static WEIGHTS: [u16; 256] = weights();
 
-const fn weights() -> [u32; MEMORY + 1] {
-    let mut table = [0; MEMORY + 1];
+const fn weights() -> [u16; 256] {
+    let mut table = [0; 256];
     let mut n = 0;
-    while n <= MEMORY {
-        table[n] = 131_072 / (2 * n as u32 + 3);
+    while n < 256 {
+        let seen = if n < MEMORY { n } else { MEMORY };
+        table[n] = (65_536 / (2 * seen as u32 + 3)) as u16;
         n += 1;
     }
     table
@@ -31,6 +32,7 @@ const fn weights() -> [u32; MEMORY + 1] {
 #[derive(Clone, Copy, Debug)]
 pub struct Bit {
     chance: u16,
+    /// Answers so far, up to [`MEMORY`].
     seen: u16,
 }
 
@@ -46,16 +48,58 @@ impl Bit {
 
     #[inline]
     fn learn(&mut self, value: bool) {
-        let weight = WEIGHTS[usize::from(self.seen).min(MEMORY)] as i32;
+        let weight = i32::from(WEIGHTS[usize::from(self.seen) % WEIGHTS.len()]);
         let target = if value { 65536 - FLOOR as i32 } else { FLOOR as i32 };
         let chance = i32::from(self.chance);
-        // Both factors are below 2^16: half the weight keeps the product within 32 bits. Steps
-        // round towards the answer, or estimates would stop short of certainty.
+        // Both factors are below 2^16, and the product within 32 bits. Steps round towards the
+        // answer, or estimates would stop short of certainty; none goes beyond its target.
         let round = if value { 0x7fff } else { 0 };
-        let step = ((target - chance) * (weight >> 1) + round) >> 15;
-        self.chance = (chance + step).clamp(FLOOR as i32, 65536 - FLOOR as i32) as u16;
-        self.seen = (self.seen + 1).min(MEMORY as u16);
+        let step = ((target - chance) * weight + round) >> 15;
+        self.chance = (chance + step) as u16;
+        self.seen += u16::from(usize::from(self.seen) < MEMORY);
     }
+
+    /// What an answer costs, in [`WHOLE`]ths of a bit.
+    #[inline]
+    fn cost(self, value: bool) -> u32 {
+        let chance = u32::from(self.chance);
+        let chance = if value { chance } else { 65536 - chance };
+        COSTS[(chance >> 8) as usize % COSTS.len()].into()
+    }
+}
+
+/// A bit in the unit of costs.
+const WHOLE: u32 = 64;
+
+/// What an answer costs, by the upper half of its probability: 64 log2(256 / p), in the middle of
+/// what shares the upper half.
+static COSTS: [u16; 256] = costs();
+
+const fn costs() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut n = 0;
+    while n < 256 {
+        // The logarithm of (2n + 1) / 512, digit by digit: squaring doubles it.
+        let mut rest = (2 * n as u64 + 1) << 32;
+        let mut log: i64 = -9;
+        while rest >= 2 << 32 {
+            rest >>= 1;
+            log += 1;
+        }
+        let mut digits = 0;
+        while digits < 6 {
+            rest = (rest >> 16) * (rest >> 16);
+            log *= 2;
+            if rest >= 2 << 32 {
+                rest >>= 1;
+                log += 1;
+            }
+            digits += 1;
+        }
+        table[n] = -log as u16;
+        n += 1;
+    }
+    table
 }
 
 /// Codes answers, in one direction or the other.
@@ -99,7 +143,15 @@ impl Encoder {
         self.low = (self.low & 0x00ff_ffff) << 8;
     }
 
+    #[inline]
     fn normalise(&mut self) {
+        if self.range < TOP {
+            self.shift_out();
+        }
+    }
+
+    #[inline(never)]
+    fn shift_out(&mut self) {
         while self.range < TOP {
             self.range <<= 8;
             self.shift();
@@ -146,6 +198,67 @@ impl Coder for Encoder {
         self.low += u64::from(self.range) * u64::from(value);
         self.normalise();
         value
+    }
+}
+
+/// Learns what it would have written, and only counts what that would have cost.
+#[derive(Debug, Default)]
+pub struct Gauge {
+    cost: u32,
+}
+
+impl Coder for Gauge {
+    #[inline]
+    fn bit(&mut self, model: &mut Bit, value: bool) -> bool {
+        self.cost += model.cost(value);
+        model.learn(value);
+        value
+    }
+
+    fn raw(&mut self, count: u32, value: u32) -> u32 {
+        self.cost += count * WHOLE;
+        value
+    }
+}
+
+/// Codes by another coder, and counts what that costs.
+#[derive(Debug)]
+pub struct Counted<'a, C> {
+    coder: &'a mut C,
+    gauge: Gauge,
+}
+
+impl<'a, C: Coder> Counted<'a, C> {
+    /// By this coder.
+    pub fn new(coder: &'a mut C) -> Self {
+        Self { coder, gauge: Gauge::default() }
+    }
+
+    /// What it cost so far.
+    pub fn cost(&self) -> u32 {
+        self.gauge.cost
+    }
+}
+
+impl Gauge {
+    /// What it would have cost so far.
+    pub fn cost(&self) -> u32 {
+        self.cost
+    }
+}
+
+impl<C: Coder> Coder for Counted<'_, C> {
+    #[inline]
+    fn bit(&mut self, model: &mut Bit, value: bool) -> bool {
+        let before = *model;
+        let value = self.coder.bit(model, value);
+        self.gauge.cost += before.cost(value);
+        value
+    }
+
+    fn raw(&mut self, count: u32, value: u32) -> u32 {
+        self.gauge.cost += count * WHOLE;
+        self.coder.raw(count, value)
     }
 }
 

@@ -111,9 +111,10 @@
 //! | [`board`] | what the ranks of a replay say of themselves, and when nothing goes on any more |
 //! | [`divergence`] | where a program left the record |
 //! | [`frames`], [`codec`] | a record's bytes |
-//! | `calls`, `receives`, `set`, `symbol`, `recency`, `number`, `coder` | adaptive models, from the largest to the single answer |
+//! | `calls`, `receives`, `set`, `symbol`, `alphabet`, `recency`, `number`, `coder` | adaptive models, from the largest to the single answer |
 //! | [`read`], [`races`], [`mod@diff`], [`summary`] | reading without replaying |
 
+mod alphabet;
 pub mod board;
 mod calls;
 pub mod codec;

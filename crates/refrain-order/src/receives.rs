@@ -4,12 +4,12 @@ use crate::coder::{Bit, Coder};
 use crate::error::OrderError;
 use crate::event::{PostShape, ReceiveEvent};
 use crate::number::Number;
-use crate::symbol::{Followers, Steady, Symbol, mix};
+use crate::symbol::{Followers, Steady, Symbol, WHILE, mix};
 use crate::varint::{unzigzag, zigzag};
 use crate::vocabulary::{Envelope, Fate};
 
 /// What is learnt of all wildcard receives of a stream.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ReceiveModel {
     followers: Followers,
     shape: Symbol,
@@ -18,6 +18,26 @@ pub struct ReceiveModel {
     before: u64,
     /// The last message received.
     digest: u64,
+    /// The last receive, how often in a row it was the same, and whether it is again.
+    previous: ReceiveEvent,
+    run: u32,
+    same: Bit,
+}
+
+impl Default for ReceiveModel {
+    fn default() -> Self {
+        Self {
+            followers: Followers::default(),
+            shape: Symbol::default(),
+            shapes: Vec::new(),
+            last: 0,
+            before: 0,
+            digest: 0,
+            previous: ReceiveEvent { shape: 0, fate: None },
+            run: 0,
+            same: Bit::EVEN,
+        }
+    }
 }
 
 /// What is learnt of the receives of one shape.
@@ -46,8 +66,24 @@ impl Default for ShapeModel {
 }
 
 impl ReceiveModel {
-    /// Codes one receive.
+    /// Codes one receive. Once they were all the same for a while, one question settles whether
+    /// this one is.
     pub fn code(
+        &mut self,
+        coder: &mut impl Coder,
+        shapes: &[PostShape],
+        event: ReceiveEvent,
+    ) -> Result<ReceiveEvent, OrderError> {
+        if self.run >= WHILE && coder.bit(&mut self.same, event == self.previous) {
+            return Ok(self.previous);
+        }
+        let coded = self.code_anew(coder, shapes, event)?;
+        self.run = if coded == self.previous { self.run.saturating_add(1) } else { 0 };
+        self.previous = coded;
+        Ok(coded)
+    }
+
+    fn code_anew(
         &mut self,
         coder: &mut impl Coder,
         shapes: &[PostShape],
@@ -72,7 +108,7 @@ impl ReceiveModel {
     /// Codes which shape comes next.
     fn number(&mut self, coder: &mut impl Coder, shape: u32) -> u32 {
         let long = mix(mix(mix(1, self.last), self.before), self.digest);
-        let circumstances = [long, mix(2, self.last)];
+        let circumstances = [long, mix(mix(2, self.last), self.before)];
         self.shape.code(coder, &mut self.followers, circumstances, shape)
     }
 }

@@ -14,17 +14,14 @@ pub struct Recency {
 }
 
 impl Recency {
-    /// Where a value stands, those of `without` not counted; and how many of those there are.
-    pub fn place(&self, value: u32, without: &[Option<u32>]) -> (Option<usize>, usize) {
-        let (mut place, mut skipped) = (None, 0);
-        for (at, known) in self.values.iter().enumerate() {
-            if without.contains(&Some(*known)) {
-                skipped += 1;
-            } else if *known == value {
-                place = Some(at - skipped);
-            }
-        }
-        (place, skipped)
+    /// Where a value stands.
+    pub fn place(&self, value: u32) -> Option<usize> {
+        self.values.iter().position(|known| *known == value)
+    }
+
+    /// Whether every value that ever came is in the list.
+    pub fn holds_all(&self) -> bool {
+        self.values.len() < MOST
     }
 
     /// The value that has been away longest.
@@ -32,9 +29,9 @@ impl Recency {
         self.values.first().copied()
     }
 
-    /// What stands at a place, those of `without` not counted.
-    pub fn at(&self, place: usize, without: &[Option<u32>]) -> Option<u32> {
-        self.values.iter().filter(|v| !without.contains(&Some(**v))).nth(place).copied()
+    /// What stands at a place.
+    pub fn at(&self, place: usize) -> Option<u32> {
+        self.values.get(place).copied()
     }
 
     /// A value came.

@@ -38,7 +38,7 @@ impl SetModel {
         picks: &mut Vec<u32>,
     ) -> Result<(), OrderError> {
         let from = picks.len();
-        let place = |index: &u32| recency.place(*index, &[]).0;
+        let place = |index: &u32| recency.place(*index);
         let places = &mut self.places;
         places.clear();
         places.extend(given.iter().filter_map(place));
@@ -52,7 +52,7 @@ impl SetModel {
             let model = &mut self.steps[(several - 2).min(SEVERAL - 1)][which.min(WHICH - 1)];
             let step = usize::try_from(model.code(coder, step as u64)).unwrap_or(usize::MAX);
             let place = next.saturating_add(step);
-            let index = recency.at(place, &[]).ok_or(OrderError::OutOfRange("set"))?;
+            let index = recency.at(place).ok_or(OrderError::OutOfRange("set"))?;
             picks.push(index);
             next = place + 1;
         }

@@ -1,26 +1,35 @@
 //! One of several values, predicted from what came before.
 //!
 //! A source, a tag, an index in an array of requests, the next call site: all are coded the same
-//! way. What followed last time in the same *long* circumstances is asked for first, then what
-//! followed in the same *short* ones, then the last value and the last step again (tags that
-//! count), then the value's place in the order of recency; a value never seen is written as its
-//! distance from the one before. Each answer is learnt separately
-//! for predictions that proved right one, two, three times or more in a row, so that a
-//! deterministic program costs next to nothing and a random one loses little by the asking.
+//! way. What followed in the same *long* circumstances is asked for first, if it proved right there
+//! twice: each answer is learnt separately for predictions that proved right twice, three times or
+//! more in a row, so that a deterministic program costs next to nothing. Then the last step is asked
+//! for (tags that count).
+//!
+//! Otherwise there are two ways: by how often values follow in the *short* circumstances, and by
+//! the value's place in the order of recency. Either may be much better than the other, so both go
+//! on learning, and the one is taken that would have cost less of late. A value never seen
+//! is written as its distance from the one before.
 
-use crate::coder::{Bit, Coder};
+use crate::alphabet::{Alphabet, Lines};
+use crate::coder::{Bit, Coder, Counted, Gauge};
 use crate::number::Number;
 use crate::recency::Recency;
 use crate::varint::{unzigzag, zigzag};
 
 const ENTRIES: usize = 4096;
 const TRUST: usize = 6;
+/// So often a prediction has proved right in a row before it is asked for.
+const ASKED: u8 = 2;
+/// What a way cost fades in about two to this many values.
+const FADES: u32 = 6;
 
 /// What followed last, by circumstances.
 #[derive(Clone, Debug, Default)]
 pub struct Followers {
     /// Empty until the first use: most streams of most records are short.
     entries: Vec<Follower>,
+    lines: Lines,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,30 +89,35 @@ impl Follower {
 #[derive(Clone, Debug)]
 pub struct Symbol {
     as_long: [Bit; TRUST],
-    as_short: [Bit; TRUST],
     as_step: Bit,
     known: Bit,
-    /// By how many values were ruled out before.
-    place: [Number; 4],
-    distance: Number,
+    alphabet: Alphabet,
     recency: Recency,
+    place: Number,
+    /// What coding by number and by place cost of late.
+    costs: [u32; 2],
+    distance: Number,
     last: u32,
     /// The step from the value before the last to the last.
     step: u32,
+    /// Whether the step before was the same.
+    steady: bool,
 }
 
 impl Default for Symbol {
     fn default() -> Self {
         Self {
             as_long: [Bit::EVEN; TRUST],
-            as_short: [Bit::EVEN; TRUST],
             as_step: Bit::EVEN,
             known: Bit::EVEN,
-            place: Default::default(),
-            distance: Number::default(),
+            alphabet: Alphabet::default(),
             recency: Recency::default(),
+            place: Number::default(),
+            costs: [0; 2],
+            distance: Number::default(),
             last: 0,
             step: 0,
+            steady: false,
         }
     }
 }
@@ -119,20 +133,15 @@ impl Symbol {
     ) -> u32 {
         let [long, short] = circumstances;
         let by_long = followers.entry(long);
-        let first = by_long.guess();
-        if let Some(guess) = first {
+        if let Some(guess) = by_long.guess().filter(|_| by_long.trust >= ASKED) {
             let trust = by_long.trust();
             if coder.bit(&mut self.as_long[trust], guess == value) {
                 by_long.note(guess);
-                // What is certain by now leaves the short circumstances alone: a matter of speed.
-                if trust < TRUST - 1 {
-                    followers.entry(short).note(guess);
-                }
                 self.note(guess);
                 return guess;
             }
         }
-        let value = self.without_long(coder, followers.entry(short), first, value);
+        let value = self.without_long(coder, &mut followers.lines, short, value);
         followers.entry(long).note(value);
         self.note(value);
         value
@@ -141,8 +150,8 @@ impl Symbol {
     /// A value came that was coded by other means.
     pub fn note(&mut self, value: u32) {
         self.recency.note(value);
-        self.step = value.wrapping_sub(self.last);
-        self.last = value;
+        let step = value.wrapping_sub(self.last);
+        (self.steady, self.step, self.last) = (step == self.step, step, value);
     }
 
     /// The values by the time of their last use.
@@ -151,51 +160,61 @@ impl Symbol {
     }
 
     /// Codes a value that is not what followed in the long circumstances.
+    #[inline(never)]
     fn without_long(
         &mut self,
         coder: &mut impl Coder,
-        by_short: &mut Follower,
-        first: Option<u32>,
+        lines: &mut Lines,
+        short: u64,
         value: u32,
     ) -> u32 {
-        let mut without = [first, None, None];
-        if let Some(guess) = by_short.guess().filter(|guess| Some(*guess) != first) {
-            if coder.bit(&mut self.as_short[by_short.trust()], guess == value) {
-                by_short.note(guess);
-                return guess;
-            }
-            without[1] = Some(guess);
-        }
-        let value = self.without_both(coder, without, value);
-        by_short.note(value);
-        value
-    }
-
-    /// Codes a value that followed in neither circumstances.
-    fn without_both(
-        &mut self,
-        coder: &mut impl Coder,
-        mut without: [Option<u32>; 3],
-        value: u32,
-    ) -> u32 {
-        let guess = self.last.wrapping_add(self.step);
-        if !without.contains(&Some(guess)) {
+        if self.steady {
+            let guess = self.last.wrapping_add(self.step);
             if coder.bit(&mut self.as_step, guess == value) {
                 return guess;
             }
-            without[2] = Some(guess);
         }
-        let (place, out) = self.recency.place(value, &without);
-        if coder.bit(&mut self.known, place.is_some()) {
-            let place = self.place[out].code(coder, place.unwrap_or(0) as u64);
+        let number = self.alphabet.number(value);
+        if coder.bit(&mut self.known, number.is_some()) {
+            return self.known(coder, lines, short, (value, number.unwrap_or(0)));
+        }
+        let distance = zigzag(i64::from(value) - i64::from(self.last));
+        let distance = unzigzag(self.distance.code(coder, distance));
+        let value = distance.wrapping_add(i64::from(self.last)) as u32;
+        self.alphabet.add(value);
+        value
+    }
+
+    /// Codes a value that has come before, by number or by place.
+    fn known(
+        &mut self,
+        coder: &mut impl Coder,
+        lines: &mut Lines,
+        short: u64,
+        (value, number): (u32, u32),
+    ) -> u32 {
+        let Self { alphabet, recency, place, costs, .. } = self;
+        let mut coder = Counted::new(coder);
+        let mut gauge = Gauge::default();
+        let by_place = costs[1] < costs[0] && recency.holds_all();
+        let value = if by_place {
+            let given = recency.place(value).unwrap_or(0);
+            let coded = usize::try_from(place.code(&mut coder, given as u64));
             // A place behind the end comes from damaged bytes alone; any value will do.
-            let place = usize::try_from(place).unwrap_or(usize::MAX);
-            self.recency.at(place, &without).unwrap_or(0)
+            let value = coded.ok().and_then(|place| recency.at(place)).unwrap_or(0);
+            let number = alphabet.number(value).unwrap_or(0);
+            alphabet.code(&mut gauge, lines, short, number);
+            value
         } else {
-            let distance = zigzag(i64::from(value) - i64::from(self.last));
-            let distance = unzigzag(self.distance.code(coder, distance));
-            distance.wrapping_add(i64::from(self.last)) as u32
+            let value = alphabet.code(&mut coder, lines, short, number);
+            place.code(&mut gauge, recency.place(value).unwrap_or(0) as u64);
+            value
+        };
+        let now = [coder.cost(), gauge.cost()];
+        for (cost, now) in costs.iter_mut().zip(if by_place { [now[1], now[0]] } else { now }) {
+            *cost = *cost - (*cost >> FADES) + now;
         }
+        value
     }
 }
 
@@ -210,7 +229,7 @@ pub struct Steady {
 }
 
 /// Rhythms shorter than this are not taken for values that stay the same.
-const WHILE: u32 = 256;
+pub const WHILE: u32 = 256;
 
 impl Default for Steady {
     fn default() -> Self {

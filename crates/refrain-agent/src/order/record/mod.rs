@@ -27,7 +27,7 @@ use super::thread::Thread;
 use super::unseen::{AllUnseen, Posted};
 
 /// Words of the window in front of the frames.
-const WINDOW: usize = 1 << 15;
+const WINDOW: usize = 1 << 16;
 
 static RECORDING: Guarded<Recording> = Guarded::new();
 

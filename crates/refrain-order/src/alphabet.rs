@@ -1,0 +1,85 @@
+//! Values that come again and again, each by a small number of its own.
+//!
+//! Where messages come from at random, how often each source follows each other is all there is to
+//! be learnt. So a value's number is coded digit by digit, in a table of chances for the
+//! circumstances: a line of memory for each digit.
+
+use crate::coder::{Bit, Coder};
+use crate::hash::Map;
+use crate::symbol::mix;
+
+/// More values than this are not numbered.
+const MOST: usize = 1 << 12;
+/// Bits of a digit.
+const DIGIT: u32 = 4;
+/// Lines that circumstances share without regard to each other.
+const LINES: usize = 1 << 10;
+
+/// Chances of the answers that lead to a digit: of the first, of the second by the first, ...
+type Line = [Bit; 1 << DIGIT];
+
+/// Chances by circumstances.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    /// Empty until the first use: most streams of most records are short.
+    lines: Vec<Line>,
+}
+
+impl Lines {
+    #[inline]
+    fn of(&mut self, circumstances: u64) -> &mut Line {
+        if self.lines.is_empty() {
+            self.lines.resize(LINES, [Bit::EVEN; 1 << DIGIT]);
+        }
+        &mut self.lines[circumstances as usize % LINES]
+    }
+}
+
+/// Values and their numbers, in the order of their first coming.
+#[derive(Clone, Debug, Default)]
+pub struct Alphabet {
+    values: Vec<u32>,
+    numbers: Map<u32, u32>,
+}
+
+impl Alphabet {
+    /// A value's number.
+    #[inline]
+    pub fn number(&self, value: u32) -> Option<u32> {
+        self.numbers.get(&value).copied()
+    }
+
+    /// Numbers a value that has none, unless there are too many.
+    pub fn add(&mut self, value: u32) {
+        if self.values.len() < MOST {
+            self.numbers.insert(value, self.values.len() as u32);
+            self.values.push(value);
+        }
+    }
+
+    /// Codes a value that has a number.
+    #[inline(never)]
+    pub fn code(
+        &self,
+        coder: &mut impl Coder,
+        lines: &mut Lines,
+        circumstances: u64,
+        number: u32,
+    ) -> u32 {
+        let bits = usize::BITS - self.values.len().saturating_sub(1).leading_zeros();
+        let mut coded = 0;
+        for digit in (0..bits.div_ceil(DIGIT)).rev() {
+            let line = lines.of(mix(circumstances, u64::from(coded << DIGIT | digit)));
+            let mut node = 1;
+            for bit in (0..DIGIT).rev() {
+                let given = number >> (digit * DIGIT + bit) & 1 == 1;
+                // What leads to a digit is shorter than one.
+                let answer = coder.bit(&mut line[node % (1 << DIGIT)], given);
+                node = node << 1 | usize::from(answer);
+            }
+            coded = coded << DIGIT | (node as u32 & ((1 << DIGIT) - 1));
+        }
+        // A number without a value comes from damaged bytes alone; any value will do.
+        self.values.get(coded as usize).copied().unwrap_or(0)
+    }
+}
