@@ -18,7 +18,8 @@
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Task, line, record, replay, task, thread};
+use super::thread::{self, Thread};
+use super::{Task, line, record, replay, task};
 
 /// Which source of values the results of tries are.
 const TRIED: u8 = 7;
@@ -35,22 +36,33 @@ pub fn are_seen() -> bool {
     SEEN.load(Ordering::Relaxed)
 }
 
-/// Gets a lock, in its turn; `get` returns 0 if it did.
-fn acquire(get: impl Fn() -> c_int) -> c_int {
+/// This thread, if the order in which it gets locks matters.
+fn ordered() -> Option<&'static mut Thread> {
     if !line::has_threads() {
-        return get();
+        return None;
+    }
+    let thread = thread::this();
+    if thread.is_of_child() {
+        return None;
     }
     SEEN.store(true, Ordering::Relaxed);
+    thread.announce();
+    Some(thread)
+}
+
+/// Gets a lock, in its turn; `get` returns 0 if it did.
+fn acquire(get: impl Fn() -> c_int) -> c_int {
+    let Some(thread) = ordered() else { return get() };
     match task() {
         Task::Record => {
             let result = get();
             if result == 0 {
-                record::took_lock(announced());
+                record::took_lock(thread);
             }
             result
         }
         Task::Replay => {
-            replay::await_lock(announced());
+            replay::await_lock(thread);
             let result = get();
             replay::took_lock();
             result
@@ -61,11 +73,7 @@ fn acquire(get: impl Fn() -> c_int) -> c_int {
 
 /// Tries to get a lock: whether that was so is a value, and then `get` waits for it.
 fn attempt(try_it: impl Fn() -> c_int, get: impl Fn() -> c_int) -> c_int {
-    if !line::has_threads() {
-        return try_it();
-    }
-    let thread = thread::this();
-    thread.announce();
+    let Some(thread) = ordered() else { return try_it() };
     match task() {
         Task::Record => {
             let result = try_it();
@@ -82,12 +90,6 @@ fn attempt(try_it: impl Fn() -> c_int, get: impl Fn() -> c_int) -> c_int {
         },
         Task::Off => try_it(),
     }
-}
-
-fn announced() -> &'static thread::Thread {
-    let thread = thread::this();
-    thread.announce();
-    thread
 }
 
 // SAFETY of all below: they stand in for functions of the system, and are given what those are.
@@ -160,7 +162,7 @@ unsafe extern "C-unwind" fn sem_trywait(semaphore: *mut libc::sem_t) -> c_int {
 }
 
 unsafe extern "C-unwind" fn cond_wait(cond: Cond, mutex: Mutex) -> c_int {
-    if !line::has_threads() || task() != Task::Replay || !replay::is_on() {
+    if ordered().is_none() || task() != Task::Replay || !replay::is_on() {
         // SAFETY: see above.
         return acquire(|| unsafe { libc::pthread_cond_wait(cond, mutex) });
     }
@@ -173,11 +175,7 @@ unsafe extern "C-unwind" fn cond_wait(cond: Cond, mutex: Mutex) -> c_int {
 unsafe extern "C-unwind" fn cond_timedwait(cond: Cond, mutex: Mutex, until: Time) -> c_int {
     // SAFETY: see above.
     let wait = || unsafe { libc::pthread_cond_timedwait(cond, mutex, until) };
-    if !line::has_threads() {
-        return wait();
-    }
-    let thread = thread::this();
-    thread.announce();
+    let Some(thread) = ordered() else { return wait() };
     // The lock is got again in any case.
     match task() {
         Task::Record => {

@@ -44,8 +44,7 @@ static TAKEN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 /// The thread that makes a call, if the call is the program's.
 pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
     let thread = this();
-    // SAFETY: the mark is never unmapped.
-    if unsafe { thread.fork_mark.read_volatile() } == 0 {
+    if thread.is_of_child() {
         return None;
     }
     if thread.program[0].contains(&entry.caller) || thread.judge(entry) {
@@ -88,6 +87,13 @@ pub fn this() -> &'static mut Thread {
 }
 
 impl Thread {
+    /// Whether it is a copy, in a process that was forked: what it does is not the rank's.
+    #[inline]
+    pub fn is_of_child(&self) -> bool {
+        // SAFETY: the mark is never unmapped.
+        unsafe { self.fork_mark.read_volatile() == 0 }
+    }
+
     #[cold]
     fn new() -> *mut Thread {
         let _quiet = Quiet::keep();

@@ -34,13 +34,15 @@ static GETRANDOM: Next<Bytes> = Next::new(c"getrandom");
 
 /// A value that the program gets: the recorded one, or the true one, which is recorded.
 fn value(which: u8, truth: impl FnOnce() -> u64) -> u64 {
+    let thread = thread::this();
     match task() {
+        _ if thread.is_of_child() => truth(),
         Task::Record => {
             let value = truth();
-            record::value(thread::this(), which, value);
+            record::value(thread, which, value);
             value
         }
-        Task::Replay => replay::value(thread::this(), which).unwrap_or_else(truth),
+        Task::Replay => replay::value(thread, which).unwrap_or_else(truth),
         Task::Off => truth(),
     }
 }

@@ -239,3 +239,117 @@ fn consumes(kind: Kind) -> bool {
     use Kind::*;
     !matches!(kind, GetStatus | GetStatusAll | GetStatusAny | GetStatusSome)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refrain_format::decode::Value;
+    use refrain_format::define::FunctionDef;
+    use refrain_mpi::abi::Family;
+    use refrain_mpi::interface::functions;
+    use refrain_order::{Decision, Envelope, Frames, Posting, Replayer};
+    use std::sync::Arc;
+
+    fn layout() -> &'static Layout {
+        Layout::of(Family::Mpich)
+    }
+
+    /// A call with values for the parameters of these names: inputs, and outputs.
+    fn call(name: &str, inputs: &[(&str, Value)], outputs: &[(&str, Value)]) -> Event {
+        let function = functions().iter().find(|f| f.name == name).expect("a function of MPI");
+        let function = Arc::new(FunctionDef::from(function));
+        let of = |given: &[(&str, Value)]| -> Vec<Option<Value>> {
+            let value = |name: &str| given.iter().find(|(own, _)| *own == name);
+            function.params.iter().map(|p| value(&p.name).map(|(_, v)| v.clone())).collect()
+        };
+        let (inputs, outputs) = (of(inputs), of(outputs));
+        let (number, depth, site, start, end) = (0, 0, None, 0, Some(1));
+        let (result, error_class) = (Some(0), None);
+        Event { number, depth, function, site, start, end, result, error_class, inputs, outputs }
+    }
+
+    fn status(source: i32, tag: i32, cancelled: bool) -> Value {
+        let mut bytes = vec![0; layout().status.bytes];
+        let count_bytes = Some(8);
+        let fields = StatusFields { source, tag, error: 0, count_bytes, cancelled };
+        layout().status.write(&mut bytes, &fields);
+        Value::Status { bytes, ignored: false }
+    }
+
+    fn irecv(request: u64) -> Event {
+        let any = Value::Int(layout().any_source.into());
+        let inputs = [("source", any), ("tag", Value::Int(7))];
+        call("MPI_Irecv", &inputs, &[("request", Value::Word(request))])
+    }
+
+    fn requests(all: &[u64]) -> Value {
+        Value::List(all.iter().map(|request| Value::Word(*request)).collect())
+    }
+
+    fn told(events: &[Event]) -> Replayer {
+        let mut teller = Teller::new(layout(), true);
+        events.iter().for_each(|event| teller.event(event).expect("nothing is let go of"));
+        let mut bytes = Vec::new();
+        teller.recorder.finish(&mut bytes);
+        Replayer::new(Frames::read(bytes)).expect("it reads")
+    }
+
+    fn posted(replayer: &mut Replayer) -> Posting {
+        let post = Post { site: 0, communicator: 0, source: None, tag: Some(7) };
+        replayer.post(STREAM, &post).expect("it is in the record")
+    }
+
+    fn from(source: i32) -> Posting {
+        Posting::Narrowed(Envelope { source, tag: 7 })
+    }
+
+    #[test]
+    fn completions_in_another_order_than_posts_are_told() {
+        let found = [("index", Value::Int(1)), ("status", status(5, 7, true))];
+        let waitany = call("MPI_Waitany", &[("array_of_requests", requests(&[1, 2]))], &found);
+        let failed = call("MPI_Test", &[("request", Value::Word(1))], &[("flag", Value::Int(0))]);
+        let flag = [("flag", Value::Int(1)), ("status", status(3, 7, false))];
+        let test = call("MPI_Test", &[("request", Value::Word(1))], &flag);
+        let none = call("MPI_Waitall", &[("array_of_requests", Value::Null)], &[]);
+        let mut replayer = told(&[irecv(1), irecv(2), waitany, failed, test, none]);
+        // The status of what nobody has cancelled may say anything of that.
+        assert_eq!([posted(&mut replayer), posted(&mut replayer)], [from(3), from(5)]);
+        let mut asked = |kind, count| {
+            let call = Call { kind, site: 0, count };
+            replayer.call(STREAM, &call).map(|decision| match decision {
+                Decision::These(indices) => indices.to_vec(),
+                Decision::All => vec![99],
+                Decision::Fail => vec![98],
+                Decision::Undefined => vec![97],
+            })
+        };
+        assert_eq!(asked(Kind::Waitany, 2), Ok(vec![1]));
+        assert_eq!(asked(Kind::Test, 0), Ok(vec![98]));
+        assert_eq!(asked(Kind::Test, 0), Ok(vec![99]));
+        assert_eq!(asked(Kind::Waitall, 0), Ok(vec![99]));
+        assert_eq!(replayer.finish(), Ok(()));
+    }
+
+    #[test]
+    fn what_was_cancelled_is_not_posted_again() {
+        let cancel = |request| call("MPI_Cancel", &[("request", Value::Word(request))], &[]);
+        let wait = |request, cancelled| {
+            let status = [("status", status(4, 7, cancelled))];
+            call("MPI_Wait", &[("request", Value::Word(request))], &status)
+        };
+        let events =
+            [irecv(1), irecv(2), cancel(1), cancel(2), wait(1, true), wait(2, false), irecv(1)];
+        let mut replayer = told(&events);
+        let fates = [(); 3].map(|()| posted(&mut replayer));
+        assert_eq!(fates, [Posting::WithheldCancelled, from(4), Posting::WithheldNever]);
+    }
+
+    #[test]
+    fn a_receive_that_is_let_go_of_is_refused_if_it_has_a_wildcard() {
+        let free = call("MPI_Request_free", &[("request", Value::Word(1))], &[]);
+        let mut teller = Teller::new(layout(), true);
+        assert_eq!(teller.event(&free), Ok(()), "it is no receive");
+        assert_eq!(teller.event(&irecv(1)), Ok(()));
+        assert_eq!(teller.event(&free), Err(0));
+    }
+}
