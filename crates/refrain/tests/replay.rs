@@ -1,124 +1,35 @@
 //! `refrain record` and `refrain replay` on real programs: what was recorded is replayed bit for
 //! bit, what diverges is stopped, and what was killed is replayed up to where it was.
 
-use refrain_testing::{Mpi, Outcome, is_full, sorted_lines};
+mod order_programs;
+
+use order_programs::{Victim, assert_same, mpis, ranks, replays_bit_for_bit, times};
+use refrain_testing::{Outcome, sorted_lines};
 use std::collections::BTreeSet;
-use tempfile::TempDir;
-
-/// How often a record is replayed.
-fn times() -> usize {
-    if is_full() { 20 } else { 3 }
-}
-
-fn ranks() -> &'static str {
-    if is_full() { "8" } else { "4" }
-}
-
-/// The MPIs of both families; all of them in the long tests.
-fn mpis() -> Vec<Mpi> {
-    let all = Mpi::installed();
-    let is_usual = |mpi: &Mpi| ["mpich-4.0", "openmpi-4.1", "path"].contains(&mpi.name());
-    all.into_iter().filter(|mpi| is_full() || is_usual(mpi)).collect()
-}
-
-/// A program with its arguments, in a folder for what it leaves.
-struct Victim {
-    mpi: Mpi,
-    words: Vec<String>,
-    folder: TempDir,
-}
-
-impl Victim {
-    fn new(mpi: &Mpi, source: &str, arguments: &[&str]) -> Victim {
-        let program = mpi.compile_with(
-            source,
-            if source.ends_with(".c") { &["-w", "-pthread", "-lm"] } else { &[] },
-        );
-        let program = program.to_str().expect("a plain path").to_owned();
-        let mut words = vec!["mpirun".to_owned(), "-n".to_owned(), ranks().to_owned(), program];
-        words.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-        Victim { mpi: mpi.clone(), words, folder: TempDir::new().expect("a folder") }
-    }
-
-    fn with(&self, arguments: &[&str]) -> Vec<String> {
-        let mut words = self.words[..4].to_vec();
-        words.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-        words
-    }
-
-    fn run(&self, before: &[&str], words: &[String]) -> Outcome {
-        let before = before.iter().map(|word| (*word).to_owned());
-        let words: Vec<String> = before.chain(words.iter().cloned()).collect();
-        self.mpi.refrain_in(self.folder.path(), words)
-    }
-
-    fn record(&self, name: &str) -> Outcome {
-        self.run(&["record", "-o", name, "--"], &self.words)
-    }
-
-    fn replay(&self, name: &str) -> Outcome {
-        self.run(&["replay", "--stall", "20s", name, "--"], &self.words)
-    }
-
-    /// `refrain` on what was recorded.
-    fn look(&self, words: &[&str]) -> Outcome {
-        self.mpi.refrain_in(self.folder.path(), words)
-    }
-
-    fn is_clean(&self) -> bool {
-        let left = std::fs::read_dir(self.folder.path()).expect("the folder is there");
-        left.flatten().all(|file| file.path().extension().is_some_and(|e| e == "refrain"))
-    }
-}
-
-#[track_caller]
-fn assert_same(recorded: &Outcome, replayed: &Outcome) {
-    assert_eq!(
-        sorted_lines(&recorded.stdout),
-        sorted_lines(&replayed.stdout),
-        "a replay differs\n{replayed}"
-    );
-}
-
-/// Records once and replays several times.
-fn replays_bit_for_bit(source: &str, arguments: &[&str]) {
-    for mpi in mpis() {
-        if source.ends_with(".F90") && !mpi.has_fortran() {
-            continue;
-        }
-        let victim = Victim::new(&mpi, source, arguments);
-        let recorded = victim.record("run.refrain").expect_success();
-        assert!(recorded.stderr.contains("written to run.refrain"), "{recorded}");
-        for _ in 0..times() {
-            assert_same(&recorded, &victim.replay("run.refrain").expect_success());
-        }
-        assert!(victim.is_clean(), "something was left behind");
-    }
-}
 
 #[test]
 fn particles_replay_bit_for_bit() {
-    replays_bit_for_bit("order_montecarlo.c", &["300"]);
+    replays_bit_for_bit("causal", "order_montecarlo.c", &["300"]);
 }
 
 #[test]
 fn a_master_and_its_workers_replay_bit_for_bit() {
-    replays_bit_for_bit("order_master.c", &["500"]);
+    replays_bit_for_bit("causal", "order_master.c", &["500"]);
 }
 
 #[test]
 fn pipelines_replay_bit_for_bit() {
-    replays_bit_for_bit("order_waitany.c", &["200"]);
+    replays_bit_for_bit("causal", "order_waitany.c", &["200"]);
 }
 
 #[test]
 fn a_rank_that_looks_for_messages_replays_bit_for_bit() {
-    replays_bit_for_bit("order_iprobe.c", &["100"]);
+    replays_bit_for_bit("causal", "order_iprobe.c", &["100"]);
 }
 
 #[test]
 fn threads_that_call_mpi_at_the_same_time_replay_bit_for_bit() {
-    replays_bit_for_bit("order_threads.c", &["30"]);
+    replays_bit_for_bit("causal", "order_threads.c", &["30"]);
 }
 
 /// Who gets a lock of the program's own is as much the scheduler's choice; and who waits for its turn
@@ -150,7 +61,7 @@ fn receives_that_complete_together_replay_bit_for_bit() {
 
 #[test]
 fn every_way_to_receive_replays_bit_for_bit() {
-    replays_bit_for_bit("order_paths.c", &["all", "10"]);
+    replays_bit_for_bit("causal", "order_paths.c", &["all", "10"]);
 }
 
 /// What came with MPI 4: Isendrecv, partitioned receives, looks at several requests.
@@ -171,7 +82,7 @@ fn the_newer_ways_to_receive_replay_bit_for_bit() {
 
 #[test]
 fn fortran_replays_bit_for_bit() {
-    replays_bit_for_bit("order_fortran.F90", &[]);
+    replays_bit_for_bit("causal", "order_fortran.F90", &[]);
 }
 
 #[test]

@@ -75,5 +75,11 @@ pub fn of_receives(communicator: u32) -> u64 {
 pub fn of_sends(call: &Hooked<'_>, communicator: u32) -> u64 {
     let Role { dest, sendtag, .. } = *call.role;
     let [dest, tag] = [dest, sendtag].map(|place| call.word(place) as u32);
-    mix(mix(mix(2, communicator.into()), dest.into()), tag.into())
+    key_of_sends(communicator, dest as c_int, tag as c_int)
+}
+
+/// The line of messages to a rank with a tag.
+pub fn key_of_sends(communicator: u32, dest: c_int, tag: c_int) -> u64 {
+    let [dest, tag] = [dest, tag].map(|value| u64::from(value as u32));
+    mix(mix(mix(2, communicator.into()), dest), tag)
 }

@@ -11,7 +11,7 @@ use crate::symbols::{each_module, needed_by};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-use super::{Task, locks, record, replay, spawn, task, thread};
+use super::{Task, locks, note_value, noted_value, spawn, task, thread};
 
 /// Sources of values; 0 is `MPI_Wtime`.
 const CLOCK: u8 = 1;
@@ -39,10 +39,10 @@ fn value(which: u8, truth: impl FnOnce() -> u64) -> u64 {
         _ if thread.is_of_child() => truth(),
         Task::Record => {
             let value = truth();
-            record::value(thread, which, value);
+            note_value(thread, which, value);
             value
         }
-        Task::Replay => replay::value(thread, which).unwrap_or_else(truth),
+        Task::Replay => noted_value(thread, which).unwrap_or_else(truth),
         Task::Off => truth(),
     }
 }

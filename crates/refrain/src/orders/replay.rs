@@ -6,6 +6,7 @@ use crate::trace::{execute_while, exit_code, understand, wrapper};
 use crate::{NOT_FOUND, Usage, agent, launch};
 use anyhow::{Context, Result, bail};
 use refrain_trace::Orders;
+use refrain_trace::orders::Method;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,6 +54,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let orders = orders_in(&args.record)?;
     if orders.ranks.iter().any(|rank| rank.rand) {
         variables.push("REFRAIN_RAND=1".to_owned());
+    }
+    if orders.method() == Method::Clock {
+        variables.push("REFRAIN_ORDER_METHOD=clock".to_owned());
     }
     let plan = understand(args.command)?;
     if let Some(missing) = launch::missing_program(&plan) {

@@ -319,11 +319,15 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         Act::Cancel => complete::cancel(call),
         Act::Free => complete::free(call),
         Act::FreeComm => complete::free_comm(call),
-        Act::Begin | Act::End | Act::Outside | Act::Other | Act::Send(_) => {
-            let _inside = board::Inside::of(call.role.function);
-            call.forward()
-        }
+        Act::Meet(_) | Act::MakeComm { .. } | Act::Unmet | Act::Send(_) => inside(&call),
+        Act::Generalized | Act::Begin | Act::End | Act::Outside | Act::Other => inside(&call),
     }
+}
+
+/// Forwards a call of which nothing was recorded.
+fn inside(call: &Hooked<'_>) -> c_int {
+    let _inside = board::Inside::of(call.role.function);
+    call.forward()
 }
 
 /// What the record says of a matching call.
