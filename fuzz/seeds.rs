@@ -77,6 +77,7 @@ fn main() -> io::Result<()> {
             }
         }
     }
+    memory(&put)?;
     fs::remove_dir_all(home)
 }
 
@@ -91,4 +92,28 @@ fn state_seed(state: &[u8], program: &[program::Op]) -> Vec<u8> {
     cells.get_list(|cells| Some((cells.get_u32()?, cells.get_unsigned()?)));
     bytes.extend(cells.rest());
     bytes
+}
+
+/// The memory traces that are kept.
+fn memory(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    let golden = "../crates/refrain-memtrace/tests/golden";
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(golden))? {
+        let path = entry?.path();
+        let container = Container::open(&path).map_err(io::Error::other)?;
+        let read = |name: &str| container.read_checked(name).map_err(io::Error::other);
+        let mut seed = Vec::new();
+        // The section has the code of each program, with its users and length in front; the first has
+        // one or two users of a byte, and a length of two.
+        let code = read("code")?;
+        let skipped = (3..=6).find(|at| {
+            refrain_memtrace::tables::Code::decode(&mut &code[*at..]).is_ok_and(|c| !c.blocks.is_empty())
+        });
+        for section in [&code[skipped.unwrap_or(0)..], &read("segments/0")?, &read("threads")?] {
+            seed.extend((section.len() as u16).to_le_bytes());
+            seed.extend(section);
+        }
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        put("memory", name, &seed)?;
+    }
+    Ok(())
 }

@@ -12,7 +12,7 @@ set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 refrain=${REFRAIN:-$root/target/release/refrain}
 times=20 ranks="4 8 16 32" load='' method=causal mpis=()
-programs="montecarlo master waitany iprobe paths fortran threads"
+programs="montecarlo master waitany iprobe paths fortran threads locks"
 while (($# > 0)); do
     case $1 in
     --load) load=yes ;;
@@ -45,6 +45,7 @@ arguments() {
     iprobe) echo 100 ;;
     paths) echo all 3 ;;
     threads) echo 20 ;;
+    locks) echo mutex 20 ;;
     esac
 }
 

@@ -67,6 +67,7 @@ pub fn measure() -> (String, Vec<Figure>) {
     figures.push(paper(folder, &matmul));
     let mut tables = sizes(folder, &matmul, &mut figures);
     tables += &stacks(folder, &matmul);
+    tables += &stages(folder, &[("matmul, N=400", &regular), ("V-cycles", &unordered)]);
     (tables, figures)
 }
 
@@ -165,6 +166,32 @@ fn sizes(folder: &Path, matmul: &Path, figures: &mut Vec<Figure>) -> String {
         unit: "bytes",
     });
     table
+}
+
+/// How long the stages of compression take (ScalaMemTrace §6.3).
+fn stages(folder: &Path, jobs: &[(&str, &Job<'_>)]) -> String {
+    let trace = folder.join("stages.refrain");
+    let mut table = String::from("stages of compression, seconds\n");
+    for (name, job) in jobs {
+        job.traced(&[], &trace);
+        let [threads, thread, process] =
+            ["intra_thread", "inter_thread", "inter_process"].map(|stage| seconds(&trace, stage));
+        let _ = writeln!(
+            table,
+            "  {name:<16} within threads {threads:.3}, threads {thread:.4}, processes {process:.4}"
+        );
+    }
+    table
+}
+
+/// A time of `refrain info --json`.
+fn seconds(trace: &Path, name: &str) -> f64 {
+    let output = Command::new(refrain_binary()).args(["info", "--json"]).arg(trace).output();
+    let text = String::from_utf8(output.expect("refrain can be run").stdout).expect("text");
+    let at = text.split(&format!("\"{name}\":")).nth(1);
+    let at = at.unwrap_or_else(|| panic!("no {name} in {text}"));
+    let end = at.find([',', '}']).unwrap_or(at.len());
+    at[..end].trim().parse().expect("a time")
 }
 
 /// What stack signatures cost (ScalaMemTrace §6.2).

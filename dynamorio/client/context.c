@@ -15,6 +15,7 @@
  * upper half as well: then `pair ^ frame` is the new context if, and only if, the pair is the right
  * one and the upper half therefore 0. */
 #include "client.h"
+#include <sys/syscall.h>
 
 static void *lock;
 static hashtable_t sites;     /* from the address of a call to its call_site_t */
@@ -189,11 +190,46 @@ contexts_walk(void)
     thread->signature = signature;
 }
 
+/* ---- room for shadow stacks ----
+ *
+ * The first threads get a place in one piece of memory: pieces of their own would lie between the
+ * stacks of the program's threads, here or there as chance has it, which otherwise are evenly
+ * spaced. Pages that are not used take no memory. */
+
+#define STACK_BYTES (FRAMES * sizeof(frame_t))
+#define PLACES 64
+static byte *places;
+static uint64_t places_taken; /* a bit for each */
+
+static frame_t *
+take_frames(void)
+{
+    uint64_t taken = __atomic_load_n(&places_taken, __ATOMIC_RELAXED);
+    while (places != NULL && ~taken != 0) {
+        int place = __builtin_ctzll(~taken);
+        if (__atomic_compare_exchange_n(&places_taken, &taken, taken | 1ull << place, false,
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return (frame_t *)(places + place * STACK_BYTES);
+    }
+    return dr_raw_mem_alloc(STACK_BYTES, DR_MEMPROT_READ | DR_MEMPROT_WRITE, NULL);
+}
+
+static void
+give_frames(frame_t *frames)
+{
+    uint64_t offset = (uint64_t)frames - (uint64_t)places;
+    if (places == NULL || offset >= PLACES * STACK_BYTES) {
+        dr_raw_mem_free(frames, STACK_BYTES);
+        return;
+    }
+    system_call(SYS_madvise, (long)frames, STACK_BYTES, 4 /* MADV_DONTNEED */, 0, 0, 0);
+    __atomic_fetch_and(&places_taken, ~(1ull << (offset / STACK_BYTES)), __ATOMIC_RELEASE);
+}
+
 void
 contexts_begin_thread(thread_t *thread)
 {
-    thread->frames =
-        dr_raw_mem_alloc(FRAMES * sizeof(frame_t), DR_MEMPROT_READ | DR_MEMPROT_WRITE, NULL);
+    thread->frames = take_frames();
     thread->frames[0] = (frame_t){ ~0ull, (uint64_t)root << 32 };
     thread->slots[SLOT_FRAME] = (uint64_t)thread->frames;
     thread->slots[SLOT_DEEP] = (uint64_t)(thread->frames + FRAMES - 1);
@@ -203,7 +239,7 @@ void
 contexts_end_thread(thread_t *thread)
 {
     if (thread->frames != NULL)
-        dr_raw_mem_free(thread->frames, FRAMES * sizeof(frame_t));
+        give_frames(thread->frames);
     thread->frames = NULL;
 }
 
@@ -224,6 +260,7 @@ contexts_start(void)
     hashtable_init_ex(&sites, 10, HASH_INTPTR, false, false, NULL, NULL, NULL);
     hashtable_init_ex(&children, 10, HASH_INTPTR, false, false, free_chain, NULL, NULL);
     root = ledger_add_context(REFRAIN_NO_CONTEXT, 0, 0);
+    places = dr_raw_mem_alloc(PLACES * STACK_BYTES, DR_MEMPROT_READ | DR_MEMPROT_WRITE, NULL);
 }
 
 void
@@ -232,4 +269,7 @@ contexts_stop(void)
     hashtable_delete(&sites);
     hashtable_delete(&children);
     dr_mutex_destroy(lock);
+    if (places != NULL)
+        dr_raw_mem_free(places, PLACES * STACK_BYTES);
+    places = NULL;
 }

@@ -2,12 +2,15 @@
  * and looks which are complete between steps; what it adds to its tally depends on the order in
  * which particles arrive, in the last bits. So does the random number that a particle draws next.
  *
- *     order_montecarlo [particles a rank] [seed] [collisions a step] [table]
+ *     order_montecarlo [particles a rank] [seed] [collisions a step] [table] [near]
  *
  * With a table, each rank writes what a record needs in the form of the paper's base table (Sato et
  * al., figure 4) to a file of that name and its number: rows of count, flag, with_next, rank and clock.
  * For that messages carry Lamport clocks, always. Behind that name and `-which` is which request got each
  * message, as bytes.
+ *
+ * Particles go anywhere; with "near" ranks are cells of a torus, and particles go to one of the four
+ * beside theirs, as they do in the paper's program.
  */
 #include <math.h>
 #include <mpi.h>
@@ -33,7 +36,7 @@ static uint64_t next(uint64_t *state) {
 
 static double uniform(uint64_t *state) { return (double)(next(state) >> 11) / 9007199254740992.0; }
 
-static int rank, size;
+static int rank, size, near, width;
 static double tally;
 static long absorbed, moved, collisions;
 static uint64_t lamport;
@@ -58,6 +61,21 @@ static void came(int which, int source, uint64_t clock, int with_next) {
     fputc(which, requests_of);
 }
 
+/* Where a particle goes. */
+static int destination(uint64_t *state) {
+    if (!near) {
+        int to = (int)(next(state) % (uint64_t)(size - 1));
+        return to + (to >= rank);
+    }
+    int height = size / width, x = rank % width, y = rank / width;
+    switch (next(state) % 4) {
+    case 0: return y * width + (x + 1) % width;
+    case 1: return y * width + (x + width - 1) % width;
+    case 2: return (y + 1) % height * width + x;
+    default: return (y + height - 1) % height * width + x;
+    }
+}
+
 /* One step of a particle: absorbed here, or sent on. */
 static void step(struct particle p) {
     tally = tally * 1.0000001 + p.energy * p.weight * sin(tally);
@@ -72,8 +90,7 @@ static void step(struct particle p) {
         MPI_Send(&p.clock, 1, MPI_UINT64_T, 0, DONE, MPI_COMM_WORLD);
         return;
     }
-    int to = (int)(next(&p.state) % (uint64_t)(size - 1));
-    MPI_Send(&p, sizeof p, MPI_BYTE, to + (to >= rank), PARTICLE, MPI_COMM_WORLD);
+    MPI_Send(&p, sizeof p, MPI_BYTE, destination(&p.state), PARTICLE, MPI_COMM_WORLD);
     moved++;
 }
 
@@ -91,6 +108,11 @@ int main(int argc, char **argv) {
         snprintf(name, sizeof name, "%s-which.%d", argv[4], rank);
         requests_of = fopen(name, "wb");
     }
+    near = argc > 5;
+    for (width = 1; (width + 1) * (width + 1) <= size; width++)
+        ;
+    while (size % width != 0)
+        width--;
     long left = rank == 0 ? own * size : -1, made = 0, idle = 0;
     tally = 1.0 + rank;
 

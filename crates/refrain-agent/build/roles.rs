@@ -238,13 +238,15 @@ pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
 ",
             arguments.join(", ")
         );
-        // Of sends there is something to be said only where threads send at the same time; others are
-        // noticed in a replay, for who waits in them.
+        // Of sends there is something to be said only where threads send at the same time; what may
+        // wait for other ranks is noticed in a replay, for who waits in it.
+        let blocks = f.params.iter().all(|p| p.name != "request");
         let guard = match act.as_str() {
             "Other" => " if replay",
             "Unmet" => " if replay || clock",
             "Generalized" => " if clock",
             _ if act.starts_with("Meet") || act.starts_with("Make") => " if replay || clock",
+            _ if act.starts_with("Send") && blocks => " if shared || replay || clock",
             _ if act.starts_with("Send") || act == "InitSend" => " if shared || clock",
             _ => "",
         };

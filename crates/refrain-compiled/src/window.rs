@@ -5,6 +5,7 @@
 //! loader does not keep, so its file is read.
 
 use core::ffi::{CStr, c_int};
+use core::slice::from_raw_parts;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 
@@ -40,6 +41,13 @@ impl Function {
             Some((first, size)) => {
                 self.first.store(base + first, Relaxed);
                 self.end.store(base + first + size.max(1), Relaxed);
+                // SAFETY: a function of the program, which is mapped to be executed and read.
+                let code = unsafe { from_raw_parts((base + first) as *const u8, size) };
+                if !calls(code) {
+                    process::say(b"refrain: ");
+                    process::say(name.to_bytes());
+                    process::say(LEFT_ALONE);
+                }
             }
             None => process::say(
                 b"refrain: --from or --until names a function that the program does not have\n",
@@ -47,6 +55,18 @@ impl Function {
         }
         true
     }
+}
+
+const LEFT_ALONE: &[u8] =
+    b" touches no memory and calls nothing, so the compiler has left it alone, and \
+    it is not seen: name another function, or use --frontend dynamorio\n";
+
+/// Whether a function calls anything: compilers tell the runtime of those that do, or touch memory, and
+/// then they call the runtime. Other bytes may look like a call; then nothing is said.
+fn calls(code: &[u8]) -> bool {
+    const CALL: u8 = 0xe8;
+    const CALL_FAR_AWAY: [u8; 2] = [0xff, 0x15];
+    code.contains(&CALL) || code.windows(2).any(|pair| pair == CALL_FAR_AWAY)
 }
 
 static FROM: Function = Function::new();
@@ -129,6 +149,6 @@ fn whole_file(path: &CStr) -> Option<&'static [u8]> {
         let at = libc::syscall(libc::SYS_mmap, 0usize, length, read, private, file, 0usize);
         libc::close(file);
         let is_mapped = length > 0 && at != -1;
-        is_mapped.then(|| core::slice::from_raw_parts(at as *const u8, length as usize))
+        is_mapped.then(|| from_raw_parts(at as *const u8, length as usize))
     }
 }

@@ -5,6 +5,8 @@
 //! Given the shapes of such a thread, in order, the stream is matched against them: a loop may
 //! then have one iteration, or none.
 
+use std::collections::BTreeSet;
+
 use crate::chunk::{Chunk, Finished};
 use crate::item::{Item, SMALL};
 use crate::player::Player;
@@ -20,6 +22,10 @@ const MOST_WORDS: usize = 1 << 22;
 /// not that.
 pub fn retell(chunk: &Finished, guide: &Finished) -> Option<Chunk> {
     if !guide.cuts.is_empty() || guide.sequence.len() > MOST_WORDS {
+        return None;
+    }
+    // Playing takes its time: whoever executed other blocks has another stream for sure.
+    if !blocks_of(chunk).is_subset(&blocks_of(guide)) {
         return None;
     }
     let mut words = words_of(chunk)?;
@@ -51,6 +57,12 @@ pub fn retell(chunk: &Finished, guide: &Finished) -> Option<Chunk> {
         told.append_nest(&item);
     }
     (words == [NOTHING]).then_some(told)
+}
+
+fn blocks_of(chunk: &Finished) -> BTreeSet<u32> {
+    let mut blocks = BTreeSet::new();
+    chunk.entries.iter().for_each(|entry| entry.shape.node.blocks(&mut blocks));
+    blocks
 }
 
 fn words_of(chunk: &Finished) -> Option<Vec<u64>> {

@@ -58,7 +58,7 @@
 //! | [`compressor`] | the stack on which nests grow |
 //! | [`chunk`], `parts`, `bulk` | a compressed stretch of a stream, and its bytes |
 //! | [`player`], [`trace`] | giving the stream back |
-//! | `guide`, [`lines`], [`threads`] | the threads of a process as one |
+//! | `guide`, `weave`, [`lines`], [`threads`] | the threads of a process as one |
 //! | [`ranks`] | processes as one |
 //! | `structure` | the nest as text |
 //!
@@ -87,6 +87,7 @@ mod structure;
 pub mod threads;
 pub mod trace;
 mod varint;
+mod weave;
 
 pub use block::{Blocks, Kind, Reference, Signatures};
 pub use chunk::{Chunk, Finished};
@@ -99,6 +100,8 @@ pub use segment::{Addresses, Segment, SegmentKind, Segments};
 pub use structure::{Name, triples};
 pub use threads::{Group, Merged};
 pub use trace::{Access, References, Trace};
+pub use weave::Substitutes;
 
-/// The version of the bytes that this crate writes.
-pub const VERSION: u8 = 1;
+/// The version of the bytes that this crate writes. Version 1, which can be read as well, had every
+/// thread in one group.
+pub const VERSION: u8 = 2;

@@ -6,10 +6,13 @@
 //! constant, or a line over the thread's number or over one of a few *bases*, each of which is a
 //! [`Column`] of the threads.
 
+use std::collections::HashMap;
+
 use refrain_elastic::{Column, RankList};
 
 use crate::bulk;
 use crate::error::MemoryError;
+use crate::segment::{swap_own, usual_places};
 use crate::varint;
 
 /// The most values that columns of a damaged trace may unpack to.
@@ -31,13 +34,35 @@ pub enum Line {
     },
 }
 
+/// What each thread of a list has apart from its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// A column of its own.
+    Column(Column),
+    /// 0 for the first thread, 1 for the others: the first is not on the stack that it was given, but
+    /// deep in its own.
+    Others,
+    /// The sum over all threads before it of `scale * base + plus`, of an earlier base: where the
+    /// share of a thread begins, if that base says how large shares are.
+    Sum {
+        /// Which base, from 1.
+        of: u32,
+        /// By what it is multiplied.
+        scale: i64,
+        /// What is added.
+        plus: i64,
+    },
+}
+
 /// Numbers over the threads of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
     /// What threads have apart from their numbers.
-    pub bases: Vec<Column>,
+    pub bases: Vec<Base>,
     /// The numbers.
     pub lines: Vec<Line>,
+    /// Whether places on a thread's own stack are told as such ([`swap_own`]).
+    pub own_stacks: bool,
 }
 
 impl Lines {
@@ -45,15 +70,26 @@ impl Lines {
     /// numbers; none where any will do.
     pub fn fit(threads: &RankList, numbers: &[Vec<Option<i64>>]) -> Self {
         let ids: Vec<i64> = threads.iter().map(i64::from).collect();
-        let mut fitted = Self::default();
+        let mut fitted = Self { own_stacks: true, ..Self::default() };
         let mut bases = vec![ids];
         for at in 0..numbers.first().map_or(0, Vec::len) {
-            let values: Vec<Option<i64>> =
-                numbers.iter().map(|numbers| numbers.get(at).copied().flatten()).collect();
+            let value = |(thread, numbers): (u32, &Vec<Option<i64>>)| {
+                Some(swap_own(thread, numbers.get(at).copied().flatten()?))
+            };
+            let values: Vec<Option<i64>> = threads.iter().zip(numbers).map(value).collect();
             let line = bases.iter().enumerate().find_map(|(i, base)| line(&values, base, i));
             fitted.lines.push(line.unwrap_or_else(|| {
                 let (base, scale, offset) = new_base(&values);
-                fitted.bases.push(Column::fit_over(threads, &base));
+                let column = || Base::Column(Column::fit_over(threads, &base));
+                let base_is = match base.split_first() {
+                    Some((0, others)) if others.iter().all(|other| *other == 1) => {
+                        Some(Base::Others)
+                    }
+                    _ => (1..bases.len())
+                        .filter(|of| matches!(fitted.bases[of - 1], Base::Column(_)))
+                        .find_map(|of| sum(&base, &bases[of], of)),
+                };
+                fitted.bases.push(base_is.unwrap_or_else(column));
                 bases.push(base);
                 Line::Over { base: bases.len() as u32 - 1, scale, offset }
             }));
@@ -61,9 +97,10 @@ impl Lines {
         fitted
     }
 
-    /// The numbers of a thread.
-    pub fn numbers(&self, thread: u32) -> Vec<i64> {
-        let bases: Vec<i64> = self.bases.iter().map(|b| b.eval(thread).unwrap_or(0)).collect();
+    /// The numbers of a thread of the list.
+    pub fn numbers(&self, threads: &RankList, thread: u32) -> Vec<i64> {
+        let bases: Vec<i64> =
+            (0..self.bases.len()).map(|at| self.base(threads, thread, at)).collect();
         let number = |line: &Line| match *line {
             Line::Constant(value) => value,
             Line::Over { base: 0, scale, offset } => {
@@ -74,87 +111,229 @@ impl Lines {
                 scale.wrapping_mul(base).wrapping_add(offset)
             }
         };
-        self.lines.iter().map(number).collect()
+        let own = |number| if self.own_stacks { swap_own(thread, number) } else { number };
+        self.lines.iter().map(|line| own(number(line))).collect()
     }
 
-    /// Takes apart into a structure (which number is over which base) and plain numbers, and the
-    /// bases.
+    /// A base of a thread of the list.
+    fn base(&self, threads: &RankList, thread: u32, at: usize) -> i64 {
+        match &self.bases[at] {
+            Base::Column(column) => column.eval(thread).unwrap_or(0),
+            Base::Others => i64::from(threads.first() != Some(thread)),
+            Base::Sum { of, scale, plus } => {
+                // Only columns are summed up.
+                let column = match self.bases.get((*of as usize).wrapping_sub(1)) {
+                    Some(Base::Column(column)) => column,
+                    _ => return 0,
+                };
+                let before = threads.iter().take_while(|before| *before < thread);
+                before.fold(0i64, |sum, before| {
+                    let base = column.eval(before).unwrap_or(0);
+                    sum.wrapping_add(scale.wrapping_mul(base)).wrapping_add(*plus)
+                })
+            }
+        }
+    }
+
+    /// The structure: which number is over which base, and which are near an earlier one.
     pub fn kinds(&self) -> Vec<u8> {
+        let mut nearby = Nearby::default();
+        let codes: Vec<u64> = self.lines.iter().map(|line| nearby.code(line).0).collect();
         let mut kinds = Vec::new();
-        for run in self.lines.chunk_by(|a, b| kind(a) == kind(b)) {
-            varint::put(&mut kinds, kind(&run[0]));
-            varint::put(&mut kinds, run.len() as u64);
+        for run in codes.chunk_by(|a, b| a == b) {
+            varint::put(&mut kinds, run[0] << 1 | u64::from(run.len() > 1));
+            if run.len() > 1 {
+                varint::put(&mut kinds, run.len() as u64);
+            }
         }
         kinds
     }
 
     /// The plain numbers: what [`Lines::kinds`] does not say.
     pub fn plain(&self) -> Vec<i64> {
-        let mut plain = Vec::new();
-        for line in &self.lines {
-            match *line {
-                Line::Constant(value) => plain.push(value),
-                Line::Over { scale, offset, .. } => plain.extend([scale, offset]),
-            }
-        }
-        plain
+        let mut nearby = Nearby::default();
+        self.lines.iter().flat_map(|line| nearby.code(line).1).collect()
     }
 
     /// Puts lines together.
     pub fn assemble(
-        bases: Vec<Column>,
+        bases: Vec<Base>,
         mut kinds: &[u8],
         plain: &[i64],
+        version: u8,
     ) -> Result<Self, MemoryError> {
         let mut plain = plain.iter().copied();
-        let mut next = || plain.next().ok_or(MemoryError::Truncated);
+        let mut nearby = Nearby::default();
+        if version == 1 {
+            nearby.places.clear();
+        }
         let mut lines = Vec::new();
         while !kinds.is_empty() {
-            let kind = varint::take_u32(&mut kinds, "kind of number")?;
-            for _ in 0..varint::take(&mut kinds)? {
-                lines.push(match kind.checked_sub(1) {
-                    None => Line::Constant(next()?),
-                    Some(base) if base as usize <= bases.len() => {
-                        Line::Over { base, scale: next()?, offset: next()? }
-                    }
-                    Some(_) => return Err(MemoryError::OutOfRange("base")),
-                });
+            let code = varint::take_u32(&mut kinds, "kind of number")?;
+            // In version 1 there were kinds alone, and every number stood for itself.
+            let (code, is_alone) = match version {
+                1 => (code.saturating_mul(8) | code.min(1), false),
+                _ => (code >> 1, code & 1 == 0),
+            };
+            if code as usize >> 3 > bases.len() + 1 {
+                return Err(MemoryError::OutOfRange("base"));
+            }
+            for _ in 0..if is_alone { 1 } else { varint::take(&mut kinds)? } {
+                let line = nearby.line(code, &mut plain);
+                lines.push(line.ok_or(MemoryError::Truncated)?);
             }
         }
-        Ok(Self { bases, lines })
+        Ok(Self { bases, lines, own_stacks: version > 1 })
+    }
+
+    /// Appends the bases. What is no column begins with 0, as no column does that is not constant.
+    pub fn put_bases(&self, out: &mut Vec<u8>) {
+        varint::put(out, self.bases.len() as u64);
+        for base in &self.bases {
+            match base {
+                Base::Column(column) => column.encode_values(out),
+                Base::Others => out.extend([0, 0]),
+                Base::Sum { of, scale, plus } => {
+                    out.push(0);
+                    varint::put(out, u64::from(*of));
+                    varint::put_signed(out, *scale);
+                    varint::put_signed(out, *plus);
+                }
+            }
+        }
     }
 
     /// Appends the lines; the reader knows the threads.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        varint::put(out, self.bases.len() as u64);
-        self.bases.iter().for_each(|base| base.encode_values(out));
+        self.put_bases(out);
         bulk::put_packed(out, &self.kinds());
         bulk::put_numbers(out, &self.plain());
     }
 
     /// Takes lines over these threads.
-    pub fn decode(input: &mut &[u8], threads: &RankList) -> Result<Self, MemoryError> {
-        let bases = take_bases(input, threads)?;
+    pub fn decode(input: &mut &[u8], threads: &RankList, version: u8) -> Result<Self, MemoryError> {
+        let bases = take_bases(input, threads, version)?;
         let kinds = bulk::take_packed(input)?;
         let plain = bulk::take_numbers(input, bulk::MOST_NUMBERS)?;
-        Self::assemble(bases, &kinds, &plain)
+        Self::assemble(bases, &kinds, &plain, version)
     }
 }
 
-/// Takes columns over these threads.
-pub fn take_bases(input: &mut &[u8], threads: &RankList) -> Result<Vec<Column>, MemoryError> {
+/// Numbers of at least this are places, most likely: large, and many of them close together.
+const FAR: u64 = 1 << 40;
+/// Places that are nearer to each other are written as their distance.
+const NEAR: u64 = 1 << 36;
+/// How many places that are not near each other are remembered.
+const PLACES: usize = 3;
+
+/// The last places, of which the next is mostly near one: on the same stack, or in the same
+/// allocation; and how each kind of line was scaled.
+struct Nearby {
+    places: Vec<i64>,
+    scales: HashMap<u32, i64>,
+}
+
+impl Default for Nearby {
+    /// Near the beginning of the first thread's stack, and of its allocations.
+    fn default() -> Self {
+        Self { places: usual_places().to_vec(), scales: HashMap::new() }
+    }
+}
+
+impl Nearby {
+    /// What a line is written as: kind, which place it is near (from 1; 0 for none) and whether
+    /// its scale is another than the last of its kind; numbers.
+    fn code(&mut self, line: &Line) -> (u64, Vec<i64>) {
+        let (kind, scale, offset) = match *line {
+            Line::Constant(value) => (0, 0, value),
+            Line::Over { base, scale, offset } => (1 + base, scale, offset),
+        };
+        let near = self.places.iter().position(|place| is_near(*place, offset));
+        let near = near.filter(|_| is_place(offset));
+        let distance = offset.wrapping_sub(near.map_or(0, |at| self.places[at]));
+        let is_scaled = kind != 0 && self.scales.get(&kind) != Some(&scale);
+        self.note(kind, scale, offset);
+        let near = near.map_or(0, |at| 1 + at as u64);
+        let code = u64::from(kind) << 3 | near << 1 | u64::from(is_scaled);
+        (code, is_scaled.then_some(scale).into_iter().chain([distance]).collect())
+    }
+
+    /// The line that was written so.
+    fn line(&mut self, code: u32, plain: &mut impl Iterator<Item = i64>) -> Option<Line> {
+        let (kind, near, is_scaled) = (code >> 3, code >> 1 & 3, code & 1 != 0);
+        let scale = match is_scaled {
+            true => plain.next()?,
+            false => self.scales.get(&kind).copied().unwrap_or(0),
+        };
+        let place = near.checked_sub(1).and_then(|at| self.places.get(at as usize));
+        let offset = plain.next()?.wrapping_add(place.copied().unwrap_or(0));
+        self.note(kind, scale, offset);
+        Some(line_of(kind, scale, offset))
+    }
+
+    fn note(&mut self, kind: u32, scale: i64, offset: i64) {
+        if kind != 0 {
+            self.scales.insert(kind, scale);
+        }
+        if is_place(offset) {
+            self.places.retain(|place| !is_near(*place, offset));
+            self.places.insert(0, offset);
+            self.places.truncate(PLACES);
+        }
+    }
+}
+
+fn is_place(number: i64) -> bool {
+    number.unsigned_abs() >= FAR
+}
+
+fn is_near(place: i64, other: i64) -> bool {
+    other.wrapping_sub(place).unsigned_abs() < NEAR
+}
+
+fn line_of(kind: u32, scale: i64, offset: i64) -> Line {
+    match kind.checked_sub(1) {
+        None => Line::Constant(offset),
+        Some(base) => Line::Over { base, scale, offset },
+    }
+}
+
+/// Takes bases of these threads.
+pub fn take_bases(
+    input: &mut &[u8],
+    threads: &RankList,
+    version: u8,
+) -> Result<Vec<Base>, MemoryError> {
     let count = varint::take_count(input, "number of bases")?;
     if count.saturating_mul(threads.len()) > MOST_VALUES {
         return Err(MemoryError::OutOfRange("number of bases"));
     }
-    let bases = (0..count).map(|_| Column::decode_values(input, threads));
-    bases.collect::<Result<_, _>>().map_err(MemoryError::Elastic)
+    let base = |_| {
+        if version > 1 && input.first() == Some(&0) {
+            varint::take_byte(input)?;
+            let of = varint::take_u32(input, "base")?;
+            if of == 0 {
+                return Ok(Base::Others);
+            }
+            let (scale, plus) = (varint::take_signed(input)?, varint::take_signed(input)?);
+            return Ok(Base::Sum { of, scale, plus });
+        }
+        let column = Column::decode_values(input, threads).map_err(MemoryError::Elastic)?;
+        Ok(Base::Column(column))
+    };
+    (0..count).map(base).collect()
 }
 
-fn kind(line: &Line) -> u64 {
-    match line {
-        Line::Constant(_) => 0,
-        Line::Over { base, .. } => 1 + u64::from(*base),
+/// A base as the sum of another, if it is one.
+fn sum(base: &[i64], of: &[i64], at: usize) -> Option<Base> {
+    if base.first() != Some(&0) || base.len() < 3 {
+        return None;
+    }
+    let steps: Vec<Option<i64>> =
+        base.windows(2).map(|pair| Some(pair[1].wrapping_sub(pair[0]))).collect();
+    match line(&steps, &of[..steps.len()], at)? {
+        Line::Over { base, scale, offset } => Some(Base::Sum { of: base, scale, plus: offset }),
+        Line::Constant(_) => None,
     }
 }
 

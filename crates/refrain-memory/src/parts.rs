@@ -14,6 +14,7 @@ use crate::error::MemoryError;
 use crate::runs::Runs;
 use crate::shape::{Node, Shape};
 use crate::varint;
+use crate::weave::HOLE;
 
 /// Streams with more runs than this are bulk. No cycle has more.
 const MOST_RUNS: usize = 24;
@@ -47,14 +48,15 @@ impl Finished {
                 }
             }
         }
+        // A hole is the entry after the last.
+        let hole = self.entries.len() as u32;
+        let sequence = self.sequence.iter().map(|&e| if e == HOLE { hole } else { e });
         if self.sequence.len() <= MOST_SEQUENCE {
             varint::put(&mut parts.skeleton, 1 + self.sequence.len() as u64);
-            for &entry in &self.sequence {
-                varint::put(&mut parts.skeleton, u64::from(entry));
-            }
+            sequence.for_each(|entry| varint::put(&mut parts.skeleton, u64::from(entry)));
         } else {
             varint::put(&mut parts.skeleton, 0);
-            parts.bulk.push(self.sequence.iter().map(|&entry| i64::from(entry)).collect());
+            parts.bulk.push(sequence.map(i64::from).collect());
         }
         varint::put(&mut parts.skeleton, self.cuts.len() as u64);
         let mut before = 0;
@@ -66,7 +68,8 @@ impl Finished {
         parts
     }
 
-    /// Puts a chunk together; `numbers` has a number for each of [`Parts::numbers`].
+    /// Puts a chunk together, which may have holes; `numbers` has a number for each of
+    /// [`Parts::numbers`].
     pub(crate) fn from_parts(
         mut skeleton: &[u8],
         numbers: &[i64],
@@ -144,14 +147,18 @@ impl Finished {
         let skeleton = bulk::take_packed(input)?;
         let numbers = bulk::take_numbers(input, bulk::MOST_NUMBERS)?;
         let bulk = take_bulk(input)?;
-        Self::from_parts(&skeleton, &numbers, bulk, blocks)
+        let chunk = Self::from_parts(&skeleton, &numbers, bulk, blocks)?;
+        match chunk.sequence.contains(&HOLE) {
+            false => Ok(chunk),
+            true => Err(MemoryError::OutOfRange("shape in the sequence")),
+        }
     }
 }
 
-/// Takes the version, and checks it.
-pub fn take_version(input: &mut &[u8]) -> Result<(), MemoryError> {
+/// Takes the version, and checks that it can be read.
+pub fn take_version(input: &mut &[u8]) -> Result<u8, MemoryError> {
     match varint::take_byte(input)? {
-        crate::VERSION => Ok(()),
+        version @ 1..=crate::VERSION => Ok(version),
         version => Err(MemoryError::Version(version)),
     }
 }
@@ -277,6 +284,7 @@ impl Source<'_> {
         const WHAT: MemoryError = MemoryError::OutOfRange("shape in the sequence");
         let check = |entry: u64| match u32::try_from(entry) {
             Ok(entry) if (entry as usize) < entries => Ok(entry),
+            Ok(entry) if entry as usize == entries => Ok(HOLE),
             _ => Err(WHAT),
         };
         match varint::take(input)? {

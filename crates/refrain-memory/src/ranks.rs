@@ -9,7 +9,7 @@
 //! many rounds as the logarithm of their number, and a join of regular traces costs the same
 //! whatever the number of ranks on either side.
 
-use refrain_elastic::{Column, RankList};
+use refrain_elastic::{Column, Formula, RankList};
 
 use crate::bulk;
 use crate::error::MemoryError;
@@ -32,6 +32,8 @@ pub struct RankGroup {
     numbers: Vec<Column>,
     /// Irregular streams: for each, one for all ranks, or one for each in ascending order.
     bulk: Vec<Vec<Vec<i64>>>,
+    /// The version of the structure's bytes.
+    version: u8,
 }
 
 /// The traces of several processes.
@@ -50,6 +52,7 @@ impl Processes {
                 skeleton,
                 numbers: numbers.into_iter().map(|number| Column::single(rank, number)).collect(),
                 bulk: bulk.into_iter().map(|stream| vec![stream]).collect(),
+                version: crate::VERSION,
             }
         };
         Self { groups: merged.groups.iter().map(group).collect() }
@@ -78,9 +81,7 @@ impl Processes {
     /// The trace of a process.
     pub fn process(&self, rank: u32) -> Result<Merged, MemoryError> {
         let mine = self.groups.iter().filter(|group| group.ranks.contains(rank));
-        let mut groups = mine.map(|group| group.of(rank)).collect::<Result<Vec<_>, _>>()?;
-        groups.sort_by_key(|group| group.threads.first());
-        Ok(Merged { groups })
+        Ok(Merged::in_order(mine.map(|group| group.of(rank)).collect::<Result<_, _>>()?))
     }
 
     /// Appends the version and the groups. Only irregular streams are packed: structures are much
@@ -91,10 +92,7 @@ impl Processes {
         for group in &self.groups {
             group.ranks.encode(out);
             varint::put_bytes(out, &group.skeleton);
-            let mut numbers = Vec::new();
-            group.numbers.iter().for_each(|number| number.encode_values(&mut numbers));
-            varint::put(out, group.numbers.len() as u64);
-            varint::put_bytes(out, &numbers);
+            put_columns(out, &group.numbers);
             varint::put(out, group.bulk.len() as u64);
             for streams in &group.bulk {
                 out.push(u8::from(streams.len() > 1));
@@ -105,9 +103,10 @@ impl Processes {
 
     /// Takes groups.
     pub fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
-        parts::take_version(input)?;
+        let version = parts::take_version(input)?;
         let count = varint::take_count(input, "number of groups")?;
-        let groups = (0..count).map(|_| RankGroup::decode(input)).collect::<Result<_, _>>()?;
+        let groups = (0..count).map(|_| RankGroup::decode(input, version));
+        let groups = groups.collect::<Result<_, _>>()?;
         Ok(Self { groups })
     }
 }
@@ -140,20 +139,14 @@ impl RankGroup {
         let numbers: Vec<i64> = self.numbers.iter().map(|n| n.eval(rank).unwrap_or(0)).collect();
         let stream = |each: &Vec<Vec<i64>>| each.get(at).or(each.first()).cloned();
         let bulk: Option<Vec<_>> = self.bulk.iter().map(stream).collect();
-        Group::put_together(&self.skeleton, &numbers, bulk.ok_or(MemoryError::Truncated)?)
+        let bulk = bulk.ok_or(MemoryError::Truncated)?;
+        Group::put_together(&self.skeleton, &numbers, bulk, self.version)
     }
 
-    fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
+    fn decode(input: &mut &[u8], version: u8) -> Result<Self, MemoryError> {
         let ranks = RankList::decode(input, MOST_RANKS).map_err(MemoryError::Elastic)?;
         let skeleton = varint::take_bytes(input)?.to_vec();
-        let count = varint::take(input)?;
-        let columns = varint::take_bytes(input)?;
-        if count > columns.len() as u64 || count * ranks.len() as u64 > MOST_VALUES as u64 {
-            return Err(MemoryError::OutOfRange("number of columns"));
-        }
-        let columns = &mut &*columns;
-        let numbers = (0..count).map(|_| Column::decode_values(columns, &ranks));
-        let numbers = numbers.collect::<Result<_, _>>().map_err(MemoryError::Elastic)?;
+        let numbers = take_columns(input, &ranks, version)?;
         let mut most = parts::MOST_BULK;
         let mut all = Vec::new();
         for _ in 0..varint::take_count(input, "number of streams")? {
@@ -166,8 +159,75 @@ impl RankGroup {
             }
             all.push(streams);
         }
-        Ok(Self { ranks, skeleton, numbers, bulk: all })
+        Ok(Self { ranks, skeleton, numbers, bulk: all, version })
     }
+}
+
+/// Appends columns: how many, and how many of these are the same for all ranks again and again; the
+/// values of those, which are much alike; the others.
+fn put_columns(out: &mut Vec<u8>, columns: &[Column]) {
+    let constant = |column: &Column| match column.formula() {
+        Some(Formula::Constant(value)) => Some(*value),
+        _ => None,
+    };
+    let (mut runs, mut values, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    let is_like = |a: &Column, b: &Column| constant(a).is_some() == constant(b).is_some();
+    for (at, run) in columns.chunk_by(is_like).enumerate() {
+        if at == 0 && constant(&run[0]).is_none() {
+            varint::put(&mut runs, 0);
+        }
+        varint::put(&mut runs, run.len() as u64);
+    }
+    for column in columns {
+        match constant(column) {
+            Some(value) => varint::put_signed(&mut values, value),
+            None => column.encode_values(&mut others),
+        }
+    }
+    let has_others = !others.is_empty();
+    varint::put(out, (columns.len() as u64) << 1 | u64::from(has_others));
+    if has_others {
+        out.extend(runs);
+    }
+    out.extend([values, others].concat());
+}
+
+/// Takes columns over these ranks.
+fn take_columns(
+    input: &mut &[u8],
+    ranks: &RankList,
+    version: u8,
+) -> Result<Vec<Column>, MemoryError> {
+    const WHAT: MemoryError = MemoryError::OutOfRange("number of columns");
+    let head = varint::take(input)?;
+    let (count, has_others) = if version > 1 { (head >> 1, head & 1 == 1) } else { (head, true) };
+    if count > input.len() as u64 || count.saturating_mul(ranks.len() as u64) > MOST_VALUES as u64 {
+        return Err(WHAT);
+    }
+    let mut is_constant = Vec::new();
+    if version == 1 {
+        varint::take(input)?; // how many bytes these are
+        is_constant = vec![false; count as usize];
+    }
+    if !has_others {
+        is_constant = vec![true; count as usize];
+    }
+    let mut next = true;
+    while (is_constant.len() as u64) < count {
+        let run = varint::take(input)?;
+        if run > count - is_constant.len() as u64 || run == 0 && !is_constant.is_empty() {
+            return Err(WHAT);
+        }
+        is_constant.extend(std::iter::repeat_n(next, run as usize));
+        next = !next;
+    }
+    let values = is_constant.iter().filter(|is| **is).map(|_| varint::take_signed(input));
+    let mut values = values.collect::<Result<Vec<_>, _>>()?.into_iter();
+    let column = |is_constant: bool| match is_constant {
+        true => Ok(Column::of(ranks.clone(), Formula::Constant(values.next().unwrap_or(0)))),
+        false => Column::decode_values(input, ranks),
+    };
+    is_constant.into_iter().map(column).collect::<Result<_, _>>().map_err(MemoryError::Elastic)
 }
 
 impl Group {
@@ -176,12 +236,14 @@ impl Group {
         let mut skeleton = Vec::new();
         self.threads.encode(&mut skeleton);
         varint::put_bytes(&mut skeleton, &self.skeleton);
-        varint::put(&mut skeleton, self.lines.bases.len() as u64);
-        self.lines.bases.iter().for_each(|base| base.encode_values(&mut skeleton));
+        self.lines.put_bases(&mut skeleton);
         varint::put_bytes(&mut skeleton, &self.lines.kinds());
         varint::put(&mut skeleton, self.bulk.len() as u64);
         for streams in &self.bulk {
             varint::put(&mut skeleton, streams.len() as u64);
+        }
+        if self.turn != 0 {
+            self.put_turn(&mut skeleton);
         }
         (skeleton, self.lines.plain(), self.bulk.iter().flatten().cloned().collect())
     }
@@ -190,18 +252,23 @@ impl Group {
         mut skeleton: &[u8],
         numbers: &[i64],
         bulk: Vec<Vec<i64>>,
+        version: u8,
     ) -> Result<Self, MemoryError> {
         let input = &mut skeleton;
         let mut all = bulk.into_iter();
         let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
         let skeleton = varint::take_bytes(input)?.to_vec();
-        let bases = take_bases(input, &threads)?;
-        let lines = Lines::assemble(bases, varint::take_bytes(input)?, numbers)?;
+        let bases = take_bases(input, &threads, version)?;
+        let lines = Lines::assemble(bases, varint::take_bytes(input)?, numbers, version)?;
         let mut bulk = Vec::new();
         for _ in 0..varint::take_count(input, "number of streams")? {
             let count = usize::try_from(varint::take(input)?).unwrap_or(usize::MAX);
             bulk.push(all.by_ref().take(count).collect());
         }
-        Ok(Self { threads, skeleton, lines, bulk })
+        let mut group = Self { threads, skeleton, lines, bulk, turn: 0, substitutes: Vec::new() };
+        if !input.is_empty() {
+            group.take_turn(input)?;
+        }
+        Ok(group)
     }
 }

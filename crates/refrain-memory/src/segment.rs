@@ -51,6 +51,10 @@ pub struct Segment {
 const ARENA_BITS: u32 = 40;
 /// Owners past this have no places left; their addresses are kept as they are.
 const MOST_OWNERS: u32 = 1 << 18;
+/// How large the stack of a program's first thread is, mostly.
+const USUAL_STACK: u64 = 8 << 20;
+/// How many distances are known by a number.
+const MOST_KNOWN: usize = 16;
 /// What mappings are multiples of.
 const PAGE: i64 = 4096;
 /// Flipped in what stands for an address in no segment. Places do not have it, and neither has any
@@ -206,41 +210,107 @@ impl Segments {
         &self.table
     }
 
-    /// The segments that were used, in order.
-    fn used(&self) -> impl Iterator<Item = &Segment> {
+    /// The segments that were used: by kind, by owner, then in the order in which they began. Which
+    /// thread was the first to tell of its stack is a matter of chance.
+    fn used(&self) -> Vec<&Segment> {
         let marks = self.table.iter().zip(&self.used.0);
-        marks.filter(|(_, used)| used.load(Ordering::Relaxed)).map(|(segment, _)| segment)
+        let used = marks.filter(|(_, used)| used.load(Ordering::Relaxed));
+        let mut used: Vec<&Segment> = used.map(|(segment, _)| segment).collect();
+        used.sort_by_key(|segment| (segment.kind, segment.owner));
+        used
     }
 
-    /// Appends the segments that were used, as columns: kind and owner, size, base, and how much of
-    /// the owner's places is skipped before it. Bases are second differences, since what is
-    /// allocated one after the other mostly lies at equal distances. Nothing is packed: whoever packs
-    /// the whole does it better.
+    /// Appends the segments that were used, as columns: kind and owner; size, less that of the last of
+    /// its kind, and how much of the owner's places is skipped before it, unless these are 0; where it
+    /// lies from the last; and how often the same comes again, if it does. Stacks of threads, and what
+    /// is allocated one after the other, mostly lie at equal distances. Nothing is packed: whoever
+    /// packs the whole does it better.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut columns = [const { Vec::new() }; 4];
-        let (mut owner, mut size, mut base, mut step) = (0i64, 0u64, 0u64, 0u64);
-        let mut nexts = HashMap::new();
-        for segment in self.used() {
-            let whose = i64::from(segment.owner);
-            varint::put_signed(&mut columns[0], (whose - owner) * 4 + segment.kind as i64);
-            varint::put_signed(&mut columns[1], segment.size.wrapping_sub(size) as i64);
-            let next_step = segment.base.wrapping_sub(base);
-            put_step(&mut columns[2], next_step.wrapping_sub(step) as i64);
-            let next = nexts.entry((segment.kind, segment.owner)).or_insert(0);
-            let offset = segment.place - arena(segment.kind, segment.owner);
-            varint::put(&mut columns[3], offset.saturating_sub(*next) / 16);
-            *next = offset + room_for(segment.size).unwrap_or(0);
-            (owner, size, base, step) = (whose, segment.size, segment.base, next_step);
+        let used = self.used();
+        let mut rows = Rows::default();
+        let rows: Vec<Row> = used.iter().map(|segment| rows.row(segment)).collect();
+        let [mut heads, mut sizes, mut bases, mut repeats] = [const { Vec::new() }; 4];
+        let mut steps = Steps::default();
+        for run in rows.chunk_by(|a, b| a == b) {
+            let Row { owner, kind, size, skipped, step } = run[0];
+            let (known, is_repeated) = (steps.find(step), run.len() > 1);
+            let flags = [size != 0, skipped != 0, known.is_some(), is_repeated];
+            let flags = flags.iter().fold(0, |flags, flag| flags << 1 | u64::from(*flag));
+            varint::put(&mut heads, (owner * 4 + kind as u64) * 16 + flags);
+            if size != 0 {
+                varint::put_signed(&mut sizes, size);
+            }
+            if skipped != 0 {
+                varint::put(&mut sizes, skipped);
+            }
+            match known {
+                Some(at) => varint::put(&mut bases, at as u64),
+                None => put_step(&mut bases, step),
+            }
+            if is_repeated {
+                varint::put(&mut repeats, run.len() as u64);
+            }
+            steps.note(step, run.len());
         }
-        out.push(u8::from(self.identity));
-        varint::put(out, self.used().count() as u64);
-        columns.iter().for_each(|column| varint::put_bytes(out, column));
+        out.push(2 | u8::from(self.identity));
+        [heads, sizes, bases].iter().for_each(|column| varint::put_bytes(out, column));
+        out.extend(repeats);
     }
 
     /// Takes a table. None of its segments lives.
     pub fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
+        match varint::take_byte(input)? {
+            head @ 2..4 => Self::decode_rows(input, head & 1 != 0),
+            head => Self::decode_columns(input, head != 0),
+        }
+    }
+
+    fn decode_rows(input: &mut &[u8], identity: bool) -> Result<Self, MemoryError> {
+        let mut columns = [&[][..]; 3];
+        for column in &mut columns {
+            *column = varint::take_bytes(input)?;
+        }
+        let [heads, sizes, bases] = &mut columns;
+        let mut segments = Self { identity, ..Self::new() };
+        let (mut rows, mut steps) = (Rows::default(), Steps::default());
+        while !heads.is_empty() {
+            let head = varint::take(heads)?;
+            let [has_size, has_skipped, is_known, is_repeated] =
+                [8, 4, 2, 1].map(|flag| head & flag != 0);
+            let (owner, kind) = (head >> 6, KINDS[(head >> 4) as usize % 4]);
+            let size = if has_size { varint::take_signed(sizes)? } else { 0 };
+            let skipped = if has_skipped { varint::take(sizes)? } else { 0 };
+            let step = match is_known {
+                true => steps.get(varint::take(bases)?)?,
+                false => take_step(bases)?,
+            };
+            let repeats = if is_repeated { varint::take(input)? } else { 1 };
+            if repeats > u64::from(MOST_OWNERS) * 4 {
+                return Err(MemoryError::OutOfRange("segment"));
+            }
+            let row = Row { owner, kind, size, skipped, step };
+            for _ in 0..repeats {
+                let segment = rows.segment(&row);
+                let segment = segment.and_then(|segment| segments.skip_to(segment, skipped));
+                segments.add(segment.ok_or(MemoryError::OutOfRange("segment"))?, true);
+            }
+            steps.note(step, repeats as usize);
+        }
+        Ok(segments)
+    }
+
+    /// Gives a segment its place, so many times 16 after the last.
+    fn skip_to(&mut self, mut segment: Segment, skipped: u64) -> Option<Segment> {
+        let used = self.arenas.entry((segment.kind, segment.owner)).or_insert(0);
+        let at = used.checked_add(skipped.checked_mul(16)?)?;
+        *used = Some(at).filter(|at| *at < 1 << ARENA_BITS)?;
+        segment.place = self.place_for(segment.kind, segment.owner, segment.size)?;
+        Some(segment)
+    }
+
+    /// Takes a table as it was written before, by segments and second differences.
+    fn decode_columns(input: &mut &[u8], identity: bool) -> Result<Self, MemoryError> {
         const WHAT: MemoryError = MemoryError::OutOfRange("segment");
-        let identity = varint::take_byte(input)? != 0;
         let count = varint::take(input)?;
         let mut columns = [&[][..]; 4];
         for column in &mut columns {
@@ -256,11 +326,10 @@ impl Segments {
             step = step.wrapping_add(take_step(&mut columns[2])? as u64);
             base = base.wrapping_add(step);
             let owner = u32::try_from(owner).map_err(|_| WHAT)?;
-            let skipped = varint::take(&mut columns[3])?.checked_mul(16).ok_or(WHAT)?;
-            let used = segments.arenas.entry((kind, owner)).or_insert(0);
-            *used = used.checked_add(skipped).filter(|at| *at < 1 << ARENA_BITS).ok_or(WHAT)?;
-            let place = segments.place_for(kind, owner, size).ok_or(WHAT)?;
-            segments.add(Segment { kind, owner, base, size, place }, true);
+            let skipped = varint::take(&mut columns[3])?;
+            let segment = Segment { kind, owner, base, size, place: 0 };
+            let segment = segments.skip_to(segment, skipped).ok_or(WHAT)?;
+            segments.add(segment, true);
         }
         Ok(segments)
     }
@@ -278,10 +347,149 @@ fn arena(kind: SegmentKind, owner: u32) -> u64 {
     (u64::from(owner) * KINDS.len() as u64 + kind as u64) << ARENA_BITS
 }
 
+/// Stacks are smaller, mostly.
+const OWN_BITS: u32 = 27;
+/// Where the places of a thread's own stack begin when threads are compared: beside those of the first
+/// thread's stack.
+const OWN_STACK: u64 = (SegmentKind::Stack as u64) << ARENA_BITS | 1 << OWN_BITS;
+
+/// A number of a thread in which its own stack has places that are the same for all threads but the
+/// first, and the other way round. Numbers that are no such places stay what they are.
+pub(crate) fn swap_own(thread: u32, number: i64) -> i64 {
+    const MASK: u64 = (1 << OWN_BITS) - 1;
+    let (number, stack) = (number as u64, arena(SegmentKind::Stack, thread));
+    let swapped = match number & !MASK {
+        OWN_STACK if thread != 0 => number & MASK | stack,
+        its if its == stack && thread != 0 => number & MASK | OWN_STACK,
+        _ => number,
+    };
+    swapped as i64
+}
+
+/// The offset in a thread's own stack that is meant by a number that was swapped.
+pub(crate) fn own_offset(number: i64) -> Option<u64> {
+    (number as u64).checked_sub(OWN_STACK).filter(|offset| *offset < 1 << OWN_BITS)
+}
+
+/// Where most programs begin: at the top of the first thread's stack, with its first allocation.
+pub(crate) fn usual_places() -> [i64; 2] {
+    let (stack, heap) = (arena(SegmentKind::Stack, 0), arena(SegmentKind::Heap, 0));
+    [(stack + USUAL_STACK) as i64, heap as i64]
+}
+
 /// The places that a segment takes: one more than it has, so that its end is not another's
 /// beginning.
 fn room_for(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(16)?.checked_add(16)
+}
+
+/// How a segment differs from those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    owner: u64,
+    kind: SegmentKind,
+    size: i64,
+    skipped: u64,
+    step: i64,
+}
+
+/// What segments are compared with: the last of its kind, or else the first of all. The stack of the
+/// first thread lies elsewhere.
+struct Rows {
+    owner: (SegmentKind, u32),
+    first: Option<u64>,
+    bases: [Option<u64>; 5],
+    sizes: [u64; 4],
+    nexts: HashMap<(SegmentKind, u32), u64>,
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        let sizes = KINDS.map(|kind| if kind == SegmentKind::Stack { USUAL_STACK } else { 0 });
+        let owner = (SegmentKind::Module, 0);
+        Self { owner, first: None, bases: [None; 5], sizes, nexts: HashMap::new() }
+    }
+}
+
+impl Rows {
+    fn row(&mut self, segment: &Segment) -> Row {
+        let Segment { kind, owner, base, size, place } = *segment;
+        let next = self.nexts.entry((kind, owner)).or_insert(0);
+        let offset = place - arena(kind, owner);
+        let skipped = offset.saturating_sub(*next) / 16;
+        *next = offset + room_for(size).unwrap_or(0);
+        let last = std::mem::replace(&mut self.sizes[kind as usize], size);
+        let row = Row {
+            owner: u64::from(owner - self.last_owner(kind)),
+            kind,
+            size: size.wrapping_sub(last) as i64,
+            skipped,
+            step: base.wrapping_sub(self.base(kind, owner)) as i64,
+        };
+        self.note(kind, owner, base);
+        row
+    }
+
+    /// The owner of the last segment, if that was of the same kind: owners ascend.
+    fn last_owner(&self, kind: SegmentKind) -> u32 {
+        if self.owner.0 == kind { self.owner.1 } else { 0 }
+    }
+
+    /// What the base of a segment is compared with.
+    fn base(&self, kind: SegmentKind, owner: u32) -> u64 {
+        self.bases[class(kind, owner)].or(self.first).unwrap_or(0)
+    }
+
+    fn note(&mut self, kind: SegmentKind, owner: u32, base: u64) {
+        self.owner = (kind, owner);
+        self.bases[class(kind, owner)] = Some(base);
+        self.first.get_or_insert(base);
+    }
+
+    /// The segment of a row; its place is not known here.
+    fn segment(&mut self, row: &Row) -> Option<Segment> {
+        let owner = u64::from(self.last_owner(row.kind)).checked_add(row.owner)?;
+        let owner = u32::try_from(owner).ok()?;
+        let base = self.base(row.kind, owner).wrapping_add(row.step as u64);
+        self.note(row.kind, owner, base);
+        let size = &mut self.sizes[row.kind as usize];
+        *size = size.wrapping_add(row.size as u64);
+        Some(Segment { kind: row.kind, owner, base, size: *size, place: 0 })
+    }
+}
+
+fn class(kind: SegmentKind, owner: u32) -> usize {
+    match (kind, owner) {
+        (SegmentKind::Stack, 0) => KINDS.len(),
+        (kind, _) => kind as usize,
+    }
+}
+
+/// Distances between segments: those that came twice in a row are known by a number.
+#[derive(Default)]
+struct Steps {
+    last: i64,
+    known: Vec<i64>,
+}
+
+impl Steps {
+    fn find(&self, step: i64) -> Option<usize> {
+        self.known.iter().position(|known| *known == step)
+    }
+
+    fn get(&self, at: u64) -> Result<i64, MemoryError> {
+        let known = usize::try_from(at).ok().and_then(|at| self.known.get(at));
+        known.copied().ok_or(MemoryError::OutOfRange("segment"))
+    }
+
+    /// A distance that came so many times.
+    fn note(&mut self, step: i64, times: usize) {
+        let is_again = times > 1 || step == self.last;
+        if is_again && self.known.len() < MOST_KNOWN && self.find(step).is_none() {
+            self.known.push(step);
+        }
+        self.last = step;
+    }
 }
 
 /// Appends a difference of bases: in pages, if it is of whole pages.

@@ -10,6 +10,7 @@
 //! For walking, a shape is compiled to a short program: the compressor matches a stream against
 //! it, and the player follows it to give the stream back.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::block::Blocks;
@@ -141,6 +142,16 @@ impl Node {
                 Self::Loop { exit: *exit, body: body.collect::<Option<_>>()? }
             }
         })
+    }
+
+    /// Adds the blocks of the tree.
+    pub fn blocks(&self, all: &mut BTreeSet<u32>) {
+        match self {
+            Self::Block(block) => {
+                all.insert(*block);
+            }
+            Self::Loop { body, .. } => body.iter().for_each(|node| node.blocks(all)),
+        }
     }
 
     /// Appends the tree: 0 ends a body, 1 and the exit begin a loop, others are blocks.

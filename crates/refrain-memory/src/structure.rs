@@ -3,7 +3,7 @@
 //! ```text
 //! threads <0,5,1>
 //! where b1 is -1 * (thread / 3)
-//! where b2 is 10 * (thread mod 4) + 39 * (thread / 4)
+//! where b2 is the sum of b1 +10 of all threads before
 //! loop b1 +10 times
 //!   loop 48 times [+0]
 //!     loop 48 times [+0, +0]
@@ -13,7 +13,8 @@
 //! Threads are listed as the paper does: the first, how many, and how far apart.
 //!
 //! A number that differs between threads is written as a function of the thread; the bases that
-//! several numbers share are explained first. In brackets stand the steps of the loops around, the
+//! several numbers share are explained first. What some threads do among other things, and others do
+//! as well, is a part of its own, which stands where its number is. In brackets stand the steps of the loops around, the
 //! outermost first: how far the reference (or the trip count) goes when that loop goes on, from
 //! where the loop's last iteration began, or with `~` from the value before. `..` is a step without
 //! a rule.
@@ -26,11 +27,12 @@ use refrain_elastic::RankList;
 use crate::block::{Blocks, Kind};
 use crate::chunk::{Entry, Finished, Stream};
 use crate::error::MemoryError;
-use crate::lines::Line;
+use crate::lines::{Base, Line};
 use crate::runs::Runs;
-use crate::segment::Addresses;
+use crate::segment::{Addresses, own_offset};
 use crate::shape::Node;
 use crate::threads::{Group, Merged};
+use crate::weave::HOLE;
 
 /// Something that whoever reads the structure may know another name for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +106,31 @@ struct Place<'a> {
 
 impl Writer<'_> {
     fn group(&mut self, out: &mut String) -> Result<(), MemoryError> {
-        let _ = writeln!(out, "threads {}", triples(&self.group.threads));
+        let threads = triples(&self.group.threads);
+        let _ = match self.group.turn {
+            0 => writeln!(out, "threads {threads}"),
+            turn => writeln!(out, "threads {threads}, part {turn}"),
+        };
+        for others in &self.group.substitutes {
+            for &(ours, theirs) in &others.blocks {
+                let (ours, theirs) = (Name::Block(ours), Name::Block(theirs));
+                let [ours, theirs] = [ours, theirs].map(|block| (self.name)(block));
+                let threads = triples(&others.threads);
+                let _ = writeln!(out, "where threads {threads} are {theirs}, not {ours}");
+            }
+        }
         for (i, base) in self.group.lines.bases.iter().enumerate() {
-            let text = base.to_string().replace("rank", "thread");
+            let text = match base {
+                Base::Column(column) => column.to_string().replace("rank", "thread"),
+                Base::Others => {
+                    let first = self.group.threads.first().unwrap_or(0);
+                    format!("0 for thread {first}, 1 for others")
+                }
+                Base::Sum { of, scale, plus } => {
+                    let line = Line::Over { base: *of, scale: *scale, offset: *plus };
+                    format!("the sum of {} of all threads before", self.text(line, false))
+                }
+            };
             let _ = writeln!(out, "where b{} is {text}", i + 1);
         }
         // Numbers that stand for themselves: each is the index of its line.
@@ -115,7 +139,13 @@ impl Writer<'_> {
         let chunk =
             Finished::from_parts(&self.group.skeleton, &indices, bulk.collect(), self.blocks)?;
         let mut met = HashSet::new();
-        for run in chunk.sequence.chunk_by(|a, b| a == b) {
+        let mut holes = 0;
+        for run in chunk.sequence.chunk_by(|a, b| a == b && *a != HOLE) {
+            if run[0] == HOLE {
+                holes += 1;
+                let _ = writeln!(out, "part {holes}, with other threads");
+                continue;
+            }
             let entry = &chunk.entries[run[0] as usize];
             if run.len() > 1 {
                 let _ = writeln!(out, "{} times:", run.len());
@@ -175,13 +205,23 @@ impl Writer<'_> {
             Some(line) if !is_first => format!("{} from its last", self.text(line, true)),
             Some(Line::Constant(place)) => self.place(place),
             Some(Line::Over { base, scale, offset }) => {
-                let base = base_name(base);
-                format!("{} {scale:+} * {base}", self.place(offset))
+                if let Some(Base::Others) =
+                    self.group.lines.bases.get((base as usize).wrapping_sub(1))
+                {
+                    let (first, others) =
+                        (self.place(offset), self.place(offset.wrapping_add(scale)));
+                    let thread = self.group.threads.first().unwrap_or(0);
+                    return format!("{others}, of thread {thread} {first}");
+                }
+                format!("{} {scale:+} * {}", self.place(offset), base_name(base))
             }
         }
     }
 
     fn place(&self, place: i64) -> String {
+        if let Some(offset) = own_offset(place).filter(|_| self.group.lines.own_stacks) {
+            return format!("own stack + {offset:#x}");
+        }
         match self.addresses.segment(place as u64) {
             Some((segment, offset)) => {
                 let kind = format!("{:?}", segment.kind).to_lowercase();

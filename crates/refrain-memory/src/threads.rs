@@ -3,7 +3,11 @@
 //! Threads whose chunks have the same skeleton form a group with a ranklist: one structure for
 //! all, and every number a function of the thread ([`crate::lines`]). Threads that differ only in
 //! having too few iterations for a loop are first told in the shapes of a thread that has enough
-//! (`guide`).
+//! (`guide`). What threads of different groups have in common is a group of its own (`weave`): so a
+//! thread may be in several. One of them, of [`Group::turn`] 0, may have holes in its sequence of
+//! executions, which the others fill in the order of their turns.
+
+use std::collections::BTreeSet;
 
 use refrain_elastic::RankList;
 
@@ -15,6 +19,7 @@ use crate::guide;
 use crate::lines::Lines;
 use crate::parts::{self, Parts};
 use crate::varint;
+use crate::weave::{self, Substitutes};
 
 /// The most threads of a process.
 pub const MOST_THREADS: u32 = 1 << 20;
@@ -32,19 +37,27 @@ pub struct Group {
     pub lines: Lines,
     /// Irregular streams: for each, one for all threads, or one for each.
     pub bulk: Vec<Vec<Vec<i64>>>,
+    /// 0, or which of the holes of its threads it fills.
+    pub turn: u32,
+    /// How blocks without references differ between threads.
+    pub substitutes: Vec<Substitutes>,
 }
 
 /// A chunk of each of several threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// The groups; each thread is in one of them.
+    /// The groups; what a thread did is in all that it is in.
     pub groups: Vec<Group>,
 }
 
 /// A group while threads are sorted into it.
+#[derive(Clone)]
 struct Gathering {
-    model: Finished,
-    members: Vec<(u32, Parts)>,
+    skeleton: Vec<u8>,
+    /// The first is the model of all.
+    members: Vec<(u32, Finished)>,
+    turn: u32,
+    substitutes: Vec<Substitutes>,
 }
 
 impl Merged {
@@ -59,26 +72,39 @@ impl Merged {
         let mut groups: Vec<Gathering> = Vec::new();
         for (thread, chunk, finished) in finished {
             let found = groups.iter_mut().take(TRIES).find_map(|group| {
-                let parts = group.parts_of(chunk, &finished)?;
-                Some((group, parts))
+                let like = group.like_others(chunk, &finished)?;
+                Some((group, like))
             });
             match found {
-                Some((group, parts)) => group.members.push((thread, parts)),
-                None => {
-                    let members = vec![(thread, finished.to_parts())];
-                    groups.push(Gathering { model: finished, members });
-                }
+                Some((group, like)) => group.members.push((thread, like)),
+                None => groups.push(Gathering::new(vec![(thread, finished)])),
             }
         }
-        let mut groups: Vec<Group> = groups.into_iter().map(Gathering::finish).collect();
-        groups.sort_by_key(|group| group.threads.first());
+        groups.iter_mut().for_each(|group| group.members.sort_by_key(|(thread, _)| *thread));
+        let groups = woven(groups).into_iter().map(Gathering::finish).collect();
+        Self::in_order(groups)
+    }
+
+    /// Groups as they are kept and shown.
+    pub(crate) fn in_order(mut groups: Vec<Group>) -> Self {
+        groups.sort_by_key(|group| (group.threads.first(), group.turn));
         Self { groups }
     }
 
     /// The chunk of a thread.
     pub fn chunk(&self, thread: u32, blocks: &Blocks) -> Option<Result<Finished, MemoryError>> {
-        let group = self.groups.iter().find(|group| group.threads.contains(thread))?;
-        Some(group.chunk(thread, blocks))
+        let mine = self.groups.iter().filter(|group| group.threads.contains(thread));
+        let mut mine: Vec<&Group> = mine.collect();
+        mine.sort_by_key(|group| group.turn);
+        let main = mine.iter().take_while(|group| group.turn == 0).count().min(1);
+        let (main, pieces) = mine.split_at(main);
+        if main.is_empty() && pieces.is_empty() {
+            return None;
+        }
+        let chunk = |group: &&Group| group.chunk(thread, blocks);
+        let main = main.first().map_or_else(|| Ok(Finished::default()), chunk);
+        let pieces = pieces.iter().map(chunk).collect::<Result<Vec<_>, _>>();
+        Some(main.and_then(|main| Ok(main.filled(pieces?))))
     }
 
     /// The same with other numbers for blocks; `blocks` has them by their old numbers.
@@ -90,14 +116,38 @@ impl Merged {
             let lines = group.lines.lines.len();
             let skeleton = &group.skeleton;
             group.skeleton = Finished::renumber_skeleton(skeleton, &bulk, lines, numbers, blocks)?;
+            let number = |block: u32| {
+                let number = numbers.get(block as usize).copied();
+                number.ok_or(MemoryError::OutOfRange("block"))
+            };
+            for substitutes in &mut group.substitutes {
+                let pairs = substitutes.blocks.iter();
+                let pairs = pairs.map(|(ours, theirs)| Ok((number(*ours)?, number(*theirs)?)));
+                substitutes.blocks = pairs.collect::<Result<_, MemoryError>>()?;
+                substitutes.blocks.sort_unstable();
+            }
         }
         Ok(Self { groups })
+    }
+
+    /// The blocks that are executed.
+    pub fn executed(&self, blocks: &Blocks) -> Result<BTreeSet<u32>, MemoryError> {
+        let mut all = BTreeSet::new();
+        for group in &self.groups {
+            let thread = group.threads.first().unwrap_or(0);
+            let chunk = group.chunk(thread, blocks)?;
+            chunk.entries.iter().for_each(|entry| entry.shape.node.blocks(&mut all));
+            let substitutes = group.substitutes.iter().flat_map(|others| &others.blocks);
+            all.extend(substitutes.flat_map(|(ours, theirs)| [*ours, *theirs]));
+        }
+        Ok(all)
     }
 
     /// All threads, ascending.
     pub fn threads(&self) -> Vec<u32> {
         let mut all: Vec<u32> = self.groups.iter().flat_map(|group| group.threads.iter()).collect();
         all.sort_unstable();
+        all.dedup();
         all
     }
 
@@ -114,41 +164,142 @@ impl Merged {
                 out.push(u8::from(streams.len() > 1));
                 streams.iter().for_each(|stream| bulk::put_numbers(out, stream));
             }
+            group.put_turn(out);
         }
     }
 
     /// Takes groups.
     pub fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
-        parts::take_version(input)?;
+        let version = parts::take_version(input)?;
         let count = varint::take_count(input, "number of groups")?;
-        let groups = (0..count).map(|_| Group::decode(input)).collect::<Result<_, _>>()?;
-        Ok(Self { groups })
+        let groups = (0..count).map(|_| {
+            let mut group = Group::decode(input, version)?;
+            if version > 1 {
+                group.take_turn(input)?;
+            }
+            Ok(group)
+        });
+        Ok(Self { groups: groups.collect::<Result<_, MemoryError>>()? })
     }
 }
 
+/// Makes groups of what several groups have in common.
+fn woven(mut groups: Vec<Gathering>) -> Vec<Gathering> {
+    // The one that does most is compared with the others.
+    let length = |at: &usize| groups[*at].members[0].1.sequence.len();
+    let Some(most) = (0..groups.len()).max_by_key(|at| (length(at), usize::MAX - at)) else {
+        return groups;
+    };
+    let main = groups.swap_remove(most);
+    // Those that do nearly as much first.
+    groups.sort_by_key(|group| std::cmp::Reverse(group.members[0].1.sequence.len()));
+    let mut pieces: Vec<(std::ops::Range<usize>, Gathering)> = Vec::new();
+    let mut rest = Vec::new();
+    for (at, group) in groups.into_iter().enumerate() {
+        let theirs = &group.members[0].1;
+        let found = if at < TRIES { weave::common(&main.members[0].1, theirs) } else { Vec::new() };
+        let is_first = pieces.is_empty();
+        let known = |piece: &weave::Piece| pieces.iter().any(|(range, _)| *range == piece.ours);
+        let all_known = found.iter().all(known);
+        let joined: Option<Vec<_>> = match found.is_empty() || !(is_first || all_known) {
+            true => None,
+            false => found.iter().map(|piece| join(&main, &pieces, &group, piece)).collect(),
+        };
+        let Some(joined) = joined else {
+            rest.push(group);
+            continue;
+        };
+        for (piece, joined) in found.iter().zip(joined) {
+            match pieces.iter_mut().find(|(range, _)| *range == piece.ours) {
+                Some((_, known)) => *known = joined,
+                None => pieces.push((piece.ours.clone(), joined)),
+            }
+        }
+        let holes: Vec<_> = found.into_iter().map(|piece| piece.theirs).collect();
+        rest.extend(group.without(&holes));
+    }
+    let holes: Vec<_> = pieces.iter().map(|(range, _)| range.clone()).collect();
+    rest.extend(main.without(&holes));
+    for (turn, (_, mut piece)) in (1..).zip(pieces) {
+        piece.turn = turn;
+        rest.push(piece);
+    }
+    rest
+}
+
+/// The group of a piece: the threads of `main` (and those that are in it already) and of `group`;
+/// none if these cannot be told alike.
+fn join(
+    main: &Gathering,
+    pieces: &[(std::ops::Range<usize>, Gathering)],
+    group: &Gathering,
+    piece: &weave::Piece,
+) -> Option<Gathering> {
+    let stretch = |(thread, chunk): &(u32, Finished), range| (*thread, chunk.stretch(range));
+    let known = pieces.iter().find(|(range, _)| *range == piece.ours);
+    let mut joined = match known {
+        Some((_, known)) => known.clone(),
+        None => Gathering::new(main.members.iter().map(|m| stretch(m, &piece.ours)).collect()),
+    };
+    let model = joined.members[0].1.clone();
+    for member in &group.members {
+        let (thread, mut chunk) = stretch(member, &piece.theirs);
+        for (entry, like) in chunk.entries.iter_mut().zip(&model.entries) {
+            entry.shape = like.shape.clone();
+        }
+        if chunk.to_parts().skeleton != joined.skeleton {
+            return None;
+        }
+        joined.members.push((thread, chunk));
+    }
+    if !piece.blocks.is_empty() {
+        let threads: Vec<u32> = group.members.iter().map(|(thread, _)| *thread).collect();
+        let threads = RankList::from_sorted(&threads);
+        joined.substitutes.push(Substitutes { threads, blocks: piece.blocks.clone() });
+    }
+    Some(joined)
+}
+
 impl Gathering {
-    /// The parts of a chunk, if it fits the group.
-    fn parts_of(&self, chunk: &Chunk, finished: &Finished) -> Option<Parts> {
+    fn new(members: Vec<(u32, Finished)>) -> Self {
+        let skeleton = members.first().map(|(_, chunk)| chunk.to_parts().skeleton);
+        let skeleton = skeleton.unwrap_or_default();
+        Self { skeleton, members, turn: 0, substitutes: Vec::new() }
+    }
+
+    /// The chunk told as those of the group, if that can be.
+    fn like_others(&self, chunk: &Chunk, finished: &Finished) -> Option<Finished> {
+        let model = &self.members[0].1;
         let fits = |chunk: &Chunk| {
-            let parts = chunk.finish_like(&self.model)?.to_parts();
-            (parts.skeleton == self.members[0].1.skeleton).then_some(parts)
+            let like = chunk.finish_like(model)?;
+            (like.to_parts().skeleton == self.skeleton).then_some(like)
         };
         fits(chunk).or_else(|| {
-            if chunk.finish_like(&self.model).is_some() {
+            if chunk.finish_like(model).is_some() {
                 return None;
             }
-            fits(&guide::retell(finished, &self.model)?)
+            fits(&guide::retell(finished, model)?)
         })
+    }
+
+    /// What is left beside the holes; none if nothing is.
+    fn without(self, holes: &[std::ops::Range<usize>]) -> Option<Self> {
+        if holes.is_empty() {
+            return Some(self);
+        }
+        let members = self.members.iter().map(|(thread, chunk)| (*thread, chunk.without(holes)));
+        let rest = Self::new(members.collect());
+        rest.members.iter().any(|(_, chunk)| !chunk.entries.is_empty()).then_some(rest)
     }
 
     fn finish(mut self) -> Group {
         self.members.sort_by_key(|(thread, _)| *thread);
         let ids: Vec<u32> = self.members.iter().map(|(thread, _)| *thread).collect();
         let threads = RankList::from_sorted(&ids);
-        let skeleton = std::mem::take(&mut self.members[0].1.skeleton);
-        let streams = self.members[0].1.bulk.len();
+        let members: Vec<Parts> = self.members.iter().map(|(_, chunk)| chunk.to_parts()).collect();
+        let streams = members[0].bulk.len();
         let (mut numbers, mut all_bulk) = (Vec::new(), Vec::new());
-        for (_, parts) in self.members {
+        for parts in members {
             numbers.push(parts.numbers);
             all_bulk.push(parts.bulk);
         }
@@ -160,24 +311,82 @@ impl Gathering {
             }
             each
         });
-        Group { lines: Lines::fit(&threads, &numbers), bulk: bulk.collect(), threads, skeleton }
+        Group {
+            lines: Lines::fit(&threads, &numbers),
+            bulk: bulk.collect(),
+            threads,
+            skeleton: self.skeleton,
+            turn: self.turn,
+            substitutes: self.substitutes,
+        }
     }
 }
 
 impl Group {
-    /// The chunk of a thread of the group.
-    pub fn chunk(&self, thread: u32, blocks: &Blocks) -> Result<Finished, MemoryError> {
+    /// The chunk of a thread of the group, with holes where other groups fill in.
+    fn chunk(&self, thread: u32, blocks: &Blocks) -> Result<Finished, MemoryError> {
         let at = self.threads.position(thread).unwrap_or(0);
         let stream = |each: &Vec<Vec<i64>>| each.get(at).or(each.first()).cloned();
         let bulk: Option<Vec<_>> = self.bulk.iter().map(stream).collect();
         let bulk = bulk.ok_or(MemoryError::Truncated)?;
-        Finished::from_parts(&self.skeleton, &self.lines.numbers(thread), bulk, blocks)
+        let numbers = self.lines.numbers(&self.threads, thread);
+        let chunk = Finished::from_parts(&self.skeleton, &numbers, bulk, blocks)?;
+        match self.substitutes.iter().find(|others| others.threads.contains(thread)) {
+            Some(others) => others.apply(chunk, blocks),
+            None => Ok(chunk),
+        }
     }
 
-    fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
+    fn all_but_first(&self) -> RankList {
+        RankList::from_sorted(&self.threads.iter().skip(1).collect::<Vec<_>>())
+    }
+
+    /// Appends the turn and the substitutes.
+    pub(crate) fn put_turn(&self, out: &mut Vec<u8>) {
+        varint::put(out, u64::from(self.turn));
+        if self.turn != 0 {
+            varint::put(out, self.substitutes.len() as u64);
+        }
+        for substitutes in self.substitutes.iter().filter(|_| self.turn != 0) {
+            // Mostly those of all threads but the first.
+            match substitutes.threads == self.all_but_first() {
+                true => RankList::from_sorted(&[]).encode(out),
+                false => substitutes.threads.encode(out),
+            }
+            varint::put(out, substitutes.blocks.len() as u64);
+            let mut last = 0;
+            for &(ours, theirs) in &substitutes.blocks {
+                varint::put(out, u64::from(ours - last));
+                varint::put(out, u64::from(theirs));
+                last = ours;
+            }
+        }
+    }
+
+    /// Takes the turn and the substitutes.
+    pub(crate) fn take_turn(&mut self, input: &mut &[u8]) -> Result<(), MemoryError> {
+        self.turn = varint::take_u32(input, "turn")?;
+        if self.turn == 0 {
+            return Ok(());
+        }
+        for _ in 0..varint::take_count(input, "number of substitutes")? {
+            let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
+            let threads = if threads.is_empty() { self.all_but_first() } else { threads };
+            let (mut blocks, mut last) = (Vec::new(), 0u32);
+            for _ in 0..varint::take_count(input, "number of substitutes")? {
+                let step = varint::take_u32(input, "block")?;
+                last = last.checked_add(step).ok_or(MemoryError::OutOfRange("block"))?;
+                blocks.push((last, varint::take_u32(input, "block")?));
+            }
+            self.substitutes.push(Substitutes { threads, blocks });
+        }
+        Ok(())
+    }
+
+    fn decode(input: &mut &[u8], version: u8) -> Result<Self, MemoryError> {
         let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
         let skeleton = bulk::take_packed(input)?;
-        let lines = Lines::decode(input, &threads)?;
+        let lines = Lines::decode(input, &threads, version)?;
         let mut most = parts::MOST_BULK;
         let mut all = Vec::new();
         for _ in 0..varint::take_count(input, "number of streams")? {
@@ -190,6 +399,6 @@ impl Group {
             }
             all.push(streams);
         }
-        Ok(Self { threads, skeleton, lines, bulk: all })
+        Ok(Self { threads, skeleton, lines, bulk: all, turn: 0, substitutes: Vec::new() })
     }
 }

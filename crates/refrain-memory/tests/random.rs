@@ -6,7 +6,8 @@ use kernels::{Tape, blocks};
 use proptest::prelude::*;
 use refrain_memory::{Blocks, Chunk, Compressor, Finished, Merged, Player, Processes, Segments};
 
-const TABLE: &[&str] = &["L", "LS", "", "LLS", "A"];
+/// The last is another that has no references, and that no program has by itself.
+const TABLE: &[&str] = &["L", "LS", "", "LLS", "A", ""];
 
 /// A program: what is executed is what it says.
 #[derive(Clone, Debug)]
@@ -136,6 +137,28 @@ fn play_one(chunk: Finished) -> Vec<u64> {
     words
 }
 
+fn chunks_of(words: &[Vec<u64>], table: &Blocks) -> Vec<(u32, Chunk)> {
+    let chunk = |words: &Vec<u64>| {
+        let mut compressor = Compressor::new();
+        compressor.push_words(words, table, &Segments::identity()).unwrap();
+        compressor.finish(table).1
+    };
+    (0..).zip(words.iter().map(chunk)).collect()
+}
+
+/// The same with another block without references.
+fn elsewhere(words: &[u64], table: &Blocks) -> Vec<u64> {
+    let (mut words, mut at) = (words.to_vec(), 0);
+    while at < words.len() {
+        let references = table.get(words[at] as u32).unwrap().len();
+        if words[at] == 2 {
+            words[at] = 5;
+        }
+        at += 1 + references;
+    }
+    words
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -152,15 +175,7 @@ proptest! {
         let table = blocks(TABLE);
         let words: Vec<Vec<u64>> =
             (0..threads).map(|thread| words_of_thread(&programs, u64::from(thread))).collect();
-        let chunks: Vec<(u32, Chunk)> = (0..)
-            .zip(&words)
-            .map(|(thread, words)| {
-                let mut compressor = Compressor::new();
-                compressor.push_words(words, &table, &Segments::identity()).unwrap();
-                (thread, compressor.finish(&table).1)
-            })
-            .collect();
-        let merged = Merged::merge(&chunks);
+        let merged = Merged::merge(&chunks_of(&words, &table));
         let mut bytes = Vec::new();
         Processes::of(4, &merged).join(Processes::of(7, &merged)).encode(&mut bytes);
         let processes = Processes::decode(&mut &bytes[..]).unwrap();
@@ -169,6 +184,40 @@ proptest! {
             let chunk = process.chunk(thread, &table).unwrap().unwrap();
             prop_assert_eq!(&play_one(chunk), words);
         }
+    }
+
+    #[test]
+    fn a_thread_that_does_more_than_the_others_comes_back(
+        before in program(),
+        kernel in program(),
+        after in program(),
+        twice in any::<bool>(),
+        threads in 2u32..5,
+    ) {
+        let table = blocks(TABLE);
+        let words: Vec<Vec<u64>> = (0..threads)
+            .map(|thread| {
+                let kernel = words_of_thread(&kernel, u64::from(thread));
+                let again = if twice { kernel.clone() } else { Vec::new() };
+                match thread {
+                    0 => [words_of(&before), kernel, words_of(&after), again].concat(),
+                    _ => elsewhere(&[kernel, again].concat(), &table),
+                }
+            })
+            .collect();
+        let merged = Merged::merge(&chunks_of(&words, &table));
+        let mut bytes = Vec::new();
+        merged.encode(&mut bytes);
+        prop_assert_eq!(&Merged::decode(&mut &bytes[..]).unwrap(), &merged);
+        bytes.clear();
+        Processes::of(4, &merged).join(Processes::of(7, &merged)).encode(&mut bytes);
+        let processes = Processes::decode(&mut &bytes[..]).unwrap();
+        let process = processes.process(7).unwrap();
+        for (thread, words) in (0..).zip(&words) {
+            let chunk = process.chunk(thread, &table).unwrap().unwrap();
+            prop_assert_eq!(&play_one(chunk), words);
+        }
+        process.structure(&table, &Segments::identity().addresses(), &mut |_| String::new()).unwrap();
     }
 
     #[test]

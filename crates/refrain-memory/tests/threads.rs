@@ -270,5 +270,31 @@ fn the_structure_shows_loops_strides_and_threads() {
     assert!(text.contains("threads <0,5,1>"));
     assert!(text.contains("loop 48 times"));
     assert!(text.contains("[+384, +0, +8]"), "{text}");
-    assert!(text.contains("+384 * b2"), "{text}");
+    assert!(text.contains("+384 * b3"), "{text}");
+    assert!(text.contains("load 8 own stack + 0xfffc0, of thread 0 stack of 0"), "{text}");
+}
+
+/// As OpenMP does it: the first thread also sets up and sums up, and is in other functions.
+#[test]
+fn what_the_first_thread_does_with_the_others_is_told_with_the_others() {
+    const TABLE: &[&str] = &["L", "", "LL", "S", "S", "SS", "L", "", ""];
+    let mut memory = Memory::new(0);
+    let at = [0; 3].map(|_| memory.allocate(8 * 48 * 48));
+    let tapes = team(8, &mut memory, |tape, thread, stack| {
+        if thread == 0 {
+            (0..48).for_each(|i| tape.run(5, &[at[0] + 8 * i, at[1] + 8 * i]));
+        }
+        tape.run(if thread == 0 { 7 } else { 8 }, &[]);
+        matmul(tape, at, 48, share(48, 8, thread), stack - if thread == 0 { 4096 } else { 64 });
+        if thread == 0 {
+            (0..48).for_each(|i| tape.run(6, &[at[2] + 8 * i]));
+        }
+    });
+    let (_, groups) = merged(&tapes, TABLE, &memory);
+    assert_eq!(groups, ["0", "0-7"]);
+    let blocks = blocks(TABLE);
+    let merged = Merged::merge(&chunks(&tapes, &blocks, &memory));
+    let text = merged.structure(&blocks, &memory.segments.addresses(), &mut plain).unwrap();
+    assert!(text.contains("threads <0,8,1>, part 1"), "{text}");
+    assert!(text.contains("where threads <1,7,1> are block 8, not block 7"), "{text}");
 }

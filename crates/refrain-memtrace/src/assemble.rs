@@ -11,6 +11,7 @@ use refrain_memory::Processes;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+use std::time::Instant;
 
 /// Larger sections are not packed as hard as can be.
 const LARGE: usize = 1 << 17;
@@ -33,7 +34,11 @@ pub fn assemble(
         facts.lost.extend(problems.lines().map(str::to_owned));
     }
     sort(&mut processes);
+    let began = Instant::now();
     share_code(&mut processes)?;
+    let mut threads = Vec::new();
+    merge(&processes).encode(&mut threads);
+    facts.merging = began.elapsed().as_micros() as u64;
     let mut writer = Writer::create(output)?;
     let codes = distinct_codes(&processes);
     facts.codes = codes.iter().flat_map(|(_, users)| users.iter().copied()).count() as u64;
@@ -47,8 +52,6 @@ pub fn assemble(
         put_bytes(&mut code, bytes);
     }
     writer.add_bytes("code", &code)?;
-    let mut threads = Vec::new();
-    merge(&processes).encode(&mut threads);
     match threads.len() {
         ..LARGE => writer.add_bytes("threads", &threads)?,
         // Irregular streams, which are packed already.

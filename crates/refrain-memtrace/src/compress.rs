@@ -4,6 +4,7 @@
 //! can be compressed, each thread's stream by itself and several at once. A segment that takes the
 //! place of another waits until everything that was published before it is compressed.
 
+use crate::implied::without_implied;
 use crate::keeper::Watched;
 use crate::part::{PartFiles, RawWriter, SealedWriter};
 use crate::state::{Ended, ProcessFacts, State};
@@ -247,6 +248,8 @@ impl Recording {
         self.setting.files.note_progress(references, self.sealed.bytes)?;
         self.progress_at = now + PROGRESS;
         if now >= self.snapshot_at {
+            // A state never promises what there are no raw words for.
+            self.flush_raw()?;
             self.write_state(false)?;
             self.snapshot_at = now + SNAPSHOT.max(now.elapsed() * SNAPSHOT_SHARE);
         }
@@ -256,11 +259,12 @@ impl Recording {
     /// Puts what is known on disk; the last time, streams are used up.
     fn write_state(&mut self, is_last: bool) -> io::Result<()> {
         let tables = read(&self.tables);
-        let (mut chunks, mut references) = (Vec::new(), 0);
-        let (code, numbers) = tables.code.canonical();
+        let (mut chunks, mut references, mut intra) = (Vec::new(), 0, Duration::ZERO);
+        let (mut code, numbers) = tables.code.canonical();
         for (&thread, stream) in &self.streams {
             let mut work = lock(stream);
             references += work.references();
+            intra += work.compressing;
             let chunk = match is_last {
                 true => work.last_chunk(&tables),
                 false => work.open_chunk(&tables),
@@ -272,11 +276,22 @@ impl Recording {
         self.facts.program = main.map(|module| module.path.clone()).unwrap_or_default();
         (self.facts.threads, self.facts.references) = (chunks.len() as u32, references);
         self.facts.time.1 = now();
+        let began = Instant::now();
+        let mut merged = Merged::merge(&chunks);
+        // Sealed chunks and raw words name every context.
+        if self.sealed.bytes == 0
+            && self.raw.is_none()
+            && let Ok(rest) = without_implied(&code, &merged)
+        {
+            (code, merged) = rest;
+        }
+        let micros = |time: Duration| time.as_micros() as u64;
+        self.facts.stages = (micros(intra), micros(began.elapsed()));
         let state = State {
             facts: self.facts.clone(),
             code,
             segments: tables.segments.clone(),
-            merged: Merged::merge(&chunks),
+            merged,
             sealed: self.sealed.bytes,
             numbers,
         };
@@ -284,12 +299,15 @@ impl Recording {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        if let Some(raw) = &self.raw
-            && let Ok(mut raw) = raw.lock()
-        {
-            raw.flush()?;
-        }
+        self.flush_raw()?;
         self.write_state(true)
+    }
+
+    fn flush_raw(&self) -> io::Result<()> {
+        match self.raw.as_ref().map(|raw| raw.lock()) {
+            Some(Ok(mut raw)) => raw.flush(),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! * [`keeper`]: waits beside a rank for the processes that want to be recorded
 //! * [`compress`]: the compressor of one process · [`streams`]: its threads' streams · [`tables`]:
 //!   what its ledger told
+//! * `implied`: what of these need not be told
 //! * [`part`]: what a compressor leaves in the folder of parts · [`state`]: all that is known of a
 //!   process, as bytes
 //! * [`assemble`]: one trace of all processes · [`trace`]: reading it · [`verify`]: comparing it with
@@ -33,6 +34,7 @@ pub mod assemble;
 mod bytes;
 pub mod compress;
 mod error;
+mod implied;
 pub mod keeper;
 pub mod part;
 pub mod state;

@@ -7,7 +7,8 @@ use crate::error::{TraceError, within};
 use crate::tables::Code;
 use refrain_memory::{Merged, Segments};
 
-const VERSION: u64 = 1;
+/// Version 1, which can be read as well, had no times of stages.
+const VERSION: u64 = 2;
 
 /// What a compressor was told or found out about its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,9 @@ pub struct ProcessFacts {
     pub threads: u32,
     /// References of all of them.
     pub references: u64,
+    /// Microseconds that compressing within threads took, of all threads together, and merging
+    /// them at the end.
+    pub stages: (u64, u64),
 }
 
 /// How a process ended.
@@ -64,10 +68,12 @@ impl ProcessFacts {
         put_bytes(out, self.lost.as_bytes());
         put(out, u64::from(self.threads));
         put(out, self.references);
+        put(out, self.stages.0);
+        put(out, self.stages.1);
     }
 
-    /// Takes facts.
-    pub fn decode(input: &mut &[u8]) -> Result<Self, TraceError> {
+    /// Takes facts, as they were written by that version of what they stand in.
+    pub fn decode(input: &mut &[u8], version: u64) -> Result<Self, TraceError> {
         let rank = take_u32(input)?.checked_sub(1);
         let (pid, image) = (take_u32(input)?, take_u32(input)?);
         let (host, program) = (take_text(input)?, take_text(input)?);
@@ -81,6 +87,7 @@ impl ProcessFacts {
         };
         let lost = take_text(input)?;
         let (threads, references) = (take_u32(input)?, take(input)?);
+        let stages = if version > 1 { (take(input)?, take(input)?) } else { (0, 0) };
         Ok(Self {
             rank,
             pid,
@@ -93,6 +100,7 @@ impl ProcessFacts {
             lost,
             threads,
             references,
+            stages,
         })
     }
 }
@@ -137,11 +145,11 @@ impl State {
     /// Reads bytes.
     pub fn from_bytes(mut input: &[u8]) -> Result<Self, TraceError> {
         let input = &mut input;
-        match take(input)? {
-            VERSION => {}
+        let version = match take(input)? {
+            version @ 1..=VERSION => version,
             version => return Err(TraceError::Newer(version)),
-        }
-        let facts = ProcessFacts::decode(input)?;
+        };
+        let facts = ProcessFacts::decode(input, version)?;
         let sealed = take(input)?;
         let code = Code::decode(&mut take_bytes(input)?)?;
         let segments = within("segments", Segments::decode(&mut take_bytes(input)?))?;

@@ -6,6 +6,7 @@ use refrain_memory::{Chunk, Compressor};
 use refrain_rings::consumer::Ring;
 use std::io;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// A thread's stream.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct Work {
     words: Vec<u64>,
     /// How many words there were.
     taken: u64,
+    /// How long compressing them took.
+    pub compressing: Duration,
     /// Full chunks that were not written yet.
     pub sealed: Vec<Vec<u8>>,
 }
@@ -47,8 +50,14 @@ impl Stream {
     /// The stream of a thread that has just begun.
     pub fn new(thread: u32, ring: Ring, window: Option<usize>) -> Self {
         let compressor = window.map_or_else(Compressor::new, Compressor::with_chunks_of);
-        let work =
-            Work { ring: Some(ring), compressor, words: Vec::new(), taken: 0, sealed: vec![] };
+        let work = Work {
+            ring: Some(ring),
+            compressor,
+            words: Vec::new(),
+            taken: 0,
+            compressing: Duration::ZERO,
+            sealed: vec![],
+        };
         Self { thread, work: Mutex::new(work) }
     }
 }
@@ -106,11 +115,13 @@ impl Work {
         {
             raw.write(thread, &self.words)?;
         }
+        let began = Instant::now();
         let (blocks, segments) = (&tables.code.blocks, &tables.segments);
         if self.compressor.push_words(&self.words, blocks, segments)? != self.words.len() {
             return Err(StreamError::NoRecord);
         }
         self.sealed.append(&mut self.compressor.take_sealed());
+        self.compressing += began.elapsed();
         Ok(())
     }
 

@@ -92,6 +92,23 @@ impl Code {
         (union, numbers)
     }
 
+    /// The same with some of its blocks, and the number that each has then.
+    pub fn only(&self, is_kept: impl Fn(u32) -> bool) -> (Self, Vec<Option<u32>>) {
+        let mut only = Self { modules: self.modules.clone(), ..Self::default() };
+        let mut numbers = Vec::new();
+        for block in 0..self.blocks.len() as u32 {
+            let references = self.blocks.get(block).unwrap_or_default().to_vec();
+            numbers.push(is_kept(block).then(|| only.blocks.add(references)).flatten());
+        }
+        for (block, context) in &self.contexts {
+            if let Some(number) = numbers.get(*block as usize).copied().flatten() {
+                let parent = context.parent.and_then(|parent| *numbers.get(parent as usize)?);
+                only.contexts.insert(number, Context { parent, ..*context });
+            }
+        }
+        (only, numbers)
+    }
+
     /// What tells each block from others: its references, for a context the calls that lead to it,
     /// and how many like it came before.
     fn keys(&self) -> Vec<BlockKey> {

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-const VERSION: u64 = 1;
+/// Version 1, which can be read as well, had no times of stages.
+const VERSION: u64 = 2;
 
 /// Facts about a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,19 @@ pub struct Facts {
     pub codes: u64,
     /// The processes.
     pub processes: Vec<ProcessFacts>,
+    /// Microseconds that merging them took.
+    pub merging: u64,
+}
+
+/// Seconds that the stages of compression took (ScalaMemTrace §5).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stages {
+    /// Within threads, all of them together.
+    pub intra_thread: f64,
+    /// Merging the threads of each process, all processes together.
+    pub inter_thread: f64,
+    /// Merging the processes.
+    pub inter_process: f64,
 }
 
 impl Facts {
@@ -43,6 +57,17 @@ impl Facts {
     /// Threads of all processes.
     pub fn threads(&self) -> usize {
         self.processes.iter().map(|process| process.threads as usize).sum()
+    }
+
+    /// How long the stages of compression took.
+    pub fn stages(&self) -> Stages {
+        let seconds = |micros: u64| micros as f64 * 1e-6;
+        let sum = |of: fn(&ProcessFacts) -> u64| seconds(self.processes.iter().map(of).sum());
+        Stages {
+            intra_thread: sum(|process| process.stages.0),
+            inter_thread: sum(|process| process.stages.1),
+            inter_process: seconds(self.merging),
+        }
     }
 
     /// The bytes.
@@ -58,16 +83,17 @@ impl Facts {
         put(&mut out, self.codes);
         put(&mut out, self.processes.len() as u64);
         self.processes.iter().for_each(|process| process.encode(&mut out));
+        put(&mut out, self.merging);
         out
     }
 
     /// Reads bytes.
     pub fn from_bytes(mut input: &[u8]) -> Result<Self, TraceError> {
         let input = &mut input;
-        match take(input)? {
-            VERSION => {}
+        let version = match take(input)? {
+            version @ 1..=VERSION => version,
             version => return Err(TraceError::Newer(version)),
-        }
+        };
         let refrain = take_text(input)?;
         let exit_code = i32::try_from(take_signed(input)?).ok().filter(|code| *code >= 0);
         let mut texts = [const { Vec::new() }; 3];
@@ -80,9 +106,10 @@ impl Facts {
         let codes = take(input)?;
         let mut processes = Vec::new();
         for _ in 0..take(input)? {
-            processes.push(ProcessFacts::decode(input)?);
+            processes.push(ProcessFacts::decode(input, version)?);
         }
-        Ok(Self { refrain, command, exit_code, selected, lost, codes, processes })
+        let merging = if version > 1 { take(input)? } else { 0 };
+        Ok(Self { refrain, command, exit_code, selected, lost, codes, processes, merging })
     }
 }
 

@@ -1,9 +1,11 @@
 //! Comparing a trace with the raw words it was made of.
 //!
 //! Raw words are read without any of the compressor's code: a block's number, its addresses. Each
-//! must be what the trace gives for that thread next.
+//! must be what the trace gives for that thread next. Where the compressor was killed, raw words go on
+//! where its last state ends, and may end anywhere.
 
 use crate::error::TraceError;
+use crate::state::Ended;
 use crate::trace::{MemoryTrace, ProcessTrace};
 use refrain_memory::{Access, Reference, References};
 use std::collections::BTreeMap;
@@ -20,6 +22,8 @@ pub struct Comparison {
     pub differences: Vec<String>,
     /// How many there were.
     pub different: u64,
+    /// References in raw words past the last state of a compressor that was killed.
+    pub beyond: u64,
 }
 
 const FIRST: u64 = 20;
@@ -41,7 +45,8 @@ pub fn compare(trace: &MemoryTrace) -> Result<Comparison, TraceError> {
         if trace.container().sections().iter().any(|section| section.name == name) {
             let process = trace.process(number)?;
             let raw = trace.container().read(&name)?;
-            compare_process(number, &process, raw, &mut comparison)?;
+            let is_whole = trace.facts().processes[number as usize].ended != Ended::Running;
+            compare_process(number, &process, is_whole, raw, &mut comparison)?;
         }
     }
     Ok(comparison)
@@ -56,6 +61,7 @@ struct Thread<'a> {
 fn compare_process(
     number: u32,
     process: &ProcessTrace,
+    is_whole: bool,
     mut raw: impl Read,
     comparison: &mut Comparison,
 ) -> Result<(), TraceError> {
@@ -66,12 +72,15 @@ fn compare_process(
         numbers.map(|number| process.code.blocks.get(*number).unwrap_or_default()).collect();
     let mut words = Vec::new();
     let mut head = [0; 8];
-    while is_there(&mut raw, &mut head)? {
+    while is_there(&mut raw, &mut head, is_whole)? {
         let [thread, count] = [0, 4].map(|at: usize| {
             u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
         });
-        words.resize(8 * count as usize, 0);
-        raw.read_exact(&mut words)?;
+        words.clear();
+        raw.by_ref().take(8 * u64::from(count)).read_to_end(&mut words)?;
+        if is_whole && words.len() != 8 * count as usize {
+            return Err(TraceError::Short);
+        }
         comparison.raw_bytes += 8 + words.len() as u64;
         let state = threads
             .entry(thread)
@@ -80,8 +89,13 @@ fn compare_process(
         while let Some(block) = stream.next() {
             let block = usize::try_from(block).ok().and_then(|block| blocks.get(block));
             for reference in *block.ok_or(TraceError::Short)? {
-                let address = stream.next().ok_or(TraceError::Short)?;
-                state.compare((number, thread), reference, address, comparison);
+                match stream.next() {
+                    Some(address) => {
+                        state.compare((number, thread), is_whole, reference, address, comparison);
+                    }
+                    None if is_whole => return Err(TraceError::Short),
+                    None => break,
+                }
             }
         }
     }
@@ -104,6 +118,7 @@ impl Thread<'_> {
     fn compare(
         &mut self,
         (process, thread): (u32, u32),
+        is_whole: bool,
         reference: &Reference,
         address: u64,
         comparison: &mut Comparison,
@@ -114,6 +129,7 @@ impl Thread<'_> {
         self.taken += 1;
         match self.references.next() {
             Some(Ok(access)) if access == expected => comparison.equal += 1,
+            None if !is_whole => comparison.beyond += 1,
             got => comparison.differs(format!(
                 "process {process} thread {thread} reference {at}: recorded {expected:x?}, the trace \
                  has {got:x?}"
@@ -123,11 +139,11 @@ impl Thread<'_> {
 }
 
 /// Reads the next head; false at the end.
-fn is_there(raw: &mut impl Read, head: &mut [u8; 8]) -> Result<bool, TraceError> {
+fn is_there(raw: &mut impl Read, head: &mut [u8; 8], is_whole: bool) -> Result<bool, TraceError> {
     let mut got = 0;
     while got < head.len() {
         match raw.read(&mut head[got..])? {
-            0 if got == 0 => return Ok(false),
+            0 if got == 0 || !is_whole => return Ok(false),
             0 => return Err(TraceError::Short),
             n => got += n,
         }

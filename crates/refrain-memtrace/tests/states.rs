@@ -130,7 +130,13 @@ fn facts_come_back() {
         selected: vec!["--from f".into()],
         lost: vec!["x".into()],
         codes: 1,
-        processes: vec![ProcessFacts { threads: 4, references: 99, ..ProcessFacts::default() }],
+        processes: vec![ProcessFacts {
+            threads: 4,
+            references: 99,
+            stages: (1_500_000, 7),
+            ..ProcessFacts::default()
+        }],
+        merging: 250_000,
     };
     assert_eq!(Facts::from_bytes(&facts.to_bytes()).unwrap(), facts);
     for end in 0..facts.to_bytes().len() {

@@ -108,7 +108,7 @@ impl ReceiveModel {
     /// Codes which shape comes next.
     fn number(&mut self, coder: &mut impl Coder, shape: u32) -> u32 {
         let long = mix(mix(mix(1, self.last), self.before), self.digest);
-        let circumstances = [long, mix(2, self.last)];
+        let circumstances = [long, mix(mix(2, self.last), self.before)];
         self.shape.code(coder, &mut self.followers, circumstances, shape)
     }
 }

@@ -1,8 +1,8 @@
 //! One of several values, predicted from what came before.
 //!
 //! A source, a tag, an index in an array of requests, the next call site: all are coded the same
-//! way. What followed in the same *long* circumstances is asked for first, if it proved right
-//! there before: each answer is learnt separately for predictions that proved right once, twice or
+//! way. What followed in the same *long* circumstances is asked for first, if it proved right there
+//! twice: each answer is learnt separately for predictions that proved right twice, three times or
 //! more in a row, so that a deterministic program costs next to nothing. Then the last step is asked
 //! for (tags that count).
 //!
@@ -19,6 +19,8 @@ use crate::varint::{unzigzag, zigzag};
 
 const ENTRIES: usize = 4096;
 const TRUST: usize = 6;
+/// So often a prediction has proved right in a row before it is asked for.
+const ASKED: u8 = 2;
 /// What a way cost fades in about two to this many values.
 const FADES: u32 = 6;
 
@@ -131,7 +133,7 @@ impl Symbol {
     ) -> u32 {
         let [long, short] = circumstances;
         let by_long = followers.entry(long);
-        if let Some(guess) = by_long.guess().filter(|_| by_long.trust > 0) {
+        if let Some(guess) = by_long.guess().filter(|_| by_long.trust >= ASKED) {
             let trust = by_long.trust();
             if coder.bit(&mut self.as_long[trust], guess == value) {
                 by_long.note(guess);

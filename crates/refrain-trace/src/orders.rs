@@ -76,6 +76,8 @@ pub struct RankOrder {
     pub library: String,
     /// Whether clocks of the system and random numbers are recorded too.
     pub rand: bool,
+    /// Whether it was made of a trace of calls, which has no sites and no clock.
+    pub traced: bool,
     /// What the program did that a record does not hold.
     pub outside: Vec<String>,
     /// For each thread its number, and who made it, as the agent says.
@@ -100,6 +102,7 @@ impl RankOrder {
             "library" => value.clone_into(&mut self.library),
             "finalized" => self.finalized = true,
             "rand" => self.rand = true,
+            "traced" => self.traced = true,
             "method" if value == Method::Clock.name() => self.method = Method::Clock,
             "outside" => self.outside.push(value.to_owned()),
             "thread" => self.threads.push(value.to_owned()),
@@ -147,6 +150,7 @@ impl RankOrder {
         self.outside.iter().for_each(|what| text += &format!("outside {what}\n"));
         self.threads.iter().for_each(|thread| text += &format!("thread {thread}\n"));
         text += if self.rand { "rand\n" } else { "" };
+        text += if self.traced { "traced\n" } else { "" };
         if self.method != Method::Causal {
             text += &format!("method {}\n", self.method.name());
         }

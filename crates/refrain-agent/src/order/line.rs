@@ -13,13 +13,24 @@ use super::mpi;
 use super::role::{Hooked, Role};
 
 static SHARED: AtomicBool = AtomicBool::new(false);
+static THREADS: AtomicBool = AtomicBool::new(false);
 
 /// MPI has begun: which threads may call it?
 pub fn start() {
     let mut level: c_int = 0;
     // SAFETY: room for an int.
     let result = unsafe { mpi::call(table::MPI_Query_thread, &[&raw mut level as usize]) };
-    SHARED.store(result == 0 && level == mpi::layout().thread_multiple, Ordering::Relaxed);
+    let layout = mpi::layout();
+    let shared = result == 0 && level == layout.thread_multiple;
+    SHARED.store(shared, Ordering::Relaxed);
+    let threads = shared || (result == 0 && level == layout.thread_serialized);
+    THREADS.store(threads, Ordering::Relaxed);
+}
+
+/// Whether several threads may call MPI, at the same time or one after the other.
+#[inline]
+pub fn has_threads() -> bool {
+    THREADS.load(Ordering::Relaxed)
 }
 
 /// Whether threads may call MPI at the same time.
@@ -48,6 +59,11 @@ pub fn communicator(comm: usize) -> Option<u32> {
     };
     let own = mix(ask(table::MPI_Comm_size), ask(table::MPI_Comm_rank));
     Some((own >> 8) as u32 >> 1)
+}
+
+/// The line of those that get locks of the program's own.
+pub fn of_locks() -> u64 {
+    mix(3, 0)
 }
 
 /// The line of receives on a communicator.

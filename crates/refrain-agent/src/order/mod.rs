@@ -17,6 +17,7 @@
 //! * [`thread`]: whose a call is and where it was made · [`requests`]: what is known of handles
 //! * [`spawn`]: who made a thread · [`line`]: which calls of threads have an order among them ·
 //!   [`split`]: blocking calls in two steps, one of which has its turn
+//! * [`locks`]: locks of the program's own, around its calls of MPI
 //! * [`unseen`]: what has come without the program having looked
 //! * [`outcome`]: what a completion call was given, and what came of it
 //! * [`board`]: what the ranks of a replay tell each other · [`stop`]: how it waits, and ends
@@ -30,6 +31,7 @@ mod clocked;
 mod files;
 mod guarded;
 mod line;
+mod locks;
 mod mpi;
 mod outcome;
 mod record;
@@ -221,5 +223,9 @@ fn end(call: &Hooked<'_>) -> c_int {
             (Task::Off, _) => {}
         });
     }
-    call.forward()
+    let result = call.forward();
+    if task() == Task::Replay {
+        replay::over();
+    }
+    result
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use super::requests::Map;
-use super::{Task, clocked, files, replay, task};
+use super::{Task, clocked, files, line, replay, task};
 
 /// How many modules of the program are known at a time.
 const MODULES: usize = 4;
@@ -60,8 +60,7 @@ static TAKEN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 /// The thread that makes a call, if the call is the program's.
 pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
     let thread = this();
-    // SAFETY: the mark is never unmapped.
-    if unsafe { thread.fork_mark.read_volatile() } == 0 {
+    if thread.is_of_child() {
         return None;
     }
     if thread.program[0].contains(&entry.caller) || thread.judge(entry) {
@@ -72,6 +71,22 @@ pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
     } else {
         None
     }
+}
+
+/// The system's numbers of threads that call MPI, where they share it.
+static CALLING: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
+
+/// How many threads call MPI, and have not ended; one if threads do not share it.
+pub fn count() -> u32 {
+    if !line::is_shared() {
+        return 1;
+    }
+    let Ok(mut calling) = CALLING.lock() else { return 1 };
+    // SAFETY: plain system calls; no signal is sent.
+    calling.retain(|thread| unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), *thread, 0) == 0
+    });
+    calling.len() as u32
 }
 
 /// This thread.
@@ -88,6 +103,13 @@ pub fn this() -> &'static mut Thread {
 }
 
 impl Thread {
+    /// Whether it is a copy, in a process that was forked: what it does is not the rank's.
+    #[inline]
+    pub fn is_of_child(&self) -> bool {
+        // SAFETY: the mark is never unmapped.
+        unsafe { self.fork_mark.read_volatile() == 0 }
+    }
+
     #[cold]
     fn new() -> *mut Thread {
         let _quiet = Quiet::keep();
@@ -116,6 +138,10 @@ impl Thread {
         let path = unsafe { (*thread_block()).path };
         let recorded = if task() == Task::Replay { recorded(path) } else { None };
         self.stream = recorded.unwrap_or_else(|| THREADS.fetch_add(1, Ordering::Relaxed));
+        if let Ok(mut calling) = CALLING.lock() {
+            // SAFETY: a plain system call.
+            calling.push(unsafe { libc::gettid() });
+        }
         if task() == Task::Record {
             files::note(&format!("thread {} {path:x}", self.stream));
         }

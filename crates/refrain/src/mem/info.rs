@@ -5,6 +5,7 @@ use anyhow::Result;
 use refrain_memory::triples;
 use refrain_memtrace::MemoryTrace;
 use refrain_memtrace::state::{Ended, ProcessFacts};
+use refrain_memtrace::trace::Stages;
 use refrain_rings::layout::{COMPILED, DYNAMORIO};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,6 +97,11 @@ fn json(trace: &MemoryTrace) -> Json {
         "command": facts.command,
         "exit_code": facts.exit_code,
         "refrain": facts.refrain,
+        "stages": {
+            "intra_thread": facts.stages().intra_thread,
+            "inter_thread": facts.stages().inter_thread,
+            "inter_process": facts.stages().inter_process,
+        },
         "groups": groups.collect::<Vec<_>>(),
         "process": processes.collect::<Vec<_>>(),
     })
@@ -142,6 +148,16 @@ fn text(trace: &MemoryTrace) -> String {
             lists.join("; ")
         ),
     );
+    let stages = facts.stages();
+    if stages != Stages::default() {
+        line(
+            "stages",
+            format!(
+                "{:.3} s within threads, {:.3} s to merge threads, {:.3} s to merge processes",
+                stages.intra_thread, stages.inter_thread, stages.inter_process
+            ),
+        );
+    }
     let bytes = bytes_of_trace(trace);
     let parts = sections(trace);
     let parts: Vec<_> =

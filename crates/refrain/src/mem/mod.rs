@@ -237,12 +237,21 @@ fn print_summary(facts: &Facts, output: &Path, bytes: u64) {
         counted(facts.threads() as u64, "thread"),
         counted(references, "reference"),
     );
-    let each = bytes as f64 / references.max(1) as f64;
-    say!("refrain: {}, {} bytes a reference", size(bytes), significant(each));
+    match references {
+        0 => say!("refrain: {}", size(bytes)),
+        _ => {
+            let each = significant(bytes as f64 / references as f64);
+            say!("refrain: {}, {each} bytes a reference", size(bytes));
+        }
+    }
     for process in &facts.processes {
         if !process.lost.is_empty() {
             say!("refrain: note: process {}: recording broke off: {}", process.pid, process.lost);
         }
+    }
+    let cut = facts.processes.iter().filter(|process| process.ended == Ended::Running).count();
+    if cut > 0 {
+        say!("refrain: note: the trace of {} ends before its end", counted_processes(cut));
     }
     let died = facts.processes.iter().filter(|process| process.ended == Ended::Died).count();
     if died > 0 {

@@ -105,6 +105,7 @@ impl Findings {
             "references": comparison.map_or(self.decoded, |c| c.equal + c.different),
             "references_compared": comparison.map_or(0, |c| c.equal + c.different),
             "different": comparison.map_or(0, |c| c.different),
+            "beyond": comparison.map_or(0, |c| c.beyond),
             "raw_bytes": comparison.map_or(0, |c| c.raw_bytes),
             "problems": self.problems,
         });
@@ -120,6 +121,11 @@ impl Findings {
                     counted(c.equal + c.different, "reference"),
                     grouped(c.different)
                 );
+                if c.beyond > 0 {
+                    let beyond = counted(c.beyond, "reference");
+                    text +=
+                        &format!("{beyond} more in the raw records, past the end of the trace\n");
+                }
             }
             None => {
                 text += &format!(

@@ -1,6 +1,7 @@
 //! Receive orders on the command line: recorded, replayed, and looked at.
 //!
 //! * [`record`], [`replay`]: run a program
+//! * [`watch`]: ends a replay in which nothing goes on any more
 //! * [`info`], [`show`]: what `refrain info` and `refrain show` say of a file of orders
 //! * [`clock`]: the same of orders that were recorded by clocks
 //! * [`diff`]: where two runs part · [`races`]: what could have gone another way
@@ -12,6 +13,7 @@ pub mod races;
 pub mod record;
 pub mod replay;
 pub mod show;
+mod watch;
 
 use anyhow::{Result, bail};
 use refrain_analysis::sites::{Frame, Sites};

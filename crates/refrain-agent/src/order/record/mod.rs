@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 use super::files::{self, outside};
 use super::guarded::Guarded;
 use super::line;
+use super::locks;
 use super::mpi::{self, Status};
 use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
@@ -25,7 +26,7 @@ use super::thread::Thread;
 use super::unseen::{AllUnseen, Posted};
 
 /// Words of the window in front of the frames.
-const WINDOW: usize = 1 << 15;
+const WINDOW: usize = 1 << 16;
 
 static RECORDING: Guarded<Recording> = Guarded::new();
 
@@ -275,6 +276,15 @@ pub fn value(thread: &Thread, which: u8, bits: u64) {
     });
 }
 
+/// A thread has got a lock of the program's own.
+pub fn took_lock(thread: &Thread) {
+    let stream = thread.stream;
+    RECORDING.with(|own| {
+        own.make_room(0);
+        own.log.turn(stream, line::of_locks());
+    });
+}
+
 /// A call that is the program's.
 pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
     if !RECORDING.is_there() {
@@ -282,7 +292,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
     }
     let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
     let shared = line::is_shared();
-    if place.stream > 0 && !shared {
+    if place.stream > 0 && !shared && !locks::are_seen() {
         outside("the order of threads that call MPI one after the other");
     }
     match call.role.act {
