@@ -42,7 +42,8 @@ pub fn measure(with_times: bool) -> (String, Vec<Figure>) {
     let (mut tables, mut figures) = (String::new(), Vec::new());
     for mpi in Mpi::installed().into_iter().filter(is_usual) {
         let bench = Bench { mpi: &mpi, folder: folder.path() };
-        let scripts = bench.ladder(&mut tables, &mut figures);
+        bench.ladder(false, &mut tables, &mut figures);
+        let scripts = bench.ladder(true, &mut tables, &mut figures);
         figures.extend(bench.hidden());
         if with_times {
             figures.extend(bench.overhead());
@@ -98,10 +99,11 @@ impl Bench<'_> {
     }
 
     /// The base tables that a program writes when recorded, by rank.
-    fn tables(&self, program: &Path, args: &[&str]) -> Vec<Vec<BaseRow>> {
+    fn tables(&self, program: &Path, args: &[&str], last: &[&str]) -> Vec<Vec<BaseRow>> {
         let table = self.folder.join("table");
         let table = table.to_str().expect("a plain path").to_owned();
-        let args: Vec<&str> = args.iter().copied().chain([table.as_str()]).collect();
+        let args: Vec<&str> =
+            args.iter().copied().chain([table.as_str()]).chain(last.iter().copied()).collect();
         self.under(&RECORD, RANKS, program, &args);
         (0..RANKS).map(|rank| base_table(&format!("{table}.{rank}"))).collect()
     }
@@ -117,9 +119,14 @@ impl Bench<'_> {
     }
 
     /// Figures 13 and 14: how large records are, step by step, and how many messages were permuted.
-    fn ladder(&self, tables: &mut String, figures: &mut Vec<Figure>) -> Vec<Script> {
+    /// The paper's particles stay near; ours may go anywhere, too.
+    fn ladder(&self, near: bool, tables: &mut String, figures: &mut Vec<Figure>) -> Vec<Script> {
         let program = self.victim("montecarlo");
-        let rows = self.tables(&program, &[PARTICLES, "1", "100"]);
+        let (what, last) = match near {
+            true => ("particles", &["near"][..]),
+            false => ("particles that go anywhere", &[][..]),
+        };
+        let rows = self.tables(&program, &[PARTICLES, "1", "100"], last);
         let scripts: Vec<Script> = rows
             .iter()
             .enumerate()
@@ -144,7 +151,7 @@ impl Bench<'_> {
         // Writing to a String cannot fail.
         let _ = writeln!(
             tables,
-            "{}, particles on {RANKS} ranks: {receives} receives, {permuted:.1} % permuted",
+            "{}, {what} on {RANKS} ranks: {receives} receives, {permuted:.1} % permuted",
             self.mpi.name()
         );
         for (name, bytes) in sizes {
@@ -154,7 +161,7 @@ impl Bench<'_> {
                 "  {name:28} {bytes:9} B  {each:7.3} B a receive  gzip is {times:5.2} times that"
             );
         }
-        let name = format!("{}, particles on {RANKS} ranks", self.mpi.name());
+        let name = format!("{}, {what} on {RANKS} ranks", self.mpi.name());
         figures.push(Figure {
             name: format!("{name}: CDC to gzip of the base table"),
             detail: format!("{whole} bytes, {gzip} bytes of gzip, {receives} receives"),
@@ -175,7 +182,7 @@ impl Bench<'_> {
     /// §6.3: a program that receives from any source and leaves nothing to chance.
     fn hidden(&self) -> Vec<Figure> {
         let program = self.victim("jacobi");
-        let rows = self.tables(&program, &["2000", "16"]);
+        let rows = self.tables(&program, &["2000", "16"], &[]);
         let gzip: usize = rows.iter().map(|rows| zipped(&plain(rows))).sum();
         let receives: usize = rows.iter().map(Vec::len).sum();
         let (bytes, counts) = self.recorded();
