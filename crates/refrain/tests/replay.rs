@@ -4,7 +4,7 @@
 mod order_programs;
 
 use order_programs::{Victim, assert_same, mpis, ranks, replays_bit_for_bit, times};
-use refrain_testing::{Outcome, sorted_lines};
+use refrain_testing::{Mpi, Outcome, is_full, sorted_lines};
 use std::collections::BTreeSet;
 
 #[test]

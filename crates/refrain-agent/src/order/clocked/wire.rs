@@ -117,7 +117,8 @@ pub struct Channel {
     posted: VecDeque<Box<Slot>>,
     /// In the order they were sent.
     flying: VecDeque<Box<Slot>>,
-    spare: Vec<Box<Slot>>,
+    /// Not in use; boxed, as what is in use is known to MPI by its address.
+    spare: VecDeque<Box<Slot>>,
     /// How much was told to each process, and by each.
     told: Vec<u64>,
     heard: Vec<u64>,
@@ -136,7 +137,7 @@ impl Channel {
             byte,
             posted: VecDeque::new(),
             flying: VecDeque::new(),
-            spare: Vec::new(),
+            spare: VecDeque::new(),
             told: vec![0; size],
             heard: vec![0; size],
         };
@@ -158,7 +159,7 @@ impl Channel {
     pub fn tell(&mut self, to: u32, word: Word) {
         let Some(told) = self.told.get_mut(to as usize) else { return };
         *told += 1;
-        let mut slot = self.spare.pop().unwrap_or_else(Slot::new);
+        let mut slot = self.spare.pop_back().unwrap_or_else(Slot::new);
         slot.words = word.to_words();
         let [at, request] = slot.at();
         // SAFETY: words that stay where they are until they are sent.
