@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench sizes times order soak memory scale setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench sizes times order clock soak memory scale setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -71,6 +71,12 @@ order: ## measures what recording and replaying receive orders costs, and how la
 	@scripts/setup.sh test
 	cargo build --release
 	@cargo run --release --quiet -p refrain-bench -- order
+	$(took)
+
+clock: ## measures receive orders by clocks: sizes step by step, hidden determinism, what they cost
+	@scripts/setup.sh test
+	cargo build --release
+	@cargo run --release --quiet -p refrain-bench -- clock
 	$(took)
 
 soak: ## replays programs that differ from run to run 20 times each, on 4 to 32 ranks, idle and under load

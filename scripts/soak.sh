@@ -2,7 +2,8 @@
 # Replays many times: programs whose output differs from run to run are run plainly, recorded once,
 # and replayed; every replay has to print what the recorded run printed, bit for bit.
 #
-#   scripts/soak.sh [--load] [--times N] [--ranks "4 8 16 32"] [--programs "master paths …"] [MPI…]
+#   scripts/soak.sh [--load] [--method clock] [--times N] [--ranks "4 8 16 32"]
+#                   [--programs "master paths …"] [MPI…]
 #
 # With --load a busy loop runs on each core meanwhile. Prints a line for each program, and fails if
 # a program does not differ in 10 plain runs, or a replay does from its record.
@@ -10,11 +11,12 @@ set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 refrain=${REFRAIN:-$root/target/release/refrain}
-times=20 ranks="4 8 16 32" load='' mpis=()
-programs="montecarlo master waitany iprobe paths fortran threads"
+times=20 ranks="4 8 16 32" load='' method=causal mpis=()
+programs="montecarlo master waitany iprobe paths fortran threads locks"
 while (($# > 0)); do
     case $1 in
     --load) load=yes ;;
+    --method) method=$2 && shift ;;
     --times) times=$2 && shift ;;
     --ranks) ranks=$2 && shift ;;
     --programs) programs=$2 && shift ;;
@@ -43,6 +45,7 @@ arguments() {
     iprobe) echo 100 ;;
     paths) echo all 3 ;;
     threads) echo 20 ;;
+    locks) echo mutex 20 ;;
     esac
 }
 
@@ -64,7 +67,7 @@ for mpi in "${mpis[@]}"; do
             : >"$work/said"
             distinct=$(for _ in $(seq 10); do run "${command[@]}" | md5sum; done | sort -u | wc -l)
             record=$work/run.refrain
-            run "$refrain" record -o "$record" -- "${command[@]}" >"$work/recorded"
+            run "$refrain" record --method "$method" -o "$record" -- "${command[@]}" >"$work/recorded"
             same=0
             for _ in $(seq "$times"); do
                 run "$refrain" replay "$record" -- "${command[@]}" >"$work/replayed" || true
@@ -78,7 +81,7 @@ for mpi in "${mpis[@]}"; do
                 failures=$((failures + 1))
                 cp "$work/said" "${SOAK_LOG:-/dev/null}" 2>/dev/null || true
             fi
-            echo "$mpi $program $n ranks${load:+ under load}: $distinct of 10 plain runs differ," \
+            echo "$mpi $program $n ranks by $method${load:+ under load}: $distinct of 10 plain runs differ," \
                 "$same of $times replays are the same: $verdict"
         done
     done

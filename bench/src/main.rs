@@ -5,9 +5,10 @@
 //! that is missed makes the exit code 1.
 //!
 //! `refrain-bench sizes` measures only how large traces are, `refrain-bench times` how the times of
-//! calls are kept, `refrain-bench order` records of receive orders, `refrain-bench memory` memory
-//! traces. `refrain-bench scale [tasks…] [patterns…]` measures the merge of simulated tasks instead.
+//! calls are kept, `refrain-bench order` records of receive orders, `refrain-bench clock` those by
+//! clocks, `refrain-bench memory` memory traces. `refrain-bench scale [tasks…] [patterns…]` measures the merge of simulated tasks instead.
 
+mod clock;
 mod memory;
 mod order;
 mod per_call;
@@ -48,7 +49,10 @@ fn main() -> ExitCode {
             figures.extend(whole::measure());
             figures.extend(sizes::measure());
             figures.extend(order::measure());
-            let (tables, memory) = memory::measure();
+            let (mut tables, clock) = clock::measure();
+            figures.extend(clock);
+            let (more, memory) = memory::measure();
+            tables += &more;
             figures.extend(memory);
             print!("{heading}{tables}");
             report(heading + &tables, figures, "")
@@ -82,6 +86,13 @@ fn main() -> ExitCode {
             print!("{heading}");
             report(heading, order::measure(), "order-")
         }
+        Some((word, [])) if word == "clock" => {
+            let heading = machine();
+            print!("{heading}");
+            let (tables, figures) = clock::measure();
+            print!("{tables}");
+            report(heading + &tables, figures, "clock-")
+        }
         Some((word, [])) if word == "times" => {
             let heading = machine();
             print!("{heading}");
@@ -96,7 +107,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some(_) => {
-            eprintln!("usage: refrain-bench [sizes | times | memory | scale [TASKS…] [PATTERNS…]]");
+            eprintln!(
+                "usage: refrain-bench [sizes | times | order | clock | memory | scale [TASKS…] [PATTERNS…]]"
+            );
             ExitCode::from(2)
         }
     }

@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Plain, recorded and replayed runs that take turns.
 const ROUNDS: usize = 7;
 /// Particles of each rank; and what a particle does between messages: some ten microseconds.
-const PARTICLES: &str = "4000";
+const PARTICLES: &str = "12000";
 const COLLISIONS: &str = "600";
 /// Tells `scripts/mpi` that a rank which waits need not yield: a system call in between leaves the
 /// processor's caches and predictions to somebody else.
@@ -148,13 +148,15 @@ impl Bench<'_> {
     fn sizes(&self) -> Vec<Figure> {
         let program = self.victim();
         let mut figures = Vec::new();
-        for ranks in [8, 16] {
+        for (ranks, near) in [(8, true), (16, true), (8, false), (16, false)] {
             let table = self.folder.join("table");
             let table = table.to_str().expect("a plain path");
-            self.record(ranks, &program, &["2000", "1", "100", table]);
+            let args = ["2000", "1", "100", table, "near"];
+            self.record(ranks, &program, &args[..if near { 5 } else { 4 }]);
             let zipped: u64 = (0..ranks).map(|rank| zipped(&format!("{table}.{rank}"))).sum();
             let (bytes, receives) = self.recorded();
-            let name = format!("{}, particles on {ranks} ranks: record", self.mpi.name());
+            let which = if near { "particles" } else { "particles that go anywhere" };
+            let name = format!("{}, {which} on {ranks} ranks: record", self.mpi.name());
             let detail = format!("{bytes} bytes, {receives} receives, {zipped} bytes of gzip");
             let (bytes, receives) = (bytes as f64, receives as f64);
             figures.push(Figure {

@@ -2,11 +2,15 @@
  * and looks which are complete between steps; what it adds to its tally depends on the order in
  * which particles arrive, in the last bits. So does the random number that a particle draws next.
  *
- *     order_montecarlo [particles a rank] [seed] [collisions a step] [table]
+ *     order_montecarlo [particles a rank] [seed] [collisions a step] [table] [near]
  *
  * With a table, each rank writes what a record needs in the form of the paper's base table (Sato et
  * al., figure 4) to a file of that name and its number: rows of count, flag, with_next, rank and clock.
- * For that messages carry Lamport clocks, always.
+ * For that messages carry Lamport clocks, always. Behind that name and `-which` is which request got each
+ * message, as bytes.
+ *
+ * Particles go anywhere; with "near" ranks are cells of a torus, and particles go to one of the four
+ * beside theirs, as they do in the paper's program.
  */
 #include <math.h>
 #include <mpi.h>
@@ -32,12 +36,12 @@ static uint64_t next(uint64_t *state) {
 
 static double uniform(uint64_t *state) { return (double)(next(state) >> 11) / 9007199254740992.0; }
 
-static int rank, size;
+static int rank, size, near, width;
 static double tally;
 static long absorbed, moved, collisions;
 static uint64_t lamport;
 
-static FILE *table;
+static FILE *table, *requests_of;
 static uint32_t failed;
 
 static void row(uint32_t count, uint32_t flag, uint32_t with_next, uint32_t from, uint32_t when) {
@@ -46,7 +50,7 @@ static void row(uint32_t count, uint32_t flag, uint32_t with_next, uint32_t from
 }
 
 /* A message has come. */
-static void came(int source, uint64_t clock, int with_next) {
+static void came(int which, int source, uint64_t clock, int with_next) {
     lamport = (clock > lamport ? clock : lamport) + 1;
     if (table == NULL)
         return;
@@ -54,6 +58,22 @@ static void came(int source, uint64_t clock, int with_next) {
         row(failed, 0, 0, 0, 0);
     failed = 0;
     row(1, 1, (uint32_t)with_next, (uint32_t)source, (uint32_t)clock);
+    fputc(which, requests_of);
+}
+
+/* Where a particle goes. */
+static int destination(uint64_t *state) {
+    if (!near) {
+        int to = (int)(next(state) % (uint64_t)(size - 1));
+        return to + (to >= rank);
+    }
+    int height = size / width, x = rank % width, y = rank / width;
+    switch (next(state) % 4) {
+    case 0: return y * width + (x + 1) % width;
+    case 1: return y * width + (x + width - 1) % width;
+    case 2: return (y + 1) % height * width + x;
+    default: return (y + height - 1) % height * width + x;
+    }
 }
 
 /* One step of a particle: absorbed here, or sent on. */
@@ -70,8 +90,7 @@ static void step(struct particle p) {
         MPI_Send(&p.clock, 1, MPI_UINT64_T, 0, DONE, MPI_COMM_WORLD);
         return;
     }
-    int to = (int)(next(&p.state) % (uint64_t)(size - 1));
-    MPI_Send(&p, sizeof p, MPI_BYTE, to + (to >= rank), PARTICLE, MPI_COMM_WORLD);
+    MPI_Send(&p, sizeof p, MPI_BYTE, destination(&p.state), PARTICLE, MPI_COMM_WORLD);
     moved++;
 }
 
@@ -86,7 +105,14 @@ int main(int argc, char **argv) {
         char name[1000];
         snprintf(name, sizeof name, "%s.%d", argv[4], rank);
         table = fopen(name, "wb");
+        snprintf(name, sizeof name, "%s-which.%d", argv[4], rank);
+        requests_of = fopen(name, "wb");
     }
+    near = argc > 5;
+    for (width = 1; (width + 1) * (width + 1) <= size; width++)
+        ;
+    while (size % width != 0)
+        width--;
     long left = rank == 0 ? own * size : -1, made = 0, idle = 0;
     tally = 1.0 + rank;
 
@@ -113,7 +139,8 @@ int main(int argc, char **argv) {
         failed += found == 0;
         for (int i = 0; i < found; i++) {
             int which = indices[i];
-            came(statuses[i].MPI_SOURCE, which < POSTED ? buffers[which].clock : done, i + 1 < found);
+            came(which, statuses[i].MPI_SOURCE, which < POSTED ? buffers[which].clock : done,
+                 i + 1 < found);
             if (which < POSTED) {
                 struct particle p = buffers[which];
                 p.weight += 1e-3 * statuses[i].MPI_SOURCE;
@@ -134,8 +161,10 @@ int main(int argc, char **argv) {
         MPI_Cancel(&requests[i]);
         MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
     }
-    if (table != NULL)
+    if (table != NULL) {
         fclose(table);
+        fclose(requests_of);
+    }
     for (int turn = 0; turn < size; turn++) {
         if (turn == rank)
             printf("rank %d: tally %a, %ld absorbed, %ld moved\n", rank, tally, absorbed, moved);

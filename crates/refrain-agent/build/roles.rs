@@ -51,6 +51,7 @@ const ACTS: &[(&str, &str)] = &[
     ("MPI_Parrived", "Arrive"),
     ("MPI_Cancel", "Cancel"),
     ("MPI_Request_free", "Free"),
+    ("MPI_Grequest_start", "Generalized"),
     ("MPI_Send", "Send(Mode::Standard)"),
     ("MPI_Bsend", "Send(Mode::Buffered)"),
     ("MPI_Ssend", "Send(Mode::Synchronous)"),
@@ -88,6 +89,90 @@ const OUTSIDE: &[&str] = &[
     "MPI_Comm_spawn_multiple",
 ];
 
+/// Collective operations, blocking or not, and who hears of whom by them; see `order/role.rs`.
+const MEETINGS: &[(&str, &str)] = &[
+    ("barrier", "Everyone"),
+    ("allgather", "Everyone"),
+    ("allreduce", "Everyone"),
+    ("alltoall", "Everyone"),
+    ("allgatherv", "Some"),
+    ("alltoallv", "Some"),
+    ("alltoallw", "Some"),
+    ("bcast", "Some"),
+    ("exscan", "Some"),
+    ("gather", "Some"),
+    ("gatherv", "Some"),
+    ("reduce", "Some"),
+    ("reduce_scatter", "Some"),
+    ("reduce_scatter_block", "Some"),
+    ("scan", "Some"),
+    ("scatter", "Some"),
+    ("scatterv", "Some"),
+    ("neighbor_allgather", "Some"),
+    ("neighbor_allgatherv", "Some"),
+    ("neighbor_alltoall", "Some"),
+    ("neighbor_alltoallv", "Some"),
+    ("neighbor_alltoallw", "Some"),
+    ("win_create", "Some"),
+    ("win_create_dynamic", "Some"),
+    ("win_allocate", "Some"),
+    ("win_allocate_shared", "Some"),
+    ("file_open", "Some"),
+];
+
+/// Functions that make communicators: whether all of the old one take part, and whether others
+/// do, too, who are in the new one.
+const MAKERS: &[(&str, bool, bool)] = &[
+    ("MPI_Comm_dup", true, false),
+    ("MPI_Comm_dup_with_info", true, false),
+    ("MPI_Comm_idup", true, false),
+    ("MPI_Comm_idup_with_info", true, false),
+    ("MPI_Comm_split", true, false),
+    ("MPI_Comm_split_type", true, false),
+    ("MPI_Comm_create", true, false),
+    ("MPI_Comm_create_group", false, true),
+    ("MPI_Comm_create_from_group", false, true),
+    ("MPI_Cart_create", true, false),
+    ("MPI_Cart_sub", true, false),
+    ("MPI_Graph_create", true, false),
+    ("MPI_Dist_graph_create", true, false),
+    ("MPI_Dist_graph_create_adjacent", true, false),
+    ("MPI_Intercomm_create", true, true),
+    ("MPI_Intercomm_create_from_groups", false, true),
+    ("MPI_Intercomm_merge", true, false),
+];
+
+/// Functions by which processes hear of each other, and clocks do not go along.
+const UNMET: &[&str] = &[
+    "MPI_Psend_init",
+    "MPI_Precv_init",
+    "MPI_Win_fence",
+    "MPI_Win_free",
+    "MPI_Win_start",
+    "MPI_Win_complete",
+    "MPI_Win_post",
+    "MPI_Win_wait",
+    "MPI_Win_test",
+    "MPI_File_close",
+];
+
+/// What a collective function is, if it is one.
+fn meeting(name: &str) -> Option<String> {
+    if let Some((_, parent, new)) = MAKERS.iter().find(|(maker, ..)| *maker == name) {
+        return Some(format!("MakeComm {{ parent: {parent}, new: {new} }}"));
+    }
+    let plain = name.strip_prefix("MPI_")?.to_lowercase();
+    let is_io = plain.starts_with("file_")
+        && ["_all", "_all_begin", "_all_end", "_ordered"].iter().any(|end| plain.ends_with(end));
+    let find = |plain: &str| MEETINGS.iter().find(|(known, _)| *known == plain);
+    let found = find(&plain).or_else(|| find(plain.strip_prefix('i')?));
+    if let Some((_, what)) = found {
+        return Some(format!("Meet(Meeting::{what})"));
+    }
+    let persistent = plain.strip_suffix("_init").and_then(find).is_some();
+    (persistent || is_io || UNMET.contains(&name)).then(|| "Unmet".to_owned())
+}
+
 /// Functions that nothing ever stands in front of: they do not return, or take what is no word.
 const PASSED_BY: &[&str] = &["MPI_Abort", "MPI_Pcontrol"];
 
@@ -95,11 +180,16 @@ const PASSED_BY: &[&str] = &["MPI_Abort", "MPI_Pcontrol"];
 const PLACES: &[(&str, &[&str])] = &[
     ("source", &["source"]),
     ("tag", &["recvtag", "tag"]),
-    ("comm", &["comm"]),
+    ("comm", &["comm", "comm_old", "local_comm", "intercomm"]),
+    (
+        "newcomm",
+        &["newcomm", "newintercomm", "newintracomm", "comm_cart", "comm_graph", "comm_dist_graph"],
+    ),
+    ("message", &["message"]),
     ("dest", &["dest"]),
     ("sendtag", &["sendtag", "tag"]),
     ("request", &["request", "array_of_requests"]),
-    ("count", &["count", "incount"]),
+    ("count", &["count", "incount", "recvcount"]),
     ("status", &["status", "array_of_statuses"]),
     ("flag", &["flag"]),
     ("index", &["index", "array_of_indices"]),
@@ -109,18 +199,21 @@ const PLACES: &[(&str, &[&str])] = &[
 /// As many arguments `order/mpi.rs` can pass.
 const MOST_ARGUMENTS: usize = 13;
 
-fn act(f: &Function) -> Option<&'static str> {
+fn act(f: &Function) -> Option<String> {
     let name = if f.large { f.name.trim_end_matches("_c") } else { &f.name };
     let listed = ACTS.iter().find(|(function, _)| *function == name).map(|(_, act)| *act);
     let outside = OUTSIDE.contains(&name).then_some("Outside");
     let fits = f.params.len() <= MOST_ARGUMENTS && !PASSED_BY.contains(&name);
-    listed.or(outside).or(fits.then_some("Other"))
+    let meeting = if fits { meeting(name) } else { None };
+    let listed = listed.or(outside).map(str::to_owned).or(meeting);
+    listed.or(fits.then(|| "Other".to_owned()))
 }
 
 /// What stands between, and a function that finds it.
 pub fn hooks() -> String {
     let mut text =
-        "use crate::order::{self, Act, Kind, Mode, Role};\nuse std::ffi::c_int;\n".to_owned();
+        "use crate::order::{self, Act, Kind, Meeting, Mode, Role};\nuse std::ffi::c_int;\n"
+            .to_owned();
     let mut found = String::new();
     for (number, f) in functions().iter().enumerate() {
         let Some(act) = act(f).filter(|_| is_wrapped(&f.name)) else { continue };
@@ -145,11 +238,16 @@ pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
 ",
             arguments.join(", ")
         );
-        // Of sends there is something to be said only where threads send at the same time; others are
-        // noticed in a replay, for who waits in them.
-        let guard = match act {
+        // Of sends there is something to be said only where threads send at the same time; what may
+        // wait for other ranks is noticed in a replay, for who waits in it.
+        let blocks = f.params.iter().all(|p| p.name != "request");
+        let guard = match act.as_str() {
             "Other" => " if replay",
-            _ if act.starts_with("Send") || act == "InitSend" => " if shared",
+            "Unmet" => " if replay || clock",
+            "Generalized" => " if clock",
+            _ if act.starts_with("Meet") || act.starts_with("Make") => " if replay || clock",
+            _ if act.starts_with("Send") && blocks => " if shared || replay || clock",
+            _ if act.starts_with("Send") || act == "InitSend" => " if shared || clock",
             _ => "",
         };
         let _ = writeln!(found, "        {number}{guard} => {name} as *const (),");
@@ -158,8 +256,8 @@ pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
         text,
         "
 /// What stands between the wrapper of a function and MPI; `shared` is whether threads call MPI at
-/// the same time, `replay` whether this is a replay.
-pub fn find(function: usize, shared: bool, replay: bool) -> Option<*const ()> {{
+/// the same time, `replay` whether this is a replay, `clock` whether messages carry clocks.
+pub fn find(function: usize, shared: bool, replay: bool, clock: bool) -> Option<*const ()> {{
     Some(match function {{
 {found}        _ => return None,
     }})

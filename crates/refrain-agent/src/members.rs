@@ -82,6 +82,14 @@ pub fn handle_at(at: Handles) -> usize {
     unsafe { memory::handle(at, 0, abi().handle_bytes) }.unwrap_or(0)
 }
 
+/// The ranks in `MPI_COMM_WORLD` of a communicator's processes, or of those on its other side; -1
+/// for those that are not in it.
+pub fn world_ranks(comm: usize, remote: bool) -> Option<Vec<c_int>> {
+    let world = Group::of(table::MPI_Comm_group, abi().comm_world)?;
+    let function = if remote { table::MPI_Comm_remote_group } else { table::MPI_Comm_group };
+    Group::of(function, comm)?.ranks_in(&world)
+}
+
 /// Writes down the members of a communicator, which are those of `asked`.
 fn write(comm: usize, asked: usize) {
     if !process::is_between_init_and_finalize() {
@@ -96,10 +104,9 @@ fn write(comm: usize, asked: usize) {
 }
 
 fn content(comm: usize, asked: usize) -> Option<Vec<u8>> {
-    let world = Group::of(table::MPI_Comm_group, abi().comm_world)?;
-    let local = Group::of(table::MPI_Comm_group, asked)?.ranks_in(&world)?;
+    let local = world_ranks(asked, false)?;
     let remote = match objects::is_inter(asked) {
-        true => Group::of(table::MPI_Comm_remote_group, asked)?.ranks_in(&world)?,
+        true => world_ranks(asked, true)?,
         false => Vec::new(),
     };
     let mut content = Vec::new();

@@ -318,7 +318,7 @@ const STOP: c_int = 4;
 
 /// Calls `visit` with each return address from the call on, and where it stands on the stack,
 /// until it has seen enough.
-fn unwind_with(entry: &Entry, visit: impl FnMut(usize, usize) -> bool) {
+pub fn unwind_with(entry: &Entry, visit: impl FnMut(usize, usize) -> bool) {
     struct Walk<F> {
         visit: F,
         /// Frames below this are our own.

@@ -7,9 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate inside the agent. A new one needs a reason.
-const DEPENDENCIES: [&str; 10] = [
+const DEPENDENCIES: [&str; 17] = [
+    // gzip, for orders by clocks, and what it is made of.
+    "adler2",
+    "cfg-if",
+    "crc32fast",
+    "flate2",
+    "miniz_oxide",
+    "simd-adler32",
     "libc",
     "refrain-agent",
+    "refrain-clock",
     "refrain-elastic",
     "refrain-encode",
     "refrain-format",

@@ -5,6 +5,7 @@
 //! * [`calls`]: the calls of a rank, its threads merged by time
 //! * [`causality`]: whether messages were received before they were sent, by the clocks
 //! * [`figures`]: how often functions are called, for how long, with how many bytes
+//! * [`order`]: the receive order that a trace holds
 //! * [`payload`]: what a call moves · [`datatypes`]: the sizes of datatypes
 //! * [`objects`]: names for the objects that a rank creates and frees
 //! * [`render`]: a call as a line of text or as JSON
@@ -17,6 +18,7 @@ pub mod causality;
 pub mod datatypes;
 pub mod figures;
 pub mod objects;
+pub mod order;
 pub mod payload;
 pub mod render;
 pub mod sites;

@@ -102,9 +102,9 @@
 //!
 //! **Replaying, receives are held back.** Which message a wildcard gets is known when it completes,
 //! not when it is posted, and named receives posted behind it must not take its message. So nothing
-//! is posted. The agent takes messages out of MPI by `MPI_Improbe` from any source, with any tag,
-//! on each communicator on which something is held; the n-th taken of a source, tag and
-//! communicator belongs to the n-th note of these. A [`Delivery`](refrain_order::Delivery) says
+//! is posted. The agent takes messages out of MPI by `MPI_Improbe` for every note that has come (and
+//! nothing else: MPI may have messages of its own on a communicator); the n-th taken of a source,
+//! tag and communicator belongs to the n-th note of these. A [`Delivery`](refrain_order::Delivery) says
 //! which one a request gets: `MPI_Imrecv` into the program's buffer, and wait for that.
 //!
 //! # Traps
@@ -126,13 +126,16 @@
 //! - **Clocks must go wherever news can go.** A replay relies on it that what follows from a
 //!   receive is stamped later. A barrier tells of receives before it, and so does every
 //!   collective: whoever gets news by it has to [`Lamport::meet`] a clock that nobody who sent the
-//!   news was past when they began. On the world that mostly needs no communication: all count its
-//!   collectives alike, and who completes the n-th meets n times 2^32. That holds where nobody
-//!   completes before those have begun whom it hears of: Barrier, the All… collectives, Bcast,
-//!   Scatter, and for the root alone Reduce and Gather, whose other members must not meet
-//!   anything. For Scan, Exscan, neighbourhoods, and on other communicators, reduce the clocks to
-//!   their maximum beside it. Nonblocking ones meet at completion. Fences and the creation
-//!   of windows, files and communicators are collectives too.
+//!   news was past when they began. Where nobody is done before all have begun (Barrier,
+//!   Allreduce, Allgather, Alltoall), that needs no communication on the world: all count its
+//!   collectives alike, and who completes the n-th meets n times 2^32. For all others, and on other
+//!   communicators, reduce the clocks to their maximum beside it. A Bcast is no exception: it may
+//!   come by way of others, and then what its receiver does follows from what those have received.
+//!   Nonblocking ones meet at completion. Fences and the creation of windows, files and communicators
+//!   are collectives too.
+//! - **Whoever is in a collective has to answer**, too: somebody who is missing there may be asking.
+//!   So processes tell each other when they come to one, wait for all others outside of MPI,
+//!   and say who is missing ([`Replayer::gathers`]).
 //!   Where clocks do not go (one-sided atomics, files, shared memory between processes), a
 //!   replay may wait for a message that waits for it: when all wait and no note is under way, stop, and
 //!   say so.
@@ -186,6 +189,7 @@ pub mod receives;
 pub mod record;
 pub mod replay;
 pub mod routes;
+pub mod summary;
 pub mod table;
 pub mod talk;
 

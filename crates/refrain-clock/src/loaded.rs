@@ -66,7 +66,8 @@ impl Loaded {
 }
 
 impl Playing {
-    fn new(part: Part) -> Result<Self, OrderError> {
+    /// Nothing of it was replayed.
+    pub(crate) fn new(part: Part) -> Result<Self, OrderError> {
         let places = permutation::observed(part.messages(), &part.moves);
         let places = places.ok_or(OrderError::OutOfRange("order"))?;
         let mut playing = Self {

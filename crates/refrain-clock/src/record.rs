@@ -207,6 +207,8 @@ impl<S: Sink> Recorder<S> {
             match (fate, stamp) {
                 (Fate::Matched(_), Some(stamp)) if matches!(kind, Kind::Probe | Kind::Iprobe) => {
                     self.rows.push(Row::Other(Other::Probed(stamp.sender, stamp.sequence)));
+                    // What follows from having seen it is stamped later, too.
+                    self.clock.receive(stamp.clock);
                     self.tick(stream);
                 }
                 (Fate::Matched(from), Some(stamp)) => {

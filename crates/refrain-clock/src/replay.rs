@@ -34,6 +34,10 @@ pub struct Replayer {
     streams: Vec<Stream>,
     talk: Talk,
     deliveries: Vec<Delivery>,
+    /// See [`Replayer::expect_gatherings`].
+    gatherings: bool,
+    /// Several threads set the clock, and the record says in which order to the end.
+    is_clock_shared: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -56,6 +60,9 @@ enum State {
     Waiting(Vec<Need>),
     /// It waits for another thread.
     InLine,
+    /// It is in a collective operation, and these are not. What it sends then is stamped at least
+    /// so late.
+    Gathering(Vec<u32>, u64),
     /// It does nothing any more.
     Over,
 }
@@ -65,8 +72,10 @@ enum State {
 enum Need {
     /// The message at a place of a table's reference order.
     Place { chunk: u64, table: u32, place: usize },
-    /// Any message of some source, or from a sender.
-    Any(Option<u32>),
+    /// The next message with that envelope, behind so many others that nobody has received.
+    Named { communicator: u32, from: Envelope, nth: usize },
+    /// The message of a sender with that number.
+    Numbered { sender: u32, sequence: u64 },
 }
 
 /// The rows of a call, and the chunk and table they are in.
@@ -77,6 +86,7 @@ impl Replayer {
     pub fn new(record: Vec<u8>, me: u32, processes: u32) -> Result<Self, OrderError> {
         let Survey { done, complete, turns } = Survey::of(&record)?;
         let streams = vec![Stream::default(); done.len().max(1)];
+        let is_clock_shared = turns.is_shared(CLOCK_LINE);
         Ok(Self {
             me,
             clock: Lamport::default(),
@@ -89,12 +99,44 @@ impl Replayer {
             streams,
             talk: Talk::new(me),
             deliveries: Vec::new(),
+            gatherings: false,
+            is_clock_shared,
         })
     }
 
     /// The clock, for what carries it other than messages: see [`Lamport::meet`].
     pub fn clock(&mut self) -> &mut Lamport {
         &mut self.clock
+    }
+
+    /// Collective operations will be told of by [`Self::gathers`]. Then a process matters that has
+    /// nothing left to send, as long as it is not over: what others send may wait for it.
+    pub fn expect_gatherings(&mut self) {
+        self.gatherings = true;
+    }
+
+    /// A thread is in a collective operation that cannot end before these processes are in it too;
+    /// whatever it sends behind it is stamped at least so late. To be told whenever somebody has
+    /// come: processes tell each other so, in line with their notes.
+    ///
+    /// Who is asked meanwhile can say that nothing early will come, if nothing early comes from
+    /// those who are missing: they come with a later clock, or because of something earlier. When
+    /// nobody is missing any more, nothing is certain.
+    pub fn gathers(&mut self, stream: u32, missing: &[u32], bound: u64) {
+        self.stream(stream).state = State::Gathering(missing.to_vec(), bound);
+        self.stir();
+    }
+
+    /// No thread makes any more calls.
+    pub fn all_over(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.state = State::Over);
+        self.stir();
+    }
+
+    /// The thread goes on with something else.
+    pub fn goes_on(&mut self, stream: u32) {
+        self.stream(stream).state = State::Busy;
+        self.stir();
     }
 
     fn stream(&mut self, stream: u32) -> &mut Stream {

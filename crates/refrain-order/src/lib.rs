@@ -95,8 +95,11 @@
 //! - **Crashes.** What was sealed can be read. [`Recorder::resume`] goes on with what the agent's
 //!   log has behind it. A wildcard receive that took a message unseen is missing from such a
 //!   record: ask MPI about [`Recorder::unresolved`] ones before sealing.
-//! - **Outside**: RMA atomics, shared file pointers, reductions in order of arrival, locks between
-//!   threads. The agent has to notice these and say so.
+//! - **Locks** between threads are in line too, all in one: a thread that waits for its turn while it
+//!   holds a lock that the first in line wants waits for ever. Take the turn *after* getting a lock when
+//!   recording, and wait for it *before* asking for the lock when replaying.
+//! - **Outside**: RMA atomics, shared file pointers, reductions in order of arrival. The agent has to
+//!   notice these and say so.
 //!
 //! # Where things are
 //!
@@ -105,12 +108,14 @@
 //! | [`vocabulary`], [`event`] | calls and outcomes as plain data; what a record holds |
 //! | [`record`], [`replay`], [`turns`], [`seam`] | the recorder, its mirror, the order of threads, what other methods have to offer |
 //! | [`log`] | what a recorder is told, kept by way of a window that outlives the process |
+//! | [`board`] | what the ranks of a replay say of themselves, and when nothing goes on any more |
 //! | [`divergence`] | where a program left the record |
 //! | [`frames`], [`codec`] | a record's bytes |
 //! | `calls`, `receives`, `set`, `symbol`, `alphabet`, `recency`, `number`, `coder` | adaptive models, from the largest to the single answer |
 //! | [`read`], [`races`], [`mod@diff`], [`summary`] | reading without replaying |
 
 mod alphabet;
+pub mod board;
 mod calls;
 pub mod codec;
 mod coder;

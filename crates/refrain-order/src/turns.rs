@@ -175,6 +175,12 @@ impl TurnReplayer {
         }
     }
 
+    /// Whether several threads are still to come to the line of that key.
+    pub fn is_shared(&self, key: u64) -> bool {
+        let line = self.lines.get(line_of(key)).map_or(&[][..], |line| &line[..]);
+        line.iter().any(|(stream, _)| Some(stream) != line.first().map(|(first, _)| first))
+    }
+
     /// A thread whose turn it was is in its place now: the next one may go.
     pub fn took(&mut self, key: u64) {
         let Some(line) = self.lines.get_mut(line_of(key)) else { return };

@@ -2,9 +2,10 @@
 //!
 //! A rank writes three files (see the agent's `order/files.rs`): sealed frames, a window of what
 //! was not sealed yet, and facts. Of a rank that was killed the window is sealed here, so that its
-//! order is known up to the last call.
+//! order is known up to the last call. Ranks whose order was recorded by clocks write chunks in
+//! place of frames and a window; of one that was killed the whole chunks are known.
 //!
-//! In a `.refrain` file the section `order/N` holds the frames of rank N, and `order/facts` lines
+//! In a `.refrain` file the section `order/N` holds the frames or chunks of rank N, and `order/facts` lines
 //! of text: `refrain` and its version, `time`, `word` for each word of the command, `exit` and a code;
 //! then `rank N` for each rank, and behind it its facts; at last `site`, a number and a place in
 //! the program, for all.
@@ -36,6 +37,26 @@ pub struct Orders {
     pub sites: BTreeMap<u64, String>,
 }
 
+/// How orders are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// By what MPI tells receivers: see `refrain_order`.
+    #[default]
+    Causal,
+    /// By clocks that messages carry: see `refrain_clock`.
+    Clock,
+}
+
+impl Method {
+    /// The name it has on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Causal => "causal",
+            Method::Clock => "clock",
+        }
+    }
+}
+
 /// The receive order of a rank.
 #[derive(Clone, Debug, Default)]
 pub struct RankOrder {
@@ -55,14 +76,20 @@ pub struct RankOrder {
     pub library: String,
     /// Whether clocks of the system and random numbers are recorded too.
     pub rand: bool,
+    /// Whether it was made of a trace of calls, which has no sites and no clock.
+    pub traced: bool,
     /// What the program did that a record does not hold.
     pub outside: Vec<String>,
     /// For each thread its number, and who made it, as the agent says.
     pub threads: Vec<String>,
     /// How much was recorded, if the rank itself has said so; not kept in a file.
     pub sums: Option<Sums>,
-    /// The order itself.
+    /// How it was recorded.
+    pub method: Method,
+    /// The order itself, by the causal method.
     pub frames: Frames,
+    /// The order itself, by clocks.
+    pub chunks: Vec<u8>,
 }
 
 impl RankOrder {
@@ -75,6 +102,8 @@ impl RankOrder {
             "library" => value.clone_into(&mut self.library),
             "finalized" => self.finalized = true,
             "rand" => self.rand = true,
+            "traced" => self.traced = true,
+            "method" if value == Method::Clock.name() => self.method = Method::Clock,
             "outside" => self.outside.push(value.to_owned()),
             "thread" => self.threads.push(value.to_owned()),
             "sums" => {
@@ -86,6 +115,33 @@ impl RankOrder {
         }
     }
 
+    /// The order as it is in a file.
+    fn bytes(&self) -> &[u8] {
+        match self.method {
+            Method::Causal => self.frames.bytes(),
+            Method::Clock => &self.chunks,
+        }
+    }
+
+    /// What is in the file, when the facts are known.
+    fn put_bytes(&mut self, bytes: Vec<u8>) {
+        match self.method {
+            Method::Causal => self.frames = Frames::read(bytes),
+            Method::Clock => self.chunks = bytes,
+        }
+    }
+
+    /// Why the order cannot be read to its end, if so.
+    pub fn cut(&self) -> Option<OrderError> {
+        match self.method {
+            Method::Causal => self.frames.cut(),
+            Method::Clock => match refrain_clock::summary::summary(&self.chunks) {
+                Ok(found) => found.cut,
+                Err(error) => Some(error),
+            },
+        }
+    }
+
     fn facts(&self) -> String {
         let Self { rank, size, pid, host, program, library, .. } = self;
         let mut text = format!("rank {rank}\nsize {size}\npid {pid}\nhost {host}\n");
@@ -94,6 +150,10 @@ impl RankOrder {
         self.outside.iter().for_each(|what| text += &format!("outside {what}\n"));
         self.threads.iter().for_each(|thread| text += &format!("thread {thread}\n"));
         text += if self.rand { "rand\n" } else { "" };
+        text += if self.traced { "traced\n" } else { "" };
+        if self.method != Method::Causal {
+            text += &format!("method {}\n", self.method.name());
+        }
         text + if self.finalized { "finalized\n" } else { "" }
     }
 }
@@ -160,14 +220,22 @@ impl Orders {
             let path = parts.join(format!("rank-{rank}.facts"));
             let facts = std::fs::read(&path)
                 .map_err(|source| TraceError::Parts { path: path.clone(), source })?;
-            let frames = frames_in(parts, rank).map_err(|why| TraceError::Section {
-                path: parts.to_owned(),
-                section: format!("rank-{rank}.log"),
-                why: why.to_string(),
-            })?;
-            let mut own = RankOrder { rank, frames, ..RankOrder::default() };
+            let mut own = RankOrder { rank, ..RankOrder::default() };
             for line in String::from_utf8_lossy(&facts).lines() {
                 orders.learn(Some(&mut own), line);
+            }
+            match own.method {
+                Method::Causal => {
+                    own.frames = frames_in(parts, rank).map_err(|why| TraceError::Section {
+                        path: parts.to_owned(),
+                        section: format!("rank-{rank}.log"),
+                        why: why.to_string(),
+                    })?;
+                }
+                Method::Clock => {
+                    let chunks = std::fs::read(parts.join(format!("rank-{rank}.order")));
+                    own.chunks = chunks.unwrap_or_default();
+                }
             }
             orders.ranks.push(own);
         }
@@ -205,14 +273,15 @@ impl Orders {
             if let ("rank", rank) = fact(line) {
                 orders.ranks.extend(own.take());
                 let rank = rank.parse().unwrap_or(u32::MAX);
-                let frames = container.read_checked(&format!("order/{rank}"))?;
-                own =
-                    Some(RankOrder { rank, frames: Frames::read(frames), ..RankOrder::default() });
+                own = Some(RankOrder { rank, ..RankOrder::default() });
             } else {
                 orders.learn(own.as_mut(), line);
             }
         }
         orders.ranks.extend(own);
+        for rank in &mut orders.ranks {
+            rank.put_bytes(container.read_checked(&format!("order/{}", rank.rank))?);
+        }
         Ok(orders)
     }
 
@@ -231,7 +300,7 @@ impl Orders {
         self.sites.iter().for_each(|(site, place)| facts += &format!("site {site:x} {place}\n"));
         writer.add_bytes(FACTS, facts.as_bytes())?;
         for rank in &self.ranks {
-            writer.add_bytes(&format!("order/{}", rank.rank), rank.frames.bytes())?;
+            writer.add_bytes(&format!("order/{}", rank.rank), rank.bytes())?;
         }
         Ok(writer.finish()?)
     }
@@ -242,10 +311,15 @@ impl Orders {
             self.sites.iter().map(|(site, place)| format!("site {site:x} {place}\n")).collect();
         for rank in &self.ranks {
             let own = |what: &str| folder.join(format!("rank-{}.{what}", rank.rank));
-            std::fs::write(own("order"), rank.frames.bytes())?;
+            std::fs::write(own("order"), rank.bytes())?;
             std::fs::write(own("facts"), rank.facts() + &sites)?;
         }
         Ok(())
+    }
+
+    /// How they were recorded.
+    pub fn method(&self) -> Method {
+        self.ranks.first().map_or(Method::Causal, |rank| rank.method)
     }
 
     /// How many ranks ran.
@@ -274,6 +348,25 @@ mod tests {
         let mut bytes = Vec::new();
         recorder.finish(&mut bytes);
         Frames::read(bytes)
+    }
+
+    #[test]
+    fn orders_by_clocks_are_kept_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.refrain");
+        let method = Method::Clock;
+        let rank = RankOrder { size: 1, method, chunks: vec![1, 2, 3], ..RankOrder::default() };
+        let orders = Orders { ranks: vec![rank], ..Orders::default() };
+        orders.write(&path).unwrap();
+        let read = Orders::open(&path).unwrap();
+        assert_eq!((read.method(), &read.ranks[0].chunks), (method, &vec![1, 2, 3]));
+        // What cannot be read is told.
+        assert!(read.ranks[0].cut().is_some());
+        let parts = folder.path().join("parts");
+        std::fs::create_dir(&parts).unwrap();
+        read.lay_out(&parts).unwrap();
+        let gathered = Orders::gather(&parts).unwrap();
+        assert_eq!(gathered.ranks[0].chunks, [1, 2, 3]);
     }
 
     #[test]

@@ -36,10 +36,11 @@ duration_s, groups (array: ranks, list, thread, signatures, calls), times (null 
 calls were not kept: mode, error, error_abs_ns, bytes, bytes_per_call, clock_uncertainty_ns: how much
 the clock of a rank may be off from that of the first, at most).
 
-Of receive orders (refrain record) the JSON has: path, refrain, command, exit_code, ranks, size,
-complete, receives, wildcard_receives, calls (that completed something), failed_polls, values (clock
+Of receive orders (refrain record) the JSON has: path, refrain, command, exit_code, method, ranks,
+size, complete, receives, wildcard_receives, calls (that completed something), failed_polls, values (clock
 readings), bytes (of the file), order_bytes, bytes_per_receive (order_bytes to receives), outside,
-by_rank, by_call_site, by_receive_site.
+by_rank, by_call_site, by_receive_site. By clocks (--method clock) it has in place of receives: messages
+(that could have come otherwise), permuted and permuted_percent (of them, not in the order of clocks).
 
 JSON of a memory trace (refrain mem): path, kind (memory), processes, threads, references, bytes
 (without raw records), sections, complete, holds (what the references are all of), selected, lost, raw

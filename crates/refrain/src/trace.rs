@@ -184,21 +184,25 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// Runs the command to its end. Signals from the terminal reach it anyway; those sent to us
 /// are passed on, and we live on to save the trace.
 pub fn execute(command: &[OsString]) -> Result<ExitStatus> {
+    execute_while(command, |child| child.wait())
+}
+
+/// The same, with a wait that may do something meanwhile.
+pub fn execute_while(
+    command: &[OsString],
+    wait: impl FnOnce(&mut Child) -> std::io::Result<ExitStatus>,
+) -> Result<ExitStatus> {
     let Some((program, arguments)) = command.split_first() else { bail!("no command") };
     let mut command = Command::new(program);
     let child = descriptors::pass_on(command.args(arguments)).spawn();
     let mut child = child.with_context(|| format!("cannot run {}", program.display()))?;
     CHILD.store(child.id() as i32, Ordering::SeqCst);
     install_handlers();
-    let status = wait(&mut child);
+    let status = wait(&mut child).context("cannot wait for the program");
     // From now on signals are for us: what is recorded stays in the parts.
     CHILD.store(0, Ordering::SeqCst);
     set_handlers(libc::SIG_DFL);
     status
-}
-
-fn wait(child: &mut Child) -> Result<ExitStatus> {
-    child.wait().context("cannot wait for the program")
 }
 
 /// Passes signals on.

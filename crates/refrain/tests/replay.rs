@@ -1,124 +1,50 @@
 //! `refrain record` and `refrain replay` on real programs: what was recorded is replayed bit for
 //! bit, what diverges is stopped, and what was killed is replayed up to where it was.
 
-use refrain_testing::{Mpi, Outcome, is_full, sorted_lines};
+mod order_programs;
+
+use order_programs::{Victim, assert_same, mpis, ranks, replays_bit_for_bit, times};
+use refrain_testing::{Outcome, sorted_lines};
 use std::collections::BTreeSet;
-use tempfile::TempDir;
-
-/// How often a record is replayed.
-fn times() -> usize {
-    if is_full() { 20 } else { 3 }
-}
-
-fn ranks() -> &'static str {
-    if is_full() { "8" } else { "4" }
-}
-
-/// The MPIs of both families; all of them in the long tests.
-fn mpis() -> Vec<Mpi> {
-    let all = Mpi::installed();
-    let is_usual = |mpi: &Mpi| ["mpich-4.0", "openmpi-4.1", "path"].contains(&mpi.name());
-    all.into_iter().filter(|mpi| is_full() || is_usual(mpi)).collect()
-}
-
-/// A program with its arguments, in a folder for what it leaves.
-struct Victim {
-    mpi: Mpi,
-    words: Vec<String>,
-    folder: TempDir,
-}
-
-impl Victim {
-    fn new(mpi: &Mpi, source: &str, arguments: &[&str]) -> Victim {
-        let program = mpi.compile_with(
-            source,
-            if source.ends_with(".c") { &["-w", "-pthread", "-lm"] } else { &[] },
-        );
-        let program = program.to_str().expect("a plain path").to_owned();
-        let mut words = vec!["mpirun".to_owned(), "-n".to_owned(), ranks().to_owned(), program];
-        words.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-        Victim { mpi: mpi.clone(), words, folder: TempDir::new().expect("a folder") }
-    }
-
-    fn with(&self, arguments: &[&str]) -> Vec<String> {
-        let mut words = self.words[..4].to_vec();
-        words.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-        words
-    }
-
-    fn run(&self, before: &[&str], words: &[String]) -> Outcome {
-        let before = before.iter().map(|word| (*word).to_owned());
-        let words: Vec<String> = before.chain(words.iter().cloned()).collect();
-        self.mpi.refrain_in(self.folder.path(), words)
-    }
-
-    fn record(&self, name: &str) -> Outcome {
-        self.run(&["record", "-o", name, "--"], &self.words)
-    }
-
-    fn replay(&self, name: &str) -> Outcome {
-        self.run(&["replay", "--stall", "20s", name, "--"], &self.words)
-    }
-
-    /// `refrain` on what was recorded.
-    fn look(&self, words: &[&str]) -> Outcome {
-        self.mpi.refrain_in(self.folder.path(), words)
-    }
-
-    fn is_clean(&self) -> bool {
-        let left = std::fs::read_dir(self.folder.path()).expect("the folder is there");
-        left.flatten().all(|file| file.path().extension().is_some_and(|e| e == "refrain"))
-    }
-}
-
-#[track_caller]
-fn assert_same(recorded: &Outcome, replayed: &Outcome) {
-    assert_eq!(
-        sorted_lines(&recorded.stdout),
-        sorted_lines(&replayed.stdout),
-        "a replay differs\n{replayed}"
-    );
-}
-
-/// Records once and replays several times.
-fn replays_bit_for_bit(source: &str, arguments: &[&str]) {
-    for mpi in mpis() {
-        if source.ends_with(".F90") && !mpi.has_fortran() {
-            continue;
-        }
-        let victim = Victim::new(&mpi, source, arguments);
-        let recorded = victim.record("run.refrain").expect_success();
-        assert!(recorded.stderr.contains("written to run.refrain"), "{recorded}");
-        for _ in 0..times() {
-            assert_same(&recorded, &victim.replay("run.refrain").expect_success());
-        }
-        assert!(victim.is_clean(), "something was left behind");
-    }
-}
 
 #[test]
 fn particles_replay_bit_for_bit() {
-    replays_bit_for_bit("order_montecarlo.c", &["300"]);
+    replays_bit_for_bit("causal", "order_montecarlo.c", &["300"]);
 }
 
 #[test]
 fn a_master_and_its_workers_replay_bit_for_bit() {
-    replays_bit_for_bit("order_master.c", &["500"]);
+    replays_bit_for_bit("causal", "order_master.c", &["500"]);
 }
 
 #[test]
 fn pipelines_replay_bit_for_bit() {
-    replays_bit_for_bit("order_waitany.c", &["200"]);
+    replays_bit_for_bit("causal", "order_waitany.c", &["200"]);
 }
 
 #[test]
 fn a_rank_that_looks_for_messages_replays_bit_for_bit() {
-    replays_bit_for_bit("order_iprobe.c", &["100"]);
+    replays_bit_for_bit("causal", "order_iprobe.c", &["100"]);
 }
 
 #[test]
 fn threads_that_call_mpi_at_the_same_time_replay_bit_for_bit() {
-    replays_bit_for_bit("order_threads.c", &["30"]);
+    replays_bit_for_bit("causal", "order_threads.c", &["30"]);
+}
+
+/// Who gets a lock of the program's own is as much the scheduler's choice; and who waits for its turn
+/// while it holds one must not wait for somebody who wants it.
+#[test]
+fn threads_that_call_mpi_under_locks_of_their_own_replay_bit_for_bit() {
+    for mpi in mpis() {
+        for how in ["mutex", "try", "queue", "semaphore", "serialized"] {
+            let victim = Victim::new(&mpi, "order_locks.c", &[how, "20"]);
+            let recorded = victim.record("run.refrain").expect_success();
+            for _ in 0..if is_full() { 20 } else { 1 } {
+                assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+            }
+        }
+    }
 }
 
 /// Particles whose receives complete together, out of the order they were posted in: none is asked for
@@ -135,12 +61,28 @@ fn receives_that_complete_together_replay_bit_for_bit() {
 
 #[test]
 fn every_way_to_receive_replays_bit_for_bit() {
-    replays_bit_for_bit("order_paths.c", &["all", "10"]);
+    replays_bit_for_bit("causal", "order_paths.c", &["all", "10"]);
+}
+
+/// What came with MPI 4: Isendrecv, partitioned receives, looks at several requests.
+#[test]
+fn the_newer_ways_to_receive_replay_bit_for_bit() {
+    let is_newer = |mpi: &Mpi| ["mpich-5.0", "mpich-5.0-abi", "openmpi-5.0"].contains(&mpi.name());
+    for mpi in Mpi::installed().into_iter().filter(is_newer) {
+        let victim = Victim::new(&mpi, "order_paths.c", &["all", "5"]);
+        let recorded = victim.record("run.refrain").expect_success();
+        if mpi.name().starts_with("mpich") {
+            for path in ["isendrecv 0:", "partitioned 0:", "get_status_of_several 0:"] {
+                assert!(recorded.stdout.contains(path), "no `{path}` in\n{recorded}");
+            }
+        }
+        assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+    }
 }
 
 #[test]
 fn fortran_replays_bit_for_bit() {
-    replays_bit_for_bit("order_fortran.F90", &[]);
+    replays_bit_for_bit("causal", "order_fortran.F90", &[]);
 }
 
 #[test]
@@ -165,6 +107,8 @@ fn the_programs_differ_from_run_to_run() {
             ("order_crash.c", &["1000"]),
             ("order_iprobe.c", &["100"]),
             ("order_threads.c", &["30"]),
+            ("order_locks.c", &["mutex", "30"]),
+            ("order_locks.c", &["queue", "30"]),
             ("order_paths.c", &["all", "5"]),
         ] {
             let victim = Victim::new(&mpi, source, arguments);
@@ -202,6 +146,93 @@ fn a_program_that_does_something_else_is_stopped() {
         for word in ["rank ", "diverged", "expected", "got", "recorded", "order_montecarlo"] {
             assert!(stopped.stderr.contains(word), "no `{word}` in\n{stopped}");
         }
+    }
+}
+
+/// Nothing of what the ranks hang in was recorded, and none of them looks after the others.
+#[test]
+fn ranks_that_all_hang_in_unrecorded_calls_are_named() {
+    let hangs = [
+        ("barriers", ["rank 0 is in MPI_Barrier", "rank 3 is in MPI_Barrier"]),
+        ("send", ["rank 0 is in MPI_Ssend", "rank 1 is in MPI_Barrier"]),
+        ("finalize", ["rank 0 is in MPI_Barrier", "rank 1 is in MPI_Finalize"]),
+    ];
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_hang.c", &["meet"]);
+        let recorded = victim.record("run.refrain").expect_success();
+        for (how, told) in hangs.iter().take(if is_full() { 3 } else { 1 }) {
+            let other = victim.with(&[how]);
+            let stopped = victim.run(&["replay", "--stall", "0.1s", "run.refrain", "--"], &other);
+            assert_eq!(stopped.code, 95, "{stopped}");
+            for line in told {
+                assert!(stopped.stderr.contains(line), "no `{line}` in\n{stopped}");
+            }
+        }
+        assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+        assert!(victim.is_clean(), "something was left behind");
+    }
+}
+
+/// What was traced is replayed, but for the clock.
+#[test]
+fn a_trace_of_calls_is_replayed_too() {
+    let untimed = |outcome: &Outcome| {
+        let line = |line: &&str| line.split(" in ").next().unwrap_or_default().to_owned();
+        sorted_lines(&outcome.stdout).iter().map(line).collect::<Vec<String>>()
+    };
+    for mpi in mpis() {
+        for (source, arguments) in [
+            ("order_montecarlo.c", &["100"][..]),
+            ("order_master.c", &["300"]),
+            ("order_waitany.c", &["50"]),
+            ("order_iprobe.c", &["100"]),
+            ("order_paths.c", &["traced", "3"]),
+        ] {
+            let victim = Victim::new(&mpi, source, arguments);
+            let traced = victim.run(&["trace", "-o", "run.refrain", "--"], &victim.words);
+            let traced = traced.expect_success();
+            for _ in 0..if is_full() { 20 } else { 2 } {
+                let replayed = victim.replay("run.refrain").expect_success();
+                assert_eq!(untimed(&traced), untimed(&replayed), "{replayed}");
+            }
+            assert!(victim.is_clean(), "something was left behind");
+        }
+    }
+}
+
+#[test]
+fn a_trace_in_which_something_is_missing_is_refused() {
+    let Some(mpi) = mpis().into_iter().next() else { return };
+    let traced = |victim: &Victim, options: &[&str]| {
+        let options = [&["trace", "-o", "run.refrain"], options, &["--"]].concat();
+        victim.run(&options, &victim.words).expect_success();
+        victim.replay("run.refrain")
+    };
+    let master = Victim::new(&mpi, "order_master.c", &["20"]);
+    let paths = Victim::new(&mpi, "order_paths.c", &["freed", "1"]);
+    let threads = Victim::new(&mpi, "order_threads.c", &["3"]);
+    for (refused, why) in [
+        (traced(&master, &["--functions", "Recv"]), "recorded with `--functions Recv`"),
+        (traced(&master, &["--ranks", "0-1"]), "recorded with `--ranks 0-1`"),
+        (traced(&paths, &[]), "let go of before it is complete"),
+        (traced(&threads, &[]), "does not have the order among them"),
+    ] {
+        assert_eq!(refused.code, 125, "{refused}");
+        assert!(refused.stderr.contains(why), "no `{why}` in\n{refused}");
+    }
+}
+
+/// Another program is stopped, and told where it was.
+#[test]
+fn a_program_that_does_something_else_than_was_traced_is_stopped() {
+    let Some(mpi) = mpis().into_iter().next() else { return };
+    let victim = Victim::new(&mpi, "order_montecarlo.c", &["100"]);
+    victim.run(&["trace", "-o", "run.refrain", "--"], &victim.words).expect_success();
+    let other = Victim::new(&mpi, "order_master.c", &["100"]);
+    let stopped = victim.run(&["replay", "--stall", "2s", "run.refrain", "--"], &other.words);
+    assert_eq!(stopped.code, 94, "{stopped}");
+    for word in ["diverged", "expected", "got", "which is at order_master", "MPI_Wtime"] {
+        assert!(stopped.stderr.contains(word), "no `{word}` in\n{stopped}");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::entry::{Entry, export};
 use crate::{next, table};
 
-use super::{Task, record, replay, task, thread};
+use super::{Task, note_value, noted_value, task, thread};
 
 /// Which source of values the clock is.
 const WTIME: u8 = 0;
@@ -22,13 +22,13 @@ unsafe extern "C-unwind" fn wtime() -> f64 {
         Task::Record => {
             let now = read();
             if let Some(thread) = thread::of_call(&entry) {
-                record::value(thread, WTIME, now.to_bits());
+                note_value(thread, WTIME, now.to_bits());
             }
             now
         }
         Task::Replay => {
             let thread = thread::of_call(&entry);
-            let recorded = thread.and_then(|thread| replay::value(thread, WTIME));
+            let recorded = thread.and_then(|thread| noted_value(thread, WTIME));
             recorded.map_or_else(read, f64::from_bits)
         }
         Task::Off => read(),

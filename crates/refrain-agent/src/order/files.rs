@@ -6,13 +6,15 @@
 //!
 //! No descriptor stays open: the program may close those it does not know.
 
-use crate::process::{self, Uncancelled};
+use crate::memory;
+use crate::process::{self, Quiet, Uncancelled};
 use std::ffi::{CString, OsStr, c_int};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 static RANK: AtomicI32 = AtomicI32::new(-1);
@@ -55,6 +57,39 @@ pub fn read(what: &str) -> Option<Vec<u8>> {
 /// Adds a line to the facts of this rank.
 pub fn note(fact: &str) {
     append("facts", format!("{fact}\n").as_bytes());
+}
+
+/// Says what is recorded here, and begins the record.
+pub fn introduce(size: c_int) {
+    append("order", &[]);
+    let mut host = [0u8; 64];
+    // SAFETY: the buffer is writable for its length, and closed by a zero.
+    unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
+    let host = host.split(|byte| *byte == 0).next().unwrap_or_default();
+    let library = memory::library_version();
+    note(&format!(
+        "size {size}\nhost {}\npid {}\nprogram {}\nlibrary {}",
+        String::from_utf8_lossy(host),
+        std::process::id(),
+        String::from_utf8_lossy(process::program()),
+        library.lines().next().unwrap_or_default()
+    ));
+    if std::env::var_os("REFRAIN_RAND").is_some() {
+        note("rand");
+    }
+}
+
+/// Notes once that something happened which a record does not hold.
+#[cold]
+pub fn outside(what: &'static str) {
+    static NOTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let _quiet = Quiet::keep();
+    if let Ok(mut noted) = NOTED.lock()
+        && !noted.contains(&what)
+    {
+        noted.push(what);
+        note(&format!("outside {what}"));
+    }
 }
 
 /// Maps a file of so many words, which outlive the process. Its blocks are allocated first, so

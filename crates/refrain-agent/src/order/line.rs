@@ -13,13 +13,24 @@ use super::mpi;
 use super::role::{Hooked, Role};
 
 static SHARED: AtomicBool = AtomicBool::new(false);
+static THREADS: AtomicBool = AtomicBool::new(false);
 
 /// MPI has begun: which threads may call it?
 pub fn start() {
     let mut level: c_int = 0;
     // SAFETY: room for an int.
     let result = unsafe { mpi::call(table::MPI_Query_thread, &[&raw mut level as usize]) };
-    SHARED.store(result == 0 && level == mpi::layout().thread_multiple, Ordering::Relaxed);
+    let layout = mpi::layout();
+    let shared = result == 0 && level == layout.thread_multiple;
+    SHARED.store(shared, Ordering::Relaxed);
+    let threads = shared || (result == 0 && level == layout.thread_serialized);
+    THREADS.store(threads, Ordering::Relaxed);
+}
+
+/// Whether several threads may call MPI, at the same time or one after the other.
+#[inline]
+pub fn has_threads() -> bool {
+    THREADS.load(Ordering::Relaxed)
 }
 
 /// Whether threads may call MPI at the same time.
@@ -50,6 +61,11 @@ pub fn communicator(comm: usize) -> Option<u32> {
     Some((own >> 8) as u32 >> 1)
 }
 
+/// The line of those that get locks of the program's own.
+pub fn of_locks() -> u64 {
+    mix(3, 0)
+}
+
 /// The line of receives on a communicator.
 pub fn of_receives(communicator: u32) -> u64 {
     mix(1, communicator.into())
@@ -59,5 +75,11 @@ pub fn of_receives(communicator: u32) -> u64 {
 pub fn of_sends(call: &Hooked<'_>, communicator: u32) -> u64 {
     let Role { dest, sendtag, .. } = *call.role;
     let [dest, tag] = [dest, sendtag].map(|place| call.word(place) as u32);
-    mix(mix(mix(2, communicator.into()), dest.into()), tag.into())
+    key_of_sends(communicator, dest as c_int, tag as c_int)
+}
+
+/// The line of messages to a rank with a tag.
+pub fn key_of_sends(communicator: u32, dest: c_int, tag: c_int) -> u64 {
+    let [dest, tag] = [dest, tag].map(|value| u64::from(value as u32));
+    mix(mix(mix(2, communicator.into()), dest), tag)
 }

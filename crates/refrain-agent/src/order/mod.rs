@@ -11,10 +11,13 @@
 //! [`replay`] asks [`refrain_order::Replayer`] and makes MPI do it. Whatever decides there is
 //! pure, and was run in a model of MPI's matching rules over random programs and schedules.
 //!
+//! That is the causal method. The other one is in [`clocked`]: messages carry clocks.
+//!
 //! * [`role`]: a call, with the places of what matters in it · [`mpi`]: MPI in words
 //! * [`thread`]: whose a call is and where it was made · [`requests`]: what is known of handles
 //! * [`spawn`]: who made a thread · [`line`]: which calls of threads have an order among them ·
 //!   [`split`]: blocking calls in two steps, one of which has its turn
+//! * [`locks`]: locks of the program's own, around its calls of MPI
 //! * [`unseen`]: what has come without the program having looked
 //! * [`outcome`]: what a completion call was given, and what came of it
 //! * [`board`]: what the ranks of a replay tell each other · [`stop`]: how it waits, and ends
@@ -24,9 +27,11 @@
 
 mod board;
 mod clock;
+mod clocked;
 mod files;
 mod guarded;
 mod line;
+mod locks;
 mod mpi;
 mod outcome;
 mod record;
@@ -41,7 +46,7 @@ mod unseen;
 mod values;
 
 pub use refrain_order::Kind;
-pub use role::{Act, Mode, Role};
+pub use role::{Act, Meeting, Mode, Role};
 pub use thread::Thread;
 
 use crate::entry::Entry;
@@ -93,6 +98,34 @@ pub fn task() -> Task {
     task
 }
 
+/// How orders are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Method {
+    /// By what MPI tells receivers: see [`record`] and [`replay`].
+    Causal = 1,
+    /// By clocks that messages carry: see [`clocked`].
+    Clock = 2,
+}
+
+/// How orders are recorded, as the environment says at the first question.
+pub fn method() -> Method {
+    static METHOD: AtomicU8 = AtomicU8::new(0);
+    match METHOD.load(Ordering::Relaxed) {
+        1 => return Method::Causal,
+        2 => return Method::Clock,
+        _ => {}
+    }
+    // SAFETY: as above.
+    let is_clock = unsafe {
+        let text = libc::getenv(c"REFRAIN_ORDER_METHOD".as_ptr());
+        !text.is_null() && CStr::from_ptr(text).to_bytes() == b"clock"
+    };
+    let method = if is_clock { Method::Clock } else { Method::Causal };
+    METHOD.store(method as u8, Ordering::Relaxed);
+    method
+}
+
 /// Whether orders are recorded or replayed.
 pub fn is_on() -> bool {
     task() != Task::Off
@@ -101,7 +134,8 @@ pub fn is_on() -> bool {
 /// What stands between the wrapper of a function and MPI, if anything.
 pub fn hook(function: usize) -> Option<*const ()> {
     let replay = task() == Task::Replay;
-    if is_on() { hooks::find(function, line::is_shared(), replay) } else { None }
+    let clock = method() == Method::Clock;
+    if is_on() { hooks::find(function, line::is_shared(), replay, clock) } else { None }
 }
 
 /// Leads calls of the program by way of ours, when the library is loaded.
@@ -122,11 +156,29 @@ pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
     match role.act {
         Act::Begin => begin(&call),
         Act::End => end(&call),
-        _ => match (thread::of_call(&call.entry), task()) {
-            (Some(thread), Task::Record) => record::call(call, thread),
-            (Some(thread), Task::Replay) => replay::call(call, thread),
+        _ => match (thread::of_call(&call.entry), task(), method()) {
+            (Some(thread), Task::Record, Method::Causal) => record::call(call, thread),
+            (Some(thread), Task::Replay, Method::Causal) => replay::call(call, thread),
+            (Some(thread), Task::Record, Method::Clock) => clocked::record::call(call, thread),
+            (Some(thread), Task::Replay, Method::Clock) => clocked::replay::call(call, thread),
             _ => call.forward(),
         },
+    }
+}
+
+/// A clock was read, or a random number drawn, while orders are recorded.
+fn note_value(thread: &Thread, which: u8, bits: u64) {
+    match method() {
+        Method::Causal => record::value(thread, which, bits),
+        Method::Clock => clocked::record::value(thread, which, bits),
+    }
+}
+
+/// What the clock said, or which number was drawn, when orders were recorded.
+fn noted_value(thread: &Thread, which: u8) -> Option<u64> {
+    match method() {
+        Method::Causal => replay::value(thread, which),
+        Method::Clock => clocked::replay::value(thread, which),
     }
 }
 
@@ -149,10 +201,12 @@ fn start() {
             line::start();
             thread::this().announce();
             // A panic here would be a defect of ours: the program goes on without a record.
-            let _ = std::panic::catch_unwind(|| match task() {
-                Task::Record => record::start(size),
-                Task::Replay => replay::start(rank, size),
-                Task::Off => {}
+            let _ = std::panic::catch_unwind(|| match (task(), method()) {
+                (Task::Record, Method::Causal) => record::start(size),
+                (Task::Replay, Method::Causal) => replay::start(rank, size),
+                (Task::Record, Method::Clock) => clocked::record::start(rank, size),
+                (Task::Replay, Method::Clock) => clocked::replay::start(rank, size),
+                (Task::Off, _) => {}
             });
         }
     });
@@ -161,11 +215,17 @@ fn start() {
 fn end(call: &Hooked<'_>) -> c_int {
     {
         let _errno = Errno::keep();
-        let _ = std::panic::catch_unwind(|| match task() {
-            Task::Record => record::end(),
-            Task::Replay => replay::end(),
-            Task::Off => {}
+        let _ = std::panic::catch_unwind(|| match (task(), method()) {
+            (Task::Record, Method::Causal) => record::end(),
+            (Task::Replay, Method::Causal) => replay::end(),
+            (Task::Record, Method::Clock) => clocked::record::end(),
+            (Task::Replay, Method::Clock) => clocked::replay::end(),
+            (Task::Off, _) => {}
         });
     }
-    call.forward()
+    let result = call.forward();
+    if task() == Task::Replay {
+        replay::over();
+    }
+    result
 }

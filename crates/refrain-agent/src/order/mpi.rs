@@ -139,6 +139,26 @@ pub fn request_null() -> usize {
     })
 }
 
+macro_rules! predefined {
+    ($($(#[$doc:meta])* $function:ident = $name:literal;)*) => {
+        $($(#[$doc])* pub fn $function() -> usize {
+            static HANDLE: OnceLock<usize> = OnceLock::new();
+            *HANDLE.get_or_init(|| process::predefined($name).unwrap_or(0))
+        })*
+    };
+}
+
+predefined! {
+    /// `MPI_BYTE`.
+    byte = "MPI_BYTE";
+    /// `MPI_PACKED`: such messages may be received as anything, and anything as such.
+    packed = "MPI_PACKED";
+    /// `MPI_UINT64_T`.
+    word = "MPI_UINT64_T";
+    /// `MPI_MAX`.
+    greatest = "MPI_MAX";
+}
+
 /// What a status says.
 ///
 /// # Safety

@@ -34,16 +34,35 @@ pub enum Act {
     Cancel,
     /// Lets go of a request.
     Free,
+    /// Makes a request that the program completes itself.
+    Generalized,
     /// Sends.
     Send(Mode),
     /// Describes what is sent later, perhaps often.
     InitSend,
     /// Lets go of a communicator.
     FreeComm,
+    /// Makes a communicator, together with all of the old one, or with all who are in the new one.
+    #[allow(missing_docs)]
+    MakeComm { parent: bool, new: bool },
+    /// Meets others in a collective operation on a communicator.
+    Meet(Meeting),
+    /// Meets others otherwise.
+    Unmet,
     /// Does something whose result depends on an order that is not kept.
     Outside,
     /// Does something else, and may wait for other ranks.
     Other,
+}
+
+/// Who hears of whom in a collective operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meeting {
+    /// Nobody is done with it before all have begun.
+    Everyone,
+    /// Some may be, and others hear of them, be it only because what they get comes by way of
+    /// them.
+    Some,
 }
 
 /// How something is sent.
@@ -74,13 +93,17 @@ pub struct Role {
     pub tag: usize,
     /// The communicator.
     pub comm: usize,
+    /// The communicator that is made.
+    pub newcomm: usize,
+    /// The message that was matched.
+    pub message: usize,
     /// Where what is sent goes.
     pub dest: usize,
     /// Its tag.
     pub sendtag: usize,
     /// The request, or several.
     pub request: usize,
-    /// How many.
+    /// How many; or of what everybody contributes to a collective operation.
     pub count: usize,
     /// The status, or several.
     pub status: usize,

@@ -2,6 +2,7 @@
 
 use crate::process;
 use crate::table;
+use refrain_order::Kind;
 use std::ffi::c_int;
 
 use super::mpi;
@@ -95,6 +96,64 @@ fn pack(call: &Hooked<'_>, packed: &mut Vec<u8>) -> Result<[usize; 6], c_int> {
         match mpi::call(pack, &[buffer, count, datatype, place, bytes, at, comm]) {
             0 => Ok([place, position, as_packed, dest, tag, comm]),
             error => Err(error),
+        }
+    }
+}
+
+/// Looks for a message once; what is wrong counts as found.
+pub fn look(call: &mut Hooked<'_>, kind: Kind, status: usize) -> (c_int, bool) {
+    if kind.polls() {
+        let result = call.forward_with_status(status as *mut u8);
+        return (result, result != 0 || call.output(call.role.flag) != Some(0));
+    }
+    let [source, tag, comm] = envelope(call);
+    let mut flag: c_int = 0;
+    let flag_at = &raw mut flag as usize;
+    // SAFETY: the program's arguments, an int, and a status of the program or ours.
+    let result = unsafe {
+        match (kind, call.words.get(3)) {
+            (Kind::Mprobe, Some(message)) => {
+                mpi::call(table::MPI_Improbe, &[source, tag, comm, flag_at, *message, status])
+            }
+            _ => mpi::call(table::MPI_Iprobe, &[source, tag, comm, flag_at, status]),
+        }
+    };
+    (result, result != 0 || flag != 0)
+}
+
+/// A call that completes requests, without waiting: its result, and whether it found any. Where
+/// the call itself waits, that which asks is made in its place.
+pub fn poll(call: &Hooked<'_>, kind: Kind) -> (c_int, bool) {
+    if kind.polls() {
+        let result = call.forward();
+        let found = call.output(call.role.flag).is_none_or(|flag| flag != 0);
+        return (result, result != 0 || found);
+    }
+    let mut flag: c_int = 0;
+    let flag_at = &raw mut flag as usize;
+    // SAFETY: the program's arguments, and an int.
+    unsafe {
+        match (kind, &*call.words) {
+            (Kind::Wait, &[request, status]) => {
+                let result = mpi::call(table::MPI_Test, &[request, flag_at, status]);
+                (result, result != 0 || flag != 0)
+            }
+            (Kind::Waitall, &[n, requests, statuses]) => {
+                let words = [n, requests, flag_at, statuses];
+                let result = mpi::call(table::MPI_Testall, &words);
+                (result, result != 0 || flag != 0)
+            }
+            (Kind::Waitany, &[n, requests, index, status]) => {
+                let words = [n, requests, index, flag_at, status];
+                let result = mpi::call(table::MPI_Testany, &words);
+                (result, result != 0 || flag != 0)
+            }
+            (Kind::Waitsome, &[n, requests, outcount, indices, statuses]) => {
+                let words = [n, requests, outcount, indices, statuses];
+                let result = mpi::call(table::MPI_Testsome, &words);
+                (result, result != 0 || call.output(call.role.outcount) != Some(0))
+            }
+            _ => (call.forward(), true),
         }
     }
 }

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::board::{self, Board, State};
-use super::{files, mpi};
+use super::board::{self, Board, Inside, State};
+use super::{Method, clocked, files, method, mpi};
 
 /// Exit code of a program that did not do what was recorded.
 pub const DIVERGED: i32 = 94;
@@ -64,6 +64,10 @@ pub static OWN_COMM: AtomicU64 = AtomicU64::new(0);
 
 /// Lets MPI make progress, without looking at anything of the program.
 pub fn drive() {
+    if method() == Method::Clock {
+        clocked::replay::pump();
+        return;
+    }
     let comm = OWN_COMM.load(Ordering::Relaxed) as usize;
     let mut flag: i32 = 0;
     if comm != 0 {
@@ -83,7 +87,7 @@ pub struct Waiting<F: Fn() -> String> {
     what: F,
     looks: u32,
     began: Option<Instant>,
-    told: bool,
+    told: Option<Inside>,
     /// How far all ranks were, and since when.
     progress: u64,
     still_since: Option<Instant>,
@@ -92,7 +96,7 @@ pub struct Waiting<F: Fn() -> String> {
 impl<F: Fn() -> String> Waiting<F> {
     /// For what `what` says.
     pub fn new(what: F) -> Waiting<F> {
-        Waiting { what, looks: 0, began: None, told: false, progress: 0, still_since: None }
+        Waiting { what, looks: 0, began: None, told: None, progress: 0, still_since: None }
     }
 
     /// It has not come yet.
@@ -117,9 +121,8 @@ impl<F: Fn() -> String> Waiting<F> {
             }
             return;
         };
-        if !self.told && now - began > NOTICEABLE {
-            self.told = true;
-            board.say(State::Waiting, &(self.what)());
+        if self.told.is_none() && now - began > NOTICEABLE {
+            self.told = Some(Inside::waiting(&(self.what)()));
         }
         // Who has computed for long and is done gets a new chance: what it sent is still to come.
         let (progress, held) = (board.progress(), board.states().any(|state| state == State::Held));
@@ -131,16 +134,6 @@ impl<F: Fn() -> String> Waiting<F> {
             let first = board.is_first();
             let report = if first { board.report() } else { " see above".to_owned() };
             abort(STALLED, &format!("nothing has gone on for {seconds} s (--stall):{report}"));
-        }
-    }
-}
-
-impl<F: Fn() -> String> Drop for Waiting<F> {
-    fn drop(&mut self) {
-        if self.told
-            && let Some(board) = board::get()
-        {
-            board.say(State::Running, "");
         }
     }
 }
@@ -163,7 +156,7 @@ pub fn record_ends(where_: &str) -> ! {
         if now != progress {
             (progress, since) = (now, Instant::now());
         }
-        let stand = |state| matches!(state, State::AtEnd | State::Finalizing);
+        let stand = |state| matches!(state, State::AtEnd | State::Finalizing | State::Over);
         let all_stand = board.states().all(stand);
         let waits = |state| matches!(state, State::Waiting | State::Inside);
         let all_wait = board.states().all(|state| stand(state) || waits(state));

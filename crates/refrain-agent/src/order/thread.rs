@@ -3,14 +3,16 @@
 use crate::bindings;
 use crate::entry::{Entry, thread_block};
 use crate::modules::{self, Verdict};
+use crate::next;
 use crate::process::{self, Quiet};
-use crate::sites::Sites;
+use crate::sites::{self, Sites};
+use crate::table;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use super::requests::Map;
-use super::{Task, files, replay, task};
+use super::{Task, clocked, files, line, replay, task};
 
 /// How many modules of the program are known at a time.
 const MODULES: usize = 4;
@@ -27,10 +29,24 @@ pub struct Thread {
     /// Addresses and their sites: those used of late, and all.
     places: [(usize, u64); PLACES],
     known: Map<u64>,
+    /// Stacks by the innermost address.
+    stacks: Map<Vec<Stack>>,
+    /// The thread's own stack.
+    memory: Range<usize>,
     /// Finds a way past the bindings of Fortran.
     sites: Box<Sites>,
     fork_mark: *const u8,
 }
+
+/// A stack that was seen before.
+struct Stack {
+    /// Return addresses, and how far above the stack pointer each stands.
+    frames: Vec<(usize, usize)>,
+    site: u64,
+}
+
+/// The most frames of a stack that tell it from others.
+const DEEP: usize = 24;
 
 /// Not known yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -44,8 +60,7 @@ static TAKEN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 /// The thread that makes a call, if the call is the program's.
 pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
     let thread = this();
-    // SAFETY: the mark is never unmapped.
-    if unsafe { thread.fork_mark.read_volatile() } == 0 {
+    if thread.is_of_child() {
         return None;
     }
     if thread.program[0].contains(&entry.caller) || thread.judge(entry) {
@@ -56,6 +71,22 @@ pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
     } else {
         None
     }
+}
+
+/// The system's numbers of threads that call MPI, where they share it.
+static CALLING: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
+
+/// How many threads call MPI, and have not ended; one if threads do not share it.
+pub fn count() -> u32 {
+    if !line::is_shared() {
+        return 1;
+    }
+    let Ok(mut calling) = CALLING.lock() else { return 1 };
+    // SAFETY: plain system calls; no signal is sent.
+    calling.retain(|thread| unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), *thread, 0) == 0
+    });
+    calling.len() as u32
 }
 
 /// This thread.
@@ -72,6 +103,13 @@ pub fn this() -> &'static mut Thread {
 }
 
 impl Thread {
+    /// Whether it is a copy, in a process that was forked: what it does is not the rank's.
+    #[inline]
+    pub fn is_of_child(&self) -> bool {
+        // SAFETY: the mark is never unmapped.
+        unsafe { self.fork_mark.read_volatile() == 0 }
+    }
+
     #[cold]
     fn new() -> *mut Thread {
         let _quiet = Quiet::keep();
@@ -81,6 +119,8 @@ impl Thread {
             oldest: 1,
             places: [(0, 0); PLACES],
             known: Map::default(),
+            stacks: Map::default(),
+            memory: own_stack(),
             sites: Box::new(Sites::new()),
             fork_mark: process::fork_mark(),
         }))
@@ -98,6 +138,10 @@ impl Thread {
         let path = unsafe { (*thread_block()).path };
         let recorded = if task() == Task::Replay { recorded(path) } else { None };
         self.stream = recorded.unwrap_or_else(|| THREADS.fetch_add(1, Ordering::Relaxed));
+        if let Ok(mut calling) = CALLING.lock() {
+            // SAFETY: a plain system call.
+            calling.push(unsafe { libc::gettid() });
+        }
         if task() == Task::Record {
             files::note(&format!("thread {} {path:x}", self.stream));
         }
@@ -144,6 +188,56 @@ impl Thread {
         site
     }
 
+    /// The site of a call by its whole stack: the same number in every run.
+    ///
+    /// A stack is walked once. Where its return addresses stand again, as far above the call as
+    /// they stood then, it is the same.
+    pub fn stack(&mut self, entry: &Entry) -> u64 {
+        let known = self.stacks.get(&entry.caller).and_then(|stacks| {
+            let is_there = |(address, above): &(usize, usize)| {
+                let place = entry.stack + above;
+                self.memory.contains(&entry.stack)
+                    && self.memory.contains(&(place + 7))
+                    // SAFETY: a word of this thread's stack, above the call in progress.
+                    && unsafe { (place as *const usize).read_unaligned() } == *address
+            };
+            let found = stacks.iter().find(|stack| stack.frames.iter().all(is_there));
+            found.map(|stack| stack.site)
+        });
+        known.unwrap_or_else(|| self.walk(entry))
+    }
+
+    #[cold]
+    fn walk(&mut self, entry: &Entry) -> u64 {
+        let _quiet = Quiet::keep();
+        let mut frames: Vec<(usize, usize)> = Vec::new();
+        sites::unwind_with(entry, |address, place| {
+            frames.push((address, place.wrapping_sub(entry.stack)));
+            frames.len() == DEEP
+        });
+        let innermost = self.site(entry);
+        let name = |(address, _): &(usize, usize)| {
+            let name = std::panic::catch_unwind(|| name(*address)).ok().flatten();
+            let (file, offset) = name.unwrap_or((b"?", 0));
+            let short = file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            [short, &offset.to_le_bytes()].concat()
+        };
+        // In a callback there are frames of MPI and of ours, which need not be the same in a replay.
+        let own: Vec<&(usize, usize)> =
+            frames.iter().filter(|(address, _)| !is_between(*address)).collect();
+        let names: Vec<Vec<u8>> = own.iter().copied().map(name).collect();
+        let site = if own.len() < 2 { innermost } else { hash(&names.concat()) };
+        if site != innermost {
+            let named = |(address, _): &(usize, usize)| {
+                let found = std::panic::catch_unwind(|| self::name(*address)).ok().flatten();
+                found.map(|(file, offset)| format!("{}+{offset:x}", String::from_utf8_lossy(file)))
+            };
+            note_site(site, &frames.first().and_then(named).unwrap_or_default());
+        }
+        self.stacks.entry(entry.caller).or_default().push(Stack { frames, site });
+        site
+    }
+
     /// The site of an address that was not seen before.
     #[cold]
     fn name(&mut self, address: usize) -> u64 {
@@ -154,12 +248,49 @@ impl Thread {
         let short = file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let site = hash(&[short, &offset.to_le_bytes()].concat());
         let place = format!("{}+{offset:x}", String::from_utf8_lossy(file));
-        match task() {
-            Task::Replay => replay::note_site(site, &place),
-            _ => files::note(&format!("site {site:x} {place}")),
-        }
+        note_site(site, &place);
         self.known.insert(address, site);
         site
+    }
+}
+
+/// Whether code is MPI's, or stands between the program and it.
+fn is_between(address: usize) -> bool {
+    static FILES: OnceLock<[Option<&'static [u8]>; 2]> = OnceLock::new();
+    let file = |address: usize| {
+        let name = std::panic::catch_unwind(|| name(address)).ok().flatten();
+        name.map(|(file, _)| file)
+    };
+    let files = FILES.get_or_init(|| {
+        let mpi = next::mpi(table::MPI_Comm_rank).map(|function| function as usize);
+        [file(is_between as *const () as usize), mpi.and_then(file)]
+    });
+    file(address).is_some_and(|file| files.contains(&Some(file)))
+}
+
+/// Where the thread's stack is; nothing if that is not known.
+fn own_stack() -> Range<usize> {
+    // SAFETY: plain calls that fill in what they are given.
+    unsafe {
+        let mut attributes = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
+            return 0..0;
+        }
+        let (mut low, mut size) = (std::ptr::null_mut(), 0);
+        let result = libc::pthread_attr_getstack(&attributes, &mut low, &mut size);
+        libc::pthread_attr_destroy(&mut attributes);
+        if result == 0 { low as usize..low as usize + size } else { 0..0 }
+    }
+}
+
+/// A place in the program is seen for the first time.
+fn note_site(site: u64, place: &str) {
+    match task() {
+        Task::Replay => {
+            replay::note_site(site, place);
+            clocked::replay::note_site(site, place);
+        }
+        _ => files::note(&format!("site {site:x} {place}")),
     }
 }
 

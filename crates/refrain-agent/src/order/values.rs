@@ -11,7 +11,7 @@ use crate::symbols::{each_module, needed_by};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-use super::{Task, record, replay, spawn, task, thread};
+use super::{Task, locks, note_value, noted_value, spawn, task, thread};
 
 /// Sources of values; 0 is `MPI_Wtime`.
 const CLOCK: u8 = 1;
@@ -34,13 +34,15 @@ static GETRANDOM: Next<Bytes> = Next::new(c"getrandom");
 
 /// A value that the program gets: the recorded one, or the true one, which is recorded.
 fn value(which: u8, truth: impl FnOnce() -> u64) -> u64 {
+    let thread = thread::this();
     match task() {
+        _ if thread.is_of_child() => truth(),
         Task::Record => {
             let value = truth();
-            record::value(thread::this(), which, value);
+            note_value(thread, which, value);
             value
         }
-        Task::Replay => replay::value(thread::this(), which).unwrap_or_else(truth),
+        Task::Replay => noted_value(thread, which).unwrap_or_else(truth),
         Task::Off => truth(),
     }
 }
@@ -129,16 +131,20 @@ fn ours(name: &CStr) -> Option<*const ()> {
     })
 }
 
-/// Leads the program's calls by way of ours: of what makes threads, and if that is wanted of clocks
-/// and random numbers.
+/// Leads the program's calls by way of ours: of what makes threads and takes locks, and if that is
+/// wanted of clocks and random numbers.
 pub fn prepare() {
     // SAFETY: getenv gives null or a string.
     let all = unsafe { !libc::getenv(c"REFRAIN_RAND".as_ptr()).is_null() };
-    let theirs = of_mpi();
+    let (theirs, callers) = of_mpi();
     let is_theirs = |path: &[u8]| {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         theirs.contains(name) || name.starts_with(b"libmpi") || name.starts_with(b"libc.so")
     };
+    let name_of =
+        |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+    imports::lead_in(|path| !is_theirs(path) && callers.contains(&name_of(path)), locks::ours);
+    imports::lead_in(|path| name_of(path).starts_with(b"libstdc++"), locks::ours_of_conditions);
     imports::lead_in(
         |path| !is_theirs(path),
         |name| match name.to_bytes() {
@@ -149,14 +155,16 @@ pub fn prepare() {
     );
 }
 
-/// The names of what the MPI library needs, and what that needs.
-fn of_mpi() -> BTreeSet<Vec<u8>> {
+/// The names of what the MPI library needs, and what that needs; and of what is linked with it.
+fn of_mpi() -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
     let mut modules = Vec::new();
     each_module(|module, _| {
         modules.push(needed_by(module));
         None::<()>
     });
     let is_mpi = |name: &[u8]| name.starts_with(b"libmpi") || name.starts_with(b"libopen-");
+    let callers = modules.iter().filter(|(_, needed)| needed.iter().any(|name| is_mpi(name)));
+    let callers: BTreeSet<Vec<u8>> = callers.map(|(name, _)| name.clone()).collect();
     let mut found: BTreeSet<Vec<u8>> = BTreeSet::new();
     loop {
         let before = found.len();
@@ -168,7 +176,7 @@ fn of_mpi() -> BTreeSet<Vec<u8>> {
             }
         }
         if found.len() == before {
-            return found;
+            return (found, callers);
         }
     }
 }

@@ -40,7 +40,9 @@ impl Replayer {
                         source: open.post.source.unwrap_or(0),
                         tag: open.post.tag.unwrap_or(0),
                     };
-                    (self.arrivals.nth(open.post.communicator, from, nth), Need::Any(None))
+                    let communicator = open.post.communicator;
+                    let found = self.arrivals.nth(communicator, from, nth);
+                    (found, Need::Named { communicator, from, nth })
                 }
                 None => match rows.next()? {
                     Row::Other(Other::Cancelled) => {
@@ -82,7 +84,7 @@ impl Replayer {
                 Row::Other(Other::Probed(sender, sequence)) => {
                     match self.arrivals.letter(*sender, *sequence) {
                         Some(arrived) => planned.push(Planned::Probe(arrived)),
-                        None => needs.push(Need::Any(Some(*sender))),
+                        None => needs.push(Need::Numbered { sender: *sender, sequence: *sequence }),
                     }
                 }
                 Row::Other(Other::Index(index)) => planned.push(Planned::Complete(*index)),
@@ -152,7 +154,11 @@ impl Replayer {
                     self.clock.receive(arrived.stamp.clock);
                     (index, Some(*arrived), false)
                 }
-                Planned::Probe(arrived) => (0, Some(*arrived), false),
+                Planned::Probe(arrived) => {
+                    // What follows from having seen it is stamped later, too.
+                    self.clock.receive(arrived.stamp.clock);
+                    (0, Some(*arrived), false)
+                }
                 Planned::Complete(index) => {
                     let Some(ticket) = tickets.get(*index as usize) else { return false };
                     let open = ticket.and_then(|ticket| self.receives.get(ticket)).is_some();

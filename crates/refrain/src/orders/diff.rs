@@ -4,6 +4,7 @@ use super::{Places, open, print};
 use anyhow::{Result, bail};
 use refrain_order::Frames;
 use refrain_order::diff::{Difference, diff};
+use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +15,10 @@ use std::process::ExitCode;
   refrain diff good.refrain bad.refrain
 
 For each rank the first receive with a wildcard that got another message, and the first call that
-completed something else. Exit code 1 if there are any.")]
+completed something else. Exit code 1 if there are any.
+
+Records by clocks (refrain record --method clock) hold no sources: for each of their tables the first
+call is told that found its messages at another place in the order of the clocks.")]
 pub struct Args {
     /// The record of one run.
     left: PathBuf,
@@ -22,10 +26,10 @@ pub struct Args {
     right: PathBuf,
     /// How often polls fail counts too; that differs between any two runs.
     #[arg(long)]
-    polls: bool,
+    pub polls: bool,
     /// One JSON object.
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Compares.
@@ -33,6 +37,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let [left, right] = [open(&args.left)?, open(&args.right)?];
     if left.size() != right.size() {
         bail!("they are of {} and {} ranks", left.size(), right.size());
+    }
+    let methods = [left.method(), right.method()];
+    if methods[0] != methods[1] {
+        let [left, right] = methods.map(Method::name);
+        bail!("they were recorded by other methods, {left} and {right}: record both by one");
+    }
+    if methods[0] == Method::Clock {
+        return super::clock::diff([&left, &right], [&args.left, &args.right], &args);
     }
     let frames = |orders: &refrain_trace::Orders| -> Vec<Frames> {
         orders.ranks.iter().map(|rank| rank.frames.clone()).collect()

@@ -5,6 +5,7 @@ use crate::summary::{grouped, size};
 use anyhow::Result;
 use refrain_order::summary::{Counts, Summary, summary};
 use refrain_trace::Orders;
+use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,6 +14,9 @@ use std::process::ExitCode;
 /// Prints.
 pub fn run(path: &Path, as_json: bool) -> Result<ExitCode> {
     let orders = open(path)?;
+    if orders.method() == Method::Clock {
+        return super::clock::info(&orders, path, as_json);
+    }
     let info = Info::of(&orders, path)?;
     print(&if as_json { format!("{}\n", info.json()) } else { info.text() })?;
     Ok(ExitCode::SUCCESS)
@@ -91,6 +95,7 @@ impl<'o> Info<'o> {
             "refrain": self.orders.refrain,
             "command": self.orders.command,
             "exit_code": self.orders.exit_code,
+            "method": self.orders.method().name(),
             "ranks": self.orders.ranks.len(),
             "size": self.orders.size(),
             "complete": self.is_complete(),
@@ -114,6 +119,7 @@ impl<'o> Info<'o> {
         let mut line = |name: &str, what: String| text += &format!("{name:10} {what}\n");
         line("order", format!("{}, written by Refrain {}", self.path, self.orders.refrain));
         line("command", self.orders.command.join(" "));
+        line("method", self.orders.method().name().to_owned());
         line("ranks", format!("{} of {}", self.orders.ranks.len(), self.orders.size()));
         let wild = grouped(self.sum(|rank| rank.receives.matched));
         line("receives", format!("{}, {wild} with a wildcard", grouped(self.sum(Self::received))));

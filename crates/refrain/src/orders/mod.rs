@@ -1,15 +1,19 @@
 //! Receive orders on the command line: recorded, replayed, and looked at.
 //!
 //! * [`record`], [`replay`]: run a program
+//! * [`watch`]: ends a replay in which nothing goes on any more
 //! * [`info`], [`show`]: what `refrain info` and `refrain show` say of a file of orders
+//! * [`clock`]: the same of orders that were recorded by clocks
 //! * [`diff`]: where two runs part · [`races`]: what could have gone another way
 
+mod clock;
 pub mod diff;
 pub mod info;
 pub mod races;
 pub mod record;
 pub mod replay;
 pub mod show;
+mod watch;
 
 use anyhow::{Result, bail};
 use refrain_analysis::sites::{Frame, Sites};
@@ -36,7 +40,7 @@ pub fn open(path: &Path) -> Result<Orders> {
         say!("refrain: warning: the end of {} is missing", path.display());
     }
     for rank in &orders.ranks {
-        if let Some(error) = rank.frames.cut() {
+        if let Some(error) = rank.cut() {
             say!("refrain: warning: rank {}: {error}; what comes before is used", rank.rank);
         }
     }

@@ -2,8 +2,9 @@
 
 use super::{Places, open, print};
 use crate::summary::grouped;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use refrain_order::races::{HORIZON, Place, races};
+use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,6 +45,9 @@ type All = BTreeMap<(String, String), Found>;
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
     let orders = open(&args.record)?;
+    if orders.method() == Method::Clock {
+        bail!("records by clocks hold no sources: record with --method causal for this");
+    }
     let places = Places::of(&orders);
     let (mut receives, mut calls) = (All::new(), All::new());
     for rank in &orders.ranks {

@@ -6,8 +6,9 @@ use crate::trace::{execute, exit_code, make_default, make_parts, understand, wra
 use crate::{NOT_FOUND, agent, launch, summary};
 use anyhow::{Context, Result, bail};
 use refrain_order::summary::summary;
-use refrain_order::{Frames, OrderError, Sums};
+use refrain_order::{OrderError, Sums};
 use refrain_trace::Orders;
+use refrain_trace::orders::{Method, RankOrder};
 use refrain_trace::parts::note_run;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,12 +20,20 @@ use std::process::ExitCode;
   refrain record -- mpirun -n 4 ./app input.dat     writes app.refrain
   refrain replay app.refrain -- mpirun -n 4 ./app input.dat
   refrain info app.refrain; refrain races app.refrain
+  refrain record --method clock -- mpirun -n 4 ./app input.dat
 
 Kept is what MPI decides and the program does not: which message a receive from any source got,
 which requests a call found complete, how often a poll failed, what MPI_Wtime said. A replay forces
 it again, and the program does the same again, bit for bit.
 
-The program's output and exit code are its own. If it is killed, the order is known up to then.")]
+--method says how. causal (the default) keeps sources and requests where they cannot be predicted, and
+costs the program no message. clock is clock delta compression (Sato et al., SC '15): every message
+carries a Lamport clock, by a small message beside it, and kept is how the order of receives
+differs from that of the clocks. Clocks go through collective operations too, which then wait for all
+ranks, as MPI allows.
+
+The program's output and exit code are its own. If it is killed, the order is known up to then (by
+clocks: up to a second before).")]
 pub struct Args {
     /// The file to write; one that is there is overwritten [default: the program's name with
     /// .refrain].
@@ -34,9 +43,21 @@ pub struct Args {
     /// random, getrandom, as the program calls them once MPI has begun.
     #[arg(long)]
     rand: bool,
+    /// How the order is recorded.
+    #[arg(long, value_enum, default_value = "causal")]
+    method: MethodName,
     /// The command, as without Refrain.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// How orders are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum MethodName {
+    /// By what MPI tells receivers.
+    Causal,
+    /// By clocks that messages carry.
+    Clock,
 }
 
 /// Runs the program; the exit code is the program's.
@@ -58,6 +79,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut variables = vec!["REFRAIN_ORDER=record".to_owned()];
     if args.rand {
         variables.push("REFRAIN_RAND=1".to_owned());
+    }
+    if args.method == MethodName::Clock {
+        variables.push("REFRAIN_ORDER_METHOD=clock".to_owned());
     }
     let words: Vec<String> = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     // Only `refrain merge` needs it.
@@ -106,8 +130,12 @@ pub fn merge(command: Vec<String>, parts: &Path, output: &Path) -> Result<ExitCo
 }
 
 /// How much is in a record.
-fn sums(frames: &Frames) -> Result<Sums, OrderError> {
-    let own = summary(frames)?;
+fn sums(rank: &RankOrder) -> Result<Sums, OrderError> {
+    if rank.method == Method::Clock {
+        let own = refrain_clock::summary::summary(&rank.chunks)?.all;
+        return Ok(Sums { receives: own.messages, calls: own.calls, polls: own.polls });
+    }
+    let own = summary(&rank.frames)?;
     let (receives, calls, polls) = (own.receives.matched, own.calls.matched, own.calls.failed);
     Ok(Sums { receives, calls, polls })
 }
@@ -116,7 +144,7 @@ fn sums(frames: &Frames) -> Result<Sums, OrderError> {
 pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
     let (mut receives, mut calls, mut polls) = (0, 0, 0);
     for rank in &orders.ranks {
-        match rank.sums.map_or_else(|| sums(&rank.frames), Ok) {
+        match rank.sums.map_or_else(|| sums(rank), Ok) {
             Ok(own) => {
                 receives += own.receives;
                 calls += own.calls;

@@ -1,13 +1,16 @@
 //! `refrain replay`: runs a program, and makes it receive messages in the order of a record.
 
-use crate::trace::{execute, exit_code, understand, wrapper};
+use super::record::outside;
+use super::{are_in, open, watch};
+use crate::trace::{execute_while, exit_code, understand, wrapper};
 use crate::{NOT_FOUND, Usage, agent, launch};
 use anyhow::{Context, Result, bail};
-use refrain_format::container::Container;
 use refrain_trace::Orders;
+use refrain_trace::orders::Method;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Runs a program, and makes its ranks receive messages in the order of a record.
 #[derive(clap::Args)]
@@ -19,11 +22,14 @@ The program, its input and the number of ranks have to be those that were record
 does something else is stopped, and told where it left the record. --until R:N holds rank R at its
 N-th completing call (see `refrain show`) until a debugger is attached.
 
+A trace of all calls (refrain trace) holds their order too, and can be replayed if no call is missing
+in it and one thread of each rank receives; MPI_Wtime, which no trace holds, goes on then.
+
 Exit codes: that of the program; 94 if it diverged; 95 if nothing went on; 96 where the record ends
 before the program, as that of a run that was killed; 97 if there is no record for it; 125 if Refrain
 itself failed.")]
 pub struct Args {
-    /// The record.
+    /// The record, or a trace of all calls (refrain trace).
     record: PathBuf,
     /// So long may all ranks stand still before the replay is given up, e.g. 30s, 5m.
     #[arg(long, value_name = "TIME", default_value = "30s")]
@@ -39,17 +45,18 @@ pub struct Args {
 /// Runs the program; the exit code is the program's, or says why it was stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut variables = vec!["REFRAIN_ORDER=replay".to_owned()];
-    variables.push(format!("REFRAIN_STALL={}", seconds(&args.stall)?));
+    let stall = seconds(&args.stall)?;
+    variables.push(format!("REFRAIN_STALL={stall}"));
+    let stall = Duration::try_from_secs_f64(stall).unwrap_or(Duration::MAX);
     if let Some(until) = &args.until {
         variables.push(format!("REFRAIN_UNTIL={}", checked(until)?));
     }
-    let container = Container::open(&args.record)?;
-    if !Orders::are_in(&container) {
-        bail!("{} holds no receive orders: make them with `refrain record`", args.record.display());
-    }
-    let orders = Orders::read(&container)?;
+    let orders = orders_in(&args.record)?;
     if orders.ranks.iter().any(|rank| rank.rand) {
         variables.push("REFRAIN_RAND=1".to_owned());
+    }
+    if orders.method() == Method::Clock {
+        variables.push("REFRAIN_ORDER_METHOD=clock".to_owned());
     }
     let plan = understand(args.command)?;
     if let Some(missing) = launch::missing_program(&plan) {
@@ -62,32 +69,82 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let agent = agent::find()?;
     let folder = folder_for(&args.record)?;
+    let mut stood_still = None;
     let result = (|| {
         let refuse = || format!("cannot write to {}", folder.display());
         orders.lay_out(&folder).with_context(refuse)?;
         let folder = folder.canonicalize().with_context(refuse)?;
-        execute(&plan.command_with(&wrapper(&plan, &agent, &folder, &variables)?))
+        let command = plan.command_with(&wrapper(&plan, &agent, &folder, &variables)?);
+        execute_while(&command, |child| {
+            let (status, said) = watch::wait(child, &folder, stall)?;
+            stood_still = said;
+            Ok(status)
+        })
     })();
     let _ = std::fs::remove_dir_all(&folder);
-    let code = exit_code(result?);
-    if code == DIVERGED && !orders.ranks.iter().any(|rank| rank.rand) {
+    let mut code = exit_code(result?);
+    if let Some(said) = stood_still {
+        say!("refrain: {said}");
+        code = STALLED;
+    }
+    if code == DIVERGED {
+        hint(&orders);
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// What may be why a program has diverged that nobody has changed.
+fn hint(orders: &Orders) {
+    if orders.ranks.iter().any(|rank| rank.traced) {
+        say!(
+            "refrain: hint: a trace does not hold MPI_Wtime, the system's clocks and random numbers: \
+             refrain record does, the latter two with --rand"
+        );
+    } else if !orders.ranks.iter().any(|rank| rank.rand) {
         say!(
             "refrain: hint: clocks of the system and random numbers are replayed only if they were \
              recorded: refrain record --rand"
         );
     }
-    Ok(ExitCode::from(code))
+}
+
+/// The receive orders of a record, or of a trace of calls.
+fn orders_in(path: &Path) -> Result<Orders> {
+    if are_in(path) {
+        return open(path);
+    }
+    if crate::mem::memory_trace(path)?.is_some() {
+        bail!("{} holds loads and stores, and no receive orders", path.display());
+    }
+    let trace = crate::open::open(path)?;
+    let orders = refrain_analysis::order::orders(&trace).with_context(|| {
+        format!("{} cannot be replayed; `refrain record` makes what can", path.display())
+    })?;
+    let outside: Vec<&str> = outside(&orders).into_iter().collect();
+    if !outside.is_empty() {
+        let outside = outside.join(", ");
+        say!("refrain: warning: outside what a replay forces, so results may differ: {outside}");
+    }
+    Ok(orders)
 }
 
 /// The exit code of ranks that did something else than was recorded.
 const DIVERGED: u8 = 94;
+/// The exit code of a replay in which nothing went on.
+const STALLED: u8 = 95;
 
 /// A folder beside the record, where the ranks find it wherever they run.
 fn folder_for(record: &Path) -> Result<PathBuf> {
     let mut name = record.as_os_str().to_owned();
     name.push(format!(".replay.{}", std::process::id()));
     let folder = PathBuf::from(name);
-    std::fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::create_dir(&folder).with_context(|| {
+        format!(
+            "cannot create {}: a replay writes beside its record, so copy that to a folder where all \
+             ranks can write",
+            folder.display()
+        )
+    })?;
     Ok(folder)
 }
 

@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 use refrain_order::divergence::Moment;
 use refrain_order::read::{Reader, Which};
 use refrain_order::{Fate, Frames};
+use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
@@ -26,6 +27,9 @@ pub struct Wanted {
 /// Prints, rank by rank, what receives with wildcards received and what calls completed.
 pub fn run(path: &Path, wanted: Wanted) -> Result<ExitCode> {
     let orders = open(path)?;
+    if orders.method() == Method::Clock {
+        return super::clock::show(&orders, path, &wanted);
+    }
     let places = Places::of(&orders);
     let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut printer = Printer { places, left: wanted.limit, json: wanted.json, out };

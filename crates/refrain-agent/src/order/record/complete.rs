@@ -4,10 +4,11 @@ use refrain_order::{Call, Choice, Kind};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
+use super::super::files::outside;
 use super::super::outcome::{self, Outcome, Room};
 use super::super::role::{Hooked, Place};
 use super::super::{line, mpi};
-use super::{RECORDING, Receive, Recording, STATUSES_MATTER, outside};
+use super::{RECORDING, Receive, Recording, STATUSES_MATTER};
 
 pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
     let result = call.forward();

@@ -6,19 +6,19 @@ mod shared;
 
 pub use complete::consumes;
 
-use crate::memory::{self, Statuses};
-use crate::process::{self, Quiet, Uncancelled};
+use crate::memory::Statuses;
+use crate::process::{self, Uncancelled};
 use crate::table;
 use refrain_order::{
     Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Sums, Ticket, log,
 };
 use std::ffi::c_int;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use super::files;
+use super::files::{self, outside};
 use super::guarded::Guarded;
 use super::line;
+use super::locks;
 use super::mpi::{self, Status};
 use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
@@ -235,22 +235,7 @@ impl Recording {
 /// MPI has begun, with so many ranks.
 pub fn start(size: c_int) {
     let Some(words) = files::own("log").and_then(|path| files::map(&path, WINDOW)) else { return };
-    files::append("order", &[]);
-    let mut header = [0u8; 64];
-    // SAFETY: the buffer is writable for its length, and closed by a zero.
-    unsafe { libc::gethostname(header.as_mut_ptr().cast(), header.len() - 1) };
-    let host = header.split(|byte| *byte == 0).next().unwrap_or_default();
-    let library = memory::library_version();
-    files::note(&format!(
-        "size {size}\nhost {}\npid {}\nprogram {}\nlibrary {}",
-        String::from_utf8_lossy(host),
-        std::process::id(),
-        String::from_utf8_lossy(process::program()),
-        library.lines().next().unwrap_or_default()
-    ));
-    if std::env::var_os("REFRAIN_RAND").is_some() {
-        files::note("rand");
-    }
+    files::introduce(size);
     RECORDING.put(Recording {
         log: Log::new(words, 0),
         recorder: Recorder::new(),
@@ -291,6 +276,15 @@ pub fn value(thread: &Thread, which: u8, bits: u64) {
     });
 }
 
+/// A thread has got a lock of the program's own.
+pub fn took_lock(thread: &Thread) {
+    let stream = thread.stream;
+    RECORDING.with(|own| {
+        own.make_room(0);
+        own.log.turn(stream, line::of_locks());
+    });
+}
+
 /// A call that is the program's.
 pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
     if !RECORDING.is_there() {
@@ -298,7 +292,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
     }
     let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
     let shared = line::is_shared();
-    if place.stream > 0 && !shared {
+    if place.stream > 0 && !shared && !locks::are_seen() {
         outside("the order of threads that call MPI one after the other");
     }
     match call.role.act {
@@ -320,7 +314,8 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
             outside(table::NAMES.get(call.role.function).copied().unwrap_or_default());
             call.forward()
         }
-        Act::Begin | Act::End | Act::Other => call.forward(),
+        Act::Meet(_) | Act::MakeComm { .. } | Act::Unmet => call.forward(),
+        Act::Begin | Act::End | Act::Other | Act::Generalized => call.forward(),
     }
 }
 
@@ -343,18 +338,5 @@ impl Recording {
     fn succeeded(&mut self, place: Place, kind: Kind) {
         let call = Call { kind, site: place.site, count: 0 };
         self.matched(place.stream, &call, Completed::All);
-    }
-}
-
-/// Notes once that something happened which a record does not hold.
-#[cold]
-fn outside(what: &'static str) {
-    static NOTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-    let _quiet = Quiet::keep();
-    if let Ok(mut noted) = NOTED.lock()
-        && !noted.contains(&what)
-    {
-        noted.push(what);
-        files::note(&format!("outside {what}"));
     }
 }

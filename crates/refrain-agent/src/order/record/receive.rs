@@ -7,11 +7,12 @@ use refrain_order::{Kind, Post};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
+use super::super::files::outside;
 use super::super::line;
 use super::super::mpi::{self, Status};
 use super::super::role::{Hooked, Place};
 use super::super::unseen::Posted;
-use super::{LAST, RECORDING, Receive, Recording, STATUSES_MATTER, outside, shared};
+use super::{LAST, RECORDING, Receive, Recording, STATUSES_MATTER, shared};
 
 /// Whether a status was filled in, although there was an error.
 pub(super) fn has_status(result: c_int) -> bool {

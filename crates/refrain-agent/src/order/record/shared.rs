@@ -96,7 +96,7 @@ pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     };
     loop {
         let result = RECORDING.with(|own| {
-            let (result, found) = look(&mut call, kind, status as usize);
+            let (result, found) = split::look(&mut call, kind, status as usize);
             if !found {
                 if kind.polls() {
                     own.make_room(0);
@@ -119,27 +119,6 @@ pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
             Some((_, false)) => std::thread::yield_now(),
         }
     }
-}
-
-/// Looks for a message once; what is wrong counts as found.
-fn look(call: &mut Hooked<'_>, kind: Kind, status: usize) -> (c_int, bool) {
-    if kind.polls() {
-        let result = call.forward_with_status(status as *mut u8);
-        return (result, result != 0 || call.output(call.role.flag) != Some(0));
-    }
-    let [source, tag, comm] = split::envelope(call);
-    let mut flag: c_int = 0;
-    let flag_at = &raw mut flag as usize;
-    // SAFETY: the program's arguments, an int, and a status of the program or ours.
-    let result = unsafe {
-        match (kind, call.words.get(3)) {
-            (Kind::Mprobe, Some(message)) => {
-                mpi::call(table::MPI_Improbe, &[source, tag, comm, flag_at, *message, status])
-            }
-            _ => mpi::call(table::MPI_Iprobe, &[source, tag, comm, flag_at, status]),
-        }
-    };
-    (result, result != 0 || flag != 0)
 }
 
 /// Sends; what blocks does so outside of the lock.

@@ -6,10 +6,13 @@ mod shared;
 
 use crate::process;
 use crate::table;
-use refrain_order::{Call, Decision, Frames, Kind, Post, Replayer, Stop};
+use refrain_order::{
+    Call, Decision, Divergence, Frames, Kind, Post, Posting, Replayer, Stop, Turn,
+};
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::board::{self, State};
 use super::files;
@@ -18,7 +21,7 @@ use super::line;
 use super::mpi;
 use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
-use super::stop::{self, OWN_COMM};
+use super::stop::{self, OWN_COMM, Waiting};
 use super::thread::Thread;
 
 static REPLAYING: Guarded<Replaying> = Guarded::new();
@@ -30,8 +33,10 @@ struct Replaying {
     comms: Comms,
     /// Where threads share MPI: the lines of persistent sends, by their requests.
     lines: Map<u64>,
-    /// Names of places in the program, by site.
-    names: HashMap<u64, String>,
+    names: Names,
+    /// The record was made of a trace of calls: it knows neither places, communicators, threads
+    /// nor clocks.
+    traced: bool,
     /// The call of this rank before which to wait for a debugger.
     until: Option<u64>,
 }
@@ -66,15 +71,51 @@ enum Decided {
     These(Vec<u32>),
 }
 
+/// Places in the program, in words.
+#[derive(Default)]
+struct Names {
+    by_site: HashMap<u64, String>,
+    /// Where the program last was, if the record does not know places.
+    last: Option<u64>,
+}
+
+impl Names {
+    fn name(&self, site: u64) -> String {
+        match self.by_site.get(&site) {
+            Some(name) => name.clone(),
+            None if self.last.is_some() => "an unknown place".to_owned(),
+            None => format!("{site:#x}"),
+        }
+    }
+
+    /// Where the program left the record.
+    fn told(&self, divergence: &Divergence) -> String {
+        let text = divergence.text(|site| self.name(site));
+        match self.last {
+            Some(last) => format!("{text}\n  which is at {}", self.name(last)),
+            None => text,
+        }
+    }
+}
+
 impl Replaying {
     fn name(&self, site: u64) -> String {
-        self.names.get(&site).cloned().unwrap_or_else(|| format!("{site:#x}"))
+        self.names.name(site)
+    }
+
+    /// The place of a call, as the record knows it.
+    fn recorded(&mut self, place: Place) -> Place {
+        if !self.traced {
+            return place;
+        }
+        self.names.last = Some(place.site);
+        Place { stream: 0, site: 0 }
     }
 }
 
 /// A place in the program has that name.
 pub fn note_site(site: u64, place: &str) {
-    REPLAYING.with(|own| own.names.insert(site, short(place)));
+    REPLAYING.with(|own| own.names.by_site.insert(site, short(place)));
 }
 
 /// A place without the folder of its file.
@@ -84,8 +125,11 @@ fn short(place: &str) -> String {
 
 fn facts() -> impl Iterator<Item = (String, String)> {
     let facts = String::from_utf8(files::read("facts").unwrap_or_default()).unwrap_or_default();
-    let pair = |line: &str| Some(line.split_once(' ')?).map(|(a, b)| (a.to_owned(), b.to_owned()));
-    facts.lines().filter_map(pair).collect::<Vec<_>>().into_iter()
+    let pair = |line: &str| {
+        let (fact, value) = line.split_once(' ').unwrap_or((line, ""));
+        (fact.to_owned(), value.to_owned())
+    };
+    facts.lines().map(pair).collect::<Vec<_>>().into_iter()
 }
 
 /// MPI has begun, with so many ranks.
@@ -107,7 +151,7 @@ pub fn start(rank: c_int, size: c_int) {
         let (site, place) = text.split_once(' ').filter(|_| fact == "site")?;
         Some((u64::from_str_radix(site, 16).ok()?, short(place)))
     };
-    let names = facts().filter_map(name).collect();
+    let names = Names { by_site: facts().filter_map(name).collect(), last: None };
     let until = std::env::var("REFRAIN_UNTIL").ok();
     let until = until.as_deref().and_then(|until| until.split_once(':'));
     let until = until.filter(|(who, _)| *who == rank.to_string());
@@ -119,6 +163,7 @@ pub fn start(rank: c_int, size: c_int) {
         comms: Comms::default(),
         lines: Map::default(),
         names,
+        traced: facts().any(|(fact, _)| fact == "traced"),
         until,
     });
     make_own_comm();
@@ -157,14 +202,18 @@ pub fn end() {
     }
     let Replaying { replayer, names, .. } = own;
     if let Err(Stop::Diverged(divergence)) = replayer.finish() {
-        let name = |site: u64| names.get(&site).cloned().unwrap_or_else(|| format!("{site:#x}"));
-        stop::abort(
-            stop::DIVERGED,
-            &format!("diverged at MPI_Finalize: {}", divergence.text(name)),
-        );
+        let text = names.told(&divergence);
+        stop::abort(stop::DIVERGED, &format!("diverged at MPI_Finalize: {text}"));
     }
     if let Some(board) = board::get() {
         board.say(State::Finalizing, "");
+    }
+}
+
+/// MPI has ended: what comes is the program's own.
+pub fn over() {
+    if let Some(board) = board::get() {
+        board.say(State::Over, "");
     }
 }
 
@@ -174,10 +223,7 @@ fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
         Ok(answer) => Ok(answer),
         Err(stop) => Err((
             match &stop {
-                Stop::Diverged(divergence) => {
-                    let names = |site| own.name(site);
-                    divergence.text(names)
-                }
+                Stop::Diverged(divergence) => own.names.told(divergence),
                 _ => String::new(),
             },
             own.replayer.position(0),
@@ -202,7 +248,50 @@ fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
 /// What the clock said.
 pub fn value(thread: &Thread, which: u8) -> Option<u64> {
     let stream = thread.stream;
-    REPLAYING.is_there().then(|| ask(|own| own.replayer.value(stream, which)))
+    let recorded = |own: &mut Replaying| match own.traced {
+        true => Ok(None),
+        false => own.replayer.value(stream, which).map(Some),
+    };
+    REPLAYING.is_there().then(|| ask(recorded)).flatten()
+}
+
+/// Whether something is replayed.
+pub fn is_on() -> bool {
+    REPLAYING.is_there()
+}
+
+/// Waits until it is this thread's turn to get a lock of the program's own. Other threads may end MPI
+/// meanwhile: then there are no turns any more.
+pub fn await_lock(thread: &Thread) {
+    let stream = thread.stream;
+    let turn = || {
+        let turn = REPLAYING.with(|own| own.replayer.turn(stream, line::of_locks()));
+        turn.filter(|_| REPLAYING.is_there()).unwrap_or(Turn::Go)
+    };
+    let mut waiting = Waiting::new(|| match turn() {
+        Turn::After(other) => {
+            format!("thread {stream}, for a lock, until thread {other} has had one")
+        }
+        Turn::Go => format!("thread {stream}, for a lock"),
+    });
+    let mut looks = 0u32;
+    while turn() != Turn::Go {
+        looks = looks.saturating_add(1);
+        if looks > PATIENT {
+            std::thread::sleep(NAP);
+        }
+        waiting.again();
+    }
+}
+
+/// So many looks before a thread that waits for a lock leaves its core to others for a while: it may
+/// be one that waits most of the time.
+const PATIENT: u32 = 1000;
+const NAP: Duration = Duration::from_micros(50);
+
+/// A thread has got a lock of the program's own.
+pub fn took_lock() {
+    REPLAYING.with(|own| own.replayer.took_turn(line::of_locks()));
 }
 
 /// A call that is the program's.
@@ -219,7 +308,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
             shared::receive(call, place, kind)
         }
         Act::Receive(kind) => receive::receive(call, place, kind),
-        Act::Send(mode) => shared::send(call, place, mode),
+        Act::Send(mode) if line::is_shared() => shared::send(call, place, mode),
         Act::InitSend => shared::init_send(call),
         Act::Post => receive::post(call, place),
         Act::Init => receive::init(call, place),
@@ -230,24 +319,29 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         Act::Cancel => complete::cancel(call),
         Act::Free => complete::free(call),
         Act::FreeComm => complete::free_comm(call),
-        Act::Begin | Act::End | Act::Outside | Act::Other => {
-            let _inside = board::Inside::of(call.role.function);
-            call.forward()
-        }
+        Act::Meet(_) | Act::MakeComm { .. } | Act::Unmet | Act::Send(_) => inside(&call),
+        Act::Generalized | Act::Begin | Act::End | Act::Outside | Act::Other => inside(&call),
     }
+}
+
+/// Forwards a call of which nothing was recorded.
+fn inside(call: &Hooked<'_>) -> c_int {
+    let _inside = board::Inside::of(call.role.function);
+    call.forward()
 }
 
 /// What the record says of a matching call.
 fn decide(place: Place, kind: Kind, count: u32) -> Decided {
     let (decided, held) = ask(|own| {
-        let call = Call { kind, site: place.site, count };
-        let decided = match own.replayer.call(place.stream, &call)? {
+        let Place { stream, site } = own.recorded(place);
+        let call = Call { kind, site, count };
+        let decided = match own.replayer.call(stream, &call)? {
             Decision::Fail => Decided::Fail,
             Decision::All => Decided::All,
             Decision::Undefined => Decided::Undefined,
             Decision::These(indices) => Decided::These(indices.to_vec()),
         };
-        let position = own.replayer.position(place.stream);
+        let position = own.replayer.position(stream);
         let due = !matches!(decided, Decided::Fail) && own.until == Some(position);
         Ok((
             decided,
@@ -263,8 +357,14 @@ fn decide(place: Place, kind: Kind, count: u32) -> Decided {
 impl Replaying {
     /// As when recording.
     fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
-        let communicator = self.comms.number(call.comm());
+        let communicator = if self.traced { 0 } else { self.comms.number(call.comm()) };
         call.post(place.site, communicator)
+    }
+
+    /// What the record says of a receive.
+    fn posting(&mut self, post: &Post, place: Place) -> Result<Posting, Stop> {
+        let Place { stream, site } = self.recorded(place);
+        self.replayer.post(stream, &Post { site, ..*post })
     }
 }
 

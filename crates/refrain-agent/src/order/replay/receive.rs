@@ -18,7 +18,7 @@ use super::{Decided, Persistent, Receive, ask, decide, put_request, request_of};
 pub(super) fn wanted(call: &Hooked<'_>, place: Place) -> (Post, Posting) {
     ask(|own| {
         let post = own.wanted(call, place);
-        Ok((post, own.replayer.post(place.stream, &post)?))
+        Ok((post, own.posting(&post, place)?))
     })
 }
 
@@ -211,7 +211,7 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
 fn start_one(handle: usize, persistent: Persistent, place: Place) -> c_int {
     let Persistent { mut words, large, post, .. } = persistent;
     let post = Post { site: place.site, ..post };
-    let posting = ask(|own| own.replayer.post(place.stream, &post));
+    let posting = ask(|own| own.posting(&post, place));
     let withheld = is_withheld(posting);
     let mut request = 0;
     let result = if withheld {

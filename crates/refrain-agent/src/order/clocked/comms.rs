@@ -1,0 +1,135 @@
+//! Communicators, by numbers that all of their processes have alike, in every run.
+//!
+//! A handle means nothing to another process. Who is in a communicator does, and the how manieth
+//! it is of those with the same members: all of these took part in making each of them. So a
+//! communicator is numbered when it is made, and not when it is first used.
+
+use crate::objects;
+use crate::process::abi;
+use crate::{members, table};
+use std::collections::HashMap;
+use std::ffi::c_int;
+
+use super::super::mpi;
+use super::super::requests::Map;
+
+/// A communicator.
+#[derive(Clone)]
+pub struct Comm {
+    /// The same for all of its processes.
+    pub number: u32,
+    /// This process's rank in it.
+    pub rank: c_int,
+    /// Ranks in the world of those that messages go to, by their ranks here; -1 for those outside.
+    pub peers: Vec<c_int>,
+    /// Others that take part in its collective operations, by their ranks in the world.
+    pub others: Vec<u32>,
+    /// Whether it is the world itself.
+    pub is_world: bool,
+    /// Whether processes of other worlds are in it: then it is left to MPI.
+    pub is_outside: bool,
+    /// Collective operations so far.
+    pub meetings: u64,
+}
+
+impl Comm {
+    /// One that cannot be asked.
+    fn unknown() -> Comm {
+        let (peers, others) = (Vec::new(), Vec::new());
+        let (is_world, is_outside) = (false, true);
+        Comm { number: u32::MAX, rank: -1, peers, others, is_world, is_outside, meetings: 0 }
+    }
+
+    /// The process that a rank is.
+    pub fn process(&self, rank: c_int) -> Option<u32> {
+        u32::try_from(*self.peers.get(usize::try_from(rank).ok()?)?).ok()
+    }
+}
+
+/// All communicators in use.
+#[derive(Default)]
+pub struct Comms {
+    all: Map<Comm>,
+    /// By members: how many there were.
+    made: HashMap<u64, u64>,
+}
+
+fn mix(key: u64, value: u64) -> u64 {
+    let mixed = (key.rotate_left(21) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 30
+}
+
+fn hash(ranks: &[c_int]) -> u64 {
+    ranks.iter().fold(ranks.len() as u64, |hash, rank| mix(hash, *rank as u32 as u64))
+}
+
+/// The world's number.
+const WORLD: u32 = 0;
+
+impl Comms {
+    /// A communicator, which is numbered now if it was not yet.
+    pub fn get(&mut self, handle: usize) -> &mut Comm {
+        if !self.all.contains_key(&handle) {
+            let comm = self.describe(handle, handle == mpi::handle(abi().comm_world));
+            self.all.insert(handle, comm.unwrap_or_else(Comm::unknown));
+        }
+        self.all.entry(handle).or_insert_with(Comm::unknown)
+    }
+
+    /// A communicator was made.
+    pub fn add(&mut self, handle: usize) {
+        if let Some(comm) = self.describe(handle, false) {
+            self.all.insert(handle, comm);
+        }
+    }
+
+    /// A communicator was made that was described before.
+    pub fn insert(&mut self, handle: usize, comm: Comm) {
+        if !objects::is_null_comm(handle) {
+            self.all.insert(handle, comm);
+        }
+    }
+
+    /// A new communicator with the members of one that may be asked.
+    pub fn describe(&mut self, like: usize, is_world: bool) -> Option<Comm> {
+        if objects::is_null_comm(like) {
+            return None;
+        }
+        let local = members::world_ranks(like, false)?;
+        let is_inter = objects::is_inter(like);
+        let remote = if is_inter { members::world_ranks(like, true)? } else { Vec::new() };
+        let mut sides = [hash(&local), hash(&remote)];
+        if is_inter {
+            // Both sides have to agree.
+            sides.sort_unstable();
+        }
+        let members = mix(sides[0], sides[1]);
+        let made = self.made.entry(members).or_default();
+        *made += 1;
+        let number = match is_world {
+            true => WORLD,
+            false => (mix(members, *made) >> 16) as u32 | 1,
+        };
+        let mut rank: c_int = -1;
+        // SAFETY: a communicator of the program, and room for an int.
+        unsafe { mpi::call(table::MPI_Comm_rank, &[like, &raw mut rank as usize]) };
+        let me = usize::try_from(rank).ok().and_then(|rank| local.get(rank)).copied();
+        let all = || local.iter().chain(&remote);
+        let is_outside = all().any(|one| *one < 0);
+        let others = all().filter(|one| Some(**one) != me);
+        let others = others.filter_map(|one| u32::try_from(*one).ok()).collect();
+        let peers = if is_inter { remote } else { local };
+        Some(Comm { number, rank, peers, others, is_world, is_outside, meetings: 0 })
+    }
+
+    /// A communicator is gone; another may get its handle.
+    pub fn remove(&mut self, handle: usize) {
+        self.all.remove(&handle);
+    }
+
+    /// The handle of a communicator on which messages may come.
+    pub fn handle(&self, number: u32) -> Option<usize> {
+        let known = self.all.iter().find(|(_, comm)| comm.number == number && !comm.is_outside);
+        known.map(|(handle, _)| *handle)
+    }
+}

@@ -1,0 +1,121 @@
+//! Collective operations, and what makes and frees communicators: clocks go along.
+
+use crate::table;
+use std::ffi::c_int;
+
+use super::super::super::mpi::{self, status_ignore};
+use super::super::super::role::{Hooked, Meeting, Place, Role};
+use super::super::super::split;
+use super::super::meetings::{self, Gathering, Rule};
+use super::super::request_of;
+use super::{Pending, RECORDING, Recording, Search};
+
+impl Recording {
+    /// Begins to search for the greatest clock of a communicator.
+    fn search(&mut self, place: Place, comm: usize) -> Box<Search> {
+        let own = self.clock(place.stream).now();
+        let mut search = Box::new(Search { own, greatest: own, request: 0 });
+        let (word, max) = (mpi::word(), mpi::greatest());
+        let [from, to] = [&raw const search.own as usize, &raw mut search.greatest as usize];
+        let request = &raw mut search.request as usize;
+        // SAFETY: a word and room for one, which stay where they are.
+        unsafe { mpi::call(table::MPI_Iallreduce, &[from, to, 1, word, max, comm, request]) };
+        search
+    }
+
+    /// A collective operation is done: the clock is set.
+    pub(super) fn met(&mut self, place: Place, gathering: &Gathering, search: Option<Box<Search>>) {
+        let clock = match (gathering.rule, search) {
+            (Rule::Is(clock), _) => clock,
+            (Rule::Greatest, None) => return,
+            (Rule::Greatest, Some(mut search)) => {
+                split::wait(&mut search.request, status_ignore() as usize);
+                search.greatest
+            }
+        };
+        self.clock(place.stream).meet(clock);
+    }
+
+    /// An operation of a communicator begins.
+    fn gather(
+        &mut self,
+        place: Place,
+        comm: usize,
+        meeting: Meeting,
+    ) -> Option<(Gathering, Option<Box<Search>>)> {
+        let gathering = meetings::begin(self.comms.get(comm), meeting)?;
+        let searches = gathering.rule == Rule::Greatest;
+        let search = searches.then(|| self.search(place, comm));
+        Some((gathering, search))
+    }
+}
+
+/// Begins an operation, forwards it, and sets the clock when it is done.
+fn through(
+    call: &Hooked<'_>,
+    place: Place,
+    gather: impl FnOnce(&mut Recording) -> Option<(Gathering, Option<Box<Search>>)>,
+) -> c_int {
+    let begun = RECORDING.with(gather).flatten();
+    let result = call.forward();
+    let Some((gathering, mut search)) = begun else { return result };
+    let later = call.role.request != Role::NOWHERE && result == 0;
+    if let Some(search) = search.as_mut().filter(|_| !later) {
+        // Outside of the lock: somebody may come late.
+        split::wait(&mut search.request, status_ignore() as usize);
+    }
+    RECORDING.with(|own| match later {
+        true => own.requests.add(request_of(call), Pending::Meeting(gathering, search)),
+        false => own.met(place, &gathering, search),
+    });
+    result
+}
+
+/// A collective operation on a communicator.
+pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: Meeting) -> c_int {
+    if meetings::is_idle(&call, meeting) {
+        return call.forward();
+    }
+    through(&call, place, |own| own.gather(place, call.comm(), meeting))
+}
+
+/// What makes a communicator.
+pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool) -> c_int {
+    let old = call.comm();
+    let at = call.word(call.role.newcomm);
+    let later = call.role.request != Role::NOWHERE;
+    // Communicators are numbered in the order they are asked for.
+    let described = later.then(|| RECORDING.with(|own| own.comms.describe(old, false))).flatten();
+    let gather = |own: &mut Recording| parent.then(|| own.gather(place, old, Meeting::Some));
+    let result = through(&call, place, |own| gather(own).flatten());
+    if result != 0 || at == 0 {
+        return result;
+    }
+    if let Some(Some(comm)) = described {
+        RECORDING.with(|own| own.unborn.insert(request_of(&call), (at, comm)));
+        return result;
+    }
+    // SAFETY: the table says a communicator is there.
+    let made = unsafe { mpi::handle_at(at as *mut u8, 0) };
+    let begun = RECORDING.with(|own| {
+        own.comms.add(made);
+        if new { own.gather(place, made, Meeting::Some) } else { None }
+    });
+    if let Some(Some((gathering, mut search))) = begun {
+        if let Some(search) = &mut search {
+            split::wait(&mut search.request, status_ignore() as usize);
+        }
+        RECORDING.with(|own| own.met(place, &gathering, search));
+    }
+    result
+}
+
+pub(super) fn free_comm(call: Hooked<'_>) -> c_int {
+    // SAFETY: the table says a communicator is there.
+    let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
+    let result = call.forward();
+    if result == 0 {
+        RECORDING.with(|own| own.comms.remove(handle));
+    }
+    result
+}

@@ -1,0 +1,213 @@
+//! Completion: what MPI found complete, and which clocks it had.
+
+use crate::memory::Statuses;
+use crate::process;
+use refrain_order::{Call, Choice, Completed, Kind, Recording as _, Ticket};
+use std::ffi::c_int;
+
+use super::super::super::files::outside;
+use super::super::super::outcome::{Outcome, Requests, Room};
+use super::super::super::record::consumes;
+use super::super::super::role::{Hooked, Place};
+use super::super::super::{line, mpi, split};
+use super::super::{put_request, request_of};
+use super::{Pending, RECORDING, Receive, Recording, fate};
+
+pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
+    let result = call.forward();
+    let found = call.output(call.role.flag) != Some(0);
+    RECORDING.with(|own| match found {
+        true => {
+            let call = Call { kind: Kind::Parrived, site: place.site, count: 0 };
+            own.succeeded(place, &call, &[], Completed::All, &[]);
+        }
+        false => own.failed(place, Kind::Parrived),
+    });
+    result
+}
+
+pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    let requests = Requests::of(&call, kind);
+    let before = requests.all();
+    let mut room = Room::new();
+    let has_array = kind.has_array() && kind.choice() != Choice::One;
+    let ignored = call.ignores_status(has_array);
+    let needed = RECORDING.with(|own| before.iter().any(|handle| own.needs_status(*handle)));
+    let status = match ignored && needed == Some(true) {
+        true => room.make(if has_array { before.len() } else { 1 }),
+        false => call.status(),
+    };
+    let statuses = (status != call.status() || !ignored).then_some(status);
+    if !line::is_shared() {
+        let result = call.forward_with_status(status);
+        RECORDING.with(|own| own.told(&call, place, kind, before, statuses, result));
+        return result;
+    }
+    // Where threads share MPI, requests are completed and looked up in one step: others may get
+    // their handles.
+    loop {
+        let given = call.replace(call.role.status, status as usize);
+        let result = RECORDING.with(|own| {
+            own.listen();
+            let (result, found) = split::poll(&call, kind);
+            if found || kind.polls() {
+                own.told(&call, place, kind, before, statuses, result);
+            }
+            (result, found || kind.polls())
+        });
+        call.replace(call.role.status, given);
+        match result {
+            None => return call.forward(),
+            Some((result, true)) => return result,
+            Some((_, false)) => std::thread::yield_now(),
+        }
+    }
+}
+
+impl Recording {
+    fn needs_status(&self, handle: usize) -> bool {
+        match self.requests.get(handle) {
+            Some(Pending::Receive(receive)) => {
+                receive.cancelled || receive.ticket.is_some_and(|ticket| ticket.wild)
+            }
+            _ => false,
+        }
+    }
+
+    fn receive(&self, handle: usize) -> Option<Receive> {
+        match self.requests.get(handle) {
+            Some(Pending::Receive(receive)) => Some(*receive),
+            _ => None,
+        }
+    }
+
+    /// A call has returned: what it completed is told.
+    fn told(
+        &mut self,
+        call: &Hooked<'_>,
+        place: Place,
+        kind: Kind,
+        before: &[usize],
+        statuses: Option<Statuses>,
+        result: c_int,
+    ) {
+        let mut index = [0];
+        let outcome = Outcome::of(call, kind, result, &mut index);
+        let Outcome::Completed(completed) = outcome else {
+            self.failed(place, kind);
+            return;
+        };
+        // After an error only what has become null is complete.
+        let is_complete = |index: usize| result == 0 || is_gone(call, index);
+        let complete: Vec<(usize, usize)> = outcome
+            .places(before.len())
+            .filter(|(index, _)| *index < before.len() && is_complete(*index))
+            .collect();
+        if complete.len() < before.len() && result != 0 {
+            outside("calls that completed some of their requests only, because of an error");
+        }
+        let tickets: Vec<Option<Ticket>> =
+            before.iter().map(|handle| self.receive(*handle)?.ticket).collect();
+        let mut fates = Vec::new();
+        for (index, at) in &complete {
+            let Some(receive) = self.receive(before[*index]) else { continue };
+            let Some(ticket) = receive.ticket else { continue };
+            let bytes = process::abi().status_bytes;
+            let status = statuses.map(|statuses| statuses.wrapping_add(at * bytes));
+            // SAFETY: MPI has filled the statuses of what is complete in.
+            let fate = unsafe { fate(&receive.post, receive.cancelled, status) };
+            if self.recorder.is_open(ticket) {
+                // Of others it may matter what this one got, and it cannot be asked any more.
+                self.recorder.learn(ticket, fate);
+                fates.push((ticket, receive.post.communicator, fate));
+            }
+        }
+        let mut finished = Vec::with_capacity(fates.len());
+        for (ticket, communicator, fate) in fates {
+            finished.extend(self.finished(ticket, communicator, fate));
+        }
+        let count = if kind.has_array() { before.len() as u32 } else { 0 };
+        let made = Call { kind, site: place.site, count };
+        self.succeeded(place, &made, &tickets, completed, &finished);
+        if consumes(kind) {
+            complete.iter().for_each(|(index, _)| self.consumed(place, before[*index]));
+        }
+    }
+
+    /// A request was handed back.
+    fn consumed(&mut self, place: Place, handle: usize) {
+        if let Some((at, comm)) = self.unborn.remove(&handle) {
+            // SAFETY: the program's place for a communicator, which is there now.
+            self.comms.insert(unsafe { mpi::handle_at(at as *mut u8, 0) }, comm);
+        }
+        match self.requests.get_mut(handle) {
+            Some(Pending::Receive(receive)) => {
+                let ticket = receive.ticket.take();
+                receive.cancelled = false;
+                let persistent = receive.persistent;
+                ticket.map(|ticket| self.asked.remove(&ticket));
+                if !persistent {
+                    self.requests.remove(handle);
+                }
+            }
+            Some(Pending::Meeting(..)) => {
+                if let Some(Pending::Meeting(gathering, search)) = self.requests.remove(handle) {
+                    self.met(place, &gathering, search);
+                }
+            }
+            Some(Pending::Generalized) => drop(self.requests.remove(handle)),
+            Some(Pending::Send(_)) | None => {}
+        }
+    }
+}
+
+fn is_gone(call: &Hooked<'_>, index: usize) -> bool {
+    let (at, n) = call.requests();
+    // SAFETY: the table says that so many requests are there.
+    index < n && unsafe { mpi::handle_at(at, index) } == mpi::request_null()
+}
+
+/// Receives are cancelled by MPI. A send would leave its clock behind: MPI need not cancel it.
+pub(super) fn cancel(call: Hooked<'_>) -> c_int {
+    let handle = request_of(&call);
+    let result = RECORDING.with(|own| match own.requests.get_mut(handle) {
+        Some(Pending::Receive(receive)) => {
+            receive.cancelled = true;
+            if let Some(ticket) = receive.ticket {
+                own.recorder.cancels(ticket);
+            }
+            call.forward()
+        }
+        Some(Pending::Generalized) => call.forward(),
+        _ => 0,
+    });
+    result.unwrap_or_else(|| call.forward())
+}
+
+/// A request that the program completes itself: it may be cancelled as ever.
+pub(super) fn generalized(call: Hooked<'_>) -> c_int {
+    let result = call.forward();
+    if result == 0 {
+        RECORDING.with(|own| own.requests.add(request_of(&call), Pending::Generalized));
+    }
+    result
+}
+
+/// A receive that is under way is kept: what it takes may have to be asked for.
+pub(super) fn free(call: Hooked<'_>) -> c_int {
+    let handle = request_of(&call);
+    let kept = RECORDING.with(|own| {
+        let pending = own.requests.remove(handle);
+        let Some(Pending::Receive(Receive { ticket: Some(ticket), .. })) = pending else {
+            return false;
+        };
+        own.asked.insert(ticket, handle);
+        own.orphans.push(handle);
+        true
+    });
+    if kept == Some(true) {
+        put_request(&call, 0, mpi::request_null());
+        return 0;
+    }
+    call.forward()
+}

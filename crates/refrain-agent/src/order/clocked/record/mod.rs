@@ -1,0 +1,407 @@
+//! Recording by clocks: MPI decides; what it decided is told, with the clocks of messages.
+//!
+//! The encoder has a thread of its own behind a bounded queue: a call pays for events that are put
+//! there, and waits only if the encoder cannot keep up. Nothing is dropped.
+
+mod collective;
+mod complete;
+mod receive;
+mod send;
+
+use crate::process::{Quiet, Uncancelled};
+use crate::table;
+use refrain_clock::Recorder;
+use refrain_clock::background::Background;
+use refrain_clock::event::{Event, Sink};
+use refrain_clock::record::CLOCK_LINE;
+use refrain_order::{
+    Call, Completed, Envelope, Fate, Finished, Kind, Note, Post, Recording as _, Stamp, Sums,
+    Ticket,
+};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::super::files::{self, outside};
+use super::super::guarded::Guarded;
+use super::super::mpi::{self, Status};
+use super::super::requests::{Map, Requests};
+use super::super::role::{Act, Hooked, Place};
+use super::super::thread::Thread;
+use super::super::{line, mpi::status_ignore};
+use super::comms::{Comm, Comms};
+use super::meetings::Gathering;
+use super::wire::{Channel, Word};
+use super::{Target, is_from_somebody};
+
+static RECORDING: Guarded<Recording> = Guarded::new();
+
+/// What is recorded of this process.
+struct Recording {
+    me: u32,
+    recorder: Recorder<Events>,
+    channel: Channel,
+    comms: Comms,
+    requests: Requests<Pending>,
+    /// Communicators that are being made: where their handles will be, by request.
+    unborn: Map<(usize, Comm)>,
+    /// Receives that MPI may be asked about, also those that the program let go of.
+    asked: HashMap<Ticket, usize>,
+    /// Those that it let go of.
+    orphans: Vec<usize>,
+    sums: Sums,
+    /// Calls since the last look at the time, and when a chunk was last sealed.
+    calls: u32,
+    sealed: Instant,
+}
+
+/// A request that is more than one of MPI's.
+enum Pending {
+    Receive(Receive),
+    /// A send that can be started.
+    Send(Target),
+    /// The program completes it itself.
+    Generalized,
+    /// A collective operation, with the request of the search for the greatest clock.
+    Meeting(Gathering, Option<Box<Search>>),
+}
+
+/// A receive that completes later.
+#[derive(Clone, Copy)]
+struct Receive {
+    /// While it is active.
+    ticket: Option<Ticket>,
+    post: Post,
+    persistent: bool,
+    cancelled: bool,
+}
+
+/// A search for the greatest clock. MPI knows where it is, so it stays there.
+struct Search {
+    own: u64,
+    greatest: u64,
+    request: usize,
+}
+
+/// A chunk is sealed after so long, so that little is lost if the process is killed.
+const SEAL: Duration = Duration::from_secs(1);
+/// The time is looked at every so many calls.
+const LOOK: u32 = 1 << 10;
+
+/// Where this is set, clocks go with messages and nothing is kept: so it is measured what they cost.
+const CLOCKS_ONLY: &str = "REFRAIN_CLOCKS_ONLY";
+
+/// Chunks in the file of this rank.
+struct Chunks;
+
+impl io::Write for Chunks {
+    fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
+        match files::append("order", chunk) {
+            true => Ok(chunk.len()),
+            false => Err(io::Error::other("a chunk was not written")),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Where events go.
+enum Events {
+    /// To the encoder's thread.
+    Encoded(Background),
+    /// Nowhere, as there could be no such thread. Clocks go with messages all the same: others
+    /// need them.
+    Lost,
+}
+
+impl Sink for Events {
+    fn put(&mut self, event: Event) {
+        if let Events::Encoded(background) = self {
+            background.put(event);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    fn drain(&mut self, _out: &mut Vec<u8>) {}
+}
+
+/// MPI has begun, with so many ranks.
+pub fn start(rank: c_int, size: c_int) {
+    // Whatever happens, all ranks have to open it.
+    let Some(channel) = Channel::open(size as usize) else { return };
+    files::introduce(size);
+    files::note("method clock");
+    // The thread inherits that signals are blocked: they are the program's.
+    let _quiet = Quiet::keep();
+    let events = match std::env::var_os(CLOCKS_ONLY) {
+        Some(_) => Events::Lost,
+        None => Background::start(Chunks).map_or(Events::Lost, Events::Encoded),
+    };
+    let mut comms = Comms::default();
+    comms.get(mpi::handle(crate::process::abi().comm_world));
+    RECORDING.put(Recording {
+        me: rank as u32,
+        recorder: Recorder::with(rank as u32, events),
+        channel,
+        comms,
+        requests: Requests::default(),
+        unborn: Map::default(),
+        asked: HashMap::new(),
+        orphans: Vec::new(),
+        sums: Sums::default(),
+        calls: 0,
+        sealed: Instant::now(),
+    });
+}
+
+/// MPI is about to end.
+pub fn end() {
+    let Some(own) = RECORDING.take() else { return };
+    let _uncancelled = Uncancelled::keep();
+    let Recording { recorder, channel, orphans, sums, .. } = own;
+    for mut request in orphans {
+        let (place, mut flag, ignore) = (&raw mut request as usize, 0, status_ignore() as usize);
+        // SAFETY: a request that the program let go of. It may have been cancelled before, and not
+        // every MPI survives it a second time.
+        unsafe {
+            mpi::call(table::MPI_Test, &[place, &raw mut flag as *mut c_int as usize, ignore]);
+            if flag == 0 {
+                mpi::call(table::MPI_Cancel, &[place]);
+                mpi::call(table::MPI_Wait, &[place, ignore]);
+            }
+        }
+    }
+    channel.close(|_, _| {});
+    let Sums { receives, calls, polls } = sums;
+    let written = match recorder.close() {
+        Events::Encoded(background) => background.finish().is_ok(),
+        Events::Lost => false,
+    };
+    match written {
+        true => {
+            files::note(&format!("sums {receives} {calls} {polls}"));
+            files::note("finalized");
+        }
+        false => files::note("cut"),
+    }
+}
+
+/// A clock was read.
+pub fn value(thread: &Thread, which: u8, bits: u64) {
+    let stream = thread.stream;
+    RECORDING.with(|own| own.recorder.value(stream, which, bits));
+}
+
+/// A call that is the program's.
+pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
+    if !RECORDING.is_there() {
+        return call.forward();
+    }
+    let place = super::place(&call, thread);
+    if place.stream > 0 && !line::is_shared() {
+        outside("the order of threads that call MPI one after the other");
+    }
+    RECORDING.with(Recording::listen);
+    match call.role.act {
+        Act::Receive(kind) => receive::receive(call, place, kind),
+        Act::Post => receive::post(call, place),
+        Act::Init => receive::init(call, place),
+        Act::Start => send::start_all(call, place),
+        Act::Probe(kind) => receive::probe(call, place, kind),
+        Act::Complete(kind) => complete::complete(call, place, kind),
+        Act::Arrive => complete::arrive(call, place),
+        Act::Cancel => complete::cancel(call),
+        Act::Free => complete::free(call),
+        Act::Generalized => complete::generalized(call),
+        Act::Send(mode) => send::send(call, place, mode),
+        Act::InitSend => send::init(call),
+        Act::FreeComm => collective::free_comm(call),
+        Act::MakeComm { parent, new } => collective::make_comm(call, place, parent, new),
+        Act::Meet(meeting) => collective::meet(call, place, meeting),
+        Act::Outside | Act::Unmet => {
+            outside(table::NAMES.get(call.role.function).copied().unwrap_or_default());
+            call.forward()
+        }
+        Act::Begin | Act::End | Act::Other => call.forward(),
+    }
+}
+
+impl Recording {
+    /// Takes in what was told.
+    fn listen(&mut self) {
+        while let Some((from, word)) = self.channel.hear() {
+            if let Word::Note(note) = word {
+                self.recorder.hear(from, &note);
+            }
+        }
+    }
+
+    /// The receive that a call posts.
+    fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
+        let communicator = self.comms.get(call.comm()).number;
+        call.post(place.site, communicator)
+    }
+
+    /// Where threads share MPI: takes a place in line.
+    fn take_turn(&mut self, place: Place, key: u64) {
+        if line::is_shared() {
+            self.recorder.turn(place.stream, key);
+        }
+    }
+
+    /// The clock, in turn where threads share it.
+    fn clock(&mut self, stream: u32) -> &mut refrain_clock::Lamport {
+        if line::is_shared() {
+            self.recorder.turn(stream, CLOCK_LINE);
+        }
+        self.recorder.clock()
+    }
+
+    /// A message is about to be sent: its clock goes ahead.
+    fn stamp(&mut self, place: Place, target: Target) {
+        let comm = self.comms.get(target.comm);
+        let (communicator, source) = (comm.number, comm.rank);
+        let Some(to) = comm.process(target.dest) else {
+            if comm.is_outside {
+                outside("messages to processes of other worlds");
+            }
+            return;
+        };
+        let tag = target.tag;
+        self.take_turn(place, line::key_of_sends(communicator, target.dest, tag));
+        let post = Post { site: 0, communicator, source: Some(0), tag: Some(tag) };
+        let ticket = self.recorder.post(place.stream, &post);
+        let Some(Stamp { clock, .. }) = self.recorder.stamp(ticket, to) else { return };
+        let note = Note::Sent { clock, communicator, source, tag };
+        match to == self.me {
+            true => self.recorder.hear(to, &note),
+            false => self.channel.tell(to, Word::Note(note)),
+        }
+    }
+
+    /// What has become of a receive that was posted earlier: it has taken a message.
+    fn learn(&mut self, ticket: Ticket) {
+        let Some(request) = self.asked.get(&ticket).copied() else {
+            self.recorder.learn(ticket, Fate::Never);
+            return;
+        };
+        loop {
+            let (mut status, mut flag) = (Status::new(), 0 as c_int);
+            let words = [request, &raw mut flag as usize, status.place() as usize];
+            // SAFETY: a request that is active, an int and a status.
+            let fate = unsafe {
+                let result = mpi::call(table::MPI_Request_get_status, &words);
+                let fields = mpi::status_fields(status.place(), 0);
+                match (result, flag, fields) {
+                    (0, 0, _) => None,
+                    (0, _, _) if mpi::is_cancelled(status.place()) => Some(Fate::Cancelled),
+                    (0, _, Some(fields)) => Some(Fate::Matched(mpi::envelope(&fields))),
+                    _ => Some(Fate::Never),
+                }
+            };
+            if let Some(fate) = fate {
+                self.recorder.learn(ticket, fate);
+                return;
+            }
+            self.listen();
+            std::thread::yield_now();
+        }
+    }
+
+    /// The stamp of the message that a receive got, or a probe found.
+    fn stamp_of(&mut self, ticket: Option<Ticket>, comm: u32, from: Envelope) -> Option<Stamp> {
+        for earlier in self.recorder.unknown(ticket, comm, from) {
+            self.learn(earlier);
+        }
+        let mut began = None;
+        loop {
+            let stamp = self.recorder.stamp_of(ticket, comm, from);
+            if stamp.is_some() {
+                return stamp;
+            }
+            // It was sent before the message.
+            self.listen();
+            if began.get_or_insert_with(Instant::now).elapsed() > LOST {
+                outside("messages without a clock");
+                return None;
+            }
+        }
+    }
+
+    /// A receive of the program's has received that.
+    fn finished(&mut self, ticket: Ticket, comm: u32, fate: Fate) -> Option<Finished> {
+        if !self.recorder.is_open(ticket) {
+            return None;
+        }
+        let stamp = match fate {
+            Fate::Matched(from) => self.stamp_of(Some(ticket), comm, from),
+            _ => None,
+        };
+        self.sums.receives += u64::from(ticket.wild);
+        Some(Finished { ticket, fate, stamp })
+    }
+
+    /// A matching call has succeeded.
+    fn succeeded(
+        &mut self,
+        place: Place,
+        call: &Call,
+        tickets: &[Option<Ticket>],
+        completed: Completed<'_>,
+        finished: &[Finished],
+    ) {
+        self.sums.calls += 1;
+        self.recorder.completed(place.stream, call, tickets, completed, finished);
+        for one in finished {
+            self.asked.remove(&one.ticket);
+        }
+        self.seal_in_time();
+    }
+
+    /// A matching call has found nothing.
+    fn failed(&mut self, place: Place, kind: Kind) {
+        self.sums.polls += 1;
+        self.recorder.failed(place.stream, kind, place.site);
+        self.seal_in_time();
+    }
+
+    fn seal_in_time(&mut self) {
+        self.calls += 1;
+        if self.calls >= LOOK {
+            self.calls = 0;
+            if self.sealed.elapsed() > SEAL {
+                self.sealed = Instant::now();
+                // What is encoded goes to the file by itself.
+                self.recorder.seal(&mut Vec::new());
+            }
+        }
+    }
+}
+
+/// A clock that was sent before a message that has come does not take so long.
+const LOST: Duration = Duration::from_secs(60);
+
+/// The fate of a receive without wildcards, or what a status says.
+///
+/// # Safety
+/// MPI must have filled the status in, if there is one.
+unsafe fn fate(post: &Post, cancelled: bool, status: Option<crate::memory::Statuses>) -> Fate {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (status, post.source, post.tag) {
+            (Some(status), ..) if cancelled && mpi::is_cancelled(status) => Fate::Cancelled,
+            (_, Some(source), Some(tag)) => Fate::Matched(Envelope { source, tag }),
+            (Some(status), ..) => match mpi::status_fields(status, 0) {
+                Some(fields) => Fate::Matched(mpi::envelope(&fields)),
+                None => Fate::Never,
+            },
+            _ => Fate::Never,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Collective operations: entered when all are there, so that nobody waits in MPI for somebody who
+//! waits for an answer.
+//!
+//! Whoever comes to one tells all others, with its clock. So everybody knows who is missing, and
+//! which clock is the greatest.
+
+use refrain_clock::record::CLOCK_LINE;
+use refrain_order::{Holding as _, Turn};
+use std::ffi::c_int;
+
+use super::super::super::board::Inside;
+use super::super::super::line;
+use super::super::super::mpi;
+use super::super::super::role::{self, Hooked, Place, Role};
+use super::super::meetings::{self, Gathering, Rule};
+use super::super::request_of;
+use super::super::wire::Word;
+use super::{Meeting, Pending, REPLAYING, Replaying, ask, ask_until, name};
+
+impl Replaying {
+    /// Where threads share the clock: whether it is this one's turn.
+    fn has_clock(&self, stream: u32) -> bool {
+        !line::is_shared() || self.replayer.turn(stream, CLOCK_LINE) == Turn::Go
+    }
+
+    fn missing(&self, gathering: &Gathering, others: &[u32]) -> Vec<u32> {
+        let key = (gathering.communicator, gathering.serial);
+        let here = self.here.get(&key).map_or(&[][..], |here| &here[..]);
+        let is_here = |other: &&u32| here.iter().any(|(from, _)| from == *other);
+        others.iter().filter(|other| !is_here(other)).copied().collect()
+    }
+
+    /// A collective operation is done: the clock that follows from it.
+    fn clock_behind(&mut self, gathering: &Gathering, meeting: &Meeting) -> Option<u64> {
+        let key = (gathering.communicator, gathering.serial);
+        let here = self.here.get(&key).cloned().unwrap_or_default();
+        if self.missing(gathering, &meeting.others).is_empty() {
+            self.here.remove(&key);
+        }
+        match gathering.rule {
+            Rule::Is(clock) => Some(clock),
+            Rule::Greatest => {
+                let heard = here.iter().filter(|(from, _)| meeting.heard.contains(from));
+                heard.map(|(_, clock)| *clock).chain([meeting.clock]).max()
+            }
+        }
+    }
+}
+
+/// Comes to an operation, and tells the others.
+fn begin(place: Place, comm: usize, meeting: role::Meeting) -> Option<(Gathering, Meeting)> {
+    let what = || format!("at {}, for its turn", name(place));
+    ask_until(place.stream, what, |own| {
+        let rule = meetings::rule(own.comms.get(comm), meeting);
+        // Who looks for the greatest clock tells its own.
+        let tells = rule == Some(Rule::Greatest);
+        if tells && !own.has_clock(place.stream) {
+            return Ok(None);
+        }
+        let known = own.comms.get(comm);
+        let Some(gathering) = meetings::begin(known, meeting) else { return Ok(Some(None)) };
+        let others = known.others.clone();
+        let heard = known.peers.iter().filter_map(|one| u32::try_from(*one).ok()).collect();
+        if tells {
+            own.took(CLOCK_LINE);
+        }
+        let clock = own.replayer.clock().now();
+        let Gathering { communicator, serial, .. } = gathering;
+        for other in &others {
+            own.channel.tell(*other, Word::Here { communicator, serial, clock });
+        }
+        Ok(Some(Some((gathering, Meeting { clock, others, heard }))))
+    })
+}
+
+impl Replaying {
+    /// A request is complete: if it was to make a communicator, that is there now.
+    pub(super) fn is_made(&mut self, request: usize) {
+        if let Some((at, comm)) = self.unborn.remove(&request) {
+            // SAFETY: the program's place for a communicator.
+            self.comms.insert(unsafe { mpi::handle_at(at as *mut u8, 0) }, comm);
+        }
+    }
+
+    /// A thread waits in an operation: others may be told who is missing.
+    fn waits_in(&mut self, stream: u32, gathering: &Gathering, others: &[u32]) {
+        if self.inside.get(&stream).is_none_or(|(known, _)| known != gathering) {
+            self.inside.insert(stream, (*gathering, others.to_vec()));
+            self.tell_missing(stream);
+        }
+    }
+
+    /// Somebody has come to an operation. This is to be known before anything else that one has
+    /// told: it answers as one who is there.
+    pub(super) fn comes(&mut self, from: u32, (communicator, serial): (u32, u64), clock: u64) {
+        self.here.entry((communicator, serial)).or_default().push((from, clock));
+        let is_there = |(_, (gathering, _)): &(&u32, &(Gathering, Vec<u32>))| {
+            (gathering.communicator, gathering.serial) == (communicator, serial)
+        };
+        let waiting: Vec<u32> =
+            self.inside.iter().filter(is_there).map(|(stream, _)| *stream).collect();
+        waiting.into_iter().for_each(|stream| self.tell_missing(stream));
+    }
+
+    fn tell_missing(&mut self, stream: u32) {
+        if let Some((gathering, others)) = self.inside.get(&stream) {
+            let missing = self.missing(gathering, others);
+            let bound = gathering.bound();
+            self.replayer.gathers(stream, &missing, bound);
+        }
+    }
+
+    /// A thread waits in no operation any more.
+    fn goes_on(&mut self, stream: u32) {
+        self.inside.remove(&stream);
+        self.replayer.goes_on(stream);
+    }
+}
+
+/// Waits until all are there.
+fn await_all(place: Place, gathering: &Gathering, meeting: &Meeting) {
+    let what = || {
+        let missing = REPLAYING.with(|own| own.missing(gathering, &meeting.others));
+        format!("in a collective operation, for ranks {:?}", missing.unwrap_or_default())
+    };
+    ask_until(place.stream, what, |own| {
+        if own.missing(gathering, &meeting.others).is_empty() {
+            own.goes_on(place.stream);
+            return Ok(Some(()));
+        }
+        own.waits_in(place.stream, gathering, &meeting.others);
+        Ok(None)
+    });
+}
+
+/// Sets the clock.
+fn met(place: Place, gathering: &Gathering, meeting: &Meeting) {
+    let what = || format!("at {}, for its turn", name(place));
+    ask_until(place.stream, what, |own| {
+        if !own.has_clock(place.stream) {
+            return Ok(None);
+        }
+        own.took(CLOCK_LINE);
+        if let Some(clock) = own.clock_behind(gathering, meeting) {
+            own.replayer.clock().meet(clock);
+        }
+        own.goes_on(place.stream);
+        Ok(Some(()))
+    });
+}
+
+/// Begins an operation, forwards it when all are there, and sets the clock when it is done.
+fn through(call: &Hooked<'_>, place: Place, begun: Option<(Gathering, Meeting)>) -> c_int {
+    let Some((gathering, meeting)) = begun else { return call.forward() };
+    if call.role.request != Role::NOWHERE {
+        let result = call.forward();
+        if result == 0 {
+            let pending = Pending::Meeting(gathering, meeting);
+            REPLAYING.with(|own| own.requests.add(request_of(call), pending));
+        }
+        return result;
+    }
+    await_all(place, &gathering, &meeting);
+    let result = {
+        let _inside = Inside::of(call.role.function);
+        call.forward()
+    };
+    met(place, &gathering, &meeting);
+    result
+}
+
+/// A collective operation on a communicator.
+pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: role::Meeting) -> c_int {
+    if meetings::is_idle(&call, meeting) {
+        return call.forward();
+    }
+    through(&call, place, begin(place, call.comm(), meeting))
+}
+
+/// Whoever waits for one that completes later can tell who is missing.
+pub(super) fn still_in(place: Place, request: usize) {
+    ask(place.stream, |own| {
+        own.pump();
+        if let Some(Pending::Meeting(gathering, meeting)) = own.requests.get(request) {
+            let (gathering, others) = (*gathering, meeting.others.clone());
+            own.waits_in(place.stream, &gathering, &others);
+        }
+        Ok(())
+    });
+}
+
+/// One that completes later is complete.
+pub(super) fn is_done(place: Place, request: usize) {
+    let pending = ask(place.stream, |own| {
+        own.is_made(request);
+        Ok(own.requests.remove(request))
+    });
+    let Some(Pending::Meeting(gathering, meeting)) = pending else { return };
+    if gathering.rule == Rule::Greatest {
+        await_all(place, &gathering, &meeting);
+    }
+    met(place, &gathering, &meeting);
+}
+
+/// What makes a communicator.
+pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool) -> c_int {
+    let old = call.comm();
+    let at = call.word(call.role.newcomm);
+    let later = call.role.request != Role::NOWHERE;
+    let describe = || ask(place.stream, |own| Ok(own.comms.describe(old, false)));
+    let described = if later { describe() } else { None };
+    let begun = if parent { begin(place, old, role::Meeting::Some) } else { None };
+    let result = through(&call, place, begun);
+    if result != 0 || at == 0 {
+        return result;
+    }
+    if let Some(comm) = described {
+        REPLAYING.with(|own| own.unborn.insert(request_of(&call), (at, comm)));
+        return result;
+    }
+    // SAFETY: the table says a communicator is there.
+    let made = unsafe { mpi::handle_at(at as *mut u8, 0) };
+    REPLAYING.with(|own| own.comms.add(made));
+    if new && let Some((gathering, meeting)) = begin(place, made, role::Meeting::Some) {
+        await_all(place, &gathering, &meeting);
+        met(place, &gathering, &meeting);
+    }
+    result
+}
+
+pub(super) fn free_comm(call: Hooked<'_>) -> c_int {
+    // SAFETY: the table says a communicator is there.
+    let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
+    // First, or somebody might look for messages on it.
+    REPLAYING.with(|own| own.comms.remove(handle));
+    call.forward()
+}

@@ -1,0 +1,465 @@
+//! Replaying by clocks: receives are held back until it is known which messages they get.
+//!
+//! Which message a wildcard gets is known when it completes, not when it is posted, and receives
+//! posted behind it must not take its message. So none is posted where the program wants it:
+//! [`mail`] takes all messages out of MPI, and hands them over.
+//!
+//! Processes ask each other whether anything earlier can still come, and whoever waits for anything
+//! has to answer: so nothing of MPI's is waited for in MPI, but asked for again and again, with
+//! [`Replaying::pump`] in between.
+
+mod collective;
+mod complete;
+mod mail;
+mod receive;
+mod send;
+
+use crate::memory::Statuses;
+use crate::process::abi;
+use crate::table;
+use refrain_clock::Replayer;
+use refrain_order::{
+    Answer, Call, Delivery, Envelope, Holding as _, Kind, Note, Post, Stop, Ticket, Turn,
+};
+use std::collections::HashMap;
+use std::ffi::c_int;
+
+use super::super::board::{self, State};
+use super::super::files;
+use super::super::guarded::Guarded;
+use super::super::line;
+use super::super::mpi;
+use super::super::requests::{Map, Requests};
+use super::super::role::{Act, Hooked, Place};
+use super::super::stop::{self, Waiting};
+use super::super::thread::Thread;
+use super::Target;
+use super::comms::{Comm, Comms};
+use super::meetings::Gathering;
+use super::wire::{Channel, Word};
+use mail::{Hand, Mail};
+
+static REPLAYING: Guarded<Replaying> = Guarded::new();
+
+/// What is replayed in this process.
+struct Replaying {
+    me: u32,
+    replayer: Replayer,
+    channel: Channel,
+    comms: Comms,
+    requests: Requests<Pending>,
+    /// Communicators that are being made: where their handles will be, by request.
+    unborn: Map<(usize, Comm)>,
+    mail: Mail,
+    hand: Hand,
+    /// Where messages are from that were handed over to be received later, by their handles.
+    matched: Map<Envelope>,
+    /// Who is in which collective operation, with its clock.
+    here: HashMap<(u32, u64), Vec<(u32, u64)>>,
+    /// The operation that a thread waits in, and who else takes part.
+    inside: HashMap<u32, (Gathering, Vec<u32>)>,
+    /// Names of places in the program, by site.
+    names: HashMap<u64, String>,
+    /// Completing calls of each thread.
+    calls: HashMap<u32, u64>,
+    /// The call of this rank before which to wait for a debugger.
+    until: Option<u64>,
+}
+
+/// A request that is more than one of MPI's.
+enum Pending {
+    Receive(Held),
+    /// Receives a message that was matched before.
+    Matched(Envelope),
+    /// A send that can be started.
+    Send(Target),
+    /// The program completes it itself.
+    Generalized,
+    /// A collective operation, with the clock it was begun with.
+    Meeting(Gathering, Meeting),
+}
+
+/// A collective operation that completes later.
+#[derive(Clone)]
+struct Meeting {
+    /// The clock it was begun with.
+    clock: u64,
+    /// Who else takes part, and of whom clocks count.
+    others: Vec<u32>,
+    heard: Vec<u32>,
+}
+
+/// A receive that is held back.
+struct Held {
+    /// While it is active.
+    ticket: Option<Ticket>,
+    post: Post,
+    /// The program's communicator.
+    comm: usize,
+    /// Its tag among those of [`Hand`].
+    tag: c_int,
+    /// How many bytes it has room for.
+    room: usize,
+    /// Its message, when it has got one.
+    got: Option<Got>,
+    persistent: bool,
+    /// What is sent along with it, from this place.
+    sending: Option<(usize, Vec<u8>)>,
+}
+
+/// A message that a receive was handed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Got {
+    from: Envelope,
+    bytes: usize,
+    /// Whether that is more than there was room for.
+    truncated: bool,
+}
+
+impl Held {
+    fn got(&self, from: Envelope, bytes: usize) -> Got {
+        Got { from, bytes, truncated: bytes > self.room }
+    }
+}
+
+/// What a matching call is to do.
+enum Decided {
+    Fail,
+    Undefined,
+    All(Vec<Delivery>),
+    These(Vec<Delivery>),
+}
+
+impl Replaying {
+    fn name(&self, site: u64) -> String {
+        self.names.get(&site).cloned().unwrap_or_else(|| format!("{site:#x}"))
+    }
+
+    /// Takes in what has come, and tells others what they want to know.
+    fn pump(&mut self) {
+        while let Some((from, word)) = self.channel.hear() {
+            match word {
+                Word::Here { communicator, serial, clock } => {
+                    self.comes(from, (communicator, serial), clock);
+                }
+                Word::Note(note) => {
+                    if let Note::Sent { communicator, source, tag, .. } = note {
+                        self.mail.hear(from, communicator, Envelope { source, tag });
+                    }
+                    self.replayer.hear(from, note);
+                }
+            }
+        }
+        self.mail.take(&self.comms);
+        self.hand.land();
+        self.speak();
+    }
+
+    fn speak(&mut self) {
+        while let Some((to, note)) = self.replayer.say() {
+            self.channel.tell(to, Word::Note(note));
+        }
+    }
+
+    /// As when recording.
+    fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
+        let communicator = self.comms.get(call.comm()).number;
+        call.post(place.site, communicator)
+    }
+
+    /// Where threads share MPI: whether it is this one's turn.
+    fn may(&self, place: Place, key: u64) -> bool {
+        !line::is_shared() || self.replayer.turn(place.stream, key) == Turn::Go
+    }
+
+    fn took(&mut self, key: u64) {
+        if line::is_shared() {
+            self.replayer.took_turn(key);
+        }
+    }
+}
+
+/// A place in the program has that name.
+pub fn note_site(site: u64, place: &str) {
+    REPLAYING.with(|own| own.names.insert(site, short(place)));
+}
+
+/// A place without the folder of its file.
+fn short(place: &str) -> String {
+    place.rsplit('/').next().unwrap_or(place).to_owned()
+}
+
+fn facts() -> Vec<(String, String)> {
+    let facts = String::from_utf8(files::read("facts").unwrap_or_default()).unwrap_or_default();
+    let pair = |line: &str| Some(line.split_once(' ')?).map(|(a, b)| (a.to_owned(), b.to_owned()));
+    facts.lines().filter_map(pair).collect()
+}
+
+/// MPI has begun, with so many ranks.
+pub fn start(rank: c_int, size: c_int) {
+    let channel = Channel::open(size as usize);
+    let (Some(channel), Some(hand)) = (channel, Hand::open()) else {
+        stop::abort(stop::NO_RECORD, "MPI gives no communicators for the replay");
+    };
+    let Some(record) = files::read("order") else {
+        stop::abort(stop::NO_RECORD, "there is no record of this rank");
+    };
+    let facts = facts();
+    let recorded = facts.iter().find(|(fact, _)| fact == "size").map(|(_, size)| size.as_str());
+    if let Some(recorded) = recorded.filter(|recorded| *recorded != size.to_string()) {
+        stop::abort(stop::NO_RECORD, &format!("{size} ranks run, but {recorded} were recorded"));
+    }
+    let mut replayer = Replayer::new(record, rank as u32, size as u32).unwrap_or_else(|error| {
+        stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
+    });
+    replayer.expect_gatherings();
+    let name = |(fact, text): &(String, String)| {
+        let (site, place) = text.split_once(' ').filter(|_| fact == "site")?;
+        Some((u64::from_str_radix(site, 16).ok()?, short(place)))
+    };
+    let until = std::env::var("REFRAIN_UNTIL").ok();
+    let until = until.as_deref().and_then(|until| until.split_once(':'));
+    let until = until.filter(|(who, _)| *who == rank.to_string());
+    board::start(rank as usize, size as usize);
+    let mut comms = Comms::default();
+    comms.get(mpi::handle(abi().comm_world));
+    REPLAYING.put(Replaying {
+        me: rank as u32,
+        replayer,
+        channel,
+        comms,
+        requests: Requests::default(),
+        unborn: Map::default(),
+        mail: Mail::default(),
+        hand,
+        matched: Map::default(),
+        here: HashMap::new(),
+        inside: HashMap::new(),
+        names: facts.iter().filter_map(name).collect(),
+        calls: HashMap::new(),
+        until: until.and_then(|(_, event)| event.parse().ok()),
+    });
+}
+
+/// Lets MPI make progress, and answers others.
+pub fn pump() {
+    REPLAYING.with(Replaying::pump);
+}
+
+/// MPI is about to end. Others may still have questions: this process answers until all are here.
+pub fn end() {
+    if !REPLAYING.is_there() {
+        return;
+    }
+    if let Some(board) = board::get() {
+        board.say(State::Finalizing, "");
+    }
+    let barrier = REPLAYING.with(|own| {
+        own.replayer.all_over();
+        own.speak();
+        own.channel.barrier()
+    });
+    if let Some(Some(mut request)) = barrier {
+        let ignore = mpi::status_ignore() as usize;
+        loop {
+            pump();
+            let mut flag: c_int = 0;
+            let words = [&raw mut request as usize, &raw mut flag as usize, ignore];
+            // SAFETY: a request of our own, an int, and no status.
+            let result = unsafe { mpi::call(table::MPI_Test, &words) };
+            if result != 0 || flag != 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+    let Some(own) = REPLAYING.take() else { return };
+    for (mut request, held) in own.requests.iter() {
+        let is_held = matches!(held, Pending::Receive(held) if held.ticket.is_some());
+        if is_held {
+            let place = &raw mut request as usize;
+            // SAFETY: a receive on a communicator of our own, for which nothing comes.
+            unsafe {
+                mpi::call(table::MPI_Cancel, &[place]);
+                mpi::call(table::MPI_Request_free, &[place]);
+            }
+        }
+    }
+    let Replaying { replayer, names, channel, hand, .. } = own;
+    channel.close(|_, _| {});
+    hand.close();
+    if let Err(Stop::Diverged(divergence)) = replayer.finish() {
+        let name = |site: u64| names.get(&site).cloned().unwrap_or_else(|| format!("{site:#x}"));
+        let text = divergence.text(name);
+        stop::abort(stop::DIVERGED, &format!("diverged at MPI_Finalize: {text}"));
+    }
+}
+
+/// Asks the record; where it has no answer, the job ends.
+fn ask<R>(stream: u32, what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
+    let answer = REPLAYING.with(|own| {
+        let answer = what(own);
+        own.speak();
+        answer.map_err(|stop| {
+            let text = match &stop {
+                Stop::Diverged(divergence) => divergence.text(|site| own.name(site)),
+                _ => String::new(),
+            };
+            (text, own.calls.get(&stream).copied().unwrap_or(0), stop)
+        })
+    });
+    match answer {
+        Some(Ok(answer)) => answer,
+        Some(Err((text, _, Stop::Diverged(_)))) => {
+            stop::abort(stop::DIVERGED, &format!("diverged: {text}"))
+        }
+        Some(Err((_, position, Stop::RecordEnds))) => {
+            stop::record_ends(&format!("after {position} calls"))
+        }
+        Some(Err((_, _, Stop::Unreadable(error)))) => {
+            stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
+        }
+        None => stop::abort(stop::NO_RECORD, "the replay was interrupted in the middle of a call"),
+    }
+}
+
+/// Asks again and again, until there is an answer.
+fn ask_until<R>(
+    stream: u32,
+    waits_for: impl Fn() -> String,
+    mut what: impl FnMut(&mut Replaying) -> Result<Option<R>, Stop>,
+) -> R {
+    let mut waiting = Waiting::new(waits_for);
+    loop {
+        let answer = ask(stream, |own| {
+            own.pump();
+            what(own)
+        });
+        match answer {
+            Some(answer) => return answer,
+            None => waiting.again(),
+        }
+    }
+}
+
+/// What the clock said.
+pub fn value(thread: &Thread, which: u8) -> Option<u64> {
+    let stream = thread.stream;
+    REPLAYING.is_there().then(|| ask(stream, |own| own.replayer.value(stream, which)))
+}
+
+/// A call that is the program's.
+pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
+    if !REPLAYING.is_there() {
+        return call.forward();
+    }
+    if let Some(board) = board::get() {
+        board.step();
+    }
+    let place = super::place(&call, thread);
+    pump();
+    match call.role.act {
+        Act::Receive(kind) => receive::receive(call, place, kind),
+        Act::Post => receive::post(call, place),
+        Act::Init => receive::init(call, place),
+        Act::Start => send::start_all(call, place),
+        Act::Probe(kind) => receive::probe(call, place, kind),
+        Act::Complete(kind) => complete::complete(call, place, kind),
+        Act::Arrive => complete::arrive(call, place),
+        Act::Cancel => complete::cancel(call, place),
+        Act::Free => complete::free(call),
+        Act::Generalized => complete::generalized(call),
+        Act::Send(mode) => send::send(call, place, mode),
+        Act::InitSend => send::init(call),
+        Act::FreeComm => collective::free_comm(call),
+        Act::MakeComm { parent, new } => collective::make_comm(call, place, parent, new),
+        Act::Meet(meeting) => collective::meet(call, place, meeting),
+        Act::Begin | Act::End | Act::Outside | Act::Unmet | Act::Other => {
+            let _inside = board::Inside::of(call.role.function);
+            call.forward()
+        }
+    }
+}
+
+/// What the record says of a matching call, as soon as it is known.
+fn decide(place: Place, kind: Kind, count: u32, tickets: &[Option<Ticket>]) -> Decided {
+    let call = Call { kind, site: place.site, count };
+    let what = || format!("{kind} at {}, for it to be known what it gets", name(place));
+    let (decided, held) = ask_until(place.stream, what, |own| {
+        let decided = match own.replayer.call(place.stream, &call, tickets)? {
+            Answer::Later => return Ok(None),
+            Answer::Fail => return Ok(Some((Decided::Fail, None))),
+            Answer::Undefined => Decided::Undefined,
+            Answer::All(deliveries) => Decided::All(deliveries.to_vec()),
+            Answer::These(deliveries) => Decided::These(deliveries.to_vec()),
+        };
+        let position = own.calls.entry(place.stream).or_default();
+        *position += 1;
+        let position = *position;
+        let due = own.until == Some(position);
+        let held = due.then(|| format!("at call {position}, {kind} at {}", own.name(place.site)));
+        Ok(Some((decided, held)))
+    });
+    if let Some(held) = held {
+        stop::hold(&held);
+    }
+    decided
+}
+
+/// The name of a place.
+fn name(place: Place) -> String {
+    REPLAYING.with(|own| own.name(place.site)).unwrap_or_default()
+}
+
+/// Waits until a request is known to be complete, and leaves it.
+fn await_request(request: usize, what: impl Fn() -> String) {
+    let ignore = mpi::status_ignore() as usize;
+    let mut waiting = Waiting::new(what);
+    loop {
+        let mut flag: c_int = 0;
+        let words = [request, &raw mut flag as usize, ignore];
+        // SAFETY: a request, an int, and no status.
+        let result = unsafe { mpi::call(table::MPI_Request_get_status, &words) };
+        if flag != 0 || result != 0 {
+            return;
+        }
+        pump();
+        waiting.again();
+    }
+}
+
+/// Puts source and tag of a message into the status of the receive that it was handed to.
+fn put_right(status: Statuses, from: Option<Envelope>) {
+    let Some(from) = from.filter(|_| status as usize != abi().status_ignore) else { return };
+    let layout = &mpi::layout().status;
+    // SAFETY: a status of the program; its fields are ints.
+    unsafe {
+        status.add(layout.source).cast::<c_int>().write_unaligned(from.source);
+        status.add(layout.tag).cast::<c_int>().write_unaligned(from.tag);
+    }
+}
+
+/// What has become of a receive that was handed a message: not every MPI says that it was truncated
+/// where it is one to oneself.
+fn outcome(error: c_int, got: Option<Got>, status: Statuses) -> c_int {
+    match got {
+        Some(got) if got.truncated && error == 0 => {
+            if status as usize != abi().status_ignore {
+                let words = [status as usize, mpi::byte(), got.bytes];
+                // SAFETY: a status of the program.
+                unsafe { mpi::call(table::MPI_Status_set_elements_x, &words) };
+            }
+            mpi::layout().err_truncate
+        }
+        _ => error,
+    }
+}
+
+/// An error of a receive that was handed its message is one of the program's communicator.
+fn raise(comm: usize, error: c_int) -> c_int {
+    if error != 0 {
+        // SAFETY: a communicator of the program, and an error code of MPI's.
+        unsafe { mpi::call(table::MPI_Comm_call_errhandler, &[comm, error as usize]) };
+    }
+    error
+}

@@ -1,0 +1,117 @@
+//! Sends: in turn, their clocks ahead of them, and never waited for in MPI.
+
+use crate::process;
+use crate::table;
+use refrain_order::{Envelope, Holding as _, Sending, Stop};
+use std::ffi::c_int;
+
+use super::super::super::mpi;
+use super::super::super::role::{Hooked, Mode, Place, Role};
+use super::super::super::{line, split};
+use super::super::{Target, put_request, request_of};
+use super::{Pending, REPLAYING, Replaying, ask, ask_until, await_request, name};
+
+impl Replaying {
+    /// A message is about to be sent, if it is its turn.
+    fn sends(&mut self, place: Place, target: Target) -> Result<bool, Stop> {
+        let Target { comm, dest, tag } = target;
+        let comm = self.comms.get(comm);
+        let (communicator, source) = (comm.number, comm.rank);
+        let Some(to) = comm.process(dest) else { return Ok(true) };
+        let key = line::key_of_sends(communicator, dest, tag);
+        if !self.may(place, key) {
+            return Ok(false);
+        }
+        let sending = Sending { to, communicator, source, tag };
+        if self.replayer.send(place.stream, &sending)?.is_none() {
+            return Ok(false);
+        }
+        self.took(key);
+        if to == self.me {
+            self.mail.hear(to, communicator, Envelope { source, tag });
+        }
+        self.speak();
+        Ok(true)
+    }
+}
+
+/// Does what sends, in its turn.
+pub(super) fn in_turn(place: Place, target: Target, mut send: impl FnMut() -> c_int) -> c_int {
+    let what = || format!("at {}, for its turn to send", name(place));
+    ask_until(place.stream, what, |own| Ok(own.sends(place, target)?.then(&mut send)))
+}
+
+/// A message may come before its receive is posted: none is, in a replay.
+fn without_promise(mode: Mode) -> Mode {
+    if mode == Mode::Ready { Mode::Standard } else { mode }
+}
+
+pub(super) fn send(call: Hooked<'_>, place: Place, mode: Mode) -> c_int {
+    let Some(target) = Target::of(&call) else { return call.forward() };
+    let knows = |own: &mut Replaying| own.comms.get(target.comm).process(target.dest).is_some();
+    if REPLAYING.with(knows) != Some(true) {
+        // Nobody is told of it. If it is an error, the program's handler may call MPI.
+        return call.forward();
+    }
+    let mut request = 0;
+    let result = in_turn(place, target, || {
+        split::isend(call.words, call.role.large, without_promise(mode), &mut request)
+    });
+    if call.role.request != Role::NOWHERE {
+        put_request(&call, 0, mpi::handle(request));
+        return result;
+    }
+    if result != 0 {
+        return result;
+    }
+    let what = || format!("for a message to {} with tag {} to be sent", target.dest, target.tag);
+    await_request(mpi::handle(request), what);
+    split::wait(&mut request, mpi::status_ignore() as usize)
+}
+
+/// A send that can be started.
+pub(super) fn init(call: Hooked<'_>) -> c_int {
+    let plain = match call.role.function {
+        table::MPI_Rsend_init => Some(table::MPI_Send_init),
+        table::MPI_Rsend_init_c => Some(table::MPI_Send_init_c),
+        _ => None,
+    };
+    let result = match plain {
+        // SAFETY: the program's arguments, which are the same for both.
+        Some(plain) => unsafe { mpi::call(plain, call.words) },
+        None => call.forward(),
+    };
+    if let Some(target) = Target::of(&call).filter(|_| result == 0) {
+        REPLAYING.with(|own| own.requests.add(request_of(&call), Pending::Send(target)));
+    }
+    result
+}
+
+/// Starts requests, one after the other.
+pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
+    let (at, n) = call.requests();
+    for i in 0..n {
+        let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
+        // SAFETY: the address of a request of the program.
+        let start = || unsafe { mpi::call(table::MPI_Start, &[address]) };
+        // SAFETY: the table says that so many requests are there.
+        let request = unsafe { mpi::handle_at(at, i) };
+        let target = ask(place.stream, |own| {
+            Ok(match own.requests.get(request) {
+                Some(Pending::Send(target)) => Some(*target),
+                _ => None,
+            })
+        });
+        let result = match target {
+            Some(target) => in_turn(place, target, start),
+            None => {
+                super::receive::restart(request, place);
+                start()
+            }
+        };
+        if result != 0 {
+            return result;
+        }
+    }
+    0
+}

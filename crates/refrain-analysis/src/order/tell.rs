@@ -1,0 +1,355 @@
+//! Tells a recorder of the calls of a trace.
+
+use super::read::{Act, Read, act, envelope};
+use refrain_format::decode::Event;
+use refrain_mpi::abi::Layout;
+use refrain_mpi::status::StatusFields;
+use refrain_order::{Call, Choice, Completed, Fate, Kind, Post, Recorder, Ticket};
+use std::collections::HashMap;
+
+/// The only stream: several are refused.
+const STREAM: u32 = 0;
+
+/// Tells a recorder of the calls of one rank.
+pub struct Teller {
+    /// The recorder.
+    pub recorder: Recorder,
+    /// Calls that match messages, so far.
+    pub matching: u64,
+    /// What the program did that a record does not hold.
+    pub outside: Vec<String>,
+    layout: &'static Layout,
+    /// Whether the status of an `MPI_Isendrecv` says nothing, as MPICH's.
+    isendrecv_is_mute: bool,
+    receives: HashMap<u64, Receive>,
+}
+
+/// A receive that completes later.
+#[derive(Clone, Copy)]
+struct Receive {
+    /// While it is active.
+    ticket: Option<Ticket>,
+    post: Post,
+    /// It can be started again.
+    persistent: bool,
+    /// The program has tried to cancel it: only then a status tells whether that was done.
+    cancelled: bool,
+}
+
+impl Teller {
+    /// Nothing has happened yet.
+    pub fn new(layout: &'static Layout, isendrecv_is_mute: bool) -> Teller {
+        Teller {
+            recorder: Recorder::new(),
+            matching: 0,
+            outside: Vec::new(),
+            layout,
+            isendrecv_is_mute,
+            receives: HashMap::new(),
+        }
+    }
+
+    /// A call; what is wrong is that a receive is let go of, by the call of that number.
+    pub fn event(&mut self, event: &Event) -> Result<(), u64> {
+        let name = event.function.name.as_str();
+        let Some(act) = act(name) else { return Ok(()) };
+        let read = Read { event, layout: self.layout };
+        if act == Act::Outside {
+            self.note(name);
+            return Ok(());
+        }
+        self.matching += 1;
+        if event.end.is_none() && event.result.is_none() {
+            // It never returned. What it sent was sent, though.
+            if act == Act::Receive(Kind::Sendrecv) {
+                self.recorder.post(STREAM, &read.post());
+            }
+            return Ok(());
+        }
+        match act {
+            Act::Receive(kind) => self.receive(&read, kind),
+            Act::Probe(kind) => self.probe(&read, kind),
+            Act::Post => self.post(&read),
+            Act::Init => self.init(&read),
+            Act::Start => self.start(&read),
+            Act::Complete(kind) => self.complete(&read, kind),
+            Act::Arrive if read.found() => self.succeeded(Kind::Parrived),
+            Act::Arrive => self.recorder.failed(STREAM, Kind::Parrived, 0),
+            Act::Cancel => self.cancel(&read),
+            Act::Free => return self.free(&read),
+            Act::Outside => {}
+        }
+        Ok(())
+    }
+
+    /// There are no more calls.
+    pub fn end(&mut self) {
+        if self.receives.values().any(|receive| receive.ticket.is_some_and(|own| own.wild)) {
+            self.note("receives with a wildcard that were never completed: taken for unmatched");
+        }
+    }
+
+    fn note(&mut self, what: &str) {
+        if !self.outside.iter().any(|noted| noted == what) {
+            self.outside.push(what.to_owned());
+        }
+    }
+
+    fn succeeded(&mut self, kind: Kind) {
+        let call = Call { kind, site: 0, count: 0 };
+        self.recorder.matched(STREAM, &call, Completed::All);
+    }
+
+    /// What a receive or probe with a wildcard got.
+    fn settle(&mut self, ticket: Ticket, status: Option<StatusFields>) {
+        if let Some(status) = status.filter(|_| ticket.wild) {
+            self.recorder.resolve(ticket, Fate::Matched(envelope(&status)));
+        }
+    }
+
+    fn cancel(&mut self, read: &Read<'_>) {
+        let [before, _] = read.requests();
+        let receive = before.first().and_then(|request| self.receives.get_mut(request));
+        match receive {
+            Some(receive) => receive.cancelled = true,
+            None => self.note("MPI_Cancel of what is no receive"),
+        }
+    }
+
+    fn receive(&mut self, read: &Read<'_>, kind: Kind) {
+        let ticket = self.recorder.post(STREAM, &read.post());
+        self.succeeded(kind);
+        if read.has_status() {
+            self.settle(ticket, read.status(0));
+        }
+    }
+
+    fn probe(&mut self, read: &Read<'_>, kind: Kind) {
+        if !read.found() {
+            self.recorder.failed(STREAM, kind, 0);
+            return;
+        }
+        self.succeeded(kind);
+        let ticket = self.recorder.post(STREAM, &read.post());
+        if !read.event.is_failed() {
+            self.settle(ticket, read.status(0));
+        }
+    }
+
+    fn post(&mut self, read: &Read<'_>) {
+        let post = read.post();
+        let ticket = self.recorder.post(STREAM, &post);
+        let is_mute = read.event.function.name.starts_with("MPI_Isendrecv")
+            && post.is_wild()
+            && self.isendrecv_is_mute;
+        if is_mute {
+            self.note("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
+        } else if !read.event.is_failed()
+            && let [_, after] = read.requests()
+            && let Some(request) = after.first()
+        {
+            let receive =
+                Receive { ticket: Some(ticket), post, persistent: false, cancelled: false };
+            self.receives.insert(*request, receive);
+        }
+    }
+
+    fn init(&mut self, read: &Read<'_>) {
+        if !read.event.is_failed()
+            && let [_, after] = read.requests()
+            && let Some(request) = after.first()
+        {
+            let receive =
+                Receive { ticket: None, post: read.post(), persistent: true, cancelled: false };
+            self.receives.insert(*request, receive);
+        }
+    }
+
+    fn start(&mut self, read: &Read<'_>) {
+        for request in &read.requests()[0] {
+            if let Some(receive) = self.receives.get_mut(request) {
+                receive.ticket = Some(self.recorder.post(STREAM, &receive.post));
+            }
+        }
+    }
+
+    fn complete(&mut self, read: &Read<'_>, kind: Kind) {
+        let failed = read.event.is_failed();
+        let [before, after] = read.requests();
+        let several = match kind.choice() {
+            Choice::All => None,
+            Choice::One => Some(read.index().map(|index| vec![index])),
+            Choice::Some => Some(read.indices()),
+        };
+        let is_empty = matches!(&several, Some(Some(indices)) if indices.is_empty());
+        if !failed && (!read.found() || (is_empty && kind.polls())) {
+            self.recorder.failed(STREAM, kind, 0);
+            return;
+        }
+        let count = if kind.has_array() { before.len() as u32 } else { 0 };
+        let completed = match &several {
+            None => Completed::All,
+            Some(Some(indices)) if !indices.is_empty() => Completed::These(indices),
+            Some(_) => Completed::Undefined,
+        };
+        self.recorder.matched(STREAM, &Call { kind, site: 0, count }, completed);
+        let indices = match several {
+            None => (0..before.len() as u32).collect(),
+            Some(indices) => indices.unwrap_or_default(),
+        };
+        for (n, index) in indices.into_iter().enumerate() {
+            let at = index as usize;
+            // After an error only what has become null is complete.
+            let is_complete = !failed || before.get(at) != after.get(at);
+            if let Some(request) = before.get(at).filter(|_| is_complete) {
+                self.completed(*request, read.status(n), consumes(kind));
+            }
+        }
+    }
+
+    fn completed(&mut self, request: u64, status: Option<StatusFields>, consumed: bool) {
+        let Some(receive) = self.receives.get_mut(&request) else { return };
+        let Receive { ticket, persistent, cancelled, .. } = *receive;
+        if consumed {
+            (receive.ticket, receive.cancelled) = (None, false);
+            if !persistent {
+                self.receives.remove(&request);
+            }
+        }
+        match (ticket, status) {
+            (Some(ticket), Some(status)) if cancelled && status.cancelled => {
+                self.recorder.resolve(ticket, Fate::Cancelled);
+            }
+            (Some(ticket), status) => self.settle(ticket, status),
+            (None, _) => {}
+        }
+    }
+
+    fn free(&mut self, read: &Read<'_>) -> Result<(), u64> {
+        let freed = read.requests()[0].first().and_then(|request| self.receives.remove(request));
+        match freed.and_then(|receive| receive.ticket) {
+            Some(ticket) if ticket.wild => Err(read.event.number),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a call hands requests back, or only looks at them.
+fn consumes(kind: Kind) -> bool {
+    use Kind::*;
+    !matches!(kind, GetStatus | GetStatusAll | GetStatusAny | GetStatusSome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refrain_format::decode::Value;
+    use refrain_format::define::FunctionDef;
+    use refrain_mpi::abi::Family;
+    use refrain_mpi::interface::functions;
+    use refrain_order::{Decision, Envelope, Frames, Posting, Replayer};
+    use std::sync::Arc;
+
+    fn layout() -> &'static Layout {
+        Layout::of(Family::Mpich)
+    }
+
+    /// A call with values for the parameters of these names: inputs, and outputs.
+    fn call(name: &str, inputs: &[(&str, Value)], outputs: &[(&str, Value)]) -> Event {
+        let function = functions().iter().find(|f| f.name == name).expect("a function of MPI");
+        let function = Arc::new(FunctionDef::from(function));
+        let of = |given: &[(&str, Value)]| -> Vec<Option<Value>> {
+            let value = |name: &str| given.iter().find(|(own, _)| *own == name);
+            function.params.iter().map(|p| value(&p.name).map(|(_, v)| v.clone())).collect()
+        };
+        let (inputs, outputs) = (of(inputs), of(outputs));
+        let (number, depth, site, start, end) = (0, 0, None, 0, Some(1));
+        let (result, error_class) = (Some(0), None);
+        Event { number, depth, function, site, start, end, result, error_class, inputs, outputs }
+    }
+
+    fn status(source: i32, tag: i32, cancelled: bool) -> Value {
+        let mut bytes = vec![0; layout().status.bytes];
+        let count_bytes = Some(8);
+        let fields = StatusFields { source, tag, error: 0, count_bytes, cancelled };
+        layout().status.write(&mut bytes, &fields);
+        Value::Status { bytes, ignored: false }
+    }
+
+    fn irecv(request: u64) -> Event {
+        let any = Value::Int(layout().any_source.into());
+        let inputs = [("source", any), ("tag", Value::Int(7))];
+        call("MPI_Irecv", &inputs, &[("request", Value::Word(request))])
+    }
+
+    fn requests(all: &[u64]) -> Value {
+        Value::List(all.iter().map(|request| Value::Word(*request)).collect())
+    }
+
+    fn told(events: &[Event]) -> Replayer {
+        let mut teller = Teller::new(layout(), true);
+        events.iter().for_each(|event| teller.event(event).expect("nothing is let go of"));
+        let mut bytes = Vec::new();
+        teller.recorder.finish(&mut bytes);
+        Replayer::new(Frames::read(bytes)).expect("it reads")
+    }
+
+    fn posted(replayer: &mut Replayer) -> Posting {
+        let post = Post { site: 0, communicator: 0, source: None, tag: Some(7) };
+        replayer.post(STREAM, &post).expect("it is in the record")
+    }
+
+    fn from(source: i32) -> Posting {
+        Posting::Narrowed(Envelope { source, tag: 7 })
+    }
+
+    #[test]
+    fn completions_in_another_order_than_posts_are_told() {
+        let found = [("index", Value::Int(1)), ("status", status(5, 7, true))];
+        let waitany = call("MPI_Waitany", &[("array_of_requests", requests(&[1, 2]))], &found);
+        let failed = call("MPI_Test", &[("request", Value::Word(1))], &[("flag", Value::Int(0))]);
+        let flag = [("flag", Value::Int(1)), ("status", status(3, 7, false))];
+        let test = call("MPI_Test", &[("request", Value::Word(1))], &flag);
+        let none = call("MPI_Waitall", &[("array_of_requests", Value::Null)], &[]);
+        let mut replayer = told(&[irecv(1), irecv(2), waitany, failed, test, none]);
+        // The status of what nobody has cancelled may say anything of that.
+        assert_eq!([posted(&mut replayer), posted(&mut replayer)], [from(3), from(5)]);
+        let mut asked = |kind, count| {
+            let call = Call { kind, site: 0, count };
+            replayer.call(STREAM, &call).map(|decision| match decision {
+                Decision::These(indices) => indices.to_vec(),
+                Decision::All => vec![99],
+                Decision::Fail => vec![98],
+                Decision::Undefined => vec![97],
+            })
+        };
+        assert_eq!(asked(Kind::Waitany, 2), Ok(vec![1]));
+        assert_eq!(asked(Kind::Test, 0), Ok(vec![98]));
+        assert_eq!(asked(Kind::Test, 0), Ok(vec![99]));
+        assert_eq!(asked(Kind::Waitall, 0), Ok(vec![99]));
+        assert_eq!(replayer.finish(), Ok(()));
+    }
+
+    #[test]
+    fn what_was_cancelled_is_not_posted_again() {
+        let cancel = |request| call("MPI_Cancel", &[("request", Value::Word(request))], &[]);
+        let wait = |request, cancelled| {
+            let status = [("status", status(4, 7, cancelled))];
+            call("MPI_Wait", &[("request", Value::Word(request))], &status)
+        };
+        let events =
+            [irecv(1), irecv(2), cancel(1), cancel(2), wait(1, true), wait(2, false), irecv(1)];
+        let mut replayer = told(&events);
+        let fates = [(); 3].map(|()| posted(&mut replayer));
+        assert_eq!(fates, [Posting::WithheldCancelled, from(4), Posting::WithheldNever]);
+    }
+
+    #[test]
+    fn a_receive_that_is_let_go_of_is_refused_if_it_has_a_wildcard() {
+        let free = call("MPI_Request_free", &[("request", Value::Word(1))], &[]);
+        let mut teller = Teller::new(layout(), true);
+        assert_eq!(teller.event(&free), Ok(()), "it is no receive");
+        assert_eq!(teller.event(&irecv(1)), Ok(()));
+        assert_eq!(teller.event(&free), Err(0));
+    }
+}

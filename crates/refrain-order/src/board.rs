@@ -1,0 +1,224 @@
+//! The board: where the ranks of a replay say how far they are, and what they wait for.
+//!
+//! A file of words that all ranks map, with a slot for each. So a rank that waits too long knows
+//! whether anybody still gets on, and can tell what everybody else waits for, without a message and
+//! without a thread. Whoever started the ranks reads it too ([`Watch`]): where all of them hang in
+//! calls that no record holds, none of them ever looks.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Words of a slot: state, calls made, whether this rank was the first to give up, the function it is
+/// in, and a text.
+pub const SLOT: usize = 32;
+/// Where a slot has its state.
+pub const STATE: usize = 0;
+/// Where it has the calls made.
+pub const CALLS: usize = 1;
+/// Where it says, in the first slot, that all was told.
+pub const TOLD: usize = 2;
+/// Where it has the number of a function.
+pub const FUNCTION: usize = 3;
+/// Where it has a text, closed by a zero if there is room.
+pub const TEXT: usize = 4;
+
+/// How a rank is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum State {
+    /// In the program's own code, or only just in a call.
+    Running = 0,
+    /// Waits for something that was recorded.
+    Waiting = 1,
+    /// Where its record ends.
+    AtEnd = 2,
+    /// In MPI_Finalize.
+    Finalizing = 3,
+    /// Waits for a debugger.
+    Held = 4,
+    /// In a call of which nothing was recorded, which may wait for other ranks.
+    Inside = 5,
+    /// Behind MPI_Finalize, in the program's own code or gone.
+    Over = 6,
+}
+
+impl State {
+    /// From a slot's word.
+    pub fn from_word(word: u64) -> State {
+        match word {
+            1 => State::Waiting,
+            2 => State::AtEnd,
+            3 => State::Finalizing,
+            4 => State::Held,
+            5 => State::Inside,
+            6 => State::Over,
+            _ => State::Running,
+        }
+    }
+}
+
+/// A number that is another when a rank has made a call, or begins or ends to wait or compute.
+pub fn progress(slots: impl Iterator<Item = (State, u64)>) -> u64 {
+    slots.fold(0, |sum, (state, calls)| {
+        (sum ^ calls << 3 ^ state as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
+}
+
+/// A board's words at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    words: Vec<u64>,
+}
+
+impl Snapshot {
+    /// Of these words.
+    pub fn new(words: Vec<u64>) -> Self {
+        Self { words }
+    }
+
+    /// From the bytes of the file.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let word =
+            |chunk: &[u8]| chunk.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        Self { words: bytes.chunks_exact(8).map(word).collect() }
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &[u64]> {
+        self.words.chunks_exact(SLOT)
+    }
+
+    /// How each rank is, and how many calls it has made.
+    pub fn states(&self) -> impl Iterator<Item = (State, u64)> + '_ {
+        self.slots().map(|slot| (State::from_word(slot[STATE]), slot[CALLS]))
+    }
+
+    /// The function of each rank that is in a call of which nothing was recorded.
+    fn functions(&self) -> impl Iterator<Item = usize> + '_ {
+        let inside = |slot: &&[u64]| State::from_word(slot[STATE]) == State::Inside;
+        self.slots().filter(inside).map(|slot| slot[FUNCTION] as usize)
+    }
+
+    /// A line for each rank.
+    pub fn report(&self, name: impl Fn(usize) -> String) -> String {
+        let mut report = String::new();
+        for (rank, slot) in self.slots().enumerate() {
+            let bytes = slot[TEXT..].iter().flat_map(|word| word.to_le_bytes());
+            let text: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+            let text = String::from_utf8_lossy(&text);
+            let what = match State::from_word(slot[STATE]) {
+                State::Running => "is in the program's own code".to_owned(),
+                State::Inside => format!("is in {}", name(slot[FUNCTION] as usize)),
+                State::Waiting => format!("waits: {text}"),
+                State::AtEnd => format!("is where its record ends: {text}"),
+                State::Finalizing => "is in MPI_Finalize".to_owned(),
+                State::Over => "is done with MPI".to_owned(),
+                State::Held => format!("is held for a debugger: {text}"),
+            };
+            // Writing to a String cannot fail.
+            let _ = write!(report, "\n  rank {rank} {what} (after {} calls)", slot[CALLS]);
+        }
+        report
+    }
+}
+
+/// Looks at a board from outside, from time to time.
+#[derive(Debug)]
+pub struct Watch {
+    patience: Duration,
+    progress: u64,
+    since: Option<Duration>,
+}
+
+impl Watch {
+    /// Gives up when all ranks have been in MPI, and none has got on, for so long.
+    pub fn new(patience: Duration) -> Self {
+        Self { patience, progress: 0, since: None }
+    }
+
+    /// Whether nothing goes on any more, at a time that was counted from whatever beginning. A rank
+    /// in the program's own code, before MPI_Finalize or behind it, computes, and one in a call that `may_last` is not held to a time.
+    pub fn is_over(
+        &mut self,
+        now: Duration,
+        board: &Snapshot,
+        may_last: impl Fn(usize) -> bool,
+    ) -> bool {
+        let works = |(state, _)| matches!(state, State::Running | State::Held | State::Over);
+        let is_still = board.states().next().is_some()
+            && !board.states().any(works)
+            && !board.functions().any(may_last);
+        let progress = progress(board.states());
+        let since = match self.since {
+            Some(since) if is_still && progress == self.progress => since,
+            _ => now,
+        };
+        (self.progress, self.since) = (progress, Some(since));
+        is_still && now.saturating_sub(since) >= self.patience
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn board(slots: &[(State, u64, usize)]) -> Snapshot {
+        let slot = |(state, calls, function): &(State, u64, usize)| {
+            let mut words = vec![0; SLOT];
+            (words[STATE], words[CALLS]) = (*state as u64, *calls);
+            words[FUNCTION] = *function as u64;
+            words[TEXT..TEXT + 2].copy_from_slice(&[u64::from_le_bytes(*b"a messag"), 0x65]);
+            words
+        };
+        Snapshot::new(slots.iter().flat_map(slot).collect())
+    }
+
+    fn after(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn ranks_that_all_hang_are_noticed_and_named() {
+        let hangs =
+            board(&[(State::Inside, 5, 1), (State::Waiting, 7, 0), (State::Finalizing, 1, 0)]);
+        let mut watch = Watch::new(PATIENCE);
+        assert!(!watch.is_over(after(3), &hangs, |_| false));
+        assert!(!watch.is_over(after(12), &hangs, |_| false));
+        assert!(watch.is_over(after(13), &hangs, |_| false));
+        assert_eq!(
+            hangs.report(|function| format!("f{function}")),
+            "\n  rank 0 is in f1 (after 5 calls)\n  rank 1 waits: a message (after 7 calls)\n  \
+             rank 2 is in MPI_Finalize (after 1 calls)"
+        );
+    }
+
+    #[test]
+    fn who_computes_gets_on_or_is_held_is_left_alone() {
+        for other in [
+            (State::Running, 5, 0),
+            (State::Held, 5, 0),
+            (State::Over, 5, 0),
+            (State::Inside, 5, 2),
+        ] {
+            let board = board(&[(State::Inside, 5, 1), other]);
+            let mut watch = Watch::new(PATIENCE);
+            assert!((0..100).all(|second| !watch.is_over(after(second), &board, |f| f == 2)));
+        }
+        let mut watch = Watch::new(PATIENCE);
+        let gets_on = |second| board(&[(State::Inside, 5, 1), (State::Inside, second / 9, 1)]);
+        assert!((0..100).all(|second| !watch.is_over(after(second), &gets_on(second), |_| false)));
+        assert!(!watch.is_over(after(500), &Snapshot::default(), |_| false));
+    }
+
+    #[test]
+    fn who_has_computed_has_a_new_chance() {
+        let mut watch = Watch::new(PATIENCE);
+        let waits = board(&[(State::Inside, 5, 1)]);
+        assert!(!watch.is_over(after(0), &waits, |_| false));
+        assert!(!watch.is_over(after(30), &board(&[(State::Running, 5, 1)]), |_| false));
+        assert!(!watch.is_over(after(31), &waits, |_| false));
+        assert!(!watch.is_over(after(40), &waits, |_| false));
+        assert!(watch.is_over(after(41), &waits, |_| false));
+    }
+}

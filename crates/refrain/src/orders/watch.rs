@@ -1,0 +1,116 @@
+//! Watches the ranks of a replay from outside, by the board that they write.
+//!
+//! A rank that waits for something in the record looks after itself, and after the others. Where all
+//! ranks hang in calls that no record holds (one in a barrier, one in a broadcast, after the program
+//! was changed), nobody looks: that is noticed here.
+
+use refrain_mpi::interface::functions;
+use refrain_order::board::{Snapshot, Watch};
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So many times as long as ranks that wait are given, which know what for: a collective call may take
+/// its time, and large ones do.
+const PATIENCE: u32 = 20;
+
+/// Between two looks at the board.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a launcher has to end the ranks, before it is killed itself.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Whether the program has ended.
+#[derive(Default)]
+struct Ended {
+    has: Mutex<bool>,
+    tell: Condvar,
+}
+
+impl Ended {
+    fn is_within(&self, time: Duration) -> bool {
+        let has = self.has.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.tell.wait_timeout_while(has, time, |has| !*has);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn now(&self) {
+        *self.has.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.tell.notify_all();
+    }
+}
+
+/// Waits for a program that replays in a folder. If nothing goes on any more, ends it, and gives what
+/// there is to say of that.
+pub fn wait(
+    child: &mut Child,
+    folder: &Path,
+    stall: Duration,
+) -> std::io::Result<(ExitStatus, Option<String>)> {
+    let (ended, process) = (Ended::default(), child.id() as i32);
+    let said = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| watch(&ended, process, folder, stall));
+        await_end(process);
+        ended.now();
+        watcher.join().unwrap_or_default()
+    });
+    Ok((child.wait()?, said))
+}
+
+/// Waits until a child has ended, and leaves its number to it.
+fn await_end(process: i32) {
+    loop {
+        // SAFETY: room for what is known of a child, which is not looked at.
+        let result = unsafe {
+            let mut known: libc::siginfo_t = std::mem::zeroed();
+            let how = libc::WEXITED | libc::WNOWAIT;
+            libc::waitid(libc::P_PID, process as libc::id_t, &mut known, how)
+        };
+        let again = || std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted;
+        if result == 0 || !again() {
+            return;
+        }
+    }
+}
+
+/// Looks at the board until the program has ended, or has to be.
+fn watch(ended: &Ended, process: i32, folder: &Path, stall: Duration) -> Option<String> {
+    let began = Instant::now();
+    let patience = stall.saturating_mul(PATIENCE);
+    let mut watch = Watch::new(patience);
+    while !ended.is_within(PAUSE) {
+        let board = Snapshot::from_bytes(&std::fs::read(folder.join("board")).unwrap_or_default());
+        if watch.is_over(began.elapsed(), &board, may_last) {
+            // SAFETY: plain system calls, on a child that nobody has waited for yet.
+            unsafe { libc::kill(process, libc::SIGTERM) };
+            if !ended.is_within(GRACE) {
+                // SAFETY: as above.
+                unsafe { libc::kill(process, libc::SIGKILL) };
+            }
+            return Some(format!(
+                "all ranks have been in MPI, and none has got on, for {} s ({PATIENCE} x --stall):{}",
+                patience.as_secs_f64(),
+                board.report(name)
+            ));
+        }
+    }
+    None
+}
+
+fn name(function: usize) -> String {
+    functions().get(function).map_or_else(String::new, |function| function.name.clone())
+}
+
+/// Calls that may last, since they wait for a disk or for programs that are not of this job.
+fn may_last(function: usize) -> bool {
+    const OTHERS: [&str; 5] = [
+        "MPI_Comm_accept",
+        "MPI_Comm_connect",
+        "MPI_Comm_join",
+        "MPI_Comm_spawn",
+        "MPI_Comm_spawn_multiple",
+    ];
+    let name = name(function);
+    name.starts_with("MPI_File_") || OTHERS.contains(&name.as_str())
+}

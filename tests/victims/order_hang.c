@@ -1,0 +1,41 @@
+/* Ranks that receive from whoever comes first, and then meet. If they are told to, they do not meet:
+ * each waits for something that never comes, in a call of which no order is kept.
+ *
+ *     order_hang [meet | barriers | send | finalize]
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    int rank, size, order = 0;
+    MPI_Comm comms[2];
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[0]);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+    const char *how = argc > 1 ? argv[1] : "meet";
+    for (int i = 1; i < size; i++) {
+        int from;
+        if (rank == 0) {
+            MPI_Recv(&from, 1, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            order = order * size + from;
+        }
+    }
+    if (rank > 0)
+        MPI_Send(&rank, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+    printf("rank %d: %d\n", rank, order);
+    fflush(stdout);
+    if (strcmp(how, "barriers") == 0) {
+        MPI_Barrier(comms[rank % 2]);
+    } else if (strcmp(how, "send") == 0 && rank == 0) {
+        MPI_Ssend(&rank, 1, MPI_INT, 1, 2, MPI_COMM_WORLD);
+    } else if (strcmp(how, "finalize") != 0 || rank == 0) {
+        MPI_Barrier(comms[0]);
+    }
+    MPI_Comm_free(&comms[0]);
+    MPI_Comm_free(&comms[1]);
+    MPI_Finalize();
+    return 0;
+}
