@@ -51,7 +51,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`block`], [`segment`] | the tables: what blocks refer to, where memory lies |
+//! | [`block`], [`segment`], `rows` | the tables: what blocks refer to, where memory lies |
 //! | `runs`, `series` | numbers as runs; the values of a slot, level by level |
 //! | [`shape`], `shapes` | the structure of a nest, compiled; all structures met |
 //! | `item`, `running`, `sprint` | one execution of a nest; following a stream through it, slowly and fast |
@@ -76,6 +76,7 @@ pub mod lines;
 mod parts;
 pub mod player;
 pub mod ranks;
+mod rows;
 mod running;
 mod runs;
 pub mod segment;

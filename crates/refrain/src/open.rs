@@ -3,6 +3,8 @@
 use crate::merge::parts_of;
 use crate::summary;
 use anyhow::{Result, bail};
+use refrain_format::container::Container;
+use refrain_memtrace::MemoryTrace;
 use refrain_trace::Trace;
 use refrain_trace::parts::holds_parts;
 use std::path::Path;
@@ -24,6 +26,13 @@ pub fn open(path: &Path) -> Result<Trace> {
             "there is no {} yet: make it with `refrain merge {}`",
             path.display(),
             parts.display()
+        );
+    }
+    if Container::open(path).is_ok_and(|container| MemoryTrace::is_in(&container)) {
+        bail!(
+            "{0} holds loads and stores, not MPI calls: look at it with `refrain show {0}`, `refrain \
+             info {0}` and `refrain verify {0}`",
+            path.display()
         );
     }
     let trace = Trace::open(path)?;

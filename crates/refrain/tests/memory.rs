@@ -310,6 +310,19 @@ fn a_trace_without_references_is_not_right() {
 }
 
 #[test]
+fn commands_for_mpi_calls_say_what_a_memory_trace_is() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "sorting.c", Some(Compiled));
+    let recorded = record(&program, &["100"], Compiled, 1, &[]);
+    for command in ["stats", "where"] {
+        let output = run(Command::new(refrain_binary()).arg(command).arg(&recorded.trace));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains("holds loads and stores, not MPI calls"), "{command}: {said}");
+    }
+}
+
+#[test]
 fn a_damaged_trace_is_not_right() {
     let folder = TempDir::new().expect("a folder");
     let program = build(folder.path(), "matmul.c", Some(Compiled));
