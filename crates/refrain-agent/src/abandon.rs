@@ -32,6 +32,9 @@ fn this_thread() -> usize {
     pointer
 }
 
+/// Between two looks no more than this counts as having waited.
+const LONGEST_LOOK: Duration = Duration::from_millis(20);
+
 impl Abandonable {
     /// Held by nobody.
     pub const fn new() -> Abandonable {
@@ -55,7 +58,7 @@ impl Abandonable {
 
     #[cold]
     fn wait(&self, patience: Duration) -> Option<Held<'_>> {
-        let start = Instant::now();
+        let (mut last, mut waited) = (Instant::now(), Duration::ZERO);
         loop {
             for _ in 0..100 {
                 std::hint::spin_loop();
@@ -63,10 +66,14 @@ impl Abandonable {
             if let Ok(held) = self.try_take() {
                 return Some(held);
             }
-            if start.elapsed() > patience {
+            if waited > patience {
                 return None;
             }
             std::thread::yield_now();
+            // While a process is stopped, its holder could not let go either.
+            let now = Instant::now();
+            waited += (now - last).min(LONGEST_LOOK);
+            last = now;
         }
     }
 
