@@ -234,9 +234,11 @@ mod tests {
         let mut recorder = Recorder::new(0);
         recorder.hear(1, &sent);
         for call in [probe, receive] {
+            // A probe is posted only to name it, when it has found something.
+            let found = recorder.stamp_of(None, 0, from);
             let ticket = recorder.post(0, &post);
             let known = (call == receive).then_some(ticket);
-            let stamp = recorder.stamp_of(known, 0, from);
+            let stamp = if call == probe { found } else { recorder.stamp_of(known, 0, from) };
             let finished = [Finished { ticket, fate: Fate::Matched(from), stamp }];
             let tickets = [known];
             recorder.completed(0, &call, &tickets, Completed::All, &finished);
