@@ -137,25 +137,17 @@ fn mpich_runs_the_suite_alike_on_1_rank() {
 }
 
 #[test]
-fn mpich_runs_the_suite_alike_on_2_ranks() {
-    same_with_the_agent("mpich-4.0", 2);
-}
-
-#[test]
 fn openmpi_runs_the_suite_alike_on_1_rank() {
     same_with_the_agent("openmpi-4.1", 1);
 }
 
 #[test]
-fn openmpi_runs_the_suite_alike_on_2_ranks() {
-    same_with_the_agent("openmpi-4.1", 2);
-}
-
-#[test]
-fn both_run_the_suite_alike_on_3_ranks() {
+fn both_run_the_suite_alike_on_2_and_3_ranks() {
     if is_full() {
-        same_with_the_agent("mpich-4.0", 3);
-        same_with_the_agent("openmpi-4.1", 3);
+        for ranks in [2, 3] {
+            same_with_the_agent("mpich-4.0", ranks);
+            same_with_the_agent("openmpi-4.1", ranks);
+        }
     } else {
         eprintln!("skipped: `make test-full` runs it");
     }
