@@ -18,8 +18,8 @@ use std::time::Instant;
 /// Plain, recorded and replayed runs that take turns.
 const ROUNDS: usize = 7;
 /// Particles of each rank; and what a particle does between messages: some ten microseconds.
-const PARTICLES: &str = "12000";
-const COLLISIONS: &str = "600";
+const PARTICLES: &str = "8000";
+const COLLISIONS: &str = "1000";
 /// Tells `scripts/mpi` that a rank which waits need not yield: a system call in between leaves the
 /// processor's caches and predictions to somebody else.
 const RANKS_FIT: &str = "REFRAIN_RANKS_FIT";
