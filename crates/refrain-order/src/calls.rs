@@ -8,12 +8,14 @@ use crate::set::SetModel;
 use crate::symbol::{Followers, Steady, Symbol, WHILE, mix};
 use crate::vocabulary::Choice;
 
-/// Failed polls are learnt separately by how many there were the last time.
+/// Failed polls are learnt separately by how many there were the last time, and by whether there were
+/// any the time before.
 const POLLED: usize = 6;
-/// How many requests complete at once depends on whether polls failed just before, and on how many
-/// did the last time: so do failed polls.
-const AFTER: usize = 3;
+const POLLED_BEFORE: usize = 2;
+/// How many requests complete at once depends on how many did the last time, as do failed polls, and
+/// on how many polls failed just before, and whether any had the last time.
 const BEFORE: usize = 6;
+const AFTER: usize = 3;
 /// A pool of receives from any source completes in the order of posting: after so many in a row,
 /// that is asked first.
 const IN_LINE: u32 = 8;
@@ -64,14 +66,17 @@ struct ShapeModel {
 
 #[derive(Clone, Debug)]
 struct PollModel {
-    /// By how many requests completed the last time, and how many polls had failed then.
-    counts: Vec<[Number; POLLED]>,
+    /// By how many requests completed the last time, how many polls had failed then, and whether any
+    /// had before.
+    counts: Vec<[[Number; POLLED]; POLLED_BEFORE]>,
+    /// How long the last number was, and the one before.
     last: usize,
+    before: usize,
 }
 
 impl Default for PollModel {
     fn default() -> Self {
-        Self { counts: vec![Default::default(); BEFORE], last: 0 }
+        Self { counts: vec![Default::default(); BEFORE], last: 0, before: 0 }
     }
 }
 
@@ -80,9 +85,11 @@ struct ArrayModel {
     count: Steady,
     last_count: u64,
     undefined: Bit,
-    /// How many were completed at once, by how many were the last time, and how many polls failed.
-    several: Vec<[Number; AFTER]>,
+    /// How many were completed at once, by how many were the last time, how many polls failed, and
+    /// whether any had the last time.
+    several: Vec<[[Number; POLLED_BEFORE]; AFTER]>,
     last_several: usize,
+    last_polls: usize,
     ascending: Bit,
     index: Symbol,
     /// How often in a row it was the request that had waited longest, and whether it is again.
@@ -101,6 +108,7 @@ impl Default for ArrayModel {
             undefined: Bit::EVEN,
             several: vec![Default::default(); BEFORE],
             last_several: 0,
+            last_polls: 0,
             ascending: Bit::EVEN,
             index: Symbol::default(),
             in_line: 0,
@@ -197,7 +205,9 @@ fn are_same(some: &[u32], others: &[u32]) -> bool {
 
 impl PollModel {
     fn code(&mut self, coder: &mut impl Coder, several: usize, polls: u64) -> u64 {
-        let polls = self.counts[several.min(BEFORE - 1)][self.last].code(coder, polls);
+        let counts = &mut self.counts[several.min(BEFORE - 1)][self.before.min(POLLED_BEFORE - 1)];
+        let polls = counts[self.last].code(coder, polls);
+        self.before = self.last;
         self.last = (length(polls) as usize).min(POLLED - 1);
         polls
     }
@@ -233,9 +243,11 @@ impl ArrayModel {
         }
         let mut several = 1;
         if shape.kind.choice() == Choice::Some {
-            let after = (event.polls as usize).min(AFTER - 1);
-            let given = (given.len() as u64).saturating_sub(1);
-            several = self.several[self.last_several][after].code(coder, given).saturating_add(1);
+            let polls = event.polls.min(AFTER as u64 - 1) as usize;
+            let polled_before = self.last_polls.min(POLLED_BEFORE - 1);
+            let model = &mut self.several[self.last_several][polls][polled_before];
+            self.last_polls = polls;
+            several = model.code(coder, (given.len() as u64).saturating_sub(1)).saturating_add(1);
         }
         if several > MOST_PICKS.saturating_sub(picks.len() as u64) {
             return Err(OrderError::OutOfRange("number of indices"));

@@ -8,6 +8,7 @@
 //! 1  a stretch of a stream   stream, number, flags
 //!                            new call shapes, new receive shapes, fix-ups, trailing polls
 //!                            how many calls, wildcard receives, values, other operations
+//!                            how many receives were posted before one completed
 //!                            calls:    bytes, coded bytes
 //!                            receives: bytes, coded bytes
 //!                            values:   bytes, coded bytes
@@ -23,6 +24,7 @@ use crate::calls::CallModel;
 use crate::coder::{Decoder, Encoder};
 use crate::error::OrderError;
 use crate::event::{Block, CallEvent, CallShape, Fixup, Picked, PostShape, ReceiveEvent, Trailing};
+use crate::pool::hints;
 use crate::receives::{ReceiveModel, ValueModel};
 use crate::varint::{put, take, take_byte, take_bytes, take_u32, unzigzag, zigzag};
 use crate::vocabulary::{Envelope, Fate, Kind};
@@ -81,6 +83,7 @@ pub struct Head {
     pub values: u64,
     /// How many other operations were posted.
     pub named: u64,
+    behind: u32,
 }
 
 impl Head {
@@ -103,6 +106,7 @@ impl Head {
         })?;
         let [calls, receives, values] = [take_count(body)?, take_count(body)?, take_count(body)?];
         let named = take(body)?;
+        let behind = take_u32(body, "pool")?;
         let (fresh, last) = (flags & FRESH != 0, flags & LAST != 0);
         Ok(Some(Head {
             stream,
@@ -117,6 +121,7 @@ impl Head {
             receives,
             values,
             named,
+            behind,
         }))
     }
 }
@@ -216,9 +221,11 @@ impl Codec {
         let coded = self.encode_calls(block);
         put_coded(&mut body, &coded);
         let mut encoder = Encoder::default();
+        let mut hints = hints(block, block.receives.len()).into_iter();
         for event in &block.receives {
+            let hint = hints.next().unwrap_or_default();
             // Encoding cannot fail: shapes are those of the block.
-            let _ = self.receives.code(&mut encoder, &self.post_shapes, *event);
+            let _ = self.receives.code(&mut encoder, &self.post_shapes, hint, *event);
         }
         put_coded(&mut body, &encoder.finish());
         let mut encoder = Encoder::default();
@@ -262,6 +269,7 @@ impl Codec {
             fixups: head.fixups.clone(),
             trailing: head.trailing.clone(),
             named: head.named,
+            behind: head.behind,
             ..Block::default()
         };
         if block.trailing.iter().any(|t| t.shape as usize >= self.call_shapes.len()) {
@@ -269,9 +277,13 @@ impl Codec {
         }
         self.decode_calls(head.calls, take_coded(input)?, &mut block)?;
         let mut decoder = Decoder::new(take_coded(input)?);
+        // There are no more than a block can hold, or the head had been refused.
+        let mut hints = hints(&block, head.receives as usize).into_iter();
         for _ in 0..head.receives {
+            let hint = hints.next().unwrap_or_default();
             let blank = ReceiveEvent { shape: 0, fate: None };
-            block.receives.push(self.receives.code(&mut decoder, &self.post_shapes, blank)?);
+            let event = self.receives.code(&mut decoder, &self.post_shapes, hint, blank)?;
+            block.receives.push(event);
         }
         let mut decoder = Decoder::new(take_coded(input)?);
         for _ in 0..head.values {
@@ -319,6 +331,7 @@ fn put_heads(body: &mut Vec<u8>, block: &Block) {
     let counts = [block.calls.len(), block.receives.len(), block.values.len()];
     counts.iter().for_each(|count| put(body, *count as u64));
     put(body, block.named);
+    put(body, block.behind.into());
 }
 
 fn put_coded(body: &mut Vec<u8>, coded: &[u8]) {

@@ -100,6 +100,9 @@ pub struct Block {
     pub values: Vec<(u8, u64)>,
     /// How many operations other than wildcard receives were posted.
     pub named: u64,
+    /// How many of the receives had been posted, more than indices completed, when the last call that
+    /// chose among its requests was made.
+    pub behind: u32,
 }
 
 impl Block {
@@ -124,6 +127,7 @@ impl Block {
         self.fixups.clear();
         self.values.clear();
         self.named = 0;
+        self.behind = 0;
     }
 
     /// How much is in it.

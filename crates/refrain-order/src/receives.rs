@@ -4,6 +4,7 @@ use crate::coder::{Bit, Coder};
 use crate::error::OrderError;
 use crate::event::{PostShape, ReceiveEvent};
 use crate::number::Number;
+use crate::pool::Hint;
 use crate::symbol::{Followers, Steady, Symbol, WHILE, mix};
 use crate::varint::{unzigzag, zigzag};
 use crate::vocabulary::{Envelope, Fate};
@@ -72,12 +73,13 @@ impl ReceiveModel {
         &mut self,
         coder: &mut impl Coder,
         shapes: &[PostShape],
+        hint: Hint,
         event: ReceiveEvent,
     ) -> Result<ReceiveEvent, OrderError> {
         if self.run >= WHILE && coder.bit(&mut self.same, event == self.previous) {
             return Ok(self.previous);
         }
-        let coded = self.code_anew(coder, shapes, event)?;
+        let coded = self.code_anew(coder, shapes, hint, event)?;
         self.run = if coded == self.previous { self.run.saturating_add(1) } else { 0 };
         self.previous = coded;
         Ok(coded)
@@ -87,9 +89,10 @@ impl ReceiveModel {
         &mut self,
         coder: &mut impl Coder,
         shapes: &[PostShape],
+        hint: Hint,
         event: ReceiveEvent,
     ) -> Result<ReceiveEvent, OrderError> {
-        let shape = if shapes.len() == 1 { 0 } else { self.number(coder, event.shape) };
+        let shape = if shapes.len() == 1 { 0 } else { self.number(coder, hint, event.shape) };
         if shape as usize >= shapes.len() {
             return Err(OrderError::OutOfRange("receive shape"));
         }
@@ -98,7 +101,7 @@ impl ReceiveModel {
         }
         (self.before, self.last) = (self.last, shape.into());
         let model = &mut self.shapes[shape as usize];
-        let fate = model.fate(shape, coder, &mut self.followers, event.fate)?;
+        let fate = model.fate((shape, hint), coder, &mut self.followers, event.fate)?;
         if let Some(Fate::Matched(envelope)) = fate {
             self.digest = mix(envelope.source as u64, envelope.tag as u64);
         }
@@ -106,9 +109,13 @@ impl ReceiveModel {
     }
 
     /// Codes which shape comes next.
-    fn number(&mut self, coder: &mut impl Coder, shape: u32) -> u32 {
+    fn number(&mut self, coder: &mut impl Coder, hint: Hint, shape: u32) -> u32 {
         let long = mix(mix(mix(1, self.last), self.before), self.digest);
-        let circumstances = [long, mix(mix(2, self.last), self.before)];
+        let short = match hint.slot {
+            0 => mix(mix(2, self.last), self.before),
+            slot => mix(6, slot.into()),
+        };
+        let circumstances = [mix(long, hint.slot.into()), short];
         self.shape.code(coder, &mut self.followers, circumstances, shape)
     }
 }
@@ -116,7 +123,7 @@ impl ReceiveModel {
 impl ShapeModel {
     fn fate(
         &mut self,
-        shape: u32,
+        place: (u32, Hint),
         coder: &mut impl Coder,
         followers: &mut Followers,
         fate: Option<Fate>,
@@ -129,7 +136,7 @@ impl ShapeModel {
         };
         if coder.bit(&mut self.matched, envelope.is_some()) {
             let envelope = envelope.unwrap_or(Envelope { source: 0, tag: 0 });
-            return Ok(Some(Fate::Matched(self.envelope(shape, coder, followers, envelope))));
+            return Ok(Some(Fate::Matched(self.envelope(place, coder, followers, envelope))));
         }
         match self.otherwise.code(coder, otherwise) {
             0 => Ok(Some(Fate::Cancelled)),
@@ -141,14 +148,15 @@ impl ShapeModel {
 
     fn envelope(
         &mut self,
-        shape: u32,
+        (shape, hint): (u32, Hint),
         coder: &mut impl Coder,
         followers: &mut Followers,
         envelope: Envelope,
     ) -> Envelope {
         let [last, before, third] = self.sources;
-        let short = mix(mix(3, shape.into()), last);
-        let long = mix(mix(mix(short, before), third), self.last_tag);
+        let after = mix(mix(3, shape.into()), last);
+        let long = mix(mix(mix(after, before), third), self.last_tag);
+        let short = mix(after, hint.waited.map_or(0, |waited| 1 + u64::from(waited)));
         let source = self.source.code(coder, followers, [long, short], envelope.source as u32);
         self.sources = [source.into(), last, before];
 

@@ -159,6 +159,7 @@ impl Recorder {
         let Call { kind, site, count } = *call;
         let own = self.stream(stream);
         let shape = own.call_shape(CallShape { kind, site });
+        let (receives, picks) = (own.block.receives.len(), own.block.picks.len());
         let picked = match (kind.choice(), completed) {
             (Choice::All, _) => Picked::All,
             (Choice::One, Completed::These([index, ..])) => {
@@ -171,6 +172,9 @@ impl Recorder {
             }
             _ => Picked::Undefined,
         };
+        if matches!(picked, Picked::These(_)) {
+            own.block.behind = receives.saturating_sub(picks) as u32;
+        }
         let count = if kind.has_array() { count } else { 0 };
         let polls = std::mem::take(&mut own.polls[shape as usize]);
         own.block.calls.push(CallEvent { shape, count, polls, picked });

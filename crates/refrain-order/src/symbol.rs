@@ -100,7 +100,7 @@ pub struct Symbol {
     last: u32,
     /// The step from the value before the last to the last.
     step: u32,
-    /// Whether the step before was the same.
+    /// Whether the step before was the same; that of values that stay is none.
     steady: bool,
 }
 
@@ -151,7 +151,7 @@ impl Symbol {
     pub fn note(&mut self, value: u32) {
         self.recency.note(value);
         let step = value.wrapping_sub(self.last);
-        (self.steady, self.step, self.last) = (step == self.step, step, value);
+        (self.steady, self.step, self.last) = (step == self.step && step != 0, step, value);
     }
 
     /// The values by the time of their last use.
