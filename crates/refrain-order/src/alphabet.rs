@@ -1,11 +1,12 @@
 //! Values that come again and again, each by a small number of its own.
 //!
 //! Where messages come from at random, how often each source follows each other is all there is to
-//! be learnt. So a value's number is coded digit by digit, in a table of chances for the
-//! circumstances: a line of memory for each digit.
+//! be learnt. So a value's number is coded digit by digit, in tables of chances for the
+//! circumstances: a line for each digit.
 
-use crate::coder::{Bit, Coder};
+use crate::coder::Coder;
 use crate::hash::Map;
+use crate::opinions::{ASKED, Opinion, Scales};
 use crate::symbol::mix;
 
 /// More values than this are not numbered.
@@ -13,10 +14,10 @@ const MOST: usize = 1 << 12;
 /// Bits of a digit.
 const DIGIT: u32 = 4;
 /// Lines that circumstances share without regard to each other.
-const LINES: usize = 1 << 10;
+const LINES: usize = 1 << 11;
 
 /// Chances of the answers that lead to a digit: of the first, of the second by the first, ...
-type Line = [Bit; 1 << DIGIT];
+type Line = [Opinion; 1 << DIGIT];
 
 /// Chances by circumstances.
 #[derive(Clone, Debug, Default)]
@@ -26,12 +27,16 @@ pub struct Lines {
 }
 
 impl Lines {
+    /// The lines for circumstances, none twice.
     #[inline]
-    fn of(&mut self, circumstances: u64) -> &mut Line {
+    fn of(&mut self, circumstances: [u64; ASKED]) -> [&mut Line; ASKED] {
         if self.lines.is_empty() {
-            self.lines.resize(LINES, [Bit::EVEN; 1 << DIGIT]);
+            self.lines.resize(LINES, [Opinion::EVEN; 1 << DIGIT]);
         }
-        &mut self.lines[circumstances as usize % LINES]
+        // Each has its half of the table.
+        let halves = self.lines.split_at_mut(LINES / ASKED);
+        let [one, other] = circumstances.map(|which| which as usize % (LINES / ASKED));
+        [&mut halves.0[one], &mut halves.1[other]]
     }
 }
 
@@ -40,6 +45,8 @@ impl Lines {
 pub struct Alphabet {
     values: Vec<u32>,
     numbers: Map<u32, u32>,
+    /// By which bit of a digit it is.
+    scales: [Scales; DIGIT as usize],
 }
 
 impl Alphabet {
@@ -60,21 +67,23 @@ impl Alphabet {
     /// Codes a value that has a number.
     #[inline(never)]
     pub fn code(
-        &self,
+        &mut self,
         coder: &mut impl Coder,
         lines: &mut Lines,
-        circumstances: u64,
+        circumstances: [u64; ASKED],
         number: u32,
     ) -> u32 {
         let bits = usize::BITS - self.values.len().saturating_sub(1).leading_zeros();
         let mut coded = 0;
         for digit in (0..bits.div_ceil(DIGIT)).rev() {
-            let line = lines.of(mix(circumstances, u64::from(coded << DIGIT | digit)));
+            let so_far = u64::from(coded << DIGIT | digit);
+            let [one, other] = lines.of(circumstances.map(|which| mix(which, so_far)));
             let mut node = 1;
-            for bit in (0..DIGIT).rev() {
+            for (bit, scales) in (0..DIGIT).zip(&mut self.scales).rev() {
                 let given = number >> (digit * DIGIT + bit) & 1 == 1;
                 // What leads to a digit is shorter than one.
-                let answer = coder.bit(&mut line[node % (1 << DIGIT)], given);
+                let asked = [&mut one[node % (1 << DIGIT)], &mut other[node % (1 << DIGIT)]];
+                let answer = scales.code(coder, asked, given);
                 node = node << 1 | usize::from(answer);
             }
             coded = coded << DIGIT | (node as u32 & ((1 << DIGIT) - 1));

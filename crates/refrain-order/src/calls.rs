@@ -5,7 +5,7 @@ use crate::error::OrderError;
 use crate::event::{CallEvent, CallShape, Picked};
 use crate::number::{Number, length};
 use crate::set::SetModel;
-use crate::symbol::{Followers, Steady, Symbol, WHILE, mix};
+use crate::symbol::{Circumstances, Followers, Steady, Symbol, WHILE, mix};
 use crate::vocabulary::Choice;
 
 /// Failed polls are learnt separately by how many there were the last time, and by whether there were
@@ -192,7 +192,8 @@ impl CallModel {
     /// Codes which shape comes next.
     fn number(&mut self, coder: &mut impl Coder, shape: u32) -> u32 {
         let long = mix(mix(mix(1, self.last), self.before), self.digest);
-        let circumstances = [long, mix(mix(2, self.last), self.before)];
+        let short = [mix(mix(2, self.last), self.before), mix(6, self.digest)];
+        let circumstances = Circumstances { long, short };
         self.shape.code(coder, &mut self.followers, circumstances, shape)
     }
 }
@@ -223,7 +224,8 @@ impl ArrayModel {
         event: &mut CallEvent,
     ) {
         let short = mix(3, shape.into());
-        let circumstances = [mix(mix(short, self.last_count), self.last), short];
+        let long = mix(mix(short, self.last_count), self.last);
+        let circumstances = Circumstances { long, short: [short, mix(short, self.last_count)] };
         event.count = self.count.code(coder, followers, circumstances, event.count);
         self.last_count = event.count.into();
     }
@@ -286,9 +288,10 @@ impl ArrayModel {
             self.index.note(oldest);
             return oldest;
         }
-        let short = mix(mix(4, shape.into()), self.last);
-        let long = mix(mix(5, short), self.before);
-        let index = self.index.code(coder, followers, [long, short], index);
+        let own = mix(4, shape.into());
+        let short = [mix(own, self.last), mix(own, self.before)];
+        let circumstances = Circumstances { long: mix(mix(5, short[0]), self.before), short };
+        let index = self.index.code(coder, followers, circumstances, index);
         self.in_line = if Some(index) == oldest { self.in_line + 1 } else { 0 };
         index
     }

@@ -11,7 +11,7 @@
 /// Probabilities are of 16 bits; they stay this far from certainty (0.0003 bits an answer).
 const FLOOR: u32 = 16;
 /// After so many answers a new one weighs no less than the one before: old habits fade.
-const MEMORY: usize = 160;
+const MEMORY: usize = 80;
 const TOP: u32 = 1 << 24;
 
 /// How much the n-th answer weighs, in 32768ths.
@@ -40,12 +40,6 @@ impl Bit {
     /// An even chance.
     pub const EVEN: Bit = Bit { chance: 1 << 15, seen: 0 };
 
-    /// The part of a range that stands for `true`.
-    #[inline]
-    fn part_of(self, range: u32) -> u32 {
-        ((u64::from(range) * u64::from(self.chance)) >> 16) as u32
-    }
-
     #[inline]
     fn learn(&mut self, value: bool) {
         let weight = i32::from(WEIGHTS[usize::from(self.seen) % WEIGHTS.len()]);
@@ -58,14 +52,20 @@ impl Bit {
         self.chance = (chance + step) as u16;
         self.seen += u16::from(usize::from(self.seen) < MEMORY);
     }
+}
 
-    /// What an answer costs, in [`WHOLE`]ths of a bit.
-    #[inline]
-    fn cost(self, value: bool) -> u32 {
-        let chance = u32::from(self.chance);
-        let chance = if value { chance } else { 65536 - chance };
-        COSTS[(chance >> 8) as usize % COSTS.len()].into()
-    }
+/// The part of a range that stands for `true`.
+#[inline]
+fn part_of(range: u32, chance: u16) -> u32 {
+    ((u64::from(range) * u64::from(chance)) >> 16) as u32
+}
+
+/// What an answer of this chance costs, in [`WHOLE`]ths of a bit.
+#[inline]
+fn cost(chance: u16, value: bool) -> u32 {
+    let chance = u32::from(chance);
+    let chance = if value { chance } else { 65536 - chance };
+    COSTS[(chance >> 8) as usize % COSTS.len()].into()
 }
 
 /// A bit in the unit of costs.
@@ -104,8 +104,16 @@ const fn costs() -> [u16; 256] {
 
 /// Codes answers, in one direction or the other.
 pub trait Coder {
-    /// Codes one answer; `value` is ignored by a decoder.
-    fn bit(&mut self, model: &mut Bit, value: bool) -> bool;
+    /// Codes one answer that is `true` with this chance, in 65536ths and not 0; `value` is ignored by
+    /// a decoder.
+    fn coin(&mut self, chance: u16, value: bool) -> bool;
+    /// Codes one answer, and learns from it.
+    #[inline]
+    fn bit(&mut self, model: &mut Bit, value: bool) -> bool {
+        let value = self.coin(model.chance, value);
+        model.learn(value);
+        value
+    }
     /// Codes `count` (at most 16) bits that nothing is known about.
     fn raw(&mut self, count: u32, value: u32) -> u32;
 }
@@ -180,15 +188,14 @@ impl Encoder {
 
 impl Coder for Encoder {
     #[inline]
-    fn bit(&mut self, model: &mut Bit, value: bool) -> bool {
-        let bound = model.part_of(self.range);
+    fn coin(&mut self, chance: u16, value: bool) -> bool {
+        let bound = part_of(self.range, chance);
         if value {
             self.low += u64::from(self.range - bound);
             self.range = bound;
         } else {
             self.range -= bound;
         }
-        model.learn(value);
         self.normalise();
         value
     }
@@ -209,9 +216,8 @@ pub struct Gauge {
 
 impl Coder for Gauge {
     #[inline]
-    fn bit(&mut self, model: &mut Bit, value: bool) -> bool {
-        self.cost += model.cost(value);
-        model.learn(value);
+    fn coin(&mut self, chance: u16, value: bool) -> bool {
+        self.cost += cost(chance, value);
         value
     }
 
@@ -249,10 +255,9 @@ impl Gauge {
 
 impl<C: Coder> Coder for Counted<'_, C> {
     #[inline]
-    fn bit(&mut self, model: &mut Bit, value: bool) -> bool {
-        let before = *model;
-        let value = self.coder.bit(model, value);
-        self.gauge.cost += before.cost(value);
+    fn coin(&mut self, chance: u16, value: bool) -> bool {
+        let value = self.coder.coin(chance, value);
+        self.gauge.cost += cost(chance, value);
         value
     }
 
@@ -297,8 +302,8 @@ impl<'a> Decoder<'a> {
 
 impl Coder for Decoder<'_> {
     #[inline]
-    fn bit(&mut self, model: &mut Bit, _: bool) -> bool {
-        let bound = model.part_of(self.range);
+    fn coin(&mut self, chance: u16, _: bool) -> bool {
+        let bound = part_of(self.range, chance);
         let value = self.code >= self.range - bound;
         if value {
             self.code -= self.range - bound;
@@ -306,7 +311,6 @@ impl Coder for Decoder<'_> {
         } else {
             self.range -= bound;
         }
-        model.learn(value);
         self.normalise();
         value
     }

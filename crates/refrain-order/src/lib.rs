@@ -127,6 +127,7 @@ pub mod frames;
 pub mod hash;
 pub mod log;
 mod number;
+mod opinions;
 mod pool;
 pub mod races;
 pub mod read;

@@ -5,7 +5,7 @@ use crate::error::OrderError;
 use crate::event::{PostShape, ReceiveEvent};
 use crate::number::Number;
 use crate::pool::Hint;
-use crate::symbol::{Followers, Steady, Symbol, WHILE, mix};
+use crate::symbol::{Circumstances, Followers, Steady, Symbol, WHILE, mix};
 use crate::varint::{unzigzag, zigzag};
 use crate::vocabulary::{Envelope, Fate};
 
@@ -111,11 +111,9 @@ impl ReceiveModel {
     /// Codes which shape comes next.
     fn number(&mut self, coder: &mut impl Coder, hint: Hint, shape: u32) -> u32 {
         let long = mix(mix(mix(1, self.last), self.before), self.digest);
-        let short = match hint.slot {
-            0 => mix(mix(2, self.last), self.before),
-            slot => mix(6, slot.into()),
-        };
-        let circumstances = [mix(long, hint.slot.into()), short];
+        let long = mix(long, hint.slot.into());
+        let short = [mix(mix(2, self.last), self.before), mix(6, hint.slot.into())];
+        let circumstances = Circumstances { long, short };
         self.shape.code(coder, &mut self.followers, circumstances, shape)
     }
 }
@@ -154,15 +152,17 @@ impl ShapeModel {
         envelope: Envelope,
     ) -> Envelope {
         let [last, before, third] = self.sources;
-        let after = mix(mix(3, shape.into()), last);
-        let long = mix(mix(mix(after, before), third), self.last_tag);
-        let short = mix(after, hint.waited.map_or(0, |waited| 1 + u64::from(waited)));
-        let source = self.source.code(coder, followers, [long, short], envelope.source as u32);
+        let own = mix(3, shape.into());
+        let long = mix(mix(mix(mix(own, last), before), third), self.last_tag);
+        let waited = mix(own, hint.waited.map_or(0, |waited| 1 + u64::from(waited)));
+        let circumstances = Circumstances { long, short: [mix(waited, last), mix(waited, before)] };
+        let source = self.source.code(coder, followers, circumstances, envelope.source as u32);
         self.sources = [source.into(), last, before];
 
         let short = mix(mix(4, shape.into()), source.into());
         let long = mix(mix(mix(5, short), self.last_tag), last);
-        let tag = self.tag.code(coder, followers, [long, short], envelope.tag as u32);
+        let circumstances = Circumstances { long, short: [short, mix(short, self.last_tag)] };
+        let tag = self.tag.code(coder, followers, circumstances, envelope.tag as u32);
         self.last_tag = tag.into();
         Envelope { source: source as i32, tag: tag as i32 }
     }

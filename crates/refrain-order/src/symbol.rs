@@ -6,21 +6,22 @@
 //! more in a row, so that a deterministic program costs next to nothing. Then the last step is asked
 //! for (tags that count).
 //!
-//! Otherwise there are two ways: by how often values follow in the *short* circumstances, and by
-//! the value's place in the order of recency. Either may be much better than the other, so both go
+//! Otherwise there are two ways: by how often values follow in either of two *short* circumstances, and
+//! by the value's place in the order of recency. Either may be much better than the other, so both go
 //! on learning, and the one is taken that would have cost less of late. A value never seen
 //! is written as its distance from the one before.
 
 use crate::alphabet::{Alphabet, Lines};
 use crate::coder::{Bit, Coder, Counted, Gauge};
 use crate::number::Number;
+use crate::opinions::ASKED;
 use crate::recency::Recency;
 use crate::varint::{unzigzag, zigzag};
 
 const ENTRIES: usize = 4096;
 const TRUST: usize = 6;
 /// So often a prediction has proved right in a row before it is asked for.
-const ASKED: u8 = 2;
+const PROVEN: u8 = 2;
 /// What a way cost fades in about two to this many values.
 const FADES: u32 = 6;
 
@@ -40,6 +41,15 @@ struct Follower {
     /// How often in a row the prediction was right; nothing is predicted before the first time.
     trust: u8,
     used: bool,
+}
+
+/// What a value may depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances {
+    /// All that was before.
+    pub long: u64,
+    /// Parts of it, each of which comes again often.
+    pub short: [u64; ASKED],
 }
 
 /// Mixes a value into circumstances.
@@ -123,17 +133,17 @@ impl Default for Symbol {
 }
 
 impl Symbol {
-    /// Codes a value in circumstances `[long, short]`.
+    /// Codes a value.
     pub fn code(
         &mut self,
         coder: &mut impl Coder,
         followers: &mut Followers,
-        circumstances: [u64; 2],
+        circumstances: Circumstances,
         value: u32,
     ) -> u32 {
-        let [long, short] = circumstances;
+        let Circumstances { long, short } = circumstances;
         let by_long = followers.entry(long);
-        if let Some(guess) = by_long.guess().filter(|_| by_long.trust >= ASKED) {
+        if let Some(guess) = by_long.guess().filter(|_| by_long.trust >= PROVEN) {
             let trust = by_long.trust();
             if coder.bit(&mut self.as_long[trust], guess == value) {
                 by_long.note(guess);
@@ -165,7 +175,7 @@ impl Symbol {
         &mut self,
         coder: &mut impl Coder,
         lines: &mut Lines,
-        short: u64,
+        short: [u64; ASKED],
         value: u32,
     ) -> u32 {
         if self.steady {
@@ -190,7 +200,7 @@ impl Symbol {
         &mut self,
         coder: &mut impl Coder,
         lines: &mut Lines,
-        short: u64,
+        short: [u64; ASKED],
         (value, number): (u32, u32),
     ) -> u32 {
         let Self { alphabet, recency, place, costs, .. } = self;
@@ -238,12 +248,12 @@ impl Default for Steady {
 }
 
 impl Steady {
-    /// Codes a value in circumstances `[long, short]`.
+    /// Codes a value.
     pub fn code(
         &mut self,
         coder: &mut impl Coder,
         followers: &mut Followers,
-        circumstances: [u64; 2],
+        circumstances: Circumstances,
         value: u32,
     ) -> u32 {
         if self.run >= WHILE && coder.bit(&mut self.same, value == self.symbol.last) {
@@ -266,7 +276,8 @@ mod tests {
         let (mut symbol, mut followers) = (Symbol::default(), Followers::default());
         let (mut last, mut before) = (0u64, 0u64);
         let code = |value: &u32| {
-            let circumstances = [mix(mix(1, last), before), mix(2, last)];
+            let long = mix(mix(1, last), before);
+            let circumstances = Circumstances { long, short: [mix(2, last), mix(3, before)] };
             let value = symbol.code(coder, &mut followers, circumstances, *value);
             (before, last) = (last, value.into());
             value

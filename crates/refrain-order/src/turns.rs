@@ -14,7 +14,7 @@ use crate::codec::{TURNS, put_frame};
 use crate::coder::{Coder, Decoder, Encoder};
 use crate::error::OrderError;
 use crate::number::Number;
-use crate::symbol::{Followers, Symbol, mix};
+use crate::symbol::{Circumstances, Followers, Symbol, mix};
 use crate::varint::{put, take, take_byte};
 
 /// How many lines there are.
@@ -49,11 +49,12 @@ struct Model {
 impl Model {
     fn code(&mut self, coder: &mut impl Coder, run: Run) -> Run {
         let [line, stream] = self.last;
-        let short = mix(1, line);
-        let circumstances = [mix(short, stream), short];
+        let (short, long) = (mix(1, line), mix(mix(1, line), stream));
+        let circumstances = Circumstances { long, short: [short, mix(3, stream)] };
         let line = self.line.code(coder, &mut self.followers, circumstances, run.line);
         let short = mix(2, line.into());
-        let circumstances = [mix(short, stream), short];
+        let long = mix(short, stream);
+        let circumstances = Circumstances { long, short: [short, mix(4, stream)] };
         let stream = self.stream.code(coder, &mut self.followers, circumstances, run.stream);
         let length = self.length.code(coder, run.length);
         self.last = [line.into(), stream.into()];
