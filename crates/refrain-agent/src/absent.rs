@@ -36,20 +36,20 @@ pub fn adapt_exports() {
     let _ = std::panic::catch_unwind(|| {
         let Some(own) = SymbolTable::of_agent() else { return };
         let is_linked = next::has_mpi();
+        let mut edits = Vec::new();
         each_export(&own, |slot, name, symbol| {
             if !is_linked || !next::is_defined(name) || !is_wanted(slot) {
                 // SAFETY: a symbol of our own table.
-                unsafe {
-                    HIDDEN[slot].store((*symbol).st_value, Ordering::Release);
-                    edit(symbol, 0, STT_FUNC);
-                }
+                HIDDEN[slot].store(unsafe { (*symbol).st_value }, Ordering::Release);
+                edits.push(Edit { symbol, value: 0, kind: STT_FUNC });
             }
         });
         if !is_linked && let Some(symbol) = own.find(c"__gmon_start__") {
             let asked = a_library_is_bound as *const () as usize;
-            // SAFETY: a symbol of our own table.
-            unsafe { edit(symbol, (asked - own.base) as u64, STT_GNU_IFUNC) };
+            edits.push(Edit { symbol, value: (asked - own.base) as u64, kind: STT_GNU_IFUNC });
         }
+        // SAFETY: symbols of our own table.
+        unsafe { edit(&edits) };
     });
 }
 
@@ -76,16 +76,19 @@ extern "C" fn a_library_is_bound() -> usize {
 /// Shows the names that the MPI library has.
 fn show_what_there_is() {
     let Some(own) = SymbolTable::of_agent() else { return };
+    let mut edits = Vec::new();
     each_export(&own, |slot, name, symbol| {
         if SymbolTable::is_defined_elsewhere(name) && is_wanted(slot) {
-            // SAFETY: a symbol of our own table.
-            unsafe { edit(symbol, HIDDEN[slot].load(Ordering::Acquire), STT_FUNC) };
+            let value = HIDDEN[slot].load(Ordering::Acquire);
+            edits.push(Edit { symbol, value, kind: STT_FUNC });
         }
     });
+    // SAFETY: symbols of our own table.
+    unsafe { edit(&edits) };
 }
 
 /// Calls `each` for every exported name of MPI.
-fn each_export(own: &SymbolTable, each: impl Fn(usize, &std::ffi::CStr, *mut libc::Elf64_Sym)) {
+fn each_export(own: &SymbolTable, mut each: impl FnMut(usize, &std::ffi::CStr, *mut libc::Elf64_Sym)) {
     for (number, name) in table::NAMES.iter().enumerate() {
         for (profiled, prefix) in ["", "P"].into_iter().enumerate() {
             if let Ok(name) = CString::new(format!("{prefix}{name}"))
@@ -107,20 +110,32 @@ const STT_FUNC: u8 = 2;
 /// A symbol type of the GNU loader: the value is a function that gives the address.
 const STT_GNU_IFUNC: u8 = 10;
 
-/// Changes a symbol.
+/// What a symbol is to be.
+struct Edit {
+    symbol: *mut libc::Elf64_Sym,
+    value: u64,
+    kind: u8,
+}
+
+/// Changes symbols. Their pages are made writable once for all: there are more than a thousand, and
+/// every process that is started pays for it.
 ///
 /// # Safety
-/// It must be one of this library's dynamic symbol table.
-unsafe fn edit(symbol: *mut libc::Elf64_Sym, value: u64, kind: u8) {
-    // SAFETY: the table's page is ours, private to the process; it is made writable for the
-    // two stores.
+/// They must be of this library's dynamic symbol table.
+unsafe fn edit(edits: &[Edit]) {
+    let places = || edits.iter().map(|edit| edit.symbol as usize);
+    let (Some(first), Some(last)) = (places().min(), places().max()) else { return };
+    let page = first / 4096 * 4096;
+    let length = last + size_of::<libc::Elf64_Sym>() - page;
+    // SAFETY: the table's pages are ours, private to the process; they are made writable for the
+    // stores.
     unsafe {
-        let page = symbol as usize / 4096 * 4096;
-        let length = symbol as usize + size_of::<libc::Elf64_Sym>() - page;
         if libc::mprotect(page as *mut c_void, length, libc::PROT_READ | libc::PROT_WRITE) == 0 {
-            let binding = (*symbol).st_info & 0xf0;
-            (&raw mut (*symbol).st_info).write_volatile(binding | kind);
-            (&raw mut (*symbol).st_value).write_volatile(value);
+            for Edit { symbol, value, kind } in edits {
+                let binding = (**symbol).st_info & 0xf0;
+                (&raw mut (**symbol).st_info).write_volatile(binding | kind);
+                (&raw mut (**symbol).st_value).write_volatile(*value);
+            }
             libc::mprotect(page as *mut c_void, length, libc::PROT_READ);
         }
     }

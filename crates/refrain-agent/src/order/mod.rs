@@ -152,12 +152,12 @@ pub fn prepare() {
 /// # Safety
 /// The arguments must be those of the function.
 pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
-    let call = Hooked { role, entry: Entry::new(role.function), words };
+    let mut call = Hooked { role, entry: Entry::new(role.function), words };
     match role.act {
         Act::Begin => begin(&call),
         Act::End => end(&call),
         _ => match (thread::of_call(&call.entry), task(), method()) {
-            (Some(thread), Task::Record, Method::Causal) => record::call(call, thread),
+            (Some(thread), Task::Record, Method::Causal) => record::call(&mut call, thread),
             (Some(thread), Task::Replay, Method::Causal) => replay::call(call, thread),
             (Some(thread), Task::Record, Method::Clock) => clocked::record::call(call, thread),
             (Some(thread), Task::Replay, Method::Clock) => clocked::replay::call(call, thread),

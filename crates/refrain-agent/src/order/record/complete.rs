@@ -10,7 +10,7 @@ use super::super::role::{Hooked, Place};
 use super::super::{line, mpi};
 use super::{RECORDING, Receive, Recording, STATUSES_MATTER};
 
-pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn arrive(call: &mut Hooked<'_>, place: Place) -> c_int {
     let result = call.forward();
     let found = call.output(call.role.flag) != Some(0);
     RECORDING.with(|own| match found {
@@ -28,8 +28,8 @@ pub fn consumes(kind: Kind) -> bool {
     !matches!(kind, Kind::GetStatus | Kind::GetStatusAll | Kind::GetStatusAny | Kind::GetStatusSome)
 }
 
-pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    let requests = outcome::Requests::of(&call, kind);
+pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    let requests = outcome::Requests::of(call, kind);
     let before = requests.all();
     let mut room = Room::new();
     let has_array = kind.has_array() && kind.choice() != Choice::One;
@@ -42,12 +42,12 @@ pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int 
     let taken = if shared { take_out(before, consumes(kind)) } else { Vec::new() };
     let result = call.forward_with_status(status);
     let mut index = [0];
-    let outcome = Outcome::of(&call, kind, result, &mut index);
+    let outcome = Outcome::of(call, kind, result, &mut index);
     let statuses = (status != call.status() || !ignored).then_some(status);
     RECORDING.with(|own| {
         let handle = |(index, at): (usize, usize)| {
             // After an error only what has become null is complete.
-            let is_complete = result == 0 || is_gone(&call, index);
+            let is_complete = result == 0 || is_gone(call, index);
             before.get(index).filter(|_| is_complete).map(|handle| (index, *handle, at))
         };
         let complete = || outcome.places(before.len()).filter_map(handle);
@@ -115,7 +115,7 @@ fn is_gone(call: &Hooked<'_>, index: usize) -> bool {
     index < n && unsafe { mpi::handle_at(at, index) } == mpi::request_null()
 }
 
-pub(super) fn cancel(call: Hooked<'_>) -> c_int {
+pub(super) fn cancel(call: &mut Hooked<'_>) -> c_int {
     // SAFETY: the table says a request is there.
     let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
     let is_receive = RECORDING.with(|own| {
@@ -129,7 +129,7 @@ pub(super) fn cancel(call: Hooked<'_>) -> c_int {
     call.forward()
 }
 
-pub(super) fn free(call: Hooked<'_>) -> c_int {
+pub(super) fn free(call: &mut Hooked<'_>) -> c_int {
     let at = call.word(call.role.request) as *mut u8;
     // SAFETY: the table says a request is there.
     let handle = unsafe { mpi::handle_at(at, 0) };
@@ -148,7 +148,7 @@ pub(super) fn free(call: Hooked<'_>) -> c_int {
     call.forward()
 }
 
-pub(super) fn free_comm(call: Hooked<'_>) -> c_int {
+pub(super) fn free_comm(call: &mut Hooked<'_>) -> c_int {
     // SAFETY: the table says a communicator is there.
     let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
     let result = call.forward();

@@ -286,7 +286,7 @@ pub fn took_lock(thread: &Thread) {
 }
 
 /// A call that is the program's.
-pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
+pub fn call(call: &mut Hooked<'_>, thread: &mut Thread) -> c_int {
     if !RECORDING.is_there() {
         return call.forward();
     }

@@ -19,41 +19,41 @@ pub(super) fn has_status(result: c_int) -> bool {
     result == 0 || memory::error_class(result) == mpi::layout().err_truncate
 }
 
-pub(super) fn receive(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     // What is sent along was sent, even if nothing is ever received.
     let sends = kind == Kind::Sendrecv;
     let told = |own: &mut Recording, call: &Hooked<'_>| {
         let wanted = own.wanted(call, place);
         own.post(place.stream, &wanted)
     };
-    let before = if sends { RECORDING.with(|own| told(own, &call)) } else { None };
+    let before = if sends { RECORDING.with(|own| told(own, call)) } else { None };
     let wild = call.post(0, 0).is_wild();
     let mut room = Status::new();
     let ignored = wild && call.ignores_status(false);
     let status = if ignored { room.place() } else { call.status() };
     let result = call.forward_with_status(status);
     RECORDING.with(|own| {
-        let ticket = before.unwrap_or_else(|| told(own, &call));
+        let ticket = before.unwrap_or_else(|| told(own, call));
         own.succeeded(place, kind);
         if wild && has_status(result) {
             let fate = own.settle_status(ticket, false, status);
             let communicator = own.comms.number(call.comm());
             own.seen(LAST, communicator, fate);
         } else {
-            own.seen_named(&call);
+            own.seen_named(call);
         }
     });
     result
 }
 
-pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn post(call: &mut Hooked<'_>, place: Place) -> c_int {
     let is_plain = call.role.source == mpi::IRECV_SOURCE;
     let is_unknown = !is_plain && call.post(0, 0).is_wild() && !mpi::isendrecv_has_status();
     if is_unknown {
         outside("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
     }
     let told = |own: &mut Recording, result: c_int| {
-        let wanted = own.wanted(&call, place);
+        let wanted = own.wanted(call, place);
         let ticket = own.post(place.stream, &wanted);
         if ticket.wild {
             STATUSES_MATTER.store(true, Ordering::Relaxed);
@@ -68,7 +68,7 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
         }
     };
     if line::is_shared() {
-        return shared::in_turn(&call, place, |own| {
+        return shared::in_turn(call, place, |own| {
             let result = call.forward();
             told(own, result);
             result
@@ -79,11 +79,11 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
     result
 }
 
-pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn init(call: &mut Hooked<'_>, place: Place) -> c_int {
     let result = call.forward();
     if result == 0 {
         RECORDING.with(|own| {
-            let post = own.wanted(&call, place);
+            let post = own.wanted(call, place);
             // SAFETY: the table says a request is there.
             let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
             let (ticket, persistent, cancelled) = (None, true, false);
@@ -96,7 +96,7 @@ pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
 
 /// Starts requests, one after the other if receives are among them: the order in which MPI would
 /// post them is its own.
-pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn start_all(call: &mut Hooked<'_>, place: Place) -> c_int {
     let (at, n) = call.requests();
     // SAFETY: the table says that so many requests are there.
     let handle = |i: usize| unsafe { mpi::handle_at(at, i) };
@@ -138,7 +138,7 @@ impl Recording {
     }
 }
 
-pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let wild = call.post(0, 0).is_wild();
     let mut room = Status::new();
     let ignored = wild && call.ignores_status(false);
@@ -152,13 +152,13 @@ pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
             return;
         }
         own.succeeded(place, kind);
-        let wanted = own.wanted(&call, place);
+        let wanted = own.wanted(call, place);
         let ticket = own.post(place.stream, &wanted);
         if wild && result == 0 {
             let fate = own.settle_status(ticket, false, status);
             own.seen(LAST, wanted.communicator, fate);
         } else {
-            own.seen_named(&call);
+            own.seen_named(call);
         }
     });
     result

@@ -44,14 +44,14 @@ pub(super) fn in_turn(
 }
 
 /// `MPI_Recv`, `MPI_Sendrecv` and `MPI_Sendrecv_replace`.
-pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let (mut sending, mut receiving) = (None, 0);
     let mut packed = Vec::new();
-    let words = split::received(&call);
+    let words = split::received(call);
     let large = call.role.large;
     let begun = RECORDING.with(|own| {
-        let wanted = own.wanted(&call, place);
-        own.take_turns(&call, place);
+        let wanted = own.wanted(call, place);
+        own.take_turns(call, place);
         let ticket = own.post(place.stream, &wanted);
         let mut result = 0;
         if kind == Kind::Sendrecv {
@@ -59,7 +59,7 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
                 let request = sending.insert(0);
                 split::isend(&words, large, Mode::Standard, request)
             };
-            result = split::sent(&call, &mut packed).map_or_else(|error| error, send);
+            result = split::sent(call, &mut packed).map_or_else(|error| error, send);
         }
         if result == 0 {
             result = split::irecv(&words, large, &mut receiving);
@@ -87,7 +87,7 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
 }
 
 /// Probes; those that block ask again and again, so that what is found is told at once.
-pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let mut room = Status::new();
     let wild = call.post(0, 0).is_wild();
     let status = match wild && call.ignores_status(false) {
@@ -96,7 +96,7 @@ pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     };
     loop {
         let result = RECORDING.with(|own| {
-            let (result, found) = split::look(&mut call, kind, status as usize);
+            let (result, found) = split::look(call, kind, status as usize);
             if !found {
                 if kind.polls() {
                     own.make_room(0);
@@ -105,8 +105,8 @@ pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
                 return (result, kind.polls());
             }
             own.succeeded(place, kind);
-            let wanted = own.wanted(&call, place);
-            own.take_turns(&call, place);
+            let wanted = own.wanted(call, place);
+            own.take_turns(call, place);
             let ticket = own.post(place.stream, &wanted);
             if wild && result == 0 {
                 own.settle_status(ticket, false, status);
@@ -122,10 +122,10 @@ pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
 }
 
 /// Sends; what blocks does so outside of the lock.
-pub(super) fn send(call: Hooked<'_>, place: Place, mode: Mode) -> c_int {
+pub(super) fn send(call: &mut Hooked<'_>, place: Place, mode: Mode) -> c_int {
     let blocks = call.role.request == Role::NOWHERE;
     let mut request = 0;
-    let result = in_turn(&call, place, |_| match blocks {
+    let result = in_turn(call, place, |_| match blocks {
         true => split::isend(call.words, call.role.large, mode, &mut request),
         false => call.forward(),
     });
@@ -136,14 +136,14 @@ pub(super) fn send(call: Hooked<'_>, place: Place, mode: Mode) -> c_int {
 }
 
 /// A send that can be started: its line is kept.
-pub(super) fn init_send(call: Hooked<'_>) -> c_int {
+pub(super) fn init_send(call: &mut Hooked<'_>) -> c_int {
     let result = call.forward();
     if result == 0 {
         // SAFETY: the table says a request is there.
         let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
         RECORDING.with(|own| {
             let communicator = own.comms.number(call.comm());
-            own.lines.insert(handle, line::of_sends(&call, communicator));
+            own.lines.insert(handle, line::of_sends(call, communicator));
         });
     }
     result
