@@ -88,7 +88,10 @@ fn show_what_there_is() {
 }
 
 /// Calls `each` for every exported name of MPI.
-fn each_export(own: &SymbolTable, mut each: impl FnMut(usize, &std::ffi::CStr, *mut libc::Elf64_Sym)) {
+fn each_export(
+    own: &SymbolTable,
+    mut each: impl FnMut(usize, &std::ffi::CStr, *mut libc::Elf64_Sym),
+) {
     for (number, name) in table::NAMES.iter().enumerate() {
         for (profiled, prefix) in ["", "P"].into_iter().enumerate() {
             if let Ok(name) = CString::new(format!("{prefix}{name}"))

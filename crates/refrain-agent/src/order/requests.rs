@@ -32,13 +32,18 @@ impl Hasher for Mix {
 pub type Map<T> = HashMap<usize, T, BuildHasherDefault<Mix>>;
 
 /// What is known of requests.
+///
+/// It stands in slots that are used again and again, and the map holds only their numbers: what is known
+/// is written where it stays, and read from there.
 pub struct Requests<T> {
-    all: Map<T>,
+    slots: Vec<Option<T>>,
+    free: Vec<u32>,
+    all: Map<u32>,
 }
 
 impl<T> Default for Requests<T> {
     fn default() -> Self {
-        Self { all: Map::default() }
+        Self { slots: Vec::new(), free: Vec::new(), all: Map::default() }
     }
 }
 
@@ -50,33 +55,46 @@ impl<T> Requests<T> {
     }
 
     /// A request was made. If one of that handle is listed, it is gone.
+    #[inline]
     pub fn add(&mut self, handle: usize, known: T) {
-        if handle != mpi::request_null() {
-            self.all.insert(handle, known);
+        if handle == mpi::request_null() {
+            return;
+        }
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        match self.slots.get_mut(slot as usize) {
+            Some(place) => *place = Some(known),
+            None => self.slots.push(Some(known)),
+        }
+        if let Some(gone) = self.all.insert(handle, slot) {
+            self.slots[gone as usize] = None;
+            self.free.push(gone);
         }
     }
 
     /// What is known of a request.
     #[inline]
     pub fn get(&self, handle: usize) -> Option<&T> {
-        self.all.get(&handle)
+        self.slots.get(*self.all.get(&handle)? as usize)?.as_ref()
     }
 
     /// The same, to be changed.
     #[inline]
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
-        self.all.get_mut(&handle)
+        self.slots.get_mut(*self.all.get(&handle)? as usize)?.as_mut()
     }
 
     /// A request is gone.
     #[inline]
     pub fn remove(&mut self, handle: usize) -> Option<T> {
-        self.all.remove(&handle)
+        let slot = self.all.remove(&handle)?;
+        self.free.push(slot);
+        self.slots.get_mut(slot as usize)?.take()
     }
 
     /// All of them, with their handles.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        self.all.iter().map(|(handle, known)| (*handle, known))
+        let known = |slot: u32| self.slots.get(slot as usize)?.as_ref();
+        self.all.iter().filter_map(move |(handle, slot)| Some((*handle, known(*slot)?)))
     }
 }
 

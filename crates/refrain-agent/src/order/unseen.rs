@@ -69,6 +69,7 @@ fn accepts(post: &Post, communicator: u32, from: Envelope) -> bool {
 
 impl AllUnseen {
     /// A receive was posted.
+    #[inline]
     pub fn posted(&mut self, handle: usize, ticket: Ticket, post: &Post) -> Posted {
         self.sequence += 1;
         let sequence = self.sequence;
@@ -88,6 +89,7 @@ impl AllUnseen {
     }
 
     /// Lets two slots follow each other.
+    #[inline]
     fn link(&mut self, before: u32, behind: u32) {
         match self.slots.get_mut(before as usize) {
             Some(own) => own.behind = behind,
