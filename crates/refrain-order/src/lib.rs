@@ -111,14 +111,17 @@
 //! | [`board`] | what the ranks of a replay say of themselves, and when nothing goes on any more |
 //! | [`divergence`] | where a program left the record |
 //! | [`frames`], [`codec`] | a record's bytes |
-//! | `calls`, `receives`, `set`, `symbol`, `alphabet`, `recency`, `number`, `coder` | adaptive models, from the largest to the single answer |
+//! | `calls`, `receives`, `pool`, `set`, `symbol`, `alphabet`, `opinions`, `recency`, `number`, `coder` | adaptive models, from the largest to the single answer |
+//! | [`arrivals`], [`descent`] | what an agent keeps of pending receives, and of threads |
 //! | [`read`], [`races`], [`mod@diff`], [`summary`] | reading without replaying |
 
 mod alphabet;
+pub mod arrivals;
 pub mod board;
 mod calls;
 pub mod codec;
 mod coder;
+pub mod descent;
 pub mod diff;
 pub mod divergence;
 pub mod error;
@@ -143,6 +146,8 @@ pub mod turns;
 pub mod varint;
 pub mod vocabulary;
 
+pub use arrivals::Arrivals;
+pub use descent::child;
 pub use divergence::{Divergence, Moment};
 pub use error::OrderError;
 pub use frames::Frames;

@@ -40,7 +40,7 @@ pub unsafe extern "C-unwind" fn pthread_create(
     let path = unsafe {
         let own = thread_block();
         (*own).children += 1;
-        child((*own).path, (*own).children)
+        refrain_order::child((*own).path, (*own).children)
     };
     let child = Box::into_raw(Box::new(Child { start, argument, path }));
     // SAFETY: the caller's promise; the new thread takes what it is told.
@@ -53,12 +53,6 @@ pub unsafe extern "C-unwind" fn pthread_create(
     }
 }
 
-/// The number of a thread's n-th child; never 0.
-fn child(path: u64, n: u64) -> u64 {
-    let mixed = (path.rotate_left(17) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ mixed >> 31) | 1
-}
-
 unsafe extern "C-unwind" fn begin(child: *mut c_void) -> *mut c_void {
     // SAFETY: made for this thread alone, above.
     let Child { start, argument, path } = *unsafe { Box::from_raw(child.cast::<Child>()) };
@@ -66,20 +60,5 @@ unsafe extern "C-unwind" fn begin(child: *mut c_void) -> *mut c_void {
     unsafe {
         (*thread_block()).path = path;
         start(argument)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::child;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn threads_of_threads_are_told_apart() {
-        let first: Vec<u64> = (1..100).map(|n| child(0, n)).collect();
-        let second = first.iter().flat_map(|path| (1..100).map(|n| child(*path, n)));
-        let all: BTreeSet<u64> = first.iter().copied().chain(second).collect();
-        assert_eq!(all.len(), 99 * 100);
-        assert!(!all.contains(&0));
     }
 }

@@ -5,12 +5,9 @@
 //! now, the record would not know of the first message, and in a replay the later receive would
 //! get it. So whenever a message is seen, earlier receives that would have accepted it are asked:
 //! by MPI's rules they have matched something before.
-//!
-//! They are a list in the order of posting, in which each has a slot: receives come and go at any
-//! place of it, and there may be thousands.
 
 use crate::table;
-use refrain_order::{Envelope, Fate, Post, Ticket};
+use refrain_order::{Arrivals, Envelope, Fate, Post, Ticket};
 use std::ffi::c_int;
 
 use super::mpi::{self, Status};
@@ -21,9 +18,6 @@ struct Unseen {
     handle: usize,
     post: Post,
     sequence: u64,
-    /// The slots before and behind this one.
-    before: u32,
-    behind: u32,
 }
 
 /// No slot.
@@ -44,18 +38,10 @@ impl Posted {
 }
 
 /// All of them, in the order they were posted.
+#[derive(Default)]
 pub struct AllUnseen {
-    slots: Vec<Unseen>,
-    free: Vec<u32>,
-    oldest: u32,
-    latest: u32,
+    receives: Arrivals<Unseen>,
     sequence: u64,
-}
-
-impl Default for AllUnseen {
-    fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), oldest: NONE, latest: NONE, sequence: 0 }
-    }
 }
 
 /// So many earlier receives are looked at for a message.
@@ -76,58 +62,24 @@ impl AllUnseen {
         if !ticket.wild {
             return Posted { sequence, slot: NONE };
         }
-        let (post, before, behind) = (*post, self.latest, NONE);
-        let unseen = Unseen { ticket, handle, post, sequence, before, behind };
-        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-        match self.slots.get_mut(slot as usize) {
-            Some(place) => *place = unseen,
-            None => self.slots.push(unseen),
-        }
-        self.link(before, slot);
-        self.link(slot, NONE);
+        let slot = self.receives.add(Unseen { ticket, handle, post: *post, sequence });
         Posted { sequence, slot }
-    }
-
-    /// Lets two slots follow each other.
-    #[inline]
-    fn link(&mut self, before: u32, behind: u32) {
-        match self.slots.get_mut(before as usize) {
-            Some(own) => own.behind = behind,
-            None => self.oldest = behind,
-        }
-        match self.slots.get_mut(behind as usize) {
-            Some(own) => own.before = before,
-            None => self.latest = before,
-        }
     }
 
     /// What became of a receive is known.
     #[inline]
     pub fn is_seen(&mut self, posted: Posted) {
-        let Some(own) = self.slots.get_mut(posted.slot as usize) else { return };
         // It may have been asked for, and its slot be another's.
-        if own.sequence == posted.sequence {
-            own.sequence = 0;
-            let (before, behind) = (own.before, own.behind);
-            self.link(before, behind);
-            self.free.push(posted.slot);
+        let own = self.receives.get(posted.slot);
+        if own.is_some_and(|own| own.sequence == posted.sequence) {
+            self.receives.remove(posted.slot);
         }
     }
 
     /// Whether there is nothing to ask.
     #[inline]
     pub fn are_none(&self) -> bool {
-        self.oldest == NONE
-    }
-
-    /// Those in the order they were posted, each with its slot.
-    fn iter(&self) -> impl Iterator<Item = (u32, &Unseen)> {
-        let mut next = self.oldest;
-        std::iter::from_fn(move || {
-            let (slot, own) = (next, self.slots.get(next as usize)?);
-            next = own.behind;
-            Some((slot, own))
-        })
+        self.receives.is_empty()
     }
 
     /// A receive of that place in the order has this message: what do earlier ones have? None of
@@ -140,7 +92,8 @@ impl AllUnseen {
     ) -> Vec<(Ticket, Fate)> {
         let mut found = Vec::new();
         let mut seen = Vec::new();
-        let earlier = self.iter().take_while(|(_, unseen)| unseen.sequence < sequence).take(MOST);
+        let earlier =
+            self.receives.iter().take_while(|(_, unseen)| unseen.sequence < sequence).take(MOST);
         let asked = earlier.filter(|(_, unseen)| accepts(&unseen.post, communicator, from));
         for (slot, unseen) in asked {
             if let Some(from) = ask(unseen.handle) {
@@ -165,34 +118,5 @@ fn ask(request: usize) -> Option<Envelope> {
             return None;
         }
         Some(mpi::envelope(&mpi::status_fields(status.place(), 0)?))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn receives_come_and_go_at_any_place() {
-        let post = Post { site: 1, communicator: 0, source: None, tag: None };
-        let mut all = AllUnseen::default();
-        let ticket = |number| Ticket { stream: 0, wild: true, number };
-        let mut posted: Vec<Posted> =
-            (0..6).map(|n| all.posted(n, ticket(n as u64), &post)).collect();
-        for at in [0, 2, 5] {
-            all.is_seen(posted[at]);
-            all.is_seen(posted[at]);
-        }
-        posted.push(all.posted(9, ticket(9), &post));
-        let left =
-            |all: &AllUnseen| -> Vec<usize> { all.iter().map(|(_, own)| own.handle).collect() };
-        assert_eq!(left(&all), [1, 3, 4, 9]);
-        // Its slot is another's now.
-        all.is_seen(posted[5]);
-        assert_eq!(left(&all), [1, 3, 4, 9]);
-        posted.iter().for_each(|posted| all.is_seen(*posted));
-        assert!(all.are_none());
-        assert_eq!(all.posted(7, Ticket { wild: false, ..ticket(0) }, &post).slot, NONE);
-        assert!(all.are_none());
     }
 }

@@ -1,0 +1,22 @@
+//! Who made a thread, as a number that is the same in every run.
+
+/// The number of a thread's n-th child; never 0.
+pub fn child(path: u64, n: u64) -> u64 {
+    let mixed = (path.rotate_left(17) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 31) | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::child;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn threads_of_threads_are_told_apart() {
+        let first: Vec<u64> = (1..100).map(|n| child(0, n)).collect();
+        let second = first.iter().flat_map(|path| (1..100).map(|n| child(*path, n)));
+        let all: BTreeSet<u64> = first.iter().copied().chain(second).collect();
+        assert_eq!(all.len(), 99 * 100);
+        assert!(!all.contains(&0));
+    }
+}
