@@ -19,6 +19,9 @@
 //! Numbers are LEB128. Fix-ups are not coded adaptively, so that a replayer can gather those of
 //! all blocks before it decodes the first. The models go on learning from block to block of a
 //! stream; a block with the flag *fresh* begins anew, and does not need the blocks before it.
+//!
+//! What the models of a released version have written, others cannot read, and would not notice:
+//! models that differ need a tag of their own.
 
 use crate::calls::CallModel;
 use crate::coder::{Decoder, Encoder};
