@@ -77,6 +77,11 @@ impl Abandonable {
         }
     }
 
+    /// Whether this thread holds it.
+    pub fn is_held_here(&self) -> bool {
+        self.holder.load(Ordering::Relaxed) == this_thread()
+    }
+
     /// In a forked child, of which no other thread has come along.
     pub fn is_held_in_child(&self) -> bool {
         self.holder.load(Ordering::Relaxed) != 0
