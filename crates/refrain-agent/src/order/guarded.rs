@@ -6,8 +6,10 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Others hold the lock for microseconds, or milliseconds when they seal.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Others hold the lock for microseconds, or milliseconds when they seal. Where threads share MPI they
+/// call it meanwhile, and MPI has a lock of its own, that whoever waits in MPI may take again and
+/// again before they get it: on a busy machine that takes seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why somebody could not get at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +25,7 @@ impl Missed {
     pub const fn text(self) -> &'static CStr {
         match self {
             Missed::Interrupted => c"a signal handler called MPI in the middle of a call",
-            Missed::HeldUp => c"a thread was held up in the middle of a call for 10 s",
+            Missed::HeldUp => c"a thread was held up in the middle of a call for a minute",
         }
     }
 }
@@ -81,7 +83,8 @@ impl<T> Guarded<T> {
     /// Does something with it; nothing if it is not there, or was abandoned half changed.
     #[inline]
     pub fn with<R>(&self, what: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let Some(_held) = self.lock.take(PATIENCE) else { return self.miss() };
+        let held = self.lock.take_while(PATIENCE, || self.is_there());
+        let Some(_held) = held else { return self.miss() };
         // SAFETY: the lock is held.
         unsafe { (*self.inside.get()).as_mut() }.filter(|_| self.is_there()).map(what)
     }

@@ -18,8 +18,9 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::files::outside;
 use super::thread::{self, Thread};
-use super::{Task, line, record, replay, task};
+use super::{Task, line, record, replay, task, values};
 
 /// Which source of values the results of tries are.
 const TRIED: u8 = 7;
@@ -200,6 +201,9 @@ unsafe extern "C-unwind" fn cond_clockwait(
     let Some(real) = system!(c"pthread_cond_clockwait", Cond, Mutex, Clock, Time) else {
         return libc::ENOSYS;
     };
+    if task() == Task::Record && line::has_threads() && !values::are_recorded() {
+        outside("the system's clock, which waits with a time look at: record with --rand");
+    }
     // SAFETY: see above.
     await_condition(mutex, || unsafe { real(cond, mutex, clock, until) })
 }
