@@ -9,6 +9,7 @@
  * semaphore   as mutex, with a semaphore
  * serialized  as mutex, with MPI_THREAD_SERIALIZED
  */
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { THREADS = 3, TAG = 7, MOST = 1 << 16 };
 
@@ -85,13 +87,24 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* The first thread waits as C++ does, with a time that never comes. */
+static void await_more(const struct thread *own) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += 1000;
+    if (own->number == 0)
+        pthread_cond_clockwait(&more, &lock, CLOCK_MONOTONIC, &until);
+    else
+        pthread_cond_wait(&more, &lock);
+}
+
 /* Takes out of the queue and sends it back to where it came from. */
 static void *serve(void *argument) {
     struct thread *own = argument;
     for (;;) {
         pthread_mutex_lock(&lock);
         while (head == tail && !finished)
-            pthread_cond_wait(&more, &lock);
+            await_more(own);
         if (head == tail) {
             pthread_mutex_unlock(&lock);
             return NULL;

@@ -32,8 +32,29 @@ fn this_thread() -> usize {
     pointer
 }
 
-/// Between two looks no more than this counts as having waited.
-const LONGEST_LOOK: Duration = Duration::from_millis(20);
+/// How long somebody has waited, as far as it counts.
+///
+/// While a process is stopped, or others have the core, the holder cannot let go either. So between
+/// two looks no more than a little counts, however long it was.
+struct Waited {
+    last: Instant,
+    sum: Duration,
+}
+
+impl Waited {
+    const LONGEST_LOOK: Duration = Duration::from_millis(1);
+
+    fn since(now: Instant) -> Waited {
+        Waited { last: now, sum: Duration::ZERO }
+    }
+
+    /// It is not over yet.
+    fn look(&mut self, now: Instant) {
+        let look = now.saturating_duration_since(self.last);
+        self.sum += look.min(Self::LONGEST_LOOK);
+        self.last = now;
+    }
+}
 
 impl Abandonable {
     /// Held by nobody.
@@ -44,10 +65,16 @@ impl Abandonable {
     /// Takes the lock; nothing if this thread holds it already, or another does for so long.
     #[inline]
     pub fn take(&self, patience: Duration) -> Option<Held<'_>> {
+        self.take_while(patience, || true)
+    }
+
+    /// The same; nothing, too, when it is no longer wanted.
+    #[inline]
+    pub fn take_while(&self, patience: Duration, wanted: impl Fn() -> bool) -> Option<Held<'_>> {
         match self.try_take() {
             Ok(held) => Some(held),
             Err(holder) if holder == this_thread() => None,
-            Err(_) => self.wait(patience),
+            Err(_) => self.wait(patience, wanted),
         }
     }
 
@@ -57,8 +84,8 @@ impl Abandonable {
     }
 
     #[cold]
-    fn wait(&self, patience: Duration) -> Option<Held<'_>> {
-        let (mut last, mut waited) = (Instant::now(), Duration::ZERO);
+    fn wait(&self, patience: Duration, wanted: impl Fn() -> bool) -> Option<Held<'_>> {
+        let mut waited = Waited::since(Instant::now());
         loop {
             for _ in 0..100 {
                 std::hint::spin_loop();
@@ -66,15 +93,17 @@ impl Abandonable {
             if let Ok(held) = self.try_take() {
                 return Some(held);
             }
-            if waited > patience {
+            if waited.sum > patience || !wanted() {
                 return None;
             }
             std::thread::yield_now();
-            // While a process is stopped, its holder could not let go either.
-            let now = Instant::now();
-            waited += (now - last).min(LONGEST_LOOK);
-            last = now;
+            waited.look(Instant::now());
         }
+    }
+
+    /// Whether this thread holds it.
+    pub fn is_held_here(&self) -> bool {
+        self.holder.load(Ordering::Relaxed) == this_thread()
     }
 
     /// In a forked child, of which no other thread has come along.
@@ -87,5 +116,34 @@ impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
         self.lock.holder.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_stopped_or_has_no_core_has_hardly_waited() {
+        let start = Instant::now();
+        let mut waited = Waited::since(start);
+        for look in 1..1000u32 {
+            waited.look(start + Duration::from_millis(100) * look);
+        }
+        assert!(waited.sum < Duration::from_secs(1), "{:?}", waited.sum);
+        let mut waited = Waited::since(start);
+        for look in 1..=1000u32 {
+            waited.look(start + Duration::from_micros(100) * look);
+        }
+        assert_eq!(waited.sum, Duration::from_millis(100));
+    }
+
+    #[test]
+    fn what_is_no_longer_wanted_is_not_waited_for() {
+        static LOCK: Abandonable = Abandonable::new();
+        let _held = LOCK.take(Duration::ZERO);
+        let other =
+            std::thread::spawn(|| LOCK.take_while(Duration::from_secs(1000), || false).is_none());
+        assert!(other.join().unwrap());
     }
 }

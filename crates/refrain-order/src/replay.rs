@@ -203,7 +203,7 @@ impl Stream {
                 (Some(shape), Some(due)) if due != NONE => {
                     return self.succeed(call, shape, due as usize);
                 }
-                _ => self.advance(|stream| Moment::asked(stream.position(), call))?,
+                _ => self.proceed(|stream| Moment::asked(stream.position(), call))?,
             }
         }
     }
@@ -256,7 +256,7 @@ impl Stream {
             return Ok(if cancelled { Posting::WithheldCancelled } else { Posting::AsAsked });
         }
         while self.received == self.block.receives.len() {
-            self.advance(|stream| Moment::posted(stream.receive_position(), post))?;
+            self.proceed(|stream| Moment::posted(stream.receive_position(), post))?;
         }
         let ReceiveEvent { shape, fate } = self.block.receives[self.received];
         let Post { site, communicator, source, tag } = *post;
@@ -288,7 +288,7 @@ impl Stream {
             Moment::Value { position, which }
         };
         while self.valued == self.block.values.len() {
-            self.advance(moment)?;
+            self.proceed(moment)?;
         }
         let (recorded, value) = self.block.values[self.valued];
         if recorded != which {
@@ -310,6 +310,17 @@ impl Stream {
             return Err(self.diverged(got(self)));
         }
         self.load()
+    }
+
+    /// The same, for something that the program does: behind the end of a whole record there is
+    /// nothing to do.
+    fn proceed(&mut self, got: impl Fn(&Self) -> Moment) -> Result<(), Stop> {
+        let advanced = self.advance(&got);
+        let own = self.frames.streams().get(self.number as usize);
+        match own.is_some_and(|own| own.complete) && advanced == Err(Stop::RecordEnds) {
+            true => Err(self.diverged(got(self))),
+            false => advanced,
+        }
     }
 
     fn load(&mut self) -> Result<(), Stop> {

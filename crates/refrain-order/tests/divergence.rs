@@ -52,8 +52,23 @@ fn the_same_program_gets_the_same_outcomes() {
     assert_eq!(replayer.call(0, &test), Ok(Decision::All));
     assert_eq!(replayer.position(0), 2);
     assert_eq!(replayer.call(0, &call(Kind::Recv, 40, 0)), Ok(Decision::All));
-    assert_eq!(replayer.call(0, &test), Err(Stop::RecordEnds));
     assert_eq!(replayer.finish(), Ok(()));
+}
+
+#[test]
+fn behind_the_end_of_a_whole_record_every_call_is_another() {
+    let mut replayer = replayer();
+    (0..3).for_each(|_| assert!(replayer.post(0, &any(10)).is_ok()));
+    let calls = [(Kind::Waitany, 20, 3), (Kind::Test, 30, 0), (Kind::Test, 30, 0)];
+    let calls = calls.into_iter().chain([(Kind::Test, 30, 0), (Kind::Recv, 40, 0)]);
+    for (kind, site, count) in calls {
+        assert!(replayer.call(0, &call(kind, site, count)).is_ok());
+    }
+    let divergence = diverged(replayer.call(0, &call(Kind::Test, 30, 0)));
+    assert_eq!(divergence.expected, Moment::End);
+    assert!(matches!(divergence.got, Moment::Call { position: 3, kind: Kind::Test, .. }));
+    assert_eq!(diverged(replayer.post(0, &any(10))).expected, Moment::End);
+    assert_eq!(diverged(replayer.value(0, 0)).expected, Moment::End);
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub struct RankOrder {
     pub size: u32,
     /// Whether it reached `MPI_Finalize`, and everything before is recorded.
     pub finalized: bool,
+    /// Why not everything is recorded, if the rank itself has noticed.
+    pub why_cut: Option<String>,
     /// The machine.
     pub host: String,
     /// The process number.
@@ -101,6 +103,7 @@ impl RankOrder {
             "program" => value.clone_into(&mut self.program),
             "library" => value.clone_into(&mut self.library),
             "finalized" => self.finalized = true,
+            "cut" => self.why_cut = Some(value.to_owned()),
             "rand" => self.rand = true,
             "traced" => self.traced = true,
             "method" if value == Method::Clock.name() => self.method = Method::Clock,
@@ -131,6 +134,11 @@ impl RankOrder {
         }
     }
 
+    /// Whether everything up to `MPI_Finalize` is recorded.
+    pub fn is_whole(&self) -> bool {
+        self.finalized && self.why_cut.is_none()
+    }
+
     /// Why the order cannot be read to its end, if so.
     pub fn cut(&self) -> Option<OrderError> {
         match self.method {
@@ -154,6 +162,7 @@ impl RankOrder {
         if self.method != Method::Causal {
             text += &format!("method {}\n", self.method.name());
         }
+        self.why_cut.iter().for_each(|why| text += &format!("cut {why}\n"));
         text + if self.finalized { "finalized\n" } else { "" }
     }
 }
@@ -239,6 +248,9 @@ impl Orders {
             }
             orders.ranks.push(own);
         }
+        // Of a rank that was killed when it had only just begun.
+        let size = orders.size();
+        orders.ranks.iter_mut().filter(|rank| rank.size == 0).for_each(|rank| rank.size = size);
         Ok(orders)
     }
 
@@ -281,6 +293,7 @@ impl Orders {
         orders.ranks.extend(own);
         for rank in &mut orders.ranks {
             rank.put_bytes(container.read_checked(&format!("order/{}", rank.rank))?);
+            rank.finalized &= rank.frames.cut().is_none();
         }
         Ok(orders)
     }
@@ -313,6 +326,14 @@ impl Orders {
             let own = |what: &str| folder.join(format!("rank-{}.{what}", rank.rank));
             std::fs::write(own("order"), rank.bytes())?;
             std::fs::write(own("facts"), rank.facts() + &sites)?;
+        }
+        // Ranks of a killed run may have left nothing yet: their record ends where it begins.
+        let is_killed = !self.ranks.iter().any(|rank| rank.finalized);
+        let is_missing = |number: &u32| self.ranks.iter().all(|rank| rank.rank != *number);
+        for rank in (0..self.size()).filter(|number| is_killed && is_missing(number)) {
+            let none = RankOrder { rank, size: self.size(), ..RankOrder::default() };
+            std::fs::write(folder.join(format!("rank-{rank}.order")), none.bytes())?;
+            std::fs::write(folder.join(format!("rank-{rank}.facts")), none.facts())?;
         }
         Ok(())
     }
@@ -367,6 +388,39 @@ mod tests {
         read.lay_out(&parts).unwrap();
         let gathered = Orders::gather(&parts).unwrap();
         assert_eq!(gathered.ranks[0].chunks, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_rank_that_has_missed_something_is_not_whole_and_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.refrain");
+        std::fs::write(folder.path().join("rank-0.facts"), "size 2\ncut a reason\nfinalized\n")
+            .unwrap();
+        std::fs::write(folder.path().join("rank-1.facts"), "thread 0 0\n").unwrap();
+        let gathered = Orders::gather(folder.path()).unwrap();
+        gathered.write(&path).unwrap();
+        let read = Orders::open(&path).unwrap();
+        assert_eq!(read.ranks[0].why_cut.as_deref(), Some("a reason"));
+        assert!(read.ranks[0].finalized && !read.ranks[0].is_whole());
+        // One that was killed when it had only just begun is of the same run.
+        assert_eq!(read.ranks[1].size, 2);
+    }
+
+    #[test]
+    fn ranks_of_a_killed_run_that_left_nothing_have_a_record_that_ends_at_once() {
+        let killed = RankOrder { size: 3, rank: 1, frames: frames(), ..RankOrder::default() };
+        let ended = RankOrder { finalized: true, ..killed.clone() };
+        for (rank, others) in [(killed, true), (ended, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let orders = Orders { ranks: vec![rank], ..Orders::default() };
+            orders.lay_out(folder.path()).unwrap();
+            for (rank, is_there) in [(0, others), (1, true), (2, others), (3, false)] {
+                let path = folder.path().join(format!("rank-{rank}.order"));
+                assert_eq!(path.exists(), is_there, "{rank}");
+            }
+            let facts = std::fs::read_to_string(folder.path().join("rank-2.facts"));
+            assert_eq!(facts.is_ok_and(|facts| facts.contains("size 3\n")), others);
+        }
     }
 
     #[test]

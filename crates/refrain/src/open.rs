@@ -35,6 +35,13 @@ pub fn open(path: &Path) -> Result<Trace> {
             path.display()
         );
     }
+    if crate::orders::are_in(path) {
+        bail!(
+            "{0} holds receive orders, not all calls: look at it with `refrain show {0}`, `refrain info \
+             {0}` and `refrain races {0}`",
+            path.display()
+        );
+    }
     let trace = Trace::open(path)?;
     if trace.container().is_recovered() {
         say!("refrain: warning: the end of {} is missing", path.display());

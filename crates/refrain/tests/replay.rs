@@ -253,8 +253,12 @@ fn a_program_that_ends_early_or_late_is_stopped() {
         for tasks in ["50", "200"] {
             let other = victim.with(&[tasks]);
             let stopped = victim.run(&["replay", "--stall", "2s", "run.refrain", "--"], &other);
-            assert!(!stopped.timed_out && (94..=96).contains(&stopped.code), "{stopped}");
+            assert!(!stopped.timed_out && (94..=95).contains(&stopped.code), "{stopped}");
         }
+        let nothing = [&victim.words[..3], &["true".to_owned()]].concat();
+        let stopped = victim.run(&["replay", "run.refrain", "--"], &nothing);
+        assert_eq!(stopped.code, 94, "{stopped}");
+        assert!(stopped.stderr.contains("all ranks ended without MPI_Finalize"), "{stopped}");
     }
 }
 
@@ -291,6 +295,12 @@ fn another_number_of_ranks_is_refused() {
     assert!(refused.stderr.contains(&said), "{refused}");
     let none = victim.run(&["replay", "nothing.refrain", "--"], &victim.words);
     assert_eq!(none.code, 125, "{none}");
+    for (until, why) in [("99:0", "there is no rank 99"), ("0:1000000", "numbered from 0")] {
+        let refused = victim.run(&["replay", "run.refrain", "--until", until, "--"], &victim.words);
+        assert!(refused.code == 2 && refused.stderr.contains(why), "{refused}");
+    }
+    let stats = victim.look(&["stats", "run.refrain"]);
+    assert!(stats.code == 125 && stats.stderr.contains("holds receive orders"), "{stats}");
 }
 
 #[test]

@@ -2,20 +2,21 @@
 //!
 //! * `rank-N.order`: frames, as they were sealed, or as they are to be replayed
 //! * `rank-N.log`: while recording, the window in front of them ([`refrain_order::log`])
-//! * `rank-N.facts`: a line for each thing worth knowing: `size 4`, `site 1f3a /bin/app+1a2b`
+//! * `rank-N.facts`: a line for each thing worth knowing: `size 4`, `site 1f3a /bin/app+1a2b`,
+//!   `finalized`, or `cut` and why the record is not whole
 //!
 //! No descriptor stays open: the program may close those it does not know.
 
 use crate::memory;
 use crate::process::{self, Quiet, Uncancelled};
-use std::ffi::{CString, OsStr, c_int};
+use std::ffi::{CStr, CString, OsStr, c_int};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 static RANK: AtomicI32 = AtomicI32::new(-1);
 
@@ -59,9 +60,38 @@ pub fn note(fact: &str) {
     append("facts", format!("{fact}\n").as_bytes());
 }
 
+/// Where facts are, for [`note_cut`].
+static FACTS: OnceLock<CString> = OnceLock::new();
+
+/// Notes why the record holds nothing behind this point, or not all: the first reason. May be called in
+/// a handler, so it allocates nothing.
+#[cold]
+pub fn note_cut(why: &CStr) {
+    static NOTED: AtomicBool = AtomicBool::new(false);
+    let (Some(path), false) = (FACTS.get(), NOTED.swap(true, Ordering::Relaxed)) else { return };
+    let _quiet = Quiet::keep();
+    let pieces = [b"cut ", why.to_bytes(), b"\n"].map(|piece| libc::iovec {
+        iov_base: piece.as_ptr().cast_mut().cast(),
+        iov_len: piece.len(),
+    });
+    // SAFETY: plain system calls on a file of our own; the pieces are only read.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC);
+        if file >= 0 {
+            libc::writev(file, pieces.as_ptr(), pieces.len() as c_int);
+            libc::close(file);
+        }
+    }
+}
+
+/// Why a record could not be written.
+pub const NO_ROOM: &CStr = c"it could not be written; is the disk full?";
+
 /// Says what is recorded here, and begins the record.
 pub fn introduce(size: c_int) {
     append("order", &[]);
+    let path = own("facts").and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
+    path.map(|path| FACTS.set(path));
     let mut host = [0u8; 64];
     // SAFETY: the buffer is writable for its length, and closed by a zero.
     unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };

@@ -15,11 +15,12 @@
 //! are led by way of ours, and the conditions of `libstdc++`. Locks of other libraries, and those that
 //! are made of atomic operations (spin loops, Rust's and OpenMP's), are not seen.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::files::outside;
 use super::thread::{self, Thread};
-use super::{Task, line, record, replay, task};
+use super::{Task, line, record, replay, task, values};
 
 /// Which source of values the results of tries are.
 const TRIED: u8 = 7;
@@ -28,6 +29,7 @@ type Mutex = *mut libc::pthread_mutex_t;
 type Cond = *mut libc::pthread_cond_t;
 type RwLock = *mut libc::pthread_rwlock_t;
 type Time = *const libc::timespec;
+type Clock = libc::clockid_t;
 
 static SEEN: AtomicBool = AtomicBool::new(false);
 
@@ -90,6 +92,18 @@ fn attempt(try_it: impl Fn() -> c_int, get: impl Fn() -> c_int) -> c_int {
         },
         Task::Off => try_it(),
     }
+}
+
+/// A function of the system that not every system has; it is only called where the program does.
+macro_rules! system {
+    ($name:literal, $($argument:ty),+) => {{
+        // SAFETY: a name, and the type that the function of that name has.
+        unsafe {
+            let function = libc::dlsym(libc::RTLD_DEFAULT, $name.as_ptr());
+            type Function = unsafe extern "C-unwind" fn($($argument),+) -> c_int;
+            std::mem::transmute::<*mut c_void, Option<Function>>(function)
+        }
+    }};
 }
 
 // SAFETY of all below: they stand in for functions of the system, and are given what those are.
@@ -174,7 +188,28 @@ unsafe extern "C-unwind" fn cond_wait(cond: Cond, mutex: Mutex) -> c_int {
 
 unsafe extern "C-unwind" fn cond_timedwait(cond: Cond, mutex: Mutex, until: Time) -> c_int {
     // SAFETY: see above.
-    let wait = || unsafe { libc::pthread_cond_timedwait(cond, mutex, until) };
+    await_condition(mutex, || unsafe { libc::pthread_cond_timedwait(cond, mutex, until) })
+}
+
+/// What `wait_for` of C++ is made of.
+unsafe extern "C-unwind" fn cond_clockwait(
+    cond: Cond,
+    mutex: Mutex,
+    clock: Clock,
+    until: Time,
+) -> c_int {
+    let Some(real) = system!(c"pthread_cond_clockwait", Cond, Mutex, Clock, Time) else {
+        return libc::ENOSYS;
+    };
+    if task() == Task::Record && line::has_threads() && !values::are_recorded() {
+        outside("the system's clock, which waits with a time look at: record with --rand");
+    }
+    // SAFETY: see above.
+    await_condition(mutex, || unsafe { real(cond, mutex, clock, until) })
+}
+
+/// Waits for a condition until some time: what came of it is a value.
+fn await_condition(mutex: Mutex, wait: impl Fn() -> c_int) -> c_int {
     let Some(thread) = ordered() else { return wait() };
     // The lock is got again in any case.
     match task() {
@@ -198,12 +233,45 @@ unsafe extern "C-unwind" fn cond_timedwait(cond: Cond, mutex: Mutex, until: Time
     }
 }
 
+unsafe extern "C-unwind" fn mutex_clocklock(mutex: Mutex, clock: Clock, until: Time) -> c_int {
+    let Some(real) = system!(c"pthread_mutex_clocklock", Mutex, Clock, Time) else {
+        return libc::ENOSYS;
+    };
+    // SAFETY: see above.
+    let lock = || unsafe { libc::pthread_mutex_lock(mutex) };
+    // SAFETY: see above.
+    attempt(|| unsafe { real(mutex, clock, until) }, lock)
+}
+
+unsafe extern "C-unwind" fn rwlock_timedrdlock(lock: RwLock, until: Time) -> c_int {
+    let Some(real) = system!(c"pthread_rwlock_timedrdlock", RwLock, Time) else {
+        return libc::ENOSYS;
+    };
+    // SAFETY: see above.
+    let get = || unsafe { libc::pthread_rwlock_rdlock(lock) };
+    // SAFETY: see above.
+    attempt(|| unsafe { real(lock, until) }, get)
+}
+
+unsafe extern "C-unwind" fn rwlock_timedwrlock(lock: RwLock, until: Time) -> c_int {
+    let Some(real) = system!(c"pthread_rwlock_timedwrlock", RwLock, Time) else {
+        return libc::ENOSYS;
+    };
+    // SAFETY: see above.
+    let get = || unsafe { libc::pthread_rwlock_wrlock(lock) };
+    // SAFETY: see above.
+    attempt(|| unsafe { real(lock, until) }, get)
+}
+
 /// Ours for a name that a module of the program uses.
 pub fn ours(name: &CStr) -> Option<*const ()> {
     Some(match name.to_bytes() {
         b"pthread_mutex_lock" => mutex_lock as *const (),
         b"pthread_mutex_trylock" => mutex_trylock as *const (),
         b"pthread_mutex_timedlock" => mutex_timedlock as *const (),
+        b"pthread_mutex_clocklock" => mutex_clocklock as *const (),
+        b"pthread_rwlock_timedrdlock" => rwlock_timedrdlock as *const (),
+        b"pthread_rwlock_timedwrlock" => rwlock_timedwrlock as *const (),
         b"pthread_rwlock_rdlock" => rwlock_rdlock as *const (),
         b"pthread_rwlock_wrlock" => rwlock_wrlock as *const (),
         b"pthread_rwlock_tryrdlock" => rwlock_tryrdlock as *const (),
@@ -221,6 +289,7 @@ pub fn ours_of_conditions(name: &CStr) -> Option<*const ()> {
     Some(match name.to_bytes() {
         b"pthread_cond_wait" => cond_wait as *const (),
         b"pthread_cond_timedwait" => cond_timedwait as *const (),
+        b"pthread_cond_clockwait" => cond_clockwait as *const (),
         _ => return None,
     })
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::board::{self, Board, Inside, State};
+use super::guarded::Missed;
 use super::{Method, clocked, files, method, mpi};
 
 /// Exit code of a program that did not do what was recorded.
@@ -36,6 +37,12 @@ pub fn abort(code: i32, text: &str) -> ! {
         mpi::call(table::MPI_Abort, &[abi().comm_world, code as usize]);
         libc::_exit(code)
     }
+}
+
+/// A call could not be replayed: what comes would not be what was recorded.
+pub fn missed(why: Missed) {
+    let why = why.text().to_str().unwrap_or_default();
+    abort(NO_RECORD, &format!("the replay cannot go on: {why}"));
 }
 
 /// How long nothing may go on.
@@ -144,8 +151,17 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The record ends here. Other ranks may have more: this one stays where it is until all are
 /// where theirs end, or nobody gets on.
 pub fn record_ends(where_: &str) -> ! {
-    let text = format!("the record ends here, {where_}: the recorded run went no further");
-    say(&text);
+    let facts = String::from_utf8(files::read("facts").unwrap_or_default()).unwrap_or_default();
+    if facts.lines().any(|fact| fact == "finalized") {
+        let text = format!(
+            "diverged {where_}: there was MPI_Finalize in the recorded run, and the \
+             program goes on"
+        );
+        abort(DIVERGED, &text);
+    }
+    let cut = facts.lines().find_map(|fact| fact.strip_prefix("cut "));
+    let why = cut.unwrap_or("the recorded run went no further");
+    say(&format!("the record ends here, {where_}: {why}"));
     let Some(board) = board::get() else { abort(RECORD_ENDS, "stops") };
     board.say(State::AtEnd, where_);
     let (mut progress, mut since) = (board.progress(), Instant::now());

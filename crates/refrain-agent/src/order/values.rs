@@ -131,11 +131,16 @@ fn ours(name: &CStr) -> Option<*const ()> {
     })
 }
 
+/// Whether clocks of the system and random numbers are wanted.
+pub fn are_recorded() -> bool {
+    // SAFETY: getenv gives null or a string.
+    unsafe { !libc::getenv(c"REFRAIN_RAND".as_ptr()).is_null() }
+}
+
 /// Leads the program's calls by way of ours: of what makes threads and takes locks, and if that is
 /// wanted of clocks and random numbers.
 pub fn prepare() {
-    // SAFETY: getenv gives null or a string.
-    let all = unsafe { !libc::getenv(c"REFRAIN_RAND".as_ptr()).is_null() };
+    let all = are_recorded();
     let (theirs, callers) = of_mpi();
     let is_theirs = |path: &[u8]| {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();

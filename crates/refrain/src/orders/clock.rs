@@ -59,7 +59,7 @@ fn percent(counts: &Counts) -> f64 {
 impl Told<'_> {
     fn is_complete(&self) -> bool {
         let ranks = &self.orders.ranks;
-        ranks.len() as u32 >= self.orders.size() && ranks.iter().all(|rank| rank.finalized)
+        ranks.len() as u32 >= self.orders.size() && ranks.iter().all(|rank| rank.is_whole())
     }
 
     fn sum(&self, of: impl Fn(&Summary) -> u64) -> u64 {
@@ -82,6 +82,7 @@ impl Told<'_> {
             json!({
                 "rank": own.rank,
                 "finalized": own.finalized,
+                "cut": own.why_cut,
                 "host": own.host,
                 "pid": own.pid,
                 "threads": found.threads,
@@ -137,8 +138,9 @@ impl Told<'_> {
         line("values", format!("{} of MPI_Wtime", grouped(self.sum(|rank| rank.values))));
         let each = self.sum(|rank| rank.bytes) as f64 / self.all.messages.max(1) as f64;
         line("size", format!("{}, {each:.3} bytes a message", size(self.bytes)));
-        let complete = if self.is_complete() { "yes" } else { "no: it was cut short" };
-        line("complete", complete.to_owned());
+        let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());
+        let why = format!("no: {}", why.unwrap_or("it was cut short"));
+        line("complete", if self.is_complete() { "yes".to_owned() } else { why });
         for what in super::record::outside(self.orders) {
             line("outside", what.to_owned());
         }

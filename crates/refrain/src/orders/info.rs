@@ -75,7 +75,7 @@ impl<'o> Info<'o> {
 
     fn is_complete(&self) -> bool {
         let ranks = &self.orders.ranks;
-        ranks.len() as u32 >= self.orders.size() && ranks.iter().all(|rank| rank.finalized)
+        ranks.len() as u32 >= self.orders.size() && ranks.iter().all(|rank| rank.is_whole())
     }
 
     fn json(&self) -> Json {
@@ -129,8 +129,9 @@ impl<'o> Info<'o> {
         line("values", format!("{} of MPI_Wtime", grouped(self.sum(|rank| rank.values))));
         let each = self.bytes_per_receive();
         line("size", format!("{}, {each:.3} bytes a receive", size(self.bytes)));
-        let complete = if self.is_complete() { "yes" } else { "no: it was cut short" };
-        line("complete", complete.to_owned());
+        let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());
+        let why = format!("no: {}", why.unwrap_or("it was cut short"));
+        line("complete", if self.is_complete() { "yes".to_owned() } else { why });
         for what in super::record::outside(self.orders) {
             line("outside", what.to_owned());
         }
@@ -150,6 +151,7 @@ fn rank_json((own, rank): (&refrain_trace::orders::RankOrder, &Summary)) -> Json
     json!({
         "rank": own.rank,
         "finalized": own.finalized,
+        "cut": own.why_cut,
         "host": own.host,
         "pid": own.pid,
         "threads": rank.streams,

@@ -40,6 +40,9 @@ pub fn open(path: &Path) -> Result<Orders> {
         say!("refrain: warning: the end of {} is missing", path.display());
     }
     for rank in &orders.ranks {
+        if let Some(why) = &rank.why_cut {
+            say!("refrain: warning: not all of rank {} is recorded: {why}", rank.rank);
+        }
         if let Some(error) = rank.cut() {
             say!("refrain: warning: rank {}: {error}; what comes before is used", rank.rank);
         }

@@ -113,7 +113,10 @@ fn write(run: Orders, parts: &Path, output: &Path, asked: Option<u32>) -> Result
     let Orders { ranks, sites, .. } = Orders::gather(parts)?;
     let orders = Orders { ranks, sites, ..run };
     if orders.ranks.is_empty() {
-        bail!("no rank got as far as MPI_Init, so there is nothing to replay");
+        bail!(
+            "no rank has left a record: none got as far as MPI_Init, or none could write to {}",
+            parts.display()
+        );
     }
     let bytes = orders
         .write(output)
@@ -130,7 +133,7 @@ pub fn merge(command: Vec<String>, parts: &Path, output: &Path) -> Result<ExitCo
 }
 
 /// How much is in a record.
-fn sums(rank: &RankOrder) -> Result<Sums, OrderError> {
+pub(super) fn sums(rank: &RankOrder) -> Result<Sums, OrderError> {
     if rank.method == Method::Clock {
         let own = refrain_clock::summary::summary(&rank.chunks)?.all;
         return Ok(Sums { receives: own.messages, calls: own.calls, polls: own.polls });
@@ -168,7 +171,7 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
     let cut: Vec<String> = orders
         .ranks
         .iter()
-        .filter(|rank| !rank.finalized)
+        .filter(|rank| !rank.finalized && rank.why_cut.is_none())
         .map(|rank| rank.rank.to_string())
         .collect();
     if !cut.is_empty() {
@@ -176,6 +179,11 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
             "refrain: note: cut short, as they did not reach MPI_Finalize: ranks {}",
             cut.join(",")
         );
+    }
+    for rank in &orders.ranks {
+        if let Some(why) = &rank.why_cut {
+            say!("refrain: warning: not all of rank {} is recorded: {why}", rank.rank);
+        }
     }
     let outside: Vec<&str> = outside(orders).into_iter().collect();
     if !outside.is_empty() {

@@ -1,7 +1,8 @@
 //! `refrain replay`: runs a program, and makes it receive messages in the order of a record.
 
-use super::record::outside;
+use super::record::{outside, sums};
 use super::{are_in, open, watch};
+use crate::summary::counted;
 use crate::trace::{execute_while, exit_code, understand, wrapper};
 use crate::{NOT_FOUND, Usage, agent, launch};
 use anyhow::{Context, Result, bail};
@@ -19,8 +20,8 @@ use std::time::Duration;
   refrain replay app.refrain --until 2:1031 -- mpirun -n 4 ./app input.dat
 
 The program, its input and the number of ranks have to be those that were recorded. A program that
-does something else is stopped, and told where it left the record. --until R:N holds rank R at its
-N-th completing call (see `refrain show`) until a debugger is attached.
+does something else is stopped, and told where it left the record. --until R:N holds rank R at the
+completing call that `refrain show` calls N, until a debugger is attached.
 
 A trace of all calls (refrain trace) holds their order too, and can be replayed if no call is missing
 in it and one thread of each rank receives; MPI_Wtime, which no trace holds, goes on then.
@@ -48,10 +49,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let stall = seconds(&args.stall)?;
     variables.push(format!("REFRAIN_STALL={stall}"));
     let stall = Duration::try_from_secs_f64(stall).unwrap_or(Duration::MAX);
-    if let Some(until) = &args.until {
-        variables.push(format!("REFRAIN_UNTIL={}", checked(until)?));
-    }
+    let until = args.until.as_deref().map(checked).transpose()?;
     let orders = orders_in(&args.record)?;
+    if let Some((rank, event)) = until {
+        is_reached(rank, event, &orders)?;
+        variables.push(format!("REFRAIN_UNTIL={rank}:{event}"));
+    }
     if orders.ranks.iter().any(|rank| rank.rand) {
         variables.push("REFRAIN_RAND=1".to_owned());
     }
@@ -69,7 +72,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let agent = agent::find()?;
     let folder = folder_for(&args.record)?;
-    let mut stood_still = None;
+    let (mut stood_still, mut left) = (None, None);
     let result = (|| {
         let refuse = || format!("cannot write to {}", folder.display());
         orders.lay_out(&folder).with_context(refuse)?;
@@ -78,6 +81,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         execute_while(&command, |child| {
             let (status, said) = watch::wait(child, &folder, stall)?;
             stood_still = said;
+            left = watch::left_early(&folder, &orders);
             Ok(status)
         })
     })();
@@ -86,6 +90,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(said) = stood_still {
         say!("refrain: {said}");
         code = STALLED;
+    }
+    // Ranks that the program or a replay has ended say so themselves.
+    if let Some(left) = left.filter(|_| code == 0) {
+        say!("refrain: diverged: {left}");
+        code = DIVERGED;
     }
     if code == DIVERGED {
         hint(&orders);
@@ -160,11 +169,24 @@ fn seconds(text: &str) -> Result<f64> {
     }
 }
 
-fn checked(until: &str) -> Result<&str> {
+fn checked(until: &str) -> Result<(u32, u64)> {
     let parts = until.split_once(':');
     let parsed = parts.map(|(rank, event)| (rank.parse::<u32>(), event.parse::<u64>()));
     match parsed {
-        Some((Ok(_), Ok(_))) => Ok(until),
+        Some((Ok(rank), Ok(event))) => Ok((rank, event)),
         _ => bail!(Usage(format!("--until: `{until}` is not RANK:EVENT, such as 2:1031"))),
     }
+}
+
+/// Whether a rank gets as far as a call.
+fn is_reached(rank: u32, event: u64, orders: &Orders) -> Result<()> {
+    let Some(own) = orders.ranks.iter().find(|own| own.rank == rank) else {
+        bail!(Usage(format!("--until: there is no rank {rank}, of {} ranks", orders.size())));
+    };
+    let calls = sums(own)?.calls;
+    if event >= calls {
+        let calls = counted(calls, "completing call");
+        bail!(Usage(format!("--until: rank {rank} has {calls}, numbered from 0")));
+    }
+    Ok(())
 }

@@ -6,6 +6,7 @@
 
 use refrain_mpi::interface::functions;
 use refrain_order::board::{Snapshot, Watch};
+use refrain_trace::Orders;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -96,6 +97,25 @@ fn watch(ended: &Ended, process: i32, folder: &Path, stall: Duration) -> Option<
         }
     }
     None
+}
+
+/// Of a program that has ended: ranks that did so without `MPI_Finalize`, which they reached in the
+/// recorded run.
+pub fn left_early(folder: &Path, orders: &Orders) -> Option<String> {
+    let is_over = |rank: u32| {
+        let facts = std::fs::read(folder.join(format!("rank-{rank}.facts"))).unwrap_or_default();
+        facts.split(|byte| *byte == b'\n').any(|fact| fact == b"over")
+    };
+    let recorded = orders.ranks.iter().filter(|rank| rank.finalized);
+    let left: Vec<u32> = recorded.map(|rank| rank.rank).filter(|rank| !is_over(*rank)).collect();
+    let list: Vec<String> = left.iter().map(u32::to_string).collect();
+    let who = match left.len() {
+        0 => return None,
+        1 => format!("rank {}", list.join("")),
+        several if several == orders.ranks.len() => "all ranks".to_owned(),
+        _ => format!("ranks {}", list.join(",")),
+    };
+    Some(format!("{who} ended without MPI_Finalize, which was reached when recorded"))
 }
 
 fn name(function: usize) -> String {

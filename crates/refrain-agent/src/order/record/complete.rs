@@ -23,6 +23,9 @@ pub(super) fn arrive(call: &mut Hooked<'_>, place: Place) -> c_int {
     result
 }
 
+/// Which requests those are is MPI's choice, and no record holds it.
+const PARTLY: &str = "calls that completed some of their requests only, because of an error";
+
 /// Whether a call hands requests back, or only looks at them.
 pub fn consumes(kind: Kind) -> bool {
     !matches!(kind, Kind::GetStatus | Kind::GetStatusAll | Kind::GetStatusAny | Kind::GetStatusSome)
@@ -53,6 +56,12 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int
         let complete = || outcome.places(before.len()).filter_map(handle);
         if shared {
             put_back(own, before, &taken, complete().map(|(index, ..)| index));
+        }
+        let is_left = |(index, handle): (usize, &usize)| {
+            *handle != mpi::request_null() && !is_gone(&call, index)
+        };
+        if result != 0 && kind.has_array() && consumes(kind) && kind.choice() == Choice::All {
+            before.iter().enumerate().any(is_left).then(|| outside(PARTLY));
         }
         let Outcome::Completed(completed) = outcome else {
             own.make_room(0);

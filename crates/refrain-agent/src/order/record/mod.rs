@@ -16,7 +16,7 @@ use std::ffi::c_int;
 use std::sync::atomic::AtomicBool;
 
 use super::files::{self, outside};
-use super::guarded::Guarded;
+use super::guarded::{Guarded, Missed};
 use super::line;
 use super::locks;
 use super::mpi::{self, Status};
@@ -28,7 +28,7 @@ use super::unseen::{AllUnseen, Posted};
 /// Words of the window in front of the frames.
 const WINDOW: usize = 1 << 16;
 
-static RECORDING: Guarded<Recording> = Guarded::new();
+static RECORDING: Guarded<Recording> = Guarded::new(missed);
 
 /// Whether a status that the program ignores may be needed: a wildcard receive was posted to
 /// complete later, or something cancelled.
@@ -136,7 +136,7 @@ impl Recording {
             let is_done = result != 0 || flag != 0;
             if is_done {
                 self.unseen.is_seen(*posted);
-                if result == 0 {
+                if receive::has_status(result) {
                     self.settle_status(*ticket, true, status.place());
                 }
             }
@@ -225,17 +225,26 @@ impl Recording {
                 mpi::call(table::MPI_Wait, &[place, status.place() as usize])
             };
             // SAFETY: MPI has filled the status in.
-            if result == 0 && !unsafe { mpi::is_cancelled(status.place()) } {
+            if receive::has_status(result) && !unsafe { mpi::is_cancelled(status.place()) } {
                 self.settle_status(ticket, false, status.place());
             }
         }
     }
 }
 
+/// Something could not be told. The record ends there: it is exact as far as it goes.
+fn missed(why: Missed) {
+    RECORDING.close();
+    files::note_cut(why.text());
+}
+
 /// MPI has begun, with so many ranks.
 pub fn start(size: c_int) {
-    let Some(words) = files::own("log").and_then(|path| files::map(&path, WINDOW)) else { return };
     files::introduce(size);
+    let Some(words) = files::own("log").and_then(|path| files::map(&path, WINDOW)) else {
+        files::note_cut(files::NO_ROOM);
+        return;
+    };
     RECORDING.put(Recording {
         log: Log::new(words, 0),
         recorder: Recorder::new(),
@@ -255,7 +264,7 @@ pub fn end() {
     recording.ask_pending();
     recording.flush();
     if recording.log.has_lost() || recording.ended {
-        files::note("cut");
+        files::note_cut(files::NO_ROOM);
         return;
     }
     let Sums { receives, calls, polls } = recording.recorder.sums();
@@ -264,7 +273,10 @@ pub fn end() {
     let recorder = std::mem::take(&mut recording.recorder);
     recorder.finish(&mut frames);
     recording.write(&frames);
-    files::note("finalized");
+    match recording.ended {
+        true => files::note_cut(files::NO_ROOM),
+        false => files::note("finalized"),
+    }
 }
 
 /// A clock was read.

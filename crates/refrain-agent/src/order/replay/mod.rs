@@ -24,7 +24,7 @@ use super::role::{Act, Hooked, Place};
 use super::stop::{self, OWN_COMM, Waiting};
 use super::thread::Thread;
 
-static REPLAYING: Guarded<Replaying> = Guarded::new();
+static REPLAYING: Guarded<Replaying> = Guarded::new(stop::missed);
 
 /// What is replayed in this process.
 struct Replaying {
@@ -210,8 +210,10 @@ pub fn end() {
     }
 }
 
-/// MPI has ended: what comes is the program's own.
+/// MPI has ended: what comes is the program's own. That is noted in a file, for who has started the
+/// ranks, since the board may be on another machine's disk, and be seen there later.
 pub fn over() {
+    files::note("over");
     if let Some(board) = board::get() {
         board.say(State::Over, "");
     }
@@ -335,13 +337,13 @@ fn decide(place: Place, kind: Kind, count: u32) -> Decided {
     let (decided, held) = ask(|own| {
         let Place { stream, site } = own.recorded(place);
         let call = Call { kind, site, count };
+        let position = own.replayer.position(stream);
         let decided = match own.replayer.call(stream, &call)? {
             Decision::Fail => Decided::Fail,
             Decision::All => Decided::All,
             Decision::Undefined => Decided::Undefined,
             Decision::These(indices) => Decided::These(indices.to_vec()),
         };
-        let position = own.replayer.position(stream);
         let due = !matches!(decided, Decided::Fail) && own.until == Some(position);
         Ok((
             decided,

@@ -24,7 +24,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::super::files::{self, outside};
-use super::super::guarded::Guarded;
+use super::super::guarded::{Guarded, Missed};
 use super::super::mpi::{self, Status};
 use super::super::requests::{Map, Requests};
 use super::super::role::{Act, Hooked, Place};
@@ -35,7 +35,12 @@ use super::meetings::Gathering;
 use super::wire::{Channel, Word};
 use super::{Target, is_from_somebody};
 
-static RECORDING: Guarded<Recording> = Guarded::new();
+static RECORDING: Guarded<Recording> = Guarded::new(missed);
+
+/// Something could not be told. Others count on the clocks of this process, so it goes on.
+fn missed(why: Missed) {
+    files::note_cut(why.text());
+}
 
 /// What is recorded of this process.
 struct Recording {
@@ -188,7 +193,7 @@ pub fn end() {
             files::note(&format!("sums {receives} {calls} {polls}"));
             files::note("finalized");
         }
-        false => files::note("cut"),
+        false => files::note_cut(files::NO_ROOM),
     }
 }
 

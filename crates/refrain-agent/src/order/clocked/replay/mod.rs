@@ -39,7 +39,7 @@ use super::meetings::Gathering;
 use super::wire::{Channel, Word};
 use mail::{Hand, Mail};
 
-static REPLAYING: Guarded<Replaying> = Guarded::new();
+static REPLAYING: Guarded<Replaying> = Guarded::new(stop::missed);
 
 /// What is replayed in this process.
 struct Replaying {
@@ -393,9 +393,9 @@ fn decide(place: Place, kind: Kind, count: u32, tickets: &[Option<Ticket>]) -> D
             Answer::All(deliveries) => Decided::All(deliveries.to_vec()),
             Answer::These(deliveries) => Decided::These(deliveries.to_vec()),
         };
-        let position = own.calls.entry(place.stream).or_default();
-        *position += 1;
-        let position = *position;
+        let calls = own.calls.entry(place.stream).or_default();
+        let position = *calls;
+        *calls += 1;
         let due = own.until == Some(position);
         let held = due.then(|| format!("at call {position}, {kind} at {}", own.name(place.site)));
         Ok(Some((decided, held)))
