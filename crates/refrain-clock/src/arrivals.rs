@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Cursor;
 
-use crate::chunk::{Head, TableKey, Value};
+use crate::chunk::{Head, Left, TableKey, Value};
 use crate::epoch::{Border, Lines, Member, Numbered};
 use crate::loaded::{Loaded, Playing};
 use crate::read::Reader;
@@ -71,6 +71,8 @@ pub struct Survey {
     pub done: Vec<(u64, u64)>,
     /// Whether the record ended in good order.
     pub complete: bool,
+    /// Requests that calls left, because of an error.
+    pub left: Vec<Left>,
     /// The order of threads.
     pub turns: TurnReplayer,
 }
@@ -88,7 +90,8 @@ impl Survey {
             }
         }
         let turns = TurnReplayer::new(turns.iter().map(Vec::as_slice))?;
-        Ok(Self { done: known.done, complete: known.last, turns })
+        let Head { done, last: complete, left, .. } = known;
+        Ok(Self { done, complete, left, turns })
     }
 }
 

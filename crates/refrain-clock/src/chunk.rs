@@ -8,6 +8,7 @@
 //! 2   turns of threads   see refrain_order::turns
 //! 17  chunks             the number of the first, flags, for each stream how many operations were
 //!                        posted, and how many calls made that have no row;
+//!                        requests that calls left because of an error: stream, call, index;
 //!                        then, as DEFLATE makes them smaller, columns: see `Column`. Each chunk has
 //!                        tables that are new: stream, kind, site
 //!                        tables: number, rows, moves, with_next, unmatched, claims, others
@@ -83,6 +84,19 @@ pub struct Head {
     /// For each stream how many operations were posted, and how many matching calls were made that
     /// have no row.
     pub done: Vec<(u64, u64)>,
+    /// Requests that calls left which complete all they are given, because of an error.
+    pub left: Vec<Left>,
+}
+
+/// A request that was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The thread.
+    pub stream: u32,
+    /// The how manieth of its calls that found something.
+    pub call: u64,
+    /// The request's index.
+    pub index: u32,
 }
 
 /// The last epoch line of each sender in a frame.
@@ -124,6 +138,12 @@ pub fn put_chunks(head: &Head, chunks: &[Chunk], out: &mut Vec<u8>) {
         put(&mut body, *posts);
         put(&mut body, *calls);
     }
+    put(&mut body, head.left.len() as u64);
+    for Left { stream, call, index } in &head.left {
+        for number in [u64::from(*stream), *call, u64::from(*index)] {
+            put(&mut body, number);
+        }
+    }
     let mut columns = Columns::default();
     let mut before = Before::new();
     columns.put(Column::Shape, chunks.len() as u64);
@@ -159,7 +179,11 @@ impl Head {
         let number = input.number()?;
         let last = input.number()? & LAST != 0;
         let done = input.list(|input| Ok((input.number()?, input.number()?)))?;
-        Ok(Some((Self { number, last, done }, input.0)))
+        let left = input.list(|input| {
+            let (stream, call) = (input.narrow("stream")?, input.number()?);
+            Ok(Left { stream, call, index: input.narrow("index")? })
+        })?;
+        Ok(Some((Self { number, last, done, left }, input.0)))
     }
 }
 
@@ -173,6 +197,7 @@ impl Head {
         for (sum, own) in self.done.iter_mut().zip(&other.done) {
             *sum = (sum.0.saturating_add(own.0), sum.1.saturating_add(own.1));
         }
+        self.left.extend_from_slice(&other.left);
     }
 }
 

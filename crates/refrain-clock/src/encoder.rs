@@ -129,11 +129,12 @@ impl Encoder {
         self.close();
         self.head.last = last;
         let is_done = self.head.done.iter().any(|done| *done != (0, 0));
-        if last || is_done || !self.chunks.is_empty() {
+        if last || is_done || !self.head.left.is_empty() || !self.chunks.is_empty() {
             put_chunks(&self.head, &self.chunks, &mut self.sealed);
             self.statistics.chunks += self.chunks.len() as u64;
             self.head.number += self.chunks.len() as u64;
             self.head.done.iter_mut().for_each(|done| *done = (0, 0));
+            self.head.left.clear();
             self.chunks.clear();
         }
         self.weight = 0;
@@ -186,6 +187,7 @@ impl Sink for Encoder {
                 (0..times).for_each(|_| self.turns.took(stream, key));
             }
             Event::Done { stream, done } => self.done(stream, done),
+            Event::Left(left) => self.head.left.push(left),
             Event::Seal { last } => self.seal(last),
         }
         self.end_in_time();
