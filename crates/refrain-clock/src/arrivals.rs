@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Cursor;
 
-use crate::chunk::{Chunk, TableKey, Value};
+use crate::chunk::{Head, Left, TableKey, Value};
 use crate::epoch::{Border, Lines, Member, Numbered};
 use crate::loaded::{Loaded, Playing};
 use crate::read::Reader;
@@ -71,6 +71,8 @@ pub struct Survey {
     pub done: Vec<(u64, u64)>,
     /// Whether the record ended in good order.
     pub complete: bool,
+    /// Requests that calls left, because of an error.
+    pub left: Vec<Left>,
     /// The order of threads.
     pub turns: TurnReplayer,
 }
@@ -79,24 +81,17 @@ impl Survey {
     /// Of a record.
     pub fn of(record: &[u8]) -> Result<Self, OrderError> {
         let mut reader = Reader::new(record);
-        let (mut done, mut complete): (Vec<(u64, u64)>, bool) = (Vec::new(), false);
+        let mut known = Head::default();
         let mut turns: Vec<Vec<u8>> = Vec::new();
         while let Some(body) = reader.next_body() {
-            match Chunk::take_head(body)? {
-                Some((head, _)) => {
-                    complete = head.last;
-                    if done.len() < head.done.len() {
-                        done.resize(head.done.len(), (0, 0));
-                    }
-                    for (sum, own) in done.iter_mut().zip(head.done) {
-                        *sum = (sum.0.saturating_add(own.0), sum.1.saturating_add(own.1));
-                    }
-                }
+            match Head::take(body)? {
+                Some((head, _)) => known.add(&head),
                 None => turns.push(body.to_vec()),
             }
         }
         let turns = TurnReplayer::new(turns.iter().map(Vec::as_slice))?;
-        Ok(Self { done, complete, turns })
+        let Head { done, last: complete, left, .. } = known;
+        Ok(Self { done, complete, left, turns })
     }
 }
 
@@ -121,9 +116,6 @@ impl Arrivals {
     /// Reads the next chunk; says whether there was one.
     pub fn load(&mut self) -> Result<bool, OrderError> {
         let Some(chunk) = self.record.next_chunk()? else { return Ok(false) };
-        if chunk.number != self.first + self.loaded.len() as u64 {
-            return Err(OrderError::Missing);
-        }
         for key in &chunk.keys {
             self.keys.insert(*key, self.tables);
             self.tables += 1;

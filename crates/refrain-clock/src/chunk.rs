@@ -1,13 +1,15 @@
 //! Chunks as bytes.
 //!
 //! A record is a sequence of frames as in [`refrain_order::codec`]: length, body, checksum. What
-//! a killed process leaves behind ends in half a frame at most. Bodies begin with a tag:
+//! a killed process leaves behind ends in half a frame at most. A frame holds chunks that were
+//! written at the same time. Bodies begin with a tag:
 //!
 //! ```text
 //! 2   turns of threads   see refrain_order::turns
-//! 16  a chunk            number, flags, for each stream how many operations were posted,
-//!                        and how many calls made that have no row;
-//!                        then, in gzip:
+//! 17  chunks             the number of the first, flags, for each stream how many operations were
+//!                        posted, and how many calls made that have no row;
+//!                        requests that calls left because of an error: stream, call, index;
+//!                        then, as DEFLATE makes them smaller, columns: see `Column`. Each chunk has
 //!                        tables that are new: stream, kind, site
 //!                        tables: number, rows, moves, with_next, unmatched, claims, others
 //!                        epoch: lines, holes, late
@@ -15,21 +17,24 @@
 //!                        values: stream, which, bits
 //! ```
 //!
-//! Numbers are LEB128; columns of rising ones are the errors of their linear prediction (Sato et
-//! al., §3.4), lists are written column by column, so that gzip finds like beside like.
+//! Numbers are LEB128. Columns of rising ones are the errors of their linear prediction (Sato et
+//! al., §3.4), or, where most numbers are there, a bit for each. A sender's epoch line is counted
+//! from that in the chunk before, where that is in the same frame.
+
+use std::collections::BTreeMap;
 
 use refrain_order::codec::put_frame;
 use refrain_order::varint::{put, take_byte, unzigzag, zigzag};
 use refrain_order::{Kind, OrderError};
 
-use crate::bytes::{self, Input};
+use crate::bytes::{self, Column, Columns, Input, Inputs};
 use crate::epoch::{Epoch, Line, Numbered};
 use crate::part::Part;
 use crate::routes::{Route, Routes, Topic};
 
-const CHUNK: u8 = 16;
+const CHUNKS: u8 = 17;
 const LAST: u64 = 1;
-/// Rows of all tables of a chunk, together. Recorders seal sooner.
+/// Rows of all tables of a frame, together. Recorders stay far below.
 pub const MOST_ROWS: u64 = 1 << 24;
 
 /// What a table belongs to: a matching call by thread, kind and call stack.
@@ -57,13 +62,6 @@ pub struct Value {
 /// A stretch of a process's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
-    /// The how manieth.
-    pub number: u64,
-    /// Whether the record ended here in good order.
-    pub last: bool,
-    /// For each stream how many operations were posted, and how many matching calls were made that
-    /// have no row.
-    pub done: Vec<(u64, u64)>,
     /// Tables that are new; they are numbered through the record.
     pub keys: Vec<TableKey>,
     /// Tables with something in this chunk, by rising number.
@@ -76,6 +74,34 @@ pub struct Chunk {
     pub values: Vec<Value>,
 }
 
+/// What can be known of a frame's chunks without reading them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// The how manieth chunk of the record the first one is.
+    pub number: u64,
+    /// Whether the record ended here in good order.
+    pub last: bool,
+    /// For each stream how many operations were posted, and how many matching calls were made that
+    /// have no row.
+    pub done: Vec<(u64, u64)>,
+    /// Requests that calls left which complete all they are given, because of an error.
+    pub left: Vec<Left>,
+}
+
+/// A request that was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The thread.
+    pub stream: u32,
+    /// The how manieth of its calls that found something.
+    pub call: u64,
+    /// The request's index.
+    pub index: u32,
+}
+
+/// The last epoch line of each sender in a frame.
+type Before = BTreeMap<u32, u64>;
+
 fn route_number(route: Route) -> u64 {
     route.map_or(0, |table| u64::from(table) + 1)
 }
@@ -85,117 +111,66 @@ fn take_route(input: &mut Input<'_>) -> Result<Route, OrderError> {
     number.map(u32::try_from).transpose().map_err(|_| OrderError::OutOfRange("table"))
 }
 
-fn put_numbered(out: &mut Vec<u8>, messages: impl ExactSizeIterator<Item = Numbered> + Clone) {
-    bytes::put_rising(out, messages.clone().map(|(sender, _)| u64::from(sender)));
+fn put_numbered(out: &mut Columns, messages: impl ExactSizeIterator<Item = Numbered> + Clone) {
+    out.put_rising(Column::Shape, messages.clone().map(|(sender, _)| u64::from(sender)));
     // Those of one sender follow each other.
     crate::predict::errors(messages.map(|(_, sequence)| sequence))
-        .for_each(|error| put(out, zigzag(error)));
+        .for_each(|error| out.put(Column::Shape, zigzag(error)));
 }
 
-fn take_numbered(input: &mut Input<'_>) -> Result<Vec<Numbered>, OrderError> {
-    let senders = input.rising()?;
+fn take_numbered(input: &mut Inputs<'_>) -> Result<Vec<Numbered>, OrderError> {
+    let senders = input.rising(Column::Shape)?;
     let mut line = crate::predict::Line::default();
     let numbered = senders.into_iter().map(|sender| {
         let sender = u32::try_from(sender).map_err(|_| OrderError::OutOfRange("sender"))?;
-        Ok((sender, line.next(input.signed()?)))
+        Ok((sender, line.next(input.shape().signed()?)))
     });
     numbered.collect()
 }
 
-impl Chunk {
-    /// Whether nothing is in it.
-    pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-            && self.epoch == Epoch::default()
-            && self.values.is_empty()
-            && self.done.iter().all(|done| *done == (0, 0))
+/// Appends chunks as a frame.
+pub fn put_chunks(head: &Head, chunks: &[Chunk], out: &mut Vec<u8>) {
+    let mut body = vec![CHUNKS];
+    put(&mut body, head.number);
+    put(&mut body, if head.last { LAST } else { 0 });
+    put(&mut body, head.done.len() as u64);
+    for (posts, calls) in &head.done {
+        put(&mut body, *posts);
+        put(&mut body, *calls);
     }
-
-    /// Appends it as a frame.
-    pub fn put(&self, out: &mut Vec<u8>) {
-        let mut body = vec![CHUNK];
-        put(&mut body, self.number);
-        put(&mut body, if self.last { LAST } else { 0 });
-        put(&mut body, self.done.len() as u64);
-        for (posts, calls) in &self.done {
-            put(&mut body, *posts);
-            put(&mut body, *calls);
-        }
-        let mut inner = Vec::new();
-        self.put_keys(&mut inner);
-        bytes::put_rising(&mut inner, self.parts.iter().map(|(table, _)| u64::from(*table)));
-        self.parts.iter().for_each(|(_, part)| part.put(&mut inner));
-        self.put_epoch(&mut inner);
-        self.put_routes(&mut inner);
-        put(&mut inner, self.values.len() as u64);
-        for Value { stream, which, bits } in &self.values {
-            put(&mut inner, u64::from(*stream) << 8 | u64::from(*which));
-            inner.extend_from_slice(&bits.to_be_bytes());
-        }
-        bytes::zip(&mut body, &inner);
-        put_frame(out, &body);
-    }
-
-    fn put_keys(&self, out: &mut Vec<u8>) {
-        put(out, self.keys.len() as u64);
-        for TableKey { stream, kind, site } in &self.keys {
-            put(out, u64::from(*stream));
-            out.push(*kind as u8);
-            out.extend_from_slice(&site.to_le_bytes());
+    put(&mut body, head.left.len() as u64);
+    for Left { stream, call, index } in &head.left {
+        for number in [u64::from(*stream), *call, u64::from(*index)] {
+            put(&mut body, number);
         }
     }
+    let mut columns = Columns::default();
+    let mut before = Before::new();
+    columns.put(Column::Shape, chunks.len() as u64);
+    chunks.iter().for_each(|chunk| chunk.put(&mut columns, &mut before));
+    columns.zip(&mut body);
+    put_frame(out, &body);
+}
 
-    fn put_epoch(&self, out: &mut Vec<u8>) {
-        let Epoch { lines, holes, late } = &self.epoch;
-        bytes::put_rising(out, lines.iter().map(|line| u64::from(line.sender)));
-        bytes::put_rising(out, lines.iter().map(|line| line.clock));
-        put_numbered(out, holes.iter().copied());
-        put_numbered(out, late.iter().copied());
+/// Reads a frame's body; nothing if that holds no chunks.
+pub fn take_chunks(body: &[u8]) -> Result<Option<(Head, Vec<Chunk>)>, OrderError> {
+    let Some((head, zipped)) = Head::take(body)? else { return Ok(None) };
+    let inner = bytes::unzip(zipped)?;
+    let mut input = Inputs::of(&inner)?;
+    let (mut before, mut rows) = (Before::new(), 0);
+    let mut chunks = Vec::new();
+    for _ in 0..input.length(Column::Shape)? {
+        chunks.push(Chunk::take(&mut input, &mut before, &mut rows)?);
     }
+    if input.is_empty() { Ok(Some((head, chunks))) } else { Err(OrderError::OutOfRange("size")) }
+}
 
-    fn put_routes(&self, out: &mut Vec<u8>) {
-        let Routes { usual, topics, single } = &self.routes;
-        put(out, route_number(*usual));
-        put(out, topics.len() as u64);
-        for ((communicator, tag), route) in topics {
-            put(out, u64::from(*communicator));
-            put(out, zigzag(i64::from(*tag)));
-            put(out, route_number(*route));
-        }
-        put_numbered(out, single.iter().map(|(message, _)| *message));
-        single.iter().for_each(|(_, route)| put(out, route_number(*route)));
-    }
-
-    /// Reads a frame's body; nothing if that is no chunk. Of `tables` so many are known.
-    pub fn take(body: &[u8]) -> Result<Option<Self>, OrderError> {
-        let Some((mut chunk, zipped)) = Self::take_head(body)? else { return Ok(None) };
-        let inner = bytes::unzip(zipped)?;
-        let mut input = Input(&inner);
-        chunk.keys = input.list(take_key)?;
-        let tables = input.rising()?;
-        let mut rows = 0u64;
-        for table in tables {
-            let table = u32::try_from(table).map_err(|_| OrderError::OutOfRange("table"))?;
-            let part = Part::take(&mut input)?;
-            rows = rows.saturating_add(part.rows);
-            if rows > MOST_ROWS {
-                return Err(OrderError::OutOfRange("number of rows"));
-            }
-            if chunk.parts.last().is_some_and(|(last, _)| *last >= table) {
-                return Err(OrderError::OutOfRange("table"));
-            }
-            chunk.parts.push((table, part));
-        }
-        chunk.epoch = take_epoch(&mut input)?;
-        chunk.routes = take_routes(&mut input)?;
-        chunk.values = input.list(take_value)?;
-        if input.0.is_empty() { Ok(Some(chunk)) } else { Err(OrderError::OutOfRange("size")) }
-    }
-
-    /// Reads what can be read without gzip, and leaves the rest.
-    pub fn take_head(mut body: &[u8]) -> Result<Option<(Self, &[u8])>, OrderError> {
+impl Head {
+    /// Reads what can be read without unzipping, and leaves the rest; nothing if a frame holds
+    /// something else.
+    pub fn take(mut body: &[u8]) -> Result<Option<(Self, &[u8])>, OrderError> {
         match take_byte(&mut body)? {
-            CHUNK => {}
+            CHUNKS => {}
             // Turns of threads.
             2 => return Ok(None),
             _ => return Err(OrderError::Unknown("frame")),
@@ -204,13 +179,100 @@ impl Chunk {
         let number = input.number()?;
         let last = input.number()? & LAST != 0;
         let done = input.list(|input| Ok((input.number()?, input.number()?)))?;
-        Ok(Some((Self { number, last, done, ..Self::default() }, input.0)))
+        let left = input.list(|input| {
+            let (stream, call) = (input.narrow("stream")?, input.number()?);
+            Ok(Left { stream, call, index: input.narrow("index")? })
+        })?;
+        Ok(Some((Self { number, last, done, left }, input.0)))
+    }
+}
+
+impl Head {
+    /// Goes on to another frame: adds what was done.
+    pub fn add(&mut self, other: &Head) {
+        self.last = other.last;
+        if self.done.len() < other.done.len() {
+            self.done.resize(other.done.len(), (0, 0));
+        }
+        for (sum, own) in self.done.iter_mut().zip(&other.done) {
+            *sum = (sum.0.saturating_add(own.0), sum.1.saturating_add(own.1));
+        }
+        self.left.extend_from_slice(&other.left);
+    }
+}
+
+impl Chunk {
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        let Self { keys, parts, epoch, values, .. } = self;
+        keys.is_empty() && parts.is_empty() && *epoch == Epoch::default() && values.is_empty()
+    }
+
+    fn put(&self, out: &mut Columns, before: &mut Before) {
+        out.put(Column::Shape, self.keys.len() as u64);
+        for TableKey { stream, kind, site } in &self.keys {
+            out.put(Column::Shape, u64::from(*stream));
+            out.of(Column::Shape).push(*kind as u8);
+            out.of(Column::Shape).extend_from_slice(&site.to_le_bytes());
+        }
+        out.put_rising(Column::Shape, self.parts.iter().map(|(table, _)| u64::from(*table)));
+        self.parts.iter().for_each(|(_, part)| part.put(out));
+        self.put_epoch(out, before);
+        self.put_routes(out);
+        out.put(Column::Shape, self.values.len() as u64);
+        for Value { stream, which, bits } in &self.values {
+            out.put(Column::Shape, u64::from(*stream) << 8 | u64::from(*which));
+            out.of(Column::Shape).extend_from_slice(&bits.to_be_bytes());
+        }
+    }
+
+    fn put_epoch(&self, out: &mut Columns, before: &mut Before) {
+        let Epoch { lines, holes, late } = &self.epoch;
+        out.put_rising(Column::Senders, lines.iter().map(|line| u64::from(line.sender)));
+        for Line { sender, clock } in lines {
+            let before = before.insert(*sender, *clock).unwrap_or_default();
+            out.put(Column::Clocks, zigzag(clock.wrapping_sub(before) as i64));
+        }
+        put_numbered(out, holes.iter().copied());
+        put_numbered(out, late.iter().copied());
+    }
+
+    fn put_routes(&self, out: &mut Columns) {
+        let Routes { usual, topics, single } = &self.routes;
+        out.put(Column::Shape, route_number(*usual));
+        out.put(Column::Shape, topics.len() as u64);
+        for ((communicator, tag), route) in topics {
+            out.put(Column::Shape, u64::from(*communicator));
+            out.put(Column::Shape, zigzag(i64::from(*tag)));
+            out.put(Column::Shape, route_number(*route));
+        }
+        put_numbered(out, single.iter().map(|(message, _)| *message));
+        single.iter().for_each(|(_, route)| out.put(Column::Shape, route_number(*route)));
+    }
+
+    fn take(
+        input: &mut Inputs<'_>,
+        before: &mut Before,
+        rows: &mut u64,
+    ) -> Result<Self, OrderError> {
+        let mut chunk = Self { keys: input.shape().list(take_key)?, ..Self::default() };
+        for table in input.rising(Column::Shape)? {
+            let table = u32::try_from(table).map_err(|_| OrderError::OutOfRange("table"))?;
+            if chunk.parts.last().is_some_and(|(last, _)| *last >= table) {
+                return Err(OrderError::OutOfRange("table"));
+            }
+            chunk.parts.push((table, Part::take(input, rows)?));
+        }
+        chunk.epoch = take_epoch(input, before)?;
+        chunk.routes = take_routes(input)?;
+        chunk.values = input.shape().list(take_value)?;
+        Ok(chunk)
     }
 }
 
 fn take_key(input: &mut Input<'_>) -> Result<TableKey, OrderError> {
     let stream = input.narrow("stream")?;
-    let kind = Kind::from_number(take_byte(&mut input.0)?)?;
+    let kind = Kind::from_number(input.byte()?)?;
     Ok(TableKey { stream, kind, site: u64::from_le_bytes(take_eight(input)?) })
 }
 
@@ -220,23 +282,21 @@ fn take_eight(input: &mut Input<'_>) -> Result<[u8; 8], OrderError> {
     Ok(*eight)
 }
 
-fn take_epoch(input: &mut Input<'_>) -> Result<Epoch, OrderError> {
-    let senders = input.rising()?;
-    let clocks = input.rising()?;
-    if senders.len() != clocks.len() {
-        return Err(OrderError::OutOfRange("number of lines"));
-    }
-    let lines = senders.into_iter().zip(clocks).map(|(sender, clock)| {
+fn take_epoch(input: &mut Inputs<'_>, before: &mut Before) -> Result<Epoch, OrderError> {
+    let lines = input.rising(Column::Senders)?.into_iter().map(|sender| {
         let sender = u32::try_from(sender).map_err(|_| OrderError::OutOfRange("sender"))?;
-        Ok(Line { sender, clock })
+        let error = input.of_column(Column::Clocks).signed()?;
+        let last = before.entry(sender).or_default();
+        *last = last.wrapping_add(error as u64);
+        Ok(Line { sender, clock: *last })
     });
     let lines = lines.collect::<Result<_, OrderError>>()?;
     Ok(Epoch { lines, holes: take_numbered(input)?, late: take_numbered(input)? })
 }
 
-fn take_routes(input: &mut Input<'_>) -> Result<Routes, OrderError> {
-    let usual = take_route(input)?;
-    let topics = input.list(|input| {
+fn take_routes(input: &mut Inputs<'_>) -> Result<Routes, OrderError> {
+    let usual = take_route(input.shape())?;
+    let topics = input.shape().list(|input| {
         let communicator = input.narrow("communicator")?;
         let tag = unzigzag(input.number()?);
         let tag = i32::try_from(tag).map_err(|_| OrderError::OutOfRange("tag"))?;
@@ -244,7 +304,7 @@ fn take_routes(input: &mut Input<'_>) -> Result<Routes, OrderError> {
         Ok((topic, take_route(input)?))
     })?;
     let single = take_numbered(input)?;
-    let single = single.into_iter().map(|message| Ok((message, take_route(input)?)));
+    let single = single.into_iter().map(|message| Ok((message, take_route(input.shape())?)));
     Ok(Routes { usual, topics, single: single.collect::<Result<_, OrderError>>()? })
 }
 

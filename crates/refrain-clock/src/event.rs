@@ -1,6 +1,6 @@
 //! What the recorder tells the encoder.
 
-use crate::chunk::{TableKey, Value};
+use crate::chunk::{Left, TableKey, Value};
 use crate::table::Other;
 use refrain_order::Stamp;
 
@@ -69,6 +69,8 @@ pub enum Event {
         /// What.
         done: Done,
     },
+    /// A call that completes all it is given has left a request, because of an error.
+    Left(Left),
     /// Everything so far is to be written.
     Seal {
         /// That was all.

@@ -12,7 +12,7 @@
 //! | permutation encoding | [`permutation`], [`part`] | §3.3, §4.1, figures 7 and 10 |
 //! | linear predictive encoding | [`predict`] | §3.4 |
 //! | epoch lines | [`epoch`] | §3.5 |
-//! | gzip, chunks | [`chunk`], [`read`] | §3.5, figure 8 |
+//! | gzip, chunks | [`chunk`], [`encoder`], [`read`] | §3.5, figure 8 |
 //! | an encoder thread behind a queue | [`background`], [`queue`] | §4.2 |
 //! | tables by call stack | [`chunk::TableKey`], [`routes`] | §4.4 |
 //! | clocks; who may go on in a replay | [`lamport`], [`arrivals`], [`talk`] | §3.6, §5 |
@@ -184,6 +184,7 @@ pub mod part;
 pub mod permutation;
 pub mod predict;
 pub mod queue;
+mod ranks;
 pub mod read;
 pub mod receives;
 pub mod record;

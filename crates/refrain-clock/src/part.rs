@@ -1,11 +1,11 @@
 //! A table's part of a chunk: its messages are gone, what is left is how their order differs from
 //! that of their clocks (Sato et al., §3.3, figures 7 and 8).
 
-use crate::bytes::{self, Input};
-use crate::permutation::{Move, moves};
+use crate::bytes::{Column, Columns, Input, Inputs};
+use crate::chunk::MOST_ROWS;
+use crate::permutation::{Move, Script, moves};
 use crate::table::{Message, Other, Table};
 use refrain_order::OrderError;
-use refrain_order::varint::{put, zigzag};
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,21 @@ const CANCELLED: u64 = 2;
 const PROBED: u64 = 3;
 const INDEX: u64 = 4;
 
+/// Appends rows, and a number of each.
+fn put_pairs(out: &mut Columns, rows: Column, numbers: Column, pairs: &[(u64, u64)]) {
+    out.put_rising(rows, pairs.iter().map(|(row, _)| *row));
+    pairs.iter().for_each(|(_, number)| out.put(numbers, *number));
+}
+
+fn take_pairs(
+    input: &mut Inputs<'_>,
+    rows: Column,
+    numbers: Column,
+) -> Result<Vec<(u64, u64)>, OrderError> {
+    let rows = input.rising(rows)?;
+    rows.into_iter().map(|row| Ok((row, input.of_column(numbers).number()?))).collect()
+}
+
 impl Part {
     /// Of a table.
     pub fn of(table: &Table) -> Self {
@@ -69,51 +84,77 @@ impl Part {
             + usize::from(self.trailing > 0)
     }
 
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        put(out, self.rows);
-        put(out, self.trailing);
-        bytes::put_rising(out, self.moves.iter().map(|one| one.index));
-        self.moves.iter().for_each(|one| put(out, zigzag(one.delay)));
-        bytes::put_rising(out, self.with_next.iter().copied());
-        bytes::put_pairs(out, &self.unmatched);
-        bytes::put_pairs(out, &self.claims);
-        bytes::put_rising(out, self.others.iter().map(|(row, _)| *row));
+    pub(crate) fn put(&self, out: &mut Columns) {
+        out.put(Column::Shape, self.rows);
+        out.put(Column::Shape, self.trailing);
+        out.put_rising(Column::Others, self.others.iter().map(|(row, _)| *row));
         for (_, other) in &self.others {
-            put(
-                out,
-                match other {
-                    Other::Nothing => NOTHING,
-                    Other::Undefined => UNDEFINED,
-                    Other::Cancelled => CANCELLED,
-                    Other::Probed(..) => PROBED,
-                    Other::Index(index) => INDEX + u64::from(*index),
-                },
-            );
+            let code = match other {
+                Other::Nothing => NOTHING,
+                Other::Undefined => UNDEFINED,
+                Other::Cancelled => CANCELLED,
+                Other::Probed(..) => PROBED,
+                Other::Index(index) => INDEX + u64::from(*index),
+            };
+            out.put(Column::Others, code);
             if let Other::Probed(sender, sequence) = other {
-                put(out, u64::from(*sender));
-                put(out, *sequence);
+                out.put(Column::Others, u64::from(*sender));
+                out.put(Column::Others, *sequence);
             }
+        }
+        self.put_moves(out);
+        out.put_rising(Column::WithNext, self.with_next.iter().copied());
+        put_pairs(out, Column::Unmatched, Column::Polls, &self.unmatched);
+        put_pairs(out, Column::Claimed, Column::Claims, &self.claims);
+    }
+
+    fn put_moves(&self, out: &mut Columns) {
+        let end = self.messages() as u64;
+        let put: Vec<u64> = self.moves.iter().map(|one| one.index).collect();
+        let Script { taken, which } = Script::of(&self.moves);
+        out.put(Column::Shape, put.len() as u64);
+        out.put_set(Column::Put, &put, end);
+        out.put_set(Column::Taken, &taken, end);
+        for which in which {
+            out.of(Column::Which).push(which as u8);
+            out.put(Column::WhichHigh, u64::from(which >> 8));
         }
     }
 
-    pub(crate) fn take(input: &mut Input<'_>) -> Result<Self, OrderError> {
-        let rows = input.number()?;
-        let trailing = input.number()?;
-        let indices = input.rising()?;
-        let mut moves = Vec::with_capacity(indices.len());
-        for index in indices {
-            moves.push(Move { index, delay: input.signed()? });
+    /// Reads it, if there are not too many rows in all.
+    pub(crate) fn take(input: &mut Inputs<'_>, all: &mut u64) -> Result<Self, OrderError> {
+        let rows = input.shape().number()?;
+        *all = all.saturating_add(rows);
+        if *all > MOST_ROWS {
+            return Err(OrderError::OutOfRange("number of rows"));
         }
-        let with_next = input.rising()?;
-        let unmatched = input.pairs()?;
-        let claims = input.pairs()?;
+        let trailing = input.shape().number()?;
         let mut others = Vec::new();
-        for row in input.rising()? {
-            others.push((row, take_other(input)?));
+        for row in input.rising(Column::Others)? {
+            others.push((row, take_other(input.of_column(Column::Others))?));
         }
-        let part = Self { rows, moves, with_next, unmatched, others, claims, trailing };
+        let mut part = Self { rows, trailing, others, ..Self::default() };
+        part.moves = part.take_moves(input)?;
+        part.with_next = input.rising(Column::WithNext)?;
+        part.unmatched = take_pairs(input, Column::Unmatched, Column::Polls)?;
+        part.claims = take_pairs(input, Column::Claimed, Column::Claims)?;
         part.check()?;
         Ok(part)
+    }
+
+    fn take_moves(&self, input: &mut Inputs<'_>) -> Result<Vec<Move>, OrderError> {
+        let moves = input.length(Column::Which)?;
+        let end = self.messages() as u64;
+        let put = input.set(Column::Put, moves, end)?;
+        let taken = input.set(Column::Taken, moves, end)?;
+        let which = (0..moves).map(|_| {
+            let low = input.of_column(Column::Which).byte()?;
+            let high = input.of_column(Column::WhichHigh).number()?;
+            let high = u32::try_from(high).ok().and_then(|high| high.checked_mul(256));
+            Ok(high.ok_or(OrderError::OutOfRange("order"))? | u32::from(low))
+        });
+        let which = which.collect::<Result<_, OrderError>>()?;
+        Script { taken, which }.moves(&put).ok_or(OrderError::OutOfRange("order"))
     }
 
     /// Rows are named by rising numbers, and exist.

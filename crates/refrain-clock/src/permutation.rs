@@ -5,6 +5,12 @@
 //! by messages that were taken out and put in elsewhere (Sato et al., §3.3 and §4.1). The fewest
 //! moves leave in place a longest increasing subsequence: an edit script with twice as many
 //! insertions and deletions as there are moves, and no shorter one exists.
+//!
+//! To be written, moves are such a [script](Script): which places messages are taken from, where
+//! messages are put, and which of those taken. Where messages of a few senders that are behind or
+//! ahead of each other overtake each other all the time, that is shorter than how far each moved.
+
+use crate::ranks::Ranks;
 
 /// A message that was not received in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,4 +118,46 @@ pub fn observed(length: usize, moves: &[Move]) -> Option<Vec<u32>> {
         *slot = rest.next()?;
     }
     Some(observed)
+}
+
+/// Moves as insertions and deletions, to be read beside the indices at which messages are put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// Places in the reference order that messages are taken from, rising.
+    pub taken: Vec<u64>,
+    /// For each message put, by rising index, how many of those taken and not put yet were before
+    /// it in the reference order.
+    pub which: Vec<u32>,
+}
+
+impl Script {
+    /// Of moves by rising index.
+    pub fn of(moves: &[Move]) -> Self {
+        let places: Vec<u64> =
+            moves.iter().map(|one| one.index.wrapping_sub(one.delay as u64)).collect();
+        let mut taken = places.clone();
+        taken.sort_unstable();
+        let mut left = Ranks::full(taken.len());
+        let which = places.iter().map(|place| {
+            let at = taken.partition_point(|other| other < place);
+            left.remove(at);
+            left.before(at)
+        });
+        Self { which: which.collect(), taken }
+    }
+
+    /// The moves, if that many messages were put as were taken, and each was taken.
+    pub fn moves(&self, put: &[u64]) -> Option<Vec<Move>> {
+        let mut left = Ranks::full(self.taken.len());
+        if put.len() != self.taken.len() || put.len() != self.which.len() {
+            return None;
+        }
+        let moves = put.iter().zip(&self.which).map(|(index, which)| {
+            let at = left.nth(*which)?;
+            left.remove(at);
+            let delay = index.wrapping_sub(*self.taken.get(at)?) as i64;
+            Some(Move { index: *index, delay })
+        });
+        moves.collect()
+    }
 }

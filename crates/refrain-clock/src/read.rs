@@ -1,11 +1,12 @@
 //! Reading a record, a chunk at a time.
 
+use std::collections::VecDeque;
 use std::io::{self, Read};
 
 use refrain_order::OrderError;
 use refrain_order::codec::checksum;
 
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, Head, take_chunks};
 
 /// Bytes of a frame. Recorders stay far below.
 const MOST: u64 = 1 << 26;
@@ -15,6 +16,11 @@ const MOST: u64 = 1 << 26;
 pub struct Reader<R> {
     input: R,
     body: Vec<u8>,
+    /// Chunks of the last frame that are still to be read, with the number of the first.
+    chunks: VecDeque<Chunk>,
+    number: u64,
+    /// What was read of the record by now, without these chunks.
+    known: Head,
     /// Why it ended before the end.
     cut: Option<OrderError>,
 }
@@ -22,7 +28,14 @@ pub struct Reader<R> {
 impl<R: Read> Reader<R> {
     /// Reads from there.
     pub fn new(input: R) -> Self {
-        Self { input, body: Vec::new(), cut: None }
+        Self {
+            input,
+            body: Vec::new(),
+            chunks: VecDeque::new(),
+            number: 0,
+            known: Head::default(),
+            cut: None,
+        }
     }
 
     /// Why reading stopped before the end of the input, if it did: a killed process leaves half a
@@ -84,10 +97,22 @@ impl<R: Read> Reader<R> {
     /// The next chunk; nothing at the end, or where the record is cut short.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>, OrderError> {
         loop {
-            let Some(body) = self.next_body() else { return Ok(None) };
-            if let Some(chunk) = Chunk::take(body)? {
+            if let Some(chunk) = self.chunks.pop_front() {
+                self.number += 1;
                 return Ok(Some(chunk));
             }
+            let Some(body) = self.next_body() else { return Ok(None) };
+            let Some((head, chunks)) = take_chunks(body)? else { continue };
+            if head.number != self.number {
+                return Err(OrderError::Missing);
+            }
+            self.known.add(&head);
+            self.chunks = chunks.into();
         }
+    }
+
+    /// What the frames say of which chunks were read: sums, and whether that was all.
+    pub fn known(&self) -> &Head {
+        &self.known
     }
 }

@@ -1,6 +1,6 @@
 //! The recorder: told of calls, it keeps what a replay has to know.
 
-use crate::chunk::{TableKey, Value};
+use crate::chunk::{Left, TableKey, Value};
 use crate::encoder::Encoder;
 use crate::event::{Done, Event, Sink};
 use crate::lamport::Lamport;
@@ -45,6 +45,8 @@ pub struct Recorder<S = Encoder> {
 struct Posted {
     wild: u64,
     named: u64,
+    /// Calls that found something.
+    made: u64,
     /// Not told yet.
     fresh: Done,
 }
@@ -235,6 +237,14 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
+    /// A call that completes all it is given completed these alone.
+    fn leaves(&mut self, stream: u32, count: usize, these: &[u32]) {
+        let call = self.stream(stream).made;
+        for index in (0..count as u32).filter(|index| !these.contains(index)) {
+            self.sink.put(Event::Left(Left { stream, call, index }));
+        }
+    }
+
     /// The rows of a call that chose these of its requests.
     fn these(&mut self, stream: u32, tickets: &[Option<Ticket>], these: &[u32], all: &[Finished]) {
         for index in these {
@@ -337,6 +347,10 @@ impl<S: Sink> Recording for Recorder<S> {
         finished: &[Finished],
     ) {
         let Call { kind, site, .. } = *call;
+        if let (Choice::All, Completed::These(these)) = (kind.choice(), completed) {
+            self.leaves(stream, tickets.len(), these);
+        }
+        self.stream(stream).made += 1;
         match (kind.choice(), completed) {
             (Choice::All, _) => self.all(stream, kind, finished),
             (Choice::One, Completed::These([index, ..])) => {

@@ -4,7 +4,7 @@ mod plan;
 mod standing;
 
 use crate::arrivals::{Arrivals, Survey};
-use crate::chunk::TableKey;
+use crate::chunk::{Left, TableKey};
 use crate::lamport::Lamport;
 use crate::loaded::Row;
 use crate::receives::Receives;
@@ -31,6 +31,8 @@ pub struct Replayer {
     /// record goes.
     done: Vec<(u64, u64)>,
     complete: bool,
+    /// Requests that calls leave, because of an error.
+    left: Vec<Left>,
     streams: Vec<Stream>,
     talk: Talk,
     deliveries: Vec<Delivery>,
@@ -46,6 +48,8 @@ struct Stream {
     named: u64,
     posted: u64,
     called: u64,
+    /// Calls that found something.
+    made: u64,
     /// The chunk it is at.
     chunk: u64,
     state: State,
@@ -84,7 +88,7 @@ type Due = ((u64, u32), Vec<Row>);
 impl Replayer {
     /// From a process's record: its number, and how many processes there are.
     pub fn new(record: Vec<u8>, me: u32, processes: u32) -> Result<Self, OrderError> {
-        let Survey { done, complete, turns } = Survey::of(&record)?;
+        let Survey { done, complete, left, turns } = Survey::of(&record)?;
         let streams = vec![Stream::default(); done.len().max(1)];
         let is_clock_shared = turns.is_shared(CLOCK_LINE);
         Ok(Self {
@@ -96,6 +100,7 @@ impl Replayer {
             turns,
             done,
             complete,
+            left,
             streams,
             talk: Talk::new(me),
             deliveries: Vec::new(),
@@ -125,6 +130,14 @@ impl Replayer {
     pub fn gathers(&mut self, stream: u32, missing: &[u32], bound: u64) {
         self.stream(stream).state = State::Gathering(missing.to_vec(), bound);
         self.stir();
+    }
+
+    /// Requests that the next call of a thread that finds something leaves, though it completes all
+    /// it is given, because of an error: their indices.
+    pub fn leaves(&self, stream: u32) -> Vec<u32> {
+        let made = self.streams.get(stream as usize).map_or(0, |own| own.made);
+        let own = |left: &&Left| left.stream == stream && left.call == made;
+        self.left.iter().filter(own).map(|left| left.index).collect()
     }
 
     /// No thread makes any more calls.
@@ -311,6 +324,15 @@ impl Holding for Replayer {
     ) -> Result<Answer<'_>, Stop> {
         let kind = call.kind;
         let chooses = kind.choice() != Choice::All;
+        let mut taken;
+        let mut tickets = tickets;
+        if !self.left.is_empty() {
+            taken = tickets.to_vec();
+            for index in self.leaves(stream) {
+                taken.get_mut(index as usize).map(|ticket| ticket.take());
+            }
+            tickets = &taken;
+        }
         let doubtful = |ticket: &Ticket| {
             self.receives.get(*ticket).is_some_and(|open| self.receives.certain(open).is_none())
         };
@@ -347,6 +369,7 @@ impl Holding for Replayer {
         if !self.commit(stream, call, tickets, &planned) {
             return Err(self.diverged(stream, call));
         }
+        self.stream(stream).made += 1;
         if !told {
             self.stream(stream).called += 1;
         } else if let Some(part) = self.arrivals.playing(place.0, place.1) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::chunk::{Chunk, TableKey};
+use crate::chunk::{Chunk, Head, TableKey};
 use crate::loaded::{Playing, Row};
 use crate::read::Reader;
 use refrain_order::{Kind, OrderError};
@@ -54,29 +54,27 @@ pub struct Summary {
     pub cut: Option<OrderError>,
 }
 
-/// Goes through the chunks of a record; gives why it ended before its end, if it did.
+/// Goes through the chunks of a record; gives what is known of all, and why it ended before its
+/// end, if it did.
 fn each_chunk(
     record: &[u8],
     mut visit: impl FnMut(&Chunk, &[TableKey]) -> Result<(), OrderError>,
-) -> Result<Option<OrderError>, OrderError> {
+) -> Result<(Head, Option<OrderError>), OrderError> {
     let mut reader = Reader::new(record);
     let mut keys = Vec::new();
     while let Some(chunk) = reader.next_chunk()? {
         keys.extend_from_slice(&chunk.keys);
         visit(&chunk, &keys)?;
     }
-    Ok(reader.cut())
+    Ok((reader.known().clone(), reader.cut()))
 }
 
 /// What is in a record.
 pub fn summary(record: &[u8]) -> Result<Summary, OrderError> {
     let mut summary = Summary { bytes: record.len() as u64, ..Summary::default() };
-    let cut = each_chunk(record, |chunk, keys| {
+    let (known, cut) = each_chunk(record, |chunk, keys| {
         summary.chunks += 1;
-        summary.complete = chunk.last;
         summary.values += chunk.values.len() as u64;
-        summary.threads = summary.threads.max(chunk.done.len() as u64);
-        summary.all.calls += chunk.done.iter().map(|(_, calls)| calls).sum::<u64>();
         for (table, part) in &chunk.parts {
             let key = keys.get(*table as usize).ok_or(OrderError::OutOfRange("table"))?;
             let polls = part.unmatched.iter().map(|(_, polls)| *polls);
@@ -93,6 +91,10 @@ pub fn summary(record: &[u8]) -> Result<Summary, OrderError> {
         Ok(())
     })?;
     summary.cut = cut;
+    summary.complete = known.last;
+    summary.threads = known.done.len() as u64;
+    let calls = known.done.iter().map(|(_, calls)| *calls);
+    summary.all.calls = calls.fold(summary.all.calls, u64::saturating_add);
     Ok(summary)
 }
 

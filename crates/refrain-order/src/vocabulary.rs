@@ -128,7 +128,8 @@ pub enum Completed<'a> {
     All,
     /// Nothing, as no request was active (`MPI_UNDEFINED`).
     Undefined,
-    /// These indices of its array, in the order reported.
+    /// These indices of its array, in the order reported. Of a call that completes all it is given:
+    /// these alone, because of an error.
     These(&'a [u32]),
 }
 

@@ -3,7 +3,7 @@
 mod order_programs;
 
 use order_programs::{Victim, assert_same, mpis, ranks, replays, replays_bit_for_bit, times};
-use refrain_testing::is_full;
+use refrain_testing::{Outcome, is_full};
 
 const CLOCK: &str = "clock";
 
@@ -90,6 +90,27 @@ fn clocks_leave_no_trace_in_what_a_program_sees() {
             assert!(!plain.stdout.is_empty(), "{plain}");
             assert_same(&plain, &victim.record("run.refrain").expect_success());
         }
+    }
+}
+
+/// What is behind the class of an error tells of calls inside MPI, which are others in a replay.
+fn classes(outcome: &Outcome) -> Vec<String> {
+    let short = |line: &str| match line.find(": class ") {
+        Some(at) => line[..at + 10].to_owned(),
+        None => line.to_owned(),
+    };
+    outcome.stdout.lines().map(short).collect()
+}
+
+/// MPICH completes some requests of a Waitall, and leaves others, where a message is too long.
+#[test]
+fn messages_that_are_too_long_replay_by_clocks() {
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "truncation.c", &[]).by(CLOCK).on("2");
+        let recorded = victim.record("run.refrain").expect_success();
+        let replayed = victim.replay("run.refrain").expect_success();
+        assert!(recorded.stdout.contains("Waitall status 3"), "{recorded}");
+        assert_eq!(classes(&recorded), classes(&replayed), "{replayed}");
     }
 }
 

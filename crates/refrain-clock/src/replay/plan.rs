@@ -176,3 +176,56 @@ impl Replayer {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Recorder;
+    use refrain_order::{
+        Answer, Completed, Fate, Finished, Holding as _, Kind, Note, Post, Recording as _, Stamp,
+    };
+
+    /// MPI may leave requests that a call would complete, because of an error in another.
+    #[test]
+    fn what_a_call_has_left_because_of_an_error_completes_later() {
+        for source in [Some(1), None] {
+            let post = Post { site: 2, communicator: 0, source, tag: Some(7) };
+            let from = Envelope { source: 1, tag: 7 };
+            let sent = |clock| Note::Sent { clock, communicator: 0, source: 1, tag: 7 };
+            let call = |kind, count| Call { kind, site: 3, count };
+            let mut recorder = Recorder::new(0);
+            let tickets = [recorder.post(0, &post), recorder.post(0, &post)];
+            let mut replayer_hears = Vec::new();
+            for (ticket, clock) in tickets.into_iter().zip([3, 5]) {
+                recorder.hear(1, &sent(clock));
+                replayer_hears.push(sent(clock));
+                let stamp = recorder.stamp_of(Some(ticket), 0, from);
+                let finished = [Finished { ticket, fate: Fate::Matched(from), stamp }];
+                let open = tickets.map(|ticket| recorder.is_open(ticket).then_some(ticket));
+                let (call, open, completed) = match clock {
+                    3 => (call(Kind::Waitall, 2), &open[..], Completed::These(&[0])),
+                    _ => (call(Kind::Wait, 0), &open[1..], Completed::All),
+                };
+                recorder.completed(0, &call, open, completed, &finished);
+            }
+            let mut record = Vec::new();
+            recorder.finish(&mut record);
+
+            let mut replayer = Replayer::new(record, 0, 2).expect("a record just made");
+            let tickets = [replayer.receive(0, &post).ok(), replayer.receive(0, &post).ok()];
+            replayer_hears.into_iter().for_each(|note| replayer.hear(1, note));
+            let got = |index, sequence, clock| Delivery {
+                index,
+                message: Some(Stamp { sender: 1, sequence, clock }),
+                cancelled: false,
+            };
+            assert_eq!(replayer.leaves(0), [1]);
+            let all = replayer.call(0, &call(Kind::Waitall, 2), &tickets);
+            assert_eq!(all, Ok(Answer::All(&[got(0, 0, 3)])));
+            assert_eq!(replayer.leaves(0), [0; 0]);
+            let one = replayer.call(0, &call(Kind::Wait, 0), &tickets[1..]);
+            assert_eq!(one, Ok(Answer::All(&[got(0, 1, 5)])));
+            assert_eq!(replayer.finish(), Ok(()));
+        }
+    }
+}

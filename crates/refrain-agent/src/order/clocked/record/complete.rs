@@ -99,13 +99,20 @@ impl Recording {
         };
         // After an error only what has become null is complete.
         let is_complete = |index: usize| result == 0 || is_gone(call, index);
-        let complete: Vec<(usize, usize)> = outcome
+        let (complete, left): (Vec<_>, Vec<_>) = outcome
             .places(before.len())
-            .filter(|(index, _)| *index < before.len() && is_complete(*index))
-            .collect();
-        if complete.len() < before.len() && result != 0 {
-            outside("calls that completed some of their requests only, because of an error");
+            .filter(|(index, _)| *index < before.len())
+            .partition(|(index, _)| is_complete(*index));
+        let is_persistent =
+            |handle: &usize| self.receive(*handle).is_some_and(|receive| receive.persistent);
+        if left.iter().any(|(index, _)| is_persistent(&before[*index])) {
+            outside("receives that can be started again and were left because of an error");
         }
+        let these: Vec<u32> = complete.iter().map(|(index, _)| *index as u32).collect();
+        let completed = match completed {
+            Completed::All if !left.is_empty() => Completed::These(&these),
+            completed => completed,
+        };
         let tickets: Vec<Option<Ticket>> =
             before.iter().map(|handle| self.receive(*handle)?.ticket).collect();
         let mut fates = Vec::new();

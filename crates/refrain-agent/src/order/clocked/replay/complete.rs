@@ -49,19 +49,22 @@ fn fail(call: &Hooked<'_>, kind: Kind) -> c_int {
 pub(super) fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let requests = Requests::of(&call, kind);
     let handles = requests.all();
-    let tickets: Vec<Option<Ticket>> = ask(place.stream, |own| {
+    let (tickets, left): (Vec<Option<Ticket>>, Vec<u32>) = ask(place.stream, |own| {
         let ticket = |handle: &usize| match own.requests.get(*handle) {
             Some(Pending::Receive(held)) => held.ticket,
             _ => None,
         };
-        Ok(handles.iter().map(ticket).collect())
+        Ok((handles.iter().map(ticket).collect(), own.replayer.leaves(place.stream)))
     });
+    let is_left = |index: &usize| left.contains(&(*index as u32));
     let count = if kind.has_array() { handles.len() as u32 } else { 0 };
     let (indices, deliveries): (Vec<usize>, _) = match decide(place, kind, count, &tickets) {
         Decided::Fail => return fail(&call, kind),
         // Nothing is active: MPI says so itself.
         Decided::Undefined => return call.forward(),
-        Decided::All(deliveries) => ((0..handles.len()).collect(), deliveries),
+        Decided::All(deliveries) => {
+            ((0..handles.len()).filter(|index| !is_left(index)).collect(), deliveries)
+        }
         Decided::These(deliveries) => {
             (deliveries.iter().map(|one| one.index as usize).collect(), deliveries)
         }
@@ -73,13 +76,17 @@ pub(super) fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     }
     let one = |(n, index): (usize, &usize)| {
         let handle = handles.get(*index).copied()?;
-        Some(choose(place, kind, *index, handle, status_of(&call, kind, n)))
+        let slot = if kind.choice() == Choice::All { *index } else { n };
+        Some(choose(place, kind, (*index, slot), handle, status_of(&call, kind, slot)))
     };
     let mut chosen: Vec<Chosen> = indices.iter().enumerate().filter_map(one).collect();
     let result = match consumes(kind) {
         true => finish(&call, place, kind, &mut chosen),
         false => look_at(&call, kind, &chosen),
     };
+    for index in left.iter().filter(|_| kind.choice() == Choice::All) {
+        put_error(status_of(&call, kind, *index as usize), mpi::layout().err_pending);
+    }
     report(&call, kind, &indices);
     result
 }
@@ -123,6 +130,8 @@ fn deliver(place: Place, request: usize, delivery: &Delivery) {
 /// A request that a call is to complete.
 struct Chosen {
     index: usize,
+    /// The place of its status.
+    slot: usize,
     handle: usize,
     /// As MPI has it when it is complete.
     request: usize,
@@ -155,7 +164,13 @@ impl What {
 
 /// Waits until a request is complete. Receives are left so; others are completed, since not every
 /// MPI makes progress with all sorts of them when it is only asked.
-fn choose(place: Place, kind: Kind, index: usize, handle: usize, status: Statuses) -> Chosen {
+fn choose(
+    place: Place,
+    kind: Kind,
+    (index, slot): (usize, usize),
+    handle: usize,
+    status: Statuses,
+) -> Chosen {
     let what = ask(place.stream, |own| {
         Ok(match own.requests.get(handle) {
             Some(Pending::Receive(held)) => What::Held(held.comm, held.got),
@@ -198,7 +213,7 @@ fn choose(place: Place, kind: Kind, index: usize, handle: usize, status: Statuse
     if what == What::Meeting && consumes(kind) {
         collective::is_done(place, handle);
     }
-    Chosen { index, handle, request, what, completed }
+    Chosen { index, slot, handle, request, what, completed }
 }
 
 /// The status of the n-th completed request, if the program wants one.
@@ -215,8 +230,8 @@ fn status_of(call: &Hooked<'_>, kind: Kind, n: usize) -> Statuses {
 fn finish(call: &Hooked<'_>, place: Place, kind: Kind, chosen: &mut [Chosen]) -> c_int {
     let mut result = 0;
     let many = kind.has_array() && kind.choice() != Choice::One;
-    for (n, one) in chosen.iter_mut().enumerate() {
-        let status = status_of(call, kind, n);
+    for one in chosen.iter_mut() {
+        let status = status_of(call, kind, one.slot);
         // Before it is complete: another thread may get its handle then.
         let persistent = let_go(place, one.handle);
         let error = match &mut one.completed {
@@ -284,8 +299,8 @@ fn let_go(place: Place, handle: usize) -> bool {
 /// Gives the statuses of requests that are complete, and leaves them.
 fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
     let mut result = 0;
-    for (n, one) in chosen.iter().enumerate() {
-        let status = status_of(call, kind, n);
+    for one in chosen {
+        let status = status_of(call, kind, one.slot);
         let mut flag: c_int = 0;
         let words = [one.request, &raw mut flag as usize, status as usize];
         // SAFETY: a request, an int, and a status of the program or none.
