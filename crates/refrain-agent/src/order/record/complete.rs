@@ -58,7 +58,7 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int
             put_back(own, before, &taken, complete().map(|(index, ..)| index));
         }
         let is_left = |(index, handle): (usize, &usize)| {
-            *handle != mpi::request_null() && !is_gone(&call, index)
+            *handle != mpi::request_null() && !is_gone(call, index)
         };
         if result != 0 && kind.has_array() && consumes(kind) && kind.choice() == Choice::All {
             before.iter().enumerate().any(is_left).then(|| outside(PARTLY));
