@@ -13,12 +13,14 @@ fn checksum(record: &[u8]) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325u64;
     let mut add = |word: u64| sum = (sum ^ word).wrapping_mul(0x0100_0000_01b3);
     each_call(record, |key, found| {
-        [key.stream.into(), key.site, found.position, found.polls].map(&mut add);
+        let place = [key.stream.into(), key.site, found.position, found.polls];
+        place.into_iter().for_each(&mut add);
         for row in &found.rows {
-            match row {
-                Row::Message(place, claim) => [*place as u64, *claim as u64].map(&mut add),
-                Row::Other(_) => [u64::MAX; 2].map(&mut add),
+            let words = match row {
+                Row::Message(place, claim) => [*place as u64, *claim as u64],
+                Row::Other(_) => [u64::MAX; 2],
             };
+            words.into_iter().for_each(&mut add);
         }
     })
     .expect("a record");
