@@ -14,8 +14,8 @@ use crate::talk::Talk;
 use refrain_order::hash::Map;
 use refrain_order::turns::TurnReplayer;
 use refrain_order::{
-    Answer, Call, Choice, Delivery, Divergence, Envelope, Holding, Moment, Note, OrderError, Post,
-    Sending, Stamp, Stop, Ticket, Turn,
+    Answer, Call, Choice, Delivery, Divergence, Envelope, Holding, Kind, Moment, Note, OrderError,
+    Post, Sending, Stamp, Stop, Ticket, Turn,
 };
 
 /// Forces one process's receive order.
@@ -138,6 +138,21 @@ impl Replayer {
         let made = self.streams.get(stream as usize).map_or(0, |own| own.made);
         let own = |left: &&Left| left.stream == stream && left.call == made;
         self.left.iter().filter(own).map(|left| left.index).collect()
+    }
+
+    /// Whether a poll is to fail, if that is plain to see; it has then. The same as
+    /// [`call`](Holding::call) would say, and quick: programs poll millions of times.
+    pub fn fails(&mut self, stream: u32, kind: Kind, site: u64) -> bool {
+        let at = self.stream(stream).chunk;
+        let Some(table) = self.arrivals.keys.get(&TableKey { stream, kind, site }).copied() else {
+            return false;
+        };
+        match self.arrivals.playing(at, table) {
+            Some(part) if part.polls > 0 => part.polls -= 1,
+            _ => return false,
+        }
+        self.stream(stream).state = State::Busy;
+        true
     }
 
     /// No thread makes any more calls.

@@ -36,7 +36,7 @@ pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
 }
 
 /// Reports that nothing was found.
-fn fail(call: &Hooked<'_>, kind: Kind) -> c_int {
+pub(super) fn fail(call: &Hooked<'_>, kind: Kind) -> c_int {
     call.set_output(call.role.flag, 0);
     match kind.choice() {
         Choice::One => call.set_output(call.role.index, mpi::layout().undefined),

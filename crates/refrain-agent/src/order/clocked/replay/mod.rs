@@ -62,6 +62,8 @@ struct Replaying {
     names: HashMap<u64, String>,
     /// Completing calls of each thread.
     calls: HashMap<u32, u64>,
+    /// Polls that were asked whether they fail.
+    polls: u32,
     /// The call of this rank before which to wait for a debugger.
     until: Option<u64>,
 }
@@ -237,6 +239,7 @@ pub fn start(rank: c_int, size: c_int) {
         inside: HashMap::new(),
         names: facts.iter().filter_map(name).collect(),
         calls: HashMap::new(),
+        polls: 0,
         until: until.and_then(|(_, event)| event.parse().ok()),
     });
 }
@@ -357,6 +360,12 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         board.step();
     }
     let place = super::place(&call, thread);
+    if let Act::Complete(kind) = call.role.act
+        && kind.polls()
+        && fails(place, kind)
+    {
+        return complete::fail(&call, kind);
+    }
     pump();
     match call.role.act {
         Act::Receive(kind) => receive::receive(call, place, kind),
@@ -379,6 +388,21 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
             call.forward()
         }
     }
+}
+
+/// So many polls fail before others are listened to again.
+const POLLS: u32 = 32;
+
+/// Whether a poll is known to fail.
+fn fails(place: Place, kind: Kind) -> bool {
+    let fails = |own: &mut Replaying| {
+        own.polls = own.polls.wrapping_add(1);
+        if own.polls.is_multiple_of(POLLS) {
+            own.pump();
+        }
+        own.replayer.fails(place.stream, kind, place.site)
+    };
+    REPLAYING.with(fails) == Some(true)
 }
 
 /// What the record says of a matching call, as soon as it is known.
