@@ -93,7 +93,7 @@ impl Bench<'_> {
         if clocks_only {
             run = run.env("REFRAIN_CLOCKS_ONLY", "1");
         }
-        run.timeout(Duration::from_secs(600)).output().expect_success()
+        runs::on_cores(run, ranks).timeout(Duration::from_secs(600)).output().expect_success()
     }
 
     /// The base tables that a program writes when recorded, by rank.
@@ -204,7 +204,7 @@ impl Bench<'_> {
             outcome
         };
         for _ in 0..ROUNDS {
-            least(0, &|| runs::plain(self.mpi, 2, &program, &args));
+            least(0, &|| runs::plain_on_cores(self.mpi, 2, &program, &args));
             least(1, &|| self.run(&RECORD, 2, &program, &args, true));
             let recorded = least(2, &|| self.under(&RECORD, 2, &program, &args));
             let replayed = least(3, &|| self.under(&["replay"], 2, &program, &args));
@@ -227,7 +227,7 @@ impl Bench<'_> {
         let program = runs::compile(self.mpi, self.folder, "matching");
         let mut times = [BTreeMap::new(), BTreeMap::new(), BTreeMap::new()];
         for _ in 0..ROUNDS {
-            take_least(&mut times[0], &runs::plain(self.mpi, 1, &program, &[]).stdout);
+            take_least(&mut times[0], &runs::plain_on_cores(self.mpi, 1, &program, &[]).stdout);
             take_least(&mut times[1], &self.run(&RECORD, 1, &program, &[], true).stdout);
             take_least(&mut times[2], &self.under(&RECORD, 1, &program, &[]).stdout);
         }

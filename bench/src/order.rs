@@ -20,9 +20,6 @@ const ROUNDS: usize = 7;
 /// Particles of each rank; and what a particle does between messages: some ten microseconds.
 const PARTICLES: &str = "8000";
 const COLLISIONS: &str = "1000";
-/// Tells `scripts/mpi` that a rank which waits need not yield: a system call in between leaves the
-/// processor's caches and predictions to somebody else.
-const RANKS_FIT: &str = "REFRAIN_RANKS_FIT";
 /// Rounds of single calls, and how many of the calls of a round have to do with the order.
 const CALLS: [(&str, f64); 6] = [
     ("sendrecv", 1.0),
@@ -70,13 +67,14 @@ impl Bench<'_> {
     /// Runs a program under `refrain`, after some words.
     fn under(&self, words: &[&str], ranks: usize, program: &Path, args: &[&str]) -> Outcome {
         let mut all: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let ranks = ranks.to_string();
-        all.extend(["--", "mpirun", "-n", &ranks].map(OsString::from));
+        all.extend(["--", "mpirun", "-n", &ranks.to_string()].map(OsString::from));
         all.push(program.into());
         all.extend(args.iter().map(OsString::from));
         let run = self.mpi.run(1).program(refrain_binary()).bare().args(all);
-        let run = if ranks == "1" { run.env(RANKS_FIT, "1") } else { run };
-        run.timeout(std::time::Duration::from_secs(300)).output().expect_success()
+        runs::on_cores(run, ranks)
+            .timeout(std::time::Duration::from_secs(300))
+            .output()
+            .expect_success()
     }
 
     fn record(&self, ranks: usize, program: &Path, args: &[&str]) -> Outcome {
@@ -96,8 +94,8 @@ impl Bench<'_> {
         let program = runs::compile(self.mpi, self.folder, "matching");
         let (mut plain, mut recorded) = (BTreeMap::new(), BTreeMap::new());
         for _ in 0..ROUNDS {
-            let alone = self.mpi.run(1).env(RANKS_FIT, "1").program(&program).output();
-            take_least(&mut plain, &alone.expect_success().stdout);
+            let alone = runs::plain_on_cores(self.mpi, 1, &program, &[]);
+            take_least(&mut plain, &alone.stdout);
             take_least(&mut recorded, &self.record(1, &program, &[]).stdout);
         }
         let figure = |(name, calls): (&str, f64)| {
@@ -127,7 +125,7 @@ impl Bench<'_> {
             outcome
         };
         for _ in 0..ROUNDS {
-            least(0, &|| runs::plain(self.mpi, 2, &program, &args));
+            least(0, &|| runs::plain_on_cores(self.mpi, 2, &program, &args));
             let recorded = least(1, &|| self.record(2, &program, &args));
             let replayed = least(2, &|| self.replay(2, &program, &args));
             let [recorded, replayed] = [&recorded, &replayed].map(|run| sorted_lines(&run.stdout));

@@ -1,6 +1,6 @@
 //! Programs of the benches, plain and under `refrain trace`.
 
-use refrain_testing::{Mpi, Outcome, refrain_binary, workspace};
+use refrain_testing::{Mpi, Outcome, Run, refrain_binary, workspace};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,18 @@ pub fn compile(mpi: &Mpi, folder: &Path, name: &str) -> PathBuf {
 /// Runs a program.
 pub fn plain(mpi: &Mpi, ranks: usize, program: &Path, args: &[&str]) -> Outcome {
     patient(mpi.run(ranks)).program(program).args(args).output().expect_success()
+}
+
+/// Runs a program whose waiting ranks do not yield, if each has a core.
+pub fn plain_on_cores(mpi: &Mpi, ranks: usize, program: &Path, args: &[&str]) -> Outcome {
+    on_cores(patient(mpi.run(ranks)), ranks).program(program).args(args).output().expect_success()
+}
+
+/// Tells `scripts/mpi` that a rank which waits need not yield, if there are cores for all: a system call
+/// in between leaves the processor's caches and predictions to somebody else.
+pub fn on_cores(run: Run, ranks: usize) -> Run {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    if ranks <= cores { run.env("REFRAIN_RANKS_FIT", "1") } else { run }
 }
 
 /// Runs a program under `refrain trace`.
@@ -54,6 +66,6 @@ pub fn bytes(trace: &Path) -> u64 {
 }
 
 /// Many ranks on few cores take their time.
-fn patient(run: refrain_testing::Run) -> refrain_testing::Run {
+fn patient(run: Run) -> Run {
     run.timeout(std::time::Duration::from_secs(300))
 }
