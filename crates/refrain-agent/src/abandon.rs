@@ -32,27 +32,31 @@ fn this_thread() -> usize {
     pointer
 }
 
+/// Between two looks at a lock no more than this counts as having waited.
+const LONGEST_LOOK: Duration = Duration::from_millis(1);
+
 /// How long somebody has waited, as far as it counts.
 ///
-/// While a process is stopped, or others have the core, the holder cannot let go either. So between
-/// two looks no more than a little counts, however long it was.
-struct Waited {
+/// While a process is stopped, or others have the core, those it waits for cannot get on either. So
+/// between two looks no more than a little counts, however long it was.
+pub struct Waited {
     last: Instant,
     sum: Duration,
+    longest_look: Duration,
 }
 
 impl Waited {
-    const LONGEST_LOOK: Duration = Duration::from_millis(1);
-
-    fn since(now: Instant) -> Waited {
-        Waited { last: now, sum: Duration::ZERO }
+    /// From now on.
+    pub fn since(now: Instant, longest_look: Duration) -> Waited {
+        Waited { last: now, sum: Duration::ZERO, longest_look }
     }
 
-    /// It is not over yet.
-    fn look(&mut self, now: Instant) {
+    /// It is not over yet; gives how long it was so far.
+    pub fn look(&mut self, now: Instant) -> Duration {
         let look = now.saturating_duration_since(self.last);
-        self.sum += look.min(Self::LONGEST_LOOK);
+        self.sum += look.min(self.longest_look);
         self.last = now;
+        self.sum
     }
 }
 
@@ -85,7 +89,7 @@ impl Abandonable {
 
     #[cold]
     fn wait(&self, patience: Duration, wanted: impl Fn() -> bool) -> Option<Held<'_>> {
-        let mut waited = Waited::since(Instant::now());
+        let mut waited = Waited::since(Instant::now(), LONGEST_LOOK);
         loop {
             for _ in 0..100 {
                 std::hint::spin_loop();
@@ -126,12 +130,12 @@ mod tests {
     #[test]
     fn who_is_stopped_or_has_no_core_has_hardly_waited() {
         let start = Instant::now();
-        let mut waited = Waited::since(start);
+        let mut waited = Waited::since(start, LONGEST_LOOK);
         for look in 1..1000u32 {
             waited.look(start + Duration::from_millis(100) * look);
         }
         assert!(waited.sum < Duration::from_secs(1), "{:?}", waited.sum);
-        let mut waited = Waited::since(start);
+        let mut waited = Waited::since(start, LONGEST_LOOK);
         for look in 1..=1000u32 {
             waited.look(start + Duration::from_micros(100) * look);
         }

@@ -3,6 +3,7 @@
 //! Nothing diverges silently, and nothing hangs: a wait that takes too long while no rank gets on
 //! ends the job, and says what everybody waits for.
 
+use crate::abandon::Waited;
 use crate::process::abi;
 use crate::table;
 use std::io::Write;
@@ -29,9 +30,10 @@ pub fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Ends the job.
+/// Ends the job. The code is noted, too: not every launcher passes it on.
 pub fn abort(code: i32, text: &str) -> ! {
     say(text);
+    files::note(&format!("stopped {code}"));
     // SAFETY: MPI is initialised wherever something is replayed.
     unsafe {
         mpi::call(table::MPI_Abort, &[abi().comm_world, code as usize]);
@@ -86,6 +88,9 @@ pub fn drive() {
 
 /// So many looks in vain before the time is looked at, and the core given to others.
 const SPINS: u32 = 64;
+/// Between two looks no more than this counts: a job that is suspended stands still by no fault of its
+/// own.
+const LONGEST_LOOK: Duration = Duration::from_millis(500);
 /// What takes longer than this is told on the board.
 const NOTICEABLE: Duration = Duration::from_millis(200);
 
@@ -95,15 +100,15 @@ pub struct Waiting<F: Fn() -> String> {
     looks: u32,
     began: Option<Instant>,
     told: Option<Inside>,
-    /// How far all ranks were, and since when.
+    /// How far all ranks were, and for how long.
     progress: u64,
-    still_since: Option<Instant>,
+    still: Option<Waited>,
 }
 
 impl<F: Fn() -> String> Waiting<F> {
     /// For what `what` says.
     pub fn new(what: F) -> Waiting<F> {
-        Waiting { what, looks: 0, began: None, told: None, progress: 0, still_since: None }
+        Waiting { what, looks: 0, began: None, told: None, progress: 0, still: None }
     }
 
     /// It has not come yet.
@@ -133,10 +138,11 @@ impl<F: Fn() -> String> Waiting<F> {
         }
         // Who has computed for long and is done gets a new chance: what it sent is still to come.
         let (progress, held) = (board.progress(), board.states().any(|state| state == State::Held));
-        if progress != self.progress || self.still_since.is_none() || held {
-            (self.progress, self.still_since) = (progress, Some(now));
+        if progress != self.progress || held {
+            (self.progress, self.still) = (progress, None);
         }
-        if self.still_since.is_some_and(|since| now - since > patience_with(board)) {
+        let still = self.still.get_or_insert_with(|| Waited::since(now, LONGEST_LOOK)).look(now);
+        if still > patience_with(board) {
             let seconds = patience_with(board).as_secs_f64();
             let first = board.is_first();
             let report = if first { board.report() } else { " see above".to_owned() };
@@ -164,19 +170,20 @@ pub fn record_ends(where_: &str) -> ! {
     say(&format!("the record ends here, {where_}: {why}"));
     let Some(board) = board::get() else { abort(RECORD_ENDS, "stops") };
     board.say(State::AtEnd, where_);
-    let (mut progress, mut since) = (board.progress(), Instant::now());
+    let standing = || Waited::since(Instant::now(), LONGEST_LOOK);
+    let (mut progress, mut waited) = (board.progress(), standing());
     loop {
         drive();
         std::thread::sleep(Duration::from_millis(1));
         let now = board.progress();
         if now != progress {
-            (progress, since) = (now, Instant::now());
+            (progress, waited) = (now, standing());
         }
         let stand = |state| matches!(state, State::AtEnd | State::Finalizing | State::Over);
         let all_stand = board.states().all(stand);
         let waits = |state| matches!(state, State::Waiting | State::Inside);
         let all_wait = board.states().all(|state| stand(state) || waits(state));
-        let still = since.elapsed();
+        let still = waited.look(Instant::now());
         if all_stand || (all_wait && still > GRACE) || still > patience_with(board) {
             abort(
                 RECORD_ENDS,

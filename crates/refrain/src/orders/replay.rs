@@ -72,7 +72,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let agent = agent::find()?;
     let folder = folder_for(&args.record)?;
-    let (mut stood_still, mut left) = (None, None);
+    let (mut stood_still, mut left, mut stopped) = (None, None, None);
     let result = (|| {
         let refuse = || format!("cannot write to {}", folder.display());
         orders.lay_out(&folder).with_context(refuse)?;
@@ -82,11 +82,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let (status, said) = watch::wait(child, &folder, stall)?;
             stood_still = said;
             left = watch::left_early(&folder, &orders);
+            stopped = watch::stopped(&folder, &orders);
             Ok(status)
         })
     })();
     let _ = std::fs::remove_dir_all(&folder);
-    let mut code = exit_code(result?);
+    // A launcher may have another code for that.
+    let mut code = stopped.unwrap_or(exit_code(result?));
     if let Some(said) = stood_still {
         say!("refrain: {said}");
         code = STALLED;

@@ -77,12 +77,15 @@ fn await_end(process: i32) {
 
 /// Looks at the board until the program has ended, or has to be.
 fn watch(ended: &Ended, process: i32, folder: &Path, stall: Duration) -> Option<String> {
-    let began = Instant::now();
+    // A job that is suspended stands still by no fault of its own: that time does not count.
+    let (mut last, mut time) = (Instant::now(), Duration::ZERO);
     let patience = stall.saturating_mul(PATIENCE);
     let mut watch = Watch::new(patience);
     while !ended.is_within(PAUSE) {
         let board = Snapshot::from_bytes(&std::fs::read(folder.join("board")).unwrap_or_default());
-        if watch.is_over(began.elapsed(), &board, may_last) {
+        time += last.elapsed().min(2 * PAUSE);
+        last = Instant::now();
+        if watch.is_over(time, &board, may_last) {
             // SAFETY: plain system calls, on a child that nobody has waited for yet.
             unsafe { libc::kill(process, libc::SIGTERM) };
             if !ended.is_within(GRACE) {
@@ -97,6 +100,16 @@ fn watch(ended: &Ended, process: i32, folder: &Path, stall: Duration) -> Option<
         }
     }
     None
+}
+
+/// The exit code that ranks were stopped with by the replay; the least, if there are several.
+pub fn stopped(folder: &Path, orders: &Orders) -> Option<u8> {
+    let code = |rank: u32| {
+        let facts = std::fs::read(folder.join(format!("rank-{rank}.facts"))).unwrap_or_default();
+        let facts = String::from_utf8_lossy(&facts);
+        facts.lines().filter_map(|fact| fact.strip_prefix("stopped ")?.parse().ok()).min()
+    };
+    (0..orders.size()).filter_map(code).min()
 }
 
 /// Of a program that has ended: ranks that did so without `MPI_Finalize`, which they reached in the
