@@ -24,6 +24,9 @@ const TRUST: usize = 6;
 const PROVEN: u8 = 2;
 /// What a way cost fades in about two to this many values.
 const FADES: u32 = 6;
+/// The first values are coded both ways, to see which is better; then one in so many is.
+const ALWAYS: u32 = 256;
+const EVERY: u32 = 4;
 
 /// What followed last, by circumstances.
 #[derive(Clone, Debug, Default)]
@@ -106,6 +109,8 @@ pub struct Symbol {
     place: Number,
     /// What coding by number and by place cost of late.
     costs: [u32; 2],
+    /// How many values were coded, up to a few more than [`ALWAYS`].
+    compared: u32,
     distance: Number,
     last: u32,
     /// The step from the value before the last to the last.
@@ -124,6 +129,7 @@ impl Default for Symbol {
             recency: Recency::default(),
             place: Number::default(),
             costs: [0; 2],
+            compared: 0,
             distance: Number::default(),
             last: 0,
             step: 0,
@@ -203,26 +209,33 @@ impl Symbol {
         short: [u64; ASKED],
         (value, number): (u32, u32),
     ) -> u32 {
-        let Self { alphabet, recency, place, costs, .. } = self;
-        let mut coder = Counted::new(coder);
-        let mut gauge = Gauge::default();
+        let Self { alphabet, recency, place, costs, compared, .. } = self;
         let by_place = costs[1] < costs[0] && recency.holds_all();
+        // After a while every so many values tell as well which way is better.
+        *compared = compared.saturating_add(1);
+        let compares = *compared < ALWAYS || *compared % EVERY == 0;
+        *compared -= u32::from(*compared == ALWAYS + EVERY) * EVERY;
+        let mut coder = Counted::new(coder);
         let value = if by_place {
             let given = recency.place(value).unwrap_or(0);
             let coded = usize::try_from(place.code(&mut coder, given as u64));
             // A place behind the end comes from damaged bytes alone; any value will do.
-            let value = coded.ok().and_then(|place| recency.at(place)).unwrap_or(0);
-            let number = alphabet.number(value).unwrap_or(0);
-            alphabet.code(&mut gauge, lines, short, number);
-            value
+            coded.ok().and_then(|place| recency.at(place)).unwrap_or(0)
         } else {
-            let value = alphabet.code(&mut coder, lines, short, number);
-            place.code(&mut gauge, recency.place(value).unwrap_or(0) as u64);
-            value
+            alphabet.code(&mut coder, lines, short, number)
         };
-        let now = [coder.cost(), gauge.cost()];
-        for (cost, now) in costs.iter_mut().zip(if by_place { [now[1], now[0]] } else { now }) {
-            *cost = *cost - (*cost >> FADES) + now;
+        if compares {
+            let mut gauge = Gauge::default();
+            if by_place {
+                let number = alphabet.number(value).unwrap_or(0);
+                alphabet.code(&mut gauge, lines, short, number);
+            } else {
+                place.code(&mut gauge, recency.place(value).unwrap_or(0) as u64);
+            }
+            let now = [coder.cost(), gauge.cost()];
+            for (cost, now) in costs.iter_mut().zip(if by_place { [now[1], now[0]] } else { now }) {
+                *cost = *cost - (*cost >> FADES) + now;
+            }
         }
         value
     }

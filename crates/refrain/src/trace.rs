@@ -101,6 +101,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
 pub fn understand(words: Vec<OsString>) -> Result<Plan> {
     let flavour = launch::version_command(&words).and_then(|command| {
         let (program, arguments) = command.split_first()?;
+        // `mpirun` is often a link to a file whose name tells.
+        let file = locate(program).filter(|_| arguments.len() == 1);
+        let file = file.and_then(|file| file.canonicalize().ok());
+        if let Some(flavour) = file.and_then(|file| launch::flavour_of_file(&file)) {
+            return Some(flavour);
+        }
         let asked = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
         launch::flavour_of_version_output(&String::from_utf8_lossy(&asked.stdout))
     });

@@ -149,15 +149,30 @@ pub fn prepare() {
 
 /// A call of a function that has to do with receive orders.
 ///
+/// Recording is what has to be quick: everything else is out of its way, with the room that it needs on
+/// the stack.
+///
 /// # Safety
 /// The arguments must be those of the function.
 pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
     let mut call = Hooked { role, entry: Entry::new(role.function), words };
-    match role.act {
+    let is_usual = !matches!(role.act, Act::Begin | Act::End);
+    if is_usual && task() == Task::Record && method() == Method::Causal {
+        return match thread::of_call(&call.entry) {
+            Some(thread) => record::call(&mut call, thread),
+            None => call.forward(),
+        };
+    }
+    otherwise(call)
+}
+
+/// A call where orders are replayed, or recorded by clocks; or one that begins or ends it all.
+#[inline(never)]
+fn otherwise(call: Hooked<'_>) -> c_int {
+    match call.role.act {
         Act::Begin => begin(&call),
         Act::End => end(&call),
         _ => match (thread::of_call(&call.entry), task(), method()) {
-            (Some(thread), Task::Record, Method::Causal) => record::call(&mut call, thread),
             (Some(thread), Task::Replay, Method::Causal) => replay::call(call, thread),
             (Some(thread), Task::Record, Method::Clock) => clocked::record::call(call, thread),
             (Some(thread), Task::Replay, Method::Clock) => clocked::replay::call(call, thread),

@@ -58,6 +58,7 @@ static THREADS: AtomicU32 = AtomicU32::new(0);
 static TAKEN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// The thread that makes a call, if the call is the program's.
+#[inline]
 pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
     let thread = this();
     if thread.is_of_child() {
@@ -90,6 +91,7 @@ pub fn count() -> u32 {
 }
 
 /// This thread.
+#[inline]
 pub fn this() -> &'static mut Thread {
     // SAFETY: the block is this thread's own; what it points to is never freed, and borrowed only
     // while no call is forwarded.

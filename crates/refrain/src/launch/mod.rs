@@ -34,7 +34,7 @@ use std::ffi::{OsStr, OsString};
 
 pub use error::LaunchError;
 pub use lookup::missing_program;
-pub use recognise::{Flavour, flavour_of_version_output, version_command};
+pub use recognise::{Flavour, flavour_of_file, flavour_of_version_output, version_command};
 
 /// Who starts the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use super::prefix;
 
@@ -104,6 +105,14 @@ pub fn version_command(words: &[OsString]) -> Option<Vec<OsString>> {
     command.push(words[prefixed.position].clone());
     command.push("--version".into());
     Some(command)
+}
+
+/// Whose launcher a file is, if its own name tells.
+pub fn flavour_of_file(file: &Path) -> Option<Flavour> {
+    match launcher(&[file.file_name()?.to_owned()])? {
+        (Named::Flavour(flavour), _) => Some(flavour),
+        _ => None,
+    }
 }
 
 /// Whose launcher it is, by what it prints when called with `--version`; `None` if the text is of

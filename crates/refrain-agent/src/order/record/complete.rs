@@ -1,6 +1,7 @@
 //! Completion: what MPI found complete, and with what.
 
-use refrain_order::{Call, Choice, Kind};
+use crate::memory::Statuses;
+use refrain_order::{Call, Choice, Completed, Kind};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
@@ -47,6 +48,10 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int
     let mut index = [0];
     let outcome = Outcome::of(call, kind, result, &mut index);
     let statuses = (status != call.status() || !ignored).then_some(status);
+    if result == 0 && !shared {
+        RECORDING.with(|own| own.completed(place, kind, before, outcome, statuses));
+        return result;
+    }
     RECORDING.with(|own| {
         let handle = |(index, at): (usize, usize)| {
             // After an error only what has become null is complete.
@@ -88,6 +93,68 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int
         }
     });
     result
+}
+
+impl Recording {
+    /// What most calls are: without an error, and where no other threads are about.
+    fn completed(
+        &mut self,
+        place: Place,
+        kind: Kind,
+        before: &[usize],
+        outcome: Outcome<'_>,
+        statuses: Option<Statuses>,
+    ) {
+        let Outcome::Completed(completed) = outcome else {
+            self.make_room(0);
+            self.log.failed(place.stream, kind, place.site);
+            return;
+        };
+        let count = if kind.has_array() { before.len() as u32 } else { 0 };
+        self.matched(place.stream, &Call { kind, site: place.site, count }, completed);
+        if self.requests.are_none() {
+            return;
+        }
+        match completed {
+            Completed::These([index]) => self.settle_one(kind, before, (*index, 0), statuses),
+            Completed::These(indices) => {
+                if consumes(kind) {
+                    let gone = indices.iter().filter_map(|index| before.get(*index as usize));
+                    self.gone(gone.copied());
+                }
+                for (at, index) in indices.iter().enumerate() {
+                    self.settle_one(kind, before, (*index, at), statuses);
+                }
+            }
+            Completed::All => {
+                if consumes(kind) {
+                    self.gone(before.iter().copied());
+                }
+                for at in 0..before.len() {
+                    self.settle_one(kind, before, (at as u32, at), statuses);
+                }
+            }
+            Completed::Undefined => {}
+        }
+    }
+
+    #[inline]
+    fn settle_one(
+        &mut self,
+        kind: Kind,
+        before: &[usize],
+        (index, at): (u32, usize),
+        statuses: Option<Statuses>,
+    ) {
+        let Some(handle) = before.get(index as usize).copied() else { return };
+        let receive = match consumes(kind) {
+            true => self.requests.remove(handle),
+            false => self.requests.get(handle).copied(),
+        };
+        if let Some(receive) = receive {
+            self.settle((handle, receive), statuses, at, consumes(kind));
+        }
+    }
 }
 
 /// Takes out what is known of requests: others may get the handles of what completes before we look.

@@ -298,6 +298,7 @@ pub fn took_lock(thread: &Thread) {
 }
 
 /// A call that is the program's.
+#[inline]
 pub fn call(call: &mut Hooked<'_>, thread: &mut Thread) -> c_int {
     if !RECORDING.is_there() {
         return call.forward();

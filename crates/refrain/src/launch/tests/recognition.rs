@@ -1,7 +1,7 @@
 //! Whose launcher is it?
 
 use super::*;
-use crate::launch::{flavour_of_version_output, version_command};
+use crate::launch::{flavour_of_file, flavour_of_version_output, version_command};
 
 #[test]
 fn launchers_are_recognised_by_name_with_or_without_a_directory() {
@@ -81,5 +81,21 @@ fn the_version_is_asked_for_only_where_the_name_does_not_tell() {
     ];
     for (command, expected) in examples {
         assert_eq!(version_command(&words(command)), expected.map(words), "{command}");
+    }
+}
+
+#[test]
+fn files_behind_links_tell_whose_they_are() {
+    let files = [
+        ("/usr/bin/orterun", Some(Flavour::OpenMpi4)),
+        ("/opt/openmpi/bin/prterun", Some(Flavour::OpenMpi5)),
+        ("/usr/bin/mpiexec.hydra", Some(Flavour::Hydra)),
+        ("/usr/bin/mpirun", None),
+        ("/usr/bin/mpirun.openmpi", None),
+        ("/usr/bin/srun", None),
+        ("/usr/bin/app", None),
+    ];
+    for (file, flavour) in files {
+        assert_eq!(flavour_of_file(file.as_ref()), flavour, "{file}");
     }
 }
