@@ -30,8 +30,9 @@ pub struct Recorder<S = Encoder> {
     streams: Vec<Posted>,
     pairing: Pairing,
     tables: Map<TableKey, u32>,
-    /// Failed polls since the last success, by table.
+    /// Failed polls that are not told yet, by table; and of which tables there are any.
     polls: Vec<u64>,
+    polled: Vec<u32>,
     last: Option<(TableKey, u32)>,
     /// The thread that set the clock last, and how often, as far as that is not told yet.
     ticks: (u32, u64),
@@ -76,6 +77,7 @@ impl<S: Sink> Recorder<S> {
             pairing: Pairing::default(),
             tables: Map::default(),
             polls: Vec::new(),
+            polled: Vec::new(),
             last: None,
             ticks: (0, 0),
             rows: Vec::new(),
@@ -130,7 +132,7 @@ impl<S: Sink> Recorder<S> {
     /// Writes what is left, and gives back what the events went to.
     pub fn close(mut self) -> S {
         self.flush();
-        self.sink.put(Event::Seal { last: true });
+        self.put(Event::Seal { last: true });
         self.sink
     }
 
@@ -158,15 +160,21 @@ impl<S: Sink> Recorder<S> {
         table
     }
 
+    /// Tells of an event. A chunk may end behind it: polls that failed before it, of whatever
+    /// table, belong into the chunk, or a replay would not know of them when they come.
+    fn put(&mut self, event: Event) {
+        for table in self.polled.drain(..) {
+            let polls = std::mem::take(&mut self.polls[table as usize]);
+            self.sink.put(Event::Failed { table, polls });
+        }
+        self.sink.put(event);
+    }
+
     /// Tells what waits for something to come behind it.
     fn flush(&mut self) {
-        for (table, polls) in (0..).zip(&mut self.polls) {
-            if *polls > 0 {
-                self.sink.put(Event::Failed { table, polls: std::mem::take(polls) });
-            }
-        }
         for (stream, own) in (0..).zip(&mut self.streams) {
-            self.sink.put(Event::Done { stream, done: std::mem::take(&mut own.fresh) });
+            let done = std::mem::take(&mut own.fresh);
+            self.sink.put(Event::Done { stream, done });
         }
         self.flush_ticks();
     }
@@ -174,7 +182,7 @@ impl<S: Sink> Recorder<S> {
     fn flush_ticks(&mut self) {
         let (stream, times) = self.ticks;
         if times > 0 {
-            self.sink.put(Event::Turn { stream, key: CLOCK_LINE, times });
+            self.put(Event::Turn { stream, key: CLOCK_LINE, times });
             self.ticks.1 = 0;
         }
     }
@@ -284,23 +292,17 @@ impl<S: Sink> Recorder<S> {
     fn put_rows(&mut self, stream: u32, table: u32) {
         let told = |row: &Row| !matches!(row, Row::Message { certain: true, .. });
         let mut left = self.rows.iter().filter(|row| told(row)).count();
-        if left > 0 {
-            let polls = std::mem::take(&mut self.polls[table as usize]);
-            if polls > 0 {
-                self.sink.put(Event::Failed { table, polls });
-            }
-        }
         for row in std::mem::take(&mut self.rows) {
             left -= usize::from(told(&row));
             let with_next = left > 0;
             match row {
-                Row::Other(other) => self.sink.put(Event::Other { table, other, with_next }),
+                Row::Other(other) => self.put(Event::Other { table, other, with_next }),
                 Row::Message { certain, stamp, topic, claim } => {
                     let done = std::mem::take(&mut self.stream(stream).fresh);
                     let table = (!certain).then_some(table);
                     let event =
                         Event::Message { stream, done, table, stamp, topic, with_next, claim };
-                    self.sink.put(event);
+                    self.put(event);
                 }
             }
         }
@@ -330,7 +332,11 @@ impl<S: Sink> Recording for Recorder<S> {
     fn failed(&mut self, stream: u32, kind: Kind, site: u64) {
         if kind.polls() {
             let table = self.table(TableKey { stream, kind, site });
-            self.polls[table as usize] += 1;
+            let polls = &mut self.polls[table as usize];
+            if *polls == 0 {
+                self.polled.push(table);
+            }
+            *polls += 1;
         }
     }
 
@@ -372,13 +378,13 @@ impl<S: Sink> Recording for Recorder<S> {
     }
 
     fn value(&mut self, stream: u32, which: u8, bits: u64) {
-        self.sink.put(Event::Value(Value { stream, which, bits }));
+        self.put(Event::Value(Value { stream, which, bits }));
     }
 
     fn turn(&mut self, stream: u32, key: u64) {
         // Lines may be shared.
         self.flush_ticks();
-        self.sink.put(Event::Turn { stream, key, times: 1 });
+        self.put(Event::Turn { stream, key, times: 1 });
     }
 
     fn is_full(&self, _stream: u32) -> bool {
@@ -387,7 +393,7 @@ impl<S: Sink> Recording for Recorder<S> {
 
     fn seal(&mut self, out: &mut Vec<u8>) {
         self.flush();
-        self.sink.put(Event::Seal { last: false });
+        self.put(Event::Seal { last: false });
         self.sink.drain(out);
     }
 
@@ -408,5 +414,55 @@ impl<S: Sink> Recording for Recorder<S> {
         let sequence = self.sent.entry(to).or_default();
         *sequence += 1;
         Some(Stamp { sender: self.me, sequence: *sequence - 1, clock: self.clock.send() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps what it is told.
+    #[derive(Default)]
+    struct Kept(Vec<Event>);
+
+    impl Sink for Kept {
+        fn put(&mut self, event: Event) {
+            self.0.push(event);
+        }
+        fn is_full(&self) -> bool {
+            false
+        }
+        fn drain(&mut self, _: &mut Vec<u8>) {}
+    }
+
+    /// Chunks end where their encoder likes: what comes before an event has to be told before it.
+    #[test]
+    fn polls_that_failed_are_told_before_what_came_behind_them() {
+        let poll = |recorder: &mut Recorder<Kept>, site| recorder.failed(0, Kind::Testsome, site);
+        let is_failed = |event: &Event| matches!(event, Event::Failed { .. });
+        let mut recorder = Recorder::with(0, Kept::default());
+        poll(&mut recorder, 1);
+        poll(&mut recorder, 2);
+        poll(&mut recorder, 1);
+        assert!(!recorder.sink.0.iter().any(is_failed), "polls are counted");
+        let undefined = Call { kind: Kind::Waitany, site: 3, count: 1 };
+        recorder.matched(0, &undefined, Completed::Undefined);
+        poll(&mut recorder, 2);
+        recorder.value(0, 1, 7);
+        poll(&mut recorder, 1);
+        recorder.turn(0, 5);
+        let told: Vec<String> = recorder.sink.0.iter().filter_map(name).collect();
+        let expected = ["0: 2", "1: 1", "row", "1: 1", "value", "0: 1", "turn"];
+        assert_eq!(told, expected);
+    }
+
+    fn name(event: &Event) -> Option<String> {
+        match event {
+            Event::Failed { table, polls } => Some(format!("{table}: {polls}")),
+            Event::Other { .. } => Some("row".to_owned()),
+            Event::Value(_) => Some("value".to_owned()),
+            Event::Turn { .. } => Some("turn".to_owned()),
+            _ => None,
+        }
     }
 }
