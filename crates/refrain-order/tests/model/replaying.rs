@@ -5,7 +5,9 @@ use crate::mpi::{Message, Wanted};
 use crate::program::{Operation, Slot};
 use crate::recording::probed;
 use crate::world::{World, describe};
-use refrain_order::{Call, Choice, Decision, Frames, Kind, Post, Posting, Replayer, Stop, Turn};
+use refrain_order::{
+    Call, Choice, Decision, Frames, Kind, Moment, Post, Posting, Replayer, Stop, Turn,
+};
 
 pub struct Replaying {
     ranks: Vec<Replayer>,
@@ -447,6 +449,11 @@ impl Agent for Replaying {
             Ok(step) => step,
             Err(Why::NotYet) => Step::Blocked,
             Err(Why::Stop(Stop::RecordEnds)) => Step::Stopped,
+            // What never returned when it was recorded is behind the end of the record. Whoever
+            // comes there otherwise has another log than was recorded, and is found by that.
+            Err(Why::Stop(Stop::Diverged(divergence))) if divergence.expected == Moment::End => {
+                Step::Stopped
+            }
             Err(Why::Stop(stop)) => {
                 self.stops.push(stop);
                 Step::Stopped
