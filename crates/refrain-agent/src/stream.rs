@@ -53,10 +53,12 @@ pub struct Forwarded {
     pub function: usize,
     /// The stack pointer when it was called.
     pub stack: usize,
+    /// Where the C function returns to that the library called for it, and its stack pointer.
+    pub inner: (usize, usize),
 }
 
 impl Forwarded {
-    const NONE: Forwarded = Forwarded { function: usize::MAX, stack: 0 };
+    const NONE: Forwarded = Forwarded { function: usize::MAX, stack: 0, inner: (0, 0) };
 }
 
 /// The log of one thread.
@@ -293,12 +295,20 @@ impl Stream {
 
     /// Whether a call that Fortran's library makes is that of a procedure with a wrapper of its
     /// own, which has written it down.
+    ///
+    /// The C function may end in a jump to another (MPICH's `MPI_Keyval_create` is nothing but
+    /// one to `MPI_Comm_create_keyval`), and so may our wrapper of it: the other then seems to
+    /// be called from where the first was.
     fn is_forwarded(&mut self, entry: &Entry) -> bool {
-        if entry.slot / 2 != self.forwarded.function {
+        let innermost = usize::from(self.depth_of(entry)).checked_sub(1);
+        if innermost.is_none_or(|i| self.open[i % DEEPEST].stack != self.forwarded.stack) {
             return false;
         }
-        let innermost = usize::from(self.depth_of(entry)).checked_sub(1);
-        innermost.is_some_and(|i| self.open[i % DEEPEST].stack == self.forwarded.stack)
+        let place = (entry.caller, entry.stack);
+        if entry.slot / 2 == self.forwarded.function {
+            self.forwarded.inner = place;
+        }
+        self.forwarded.inner == place
     }
 
     /// Makes sure that the function's form stands in the log before its first call.
