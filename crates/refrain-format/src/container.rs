@@ -60,6 +60,9 @@ const BEST: i32 = 19;
 /// The same for large ones, for which the best would take minutes.
 const GOOD: i32 = 9;
 const LARGE: usize = 4 << 20;
+/// How hard they are tried at first, and up to which size that tells nothing.
+const HASTE: i32 = 1;
+const SMALL: usize = 1 << 10;
 
 /// How a section is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +217,12 @@ impl Writer {
 
     fn try_add_bytes(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         let level = if content.len() > LARGE { GOOD } else { BEST };
-        let packed = zstd::bulk::compress(content, level)?;
+        // What is packed already, as numbers of an entropy coder are, is not packed again: haste
+        // tells as much in a twentieth of the time.
+        let mut packed = zstd::bulk::compress(content, HASTE)?;
+        if packed.len() < content.len() || content.len() < SMALL {
+            packed = zstd::bulk::compress(content, level)?;
+        }
         // What packs too well would not be believed by a reader.
         let is_believed = content.len() as u64 <= most_unpacked(packed.len() as u64);
         let (codec, stored) = match packed.len() < content.len() && is_believed {

@@ -270,19 +270,20 @@ impl<'a> Log<'a> {
     }
 }
 
-/// What a window's bytes hold: how many bytes of frames it comes behind, and its words.
+/// How many bytes of a window are in use, as its first word says.
+pub fn used_bytes(first: [u8; 8]) -> u64 {
+    8 * (u64::from_le_bytes(first) & ((1 << USED_BITS) - 1)).max(1)
+}
+
+/// What a window's bytes hold: how many bytes of frames it comes behind, and its words. Those
+/// that are not in use may be missing.
 pub fn window(bytes: &[u8]) -> Result<(u64, Vec<u64>), OrderError> {
-    let mut words = bytes.chunks_exact(8).map(|word| {
-        let mut value = [0; 8];
-        value.copy_from_slice(word);
-        u64::from_le_bytes(value)
-    });
-    let first = words.next().ok_or(OrderError::Truncated)?;
-    let used = (first & ((1 << USED_BITS) - 1)) as usize;
-    if used > bytes.len() / 8 {
-        return Err(OrderError::OutOfRange("words in use"));
-    }
-    Ok((first >> USED_BITS, words.take(used.saturating_sub(1)).collect()))
+    let (words, _) = bytes.as_chunks();
+    let (first, rest) = words.split_first().ok_or(OrderError::Truncated)?;
+    let used = (used_bytes(*first) / 8 - 1) as usize;
+    let rest = rest.get(..used).ok_or(OrderError::OutOfRange("words in use"))?;
+    let rest = rest.iter().map(|word| u64::from_le_bytes(*word));
+    Ok((u64::from_le_bytes(*first) >> USED_BITS, rest.collect()))
 }
 
 /// Tells a recorder all that a window holds.

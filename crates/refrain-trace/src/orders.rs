@@ -15,6 +15,8 @@ use refrain_format::container::{Container, Writer};
 use refrain_order::{Frames, OrderError, Recorder, Sums, log};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// The section with facts.
@@ -205,10 +207,10 @@ fn ranks_in(parts: &Path) -> Vec<u32> {
 
 /// The frames of a rank, and what it had not sealed.
 fn frames_in(parts: &Path, rank: u32) -> Result<Frames, OrderError> {
-    let read = |what: &str| std::fs::read(parts.join(format!("rank-{rank}.{what}")));
-    let mut frames = read("order").unwrap_or_default();
+    let own = |what: &str| parts.join(format!("rank-{rank}.{what}"));
+    let mut frames = std::fs::read(own("order")).unwrap_or_default();
     // Where there was no room for a window, nothing was recorded.
-    let Some(window) = read("log").ok().filter(|window| !window.is_empty()) else {
+    let Some(window) = read_window(&own("log")).ok().filter(|window| !window.is_empty()) else {
         return Ok(Frames::read(frames));
     };
     let (base, words) = log::window(&window)?;
@@ -219,6 +221,17 @@ fn frames_in(parts: &Path, rank: u32) -> Result<Frames, OrderError> {
         recorder.seal(&mut frames);
     }
     Ok(Frames::read(frames))
+}
+
+/// Reads as much of a window as is in use: hardly anything, after a run that has ended well.
+fn read_window(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(8).read_to_end(&mut bytes)?;
+    if let Some(first) = bytes.first_chunk() {
+        file.take(log::used_bytes(*first) - 8).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 impl Orders {
