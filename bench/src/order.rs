@@ -15,8 +15,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Plain, recorded and replayed runs that take turns.
+/// Rounds of single calls, plain and recorded, that take turns.
 const ROUNDS: usize = 7;
+/// The same of whole runs, whose least is known later.
+const RUNS: usize = 15;
 /// Particles of each rank; and what a particle does between messages: some ten microseconds.
 const PARTICLES: &str = "8000";
 const COLLISIONS: &str = "1000";
@@ -124,7 +126,7 @@ impl Bench<'_> {
             times[which] = times[which].min(start.elapsed().as_secs_f64());
             outcome
         };
-        for _ in 0..ROUNDS {
+        for _ in 0..RUNS {
             least(0, &|| runs::plain_on_cores(self.mpi, 2, &program, &args));
             let recorded = least(1, &|| self.record(2, &program, &args));
             let replayed = least(2, &|| self.replay(2, &program, &args));
@@ -134,7 +136,7 @@ impl Bench<'_> {
         let [plain, recorded, replayed] = times;
         let figure = |what: &str, time: f64, bound: f64| Figure {
             name: format!("{}, particles on 2 ranks, {what}", self.mpi.name()),
-            detail: format!("{plain:.3} s plain, {time:.3} s {what}; least of {ROUNDS} rounds"),
+            detail: format!("{plain:.3} s plain, {time:.3} s {what}; least of {RUNS} runs"),
             value: time / plain,
             bound,
             unit: "times plain",

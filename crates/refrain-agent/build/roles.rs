@@ -21,6 +21,8 @@ const ACTS: &[(&str, &str)] = &[
     ("MPI_Init", "Begin"),
     ("MPI_Init_thread", "Begin"),
     ("MPI_Finalize", "End"),
+    ("MPI_Session_init", "Begin"),
+    ("MPI_Session_finalize", "End"),
     ("MPI_Recv", "Receive(Kind::Recv)"),
     ("MPI_Sendrecv", "Receive(Kind::Sendrecv)"),
     ("MPI_Sendrecv_replace", "Receive(Kind::Sendrecv)"),

@@ -138,7 +138,8 @@ impl Entry {
     pub fn begin(self) -> Option<Call> {
         // SAFETY: as in `new`.
         let stream = unsafe { (*self.block).stream };
-        match stream::is_open(stream) || stream::open_for_thread(self.block) {
+        let is_new = stream.is_null();
+        match stream::is_open(stream) || is_new && stream::open_for_thread(self.block) {
             // SAFETY: as in `new`; the stream is open, and this thread's alone.
             true => Call::begin(self, unsafe { (*self.block).stream }),
             false => None,

@@ -80,6 +80,25 @@ fn the_newer_ways_to_receive_replay_bit_for_bit() {
     }
 }
 
+/// Sessions instead of MPI_Init, one of which outlives the other.
+#[test]
+fn programs_with_sessions_alone_replay_bit_for_bit() {
+    let has_sessions = |mpi: &Mpi| !["openmpi-4.1", "path"].contains(&mpi.name());
+    for mpi in Mpi::installed().into_iter().filter(has_sessions) {
+        let victim = Victim::new(&mpi, "order_sessions.c", &["50"]);
+        let recorded = victim.record("run.refrain").expect_success();
+        assert!(!recorded.stderr.contains("note:"), "{recorded}");
+        for _ in 0..times() {
+            assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+        }
+        let other = victim.with(&["60"]);
+        let stopped = victim.run(&["replay", "--stall", "2s", "run.refrain", "--"], &other);
+        assert!(!stopped.timed_out && [94, 95].contains(&stopped.code), "{stopped}");
+        let clocks = victim.run(&["record", "--method", "clock", "--"], &victim.words);
+        assert!(clocks.stderr.contains("sessions"), "{clocks}");
+    }
+}
+
 #[test]
 fn fortran_replays_bit_for_bit() {
     replays_bit_for_bit("causal", "order_fortran.F90", &[]);

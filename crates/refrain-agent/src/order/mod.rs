@@ -13,7 +13,7 @@
 //!
 //! That is the causal method. The other one is in [`clocked`]: messages carry clocks.
 //!
-//! * [`role`]: a call, with the places of what matters in it · [`mpi`]: MPI in words
+//! * [`lifetime`]: when MPI begins and ends · [`role`]: a call, with the places of what matters in it · [`mpi`]: MPI in words
 //! * [`thread`]: whose a call is and where it was made · [`requests`]: what is known of handles
 //! * [`spawn`]: who made a thread · [`line`]: which calls of threads have an order among them ·
 //!   [`split`]: blocking calls in two steps, one of which has its turn
@@ -30,6 +30,7 @@ mod clock;
 mod clocked;
 mod files;
 mod guarded;
+mod lifetime;
 mod line;
 mod locks;
 mod mpi;
@@ -50,11 +51,9 @@ pub use role::{Act, Meeting, Mode, Role};
 pub use thread::Thread;
 
 use crate::entry::Entry;
-use crate::process::{Errno, Quiet};
-use crate::{memory, process};
+use crate::process::Errno;
 use role::Hooked;
 use std::ffi::{CStr, c_int};
-use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 #[allow(missing_docs, clippy::all, reason = "generated; the table documents it")]
@@ -170,8 +169,8 @@ pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
 #[inline(never)]
 fn otherwise(call: Hooked<'_>) -> c_int {
     match call.role.act {
-        Act::Begin => begin(&call),
-        Act::End => end(&call),
+        Act::Begin => lifetime::begin(&call),
+        Act::End => lifetime::end(&call),
         _ => match (thread::of_call(&call.entry), task(), method()) {
             (Some(thread), Task::Replay, Method::Causal) => replay::call(call, thread),
             (Some(thread), Task::Record, Method::Clock) => clocked::record::call(call, thread),
@@ -195,52 +194,4 @@ fn noted_value(thread: &Thread, which: u8) -> Option<u64> {
         Method::Causal => replay::value(thread, which),
         Method::Clock => clocked::replay::value(thread, which),
     }
-}
-
-fn begin(call: &Hooked<'_>) -> c_int {
-    let result = call.forward();
-    if result == 0 {
-        start();
-    }
-    result
-}
-
-/// Begins to record or to replay, once.
-fn start() {
-    static START: Once = Once::new();
-    START.call_once(|| {
-        let _quiet = Quiet::keep();
-        let known = memory::world().or_else(process::rank_from_launcher);
-        if let Some((rank, size)) = known {
-            files::set_rank(rank);
-            line::start();
-            thread::this().announce();
-            // A panic here would be a defect of ours: the program goes on without a record.
-            let _ = std::panic::catch_unwind(|| match (task(), method()) {
-                (Task::Record, Method::Causal) => record::start(size),
-                (Task::Replay, Method::Causal) => replay::start(rank, size),
-                (Task::Record, Method::Clock) => clocked::record::start(rank, size),
-                (Task::Replay, Method::Clock) => clocked::replay::start(rank, size),
-                (Task::Off, _) => {}
-            });
-        }
-    });
-}
-
-fn end(call: &Hooked<'_>) -> c_int {
-    {
-        let _errno = Errno::keep();
-        let _ = std::panic::catch_unwind(|| match (task(), method()) {
-            (Task::Record, Method::Causal) => record::end(),
-            (Task::Replay, Method::Causal) => replay::end(),
-            (Task::Record, Method::Clock) => clocked::record::end(),
-            (Task::Replay, Method::Clock) => clocked::replay::end(),
-            (Task::Off, _) => {}
-        });
-    }
-    let result = call.forward();
-    if task() == Task::Replay {
-        replay::over();
-    }
-    result
 }

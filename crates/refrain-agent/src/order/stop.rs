@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::board::{self, Board, Inside, State};
 use super::guarded::Missed;
-use super::{Method, clocked, files, method, mpi};
+use super::{Method, clocked, files, lifetime, method, mpi};
 
 /// Exit code of a program that did not do what was recorded.
 pub const DIVERGED: i32 = 94;
@@ -34,9 +34,16 @@ pub fn say(text: &str) {
 pub fn abort(code: i32, text: &str) -> ! {
     say(text);
     files::note(&format!("stopped {code}"));
-    // SAFETY: MPI is initialised wherever something is replayed.
+    let comm = match lifetime::has_world() {
+        true => abi().comm_world,
+        false => OWN_COMM.load(Ordering::Relaxed) as usize,
+    };
+    // SAFETY: MPI is initialised wherever something is replayed; the communicator is predefined, or
+    // ours.
     unsafe {
-        mpi::call(table::MPI_Abort, &[abi().comm_world, code as usize]);
+        if comm != 0 {
+            mpi::call(table::MPI_Abort, &[comm, code as usize]);
+        }
         libc::_exit(code)
     }
 }

@@ -114,7 +114,8 @@ fn write(run: Orders, parts: &Path, output: &Path, asked: Option<u32>) -> Result
     let orders = Orders { ranks, sites, ..run };
     if orders.ranks.is_empty() {
         bail!(
-            "no rank has left a record: none got as far as MPI_Init, or none could write to {}",
+            "no rank has left a record: none got as far as MPI_Init (or to a session; by clocks, \
+             sessions without MPI_Init are not recorded), or none could write to {}",
             parts.display()
         );
     }

@@ -4,7 +4,6 @@ mod complete;
 mod receive;
 mod shared;
 
-use crate::process;
 use crate::table;
 use refrain_order::{
     Call, Decision, Divergence, Frames, Kind, Post, Posting, Replayer, Stop, Turn,
@@ -17,6 +16,7 @@ use std::time::Duration;
 use super::board::{self, State};
 use super::files;
 use super::guarded::Guarded;
+use super::lifetime;
 use super::line;
 use super::mpi;
 use super::requests::{Comms, Map, Requests};
@@ -166,19 +166,8 @@ pub fn start(rank: c_int, size: c_int) {
         traced: facts().any(|(fact, _)| fact == "traced"),
         until,
     });
-    make_own_comm();
-}
-
-/// A communicator of this process alone, for requests on which nothing is received.
-fn make_own_comm() {
-    let mut comm = 0usize;
-    if let Some(own) = process::predefined("MPI_COMM_SELF") {
-        // SAFETY: a predefined communicator, and room for a handle.
-        let result = unsafe { mpi::call(table::MPI_Comm_dup, &[own, &raw mut comm as usize]) };
-        if result == 0 {
-            OWN_COMM.store(comm as u64, Ordering::Relaxed);
-        }
-    }
+    // For requests on which nothing is received.
+    OWN_COMM.store(lifetime::own_comm() as u64, Ordering::Relaxed);
 }
 
 /// MPI is about to end.
@@ -195,11 +184,7 @@ pub fn end() {
         }
     }
     own.requests.iter().filter_map(|(_, one)| one.persistent.as_ref()).for_each(receive::release);
-    let mut comm = OWN_COMM.swap(0, Ordering::Relaxed) as usize;
-    if comm != 0 {
-        // SAFETY: a communicator of our own.
-        unsafe { mpi::call(table::MPI_Comm_free, &[&raw mut comm as usize]) };
-    }
+    lifetime::free_own_comm(OWN_COMM.swap(0, Ordering::Relaxed) as usize);
     let Replaying { replayer, names, .. } = own;
     if let Err(Stop::Diverged(divergence)) = replayer.finish() {
         let text = names.told(&divergence);
