@@ -175,11 +175,8 @@ impl Call {
     /// The call is about to be forwarded. What Fortran's library calls for it is not to be
     /// written down once more. Gives what [`Self::forwarded`] wants back.
     pub fn forwarding(&mut self) -> Forwarded {
-        let this = Forwarded {
-            function: self.entry.slot / 2,
-            stack: self.entry.stack,
-            inner: (0, 0),
-        };
+        let this =
+            Forwarded { function: self.entry.slot / 2, stack: self.entry.stack, inner: (0, 0) };
         // SAFETY: a stream belongs to its thread alone.
         std::mem::replace(unsafe { &mut (*self.stream).forwarded }, this)
     }

@@ -57,6 +57,19 @@ fn threads_that_call_mpi_at_the_same_time_replay_by_clocks() {
 }
 
 #[test]
+fn threads_that_call_mpi_under_locks_of_their_own_replay_by_clocks() {
+    for mpi in mpis() {
+        for how in ["mutex", "try", "queue", "semaphore", "serialized"] {
+            let victim = Victim::new(&mpi, "order_locks.c", &[how, "20"]).by(CLOCK);
+            let recorded = victim.record("run.refrain").expect_success();
+            for _ in 0..if is_full() { 20 } else { 1 } {
+                assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+            }
+        }
+    }
+}
+
+#[test]
 fn fortran_replays_by_clocks() {
     replays_bit_for_bit(CLOCK, "order_fortran.F90", &[]);
 }

@@ -15,12 +15,18 @@
 //! are led by way of ours, and the conditions of `libstdc++`. Locks of other libraries, and those that
 //! are made of atomic operations (spin loops, Rust's and OpenMP's), are not seen.
 
+use refrain_order::Turn;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::files::outside;
+use super::stop::Waiting;
 use super::thread::{self, Thread};
-use super::{Task, line, record, replay, task, values};
+use super::{
+    Task, is_replayed, line, note_lock, note_value, noted_value, task, took_lock, turn_of_lock,
+    values,
+};
 
 /// Which source of values the results of tries are.
 const TRIED: u8 = 7;
@@ -52,6 +58,29 @@ fn ordered() -> Option<&'static mut Thread> {
     Some(thread)
 }
 
+/// So many looks before a thread that waits for a lock leaves its core to others for a while: it may
+/// be one that waits most of the time.
+const PATIENT: u32 = 1000;
+const NAP: Duration = Duration::from_micros(50);
+
+/// Waits until it is a thread's turn to get a lock.
+fn await_turn(stream: u32) {
+    let mut waiting = Waiting::new(|| match turn_of_lock(stream) {
+        Turn::After(other) => {
+            format!("thread {stream}, for a lock, until thread {other} has had one")
+        }
+        Turn::Go => format!("thread {stream}, for a lock"),
+    });
+    let mut looks = 0u32;
+    while turn_of_lock(stream) != Turn::Go {
+        looks = looks.saturating_add(1);
+        if looks > PATIENT {
+            std::thread::sleep(NAP);
+        }
+        waiting.again();
+    }
+}
+
 /// Gets a lock, in its turn; `get` returns 0 if it did.
 fn acquire(get: impl Fn() -> c_int) -> c_int {
     let Some(thread) = ordered() else { return get() };
@@ -59,14 +88,14 @@ fn acquire(get: impl Fn() -> c_int) -> c_int {
         Task::Record => {
             let result = get();
             if result == 0 {
-                record::took_lock(thread);
+                note_lock(thread);
             }
             result
         }
         Task::Replay => {
-            replay::await_lock(thread);
+            await_turn(thread.stream);
             let result = get();
-            replay::took_lock();
+            took_lock();
             result
         }
         Task::Off => get(),
@@ -79,13 +108,13 @@ fn attempt(try_it: impl Fn() -> c_int, get: impl Fn() -> c_int) -> c_int {
     match task() {
         Task::Record => {
             let result = try_it();
-            record::value(thread, TRIED, result as u64);
+            note_value(thread, TRIED, result as u64);
             if result == 0 {
-                record::took_lock(thread);
+                note_lock(thread);
             }
             result
         }
-        Task::Replay => match replay::value(thread, TRIED) {
+        Task::Replay => match noted_value(thread, TRIED) {
             Some(0) => acquire(get),
             Some(result) => result as c_int,
             None => try_it(),
@@ -176,7 +205,7 @@ unsafe extern "C-unwind" fn sem_trywait(semaphore: *mut libc::sem_t) -> c_int {
 }
 
 unsafe extern "C-unwind" fn cond_wait(cond: Cond, mutex: Mutex) -> c_int {
-    if ordered().is_none() || task() != Task::Replay || !replay::is_on() {
+    if ordered().is_none() || !is_replayed() {
         // SAFETY: see above.
         return acquire(|| unsafe { libc::pthread_cond_wait(cond, mutex) });
     }
@@ -215,11 +244,11 @@ fn await_condition(mutex: Mutex, wait: impl Fn() -> c_int) -> c_int {
     match task() {
         Task::Record => {
             let result = wait();
-            record::value(thread, TRIED, result as u64);
-            record::took_lock(thread);
+            note_value(thread, TRIED, result as u64);
+            note_lock(thread);
             result
         }
-        Task::Replay => match replay::value(thread, TRIED) {
+        Task::Replay => match noted_value(thread, TRIED) {
             Some(result) => {
                 // SAFETY: see above.
                 unsafe { libc::pthread_mutex_unlock(mutex) };

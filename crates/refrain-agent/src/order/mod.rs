@@ -47,6 +47,7 @@ mod unseen;
 mod values;
 
 pub use refrain_order::Kind;
+use refrain_order::Turn;
 pub use role::{Act, Meeting, Mode, Role};
 pub use thread::Thread;
 
@@ -193,5 +194,38 @@ fn noted_value(thread: &Thread, which: u8) -> Option<u64> {
     match method() {
         Method::Causal => replay::value(thread, which),
         Method::Clock => clocked::replay::value(thread, which),
+    }
+}
+
+/// Whether an order is replayed just now: MPI has begun, and not ended.
+fn is_replayed() -> bool {
+    match method() {
+        Method::Causal => replay::is_on(),
+        Method::Clock => clocked::replay::is_on(),
+    }
+}
+
+/// A thread has got a lock of the program's own, while orders are recorded.
+fn note_lock(thread: &Thread) {
+    match method() {
+        Method::Causal => record::took_lock(thread),
+        Method::Clock => clocked::record::took_lock(thread),
+    }
+}
+
+/// Whether it is a thread's turn to get one, as when orders were recorded. Other threads may end MPI
+/// meanwhile: then there are no turns any more.
+fn turn_of_lock(stream: u32) -> Turn {
+    match method() {
+        Method::Causal => replay::turn_of_lock(stream),
+        Method::Clock => clocked::replay::turn_of_lock(stream),
+    }
+}
+
+/// It has got it, in its turn.
+fn took_lock() {
+    match method() {
+        Method::Causal => replay::took_lock(),
+        Method::Clock => clocked::replay::took_lock(),
     }
 }

@@ -11,7 +11,6 @@ use refrain_order::{
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::board::{self, State};
 use super::files;
@@ -21,7 +20,7 @@ use super::line;
 use super::mpi;
 use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
-use super::stop::{self, OWN_COMM, Waiting};
+use super::stop::{self, OWN_COMM};
 use super::thread::Thread;
 
 static REPLAYING: Guarded<Replaying> = Guarded::new(stop::missed);
@@ -247,34 +246,11 @@ pub fn is_on() -> bool {
     REPLAYING.is_there()
 }
 
-/// Waits until it is this thread's turn to get a lock of the program's own. Other threads may end MPI
-/// meanwhile: then there are no turns any more.
-pub fn await_lock(thread: &Thread) {
-    let stream = thread.stream;
-    let turn = || {
-        let turn = REPLAYING.with(|own| own.replayer.turn(stream, line::of_locks()));
-        turn.filter(|_| REPLAYING.is_there()).unwrap_or(Turn::Go)
-    };
-    let mut waiting = Waiting::new(|| match turn() {
-        Turn::After(other) => {
-            format!("thread {stream}, for a lock, until thread {other} has had one")
-        }
-        Turn::Go => format!("thread {stream}, for a lock"),
-    });
-    let mut looks = 0u32;
-    while turn() != Turn::Go {
-        looks = looks.saturating_add(1);
-        if looks > PATIENT {
-            std::thread::sleep(NAP);
-        }
-        waiting.again();
-    }
+/// Whether it is a thread's turn to get a lock of the program's own.
+pub fn turn_of_lock(stream: u32) -> Turn {
+    let turn = REPLAYING.with(|own| own.replayer.turn(stream, line::of_locks()));
+    turn.filter(|_| REPLAYING.is_there()).unwrap_or(Turn::Go)
 }
-
-/// So many looks before a thread that waits for a lock leaves its core to others for a while: it may
-/// be one that waits most of the time.
-const PATIENT: u32 = 1000;
-const NAP: Duration = Duration::from_micros(50);
 
 /// A thread has got a lock of the program's own.
 pub fn took_lock() {

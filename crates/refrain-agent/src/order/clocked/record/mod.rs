@@ -203,6 +203,12 @@ pub fn value(thread: &Thread, which: u8, bits: u64) {
     RECORDING.with(|own| own.recorder.value(stream, which, bits));
 }
 
+/// A thread has got a lock of the program's own.
+pub fn took_lock(thread: &Thread) {
+    let stream = thread.stream;
+    RECORDING.with(|own| own.recorder.turn(stream, line::of_locks()));
+}
+
 /// A call that is the program's.
 pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
     if !RECORDING.is_there() {

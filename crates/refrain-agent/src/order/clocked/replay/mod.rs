@@ -351,6 +351,26 @@ pub fn value(thread: &Thread, which: u8) -> Option<u64> {
     REPLAYING.is_there().then(|| ask(stream, |own| own.replayer.value(stream, which)))
 }
 
+/// Whether something is replayed.
+pub fn is_on() -> bool {
+    REPLAYING.is_there()
+}
+
+/// Whether it is a thread's turn to get a lock of the program's own. Others may want to know something
+/// meanwhile.
+pub fn turn_of_lock(stream: u32) -> Turn {
+    let turn = REPLAYING.with(|own| {
+        own.pump();
+        own.replayer.turn(stream, line::of_locks())
+    });
+    turn.filter(|_| REPLAYING.is_there()).unwrap_or(Turn::Go)
+}
+
+/// A thread has got a lock of the program's own.
+pub fn took_lock() {
+    REPLAYING.with(|own| own.replayer.took_turn(line::of_locks()));
+}
+
 /// A call that is the program's.
 pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
     if !REPLAYING.is_there() {
