@@ -135,7 +135,8 @@ impl Told<'_> {
         );
         let (calls, polls) = (grouped(self.all.calls), grouped(self.all.polls));
         line("calls", format!("{calls} completed something, {polls} polls found nothing"));
-        line("values", format!("{} of MPI_Wtime", grouped(self.sum(|rank| rank.values))));
+        let values = grouped(self.sum(|rank| rank.values));
+        line("values", format!("{values} of clocks, random numbers and locks tried"));
         let each = self.sum(|rank| rank.bytes) as f64 / self.all.messages.max(1) as f64;
         line("size", format!("{}, {each:.3} bytes a message", size(self.bytes)));
         let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());

@@ -126,7 +126,8 @@ impl<'o> Info<'o> {
         let polls = grouped(self.sum(|rank| rank.calls.failed));
         let calls = grouped(self.sum(|rank| rank.calls.matched));
         line("calls", format!("{calls} completed something, {polls} polls found nothing"));
-        line("values", format!("{} of MPI_Wtime", grouped(self.sum(|rank| rank.values))));
+        let values = grouped(self.sum(|rank| rank.values));
+        line("values", format!("{values} of clocks, random numbers and locks tried"));
         let each = self.bytes_per_receive();
         line("size", format!("{}, {each:.3} bytes a receive", size(self.bytes)));
         let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());

@@ -1,7 +1,7 @@
 //! `refrain races`: receives and calls whose outcome could have been another.
 
 use super::{Places, open, print};
-use crate::summary::grouped;
+use crate::summary::{counted, grouped};
 use anyhow::{Result, bail};
 use refrain_order::races::{HORIZON, Place, races};
 use refrain_trace::orders::Method;
@@ -110,14 +110,16 @@ fn text(receives: &All, calls: &All) -> String {
         let [open, total] = [place.open, place.total].map(grouped);
         let sources: Vec<String> =
             place.competed.iter().map(|(source, times)| format!("{source} ({times})")).collect();
-        text += &format!("{site}: receives of {what} on {} ranks\n", ranks.len());
+        let ranks = counted(ranks.len() as u64, "rank");
+        text += &format!("{site}: receives of {what} on {ranks}\n");
         text += &format!("  {open} of {total} could have got another message\n");
         text += &format!("  competing sources, how often: {}\n", sources.join(", "));
     }
     for ((site, kind), Found { place, ranks }) in calls {
         let [open, total, surprises, polls] =
             [place.open, place.total, place.surprises, place.polls].map(grouped);
-        text += &format!("{site}: {kind} on {} ranks\n", ranks.len());
+        let ranks = counted(ranks.len() as u64, "rank");
+        text += &format!("{site}: {kind} on {ranks}\n");
         text += &format!(
             "  {open} of {total} could have had another outcome; {surprises} surprises, {polls} polls \
              in vain\n"
