@@ -148,6 +148,32 @@ fn a_program_that_does_something_else_is_stopped() {
     }
 }
 
+/// A communicator may be freed while receives wait on it, and ranks need not make communicators of
+/// different parents in the same order.
+#[test]
+fn communicators_that_come_and_go_early_replay_by_clocks() {
+    replays_bit_for_bit(CLOCK, "order_comms.c", &["10"]);
+}
+
+/// Little is lost, however seldom it calls MPI, and if a rank does nothing but send.
+#[test]
+fn a_slow_run_that_is_killed_is_known_up_to_a_second_before() {
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_slow.c", &["30"]).by(CLOCK);
+        let recorded = victim.record("run.refrain");
+        assert!(recorded.stderr.contains("cut short"), "{recorded}");
+        let replayed = victim.replay("run.refrain");
+        assert!(!replayed.timed_out, "{replayed}");
+        assert_eq!(replayed.code, 96, "{replayed}");
+        let lines = |outcome: &Outcome| -> Vec<String> {
+            outcome.stdout.lines().map(str::to_owned).collect()
+        };
+        let (recorded, replayed) = (lines(&recorded), lines(&replayed));
+        assert!(replayed.len() > recorded.len() / 3, "{} of {}", replayed.len(), recorded.len());
+        assert!(recorded.starts_with(&replayed), "{replayed:?} of {recorded:?}");
+    }
+}
+
 #[test]
 fn a_killed_run_replays_and_ends_where_its_record_does() {
     for mpi in mpis() {

@@ -1,8 +1,8 @@
 //! When MPI begins and when it ends: with `MPI_Init` and `MPI_Finalize`, or with sessions, of which
 //! there may be several, and which may outlive `MPI_Finalize`.
 //!
-//! Orders are kept from the first beginning to the last end. Who begins anew after that is left alone, and
-//! the record says so.
+//! Orders are kept from the first beginning until all have ended. Who begins anew after that is left alone,
+//! and the record says so.
 
 use crate::process::{self, Errno, Quiet};
 use crate::{memory, table};

@@ -33,7 +33,7 @@ differs from that of the clocks. Clocks go through collective operations too, wh
 ranks, as MPI allows.
 
 The program's output and exit code are its own. If it is killed, the order is known up to then (by
-clocks: up to a second before).")]
+clocks: up to a second of calls before).")]
 pub struct Args {
     /// The file to write; one that is there is overwritten [default: the program's name with
     /// .refrain].

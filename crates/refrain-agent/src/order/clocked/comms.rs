@@ -1,8 +1,9 @@
 //! Communicators, by numbers that all of their processes have alike, in every run.
 //!
 //! A handle means nothing to another process. Who is in a communicator does, and the how manieth
-//! it is of those with the same members: all of these took part in making each of them. So a
-//! communicator is numbered when it is made, and not when it is first used.
+//! it is of those made of the same parent; or of those with the same members, where all of them and
+//! nobody else took part in making it. So a communicator is numbered when it is made, and not when it
+//! is first used.
 
 use crate::objects;
 use crate::process::abi;
@@ -30,14 +31,21 @@ pub struct Comm {
     pub is_outside: bool,
     /// Collective operations so far.
     pub meetings: u64,
+    /// Communicators that all of its processes have made of it.
+    pub children: u64,
 }
+
+/// Which child of its parent a communicator is, alike for all who make it.
+#[derive(Clone, Copy, Debug)]
+pub struct Child(u64);
 
 impl Comm {
     /// One that cannot be asked.
     fn unknown() -> Comm {
         let (peers, others) = (Vec::new(), Vec::new());
         let (is_world, is_outside) = (false, true);
-        Comm { number: u32::MAX, rank: -1, peers, others, is_world, is_outside, meetings: 0 }
+        let (meetings, children) = (0, 0);
+        Comm { number: u32::MAX, rank: -1, peers, others, is_world, is_outside, meetings, children }
     }
 
     /// The process that a rank is.
@@ -70,15 +78,24 @@ impl Comms {
     /// A communicator, which is numbered now if it was not yet.
     pub fn get(&mut self, handle: usize) -> &mut Comm {
         if !self.all.contains_key(&handle) {
-            let comm = self.describe(handle, handle == mpi::handle(abi().comm_world));
-            self.all.insert(handle, comm.unwrap_or_else(Comm::unknown));
+            let mut comm = self.describe(handle, None).unwrap_or_else(Comm::unknown);
+            comm.is_world = handle == mpi::handle(abi().comm_world);
+            comm.number = if comm.is_world { WORLD } else { comm.number };
+            self.all.insert(handle, comm);
         }
         self.all.entry(handle).or_insert_with(Comm::unknown)
     }
 
+    /// One is about to be made of this communicator, together with all of its processes.
+    pub fn next_child(&mut self, parent: usize) -> Child {
+        let parent = self.get(parent);
+        parent.children += 1;
+        Child(mix(parent.number.into(), parent.children))
+    }
+
     /// A communicator was made.
-    pub fn add(&mut self, handle: usize) {
-        if let Some(comm) = self.describe(handle, false) {
+    pub fn add(&mut self, handle: usize, child: Option<Child>) {
+        if let Some(comm) = self.describe(handle, child) {
             self.all.insert(handle, comm);
         }
     }
@@ -91,7 +108,7 @@ impl Comms {
     }
 
     /// A new communicator with the members of one that may be asked.
-    pub fn describe(&mut self, like: usize, is_world: bool) -> Option<Comm> {
+    pub fn describe(&mut self, like: usize, child: Option<Child>) -> Option<Comm> {
         if objects::is_null_comm(like) {
             return None;
         }
@@ -104,12 +121,15 @@ impl Comms {
             sides.sort_unstable();
         }
         let members = mix(sides[0], sides[1]);
-        let made = self.made.entry(members).or_default();
-        *made += 1;
-        let number = match is_world {
-            true => WORLD,
-            false => (mix(members, *made) >> 16) as u32 | 1,
+        let which = match child {
+            Some(Child(which)) => which,
+            None => {
+                let made = self.made.entry(members).or_default();
+                *made += 1;
+                *made
+            }
         };
+        let number = (mix(members, which) >> 16) as u32 | 1;
         let mut rank: c_int = -1;
         // SAFETY: a communicator of the program, and room for an int.
         unsafe { mpi::call(table::MPI_Comm_rank, &[like, &raw mut rank as usize]) };
@@ -119,7 +139,8 @@ impl Comms {
         let others = all().filter(|one| Some(**one) != me);
         let others = others.filter_map(|one| u32::try_from(*one).ok()).collect();
         let peers = if is_inter { remote } else { local };
-        Some(Comm { number, rank, peers, others, is_world, is_outside, meetings: 0 })
+        let (is_world, meetings, children) = (false, 0, 0);
+        Some(Comm { number, rank, peers, others, is_world, is_outside, meetings, children })
     }
 
     /// A communicator is gone; another may get its handle.

@@ -85,7 +85,9 @@ pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool)
     let at = call.word(call.role.newcomm);
     let later = call.role.request != Role::NOWHERE;
     // Communicators are numbered in the order they are asked for.
-    let described = later.then(|| RECORDING.with(|own| own.comms.describe(old, false))).flatten();
+    let is_child = parent && !new;
+    let child = RECORDING.with(|own| is_child.then(|| own.comms.next_child(old))).flatten();
+    let described = later.then(|| RECORDING.with(|own| own.comms.describe(old, child))).flatten();
     let gather = |own: &mut Recording| parent.then(|| own.gather(place, old, Meeting::Some));
     let result = through(&call, place, |own| gather(own).flatten());
     if result != 0 || at == 0 {
@@ -98,7 +100,7 @@ pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool)
     // SAFETY: the table says a communicator is there.
     let made = unsafe { mpi::handle_at(at as *mut u8, 0) };
     let begun = RECORDING.with(|own| {
-        own.comms.add(made);
+        own.comms.add(made, child);
         if new { own.gather(place, made, Meeting::Some) } else { None }
     });
     if let Some(Some((gathering, mut search))) = begun {

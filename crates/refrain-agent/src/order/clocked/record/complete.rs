@@ -108,6 +108,17 @@ impl Recording {
         if left.iter().any(|(index, _)| is_persistent(&before[*index])) {
             outside("receives that can be started again and were left because of an error");
         }
+        let is_told = |index: usize| outcome.places(before.len()).any(|(told, _)| told == index);
+        let is_lost = |index: &usize| {
+            self.receive(before[*index]).is_some() && is_gone(call, *index) && !is_told(*index)
+        };
+        let lost: Vec<usize> = match result != 0 && consumes(kind) {
+            true => (0..before.len()).filter(is_lost).collect(),
+            false => Vec::new(),
+        };
+        if !lost.is_empty() {
+            outside("receives that were lost when another one failed");
+        }
         let these: Vec<u32> = complete.iter().map(|(index, _)| *index as u32).collect();
         let completed = match completed {
             Completed::All if !left.is_empty() => Completed::These(&these),
@@ -137,7 +148,8 @@ impl Recording {
         let made = Call { kind, site: place.site, count };
         self.succeeded(place, &made, &tickets, completed, &finished);
         if consumes(kind) {
-            complete.iter().for_each(|(index, _)| self.consumed(place, before[*index]));
+            let gone = complete.iter().map(|(index, _)| index).chain(&lost);
+            gone.for_each(|index| self.consumed(place, before[*index]));
         }
     }
 
@@ -213,6 +225,7 @@ pub(super) fn free(call: Hooked<'_>) -> c_int {
         true
     });
     if kept == Some(true) {
+        outside("receives that were freed while they waited for messages");
         put_request(&call, 0, mpi::request_null());
         return 0;
     }

@@ -56,8 +56,7 @@ struct Recording {
     /// Those that it let go of.
     orphans: Vec<usize>,
     sums: Sums,
-    /// Calls since the last look at the time, and when a chunk was last sealed.
-    calls: u32,
+    /// When a chunk was last sealed.
     sealed: Instant,
 }
 
@@ -91,8 +90,8 @@ struct Search {
 
 /// A chunk is sealed after so long, so that little is lost if the process is killed.
 const SEAL: Duration = Duration::from_secs(1);
-/// The time is looked at every so many calls.
-const LOOK: u32 = 1 << 10;
+/// The time is looked at every so many polls in vain.
+const LOOK: u32 = 1 << 6;
 
 /// Where this is set, clocks go with messages and nothing is kept: so it is measured what they cost.
 const CLOCKS_ONLY: &str = "REFRAIN_CLOCKS_ONLY";
@@ -160,7 +159,6 @@ pub fn start(rank: c_int, size: c_int) {
         asked: HashMap::new(),
         orphans: Vec::new(),
         sums: Sums::default(),
-        calls: 0,
         sealed: Instant::now(),
     });
 }
@@ -294,6 +292,7 @@ impl Recording {
             true => self.recorder.hear(to, &note),
             false => self.channel.tell(to, Word::Note(note)),
         }
+        self.seal_in_time();
     }
 
     /// What has become of a receive that was posted earlier: it has taken a message.
@@ -379,18 +378,16 @@ impl Recording {
     fn failed(&mut self, place: Place, kind: Kind) {
         self.sums.polls += 1;
         self.recorder.failed(place.stream, kind, place.site);
-        self.seal_in_time();
+        if self.sums.polls.is_multiple_of(LOOK.into()) {
+            self.seal_in_time();
+        }
     }
 
     fn seal_in_time(&mut self) {
-        self.calls += 1;
-        if self.calls >= LOOK {
-            self.calls = 0;
-            if self.sealed.elapsed() > SEAL {
-                self.sealed = Instant::now();
-                // What is encoded goes to the file by itself.
-                self.recorder.seal(&mut Vec::new());
-            }
+        if self.sealed.elapsed() > SEAL {
+            self.sealed = Instant::now();
+            // What is encoded goes to the file by itself.
+            self.recorder.seal(&mut Vec::new());
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Whoever comes to one tells all others, with its clock. So everybody knows who is missing, and
 //! which clock is the greatest.
 
+use crate::{process, table};
 use refrain_clock::record::CLOCK_LINE;
 use refrain_order::{Holding as _, Turn};
 use std::ffi::c_int;
@@ -207,7 +208,9 @@ pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool)
     let old = call.comm();
     let at = call.word(call.role.newcomm);
     let later = call.role.request != Role::NOWHERE;
-    let describe = || ask(place.stream, |own| Ok(own.comms.describe(old, false)));
+    let is_child = parent && !new;
+    let child = ask(place.stream, |own| Ok(is_child.then(|| own.comms.next_child(old))));
+    let describe = || ask(place.stream, |own| Ok(own.comms.describe(old, child)));
     let described = if later { describe() } else { None };
     let begun = if parent { begin(place, old, role::Meeting::Some) } else { None };
     let result = through(&call, place, begun);
@@ -220,7 +223,7 @@ pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool)
     }
     // SAFETY: the table says a communicator is there.
     let made = unsafe { mpi::handle_at(at as *mut u8, 0) };
-    REPLAYING.with(|own| own.comms.add(made));
+    REPLAYING.with(|own| own.comms.add(made, child));
     if new && let Some((gathering, meeting)) = begin(place, made, role::Meeting::Some) {
         await_all(place, &gathering, &meeting);
         met(place, &gathering, &meeting);
@@ -228,10 +231,48 @@ pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool)
     result
 }
 
+/// A communicator is let go of. While receives wait for messages on it, MPI keeps it: these are looked
+/// for there.
 pub(super) fn free_comm(call: Hooked<'_>) -> c_int {
+    let at = call.word(call.role.comm) as *mut u8;
     // SAFETY: the table says a communicator is there.
-    let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
-    // First, or somebody might look for messages on it.
-    REPLAYING.with(|own| own.comms.remove(handle));
-    call.forward()
+    let handle = unsafe { mpi::handle_at(at, 0) };
+    let null = process::predefined("MPI_COMM_NULL");
+    let null = null.filter(|_| call.role.function == table::MPI_Comm_free);
+    let is_kept = REPLAYING.with(|own| match null.is_some() && own.awaits_messages(handle) {
+        true => {
+            own.freed.push(handle);
+            true
+        }
+        false => {
+            // First, or somebody might look for messages on it.
+            own.comms.remove(handle);
+            false
+        }
+    });
+    match null {
+        Some(null) if is_kept == Some(true) => {
+            // SAFETY: as above.
+            unsafe { mpi::put_handle(at, 0, null) };
+            0
+        }
+        _ => call.forward(),
+    }
+}
+
+/// Frees communicators that the program has let go of and nothing is received on any more. They may have
+/// attributes whose callbacks call MPI, so nothing is held meanwhile.
+pub(super) fn free_unused() {
+    let unused = || {
+        REPLAYING.with(|own| {
+            let at = own.freed.iter().position(|comm| !own.awaits_messages(*comm))?;
+            let comm = own.freed.swap_remove(at);
+            own.comms.remove(comm);
+            Some(comm)
+        })
+    };
+    while let Some(Some(mut comm)) = unused() {
+        // SAFETY: a communicator that the program wanted to be freed.
+        unsafe { mpi::call(table::MPI_Comm_free, &[&raw mut comm as usize]) };
+    }
 }

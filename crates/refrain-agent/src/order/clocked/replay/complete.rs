@@ -46,7 +46,23 @@ pub(super) fn fail(call: &Hooked<'_>, kind: Kind) -> c_int {
     0
 }
 
+/// Reports that there is nothing to be completed.
+fn nothing(call: &Hooked<'_>, kind: Kind) -> c_int {
+    fail(call, kind);
+    call.set_output(call.role.flag, 1);
+    if kind.choice() == Choice::Some {
+        call.set_output(call.role.outcount, mpi::layout().undefined);
+    }
+    0
+}
+
 pub(super) fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+    let result = complete_some(call, place, kind);
+    collective::free_unused();
+    result
+}
+
+fn complete_some(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let requests = Requests::of(&call, kind);
     let handles = requests.all();
     let (tickets, left): (Vec<Option<Ticket>>, Vec<u32>) = ask(place.stream, |own| {
@@ -60,7 +76,8 @@ pub(super) fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let count = if kind.has_array() { handles.len() as u32 } else { 0 };
     let (indices, deliveries): (Vec<usize>, _) = match decide(place, kind, count, &tickets) {
         Decided::Fail => return fail(&call, kind),
-        // Nothing is active: MPI says so itself.
+        // Nothing is active: MPI says so itself. Unless an error has taken receives along.
+        Decided::Undefined if tickets.iter().any(Option::is_some) => return nothing(&call, kind),
         Decided::Undefined => return call.forward(),
         Decided::All(deliveries) => {
             ((0..handles.len()).filter(|index| !is_left(index)).collect(), deliveries)

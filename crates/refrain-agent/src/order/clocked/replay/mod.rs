@@ -54,6 +54,8 @@ struct Replaying {
     hand: Hand,
     /// Where messages are from that were handed over to be received later, by their handles.
     matched: Map<Envelope>,
+    /// Communicators that the program has freed and receives still wait on.
+    freed: Vec<usize>,
     /// Who is in which collective operation, with its clock.
     here: HashMap<(u32, u64), Vec<(u32, u64)>>,
     /// The operation that a thread waits in, and who else takes part.
@@ -157,6 +159,13 @@ impl Replaying {
         self.speak();
     }
 
+    /// Whether receives on a communicator wait for messages.
+    fn awaits_messages(&self, comm: usize) -> bool {
+        let waits = |held: &Held| held.ticket.is_some() && held.comm == comm;
+        let mut pending = self.requests.iter().map(|(_, pending)| pending);
+        pending.any(|pending| matches!(pending, Pending::Receive(held) if waits(held)))
+    }
+
     fn speak(&mut self) {
         while let Some((to, note)) = self.replayer.say() {
             self.channel.tell(to, Word::Note(note));
@@ -235,6 +244,7 @@ pub fn start(rank: c_int, size: c_int) {
         mail: Mail::default(),
         hand,
         matched: Map::default(),
+        freed: Vec::new(),
         here: HashMap::new(),
         inside: HashMap::new(),
         names: facts.iter().filter_map(name).collect(),
