@@ -1,6 +1,6 @@
 //! What records cost: bytes a receive, and nanoseconds a call.
 //!
-//! `cargo run --release -p refrain-order --example figures`
+//! `cargo run --release -p refrain-order --example costs`
 
 use std::time::Instant;
 

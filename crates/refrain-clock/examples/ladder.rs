@@ -1,6 +1,6 @@
 //! The ladder of Sato et al., figure 13, on a Monte-Carlo-like exchange, and how fast it is.
 //!
-//! `cargo run --release -p refrain-clock --example figures`
+//! `cargo run --release -p refrain-clock --example ladder`
 
 use std::io::Write;
 use std::time::Instant;
