@@ -1,25 +1,25 @@
-/* Receives from any source, a few a second, in a program that is killed in the end. */
+/* All wait for a rank that computes for a while, and makes no call meanwhile.
+ *
+ *     order_slow [seconds]
+ */
 #include <mpi.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 int main(int argc, char **argv) {
-    int messages = argc > 1 ? atoi(argv[1]) : 30, me, size;
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    int rank, size, from = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    for (int i = 0; me || i < messages * (size - 1); i++) {
-        if (me) {
-            usleep(100000);
-            MPI_Send(&me, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
-        } else {
-            int from;
-            MPI_Recv(&from, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            printf("%d\n", from);
-            fflush(stdout);
-        }
+    if (rank == size - 1) {
+        sleep((unsigned)(argc > 1 ? atoi(argv[1]) : 3));
+        for (int to = 0; to < size - 1; to++)
+            MPI_Send(&rank, 1, MPI_INT, to, 1, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(&from, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
-    raise(SIGKILL);
+    printf("rank %d: %d\n", rank, from);
+    MPI_Finalize();
+    return 0;
 }

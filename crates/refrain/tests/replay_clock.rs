@@ -159,7 +159,7 @@ fn communicators_that_come_and_go_early_replay_by_clocks() {
 #[test]
 fn a_slow_run_that_is_killed_is_known_up_to_a_second_before() {
     for mpi in mpis() {
-        let victim = Victim::new(&mpi, "order_slow.c", &["30"]).by(CLOCK);
+        let victim = Victim::new(&mpi, "order_trickle.c", &["30"]).by(CLOCK);
         let recorded = victim.record("run.refrain");
         assert!(recorded.stderr.contains("cut short"), "{recorded}");
         let replayed = victim.replay("run.refrain");
