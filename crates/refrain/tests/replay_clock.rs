@@ -153,7 +153,7 @@ fn a_program_that_does_something_else_is_stopped() {
 /// different parents in the same order.
 #[test]
 fn communicators_that_come_and_go_early_replay_by_clocks() {
-    replays_bit_for_bit(CLOCK, "order_comms.c", &["10"]);
+    replays_bit_for_bit(CLOCK, "order_comms.c", &["5"]);
 }
 
 /// Little is lost, however seldom it calls MPI, and if a rank does nothing but send.
