@@ -300,15 +300,17 @@ impl Stream {
     /// one to `MPI_Comm_create_keyval`), and so may our wrapper of it: the other then seems to
     /// be called from where the first was.
     fn is_forwarded(&mut self, entry: &Entry) -> bool {
+        let place = (entry.caller, entry.stack);
+        let is_own = entry.slot / 2 == self.forwarded.function;
+        if !is_own && self.forwarded.inner != place {
+            return false;
+        }
         let innermost = usize::from(self.depth_of(entry)).checked_sub(1);
         if innermost.is_none_or(|i| self.open[i % DEEPEST].stack != self.forwarded.stack) {
             return false;
         }
-        let place = (entry.caller, entry.stack);
-        if entry.slot / 2 == self.forwarded.function {
-            self.forwarded.inner = place;
-        }
-        self.forwarded.inner == place
+        self.forwarded.inner = place;
+        true
     }
 
     /// Makes sure that the function's form stands in the log before its first call.

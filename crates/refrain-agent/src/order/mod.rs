@@ -13,7 +13,8 @@
 //!
 //! That is the causal method. The other one is in [`clocked`]: messages carry clocks.
 //!
-//! * [`lifetime`]: when MPI begins and ends · [`role`]: a call, with the places of what matters in it · [`mpi`]: MPI in words
+//! * [`lifetime`]: when MPI begins and ends · [`mpi`]: MPI in words
+//! * [`role`]: a call, with the places of what matters in it
 //! * [`thread`]: whose a call is and where it was made · [`requests`]: what is known of handles
 //! * [`spawn`]: who made a thread · [`line`]: which calls of threads have an order among them ·
 //!   [`split`]: blocking calls in two steps, one of which has its turn
