@@ -2,11 +2,14 @@
 //! stands between its wrapper and MPI.
 //!
 //! ```text
+//! static ROLE_OF_MPI_IRECV: Role = Role { act: Act::Post, function: 187, source: 3, tag: 4, … };
 //! pub unsafe extern "C-unwind" fn MPI_Irecv(a0: usize, a1: usize, …, a6: usize) -> c_int {
-//!     static ROLE: Role = Role { act: Act::Post, function: 187, source: 3, tag: 4, comm: 5, … };
-//!     order::call(&ROLE, &mut [a0, a1, …, a6])
+//!     order::call(&ROLE_OF_MPI_IRECV, &mut [a0, a1, …, a6])
 //! }
 //! ```
+//!
+//! Functions that programs call often have another one for recording, `recorded_MPI_Irecv`, which is
+//! compiled for that role alone.
 //!
 //! Every argument is a word: C passes integers, handles and addresses in registers and places of
 //! eight bytes, whatever their size, and what is above an `int` is noise in either case. So a
@@ -211,6 +214,11 @@ fn act(f: &Function) -> Option<String> {
     listed.or(fits.then(|| "Other".to_owned()))
 }
 
+/// Whether programs call what is that often, and recording it has to be quick.
+fn is_frequent(act: &str) -> bool {
+    ["Post", "Receive", "Probe", "Complete"].iter().any(|often| act.starts_with(often))
+}
+
 /// What stands between, and a function that finds it.
 pub fn hooks() -> String {
     let mut text =
@@ -227,19 +235,31 @@ pub fn hooks() -> String {
         let places: String =
             PLACES.iter().map(|(field, names)| format!("{field}: {}, ", place(names))).collect();
         let arguments: Vec<String> = (0..f.params.len()).map(|n| format!("a{n}")).collect();
+        let words = arguments.join(", ");
         let parameters: String = arguments.iter().map(|a| format!("{a}: usize, ")).collect();
-        let (name, large) = (&f.name, f.large);
+        let (name, upper, large) = (&f.name, f.name.to_uppercase(), f.large);
         // Writing to a String cannot fail.
         let _ = write!(
             text,
             "
+static ROLE_OF_{upper}: Role = Role {{ act: Act::{act}, function: {number}, large: {large}, {places} }};
 pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
-    static ROLE: Role = Role {{ act: Act::{act}, function: {number}, large: {large}, {places} }};
-    order::call(&ROLE, &mut [{}])
+    order::call(&ROLE_OF_{upper}, &mut [{words}])
 }}
-",
-            arguments.join(", ")
+"
         );
+        if is_frequent(&act) && !large {
+            let _ = write!(
+                text,
+                "
+unsafe extern \"C-unwind\" fn recorded_{name}({parameters}) -> c_int {{
+    order::recorded(&ROLE_OF_{upper}, &mut [{words}])
+}}
+"
+            );
+            let _ =
+                writeln!(found, "        {number} if recorded => recorded_{name} as *const (),");
+        }
         // Of sends there is something to be said only where threads send at the same time; what may
         // wait for other ranks is noticed in a replay, for who waits in it.
         let blocks = f.params.iter().all(|p| p.name != "request");
@@ -260,6 +280,7 @@ pub unsafe extern \"C-unwind\" fn {name}({parameters}) -> c_int {{
 /// What stands between the wrapper of a function and MPI; `shared` is whether threads call MPI at
 /// the same time, `replay` whether this is a replay, `clock` whether messages carry clocks.
 pub fn find(function: usize, shared: bool, replay: bool, clock: bool) -> Option<*const ()> {{
+    let recorded = !replay && !clock;
     Some(match function {{
 {found}        _ => return None,
     }})

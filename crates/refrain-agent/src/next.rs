@@ -34,6 +34,7 @@ pub fn mpi(number: usize) -> Option<*const ()> {
 }
 
 /// The function that a slot's calls reach in the end, past those of [`order`].
+#[inline(always)]
 pub fn behind(slot: usize) -> *const () {
     let f = function(slot);
     match BEHIND.get(slot).map(|f| f.load(Ordering::Acquire)) {

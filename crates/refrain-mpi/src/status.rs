@@ -69,6 +69,12 @@ impl StatusLayout {
         })
     }
 
+    /// The source and the tag alone; `None` if `status` is shorter than one.
+    #[inline]
+    pub fn envelope(&self, status: &[u8]) -> Option<(i32, i32)> {
+        Some((read_int(status, self.source)?, read_int(status, self.tag)?))
+    }
+
     /// Writes a status as MPI would have; false, with nothing written, if `status` is shorter
     /// than one. A count of `None` is written as 0.
     pub fn write(&self, status: &mut [u8], fields: &StatusFields) -> bool {
@@ -168,6 +174,7 @@ mod tests {
                     let mut status = [0xee; 32];
                     assert!(layout.write(&mut status, &fields));
                     assert_eq!(layout.status_fields(&status), Some(fields), "{family:?}");
+                    assert_eq!(layout.envelope(&status), Some((fields.source, fields.tag)));
                 }
             }
         }

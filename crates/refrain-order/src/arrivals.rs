@@ -80,6 +80,12 @@ impl<T> Arrivals<T> {
         self.oldest == NONE
     }
 
+    /// What came first of what is there.
+    #[inline]
+    pub fn oldest(&self) -> Option<&T> {
+        self.get(self.oldest)
+    }
+
     /// What is there, in the order it came, each with its slot.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let mut next = self.oldest;
@@ -115,6 +121,7 @@ mod tests {
                 let there: Vec<(u32, usize)> = list.iter().map(|(slot, thing)| (slot, *thing)).collect();
                 prop_assert_eq!(&there, &plain);
                 prop_assert_eq!(list.is_empty(), plain.is_empty());
+                prop_assert_eq!(list.oldest(), plain.first().map(|(_, thing)| thing));
             }
         }
     }

@@ -192,7 +192,8 @@ impl CallModel {
     /// Codes which shape comes next.
     fn number(&mut self, coder: &mut impl Coder, shape: u32) -> u32 {
         let long = mix(mix(mix(1, self.last), self.before), self.digest);
-        let short = [mix(mix(2, self.last), self.before), mix(6, self.digest)];
+        let (last, before, digest) = (self.last, self.before, self.digest);
+        let short = || [mix(mix(2, last), before), mix(6, digest)];
         let circumstances = Circumstances { long, short };
         self.shape.code(coder, &mut self.followers, circumstances, shape)
     }
@@ -223,9 +224,12 @@ impl ArrayModel {
         followers: &mut Followers,
         event: &mut CallEvent,
     ) {
-        let short = mix(3, shape.into());
-        let long = mix(mix(short, self.last_count), self.last);
-        let circumstances = Circumstances { long, short: [short, mix(short, self.last_count)] };
+        let (last, last_count) = (self.last, self.last_count);
+        let circumstances = || {
+            let short = mix(3, shape.into());
+            let long = mix(mix(short, last_count), last);
+            Circumstances { long, short: move || [short, mix(short, last_count)] }
+        };
         event.count = self.count.code(coder, followers, circumstances, event.count);
         self.last_count = event.count.into();
     }
@@ -289,8 +293,9 @@ impl ArrayModel {
             return oldest;
         }
         let own = mix(4, shape.into());
-        let short = [mix(own, self.last), mix(own, self.before)];
-        let circumstances = Circumstances { long: mix(mix(5, short[0]), self.before), short };
+        let (by_last, before) = (mix(own, self.last), self.before);
+        let long = mix(mix(5, by_last), before);
+        let circumstances = Circumstances { long, short: || [by_last, mix(own, before)] };
         let index = self.index.code(coder, followers, circumstances, index);
         self.in_line = if Some(index) == oldest { self.in_line + 1 } else { 0 };
         index

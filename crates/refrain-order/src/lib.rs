@@ -112,7 +112,7 @@
 //! | [`divergence`] | where a program left the record |
 //! | [`frames`], [`codec`] | a record's bytes |
 //! | `calls`, `receives`, `pool`, `set`, `symbol`, `alphabet`, `opinions`, `recency`, `number`, `coder` | adaptive models, from the largest to the single answer |
-//! | [`arrivals`], [`descent`] | what an agent keeps of pending receives, and of threads |
+//! | [`arrivals`], [`handles`], [`descent`] | what an agent keeps of pending receives, and of threads |
 //! | [`read`], [`races`], [`mod@diff`], [`summary`] | reading without replaying |
 
 mod alphabet;
@@ -127,6 +127,7 @@ pub mod divergence;
 pub mod error;
 pub mod event;
 pub mod frames;
+pub mod handles;
 pub mod hash;
 pub mod log;
 mod number;
@@ -151,6 +152,7 @@ pub use descent::child;
 pub use divergence::{Divergence, Moment};
 pub use error::OrderError;
 pub use frames::Frames;
+pub use handles::Handles;
 pub use log::Log;
 pub use record::{Recorder, Sums};
 pub use replay::{Decision, Posting, Replayer, Stop};

@@ -135,18 +135,19 @@ impl<'a> Log<'a> {
 
     /// The words in use.
     pub fn content(&self) -> impl Iterator<Item = u64> + '_ {
-        self.words.iter().take(self.used).skip(1).map(|word| word.load(Ordering::Relaxed))
+        let words = self.words.get(1..self.used).unwrap_or_default();
+        words.iter().map(|word| word.load(Ordering::Relaxed))
     }
 
     #[inline]
-    fn put(&mut self, record: &[u64]) -> usize {
+    fn put<const N: usize>(&mut self, record: [u64; N]) -> usize {
         let at = self.used;
-        match self.words.get(at..at + record.len()) {
+        match self.words.get(at..).and_then(<[AtomicU64]>::first_chunk::<N>) {
             Some(room) => {
                 room.iter()
                     .zip(record)
-                    .for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
-                self.commit(at + record.len());
+                    .for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+                self.commit(at + N);
                 at
             }
             None => {
@@ -168,9 +169,14 @@ impl<'a> Log<'a> {
     fn stream(&mut self, stream: u32) -> &mut Posted {
         let at = usize::from(stream as u16);
         if self.streams.len() <= at {
-            self.streams.resize(at + 1, Posted::default());
+            self.add_streams(at + 1);
         }
         &mut self.streams[at]
+    }
+
+    #[cold]
+    fn add_streams(&mut self, count: usize) {
+        self.streams.resize(count, Posted::default());
     }
 
     /// See [`Recorder::post`].
@@ -181,7 +187,7 @@ impl<'a> Log<'a> {
             own.named += 1;
             let (number, at) = (own.named - 1, own.counted_at);
             if !self.count(at) {
-                let at = self.put(&[head(tag::NAMED, 0, stream, 1)]);
+                let at = self.put([head(tag::NAMED, 0, stream, 1)]);
                 self.stream(stream).counted_at = at;
             }
             return Ticket { stream, wild: false, number };
@@ -190,7 +196,7 @@ impl<'a> Log<'a> {
         let number = own.wild - 1;
         let any_source = if post.source.is_none() { ANY_SOURCE } else { 0 };
         let any_tag = if post.tag.is_none() { ANY_TAG } else { 0 };
-        self.put(&[head(tag::POST, any_source | any_tag, stream, post.communicator), post.site]);
+        self.put([head(tag::POST, any_source | any_tag, stream, post.communicator), post.site]);
         Ticket { stream, wild: true, number }
     }
 
@@ -208,7 +214,7 @@ impl<'a> Log<'a> {
         };
         let detail = if wild { detail | WILD } else { detail };
         let from = u64::from(from.source as u32) | u64::from(from.tag as u32) << 32;
-        self.put(&[head(tag::RESOLVE, detail, stream, 0), number, from]);
+        self.put([head(tag::RESOLVE, detail, stream, 0), number, from]);
     }
 
     /// See [`Recorder::failed`].
@@ -219,7 +225,7 @@ impl<'a> Log<'a> {
         if known.is_some_and(|polled| self.count(polled.at)) {
             return;
         }
-        let at = self.put(&[head | 1 << 32, site]);
+        let at = self.put([head | 1 << 32, site]);
         self.failed[self.oldest] = Polled { head, site, at };
         self.oldest = (self.oldest + 1) % RECENT;
     }
@@ -241,7 +247,7 @@ impl<'a> Log<'a> {
         };
         let head = head(tag::MATCHED, kind as u8, stream, count);
         if kind.choice() == Choice::All {
-            self.put(&[head, site]);
+            self.put([head, site]);
             return;
         }
         let from = self.used;
@@ -261,12 +267,12 @@ impl<'a> Log<'a> {
     /// See [`Recorder::value`].
     #[inline]
     pub fn value(&mut self, stream: u32, which: u8, bits: u64) {
-        self.put(&[head(tag::VALUE, which, stream, 0), bits]);
+        self.put([head(tag::VALUE, which, stream, 0), bits]);
     }
 
     /// See [`Recorder::turn`].
     pub fn turn(&mut self, stream: u32, key: u64) {
-        self.put(&[head(tag::TURN, 0, stream, 0), key]);
+        self.put([head(tag::TURN, 0, stream, 0), key]);
     }
 }
 

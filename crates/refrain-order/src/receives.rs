@@ -112,7 +112,8 @@ impl ReceiveModel {
     fn number(&mut self, coder: &mut impl Coder, hint: Hint, shape: u32) -> u32 {
         let long = mix(mix(mix(1, self.last), self.before), self.digest);
         let long = mix(long, hint.slot.into());
-        let short = [mix(mix(2, self.last), self.before), mix(6, hint.slot.into())];
+        let (last, before) = (self.last, self.before);
+        let short = || [mix(mix(2, last), before), mix(6, hint.slot.into())];
         let circumstances = Circumstances { long, short };
         self.shape.code(coder, &mut self.followers, circumstances, shape)
     }
@@ -154,14 +155,20 @@ impl ShapeModel {
         let [last, before, third] = self.sources;
         let own = mix(3, shape.into());
         let long = mix(mix(mix(mix(own, last), before), third), self.last_tag);
-        let waited = mix(own, hint.waited.map_or(0, |waited| 1 + u64::from(waited)));
-        let circumstances = Circumstances { long, short: [mix(waited, last), mix(waited, before)] };
+        let short = || {
+            let waited = mix(own, hint.waited.map_or(0, |waited| 1 + u64::from(waited)));
+            [mix(waited, last), mix(waited, before)]
+        };
+        let circumstances = Circumstances { long, short };
         let source = self.source.code(coder, followers, circumstances, envelope.source as u32);
         self.sources = [source.into(), last, before];
 
-        let short = mix(mix(4, shape.into()), source.into());
-        let long = mix(mix(mix(5, short), self.last_tag), last);
-        let circumstances = Circumstances { long, short: [short, mix(short, self.last_tag)] };
+        let last_tag = self.last_tag;
+        let circumstances = || {
+            let short = mix(mix(4, shape.into()), source.into());
+            let long = mix(mix(mix(5, short), last_tag), last);
+            Circumstances { long, short: move || [short, mix(short, last_tag)] }
+        };
         let tag = self.tag.code(coder, followers, circumstances, envelope.tag as u32);
         self.last_tag = tag.into();
         Envelope { source: source as i32, tag: tag as i32 }

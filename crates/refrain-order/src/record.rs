@@ -83,12 +83,18 @@ impl Recorder {
         Self { streams, turns: TurnRecorder::default() }
     }
 
+    #[inline]
     fn stream(&mut self, stream: u32) -> &mut Stream {
         let at = stream as usize;
         if self.streams.len() <= at {
-            self.streams.resize_with(at + 1, Stream::default);
+            self.add_streams(at + 1);
         }
         &mut self.streams[at]
+    }
+
+    #[cold]
+    fn add_streams(&mut self, count: usize) {
+        self.streams.resize_with(count, Stream::default);
     }
 
     /// A receive was posted, a persistent one started, a message probed for, or (with source and

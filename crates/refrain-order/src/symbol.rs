@@ -48,11 +48,11 @@ struct Follower {
 
 /// What a value may depend on.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances {
+pub struct Circumstances<S: FnOnce() -> [u64; ASKED]> {
     /// All that was before.
     pub long: u64,
-    /// Parts of it, each of which comes again often.
-    pub short: [u64; ASKED],
+    /// Parts of it, each of which comes again often; mostly nobody asks.
+    pub short: S,
 }
 
 /// Mixes a value into circumstances.
@@ -144,7 +144,7 @@ impl Symbol {
         &mut self,
         coder: &mut impl Coder,
         followers: &mut Followers,
-        circumstances: Circumstances,
+        circumstances: Circumstances<impl FnOnce() -> [u64; ASKED]>,
         value: u32,
     ) -> u32 {
         let Circumstances { long, short } = circumstances;
@@ -157,7 +157,7 @@ impl Symbol {
                 return guess;
             }
         }
-        let value = self.without_long(coder, &mut followers.lines, short, value);
+        let value = self.without_long(coder, &mut followers.lines, short(), value);
         followers.entry(long).note(value);
         self.note(value);
         value
@@ -262,18 +262,19 @@ impl Default for Steady {
 
 impl Steady {
     /// Codes a value.
-    pub fn code(
+    #[inline]
+    pub fn code<S: FnOnce() -> [u64; ASKED]>(
         &mut self,
         coder: &mut impl Coder,
         followers: &mut Followers,
-        circumstances: Circumstances,
+        circumstances: impl FnOnce() -> Circumstances<S>,
         value: u32,
     ) -> u32 {
         if self.run >= WHILE && coder.bit(&mut self.same, value == self.symbol.last) {
             return self.symbol.last;
         }
         let last = self.symbol.last;
-        let value = self.symbol.code(coder, followers, circumstances, value);
+        let value = self.symbol.code(coder, followers, circumstances(), value);
         self.run = if value == last { self.run.saturating_add(1) } else { 0 };
         value
     }
@@ -290,7 +291,8 @@ mod tests {
         let (mut last, mut before) = (0u64, 0u64);
         let code = |value: &u32| {
             let long = mix(mix(1, last), before);
-            let circumstances = Circumstances { long, short: [mix(2, last), mix(3, before)] };
+            let short = || [mix(2, last), mix(3, before)];
+            let circumstances = Circumstances { long, short };
             let value = symbol.code(coder, &mut followers, circumstances, *value);
             (before, last) = (last, value.into());
             value

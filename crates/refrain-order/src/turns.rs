@@ -50,11 +50,11 @@ impl Model {
     fn code(&mut self, coder: &mut impl Coder, run: Run) -> Run {
         let [line, stream] = self.last;
         let (short, long) = (mix(1, line), mix(mix(1, line), stream));
-        let circumstances = Circumstances { long, short: [short, mix(3, stream)] };
+        let circumstances = Circumstances { long, short: || [short, mix(3, stream)] };
         let line = self.line.code(coder, &mut self.followers, circumstances, run.line);
         let short = mix(2, line.into());
         let long = mix(short, stream);
-        let circumstances = Circumstances { long, short: [short, mix(4, stream)] };
+        let circumstances = Circumstances { long, short: || [short, mix(4, stream)] };
         let stream = self.stream.code(coder, &mut self.followers, circumstances, run.stream);
         let length = self.length.code(coder, run.length);
         self.last = [line.into(), stream.into()];

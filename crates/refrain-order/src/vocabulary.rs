@@ -77,6 +77,7 @@ impl Kind {
     }
 
     /// Whether it may return without having found anything.
+    #[inline]
     pub fn polls(self) -> bool {
         use Kind::*;
         match self {
@@ -88,6 +89,7 @@ impl Kind {
     }
 
     /// What it chooses from its requests.
+    #[inline]
     pub fn choice(self) -> Choice {
         use Kind::*;
         match self {
@@ -98,6 +100,7 @@ impl Kind {
     }
 
     /// Whether it is given an array of requests.
+    #[inline]
     pub fn has_array(self) -> bool {
         use Kind::*;
         self.choice() != Choice::All || matches!(self, Waitall | Testall | GetStatusAll)
@@ -148,6 +151,7 @@ pub struct Post {
 
 impl Post {
     /// Whether MPI has a choice.
+    #[inline]
     pub fn is_wild(&self) -> bool {
         self.source.is_none() || self.tag.is_none()
     }

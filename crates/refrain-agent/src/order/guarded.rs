@@ -1,8 +1,9 @@
 //! What all threads of the process share, behind a lock that may be jumped out of.
 
-use crate::abandon::Abandonable;
+use crate::abandon::{Abandonable, Held};
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -83,10 +84,20 @@ impl<T> Guarded<T> {
     /// Does something with it; nothing if it is not there, or was abandoned half changed.
     #[inline]
     pub fn with<R>(&self, what: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.hold().map(|mut own| what(&mut own))
+    }
+
+    /// Holds it for a while; nothing if it is not there, or was abandoned half changed.
+    #[inline(always)]
+    pub fn hold(&self) -> Option<Holding<'_, T>> {
         let held = self.lock.take_while(PATIENCE, || self.is_there());
-        let Some(_held) = held else { return self.miss() };
-        // SAFETY: the lock is held.
-        unsafe { (*self.inside.get()).as_mut() }.filter(|_| self.is_there()).map(what)
+        let Some(held) = held else { return self.miss() };
+        // SAFETY: the lock is held as long as what is inside is borrowed.
+        let inside = unsafe { (*self.inside.get()).as_mut() };
+        match inside {
+            Some(inside) if self.is_there() => Some(Holding { inside, _held: held }),
+            _ => None,
+        }
     }
 
     #[cold]
@@ -96,6 +107,28 @@ impl<T> Guarded<T> {
             (self.missed)(if own { Missed::Interrupted } else { Missed::HeldUp });
         }
         None
+    }
+}
+
+/// It is held.
+pub struct Holding<'a, T> {
+    inside: &'a mut T,
+    _held: Held<'a>,
+}
+
+impl<T> Deref for Holding<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.inside
+    }
+}
+
+impl<T> DerefMut for Holding<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        self.inside
     }
 }
 

@@ -150,35 +150,39 @@ pub fn prepare() {
 
 /// A call of a function that has to do with receive orders.
 ///
-/// Recording is what has to be quick: everything else is out of its way, with the room that it needs on
-/// the stack.
-///
 /// # Safety
 /// The arguments must be those of the function.
 pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
     let mut call = Hooked { role, entry: Entry::new(role.function), words };
-    let is_usual = !matches!(role.act, Act::Begin | Act::End);
-    if is_usual && task() == Task::Record && method() == Method::Causal {
-        return match thread::of_call(&call.entry) {
-            Some(thread) => record::call(&mut call, thread),
-            None => call.forward(),
-        };
-    }
-    otherwise(call)
-}
-
-/// A call where orders are replayed, or recorded by clocks; or one that begins or ends it all.
-#[inline(never)]
-fn otherwise(call: Hooked<'_>) -> c_int {
     match call.role.act {
         Act::Begin => lifetime::begin(&call),
         Act::End => lifetime::end(&call),
         _ => match (thread::of_call(&call.entry), task(), method()) {
+            (Some(thread), Task::Record, Method::Causal) if record::is_on() => {
+                let place = thread.place(&call.entry);
+                record::call(&mut call, role.act, place)
+            }
             (Some(thread), Task::Replay, Method::Causal) => replay::call(call, thread),
             (Some(thread), Task::Record, Method::Clock) => clocked::record::call(call, thread),
             (Some(thread), Task::Replay, Method::Clock) => clocked::replay::call(call, thread),
             _ => call.forward(),
         },
+    }
+}
+
+/// A call where orders are recorded by the causal method, which has to be quick: what depends on the
+/// role alone is known when this is compiled, once for each function.
+///
+/// # Safety
+/// As for [`call`].
+#[inline(always)]
+pub unsafe fn recorded(role: &'static Role, words: &mut [usize]) -> c_int {
+    let entry = Entry::new(role.function);
+    // Nobody else is told where the call is, so the compiler knows what is in it.
+    let mut call = Hooked { role, entry, words };
+    match thread::of_call(&entry) {
+        Some(thread) if record::is_on() => record::call(&mut call, role.act, thread.place(&entry)),
+        _ => call.forward(),
     }
 }
 

@@ -62,6 +62,7 @@ macro_rules! by_arity {
 /// # Safety
 /// It must be one of MPI's that takes so many arguments, all of them integers, handles or
 /// addresses, and returns an error code.
+#[inline(always)]
 pub unsafe fn invoke(f: *const (), words: &[usize]) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
@@ -97,11 +98,13 @@ pub unsafe fn call(function: usize, words: &[usize]) -> c_int {
 }
 
 /// What this MPI's binary interface fixes.
+#[inline]
 pub fn layout() -> &'static Layout {
     Layout::of(abi().family)
 }
 
 /// The bits of a handle that mean something.
+#[inline]
 pub fn handle(word: usize) -> usize {
     if abi().handle_bytes == 4 { word & 0xffff_ffff } else { word }
 }
@@ -110,6 +113,7 @@ pub fn handle(word: usize) -> usize {
 ///
 /// # Safety
 /// The array must have more than `index` handles.
+#[inline]
 pub unsafe fn handle_at(at: Handles, index: usize) -> usize {
     // SAFETY: the caller's promise.
     unsafe { crate::memory::handle(at, index, abi().handle_bytes) }.unwrap_or(0)
@@ -128,6 +132,7 @@ pub unsafe fn put_handle(at: Handles, index: usize, handle: usize) {
 }
 
 /// `MPI_REQUEST_NULL`.
+#[inline]
 pub fn request_null() -> usize {
     static NULL: OnceLock<usize> = OnceLock::new();
     *NULL.get_or_init(|| {
@@ -171,8 +176,15 @@ pub unsafe fn status_fields(at: Statuses, index: usize) -> Option<StatusFields> 
 }
 
 /// The envelope in a status.
-pub fn envelope(fields: &StatusFields) -> Envelope {
-    Envelope { source: fields.source, tag: fields.tag }
+///
+/// # Safety
+/// The address of a status.
+#[inline]
+pub unsafe fn envelope(at: Statuses) -> Option<Envelope> {
+    let status = &layout().status;
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(at, status.bytes) };
+    status.envelope(bytes).map(|(source, tag)| Envelope { source, tag })
 }
 
 /// Whether what a status tells of was cancelled.

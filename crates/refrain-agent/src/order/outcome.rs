@@ -1,6 +1,7 @@
 //! What a completion call was given, and what came of it.
 
 use crate::memory::Statuses;
+use crate::process::abi;
 use refrain_order::{Choice, Completed, Kind};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -24,6 +25,7 @@ pub struct Requests {
 
 impl Requests {
     /// Those that a call is given.
+    #[inline(always)]
     pub fn of(call: &Hooked<'_>, kind: Kind) -> Requests {
         let few = [const { MaybeUninit::uninit() }; FEW_REQUESTS];
         let mut requests = Requests { few, many: Vec::new(), count: 1 };
@@ -33,19 +35,34 @@ impl Requests {
         }
         let (at, n) = call.requests();
         requests.count = n;
-        // SAFETY: the table says that so many handles are there.
-        let handles = (0..n).map(|i| unsafe { mpi::handle_at(at, i) });
-        if n <= FEW_REQUESTS {
-            requests.few.iter_mut().zip(handles).for_each(|(place, handle)| {
-                place.write(handle);
-            });
-        } else {
-            requests.many = handles.collect();
+        // SAFETY: the table says that so many handles are there, of that size.
+        unsafe {
+            match abi().handle_bytes {
+                4 => requests.read(n, at.cast::<u32>(), |handle| handle as usize),
+                _ => requests.read(n, at.cast::<usize>(), |handle| handle),
+            }
         }
         requests
     }
 
+    /// Reads so many handles of one size.
+    ///
+    /// # Safety
+    /// There must be so many; Fortran does not promise alignment.
+    #[inline(always)]
+    unsafe fn read<T: Copy>(&mut self, n: usize, at: *const T, word: fn(T) -> usize) {
+        // SAFETY: the caller's promise.
+        let handle = |i: usize| word(unsafe { at.add(i).read_unaligned() });
+        match self.few.get_mut(..n) {
+            Some(few) => few.iter_mut().enumerate().for_each(|(i, place)| {
+                place.write(handle(i));
+            }),
+            None => self.many = (0..n).map(handle).collect(),
+        }
+    }
+
     /// All of them.
+    #[inline(always)]
     pub fn all(&self) -> &[usize] {
         match self.few.get(..self.count) {
             // SAFETY: so many were written; uninitialised words have the form of words.
@@ -91,6 +108,7 @@ pub enum Outcome<'a> {
 
 impl<'a> Outcome<'a> {
     /// What a call that has returned completed; `index` has room for one.
+    #[inline(always)]
     pub fn of(call: &Hooked<'_>, kind: Kind, result: c_int, index: &'a mut [u32; 1]) -> Self {
         let flag = call.role.flag == Role::NOWHERE || call.output(call.role.flag) != Some(0);
         if result == 0 && !flag {

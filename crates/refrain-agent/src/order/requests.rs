@@ -5,6 +5,7 @@
 //! said of them.
 
 use super::{line, mpi};
+use refrain_order::Handles;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -32,18 +33,13 @@ impl Hasher for Mix {
 pub type Map<T> = HashMap<usize, T, BuildHasherDefault<Mix>>;
 
 /// What is known of requests.
-///
-/// It stands in slots that are used again and again, and the map holds only their numbers: what is known
-/// is written where it stays, and read from there.
 pub struct Requests<T> {
-    slots: Vec<Option<T>>,
-    free: Vec<u32>,
-    all: Map<u32>,
+    all: Handles<T>,
 }
 
 impl<T> Default for Requests<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), all: Map::default() }
+        Self { all: Handles::default() }
     }
 }
 
@@ -57,44 +53,32 @@ impl<T> Requests<T> {
     /// A request was made. If one of that handle is listed, it is gone.
     #[inline]
     pub fn add(&mut self, handle: usize, known: T) {
-        if handle == mpi::request_null() {
-            return;
-        }
-        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-        match self.slots.get_mut(slot as usize) {
-            Some(place) => *place = Some(known),
-            None => self.slots.push(Some(known)),
-        }
-        if let Some(gone) = self.all.insert(handle, slot) {
-            self.slots[gone as usize] = None;
-            self.free.push(gone);
+        if handle != mpi::request_null() {
+            self.all.add(handle, known);
         }
     }
 
     /// What is known of a request.
     #[inline]
     pub fn get(&self, handle: usize) -> Option<&T> {
-        self.slots.get(*self.all.get(&handle)? as usize)?.as_ref()
+        self.all.get(handle)
     }
 
     /// The same, to be changed.
     #[inline]
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
-        self.slots.get_mut(*self.all.get(&handle)? as usize)?.as_mut()
+        self.all.get_mut(handle)
     }
 
     /// A request is gone.
     #[inline]
     pub fn remove(&mut self, handle: usize) -> Option<T> {
-        let slot = self.all.remove(&handle)?;
-        self.free.push(slot);
-        self.slots.get_mut(slot as usize)?.take()
+        self.all.remove(handle)
     }
 
     /// All of them, with their handles.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        let known = |slot: u32| self.slots.get(slot as usize)?.as_ref();
-        self.all.iter().filter_map(move |(handle, slot)| Some((*handle, known(*slot)?)))
+        self.all.iter()
     }
 }
 

@@ -141,12 +141,14 @@ pub struct Hooked<'a> {
 
 impl Hooked<'_> {
     /// Forwards the call.
+    #[inline(always)]
     pub fn forward(&self) -> c_int {
         // SAFETY: the function that was called, with its arguments.
         unsafe { mpi::invoke(next::behind(self.entry.slot), self.words) }
     }
 
     /// Forwards the call with another status.
+    #[inline(always)]
     pub fn forward_with_status(&mut self, status: Statuses) -> c_int {
         let given = self.replace(self.role.status, status as usize);
         let result = self.forward();
@@ -154,22 +156,33 @@ impl Hooked<'_> {
         result
     }
 
+    /// The same call for somebody else to look at. The compiler then knows that what is in this one
+    /// stays.
+    #[inline(always)]
+    pub fn lent(&mut self) -> Hooked<'_> {
+        Hooked { role: self.role, entry: self.entry, words: self.words }
+    }
+
     /// An argument; 0 if there is none of that sort.
+    #[inline(always)]
     pub fn word(&self, place: usize) -> usize {
         self.words.get(place).copied().unwrap_or(0)
     }
 
     /// Puts another argument in the place of one.
+    #[inline(always)]
     pub fn replace(&mut self, place: usize, word: usize) -> usize {
         self.words.get_mut(place).map_or(0, |at| std::mem::replace(at, word))
     }
 
     /// The communicator.
+    #[inline(always)]
     pub fn comm(&self) -> usize {
         mpi::handle(self.word(self.role.comm))
     }
 
     /// The receive that is posted; without source and tag it is of a message known already.
+    #[inline(always)]
     pub fn post(&self, site: u64, communicator: u32) -> Post {
         let given = |place: usize, any: c_int| {
             let word = self.words.get(place).map(|word| *word as c_int);
@@ -185,11 +198,13 @@ impl Hooked<'_> {
     }
 
     /// Whether it receives a message that was matched before.
+    #[inline(always)]
     pub fn takes_known(&self) -> bool {
         self.role.source == Role::NOWHERE
     }
 
     /// Where the requests are, and how many.
+    #[inline(always)]
     pub fn requests(&self) -> (*mut u8, usize) {
         let at = self.word(self.role.request) as *mut u8;
         let n = match self.role.count {
@@ -200,12 +215,14 @@ impl Hooked<'_> {
     }
 
     /// An `int` that the call gave by address.
+    #[inline(always)]
     pub fn output(&self, place: usize) -> Option<c_int> {
         // SAFETY: the table says that argument is the address of an int.
         unsafe { memory::int(self.word(place) as *mut c_int) }
     }
 
     /// Gives an `int` by address.
+    #[inline(always)]
     pub fn set_output(&self, place: usize, value: c_int) {
         let at = self.word(place) as *mut c_int;
         if !at.is_null() {
@@ -215,11 +232,13 @@ impl Hooked<'_> {
     }
 
     /// The status, or the first of several.
+    #[inline(always)]
     pub fn status(&self) -> Statuses {
         self.word(self.role.status) as Statuses
     }
 
     /// Whether the program ignores statuses.
+    #[inline(always)]
     pub fn ignores_status(&self, has_array: bool) -> bool {
         let abi = abi();
         let ignored = if has_array { abi.statuses_ignore } else { abi.status_ignore };

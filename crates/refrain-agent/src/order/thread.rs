@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use super::requests::Map;
+use super::role::Place;
 use super::{Task, clocked, files, line, replay, task};
 
 /// How many modules of the program are known at a time.
@@ -58,7 +59,7 @@ static THREADS: AtomicU32 = AtomicU32::new(0);
 static TAKEN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// The thread that makes a call, if the call is the program's.
-#[inline]
+#[inline(always)]
 pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
     let thread = this();
     if thread.is_of_child() {
@@ -169,6 +170,12 @@ impl Thread {
             Verdict::ByFortran => true,
             Verdict::Foreign => false,
         }
+    }
+
+    /// Where a call is made.
+    #[inline(always)]
+    pub fn place(&mut self, entry: &Entry) -> Place {
+        Place { stream: self.stream, site: self.site(entry) }
     }
 
     /// The site of a call: the same number in every run.

@@ -82,6 +82,12 @@ impl AllUnseen {
         self.receives.is_empty()
     }
 
+    /// Whether there are some that were posted before that one.
+    #[inline]
+    pub fn has_earlier(&self, sequence: u64) -> bool {
+        self.receives.oldest().is_some_and(|unseen| unseen.sequence < sequence)
+    }
+
     /// A receive of that place in the order has this message: what do earlier ones have? None of
     /// those listed may be gone, or its handle might be another's.
     pub fn earlier(
@@ -117,6 +123,6 @@ fn ask(request: usize) -> Option<Envelope> {
         if result != 0 || flag == 0 || mpi::is_cancelled(status.place()) {
             return None;
         }
-        Some(mpi::envelope(&mpi::status_fields(status.place(), 0)?))
+        mpi::envelope(status.place())
     }
 }

@@ -28,10 +28,24 @@ pub(super) fn arrive(call: &mut Hooked<'_>, place: Place) -> c_int {
 const PARTLY: &str = "calls that completed some of their requests only, because of an error";
 
 /// Whether a call hands requests back, or only looks at them.
+#[inline]
 pub fn consumes(kind: Kind) -> bool {
     !matches!(kind, Kind::GetStatus | Kind::GetStatusAll | Kind::GetStatusAny | Kind::GetStatusSome)
 }
 
+/// What a call was given, and what came of it.
+#[derive(Clone, Copy)]
+struct Done<'a> {
+    place: Place,
+    kind: Kind,
+    /// Its requests, as they were.
+    before: &'a [usize],
+    outcome: Outcome<'a>,
+    /// Where the statuses are, if there are any.
+    statuses: Option<Statuses>,
+}
+
+#[inline(always)]
 pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let requests = outcome::Requests::of(call, kind);
     let before = requests.all();
@@ -42,16 +56,32 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int
         true => room.make(if has_array { before.len() } else { 1 }),
         false => call.status(),
     };
-    let shared = line::is_shared();
-    let taken = if shared { take_out(before, consumes(kind)) } else { Vec::new() };
+    let taken = line::is_shared().then(|| take_out(before, consumes(kind)));
     let result = call.forward_with_status(status);
     let mut index = [0];
     let outcome = Outcome::of(call, kind, result, &mut index);
     let statuses = (status != call.status() || !ignored).then_some(status);
-    if result == 0 && !shared {
-        RECORDING.with(|own| own.completed(place, kind, before, outcome, statuses));
-        return result;
+    let done = Done { place, kind, before, outcome, statuses };
+    match taken {
+        None if result == 0 => {
+            if let Some(mut own) = RECORDING.hold() {
+                own.completed(&done);
+            }
+        }
+        taken => complete_otherwise(&call.lent(), done, result, taken),
     }
+    result
+}
+
+/// Where there was an error, or other threads are about.
+#[inline(never)]
+fn complete_otherwise(
+    call: &Hooked<'_>,
+    done: Done<'_>,
+    result: c_int,
+    taken: Option<Vec<Option<Receive>>>,
+) {
+    let Done { kind, before, outcome, statuses, .. } = done;
     RECORDING.with(|own| {
         let handle = |(index, at): (usize, usize)| {
             // After an error only what has become null is complete.
@@ -59,8 +89,8 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int
             before.get(index).filter(|_| is_complete).map(|handle| (index, *handle, at))
         };
         let complete = || outcome.places(before.len()).filter_map(handle);
-        if shared {
-            put_back(own, before, &taken, complete().map(|(index, ..)| index));
+        if let Some(taken) = &taken {
+            put_back(own, before, taken, complete().map(|(index, ..)| index));
         }
         let is_left = |(index, handle): (usize, &usize)| {
             *handle != mpi::request_null() && !is_gone(call, index)
@@ -68,91 +98,85 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int
         if result != 0 && kind.has_array() && consumes(kind) && kind.choice() == Choice::All {
             before.iter().enumerate().any(is_left).then(|| outside(PARTLY));
         }
-        let Outcome::Completed(completed) = outcome else {
-            own.make_room(0);
-            own.log.failed(place.stream, kind, place.site);
-            return;
-        };
-        let count = if kind.has_array() { before.len() as u32 } else { 0 };
-        own.matched(place.stream, &Call { kind, site: place.site, count }, completed);
-        if own.requests.are_none() && !shared {
+        if !own.note(&done) {
             return;
         }
         if outcome.is_of_several() && consumes(kind) {
             own.gone(complete().map(|(_, handle, _)| handle));
         }
         for (index, handle, at) in complete() {
-            let receive = match shared {
-                true => taken.get(index).copied().flatten(),
-                false if consumes(kind) => own.requests.remove(handle),
-                false => own.requests.get(handle).copied(),
+            let receive = match &taken {
+                Some(taken) => taken.get(index).copied().flatten(),
+                None if consumes(kind) => own.requests.remove(handle),
+                None => own.requests.get(handle).copied(),
             };
             if let Some(receive) = receive {
                 own.settle((handle, receive), statuses, at, consumes(kind));
             }
         }
     });
-    result
 }
 
 impl Recording {
-    /// What most calls are: without an error, and where no other threads are about.
-    fn completed(
-        &mut self,
-        place: Place,
-        kind: Kind,
-        before: &[usize],
-        outcome: Outcome<'_>,
-        statuses: Option<Statuses>,
-    ) {
+    /// Tells the log of a call, and says whether it completed anything.
+    #[inline(always)]
+    fn note(&mut self, done: &Done<'_>) -> bool {
+        let Done { place, kind, before, outcome, .. } = *done;
         let Outcome::Completed(completed) = outcome else {
             self.make_room(0);
             self.log.failed(place.stream, kind, place.site);
-            return;
+            return false;
         };
         let count = if kind.has_array() { before.len() as u32 } else { 0 };
         self.matched(place.stream, &Call { kind, site: place.site, count }, completed);
-        if self.requests.are_none() {
+        true
+    }
+
+    /// What most calls are: without an error, and where no other threads are about.
+    #[inline(always)]
+    fn completed(&mut self, done: &Done<'_>) {
+        if !self.note(done) || self.requests.are_none() {
             return;
         }
-        match completed {
-            Completed::These([index]) => self.settle_one(kind, before, (*index, 0), statuses),
-            Completed::These(indices) => {
-                if consumes(kind) {
-                    let gone = indices.iter().filter_map(|index| before.get(*index as usize));
-                    self.gone(gone.copied());
-                }
-                for (at, index) in indices.iter().enumerate() {
-                    self.settle_one(kind, before, (*index, at), statuses);
+        let Done { kind, before, outcome, statuses, .. } = *done;
+        let handle = |index: &u32| before.get(*index as usize).copied();
+        match outcome {
+            Outcome::Completed(Completed::These([index])) => {
+                if let Some(handle) = handle(index) {
+                    self.settle_one(handle, statuses, 0, consumes(kind));
                 }
             }
-            Completed::All => {
+            Outcome::Completed(Completed::These(indices)) => {
                 if consumes(kind) {
+                    self.gone(indices.iter().filter_map(handle));
+                }
+                for (at, handle) in indices.iter().map(handle).enumerate() {
+                    if let Some(handle) = handle {
+                        self.settle_one(handle, statuses, at, consumes(kind));
+                    }
+                }
+            }
+            Outcome::Completed(Completed::All) => {
+                if consumes(kind) && before.len() > 1 {
                     self.gone(before.iter().copied());
                 }
-                for at in 0..before.len() {
-                    self.settle_one(kind, before, (at as u32, at), statuses);
+                for (at, handle) in before.iter().enumerate() {
+                    self.settle_one(*handle, statuses, at, consumes(kind));
                 }
             }
-            Completed::Undefined => {}
+            Outcome::Completed(Completed::Undefined) | Outcome::Failed => {}
         }
     }
 
-    #[inline]
-    fn settle_one(
-        &mut self,
-        kind: Kind,
-        before: &[usize],
-        (index, at): (u32, usize),
-        statuses: Option<Statuses>,
-    ) {
-        let Some(handle) = before.get(index as usize).copied() else { return };
-        let receive = match consumes(kind) {
+    /// A request is complete, the status of which is one of those.
+    #[inline(never)]
+    fn settle_one(&mut self, handle: usize, statuses: Option<Statuses>, at: usize, consumed: bool) {
+        let receive = match consumed {
             true => self.requests.remove(handle),
             false => self.requests.get(handle).copied(),
         };
         if let Some(receive) = receive {
-            self.settle((handle, receive), statuses, at, consumes(kind));
+            self.settle((handle, receive), statuses, at, consumed);
         }
     }
 }

@@ -69,16 +69,19 @@ struct Receive {
 const LAST: u64 = u64::MAX;
 
 impl Recording {
+    #[inline(always)]
     fn post(&mut self, stream: u32, post: &Post) -> Ticket {
         self.make_room(0);
         self.log.post(stream, post)
     }
 
+    #[inline(always)]
     fn resolve(&mut self, ticket: Ticket, fate: Fate) {
         self.make_room(0);
         self.log.resolve(ticket, fate);
     }
 
+    #[inline(always)]
     fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
         let several = if let Completed::These(indices) = completed { indices.len() } else { 0 };
         self.make_room(several);
@@ -146,12 +149,13 @@ impl Recording {
     }
 
     /// An operation is complete, and its status known.
+    #[inline(always)]
     fn settle_status(&mut self, ticket: Ticket, cancelled: bool, status: Statuses) -> Option<Fate> {
         // SAFETY: MPI has filled that status in.
         let fate = unsafe {
             match cancelled && mpi::is_cancelled(status) {
                 true => Fate::Cancelled,
-                false => Fate::Matched(mpi::envelope(&mpi::status_fields(status, 0)?)),
+                false => Fate::Matched(mpi::envelope(status)?),
             }
         };
         if ticket.wild || fate == Fate::Cancelled {
@@ -161,9 +165,10 @@ impl Recording {
     }
 
     /// A message was seen: earlier receives that would have had it have others.
+    #[inline(always)]
     fn seen(&mut self, sequence: u64, communicator: u32, fate: Option<Fate>) {
         if let Some(Fate::Matched(from)) = fate
-            && !self.unseen.are_none()
+            && self.unseen.has_earlier(sequence)
             && !line::is_shared()
         {
             for (ticket, fate) in self.unseen.earlier(sequence, communicator, from) {
@@ -184,6 +189,7 @@ impl Recording {
     }
 
     /// A request is complete and no longer listed, or only known to be complete.
+    #[inline(always)]
     fn settle(
         &mut self,
         (handle, receive): (usize, Receive),
@@ -297,32 +303,37 @@ pub fn took_lock(thread: &Thread) {
     });
 }
 
-/// A call that is the program's.
-#[inline]
-pub fn call(call: &mut Hooked<'_>, thread: &mut Thread) -> c_int {
-    if !RECORDING.is_there() {
-        return call.forward();
-    }
-    let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
+/// Whether anything is recorded: MPI has begun, and not ended.
+#[inline(always)]
+pub fn is_on() -> bool {
+    RECORDING.is_there()
+}
+
+/// A call that is the program's. What the function is stands in the call, too, but here the compiler
+/// may know it.
+#[inline(always)]
+pub fn call(call: &mut Hooked<'_>, act: Act, place: Place) -> c_int {
     let shared = line::is_shared();
     if place.stream > 0 && !shared && !locks::are_seen() {
         outside("the order of threads that call MPI one after the other");
     }
-    match call.role.act {
-        Act::Receive(kind) if shared && kind != Kind::Mrecv => shared::receive(call, place, kind),
-        Act::Probe(kind) if shared => shared::probe(call, place, kind),
-        Act::Send(mode) => shared::send(call, place, mode),
-        Act::InitSend => shared::init_send(call),
+    match act {
+        Act::Receive(kind) if shared && kind != Kind::Mrecv => {
+            shared::receive(&mut call.lent(), place, kind)
+        }
+        Act::Probe(kind) if shared => shared::probe(&mut call.lent(), place, kind),
+        Act::Send(mode) => shared::send(&mut call.lent(), place, mode),
+        Act::InitSend => shared::init_send(&mut call.lent()),
         Act::Receive(kind) => receive::receive(call, place, kind),
         Act::Post => receive::post(call, place),
-        Act::Init => receive::init(call, place),
-        Act::Start => receive::start_all(call, place),
+        Act::Init => receive::init(&mut call.lent(), place),
+        Act::Start => receive::start_all(&mut call.lent(), place),
         Act::Probe(kind) => receive::probe(call, place, kind),
         Act::Complete(kind) => complete::complete(call, place, kind),
-        Act::Arrive => complete::arrive(call, place),
-        Act::Cancel => complete::cancel(call),
-        Act::Free => complete::free(call),
-        Act::FreeComm => complete::free_comm(call),
+        Act::Arrive => complete::arrive(&mut call.lent(), place),
+        Act::Cancel => complete::cancel(&mut call.lent()),
+        Act::Free => complete::free(&mut call.lent()),
+        Act::FreeComm => complete::free_comm(&mut call.lent()),
         Act::Outside => {
             outside(table::NAMES.get(call.role.function).copied().unwrap_or_default());
             call.forward()
@@ -334,12 +345,14 @@ pub fn call(call: &mut Hooked<'_>, thread: &mut Thread) -> c_int {
 
 impl Recording {
     /// The receive that a call posts.
+    #[inline(always)]
     fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
         let communicator = self.comms.number(call.comm());
         call.post(place.site, communicator)
     }
 
     /// The message of a receive without wildcards was seen.
+    #[inline(always)]
     fn seen_named(&mut self, call: &Hooked<'_>) {
         let communicator = self.comms.number(call.comm());
         let post = call.post(0, communicator);
@@ -348,6 +361,7 @@ impl Recording {
         }
     }
 
+    #[inline(always)]
     fn succeeded(&mut self, place: Place, kind: Kind) {
         let call = Call { kind, site: place.site, count: 0 };
         self.matched(place.stream, &call, Completed::All);

@@ -19,6 +19,7 @@ pub(super) fn has_status(result: c_int) -> bool {
     result == 0 || memory::error_class(result) == mpi::layout().err_truncate
 }
 
+#[inline(always)]
 pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     // What is sent along was sent, even if nothing is ever received.
     let sends = kind == Kind::Sendrecv;
@@ -26,57 +27,49 @@ pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int 
         let wanted = own.wanted(call, place);
         own.post(place.stream, &wanted)
     };
-    let before = if sends { RECORDING.with(|own| told(own, call)) } else { None };
+    let before = if sends { RECORDING.hold().map(|mut own| told(&mut own, call)) } else { None };
     let wild = call.post(0, 0).is_wild();
     let mut room = Status::new();
     let ignored = wild && call.ignores_status(false);
     let status = if ignored { room.place() } else { call.status() };
     let result = call.forward_with_status(status);
-    RECORDING.with(|own| {
-        let ticket = before.unwrap_or_else(|| told(own, call));
-        own.succeeded(place, kind);
-        if wild && has_status(result) {
-            let fate = own.settle_status(ticket, false, status);
-            let communicator = own.comms.number(call.comm());
-            own.seen(LAST, communicator, fate);
-        } else {
-            own.seen_named(call);
-        }
-    });
+    let Some(mut own) = RECORDING.hold() else { return result };
+    let ticket = before.unwrap_or_else(|| told(&mut own, call));
+    own.succeeded(place, kind);
+    if wild && has_status(result) {
+        let fate = own.settle_status(ticket, false, status);
+        let communicator = own.comms.number(call.comm());
+        own.seen(LAST, communicator, fate);
+    } else {
+        own.seen_named(call);
+    }
     result
 }
 
+#[inline(always)]
 pub(super) fn post(call: &mut Hooked<'_>, place: Place) -> c_int {
     let is_plain = call.role.source == mpi::IRECV_SOURCE;
     let is_unknown = !is_plain && call.post(0, 0).is_wild() && !mpi::isendrecv_has_status();
     if is_unknown {
         outside("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
     }
-    let told = |own: &mut Recording, result: c_int| {
-        let wanted = own.wanted(call, place);
-        let ticket = own.post(place.stream, &wanted);
-        if ticket.wild {
-            STATUSES_MATTER.store(true, Ordering::Relaxed);
-        }
-        if result == 0 && !is_unknown {
-            // SAFETY: the table says a request is there.
-            let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
-            let posted = own.unseen.posted(handle, ticket, &wanted);
-            let (ticket, persistent, cancelled) = (Some(ticket), false, false);
-            let receive = Receive { ticket, post: wanted, posted, persistent, cancelled };
-            own.requests.add(handle, receive);
-        }
-    };
     if line::is_shared() {
-        return shared::in_turn(call, place, |own| {
-            let result = call.forward();
-            told(own, result);
-            result
-        });
+        return post_in_turn(&call.lent(), place, is_unknown);
     }
     let result = call.forward();
-    RECORDING.with(|own| told(own, result));
+    if let Some(mut own) = RECORDING.hold() {
+        own.posted(call, place, result == 0 && !is_unknown);
+    }
     result
+}
+
+#[inline(never)]
+fn post_in_turn(call: &Hooked<'_>, place: Place, is_unknown: bool) -> c_int {
+    shared::in_turn(call, place, |own| {
+        let result = call.forward();
+        own.posted(call, place, result == 0 && !is_unknown);
+        result
+    })
 }
 
 pub(super) fn init(call: &mut Hooked<'_>, place: Place) -> c_int {
@@ -124,6 +117,24 @@ pub(super) fn start_all(call: &mut Hooked<'_>, place: Place) -> c_int {
 }
 
 impl Recording {
+    /// A receive was posted; `has_request` says whether it has a request that can be looked at.
+    #[inline(always)]
+    fn posted(&mut self, call: &Hooked<'_>, place: Place, has_request: bool) {
+        let wanted = self.wanted(call, place);
+        let ticket = self.post(place.stream, &wanted);
+        if ticket.wild {
+            STATUSES_MATTER.store(true, Ordering::Relaxed);
+        }
+        if has_request {
+            // SAFETY: the table says a request is there.
+            let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
+            let posted = self.unseen.posted(handle, ticket, &wanted);
+            let (ticket, persistent, cancelled) = (Some(ticket), false, false);
+            let receive = Receive { ticket, post: wanted, posted, persistent, cancelled };
+            self.requests.add(handle, receive);
+        }
+    }
+
     /// A persistent request was started.
     pub(super) fn started(&mut self, request: usize, place: Place) {
         let Some(wanted) = self.requests.get(request).map(|receive| receive.post) else { return };
@@ -138,6 +149,7 @@ impl Recording {
     }
 }
 
+#[inline(always)]
 pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let wild = call.post(0, 0).is_wild();
     let mut room = Status::new();
@@ -145,21 +157,20 @@ pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let status = if ignored { room.place() } else { call.status() };
     let result = call.forward_with_status(status);
     let found = !kind.polls() || call.output(call.role.flag) != Some(0);
-    RECORDING.with(|own| {
-        if !found {
-            own.make_room(0);
-            own.log.failed(place.stream, kind, place.site);
-            return;
-        }
-        own.succeeded(place, kind);
-        let wanted = own.wanted(call, place);
-        let ticket = own.post(place.stream, &wanted);
-        if wild && result == 0 {
-            let fate = own.settle_status(ticket, false, status);
-            own.seen(LAST, wanted.communicator, fate);
-        } else {
-            own.seen_named(call);
-        }
-    });
+    let Some(mut own) = RECORDING.hold() else { return result };
+    if !found {
+        own.make_room(0);
+        own.log.failed(place.stream, kind, place.site);
+        return result;
+    }
+    own.succeeded(place, kind);
+    let wanted = own.wanted(call, place);
+    let ticket = own.post(place.stream, &wanted);
+    if wild && result == 0 {
+        let fate = own.settle_status(ticket, false, status);
+        own.seen(LAST, wanted.communicator, fate);
+    } else {
+        own.seen_named(call);
+    }
     result
 }

@@ -307,11 +307,10 @@ impl Recording {
             // SAFETY: a request that is active, an int and a status.
             let fate = unsafe {
                 let result = mpi::call(table::MPI_Request_get_status, &words);
-                let fields = mpi::status_fields(status.place(), 0);
-                match (result, flag, fields) {
+                match (result, flag, mpi::envelope(status.place())) {
                     (0, 0, _) => None,
                     (0, _, _) if mpi::is_cancelled(status.place()) => Some(Fate::Cancelled),
-                    (0, _, Some(fields)) => Some(Fate::Matched(mpi::envelope(&fields))),
+                    (0, _, Some(from)) => Some(Fate::Matched(from)),
                     _ => Some(Fate::Never),
                 }
             };
@@ -405,10 +404,7 @@ unsafe fn fate(post: &Post, cancelled: bool, status: Option<crate::memory::Statu
         match (status, post.source, post.tag) {
             (Some(status), ..) if cancelled && mpi::is_cancelled(status) => Fate::Cancelled,
             (_, Some(source), Some(tag)) => Fate::Matched(Envelope { source, tag }),
-            (Some(status), ..) => match mpi::status_fields(status, 0) {
-                Some(fields) => Fate::Matched(mpi::envelope(&fields)),
-                None => Fate::Never,
-            },
+            (Some(status), ..) => mpi::envelope(status).map_or(Fate::Never, Fate::Matched),
             _ => Fate::Never,
         }
     }
