@@ -36,6 +36,15 @@ pub fn mpi(number: usize) -> Option<*const ()> {
 /// The function that a slot's calls reach in the end, past those of [`order`].
 #[inline(always)]
 pub fn behind(slot: usize) -> *const () {
+    match BEHIND.get(slot).map(|f| f.load(Ordering::Acquire)) {
+        Some(behind) if !behind.is_null() => behind,
+        _ => behind_unknown(slot),
+    }
+}
+
+/// The same, where nothing stands in between, or it is not known yet.
+#[inline(never)]
+fn behind_unknown(slot: usize) -> *const () {
     let f = function(slot);
     match BEHIND.get(slot).map(|f| f.load(Ordering::Acquire)) {
         Some(behind) if !behind.is_null() => behind,

@@ -116,6 +116,8 @@ pub struct Abi {
     pub any_source: c_int,
     /// `MPI_ANY_TAG`.
     pub any_tag: c_int,
+    /// `MPI_PROC_NULL`.
+    pub proc_null: c_int,
     /// `MPI_ROOT`.
     pub root: c_int,
     /// `MPI_ERR_IN_STATUS`.
@@ -126,6 +128,8 @@ pub struct Abi {
     pub comm_world: usize,
     /// `MPI_DATATYPE_NULL`.
     pub datatype_null: usize,
+    /// `MPI_REQUEST_NULL`.
+    pub request_null: usize,
 }
 
 /// This MPI's values, found out at the first call.
@@ -163,11 +167,13 @@ fn detect() -> Abi {
         ],
         any_source: layout.any_source,
         any_tag: layout.any_tag,
+        proc_null: layout.proc_null,
         root: layout.root,
         err_in_status: layout.err_in_status,
         comm_null: address_of(layout.comm_null),
         comm_world: address_of(layout.comm_world),
         datatype_null: address_of(layout.datatype_null),
+        request_null: address_of(layout.request_null),
     }
 }
 

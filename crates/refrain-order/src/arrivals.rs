@@ -33,15 +33,23 @@ impl<T> Arrivals<T> {
     /// Something has come. Says in which slot it is.
     #[inline]
     pub fn add(&mut self, thing: T) -> u32 {
-        let new = Slot { thing: Some(thing), before: self.latest, behind: NONE };
-        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-        match self.slots.get_mut(slot as usize) {
-            Some(place) => *place = new,
-            None => self.slots.push(new),
+        let slot = self.free.pop().unwrap_or_else(|| self.make_slot());
+        let latest = self.latest;
+        if let Some(place) = self.slots.get_mut(slot as usize) {
+            *place = Slot { thing: Some(thing), before: latest, behind: NONE };
         }
-        self.link(self.latest, slot);
+        match self.slots.get_mut(latest as usize) {
+            Some(before) => before.behind = slot,
+            None => self.oldest = slot,
+        }
         self.latest = slot;
         slot
+    }
+
+    #[cold]
+    fn make_slot(&mut self) -> u32 {
+        self.slots.push(Slot { thing: None, before: NONE, behind: NONE });
+        self.slots.len() as u32 - 1
     }
 
     /// Lets two slots follow each other.

@@ -5,18 +5,19 @@
 //! frames before it can be read. A body begins with a tag byte:
 //!
 //! ```text
-//! 1  a stretch of a stream   stream, number, flags
-//!                            new call shapes, new receive shapes, fix-ups, trailing polls
-//!                            how many calls, wildcard receives, values, other operations
+//! 3  a stretch of a stream   stream, number, flags
+//!                            new call shapes, new receive shapes, fix-ups, trailing polls (*)
+//!                            how many calls, wildcard receives, values (*), other operations
 //!                            how many receives were posted before one completed
 //!                            calls:    bytes, coded bytes
 //!                            receives: bytes, coded bytes
-//!                            values:   bytes, coded bytes
+//!                            values:   bytes, coded bytes (*)
+//! 1  the same, as it was at first: all that is marked is there
 //! 2  turns of threads        how many, coded bytes
 //! 16 and above               are for other methods than this one
 //! ```
 //!
-//! Numbers are LEB128. Fix-ups are not coded adaptively, so that a replayer can gather those of
+//! What is marked by (*) is there if its flag says so. Numbers are LEB128. Fix-ups are not coded adaptively, so that a replayer can gather those of
 //! all blocks before it decodes the first. The models go on learning from block to block of a
 //! stream; a block with the flag *fresh* begins anew, and does not need the blocks before it.
 //!
@@ -34,10 +35,19 @@ use crate::vocabulary::{Envelope, Fate, Kind};
 
 /// Recorders seal sooner; more of anything in one block comes from damaged bytes.
 const MOST: u64 = 1 << 18;
-const STRETCH: u8 = 1;
+const FULL_STRETCH: u8 = 1;
+const STRETCH: u8 = 3;
 pub(crate) const TURNS: u8 = 2;
 const FRESH: u8 = 1;
 const LAST: u8 = 2;
+/// Of what there is some in a stretch.
+mod some {
+    pub const CALL_SHAPES: u8 = 4;
+    pub const POST_SHAPES: u8 = 8;
+    pub const FIXUPS: u8 = 16;
+    pub const TRAILING: u8 = 32;
+    pub const VALUES: u8 = 64;
+}
 
 /// FNV-1a, for frames cut short or overwritten; containers have checksums of their own.
 pub fn checksum(bytes: &[u8]) -> u32 {
@@ -84,6 +94,7 @@ pub struct Head {
     pub receives: u64,
     /// How many clock readings and the like.
     pub values: u64,
+    has_values: bool,
     /// How many other operations were posted.
     pub named: u64,
     behind: u32,
@@ -93,21 +104,24 @@ impl Head {
     /// Reads the head of a frame's body, and leaves what is behind it. Nothing if the frame is
     /// no stretch.
     pub fn take(body: &mut &[u8]) -> Result<Option<Head>, OrderError> {
-        match take_byte(body)? {
-            STRETCH => {}
+        let has_all = match take_byte(body)? {
+            STRETCH => false,
+            FULL_STRETCH => true,
             TURNS => return Ok(None),
             _ => return Err(OrderError::Unknown("frame")),
-        }
+        };
         let stream = take_u32(body, "stream")?;
         let number = take(body)?;
         let flags = take_byte(body)?;
-        let call_shapes = take_list(body, take_call_shape)?;
-        let post_shapes = take_list(body, take_post_shape)?;
-        let fixups = take_list(body, take_fixup)?;
-        let trailing = take_list(body, |body| {
+        let has = |what: u8| has_all || flags & what != 0;
+        let call_shapes = take_list(body, has(some::CALL_SHAPES), take_call_shape)?;
+        let post_shapes = take_list(body, has(some::POST_SHAPES), take_post_shape)?;
+        let fixups = take_list(body, has(some::FIXUPS), take_fixup)?;
+        let trailing = take_list(body, has(some::TRAILING), |body| {
             Ok(Trailing { shape: take_u32(body, "shape")?, polls: take(body)? })
         })?;
-        let [calls, receives, values] = [take_count(body)?, take_count(body)?, take_count(body)?];
+        let [calls, receives] = [take_count(body)?, take_count(body)?];
+        let values = if has(some::VALUES) { take_count(body)? } else { 0 };
         let named = take(body)?;
         let behind = take_u32(body, "pool")?;
         let (fresh, last) = (flags & FRESH != 0, flags & LAST != 0);
@@ -123,6 +137,7 @@ impl Head {
             calls,
             receives,
             values,
+            has_values: has(some::VALUES),
             named,
             behind,
         }))
@@ -136,10 +151,12 @@ fn take_count(input: &mut &[u8]) -> Result<u64, OrderError> {
 
 fn take_list<T>(
     input: &mut &[u8],
+    is_there: bool,
     item: impl Fn(&mut &[u8]) -> Result<T, OrderError>,
 ) -> Result<Vec<T>, OrderError> {
     // Items take bytes, so the list cannot grow beyond what the input justifies.
-    (0..take_count(input)?).map(|_| item(input)).collect()
+    let count = if is_there { take_count(input)? } else { 0 };
+    (0..count).map(|_| item(input)).collect()
 }
 
 fn take_site(input: &mut &[u8]) -> Result<u64, OrderError> {
@@ -218,7 +235,7 @@ impl Codec {
         let mut body = vec![STRETCH];
         put(&mut body, stream.into());
         put(&mut body, self.blocks);
-        body.push((u8::from(last) * LAST) | (u8::from(fresh) * FRESH));
+        body.push((u8::from(last) * LAST) | (u8::from(fresh) * FRESH) | somes(block));
         self.blocks += 1;
         put_heads(&mut body, block);
         let coded = self.encode_calls(block);
@@ -231,11 +248,13 @@ impl Codec {
             let _ = self.receives.code(&mut encoder, &self.post_shapes, hint, *event);
         }
         put_coded(&mut body, &encoder.finish());
-        let mut encoder = Encoder::default();
-        for value in &block.values {
-            let _ = self.values.code(&mut encoder, *value);
+        if !block.values.is_empty() {
+            let mut encoder = Encoder::default();
+            for value in &block.values {
+                let _ = self.values.code(&mut encoder, *value);
+            }
+            put_coded(&mut body, &encoder.finish());
         }
-        put_coded(&mut body, &encoder.finish());
         put_frame(out, &body);
     }
 
@@ -288,9 +307,11 @@ impl Codec {
             let event = self.receives.code(&mut decoder, &self.post_shapes, hint, blank)?;
             block.receives.push(event);
         }
-        let mut decoder = Decoder::new(take_coded(input)?);
-        for _ in 0..head.values {
-            block.values.push(self.values.code(&mut decoder, (0, 0))?);
+        if head.has_values {
+            let mut decoder = Decoder::new(take_coded(input)?);
+            for _ in 0..head.values {
+                block.values.push(self.values.code(&mut decoder, (0, 0))?);
+            }
         }
         Ok((head, block))
     }
@@ -312,27 +333,45 @@ impl Codec {
     }
 }
 
+/// Of what there is some in a block.
+fn somes(block: &Block) -> u8 {
+    let flag = |is_empty: bool, flag: u8| if is_empty { 0 } else { flag };
+    flag(block.call_shapes.is_empty(), some::CALL_SHAPES)
+        | flag(block.post_shapes.is_empty(), some::POST_SHAPES)
+        | flag(block.fixups.is_empty(), some::FIXUPS)
+        | flag(block.trailing.is_empty(), some::TRAILING)
+        | flag(block.values.is_empty(), some::VALUES)
+}
+
+/// Puts how many there are, if any.
+fn put_some(body: &mut Vec<u8>, count: usize) {
+    if count > 0 {
+        put(body, count as u64);
+    }
+}
+
 fn put_heads(body: &mut Vec<u8>, block: &Block) {
-    put(body, block.call_shapes.len() as u64);
+    put_some(body, block.call_shapes.len());
     for shape in &block.call_shapes {
         body.push(shape.kind as u8);
         body.extend_from_slice(&shape.site.to_le_bytes());
     }
-    put(body, block.post_shapes.len() as u64);
+    put_some(body, block.post_shapes.len());
     for shape in &block.post_shapes {
         body.push(u8::from(shape.any_source) | u8::from(shape.any_tag) << 1);
         put(body, shape.communicator.into());
         body.extend_from_slice(&shape.site.to_le_bytes());
     }
-    put(body, block.fixups.len() as u64);
+    put_some(body, block.fixups.len());
     block.fixups.iter().for_each(|fixup| put_fixup(body, fixup));
-    put(body, block.trailing.len() as u64);
+    put_some(body, block.trailing.len());
     for trailing in &block.trailing {
         put(body, trailing.shape.into());
         put(body, trailing.polls);
     }
-    let counts = [block.calls.len(), block.receives.len(), block.values.len()];
-    counts.iter().for_each(|count| put(body, *count as u64));
+    put(body, block.calls.len() as u64);
+    put(body, block.receives.len() as u64);
+    put_some(body, block.values.len());
     put(body, block.named);
     put(body, block.behind.into());
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::event::{CallEvent, CallShape, Picked, PostShape, ReceiveEvent};
+use crate::event::{CallEvent, CallShape, Picked, PostShape};
 use crate::vocabulary::{Call, Fate, Kind, Post};
 
 /// Something that a record holds, or that a program asked for.
@@ -62,10 +62,10 @@ impl Moment {
         Self::Call { position, kind, site, count, polls: 0, picks: Vec::new() }
     }
 
-    pub(crate) fn received(position: u64, shape: PostShape, event: ReceiveEvent) -> Self {
+    pub(crate) fn received(position: u64, shape: PostShape, fate: Option<Fate>) -> Self {
         let PostShape { site, communicator, any_source, any_tag } = shape;
         let any = [any_source, any_tag];
-        Self::Receive { position, site, communicator, any, fate: event.fate }
+        Self::Receive { position, site, communicator, any, fate }
     }
 
     pub(crate) fn posted(position: u64, post: &Post) -> Self {

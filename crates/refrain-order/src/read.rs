@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
             Which::Receives => {
                 for (position, receive) in (stretch.first_receive..).zip(&stretch.block.receives) {
                     let shape = self.post_shape(receive)?;
-                    moments.push(Moment::received(position, shape, *receive));
+                    moments.push(Moment::received(position, shape, receive.fate));
                 }
             }
         }

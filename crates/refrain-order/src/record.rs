@@ -25,6 +25,22 @@ pub struct Recorder {
     turns: TurnRecorder,
 }
 
+/// So many receives at most are kept back when a stream is sealed, and so many of all streams. Those of
+/// a program that keeps more receives pending get their fates in later frames.
+const KEPT_BACK: usize = 64;
+const ALL_KEPT_BACK: usize = 512;
+
+/// A receive that was kept back: it is to be told again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Names it, then as now.
+    pub ticket: Ticket,
+    /// What it was posted as.
+    pub shape: PostShape,
+    /// What became of it; not known of the first.
+    pub fate: Option<Fate>,
+}
+
 /// How much was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
@@ -52,6 +68,8 @@ struct Stream {
     named: u64,
     /// The number of the block's first wildcard receive.
     first: u64,
+    /// Receives before this one were kept back already.
+    kept: u64,
     /// Receives of sealed blocks whose fate is not known, unless `resumed`.
     waiting: BTreeSet<u64>,
     /// Whether receives may be waiting that were posted before this recorder was made.
@@ -75,6 +93,8 @@ impl Recorder {
             codec: Codec::resumed(own.bodies.len() as u64),
             wild: own.receives,
             first: own.receives,
+            // Which were is not known.
+            kept: u64::MAX,
             named: own.named,
             resumed: true,
             ..Stream::default()
@@ -215,6 +235,21 @@ impl Recorder {
         }
     }
 
+    /// The same, but for the receives of each thread from the first on whose fate is not known, unless
+    /// these are many. They are as if they had not been told, and are to be told again: then their fates
+    /// may be known. If not, they are sealed all the same, so that a replayer finds them one block
+    /// further at most.
+    pub fn seal_settled(&mut self, out: &mut Vec<u8>) -> Vec<Pending> {
+        let mut pending = Vec::new();
+        for (number, stream) in self.streams.iter_mut().enumerate() {
+            if pending.len() + KEPT_BACK <= ALL_KEPT_BACK {
+                stream.keep_back(number as u32, &mut pending);
+            }
+        }
+        self.seal(out);
+        pending
+    }
+
     /// Seals for the last time. What has no fate by now is taken as never matched: ask MPI before.
     pub fn finish(mut self, out: &mut Vec<u8>) {
         self.turns.seal(true, out);
@@ -284,6 +319,27 @@ impl Stream {
     fn open(&self) -> impl Iterator<Item = u64> + '_ {
         let receives = (self.first..).zip(&self.block.receives);
         receives.filter(|(_, receive)| receive.fate.is_none()).map(|(number, _)| number)
+    }
+
+    /// Forgets the receives from the first on whose fate is not known, unless these are many.
+    fn keep_back(&mut self, stream: u32, pending: &mut Vec<Pending>) {
+        let receives = (self.first..).zip(&self.block.receives);
+        let mut open = receives.filter(|(_, receive)| receive.fate.is_none());
+        let kept = std::mem::replace(&mut self.kept, self.wild);
+        let Some((from, _)) = open.find(|(number, _)| *number >= kept) else { return };
+        let settled = (from - self.first) as usize;
+        if self.block.receives.len() - settled > KEPT_BACK {
+            return;
+        }
+        let shapes: Map<u32, PostShape> =
+            self.post_shapes.iter().map(|(shape, number)| (*number, *shape)).collect();
+        self.wild = from;
+        for (number, receive) in (self.wild..).zip(self.block.receives.drain(settled..)) {
+            let ticket = Ticket { stream, wild: true, number };
+            // Every receive has a shape of the stream.
+            let shape = shapes.get(&receive.shape).copied();
+            pending.extend(shape.map(|shape| Pending { ticket, shape, fate: receive.fate }));
+        }
     }
 
     /// Keeps the block within bounds, whatever the agent does.

@@ -3,6 +3,9 @@
 //! The mirror of [`crate::record`]. It decodes one block at a time, and knows of each shape of
 //! call what is to come of it in this block. The order in which shapes succeed was recorded too,
 //! so a program that takes another way is noticed at the first success that is not due.
+//!
+//! Receives that were pending when a block was sealed are in the next one, if they were few. So receives
+//! may be one block ahead of everything else.
 
 use std::sync::Arc;
 
@@ -132,27 +135,43 @@ struct Stream {
     number: u32,
     frames: Arc<Frames>,
     codec: Codec,
+    /// The shapes of calls, and their numbers.
+    shapes: Vec<CallShape>,
     call_shapes: Map<CallShape, u32>,
     late: Map<(bool, u64), Fate>,
-    /// The next block to load.
+    /// The next block to decode.
     next: usize,
     block: Block,
+    /// The block behind it, if its receives were needed already.
+    ahead: Option<Ahead>,
+    /// The receives of both, and some before them; and how many of these are not those of the block
+    /// that is ahead.
+    receives: Vec<(PostShape, Option<Fate>)>,
+    own_receives: usize,
     /// For each call of the block where its indices begin, and the next call of its shape.
     picks: Vec<u32>,
     following: Vec<u32>,
     /// For each shape its first call that is still to succeed, and failed polls still to come.
     due: Vec<u32>,
     polls: Vec<u64>,
-    /// Calls, receives and values of the block that were replayed.
+    /// Calls and values of the block that were replayed, and receives of those listed.
     called: usize,
     received: usize,
     valued: usize,
-    /// Those of earlier blocks.
+    /// Those before.
     calls_before: u64,
     receives_before: u64,
     values_before: u64,
     /// Operations other than wildcard receives.
     named: u64,
+}
+
+/// A block that was decoded early, without its receives.
+#[derive(Debug)]
+struct Ahead {
+    block: Block,
+    /// The shapes of calls, if there are others than before.
+    shapes: Option<Vec<CallShape>>,
 }
 
 impl Stream {
@@ -164,10 +183,14 @@ impl Stream {
             number,
             frames: frames.clone(),
             codec: Codec::default(),
+            shapes: Vec::new(),
             call_shapes: Map::default(),
             late,
             next: 0,
             block: Block::default(),
+            ahead: None,
+            receives: Vec::new(),
+            own_receives: 0,
             picks: Vec::new(),
             following: Vec::new(),
             due: Vec::new(),
@@ -180,6 +203,11 @@ impl Stream {
             values_before: 0,
             named: 0,
         }
+    }
+
+    /// Whether the stream ended in good order.
+    fn is_complete(&self) -> bool {
+        self.frames.streams().get(self.number as usize).is_some_and(|own| own.complete)
     }
 
     fn position(&self) -> u64 {
@@ -255,10 +283,17 @@ impl Stream {
             let cancelled = self.late.contains_key(&(false, self.named - 1));
             return Ok(if cancelled { Posting::WithheldCancelled } else { Posting::AsAsked });
         }
-        while self.received == self.block.receives.len() {
+        while self.received == self.receives.len() {
+            if self.look_ahead()? {
+                continue;
+            }
+            // Where a record is cut short, what was pending then is missing.
+            if self.ahead.is_none() && !self.is_complete() {
+                return Err(Stop::RecordEnds);
+            }
             self.proceed(|stream| Moment::posted(stream.receive_position(), post))?;
         }
-        let ReceiveEvent { shape, fate } = self.block.receives[self.received];
+        let (shape, fate) = self.receives[self.received];
         let Post { site, communicator, source, tag } = *post;
         let (any_source, any_tag) = (source.is_none(), tag.is_none());
         let asked = PostShape { site, communicator, any_source, any_tag };
@@ -271,7 +306,7 @@ impl Stream {
             }
             Fate::Cancelled | Fate::Never => true,
         };
-        if self.codec.post_shapes.get(shape as usize) != Some(&asked) || !fits {
+        if shape != asked || !fits {
             return Err(self.diverged_receive(Moment::posted(self.receive_position(), post)));
         }
         self.received += 1;
@@ -303,7 +338,7 @@ impl Stream {
         if self.called < self.block.calls.len() || self.valued < self.block.values.len() {
             return Err(self.diverged(got(self)));
         }
-        if self.received < self.block.receives.len() {
+        if self.received < self.own_receives {
             return Err(self.diverged_receive(got(self)));
         }
         if self.polls.iter().any(|polls| *polls > 0) {
@@ -316,34 +351,65 @@ impl Stream {
     /// nothing to do.
     fn proceed(&mut self, got: impl Fn(&Self) -> Moment) -> Result<(), Stop> {
         let advanced = self.advance(&got);
-        let own = self.frames.streams().get(self.number as usize);
-        match own.is_some_and(|own| own.complete) && advanced == Err(Stop::RecordEnds) {
+        match self.is_complete() && advanced == Err(Stop::RecordEnds) {
             true => Err(self.diverged(got(self))),
             false => advanced,
         }
     }
 
+    /// Goes on to the next block.
     fn load(&mut self) -> Result<(), Stop> {
-        let own = self.frames.streams().get(self.number as usize);
-        let body = own.and_then(|own| own.bodies.get(self.next)).ok_or(Stop::RecordEnds)?;
-        let (head, block) = self.codec.decode(self.frames.body(body)).map_err(Stop::Unreadable)?;
-        self.next += 1;
+        let Ahead { block, shapes } = match self.ahead.take() {
+            Some(ahead) => ahead,
+            None => self.decode()?.ok_or(Stop::RecordEnds)?,
+        };
+        self.own_receives = self.receives.len();
         self.calls_before += self.called as u64;
-        self.receives_before += self.received as u64;
         self.values_before += self.valued as u64;
-        (self.called, self.received, self.valued) = (0, 0, 0);
-        if head.fresh || !block.call_shapes.is_empty() {
-            let shapes = self.codec.call_shapes.iter().enumerate();
-            self.call_shapes = shapes.map(|(number, shape)| (*shape, number as u32)).collect();
+        (self.called, self.valued) = (0, 0);
+        if let Some(shapes) = shapes {
+            let numbers = shapes.iter().enumerate();
+            self.call_shapes = numbers.map(|(number, shape)| (*shape, number as u32)).collect();
+            self.shapes = shapes;
         }
         self.block = block;
         self.index();
         Ok(())
     }
 
+    /// Decodes the next block for its receives, unless that was done. Says whether there is one.
+    fn look_ahead(&mut self) -> Result<bool, Stop> {
+        if self.ahead.is_none() {
+            self.ahead = self.decode()?;
+            return Ok(self.ahead.is_some());
+        }
+        Ok(false)
+    }
+
+    /// Decodes the next block, if there is one, and lists its receives.
+    fn decode(&mut self) -> Result<Option<Ahead>, Stop> {
+        let own = self.frames.streams().get(self.number as usize);
+        let Some(body) = own.and_then(|own| own.bodies.get(self.next)) else { return Ok(None) };
+        let (head, block) = self.codec.decode(self.frames.body(body)).map_err(Stop::Unreadable)?;
+        self.next += 1;
+        let gone = self.received.saturating_sub(NEIGHBOURS);
+        self.receives.drain(..gone);
+        self.receives_before += gone as u64;
+        (self.received, self.own_receives) =
+            (self.received - gone, self.own_receives.saturating_sub(gone));
+        for ReceiveEvent { shape, fate } in &block.receives {
+            // The codec has looked that up before.
+            let shape = self.codec.post_shapes.get(*shape as usize).copied();
+            self.receives.extend(shape.map(|shape| (shape, *fate)));
+        }
+        let changed = head.fresh || !block.call_shapes.is_empty();
+        let shapes = changed.then(|| self.codec.call_shapes.clone());
+        Ok(Some(Ahead { block, shapes }))
+    }
+
     /// Finds for each call of the block the next of its shape.
     fn index(&mut self) {
-        let shapes = self.codec.call_shapes.len();
+        let shapes = self.shapes.len();
         self.due = vec![NONE; shapes];
         self.following = vec![NONE; self.block.calls.len()];
         for (at, call) in self.block.calls.iter().enumerate().rev() {
@@ -376,15 +442,14 @@ impl Stream {
 
     fn call_moment(&self, at: usize) -> Option<Moment> {
         let event = *self.block.calls.get(at)?;
-        let shape = *self.codec.call_shapes.get(event.shape as usize)?;
+        let shape = *self.shapes.get(event.shape as usize)?;
         let picks = self.block.picks.get(*self.picks.get(at)? as usize..)?;
         Some(Moment::called(self.calls_before + at as u64, shape, event, picks))
     }
 
     fn receive_moment(&self, at: usize) -> Option<Moment> {
-        let event = *self.block.receives.get(at)?;
-        let shape = *self.codec.post_shapes.get(event.shape as usize)?;
-        Some(Moment::received(self.receives_before + at as u64, shape, event))
+        let (shape, fate) = *self.receives.get(at)?;
+        Some(Moment::received(self.receives_before + at as u64, shape, fate))
     }
 
     fn diverged(&self, got: Moment) -> Stop {

@@ -12,11 +12,12 @@
 
 use crate::error::TraceError;
 use refrain_format::container::{Container, Writer};
-use refrain_order::{Frames, OrderError, Recorder, Sums, log};
+use refrain_order::log::{self, InUse};
+use refrain_order::{Frames, OrderError, Recorder, Sums};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// The section with facts.
@@ -210,28 +211,33 @@ fn frames_in(parts: &Path, rank: u32) -> Result<Frames, OrderError> {
     let own = |what: &str| parts.join(format!("rank-{rank}.{what}"));
     let mut frames = std::fs::read(own("order")).unwrap_or_default();
     // Where there was no room for a window, nothing was recorded.
-    let Some(window) = read_window(&own("log")).ok().filter(|window| !window.is_empty()) else {
+    let Ok((in_use, window)) = read_window(&own("log")) else {
         return Ok(Frames::read(frames));
     };
-    let (base, words) = log::window(&window)?;
-    frames.truncate(usize::try_from(base).unwrap_or(usize::MAX));
-    if !words.is_empty() {
+    frames.truncate(usize::try_from(in_use.base).unwrap_or(usize::MAX));
+    let window = window?;
+    if !window.is_empty() {
         let mut recorder = Recorder::resume(&Frames::read(frames.clone()));
-        log::apply(words, &mut recorder)?;
+        log::apply(log::words(&window), &mut recorder)?;
         recorder.seal(&mut frames);
     }
     Ok(Frames::read(frames))
 }
 
 /// Reads as much of a window as is in use: hardly anything, after a run that has ended well.
-fn read_window(path: &Path) -> std::io::Result<Vec<u8>> {
+fn read_window(path: &Path) -> std::io::Result<(InUse, Result<Vec<u8>, OrderError>)> {
     let mut file = File::open(path)?;
-    let mut bytes = Vec::new();
-    file.by_ref().take(8).read_to_end(&mut bytes)?;
-    if let Some(first) = bytes.first_chunk() {
-        file.take(log::used_bytes(*first) - 8).read_to_end(&mut bytes)?;
-    }
-    Ok(bytes)
+    let mut first = [0; 8];
+    file.read_exact(&mut first)?;
+    let in_use = InUse::read(first);
+    let place = match in_use.place(file.metadata()?.len()) {
+        Ok(place) => place,
+        Err(error) => return Ok((in_use, Err(error))),
+    };
+    let mut window = Vec::new();
+    file.seek(SeekFrom::Start(place.start))?;
+    file.take(place.end - place.start).read_to_end(&mut window)?;
+    Ok((in_use, Ok(window)))
 }
 
 impl Orders {

@@ -10,6 +10,7 @@ use std::path::Path;
 /// File, calls, wildcard receives, checksum of both.
 const RECORDS: &[(&str, u64, u64, u64)] = &[
     ("particles-v1", 545, 971, 8202100917266243076),
+    ("particles-v2", 6164, 16257, 7301496205332767395),
     ("threads-v1", 38, 24, 16588429258166980402),
 ];
 

@@ -53,8 +53,8 @@ pub use role::{Act, Meeting, Mode, Role};
 pub use thread::Thread;
 
 use crate::entry::Entry;
-use crate::process::Errno;
-use role::Hooked;
+use crate::process::{Errno, abi};
+use role::{Hooked, Place};
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -153,13 +153,13 @@ pub fn prepare() {
 /// # Safety
 /// The arguments must be those of the function.
 pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
-    let mut call = Hooked { role, entry: Entry::new(role.function), words };
+    let mut call = Hooked { role, entry: Entry::new(role.function), words, abi: abi() };
     match call.role.act {
         Act::Begin => lifetime::begin(&call),
         Act::End => lifetime::end(&call),
         _ => match (thread::of_call(&call.entry), task(), method()) {
             (Some(thread), Task::Record, Method::Causal) if record::is_on() => {
-                let place = thread.place(&call.entry);
+                let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
                 record::call(&mut call, role.act, place)
             }
             (Some(thread), Task::Replay, Method::Causal) => replay::call(call, thread),
@@ -179,9 +179,9 @@ pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
 pub unsafe fn recorded(role: &'static Role, words: &mut [usize]) -> c_int {
     let entry = Entry::new(role.function);
     // Nobody else is told where the call is, so the compiler knows what is in it.
-    let mut call = Hooked { role, entry, words };
-    match thread::of_call(&entry) {
-        Some(thread) if record::is_on() => record::call(&mut call, role.act, thread.place(&entry)),
+    let mut call = Hooked { role, entry, words, abi: abi() };
+    match thread::place_of(&entry) {
+        Some(place) if record::is_on() => record::call(&mut call, role.act, place),
         _ => call.forward(),
     }
 }

@@ -134,14 +134,7 @@ pub unsafe fn put_handle(at: Handles, index: usize, handle: usize) {
 /// `MPI_REQUEST_NULL`.
 #[inline]
 pub fn request_null() -> usize {
-    static NULL: OnceLock<usize> = OnceLock::new();
-    *NULL.get_or_init(|| {
-        // SAFETY: the layout's symbols are variables of the MPI library.
-        let value = unsafe {
-            layout().request_null.resolve(|symbol| next::data(symbol).map(|at| at as usize))
-        };
-        value.unwrap_or(0)
-    })
+    abi().request_null
 }
 
 macro_rules! predefined {

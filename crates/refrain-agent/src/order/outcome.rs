@@ -1,7 +1,6 @@
 //! What a completion call was given, and what came of it.
 
 use crate::memory::Statuses;
-use crate::process::abi;
 use refrain_order::{Choice, Completed, Kind};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -37,7 +36,7 @@ impl Requests {
         requests.count = n;
         // SAFETY: the table says that so many handles are there, of that size.
         unsafe {
-            match abi().handle_bytes {
+            match call.abi.handle_bytes {
                 4 => requests.read(n, at.cast::<u32>(), |handle| handle as usize),
                 _ => requests.read(n, at.cast::<usize>(), |handle| handle),
             }

@@ -1,9 +1,10 @@
 //! What a function is to receive orders, and a call of it.
 
 use crate::entry::Entry;
-use crate::memory::{self, Statuses};
+use crate::memory::{self, Handles, Statuses};
 use crate::next;
-use crate::process::abi;
+use crate::process::Abi;
+use refrain_mpi::abi::narrow_handle;
 use refrain_order::{Kind, Post};
 use std::ffi::c_int;
 
@@ -137,6 +138,8 @@ pub struct Hooked<'a> {
     pub entry: Entry,
     /// Its arguments.
     pub words: &'a mut [usize],
+    /// This MPI's values.
+    pub abi: &'static Abi,
 }
 
 impl Hooked<'_> {
@@ -160,7 +163,7 @@ impl Hooked<'_> {
     /// stays.
     #[inline(always)]
     pub fn lent(&mut self) -> Hooked<'_> {
-        Hooked { role: self.role, entry: self.entry, words: self.words }
+        Hooked { role: self.role, entry: self.entry, words: self.words, abi: self.abi }
     }
 
     /// An argument; 0 if there is none of that sort.
@@ -178,7 +181,7 @@ impl Hooked<'_> {
     /// The communicator.
     #[inline(always)]
     pub fn comm(&self) -> usize {
-        mpi::handle(self.word(self.role.comm))
+        narrow_handle(self.abi.handle_bytes, self.word(self.role.comm))
     }
 
     /// The receive that is posted; without source and tag it is of a message known already.
@@ -188,9 +191,9 @@ impl Hooked<'_> {
             let word = self.words.get(place).map(|word| *word as c_int);
             word.map_or(Some(0), |word| (word != any).then_some(word))
         };
-        let abi = abi();
+        let abi = self.abi;
         let source = given(self.role.source, abi.any_source);
-        if source == Some(mpi::layout().proc_null) {
+        if source == Some(abi.proc_null) {
             // There is nothing to choose, whatever the tag.
             return Post { site, communicator, source, tag: Some(0) };
         }
@@ -212,6 +215,14 @@ impl Hooked<'_> {
             place => memory::count(self.word(place) as c_int),
         };
         if at.is_null() { (at, 0) } else { (at, n) }
+    }
+
+    /// The request of a call that has one, as it is now.
+    #[inline(always)]
+    pub fn request(&self) -> usize {
+        let at = self.word(self.role.request) as Handles;
+        // SAFETY: the table says a request is there.
+        unsafe { memory::handle(at, 0, self.abi.handle_bytes) }.unwrap_or(0)
     }
 
     /// An `int` that the call gave by address.
@@ -240,7 +251,7 @@ impl Hooked<'_> {
     /// Whether the program ignores statuses.
     #[inline(always)]
     pub fn ignores_status(&self, has_array: bool) -> bool {
-        let abi = abi();
+        let abi = self.abi;
         let ignored = if has_array { abi.statuses_ignore } else { abi.status_ignore };
         self.word(self.role.status) == ignored
     }

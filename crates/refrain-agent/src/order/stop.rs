@@ -30,10 +30,15 @@ pub fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
+/// So long launchers have to pass on what was said: some drop what they have not read when a job is
+/// aborted.
+const SAYING: Duration = Duration::from_millis(200);
+
 /// Ends the job. The code is noted, too: not every launcher passes it on.
 pub fn abort(code: i32, text: &str) -> ! {
     say(text);
     files::note(&format!("stopped {code}"));
+    std::thread::sleep(SAYING);
     let comm = match lifetime::has_world() {
         true => abi().comm_world,
         false => OWN_COMM.load(Ordering::Relaxed) as usize,

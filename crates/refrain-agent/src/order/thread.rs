@@ -27,7 +27,8 @@ pub struct Thread {
     /// Return addresses that are the program's.
     program: [Range<usize>; MODULES],
     oldest: usize,
-    /// Addresses and their sites: those used of late, and all.
+    /// Addresses and their sites: those used of late, and all. The former are the return addresses of
+    /// calls, unless these are those of bindings: then the program's own, complemented.
     places: [(usize, u64); PLACES],
     known: Map<u64>,
     /// Stacks by the innermost address.
@@ -59,7 +60,7 @@ static THREADS: AtomicU32 = AtomicU32::new(0);
 static TAKEN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// The thread that makes a call, if the call is the program's.
-#[inline(always)]
+#[inline]
 pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
     let thread = this();
     if thread.is_of_child() {
@@ -73,6 +74,25 @@ pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
     } else {
         None
     }
+}
+
+/// Where a call is made, if it is the program's.
+#[inline(always)]
+pub fn place_of(entry: &Entry) -> Option<Place> {
+    let thread = this();
+    let (address, site) = thread.places[cell(entry.caller)];
+    if address == entry.caller && !thread.is_of_child() {
+        return Some(Place { stream: thread.stream, site });
+    }
+    find_place(*entry)
+}
+
+#[inline(never)]
+fn find_place(entry: Entry) -> Option<Place> {
+    let thread = of_call(&entry)?;
+    // Before MPI has begun nobody asks for the site.
+    let site = if thread.stream == UNKNOWN { 0 } else { thread.site(&entry) };
+    Some(Place { stream: thread.stream, site })
 }
 
 /// The system's numbers of threads that call MPI, where they share it.
@@ -172,28 +192,25 @@ impl Thread {
         }
     }
 
-    /// Where a call is made.
-    #[inline(always)]
-    pub fn place(&mut self, entry: &Entry) -> Place {
-        Place { stream: self.stream, site: self.site(entry) }
-    }
-
     /// The site of a call: the same number in every run.
     #[inline]
     pub fn site(&mut self, entry: &Entry) -> u64 {
         let direct = self.program[0].contains(&entry.caller);
         let address = if direct { entry.caller } else { self.sites.own_return(entry) };
-        let place = &self.places[cell(address)];
-        if place.0 == address { place.1 } else { self.look_up(address) }
+        let key = if direct { address } else { !address };
+        let place = &self.places[cell(key)];
+        if place.0 == key { place.1 } else { self.look_up(address, key) }
     }
 
     #[inline(never)]
-    fn look_up(&mut self, address: usize) -> u64 {
+    fn look_up(&mut self, address: usize, key: usize) -> u64 {
         let site = match self.known.get(&address) {
             Some(site) => *site,
             None => self.name(address),
         };
-        self.places[cell(address)] = (address, site);
+        if self.stream != UNKNOWN {
+            self.places[cell(key)] = (key, site);
+        }
         site
     }
 

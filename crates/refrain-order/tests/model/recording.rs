@@ -4,6 +4,8 @@ use crate::agent::{Agent, Fault, Step, consumes, look, message_of, receive_key, 
 use crate::mpi::{Message, Wanted};
 use crate::program::{Operation, Slot};
 use crate::world::{World, describe};
+use refrain_order::event::PostShape;
+use refrain_order::record::Pending;
 use refrain_order::{Call, Completed, Envelope, Fate, Frames, Kind, Post, Recorder, Ticket};
 
 pub struct Recording {
@@ -278,10 +280,25 @@ impl Recording {
         if self.fault != Fault::ForgetOrphans {
             self.ask(world);
         }
-        self.ranks[rank].seal(&mut self.bytes[rank]);
+        let pending = match world.schedule.chance(1, 2) {
+            true => self.ranks[rank].seal_settled(&mut self.bytes[rank]),
+            false => {
+                self.ranks[rank].seal(&mut self.bytes[rank]);
+                Vec::new()
+            }
+        };
         if world.schedule.chance(1, 3) {
             // As if the process had been killed, and its log were read by another.
             self.ranks[rank] = Recorder::resume(&Frames::read(self.bytes[rank].clone()));
+        }
+        for Pending { ticket, shape, fate } in pending {
+            let PostShape { site, communicator, any_source, any_tag } = shape;
+            let [source, tag] = [any_source, any_tag].map(|any| (!any).then_some(0));
+            let post = Post { site, communicator, source, tag };
+            assert_eq!(self.ranks[rank].post(ticket.stream, &post), ticket);
+            if let Some(fate) = fate {
+                self.ranks[rank].resolve(ticket, fate);
+            }
         }
     }
 }

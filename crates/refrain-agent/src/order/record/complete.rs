@@ -6,9 +6,9 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use super::super::files::outside;
+use super::super::mpi;
 use super::super::outcome::{self, Outcome, Room};
 use super::super::role::{Hooked, Place};
-use super::super::{line, mpi};
 use super::{RECORDING, Receive, Recording, STATUSES_MATTER};
 
 pub(super) fn arrive(call: &mut Hooked<'_>, place: Place) -> c_int {
@@ -46,7 +46,7 @@ struct Done<'a> {
 }
 
 #[inline(always)]
-pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind, shared: bool) -> c_int {
     let requests = outcome::Requests::of(call, kind);
     let before = requests.all();
     let mut room = Room::new();
@@ -56,7 +56,7 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int
         true => room.make(if has_array { before.len() } else { 1 }),
         false => call.status(),
     };
-    let taken = line::is_shared().then(|| take_out(before, consumes(kind)));
+    let taken = shared.then(|| take_out(before, consumes(kind)));
     let result = call.forward_with_status(status);
     let mut index = [0];
     let outcome = Outcome::of(call, kind, result, &mut index);

@@ -9,6 +9,7 @@ pub use complete::consumes;
 use crate::memory::Statuses;
 use crate::process::{self, Uncancelled};
 use crate::table;
+use refrain_order::record::Pending;
 use refrain_order::{
     Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Sums, Ticket, log,
 };
@@ -25,7 +26,8 @@ use super::role::{Act, Hooked, Place};
 use super::thread::Thread;
 use super::unseen::{AllUnseen, Posted};
 
-/// Words of the window in front of the frames.
+/// Words of the window in front of the frames. To seal as many of one half as it takes at most when that
+/// is slow takes a third of a millisecond.
 const WINDOW: usize = 1 << 16;
 
 static RECORDING: Guarded<Recording> = Guarded::new(missed);
@@ -88,7 +90,7 @@ impl Recording {
         if self.log.could_hold(several) {
             self.log.matched(stream, call, completed);
         } else {
-            // More than there ever is room for. The log is empty now.
+            // More than there ever is room for. There is next to nothing in the log now.
             self.recorder.matched(stream, call, completed);
             self.flush();
         }
@@ -106,18 +108,23 @@ impl Recording {
     fn flush(&mut self) {
         let _uncancelled = Uncancelled::keep();
         self.ask_orphans();
+        self.tell();
         let mut frames = Vec::new();
+        let pending = self.recorder.seal_settled(&mut frames);
+        self.write(&frames, &pending);
+    }
+
+    /// Tells the recorder what is in the log.
+    fn tell(&mut self) {
         if log::apply(self.log.content(), &mut self.recorder).is_err() {
             self.ended = true;
         }
-        self.recorder.seal(&mut frames);
-        self.write(&frames);
     }
 
-    fn write(&mut self, frames: &[u8]) {
+    fn write(&mut self, frames: &[u8], pending: &[Pending]) {
         if !self.ended && files::append("order", frames) {
             self.written += frames.len() as u64;
-            self.log.restart(self.written);
+            self.log.restart(self.written, pending);
         } else {
             // What the file and the window hold stays as it is; what comes is only counted.
             self.ended = true;
@@ -267,18 +274,22 @@ pub fn start(size: c_int) {
 /// MPI is about to end.
 pub fn end() {
     let Some(mut recording) = RECORDING.take() else { return };
+    let _uncancelled = Uncancelled::keep();
     recording.ask_pending();
-    recording.flush();
+    recording.tell();
+    let mut frames = Vec::new();
+    recording.recorder.seal(&mut frames);
+    recording.write(&frames, &[]);
     if recording.log.has_lost() || recording.ended {
         files::note_cut(files::NO_ROOM);
         return;
     }
     let Sums { receives, calls, polls } = recording.recorder.sums();
     files::note(&format!("sums {receives} {calls} {polls}"));
-    let mut frames = Vec::new();
+    frames.clear();
     let recorder = std::mem::take(&mut recording.recorder);
     recorder.finish(&mut frames);
-    recording.write(&frames);
+    recording.write(&frames, &[]);
     match recording.ended {
         true => files::note_cut(files::NO_ROOM),
         false => files::note("finalized"),
@@ -325,11 +336,11 @@ pub fn call(call: &mut Hooked<'_>, act: Act, place: Place) -> c_int {
         Act::Send(mode) => shared::send(&mut call.lent(), place, mode),
         Act::InitSend => shared::init_send(&mut call.lent()),
         Act::Receive(kind) => receive::receive(call, place, kind),
-        Act::Post => receive::post(call, place),
+        Act::Post => receive::post(call, place, shared),
         Act::Init => receive::init(&mut call.lent(), place),
         Act::Start => receive::start_all(&mut call.lent(), place),
         Act::Probe(kind) => receive::probe(call, place, kind),
-        Act::Complete(kind) => complete::complete(call, place, kind),
+        Act::Complete(kind) => complete::complete(call, place, kind, shared),
         Act::Arrive => complete::arrive(&mut call.lent(), place),
         Act::Cancel => complete::cancel(&mut call.lent()),
         Act::Free => complete::free(&mut call.lent()),

@@ -47,13 +47,13 @@ pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int 
 }
 
 #[inline(always)]
-pub(super) fn post(call: &mut Hooked<'_>, place: Place) -> c_int {
+pub(super) fn post(call: &mut Hooked<'_>, place: Place, shared: bool) -> c_int {
     let is_plain = call.role.source == mpi::IRECV_SOURCE;
     let is_unknown = !is_plain && call.post(0, 0).is_wild() && !mpi::isendrecv_has_status();
     if is_unknown {
         outside("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
     }
-    if line::is_shared() {
+    if shared {
         return post_in_turn(&call.lent(), place, is_unknown);
     }
     let result = call.forward();
@@ -77,8 +77,7 @@ pub(super) fn init(call: &mut Hooked<'_>, place: Place) -> c_int {
     if result == 0 {
         RECORDING.with(|own| {
             let post = own.wanted(call, place);
-            // SAFETY: the table says a request is there.
-            let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
+            let handle = call.request();
             let (ticket, persistent, cancelled) = (None, true, false);
             let receive = Receive { ticket, post, posted: Posted::NOT, persistent, cancelled };
             own.requests.add(handle, receive);
@@ -126,8 +125,7 @@ impl Recording {
             STATUSES_MATTER.store(true, Ordering::Relaxed);
         }
         if has_request {
-            // SAFETY: the table says a request is there.
-            let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
+            let handle = call.request();
             let posted = self.unseen.posted(handle, ticket, &wanted);
             let (ticket, persistent, cancelled) = (Some(ticket), false, false);
             let receive = Receive { ticket, post: wanted, posted, persistent, cancelled };
