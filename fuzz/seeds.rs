@@ -15,8 +15,8 @@ use random::Random;
 use refrain_encode::cells::{Cells, put_bytes};
 use refrain_format::container::Container;
 use refrain_format::state;
-use refrain_trace::Trace;
 use refrain_trace::assemble::Keep;
+use refrain_trace::{Orders, Trace};
 use std::path::Path;
 use std::{env, fs, io};
 
@@ -78,6 +78,7 @@ fn main() -> io::Result<()> {
         }
     }
     memory(&put)?;
+    orders(&put)?;
     fs::remove_dir_all(home)
 }
 
@@ -106,7 +107,8 @@ fn memory(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()
         // one or two users of a byte, and a length of two.
         let code = read("code")?;
         let skipped = (3..=6).find(|at| {
-            refrain_memtrace::tables::Code::decode(&mut &code[*at..]).is_ok_and(|c| !c.blocks.is_empty())
+            refrain_memtrace::tables::Code::decode(&mut &code[*at..])
+                .is_ok_and(|c| !c.blocks.is_empty())
         });
         for section in [&code[skipped.unwrap_or(0)..], &read("segments/0")?, &read("threads")?] {
             seed.extend((section.len() as u16).to_le_bytes());
@@ -114,6 +116,25 @@ fn memory(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()
         }
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         put("memory", name, &seed)?;
+    }
+    Ok(())
+}
+
+/// The bodies of the frames of receive orders.
+fn orders(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/refrain-trace/tests/golden");
+    for entry in fs::read_dir(golden)? {
+        let path = entry?.path();
+        let orders = Orders::open(&path).map_err(io::Error::other)?;
+        for rank in &orders.ranks {
+            let mut bytes = Vec::new();
+            for body in rank.frames.bodies() {
+                bytes.extend((body.len() as u16).to_le_bytes());
+                bytes.extend(body);
+            }
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            put("orders", format!("{name}-{}", rank.rank), &bytes)?;
+        }
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ fi
 # What a program is given, so that it differs and yet is done soon.
 arguments() {
     case $1 in
-    montecarlo) echo 100 ;;
+    montecarlo) echo 1000 ;;
     master) echo 500 ;;
     waitany) echo 20 ;;
     iprobe) echo 100 ;;
