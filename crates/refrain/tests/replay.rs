@@ -306,6 +306,30 @@ fn a_killed_run_replays_up_to_where_it_was() {
     }
 }
 
+/// Receives that stay pending while others come and go are sealed with the blocks behind, if they are few.
+#[test]
+fn receives_that_stay_pending_replay_bit_for_bit() {
+    for pending in ["60", "65", "300"] {
+        replays_bit_for_bit("causal", "order_pending.c", &[pending, "5000"]);
+    }
+}
+
+/// What came before the message that was seen is known, however many receives wait for something else.
+#[test]
+fn messages_that_a_killed_rank_has_not_seen_are_known() {
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_pending.c", &["0", "200", "killed"]);
+        let seen = |outcome: &Outcome| -> Vec<String> {
+            let lines = outcome.stdout.lines().filter(|line| line.starts_with("receive"));
+            lines.map(str::to_owned).collect()
+        };
+        let recorded = victim.record("run.refrain");
+        assert_eq!(seen(&recorded).len(), 2, "{recorded}");
+        let replayed = victim.replay("run.refrain");
+        assert_eq!(seen(&recorded), seen(&replayed), "{replayed}");
+    }
+}
+
 #[test]
 fn another_number_of_ranks_is_refused() {
     let Some(mpi) = mpis().into_iter().next() else { return };

@@ -98,9 +98,6 @@ fn complete_otherwise(
         if result != 0 && kind.has_array() && consumes(kind) && kind.choice() == Choice::All {
             before.iter().enumerate().any(is_left).then(|| outside(PARTLY));
         }
-        if !own.note(&done) {
-            return;
-        }
         if outcome.is_of_several() && consumes(kind) {
             own.gone(complete().map(|(_, handle, _)| handle));
         }
@@ -114,30 +111,37 @@ fn complete_otherwise(
                 own.settle((handle, receive), statuses, at, consumes(kind));
             }
         }
+        own.note(&done);
     });
 }
 
 impl Recording {
-    /// Tells the log of a call, and says whether it completed anything.
+    /// Tells the log of a call. The fates of what it completed are told before: whoever is killed in
+    /// between has not seen it return.
     #[inline(always)]
-    fn note(&mut self, done: &Done<'_>) -> bool {
+    fn note(&mut self, done: &Done<'_>) {
         let Done { place, kind, before, outcome, .. } = *done;
         let Outcome::Completed(completed) = outcome else {
             self.make_room(0);
             self.log.failed(place.stream, kind, place.site);
-            return false;
+            return;
         };
         let count = if kind.has_array() { before.len() as u32 } else { 0 };
         self.matched(place.stream, &Call { kind, site: place.site, count }, completed);
-        true
     }
 
     /// What most calls are: without an error, and where no other threads are about.
     #[inline(always)]
     fn completed(&mut self, done: &Done<'_>) {
-        if !self.note(done) || self.requests.are_none() {
-            return;
+        if !self.requests.are_none() {
+            self.settle_all(done);
         }
+        self.note(done);
+    }
+
+    /// Tells what the receives that a call completed have received.
+    #[inline(always)]
+    fn settle_all(&mut self, done: &Done<'_>) {
         let Done { kind, before, outcome, statuses, .. } = *done;
         let handle = |index: &u32| before.get(*index as usize).copied();
         match outcome {

@@ -86,14 +86,28 @@ impl Recording {
     #[inline(always)]
     fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
         let several = if let Completed::These(indices) = completed { indices.len() } else { 0 };
-        self.make_room(several);
-        if self.log.could_hold(several) {
-            self.log.matched(stream, call, completed);
-        } else {
-            // More than there ever is room for. There is next to nothing in the log now.
-            self.recorder.matched(stream, call, completed);
-            self.flush();
+        if !self.log.could_hold(several) {
+            return self.matched_many(stream, call, completed);
         }
+        self.make_room(several);
+        self.log.matched(stream, call, completed);
+    }
+
+    /// More than there ever is room for in the log. What is pending is not kept back: of so many there
+    /// may be blocks of their own, and a replay looks one block ahead for receives.
+    #[cold]
+    fn matched_many(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
+        self.seal();
+        self.recorder.matched(stream, call, completed);
+        self.seal();
+    }
+
+    /// Seals what is in the log, with all that is pending.
+    fn seal(&mut self) {
+        self.tell();
+        let mut frames = Vec::new();
+        self.recorder.seal(&mut frames);
+        self.write(&frames, &[]);
     }
 
     #[inline]
@@ -126,8 +140,10 @@ impl Recording {
             self.written += frames.len() as u64;
             self.log.restart(self.written, pending);
         } else {
-            // What the file and the window hold stays as it is; what comes is only counted.
+            // What the file and the window hold stays as it is; what comes is not recorded any more.
             self.ended = true;
+            RECORDING.close();
+            files::note_cut(files::NO_ROOM);
         }
     }
 
@@ -276,17 +292,14 @@ pub fn end() {
     let Some(mut recording) = RECORDING.take() else { return };
     let _uncancelled = Uncancelled::keep();
     recording.ask_pending();
-    recording.tell();
-    let mut frames = Vec::new();
-    recording.recorder.seal(&mut frames);
-    recording.write(&frames, &[]);
+    recording.seal();
     if recording.log.has_lost() || recording.ended {
         files::note_cut(files::NO_ROOM);
         return;
     }
     let Sums { receives, calls, polls } = recording.recorder.sums();
     files::note(&format!("sums {receives} {calls} {polls}"));
-    frames.clear();
+    let mut frames = Vec::new();
     let recorder = std::mem::take(&mut recording.recorder);
     recorder.finish(&mut frames);
     recording.write(&frames, &[]);

@@ -35,7 +35,6 @@ pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int 
     let result = call.forward_with_status(status);
     let Some(mut own) = RECORDING.hold() else { return result };
     let ticket = before.unwrap_or_else(|| told(&mut own, call));
-    own.succeeded(place, kind);
     if wild && has_status(result) {
         let fate = own.settle_status(ticket, false, status);
         let communicator = own.comms.number(call.comm());
@@ -43,6 +42,8 @@ pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int 
     } else {
         own.seen_named(call);
     }
+    // Fates first: whoever is killed in between has not seen the call return.
+    own.succeeded(place, kind);
     result
 }
 
@@ -161,7 +162,6 @@ pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
         own.log.failed(place.stream, kind, place.site);
         return result;
     }
-    own.succeeded(place, kind);
     let wanted = own.wanted(call, place);
     let ticket = own.post(place.stream, &wanted);
     if wild && result == 0 {
@@ -170,5 +170,6 @@ pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     } else {
         own.seen_named(call);
     }
+    own.succeeded(place, kind);
     result
 }

@@ -229,13 +229,18 @@ fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
 /// What was cancelled in the record was never posted. What was not must not be now.
 pub(super) fn cancel(call: Hooked<'_>) -> c_int {
     let handle = request_of(&call);
-    let known = ask(|own| Ok(own.requests.get(handle).map(|known| (known.active, known.withheld))));
+    let known = ask(|own| {
+        Ok(own.requests.get_mut(handle).map(|known| {
+            let again = std::mem::replace(&mut known.cancelled, true);
+            known.active.filter(|_| known.withheld && !again)
+        }))
+    });
     match known {
-        Some((Some(mut request), true)) => {
+        Some(Some(mut request)) => {
             // SAFETY: a request of our own.
             unsafe { mpi::call(table::MPI_Cancel, &[&raw mut request as usize]) }
         }
-        Some(_) => 0,
+        Some(None) => 0,
         None => call.forward(),
     }
 }
@@ -253,7 +258,7 @@ pub(super) fn free(call: Hooked<'_>) -> c_int {
         let place = &raw mut request as usize;
         // SAFETY: a request that is ours, or that the program lets go of.
         unsafe {
-            if known.withheld {
+            if known.withheld && !known.cancelled {
                 mpi::call(table::MPI_Cancel, &[place]);
             }
             let result = mpi::call(table::MPI_Request_free, &[place]);

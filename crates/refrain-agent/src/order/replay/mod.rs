@@ -46,6 +46,8 @@ struct Receive {
     active: Option<usize>,
     /// It is not posted, and the program's request is one on which nothing is received.
     withheld: bool,
+    /// The program has tried to cancel it: once is enough for some MPIs.
+    cancelled: bool,
     /// What it waits for, for messages.
     from: (Option<i32>, Option<i32>),
     persistent: Option<Persistent>,

@@ -137,8 +137,8 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
         result
     };
     if result == 0 {
-        let receive =
-            Receive { active: Some(mpi::handle(request)), withheld, from, persistent: None };
+        let (active, cancelled) = (Some(mpi::handle(request)), false);
+        let receive = Receive { active, withheld, cancelled, from, persistent: None };
         ask(|own| {
             own.requests.add(mpi::handle(request), receive);
             Ok(())
@@ -158,7 +158,8 @@ pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
         ask(|own| {
             let post = own.wanted(&call, place);
             let persistent = Some(Persistent { words, datatype, large: call.role.large, post });
-            let receive = Receive { active: None, withheld: false, from: (None, None), persistent };
+            let (active, withheld, cancelled, from) = (None, false, false, (None, None));
+            let receive = Receive { active, withheld, cancelled, from, persistent };
             own.requests.add(request_of(&call), receive);
             Ok(())
         });
@@ -225,7 +226,7 @@ fn start_one(handle: usize, persistent: Persistent, place: Place) -> c_int {
     ask(|own| {
         if let Some(receive) = own.requests.get_mut(handle).filter(|_| result == 0) {
             (receive.active, receive.withheld) = (Some(mpi::handle(request)), withheld);
-            receive.from = from(&post, posting);
+            (receive.from, receive.cancelled) = (from(&post, posting), false);
         }
         Ok(())
     });
