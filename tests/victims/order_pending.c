@@ -137,6 +137,10 @@ int main(int argc, char **argv) {
         for (int i = rank - 1; i < 10; i += size - 1)
             MPI_Send(&i, 1, MPI_INT, 0, DATA, MPI_COMM_WORLD);
     }
+    MPI_Aint here;
+    MPI_Get_address(&rank, &here);
+    if (MPI_Aint_add(here, 4) != here + 4 || MPI_Aint_diff(here + 4, 0) != here + 4)
+        printf("rank %d: an address was cut\n", rank);
     if (rank == 0)
         printf("digest %016llx\n", (unsigned long long)digest);
     MPI_Finalize();

@@ -208,7 +208,8 @@ fn act(f: &Function) -> Option<String> {
     let name = if f.large { f.name.trim_end_matches("_c") } else { &f.name };
     let listed = ACTS.iter().find(|(function, _)| *function == name).map(|(_, act)| *act);
     let outside = OUTSIDE.contains(&name).then_some("Outside");
-    let fits = f.params.len() <= MOST_ARGUMENTS && !PASSED_BY.contains(&name);
+    // What is in between gives an `int`: what gives something else would be cut.
+    let fits = f.returns_error() && f.params.len() <= MOST_ARGUMENTS && !PASSED_BY.contains(&name);
     let meeting = if fits { meeting(name) } else { None };
     let listed = listed.or(outside).map(str::to_owned).or(meeting);
     listed.or(fits.then(|| "Other".to_owned()))
@@ -228,6 +229,7 @@ pub fn hooks() -> String {
     for (number, f) in functions().iter().enumerate() {
         let Some(act) = act(f).filter(|_| is_wrapped(&f.name)) else { continue };
         assert!(f.params.len() <= MOST_ARGUMENTS, "{}: see order/mpi.rs", f.name);
+        assert!(f.returns_error(), "{} gives something else than an error", f.name);
         let place = |names: &[&str]| {
             let at = names.iter().find_map(|name| f.params.iter().position(|p| p.name == *name));
             at.map_or("Role::NOWHERE".to_owned(), |at| at.to_string())
