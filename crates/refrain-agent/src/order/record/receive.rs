@@ -162,6 +162,8 @@ pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
         own.log.failed(place.stream, kind, place.site);
         return result;
     }
+    // As a replay asks: a block may end in between.
+    own.succeeded(place, kind);
     let wanted = own.wanted(call, place);
     let ticket = own.post(place.stream, &wanted);
     if wild && result == 0 {
@@ -170,6 +172,5 @@ pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     } else {
         own.seen_named(call);
     }
-    own.succeeded(place, kind);
     result
 }

@@ -104,13 +104,13 @@ pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
                 }
                 return (result, kind.polls());
             }
+            own.succeeded(place, kind);
             let wanted = own.wanted(call, place);
             own.take_turns(call, place);
             let ticket = own.post(place.stream, &wanted);
             if wild && result == 0 {
                 own.settle_status(ticket, false, status);
             }
-            own.succeeded(place, kind);
             (result, true)
         });
         match result {
