@@ -1,7 +1,8 @@
 /* Ranks that receive from whoever comes first, and then meet. If they are told to, they do not meet:
- * each waits for something that never comes, in a call of which no order is kept.
+ * each waits for something that never comes, in a call of which no order is kept; or all but one wait for
+ * a message whose tag was another.
  *
- *     order_hang [meet | barriers | send | finalize]
+ *     order_hang [meet | barriers | send | finalize | tag]
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -25,6 +26,13 @@ int main(int argc, char **argv) {
     }
     if (rank > 0)
         MPI_Send(&rank, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+    for (int to = 1; to < size; to++) {
+        int from = 0, tag = strcmp(how, "tag") == 0 ? 3 : 2;
+        if (rank == 0)
+            MPI_Send(&from, 1, MPI_INT, to, tag, MPI_COMM_WORLD);
+        else if (rank == to)
+            MPI_Recv(&from, 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
     printf("rank %d: %d\n", rank, order);
     fflush(stdout);
     if (strcmp(how, "barriers") == 0) {

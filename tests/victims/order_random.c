@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++) {
         clock_gettime(CLOCK_MONOTONIC, &precise);
         gettimeofday(&day, NULL);
-        if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        if (getrandom(bytes, 5, 0) != 5 || getentropy(bytes + 5, 6) != 0)
             return 1;
         char hex[2 * sizeof bytes + 1];
         for (size_t n = 0; n < sizeof bytes; n++)

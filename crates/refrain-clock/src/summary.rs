@@ -42,6 +42,8 @@ pub struct Summary {
     pub all: Counts,
     /// Threads.
     pub threads: u64,
+    /// By thread, calls that had no choice.
+    done: Vec<u64>,
     /// Values of clocks and random numbers.
     pub values: u64,
     /// Chunks.
@@ -69,6 +71,18 @@ fn each_chunk(
     Ok((reader.known().clone(), reader.cut()))
 }
 
+impl Summary {
+    /// How many calls each thread made that succeeded.
+    pub fn calls_by_thread(&self) -> BTreeMap<u32, u64> {
+        let mut calls: BTreeMap<u32, u64> = (0..).zip(self.done.iter().copied()).collect();
+        for ((stream, ..), counts) in &self.tables {
+            let own = calls.entry(*stream).or_default();
+            *own = own.saturating_add(counts.calls);
+        }
+        calls
+    }
+}
+
 /// What is in a record.
 pub fn summary(record: &[u8]) -> Result<Summary, OrderError> {
     let mut summary = Summary { bytes: record.len() as u64, ..Summary::default() };
@@ -93,8 +107,8 @@ pub fn summary(record: &[u8]) -> Result<Summary, OrderError> {
     summary.cut = cut;
     summary.complete = known.last;
     summary.threads = known.done.len() as u64;
-    let calls = known.done.iter().map(|(_, calls)| *calls);
-    summary.all.calls = calls.fold(summary.all.calls, u64::saturating_add);
+    summary.done = known.done.iter().map(|(_, calls)| *calls).collect();
+    summary.all.calls = summary.done.iter().copied().fold(summary.all.calls, u64::saturating_add);
     Ok(summary)
 }
 

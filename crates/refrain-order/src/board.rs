@@ -115,7 +115,7 @@ impl Snapshot {
                 State::Held => format!("is held for a debugger: {text}"),
             };
             // Writing to a String cannot fail.
-            let _ = write!(report, "\n  rank {rank} {what} (after {} calls)", slot[CALLS]);
+            let _ = write!(report, "\n  rank {rank} {what} (after {} MPI calls)", slot[CALLS]);
         }
         report
     }
@@ -188,8 +188,8 @@ mod tests {
         assert!(watch.is_over(after(13), &hangs, |_| false));
         assert_eq!(
             hangs.report(|function| format!("f{function}")),
-            "\n  rank 0 is in f1 (after 5 calls)\n  rank 1 waits: a message (after 7 calls)\n  \
-             rank 2 is in MPI_Finalize (after 1 calls)"
+            "\n  rank 0 is in f1 (after 5 MPI calls)\n  rank 1 waits: a message (after 7 MPI calls)\n  \
+             rank 2 is in MPI_Finalize (after 1 MPI calls)"
         );
     }
 

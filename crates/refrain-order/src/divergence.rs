@@ -138,11 +138,29 @@ pub struct Divergence {
 }
 
 impl Divergence {
+    /// Whether the program did what was expected, but for the place where it did it.
+    fn is_elsewhere(&self) -> bool {
+        match (&self.expected, &self.got) {
+            (
+                Moment::Call { kind, site, count, .. },
+                Moment::Call { kind: other, site: place, count: requests, .. },
+            ) => kind == other && count == requests && site != place,
+            (
+                Moment::Receive { site, communicator, any, .. },
+                Moment::Receive { site: place, communicator: other, any: wildcards, .. },
+            ) => communicator == other && any == wildcards && site != place,
+            _ => false,
+        }
+    }
+
     /// In words, with names for places in the program.
     pub fn text(&self, name: impl Fn(u64) -> String) -> String {
         let mut text = format!("thread {} does not do what was recorded", self.stream);
         text += &format!("\n  expected  {}", self.expected.text(&name));
         text += &format!("\n  got       {}", self.got.text(&name));
+        if self.is_elsewhere() {
+            text += "\n            the same from another place: if the program was built anew, record it again";
+        }
         for moment in &self.neighbours {
             text += &format!("\n  recorded  {}", moment.text(&name));
         }

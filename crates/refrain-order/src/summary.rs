@@ -52,6 +52,18 @@ impl Counts {
     }
 }
 
+/// How many calls each thread of a rank made that succeeded.
+pub fn calls_by_thread(frames: &Frames) -> Result<Vec<u64>, OrderError> {
+    let count = |stream: usize| {
+        let (mut reader, mut calls) = (Reader::new(frames, stream), 0);
+        while let Some(stretch) = reader.next_stretch()? {
+            calls += stretch.calls().count() as u64;
+        }
+        Ok(calls)
+    };
+    (0..frames.streams().len()).map(count).collect()
+}
+
 /// Counts what is in a rank's record.
 pub fn summary(frames: &Frames) -> Result<Summary, OrderError> {
     let mut calls: Map<CallShape, Counts> = Map::default();

@@ -37,7 +37,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let noted = noted_run(&args.parts);
     if refrain_trace::orders::are_in(&args.parts) {
-        return orders::record::merge(noted.command, &args.parts, &output);
+        return orders::record::merge(noted, &args.parts, &output);
     }
     if crate::mem::holds_parts(&args.parts) {
         return crate::mem::merge(&args.parts, &output, noted.command, noted.selected);

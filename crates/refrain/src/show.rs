@@ -34,7 +34,10 @@ a trace without them knows the order in each thread alone, and threads are shown
 they went on evenly. --thread shows one by itself.
 
 Of receive orders (refrain record) are printed, for each rank, receives with a wildcard in the order
-they were posted, each with what it received, then calls that completed something, in their order.
+they were posted, each with what it received, then calls that completed something, in their order;
+with --function only the latter. Communicators are numbered as the rank first receives on them, or from
+size and rank where threads share MPI. JSON: rank, thread, site; receive, communicator, any_source,
+any_tag and source and tag (or cancelled, never); or call, kind, requests, failed_polls, completed.
 
 `undefined`: a source or tag of a status that MPI does not define, as after access to a file.
 `unset`: MPI gave no value. `insignificant`: not used on this rank. `ignored=true`: the program
@@ -90,12 +93,15 @@ pub struct Args {
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
     let ranks = args.rank.as_deref().map(|list| parse_ranks("--rank", list)).transpose()?;
+    let functions = Names::parse("--function", &args.function)?;
     if orders::are_in(&args.trace) {
+        if args.times {
+            bail!("{} is a record of receive orders, and has no times", args.trace.display());
+        }
         let (thread, limit) = (args.thread, args.limit.unwrap_or(u64::MAX));
-        let wanted = orders::show::Wanted { ranks, thread, limit, json: args.json };
+        let wanted = orders::show::Wanted { ranks, thread, functions, limit, json: args.json };
         return orders::show::run(&args.trace, wanted);
     }
-    let functions = Names::parse("--function", &args.function)?;
     if let Some(trace) = crate::mem::memory_trace(&args.trace)? {
         let Args { thread, limit, json, structure, .. } = args;
         return crate::mem::show::run(&trace, &Wanted { ranks, thread, limit, json, structure });

@@ -6,6 +6,8 @@ mod order_programs;
 use order_programs::{Victim, assert_same, mpis, ranks, replays_bit_for_bit, times};
 use refrain_testing::{Mpi, Outcome, is_full, sorted_lines};
 use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::Duration;
 
 #[test]
 fn particles_replay_bit_for_bit() {
@@ -113,10 +115,13 @@ fn fortran_replays_bit_for_bit() {
 #[test]
 fn clocks_and_random_numbers_are_replayed_if_that_is_wanted() {
     for mpi in mpis() {
-        let victim = Victim::new(&mpi, "order_random.c", &[]);
-        let recorded = victim.run(&["record", "--rand", "-o", "run.refrain", "--"], &victim.words);
-        for _ in 0..times() {
-            assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+        for source in ["order_random.c", "order_draws.cpp"] {
+            let victim = Victim::new(&mpi, source, &[]);
+            let record = ["record", "--rand", "-o", "run.refrain", "--"];
+            let recorded = victim.run(&record, &victim.words).expect_success();
+            for _ in 0..times() {
+                assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+            }
         }
     }
 }
@@ -195,6 +200,12 @@ fn ranks_that_all_hang_in_unrecorded_calls_are_named() {
         }
         assert_same(&recorded, &victim.replay("run.refrain").expect_success());
         assert!(victim.is_clean(), "something was left behind");
+        // What came in place of what was recorded.
+        let other = victim.with(&["tag"]);
+        let stopped = victim.run(&["replay", "--stall", "1s", "run.refrain", "--"], &other);
+        assert_eq!(stopped.code, 95, "{stopped}");
+        let told = "for a message from 0 with tag 2; there is one with tag 3";
+        assert!(stopped.stderr.contains(told), "{stopped}");
     }
 }
 
@@ -307,6 +318,42 @@ fn a_killed_run_replays_up_to_where_it_was() {
     }
 }
 
+/// Launchers may end before their ranks do, and the next recording may have the same name.
+#[test]
+fn a_rank_that_outlives_its_folder_leaves_the_next_one_alone() {
+    for method in ["causal", "clock"] {
+        let Some(mpi) = mpis().into_iter().next() else { return };
+        let victim = Victim::new(&mpi, "order_slow.c", &["2"]);
+        let _turn = refrain_testing::turn();
+        let record = ["record", "--method", method, "-o", "run.refrain", "--"];
+        let mut command = victim.command(&record, &victim.words);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut job = command.spawn().expect("it can be started");
+        let at = |name: &str| victim.folder.path().join(name);
+        let parts = at("run.refrain.parts");
+        let has_begun = |rank: u32| {
+            let facts = std::fs::read(parts.join(format!("rank-{rank}.facts"))).unwrap_or_default();
+            facts.windows(5).any(|word| word == b"size ")
+        };
+        while !(0..ranks().parse().expect("a number")).all(has_begun) {
+            assert!(job.try_wait().expect("it runs").is_none(), "it has ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        std::fs::rename(&parts, at("before")).expect("it can be moved");
+        std::fs::create_dir(&parts).expect("a new one");
+        let files = ["rank-0.order", "rank-0.facts", "rank-1.order", "rank-1.facts"];
+        for name in files {
+            std::fs::write(parts.join(name), "").expect("a file");
+            std::fs::hard_link(parts.join(name), at(name)).expect("another name");
+        }
+        assert!(job.wait().expect("it ends").success());
+        for name in files {
+            assert_eq!(std::fs::read(at(name)).expect("it is there"), b"", "{method}: {name}");
+        }
+    }
+}
+
 /// Receives that stay pending while others come and go are sealed with the blocks behind, if they are few.
 #[test]
 fn receives_that_stay_pending_replay_bit_for_bit() {
@@ -371,6 +418,12 @@ fn a_record_can_be_looked_at() {
     let shown = victim.look(&["show", "one.refrain", "--rank", "1"]).expect_success();
     assert!(shown.stdout.contains("receive 0: any source"), "{shown}");
     assert!(shown.stdout.contains("Testsome at main order_montecarlo.c:"), "{shown}");
+
+    let calls =
+        victim.look(&["show", "one.refrain", "--function", "MPI_Testsome"]).expect_success();
+    assert!(calls.stdout.lines().all(|line| line.contains(": Testsome at ")), "{calls}");
+    let none = victim.look(&["show", "one.refrain", "--function", "Send"]);
+    assert!(none.code == 2 && none.stderr.contains("no other calls than these"), "{none}");
 
     let same = victim.look(&["diff", "one.refrain", "one.refrain"]).expect_success();
     assert_eq!(same.stdout, "no difference\n");

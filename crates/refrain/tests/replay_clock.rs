@@ -166,6 +166,8 @@ fn a_slow_run_that_is_killed_is_known_up_to_a_second_before() {
         let replayed = victim.replay("run.refrain");
         assert!(!replayed.timed_out, "{replayed}");
         assert_eq!(replayed.code, 96, "{replayed}");
+        let told = ["completing call", ", in MPI_", " order_trickle.c:"];
+        assert!(told.iter().all(|word| replayed.stderr.contains(word)), "{replayed}");
         let lines = |outcome: &Outcome| -> Vec<String> {
             outcome.stdout.lines().map(str::to_owned).collect()
         };

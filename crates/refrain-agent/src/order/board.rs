@@ -51,7 +51,7 @@ impl Inside {
     /// Waits for what the text says.
     pub fn waiting(text: &str) -> Inside {
         if let Some(board) = get() {
-            board.write(text);
+            board.tell(text);
             board.stays(State::Waiting);
         }
         Inside
@@ -87,7 +87,8 @@ impl Board {
         calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    fn write(&self, text: &str) {
+    /// Says what this rank waits for.
+    pub fn tell(&self, text: &str) {
         let mut bytes = text.bytes().take((SLOT - TEXT) * 8);
         for word in TEXT..SLOT {
             let mut value = [0; 8];
@@ -98,7 +99,7 @@ impl Board {
 
     /// Says how this rank is.
     pub fn say(&self, state: State, text: &str) {
-        self.write(text);
+        self.tell(text);
         self.own(STATE).store(state as u64, Ordering::Release);
     }
 

@@ -5,7 +5,11 @@
 //! * `rank-N.facts`: a line for each thing worth knowing: `size 4`, `site 1f3a /bin/app+1a2b`,
 //!   `finalized`, or `cut` and why the record is not whole
 //!
-//! No descriptor stays open: the program may close those it does not know.
+//! * `rank-N.of-…`, of no bytes: the folder is still that of this run
+//!
+//! No descriptor stays open: the program may close those it does not know. So a folder can be removed
+//! and made again by the next recording under the same name, while a rank of the one before still dies
+//! (some launchers end before their ranks do): what is not ours is left alone.
 
 use crate::memory;
 use crate::process::{self, Quiet, Uncancelled};
@@ -41,8 +45,30 @@ pub fn own(what: &str) -> Option<PathBuf> {
     path(&format!("rank-{}.{what}", rank()))
 }
 
+/// The file that says whose folder it is.
+static OWNER: OnceLock<CString> = OnceLock::new();
+
+/// Says that the folder is this run's.
+fn own_folder() {
+    let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos());
+    let name = format!("of-{:x}-{now:x}", std::process::id());
+    let path = own(&name).and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
+    if append(&name, &[]) {
+        path.map(|path| OWNER.set(path));
+    }
+}
+
+/// Whether the folder is not known to be another run's. May be asked in a handler.
+fn is_ours() -> bool {
+    // SAFETY: a path that is closed by a zero.
+    OWNER.get().is_none_or(|path| unsafe { libc::access(path.as_ptr(), libc::F_OK) == 0 })
+}
+
 /// Appends to a file of this rank.
 pub fn append(what: &str, bytes: &[u8]) -> bool {
+    if !is_ours() {
+        return false;
+    }
     let _uncancelled = Uncancelled::keep();
     let write =
         |path: PathBuf| OpenOptions::new().create(true).append(true).open(path)?.write_all(bytes);
@@ -69,6 +95,9 @@ static FACTS: OnceLock<CString> = OnceLock::new();
 pub fn note_cut(why: &CStr) {
     static NOTED: AtomicBool = AtomicBool::new(false);
     let (Some(path), false) = (FACTS.get(), NOTED.swap(true, Ordering::Relaxed)) else { return };
+    if !is_ours() {
+        return;
+    }
     let _quiet = Quiet::keep();
     let pieces = [b"cut ", why.to_bytes(), b"\n"].map(|piece| libc::iovec {
         iov_base: piece.as_ptr().cast_mut().cast(),
@@ -89,6 +118,7 @@ pub const NO_ROOM: &CStr = c"it could not be written; is the disk full?";
 
 /// Says what is recorded here, and begins the record.
 pub fn introduce(size: c_int) {
+    own_folder();
     append("order", &[]);
     let path = own("facts").and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
     path.map(|path| FACTS.set(path));

@@ -195,7 +195,8 @@ fn note_value(thread: &Thread, which: u8, bits: u64) {
 }
 
 /// What the clock said, or which number was drawn, when orders were recorded.
-fn noted_value(thread: &Thread, which: u8) -> Option<u64> {
+fn noted_value(thread: &mut Thread, which: u8) -> Option<u64> {
+    thread.doing = None;
     match method() {
         Method::Causal => replay::value(thread, which),
         Method::Clock => clocked::replay::value(thread, which),

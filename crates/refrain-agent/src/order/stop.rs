@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::board::{self, Board, Inside, State};
 use super::guarded::Missed;
-use super::{Method, clocked, files, lifetime, method, mpi};
+use super::{Method, clocked, files, lifetime, method, mpi, thread};
 
 /// Exit code of a program that did not do what was recorded.
 pub const DIVERGED: i32 = 94;
@@ -115,12 +115,15 @@ pub struct Waiting<F: Fn() -> String> {
     /// How far all ranks were, and for how long.
     progress: u64,
     still: Option<Waited>,
+    /// The text on the board is the one that will be read if this takes too long.
+    told_again: bool,
 }
 
 impl<F: Fn() -> String> Waiting<F> {
     /// For what `what` says.
     pub fn new(what: F) -> Waiting<F> {
-        Waiting { what, looks: 0, began: None, told: None, progress: 0, still: None }
+        let (progress, still, told_again) = (0, None, false);
+        Waiting { what, looks: 0, began: None, told: None, progress, still, told_again }
     }
 
     /// It has not come yet.
@@ -154,10 +157,14 @@ impl<F: Fn() -> String> Waiting<F> {
             (self.progress, self.still) = (progress, None);
         }
         let still = self.still.get_or_insert_with(|| Waited::since(now, LONGEST_LOOK)).look(now);
+        if still > patience_with(board) / 2 && !self.told_again {
+            self.told_again = true;
+            board.tell(&(self.what)());
+        }
         if still > patience_with(board) {
             let seconds = patience_with(board).as_secs_f64();
             let first = board.is_first();
-            let report = if first { board.report() } else { " see above".to_owned() };
+            let report = if first { board.report() } else { " another rank says why".to_owned() };
             abort(STALLED, &format!("nothing has gone on for {seconds} s (--stall):{report}"));
         }
     }
@@ -166,9 +173,15 @@ impl<F: Fn() -> String> Waiting<F> {
 /// Others that can still get on are waited for so long when they do not.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The record ends here. Other ranks may have more: this one stays where it is until all are
-/// where theirs end, or nobody gets on.
-pub fn record_ends(where_: &str) -> ! {
+/// The record ends here, behind so many completing calls of the thread. Other ranks may have more: this
+/// one stays where it is until all are where theirs end, or nobody gets on.
+pub fn record_ends(calls: u64, name: impl Fn(u64) -> String) -> ! {
+    let doing = thread::this().doing.map(|(function, site)| {
+        let function = table::NAMES.get(function).copied().unwrap_or_default();
+        format!(", in {function} at {}", name(site))
+    });
+    let calls = format!("{calls} completing {}", if calls == 1 { "call" } else { "calls" });
+    let where_ = &format!("after {calls}{}", doing.unwrap_or_default());
     let facts = String::from_utf8(files::read("facts").unwrap_or_default()).unwrap_or_default();
     if facts.lines().any(|fact| fact == "finalized") {
         let text = format!(
@@ -205,6 +218,15 @@ pub fn record_ends(where_: &str) -> ! {
     }
 }
 
+/// The call of this rank before which to wait for a debugger: its thread's stream, and its position.
+pub fn until() -> Option<(u32, u64)> {
+    let text = std::env::var("REFRAIN_UNTIL").ok()?;
+    let (who, event) = text.split_once(':')?;
+    let (rank, stream) = who.split_once('.')?;
+    let is_here = rank.parse() == Ok(files::rank());
+    is_here.then_some((stream.parse().ok()?, event.parse().ok()?))
+}
+
 /// Waits until a debugger is attached, and lets it have the thread.
 pub fn hold(where_: &str) {
     let mut host = [0u8; 64];
@@ -213,14 +235,15 @@ pub fn hold(where_: &str) {
     let host = host.split(|byte| *byte == 0).next().unwrap_or_default();
     let pid = std::process::id();
     say(&format!(
-        "is held {where_}: process {pid} on {}; it goes on when a debugger is attached: gdb -p {pid}",
+        "is held {where_}: process {pid} on {}; attach a debugger (gdb -p {pid}) and say `continue`: it \
+         gets SIGTRAP here, in the thread that makes the call",
         String::from_utf8_lossy(host)
     ));
     if let Some(board) = board::get() {
         board.say(State::Held, where_);
     }
     let is_traced = || {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
         let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
         tracer.is_some_and(|tracer| tracer.trim() != "0")
     };

@@ -38,6 +38,8 @@ pub struct Thread {
     /// Finds a way past the bindings of Fortran.
     sites: Box<Sites>,
     fork_mark: *const u8,
+    /// In a replay: the function that it is in, and where.
+    pub doing: Option<(usize, u64)>,
 }
 
 /// A stack that was seen before.
@@ -146,6 +148,7 @@ impl Thread {
             memory: own_stack(),
             sites: Box::new(Sites::new()),
             fork_mark: process::fork_mark(),
+            doing: None,
         }))
     }
 
@@ -307,6 +310,12 @@ fn own_stack() -> Range<usize> {
         libc::pthread_attr_destroy(&mut attributes);
         if result == 0 { low as usize..low as usize + size } else { 0..0 }
     }
+}
+
+/// A place without the folder of its file.
+pub fn short(place: &str) -> String {
+    let short = if place.starts_with('/') { place.rsplit('/').next() } else { None };
+    short.unwrap_or(place).to_owned()
 }
 
 /// A place in the program is seen for the first time.

@@ -31,6 +31,16 @@ static TIME_NEXT: Next<unsafe extern "C" fn(*mut i64) -> i64> = Next::new(c"time
 static RAND_NEXT: Next<unsafe extern "C" fn() -> c_int> = Next::new(c"rand");
 static RANDOM_NEXT: Next<unsafe extern "C" fn() -> i64> = Next::new(c"random");
 static GETRANDOM: Next<Bytes> = Next::new(c"getrandom");
+static GETENTROPY: Next<unsafe extern "C" fn(*mut c_void, usize) -> c_int> =
+    Next::new(c"getentropy");
+static ARC4RANDOM: Next<unsafe extern "C" fn() -> u32> = Next::new(c"arc4random");
+static ARC4RANDOM_UNIFORM: Next<unsafe extern "C" fn(u32) -> u32> =
+    Next::new(c"arc4random_uniform");
+static ARC4RANDOM_BUF: Next<unsafe extern "C" fn(*mut c_void, usize)> =
+    Next::new(c"arc4random_buf");
+/// `std::random_device::_M_getval()` of GNU's C++ library, which may ask the processor.
+static RANDOM_DEVICE: Next<unsafe extern "C" fn(*mut c_void) -> c_uint> =
+    Next::anywhere(c"_ZNSt13random_device9_M_getvalEv");
 
 /// A value that the program gets: the recorded one, or the true one, which is recorded.
 fn value(which: u8, truth: impl FnOnce() -> u64) -> u64 {
@@ -108,14 +118,64 @@ unsafe extern "C" fn getrandom(at: *mut c_void, length: usize, flags: c_uint) ->
     let given = value(BYTES, || next() as u64) as isize;
     let given_bytes = usize::try_from(given).unwrap_or(0).min(length);
     // SAFETY: as above.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(at.cast::<u8>(), given_bytes) };
+    unsafe { bytes(at, given_bytes) };
+    given
+}
+
+unsafe extern "C" fn getentropy(at: *mut c_void, length: usize) -> c_int {
+    // SAFETY: the caller's promise: room for so many bytes.
+    let next = || GETENTROPY.get().map_or(-1, |next| unsafe { next(at, length) });
+    let result = value(BYTES, || next() as u64) as c_int;
+    if result == 0 {
+        // SAFETY: as above.
+        unsafe { bytes(at, length) };
+    }
+    result
+}
+
+unsafe extern "C" fn arc4random() -> u32 {
+    // SAFETY: takes nothing.
+    value(BYTES, || ARC4RANDOM.get().map_or(0, |next| unsafe { next() }).into()) as u32
+}
+
+unsafe extern "C" fn arc4random_uniform(bound: u32) -> u32 {
+    // SAFETY: takes a number.
+    let next = || ARC4RANDOM_UNIFORM.get().map_or(0, |next| unsafe { next(bound) });
+    value(BYTES, || next().into()) as u32
+}
+
+unsafe extern "C" fn arc4random_buf(at: *mut c_void, length: usize) {
+    // SAFETY: the caller's promise: room for so many bytes.
+    unsafe {
+        if let Some(next) = ARC4RANDOM_BUF.get() {
+            next(at, length);
+        }
+        bytes(at, length);
+    }
+}
+
+unsafe extern "C" fn random_device(own: *mut c_void) -> c_uint {
+    // SAFETY: the caller's object.
+    let next = || RANDOM_DEVICE.get().map_or(0, |next| unsafe { next(own) });
+    value(BYTES, || next().into()) as c_uint
+}
+
+/// Random bytes that the program gets: they are recorded, or overwritten by the recorded ones.
+///
+/// # Safety
+/// So many bytes have to be there.
+unsafe fn bytes(at: *mut c_void, length: usize) {
+    if length == 0 {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(at.cast::<u8>(), length) };
     for piece in bytes.chunks_mut(8) {
         let mut word = [0; 8];
         word[..piece.len()].copy_from_slice(piece);
         let word = value(BYTES, || u64::from_le_bytes(word)).to_le_bytes();
         piece.copy_from_slice(&word[..piece.len()]);
     }
-    given
 }
 
 /// Ours for a name.
@@ -127,6 +187,11 @@ fn ours(name: &CStr) -> Option<*const ()> {
         b"rand" => rand as *const (),
         b"random" => random as *const (),
         b"getrandom" => getrandom as *const (),
+        b"getentropy" => getentropy as *const (),
+        b"arc4random" => arc4random as *const (),
+        b"arc4random_uniform" => arc4random_uniform as *const (),
+        b"arc4random_buf" => arc4random_buf as *const (),
+        b"_ZNSt13random_device9_M_getvalEv" => random_device as *const (),
         _ => return None,
     })
 }

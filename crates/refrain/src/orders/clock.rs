@@ -215,7 +215,8 @@ pub fn show(orders: &Orders, path: &Path, wanted: &Wanted) -> Result<ExitCode> {
         any = true;
         let mut text = String::new();
         each_call(&rank.chunks, |key, found| {
-            if left > 0 && wanted.thread.is_none_or(|thread| thread == key.stream) {
+            let is_wanted = wanted.thread.is_none_or(|thread| thread == key.stream);
+            if left > 0 && is_wanted && wanted.has(key.kind) {
                 left -= 1;
                 let line = line_of(rank.rank, key, found, &places, wanted.json);
                 // Writing to a String cannot fail.

@@ -53,16 +53,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let names = [Places::of(&left), Places::of(&right)];
     let ranks: Vec<u32> = left.ranks.iter().map(|rank| rank.rank).collect();
     let rank = |found: &Difference| ranks.get(found.rank as usize).copied().unwrap_or(found.rank);
+    let texts = |found: &Difference| {
+        let moments = [&found.left, &found.right];
+        let text = |side: usize| moments[side].text(|site| names[side].name(site));
+        // Two places on one line, or two builds.
+        let exact = |side: usize| moments[side].text(|site| names[side].exact(site));
+        if text(0) == text(1) { [exact(0), exact(1)] } else { [text(0), text(1)] }
+    };
     if args.json {
         let differences: Vec<Json> = found
             .iter()
             .map(|found| {
+                let [left, right] = texts(found);
                 json!({
                     "rank": rank(found),
                     "thread": found.stream,
                     "in": format!("{:?}", found.which).to_lowercase(),
-                    "left": found.left.text(|site| names[0].name(site)),
-                    "right": found.right.text(|site| names[1].name(site)),
+                    "left": left,
+                    "right": right,
                 })
             })
             .collect();
@@ -71,13 +79,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let mut text = String::new();
         for found in &found {
             text += &format!("rank {}, thread {}:\n", rank(found), found.stream);
-            text +=
-                &format!("  {}: {}\n", args.left.display(), found.left.text(|s| names[0].name(s)));
-            text += &format!(
-                "  {}: {}\n",
-                args.right.display(),
-                found.right.text(|s| names[1].name(s))
-            );
+            for (path, told) in [&args.left, &args.right].into_iter().zip(texts(found)) {
+                text += &format!("  {}: {told}\n", path.display());
+            }
         }
         if found.is_empty() {
             text += "no difference\n";

@@ -1,6 +1,6 @@
 //! What `refrain info` says of a file of receive orders.
 
-use super::{Places, open, print};
+use super::{Places, open, print, wildcards};
 use crate::summary::{grouped, size};
 use anyhow::Result;
 use refrain_order::summary::{Counts, Summary, summary};
@@ -45,12 +45,7 @@ impl<'o> Info<'o> {
                 add(calls.entry(key).or_default(), counts);
             }
             for (shape, counts) in &rank.by_post {
-                let what = match (shape.any_source, shape.any_tag) {
-                    (true, true) => "any source, any tag",
-                    (true, false) => "any source",
-                    _ => "any tag",
-                };
-                let key = (places.name(shape.site), what.to_owned());
+                let key = (places.name(shape.site), wildcards(shape).to_owned());
                 add(receives.entry(key).or_default(), counts);
             }
         }
@@ -68,9 +63,10 @@ impl<'o> Info<'o> {
         rank.receives.matched + rank.named
     }
 
-    fn bytes_per_receive(&self) -> f64 {
-        let bytes = self.sum(|rank| rank.bytes);
-        bytes as f64 / self.sum(Self::received).max(1) as f64
+    /// Nothing if nothing was received.
+    fn bytes_per_receive(&self) -> Option<f64> {
+        let (bytes, receives) = (self.sum(|rank| rank.bytes), self.sum(Self::received));
+        (receives > 0).then(|| bytes as f64 / receives as f64)
     }
 
     fn is_complete(&self) -> bool {
@@ -129,7 +125,8 @@ impl<'o> Info<'o> {
         let values = grouped(self.sum(|rank| rank.values));
         line("values", format!("{values} of clocks, random numbers and locks tried"));
         let each = self.bytes_per_receive();
-        line("size", format!("{}, {each:.3} bytes a receive", size(self.bytes)));
+        let each = each.map_or_else(String::new, |each| format!(", {each:.3} bytes a receive"));
+        line("size", size(self.bytes) + &each);
         let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());
         let why = format!("no: {}", why.unwrap_or("it was cut short"));
         line("complete", if self.is_complete() { "yes".to_owned() } else { why });

@@ -18,6 +18,7 @@ mod watch;
 use anyhow::{Result, bail};
 use refrain_analysis::sites::{Frame, Sites};
 use refrain_format::container::Container;
+use refrain_order::event::PostShape;
 use refrain_trace::Orders;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -50,24 +51,41 @@ pub fn open(path: &Path) -> Result<Orders> {
     Ok(orders)
 }
 
-/// Places in the program, in words: function, file and line where they are known.
-pub struct Places(BTreeMap<u64, String>);
+/// Places in the program, in words: function, file and line where they are known; and offsets.
+pub struct Places(BTreeMap<u64, [String; 2]>);
 
 impl Places {
     /// Those of a run.
     pub fn of(orders: &Orders) -> Places {
         let mut sites = Sites::recorded_at(orders.time);
-        let text = |place: &String| {
+        let text = |(site, place): (&u64, &String)| {
             let frames = sites.frames(&Arc::from(place.as_str()));
-            frames.first().map_or_else(|| place.clone(), Frame::text)
+            let words = frames.first().map_or_else(|| place.clone(), Frame::text);
+            (*site, [words, orders.place(*site)])
         };
-        let values: Vec<String> = orders.sites.values().map(text).collect();
-        Places(orders.sites.keys().copied().zip(values).collect())
+        Places(orders.sites.iter().map(text).collect())
     }
 
     /// The words for one.
     pub fn name(&self, site: u64) -> String {
-        self.0.get(&site).cloned().unwrap_or_else(|| format!("{site:#x}"))
+        self.0.get(&site).map_or_else(|| format!("{site:#x}"), |[words, _]| words.clone())
+    }
+
+    /// The words for one that no other has: with its offset.
+    pub fn exact(&self, site: u64) -> String {
+        match self.0.get(&site) {
+            Some([words, offset]) if words.contains(' ') => format!("{words} ({offset})"),
+            _ => self.name(site),
+        }
+    }
+}
+
+/// The wildcards of a receive.
+fn wildcards(shape: &PostShape) -> &'static str {
+    match (shape.any_source, shape.any_tag) {
+        (true, true) => "any source, any tag",
+        (true, false) => "any source",
+        _ => "any tag",
     }
 }
 

@@ -1,6 +1,6 @@
 //! `refrain races`: receives and calls whose outcome could have been another.
 
-use super::{Places, open, print};
+use super::{Places, open, print, wildcards};
 use crate::summary::{counted, grouped};
 use anyhow::{Result, bail};
 use refrain_order::races::{HORIZON, Place, races};
@@ -53,8 +53,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     for rank in &orders.ranks {
         let found = races(&rank.frames, args.horizon)?;
         for (shape, place) in found.receives {
-            let what = if shape.any_tag { "any tag" } else { "any source" };
-            let key = (places.name(shape.site), what.to_owned());
+            let key = (places.name(shape.site), wildcards(&shape).to_owned());
             add(receives.entry(key).or_default(), rank.rank, &place);
         }
         for (shape, place) in found.calls {
@@ -107,12 +106,13 @@ fn list(all: &All) -> Vec<Json> {
 fn text(receives: &All, calls: &All) -> String {
     let mut text = String::new();
     for ((site, what), Found { place, ranks }) in receives {
-        let [open, total] = [place.open, place.total].map(grouped);
+        let [open, total, surprises] = [place.open, place.total, place.surprises].map(grouped);
         let sources: Vec<String> =
             place.competed.iter().map(|(source, times)| format!("{source} ({times})")).collect();
         let ranks = counted(ranks.len() as u64, "rank");
         text += &format!("{site}: receives of {what} on {ranks}\n");
-        text += &format!("  {open} of {total} could have got another message\n");
+        text +=
+            &format!("  {open} of {total} could have got another message; {surprises} surprises\n");
         text += &format!("  competing sources, how often: {}\n", sources.join(", "));
     }
     for ((site, kind), Found { place, ranks }) in calls {

@@ -7,9 +7,9 @@ use crate::{NOT_FOUND, agent, launch, summary};
 use anyhow::{Context, Result, bail};
 use refrain_order::summary::summary;
 use refrain_order::{OrderError, Sums};
-use refrain_trace::Orders;
 use refrain_trace::orders::{Method, RankOrder};
 use refrain_trace::parts::note_run;
+use refrain_trace::{Meta, Orders};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,8 +39,9 @@ pub struct Args {
     /// .refrain].
     #[arg(short, long, value_name = "RUN.refrain")]
     output: Option<PathBuf>,
-    /// Record the system's clocks and random numbers too: gettimeofday, clock_gettime, time, rand,
-    /// random, getrandom, as the program calls them once MPI has begun.
+    /// Record the system's clocks and random numbers too, as the program asks for them once MPI has
+    /// begun: gettimeofday, clock_gettime, time, rand, random, getrandom, getentropy, arc4random,
+    /// std::random_device; not what it reads from /dev/urandom itself.
     #[arg(long)]
     rand: bool,
     /// How the order is recorded.
@@ -85,7 +86,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let words: Vec<String> = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     // Only `refrain merge` needs it.
-    let _ = note_run(&parts, &base_meta(words.clone(), Vec::new()));
+    let noted = Meta { time: (time, time), ..base_meta(words.clone(), Vec::new()) };
+    let _ = note_run(&parts, &noted);
     let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
     let status = execute(&command).inspect_err(|_| {
         // Nothing ran, so there is nothing in it.
@@ -127,9 +129,10 @@ fn write(run: Orders, parts: &Path, output: &Path, asked: Option<u32>) -> Result
 }
 
 /// Makes a file of what a run left behind.
-pub fn merge(command: Vec<String>, parts: &Path, output: &Path) -> Result<ExitCode> {
+pub fn merge(noted: Meta, parts: &Path, output: &Path) -> Result<ExitCode> {
+    let Meta { command, time: (time, _), .. } = noted;
     let refrain = env!("CARGO_PKG_VERSION").to_owned();
-    write(Orders { refrain, command, ..Orders::default() }, parts, output, None)?;
+    write(Orders { refrain, command, time, ..Orders::default() }, parts, output, None)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -180,6 +183,9 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
             "refrain: note: cut short, as they did not reach MPI_Finalize: ranks {}",
             cut.join(",")
         );
+    }
+    if !cut.is_empty() && orders.method() == Method::Clock {
+        say!("refrain: note: by clocks, up to a second of calls before that is not known");
     }
     for rank in &orders.ranks {
         if let Some(why) = &rank.why_cut {

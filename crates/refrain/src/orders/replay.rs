@@ -1,13 +1,15 @@
 //! `refrain replay`: runs a program, and makes it receive messages in the order of a record.
 
-use super::record::{outside, sums};
-use super::{are_in, open, watch};
+use super::record::outside;
+use super::{Places, are_in, open, watch};
 use crate::summary::counted;
 use crate::trace::{execute_while, exit_code, understand, wrapper};
 use crate::{NOT_FOUND, Usage, agent, launch};
 use anyhow::{Context, Result, bail};
+use refrain_order::summary::calls_by_thread;
 use refrain_trace::Orders;
 use refrain_trace::orders::Method;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,8 +22,11 @@ use std::time::Duration;
   refrain replay app.refrain --until 2:1031 -- mpirun -n 4 ./app input.dat
 
 The program, its input and the number of ranks have to be those that were recorded. A program that
-does something else is stopped, and told where it left the record. --until R:N holds rank R at the
-completing call that `refrain show` calls N, until a debugger is attached.
+does something else is stopped, and told where it left the record. That includes another build of it:
+places of calls are told by their offsets in the file.
+
+--until R:N holds rank R at the completing call that `refrain show` calls N, R.T:N that of its thread T.
+When a debugger is attached and goes on, the program is stopped there by SIGTRAP.
 
 A trace of all calls (refrain trace) holds their order too, and can be replayed if no call is missing
 in it and one thread of each rank receives; MPI_Wtime, which no trace holds, goes on then.
@@ -36,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "30s")]
     stall: String,
     /// Hold this rank at that call of it, and wait for a debugger.
-    #[arg(long, value_name = "RANK:EVENT")]
+    #[arg(long, value_name = "RANK[.THREAD]:EVENT")]
     until: Option<String>,
     /// The command, as without Refrain.
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -50,11 +55,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     variables.push(format!("REFRAIN_STALL={stall}"));
     let stall = Duration::try_from_secs_f64(stall).unwrap_or(Duration::MAX);
     let until = args.until.as_deref().map(checked).transpose()?;
-    let orders = orders_in(&args.record)?;
-    if let Some((rank, event)) = until {
-        is_reached(rank, event, &orders)?;
-        variables.push(format!("REFRAIN_UNTIL={rank}:{event}"));
+    let mut orders = orders_in(&args.record)?;
+    if let Some(Until { rank, thread, event }) = until {
+        let thread = reached(rank, thread, event, &orders)?;
+        variables.push(format!("REFRAIN_UNTIL={rank}.{thread}:{event}"));
     }
+    // Ranks tell where they are, and cannot look into files of debugging information themselves.
+    let places = Places::of(&orders);
+    orders.sites.iter_mut().for_each(|(site, place)| *place = places.exact(*site));
     if orders.ranks.iter().any(|rank| rank.rand) {
         variables.push("REFRAIN_RAND=1".to_owned());
     }
@@ -171,24 +179,60 @@ fn seconds(text: &str) -> Result<f64> {
     }
 }
 
-fn checked(until: &str) -> Result<(u32, u64)> {
-    let parts = until.split_once(':');
-    let parsed = parts.map(|(rank, event)| (rank.parse::<u32>(), event.parse::<u64>()));
-    match parsed {
-        Some((Ok(rank), Ok(event))) => Ok((rank, event)),
-        _ => bail!(Usage(format!("--until: `{until}` is not RANK:EVENT, such as 2:1031"))),
-    }
+/// A call of a rank.
+struct Until {
+    rank: u32,
+    thread: Option<u32>,
+    event: u64,
 }
 
-/// Whether a rank gets as far as a call.
-fn is_reached(rank: u32, event: u64, orders: &Orders) -> Result<()> {
+fn checked(text: &str) -> Result<Until> {
+    let parsed = || {
+        let (who, event) = text.split_once(':')?;
+        let (rank, thread) = match who.split_once('.') {
+            Some((rank, thread)) => (rank, Some(thread.parse().ok()?)),
+            None => (who, None),
+        };
+        Some(Until { rank: rank.parse().ok()?, thread, event: event.parse().ok()? })
+    };
+    parsed().ok_or_else(|| {
+        let form = "RANK:EVENT, such as 2:1031, or RANK.THREAD:EVENT";
+        Usage(format!("--until: `{text}` is not {form}")).into()
+    })
+}
+
+/// The thread of a rank that gets as far as a call.
+fn reached(rank: u32, thread: Option<u32>, event: u64, orders: &Orders) -> Result<u32> {
     let Some(own) = orders.ranks.iter().find(|own| own.rank == rank) else {
         bail!(Usage(format!("--until: there is no rank {rank}, of {} ranks", orders.size())));
     };
-    let calls = sums(own)?.calls;
-    if event >= calls {
-        let calls = counted(calls, "completing call");
-        bail!(Usage(format!("--until: rank {rank} has {calls}, numbered from 0")));
+    let calls: BTreeMap<u32, u64> = match own.method {
+        Method::Causal => (0..).zip(calls_by_thread(&own.frames)?).collect(),
+        Method::Clock => refrain_clock::summary::summary(&own.chunks)?.calls_by_thread(),
+    };
+    let calling: Vec<u32> =
+        calls.iter().filter(|(_, calls)| **calls > 0).map(|(thread, _)| *thread).collect();
+    let thread = match (thread, &calling[..]) {
+        (Some(thread), _) => thread,
+        (None, []) => 0,
+        (None, [only]) => *only,
+        (None, several) => {
+            let several: Vec<String> = several.iter().map(u32::to_string).collect();
+            let example = format!("{rank}.{}:{event}", several[0]);
+            bail!(Usage(format!(
+                "--until: threads {} of rank {rank} complete calls: say which, such as {example}",
+                several.join(",")
+            )));
+        }
+    };
+    let own = calls.get(&thread).copied().unwrap_or(0);
+    if event >= own {
+        let who = match calling.len() > 1 || thread != 0 {
+            true => format!("thread {thread} of rank {rank}"),
+            false => format!("rank {rank}"),
+        };
+        let calls = counted(own, "completing call");
+        bail!(Usage(format!("--until: {who} has {calls}, numbered from 0")));
     }
-    Ok(())
+    Ok(thread)
 }

@@ -1,10 +1,12 @@
 //! What `refrain show` prints of a file of receive orders.
 
 use super::{Places, open};
+use crate::Usage;
+use crate::select::Names;
 use anyhow::{Result, bail};
 use refrain_order::divergence::Moment;
 use refrain_order::read::{Reader, Which};
-use refrain_order::{Fate, Frames};
+use refrain_order::{Fate, Frames, Kind};
 use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -18,21 +20,61 @@ pub struct Wanted {
     pub ranks: Option<BTreeSet<i32>>,
     /// Only this thread of each.
     pub thread: Option<u32>,
+    /// Only these functions, and then no receives.
+    pub functions: Names,
     /// At most so many lines.
     pub limit: u64,
     /// One JSON object a line.
     pub json: bool,
 }
 
+impl Wanted {
+    /// Whether a completing call is.
+    pub fn has(&self, kind: Kind) -> bool {
+        self.functions.is_empty() || self.functions.contain(function(kind))
+    }
+}
+
+/// The function of a completing call. Those that complete in the same way have one name.
+fn function(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Recv => "Recv",
+        Kind::Sendrecv => "Sendrecv",
+        Kind::Mrecv => "Mrecv",
+        Kind::Probe => "Probe",
+        Kind::Mprobe => "Mprobe",
+        Kind::Iprobe => "Iprobe",
+        Kind::Improbe => "Improbe",
+        Kind::Wait => "Wait",
+        Kind::Waitall => "Waitall",
+        Kind::Waitany => "Waitany",
+        Kind::Waitsome => "Waitsome",
+        Kind::Test => "Test",
+        Kind::Testall => "Testall",
+        Kind::Testany => "Testany",
+        Kind::Testsome => "Testsome",
+        Kind::GetStatus => "Request_get_status",
+        Kind::GetStatusAll => "Request_get_status_all",
+        Kind::GetStatusAny => "Request_get_status_any",
+        Kind::GetStatusSome => "Request_get_status_some",
+        Kind::Parrived => "Parrived",
+    }
+}
+
 /// Prints, rank by rank, what receives with wildcards received and what calls completed.
 pub fn run(path: &Path, wanted: Wanted) -> Result<ExitCode> {
     let orders = open(path)?;
+    if !Kind::ALL.iter().any(|kind| wanted.has(*kind)) {
+        let all: Vec<&str> = Kind::ALL.iter().map(|kind| function(*kind)).collect();
+        let all = all.join(", ");
+        bail!(Usage(format!("--function: a record has no other calls than these: {all}")));
+    }
     if orders.method() == Method::Clock {
         return super::clock::show(&orders, path, &wanted);
     }
     let places = Places::of(&orders);
     let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let mut printer = Printer { places, left: wanted.limit, json: wanted.json, out };
+    let mut printer = Printer { places, left: wanted.limit, wanted: &wanted, out };
     let mut found = false;
     for own in &orders.ranks {
         if wanted.ranks.as_ref().is_none_or(|ranks| ranks.contains(&(own.rank as i32))) {
@@ -53,14 +95,14 @@ pub fn run(path: &Path, wanted: Wanted) -> Result<ExitCode> {
     }
 }
 
-struct Printer<W: Write> {
+struct Printer<'w, W: Write> {
     places: Places,
     left: u64,
-    json: bool,
+    wanted: &'w Wanted,
     out: W,
 }
 
-impl<W: Write> Printer<W> {
+impl<W: Write> Printer<'_, W> {
     fn stream(&mut self, rank: u32, frames: &Frames, stream: usize) -> Result<()> {
         let several = frames.streams().len() > 1;
         let who = if several { format!("{rank}.{stream}") } else { rank.to_string() };
@@ -70,11 +112,18 @@ impl<W: Write> Printer<W> {
                 let mut moments = Vec::new();
                 reader.append(&stretch, which, &mut moments)?;
                 for moment in moments {
+                    let is_wanted = match &moment {
+                        Moment::Call { kind, .. } => self.wanted.has(*kind),
+                        _ => self.wanted.functions.is_empty(),
+                    };
+                    if !is_wanted {
+                        continue;
+                    }
                     if self.left == 0 {
                         return Ok(());
                     }
                     self.left -= 1;
-                    let line = match self.json {
+                    let line = match self.wanted.json {
                         true => self.to_json(rank, stream, &moment).to_string(),
                         false => {
                             format!("rank {who}  {}", moment.text(|site| self.places.name(site)))

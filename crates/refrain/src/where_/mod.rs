@@ -166,6 +166,13 @@ fn files(folder: &Path) -> BTreeSet<PathBuf> {
 fn of_parts(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
     let begin = Instant::now();
     let (parts, mut lost) = read_parts(folder).with_context(|| folder.display().to_string())?;
+    if parts.is_empty() && refrain_trace::orders::are_in(folder) {
+        bail!(
+            "{} is of a recording (refrain record), which does not know the calls in flight: `refrain \
+             trace` does. When the job has ended, a replay goes on to where each rank was",
+            folder.display()
+        );
+    }
     if parts.is_empty() {
         lost.iter().for_each(|lost| say!("refrain: cannot be read: {lost}"));
         bail!("{} holds no part with a call in it", folder.display());

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use refrain_testing::{Mpi, Outcome, is_full, sorted_lines};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// How often a record is replayed.
@@ -63,6 +64,13 @@ impl Victim {
         let before = before.iter().map(|word| (*word).to_owned());
         let words: Vec<String> = before.chain(words.iter().cloned()).collect();
         self.mpi.refrain_in(self.folder.path(), words)
+    }
+
+    /// The same, to be started by somebody else.
+    pub fn command(&self, before: &[&str], words: &[String]) -> Command {
+        let mut command = self.mpi.command(refrain_testing::refrain_binary());
+        command.args(before).args(words).current_dir(self.folder.path());
+        command
     }
 
     pub fn record(&self, name: &str) -> Outcome {

@@ -21,7 +21,7 @@ use super::mpi;
 use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
 use super::stop::{self, OWN_COMM};
-use super::thread::Thread;
+use super::thread::{self, Thread, short};
 
 static REPLAYING: Guarded<Replaying> = Guarded::new(stop::missed);
 
@@ -37,7 +37,7 @@ struct Replaying {
     /// nor clocks.
     traced: bool,
     /// The call of this rank before which to wait for a debugger.
-    until: Option<u64>,
+    until: Option<(u32, u64)>,
 }
 
 /// A receive that completes later.
@@ -116,12 +116,10 @@ impl Replaying {
 
 /// A place in the program has that name.
 pub fn note_site(site: u64, place: &str) {
-    REPLAYING.with(|own| own.names.by_site.insert(site, short(place)));
-}
-
-/// A place without the folder of its file.
-fn short(place: &str) -> String {
-    place.rsplit('/').next().unwrap_or(place).to_owned()
+    // Who started the replay may know a better one.
+    REPLAYING.with(|own| {
+        own.names.by_site.entry(site).or_insert_with(|| short(place));
+    });
 }
 
 fn facts() -> impl Iterator<Item = (String, String)> {
@@ -153,10 +151,6 @@ pub fn start(rank: c_int, size: c_int) {
         Some((u64::from_str_radix(site, 16).ok()?, short(place)))
     };
     let names = Names { by_site: facts().filter_map(name).collect(), last: None };
-    let until = std::env::var("REFRAIN_UNTIL").ok();
-    let until = until.as_deref().and_then(|until| until.split_once(':'));
-    let until = until.filter(|(who, _)| *who == rank.to_string());
-    let until = until.and_then(|(_, event)| event.parse().ok());
     board::start(rank as usize, size as usize);
     REPLAYING.put(Replaying {
         replayer,
@@ -165,7 +159,7 @@ pub fn start(rank: c_int, size: c_int) {
         lines: Map::default(),
         names,
         traced: facts().any(|(fact, _)| fact == "traced"),
-        until,
+        until: stop::until(),
     });
     // For requests on which nothing is received.
     OWN_COMM.store(lifetime::own_comm() as u64, Ordering::Relaxed);
@@ -214,7 +208,7 @@ fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
                 Stop::Diverged(divergence) => own.names.told(divergence),
                 _ => String::new(),
             },
-            own.replayer.position(0),
+            own.replayer.position(thread::this().stream),
             stop,
         )),
     });
@@ -224,7 +218,8 @@ fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
             stop::abort(stop::DIVERGED, &format!("diverged: {text}"))
         }
         Some(Err((_, position, Stop::RecordEnds))) => {
-            stop::record_ends(&format!("after {position} calls"))
+            let name = |site| REPLAYING.with(|own| own.name(site)).unwrap_or_default();
+            stop::record_ends(position, name)
         }
         Some(Err((_, _, Stop::Unreadable(error)))) => {
             stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
@@ -268,6 +263,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         board.step();
     }
     let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
+    thread.doing = Some((call.role.function, place.site));
     match call.role.act {
         Act::Receive(kind) if line::is_shared() && kind != Kind::Mrecv => {
             shared::receive(call, place, kind)
@@ -307,7 +303,7 @@ fn decide(place: Place, kind: Kind, count: u32) -> Decided {
             Decision::Undefined => Decided::Undefined,
             Decision::These(indices) => Decided::These(indices.to_vec()),
         };
-        let due = !matches!(decided, Decided::Fail) && own.until == Some(position);
+        let due = !matches!(decided, Decided::Fail) && own.until == Some((stream, position));
         Ok((
             decided,
             due.then(|| format!("at call {position}, {kind} at {}", own.name(place.site))),

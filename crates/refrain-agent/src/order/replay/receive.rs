@@ -54,7 +54,7 @@ pub(super) fn describe((source, tag): (Option<i32>, Option<i32>)) -> String {
 /// Waits until there is a message for a receive or probe; gives what MPI has to complain about.
 fn await_message([source, tag, comm]: [usize; 3], what: impl Fn() -> String) -> c_int {
     let ignore = mpi::status_ignore() as usize;
-    let mut waiting = Waiting::new(what);
+    let mut waiting = Waiting::new(|| what() + &instead(source, comm));
     loop {
         let mut flag: c_int = 0;
         let words = [source, tag, comm, &raw mut flag as usize, ignore];
@@ -65,6 +65,19 @@ fn await_message([source, tag, comm]: [usize; 3], what: impl Fn() -> String) -> 
         }
         waiting.again();
     }
+}
+
+/// What has come in place of a message that does not, if anything has: for messages.
+fn instead(source: usize, comm: usize) -> String {
+    let (mut flag, mut status): (c_int, _) = (0, mpi::Status::new());
+    let any = mpi::layout().any_tag as u32 as usize;
+    let words = [source, any, comm, &raw mut flag as usize, status.place() as usize];
+    // SAFETY: the program's arguments, an int and a status; a probe takes nothing.
+    let found = unsafe {
+        mpi::call(table::MPI_Iprobe, &words);
+        if flag == 0 { None } else { mpi::envelope(status.place()) }
+    };
+    found.map_or_else(String::new, |found| format!("; there is one with tag {}", found.tag))
 }
 
 /// A request on which nothing is ever received.

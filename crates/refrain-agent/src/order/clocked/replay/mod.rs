@@ -32,7 +32,7 @@ use super::super::mpi;
 use super::super::requests::{Map, Requests};
 use super::super::role::{Act, Hooked, Place};
 use super::super::stop::{self, Waiting};
-use super::super::thread::Thread;
+use super::super::thread::{Thread, short};
 use super::Target;
 use super::comms::{Comm, Comms};
 use super::meetings::Gathering;
@@ -67,7 +67,7 @@ struct Replaying {
     /// Polls that were asked whether they fail.
     polls: u32,
     /// The call of this rank before which to wait for a debugger.
-    until: Option<u64>,
+    until: Option<(u32, u64)>,
 }
 
 /// A request that is more than one of MPI's.
@@ -192,12 +192,10 @@ impl Replaying {
 
 /// A place in the program has that name.
 pub fn note_site(site: u64, place: &str) {
-    REPLAYING.with(|own| own.names.insert(site, short(place)));
-}
-
-/// A place without the folder of its file.
-fn short(place: &str) -> String {
-    place.rsplit('/').next().unwrap_or(place).to_owned()
+    // Who started the replay may know a better one.
+    REPLAYING.with(|own| {
+        own.names.entry(site).or_insert_with(|| short(place));
+    });
 }
 
 fn facts() -> Vec<(String, String)> {
@@ -228,9 +226,6 @@ pub fn start(rank: c_int, size: c_int) {
         let (site, place) = text.split_once(' ').filter(|_| fact == "site")?;
         Some((u64::from_str_radix(site, 16).ok()?, short(place)))
     };
-    let until = std::env::var("REFRAIN_UNTIL").ok();
-    let until = until.as_deref().and_then(|until| until.split_once(':'));
-    let until = until.filter(|(who, _)| *who == rank.to_string());
     board::start(rank as usize, size as usize);
     let mut comms = Comms::default();
     comms.get(mpi::handle(abi().comm_world));
@@ -250,7 +245,7 @@ pub fn start(rank: c_int, size: c_int) {
         names: facts.iter().filter_map(name).collect(),
         calls: HashMap::new(),
         polls: 0,
-        until: until.and_then(|(_, event)| event.parse().ok()),
+        until: stop::until(),
     });
 }
 
@@ -327,7 +322,8 @@ fn ask<R>(stream: u32, what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> 
             stop::abort(stop::DIVERGED, &format!("diverged: {text}"))
         }
         Some(Err((_, position, Stop::RecordEnds))) => {
-            stop::record_ends(&format!("after {position} calls"))
+            let name = |site| REPLAYING.with(|own| own.name(site)).unwrap_or_default();
+            stop::record_ends(position, name)
         }
         Some(Err((_, _, Stop::Unreadable(error)))) => {
             stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
@@ -390,6 +386,7 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
         board.step();
     }
     let place = super::place(&call, thread);
+    thread.doing = Some((call.role.function, place.site));
     if let Act::Complete(kind) = call.role.act
         && kind.polls()
         && fails(place, kind)
@@ -450,7 +447,7 @@ fn decide(place: Place, kind: Kind, count: u32, tickets: &[Option<Ticket>]) -> D
         let calls = own.calls.entry(place.stream).or_default();
         let position = *calls;
         *calls += 1;
-        let due = own.until == Some(position);
+        let due = own.until == Some((place.stream, position));
         let held = due.then(|| format!("at call {position}, {kind} at {}", own.name(place.site)));
         Ok(Some((decided, held)))
     });
