@@ -366,14 +366,6 @@ impl Orders {
     pub fn size(&self) -> u32 {
         self.ranks.iter().map(|rank| rank.size).max().unwrap_or(0)
     }
-
-    /// A place in the program, for a person: its file without the folder, and the offset.
-    pub fn place(&self, site: u64) -> String {
-        match self.sites.get(&site) {
-            Some(place) => place.rsplit('/').next().unwrap_or(place).to_owned(),
-            None => format!("{site:#x}"),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -468,7 +460,7 @@ mod tests {
         let read = Orders::open(&path).unwrap();
         assert_eq!(read.command, orders.command);
         assert_eq!((read.exit_code, read.size()), (Some(3), 2));
-        assert_eq!(read.place(0x1f), "app one+1a");
+        assert_eq!(read.sites, orders.sites);
         for (read, written) in read.ranks.iter().zip(&orders.ranks) {
             assert_eq!(read.facts(), written.facts());
             assert_eq!(read.frames.bytes(), written.frames.bytes());

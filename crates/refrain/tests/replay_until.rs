@@ -8,41 +8,60 @@ use refrain_testing::turn;
 use std::ffi::c_long;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 /// A job that does not outlive its test.
 struct Job(Child);
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // SAFETY: a plain system call on a child that nobody has waited for.
-        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
-        let _ = self.0.wait();
+        for signal in [libc::SIGTERM, libc::SIGKILL] {
+            for _ in 0..100 {
+                if self.0.try_wait().is_ok_and(|ended| ended.is_some()) {
+                    return;
+                }
+                // SAFETY: a plain system call on a child that nobody has waited for.
+                unsafe { libc::kill(self.0.id() as i32, signal) };
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
     }
 }
 
-fn ptrace(request: u32, thread: i32) -> c_long {
-    // SAFETY: requests without data.
-    unsafe { libc::ptrace(request, thread, 0usize, 0usize) }
+fn ptrace(request: u32, thread: i32, signal: i32) -> c_long {
+    // SAFETY: requests that need no memory.
+    unsafe { libc::ptrace(request, thread, 0usize, signal as usize) }
 }
 
-/// Traces all threads of a process, waits for the one that was held, and lets all go on. Gives the signal.
-fn debug(process: i32) -> i32 {
+/// Traces all threads of a process, waits for the one that was held, which gets SIGTRAP, and lets all go on.
+fn debug(process: i32) {
     let tracer = std::thread::spawn(move || {
         let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
         let thread = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
         let threads: Vec<i32> = threads.flatten().filter_map(thread).collect();
         for thread in threads {
-            assert_eq!(ptrace(libc::PTRACE_SEIZE, thread), 0, "thread {thread}");
+            // One that has ended meanwhile is not the one that is held.
+            ptrace(libc::PTRACE_SEIZE, thread, 0);
         }
-        let mut status = 0;
-        // SAFETY: room for a status.
-        let stopped = unsafe { libc::waitpid(-1, &mut status, libc::__WALL) };
-        assert!(stopped > 0 && libc::WIFSTOPPED(status), "{status:#x}");
-        assert_eq!(ptrace(libc::PTRACE_DETACH, stopped), 0);
-        libc::WSTOPSIG(status)
-        // The others are let go of with this thread.
+        loop {
+            let mut status = 0;
+            // SAFETY: room for a status. Other children of this process are not waited for.
+            let thread =
+                unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
+            assert!(thread > 0, "all threads have ended, and none was stopped");
+            if !libc::WIFSTOPPED(status) {
+                continue;
+            }
+            let signal = libc::WSTOPSIG(status);
+            if signal == libc::SIGTRAP {
+                assert_eq!(ptrace(libc::PTRACE_DETACH, thread, 0), 0);
+                // The others are let go of with this thread.
+                return;
+            }
+            ptrace(libc::PTRACE_CONT, thread, signal);
+        }
     });
-    tracer.join().expect("it can be traced")
+    tracer.join().expect("it can be traced");
 }
 
 /// Holds a thread of rank 1 at its fifth call.
@@ -64,7 +83,7 @@ fn is_held(victim: &Victim) {
     assert!(held.contains("rank 1: is held at call 5, "), "{held}");
     let process = held.split("process ").nth(1).and_then(|rest| rest.split(' ').next());
     let process = process.and_then(|process| process.parse().ok()).expect("a number");
-    assert_eq!(debug(process), libc::SIGTRAP);
+    debug(process);
 
     let mut stdout = String::new();
     job.0.stdout.take().expect("it is a pipe").read_to_string(&mut stdout).expect("text");

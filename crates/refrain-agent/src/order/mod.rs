@@ -22,7 +22,7 @@
 //! * [`unseen`]: what has come without the program having looked
 //! * [`outcome`]: what a completion call was given, and what came of it
 //! * [`board`]: what the ranks of a replay tell each other · [`stop`]: how it waits, and ends
-//! * [`files`]: what is written and read · [`guarded`]: what threads share
+//! * [`files`]: what is written and read · [`names`]: places, in words · [`guarded`]: what threads share
 //! * [`clock`]: MPI_Wtime, of which programs make decisions too · [`values`]: other clocks, and
 //!   random numbers, if that is wanted
 
@@ -35,6 +35,7 @@ mod lifetime;
 mod line;
 mod locks;
 mod mpi;
+mod names;
 mod outcome;
 mod record;
 mod replay;

@@ -312,12 +312,6 @@ fn own_stack() -> Range<usize> {
     }
 }
 
-/// A place without the folder of its file.
-pub fn short(place: &str) -> String {
-    let short = if place.starts_with('/') { place.rsplit('/').next() } else { None };
-    short.unwrap_or(place).to_owned()
-}
-
 /// A place in the program is seen for the first time.
 fn note_site(site: u64, place: &str) {
     match task() {

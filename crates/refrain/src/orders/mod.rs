@@ -57,13 +57,19 @@ pub struct Places(BTreeMap<u64, [String; 2]>);
 impl Places {
     /// Those of a run.
     pub fn of(orders: &Orders) -> Places {
-        let mut sites = Sites::recorded_at(orders.time);
+        Places::at(&orders.sites, orders.time)
+    }
+
+    /// Those of files that were the program's at a time.
+    pub fn at(places: &BTreeMap<u64, String>, time: u64) -> Places {
+        let mut sites = Sites::recorded_at(time);
         let text = |(site, place): (&u64, &String)| {
             let frames = sites.frames(&Arc::from(place.as_str()));
             let words = frames.first().map_or_else(|| place.clone(), Frame::text);
-            (*site, [words, orders.place(*site)])
+            let offset = place.rsplit('/').next().unwrap_or(place);
+            (*site, [words, offset.to_owned()])
         };
-        Places(orders.sites.iter().map(text).collect())
+        Places(places.iter().map(text).collect())
     }
 
     /// The words for one.

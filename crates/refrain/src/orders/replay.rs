@@ -55,14 +55,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     variables.push(format!("REFRAIN_STALL={stall}"));
     let stall = Duration::try_from_secs_f64(stall).unwrap_or(Duration::MAX);
     let until = args.until.as_deref().map(checked).transpose()?;
-    let mut orders = orders_in(&args.record)?;
+    let orders = orders_in(&args.record)?;
     if let Some(Until { rank, thread, event }) = until {
         let thread = reached(rank, thread, event, &orders)?;
         variables.push(format!("REFRAIN_UNTIL={rank}.{thread}:{event}"));
     }
-    // Ranks tell where they are, and cannot look into files of debugging information themselves.
-    let places = Places::of(&orders);
-    orders.sites.iter_mut().for_each(|(site, place)| *place = places.exact(*site));
     if orders.ranks.iter().any(|rank| rank.rand) {
         variables.push("REFRAIN_RAND=1".to_owned());
     }
@@ -86,6 +83,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         orders.lay_out(&folder).with_context(refuse)?;
         let folder = folder.canonicalize().with_context(refuse)?;
         let command = plan.command_with(&wrapper(&plan, &agent, &folder, &variables)?);
+        find_names(&orders, &folder);
         execute_while(&command, |child| {
             let (status, said) = watch::wait(child, &folder, stall)?;
             stood_still = said;
@@ -94,7 +92,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Ok(status)
         })
     })();
-    let _ = std::fs::remove_dir_all(&folder);
+    // Names may be written just now.
+    let _ = (0..3).any(|_| std::fs::remove_dir_all(&folder).is_ok());
     // A launcher may have another code for that.
     let mut code = stopped.unwrap_or(exit_code(result?));
     if let Some(said) = stood_still {
@@ -110,6 +109,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
         hint(&orders);
     }
     Ok(ExitCode::from(code))
+}
+
+/// Ranks tell where they are, and do not look into debugging information themselves. It may be large: they
+/// are not kept waiting, and find the names when there are any.
+fn find_names(orders: &Orders, folder: &Path) {
+    let (sites, time, folder) = (orders.sites.clone(), orders.time, folder.to_owned());
+    std::thread::spawn(move || {
+        let places = Places::at(&sites, time);
+        let line = |site: &u64| format!("{site:x} {}\n", places.exact(*site));
+        let names: String = sites.keys().map(line).collect();
+        // In one piece. Without them, places are offsets.
+        let new = folder.join("names.new");
+        let _ =
+            std::fs::write(&new, names).and_then(|()| std::fs::rename(&new, folder.join("names")));
+    });
 }
 
 /// What may be why a program has diverged that nobody has changed.

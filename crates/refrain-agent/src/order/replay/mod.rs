@@ -8,7 +8,6 @@ use crate::table;
 use refrain_order::{
     Call, Decision, Divergence, Frames, Kind, Post, Posting, Replayer, Stop, Turn,
 };
-use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
@@ -18,10 +17,11 @@ use super::guarded::Guarded;
 use super::lifetime;
 use super::line;
 use super::mpi;
+use super::names::Names;
 use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Place};
 use super::stop::{self, OWN_COMM};
-use super::thread::{self, Thread, short};
+use super::thread::{self, Thread};
 
 static REPLAYING: Guarded<Replaying> = Guarded::new(stop::missed);
 
@@ -32,7 +32,7 @@ struct Replaying {
     comms: Comms,
     /// Where threads share MPI: the lines of persistent sends, by their requests.
     lines: Map<u64>,
-    names: Names,
+    places: Places,
     /// The record was made of a trace of calls: it knows neither places, communicators, threads
     /// nor clocks.
     traced: bool,
@@ -73,17 +73,16 @@ enum Decided {
 }
 
 /// Places in the program, in words.
-#[derive(Default)]
-struct Names {
-    by_site: HashMap<u64, String>,
+struct Places {
+    names: Names,
     /// Where the program last was, if the record does not know places.
     last: Option<u64>,
 }
 
-impl Names {
+impl Places {
     fn name(&self, site: u64) -> String {
-        match self.by_site.get(&site) {
-            Some(name) => name.clone(),
+        match self.names.name(site) {
+            Some(name) => name,
             None if self.last.is_some() => "an unknown place".to_owned(),
             None => format!("{site:#x}"),
         }
@@ -101,7 +100,7 @@ impl Names {
 
 impl Replaying {
     fn name(&self, site: u64) -> String {
-        self.names.name(site)
+        self.places.name(site)
     }
 
     /// The place of a call, as the record knows it.
@@ -109,17 +108,14 @@ impl Replaying {
         if !self.traced {
             return place;
         }
-        self.names.last = Some(place.site);
+        self.places.last = Some(place.site);
         Place { stream: 0, site: 0 }
     }
 }
 
 /// A place in the program has that name.
 pub fn note_site(site: u64, place: &str) {
-    // Who started the replay may know a better one.
-    REPLAYING.with(|own| {
-        own.names.by_site.entry(site).or_insert_with(|| short(place));
-    });
+    REPLAYING.with(|own| own.places.names.note(site, place));
 }
 
 fn facts() -> impl Iterator<Item = (String, String)> {
@@ -146,19 +142,16 @@ pub fn start(rank: c_int, size: c_int) {
     let replayer = replayer.unwrap_or_else(|error| {
         stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
     });
-    let name = |(fact, text): (String, String)| {
-        let (site, place) = text.split_once(' ').filter(|_| fact == "site")?;
-        Some((u64::from_str_radix(site, 16).ok()?, short(place)))
-    };
-    let names = Names { by_site: facts().filter_map(name).collect(), last: None };
+    let facts: Vec<(String, String)> = facts().collect();
+    let names = Names::recorded(facts.iter().map(|(fact, text)| (fact.as_str(), text.as_str())));
     board::start(rank as usize, size as usize);
     REPLAYING.put(Replaying {
         replayer,
         requests: Requests::default(),
         comms: Comms::default(),
         lines: Map::default(),
-        names,
-        traced: facts().any(|(fact, _)| fact == "traced"),
+        places: Places { names, last: None },
+        traced: facts.iter().any(|(fact, _)| fact == "traced"),
         until: stop::until(),
     });
     // For requests on which nothing is received.
@@ -180,9 +173,9 @@ pub fn end() {
     }
     own.requests.iter().filter_map(|(_, one)| one.persistent.as_ref()).for_each(receive::release);
     lifetime::free_own_comm(OWN_COMM.swap(0, Ordering::Relaxed) as usize);
-    let Replaying { replayer, names, .. } = own;
+    let Replaying { replayer, places, .. } = own;
     if let Err(Stop::Diverged(divergence)) = replayer.finish() {
-        let text = names.told(&divergence);
+        let text = places.told(&divergence);
         stop::abort(stop::DIVERGED, &format!("diverged at MPI_Finalize: {text}"));
     }
     if let Some(board) = board::get() {
@@ -205,7 +198,7 @@ fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
         Ok(answer) => Ok(answer),
         Err(stop) => Err((
             match &stop {
-                Stop::Diverged(divergence) => own.names.told(divergence),
+                Stop::Diverged(divergence) => own.places.told(divergence),
                 _ => String::new(),
             },
             own.replayer.position(thread::this().stream),

@@ -29,10 +29,11 @@ use super::super::files;
 use super::super::guarded::Guarded;
 use super::super::line;
 use super::super::mpi;
+use super::super::names::Names;
 use super::super::requests::{Map, Requests};
 use super::super::role::{Act, Hooked, Place};
 use super::super::stop::{self, Waiting};
-use super::super::thread::{Thread, short};
+use super::super::thread::Thread;
 use super::Target;
 use super::comms::{Comm, Comms};
 use super::meetings::Gathering;
@@ -60,8 +61,8 @@ struct Replaying {
     here: HashMap<(u32, u64), Vec<(u32, u64)>>,
     /// The operation that a thread waits in, and who else takes part.
     inside: HashMap<u32, (Gathering, Vec<u32>)>,
-    /// Names of places in the program, by site.
-    names: HashMap<u64, String>,
+    /// Places in the program, in words.
+    names: Names,
     /// Completing calls of each thread.
     calls: HashMap<u32, u64>,
     /// Polls that were asked whether they fail.
@@ -136,7 +137,7 @@ enum Decided {
 
 impl Replaying {
     fn name(&self, site: u64) -> String {
-        self.names.get(&site).cloned().unwrap_or_else(|| format!("{site:#x}"))
+        self.names.name(site).unwrap_or_else(|| format!("{site:#x}"))
     }
 
     /// Takes in what has come, and tells others what they want to know.
@@ -192,10 +193,7 @@ impl Replaying {
 
 /// A place in the program has that name.
 pub fn note_site(site: u64, place: &str) {
-    // Who started the replay may know a better one.
-    REPLAYING.with(|own| {
-        own.names.entry(site).or_insert_with(|| short(place));
-    });
+    REPLAYING.with(|own| own.names.note(site, place));
 }
 
 fn facts() -> Vec<(String, String)> {
@@ -222,10 +220,7 @@ pub fn start(rank: c_int, size: c_int) {
         stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
     });
     replayer.expect_gatherings();
-    let name = |(fact, text): &(String, String)| {
-        let (site, place) = text.split_once(' ').filter(|_| fact == "site")?;
-        Some((u64::from_str_radix(site, 16).ok()?, short(place)))
-    };
+    let names = Names::recorded(facts.iter().map(|(fact, text)| (fact.as_str(), text.as_str())));
     board::start(rank as usize, size as usize);
     let mut comms = Comms::default();
     comms.get(mpi::handle(abi().comm_world));
@@ -242,7 +237,7 @@ pub fn start(rank: c_int, size: c_int) {
         freed: Vec::new(),
         here: HashMap::new(),
         inside: HashMap::new(),
-        names: facts.iter().filter_map(name).collect(),
+        names,
         calls: HashMap::new(),
         polls: 0,
         until: stop::until(),
@@ -297,7 +292,7 @@ pub fn end() {
     channel.close(|_, _| {});
     hand.close();
     if let Err(Stop::Diverged(divergence)) = replayer.finish() {
-        let name = |site: u64| names.get(&site).cloned().unwrap_or_else(|| format!("{site:#x}"));
+        let name = |site: u64| names.name(site).unwrap_or_else(|| format!("{site:#x}"));
         let text = divergence.text(name);
         stop::abort(stop::DIVERGED, &format!("diverged at MPI_Finalize: {text}"));
     }
