@@ -239,7 +239,7 @@ fn join(
     let known = pieces.iter().find(|(range, _)| *range == piece.ours);
     let mut joined = match known {
         Some((_, known)) => known.clone(),
-        None => Gathering::new(main.members.iter().map(|m| stretch(m, &piece.ours)).collect()),
+        None => Gathering::alike(main.members.iter().map(|m| stretch(m, &piece.ours)).collect())?,
     };
     let model = joined.members[0].1.clone();
     for member in &group.members {
@@ -267,6 +267,14 @@ impl Gathering {
         Self { skeleton, members, turn: 0, substitutes: Vec::new() }
     }
 
+    /// Of members that need not have the same skeleton: none if they do not. What is alike as a whole
+    /// need not be in part: numbers become equal when others between them are gone, and are one run.
+    fn alike(members: Vec<(u32, Finished)>) -> Option<Self> {
+        let group = Self::new(members);
+        let same = |(_, chunk): &(u32, Finished)| chunk.to_parts().skeleton == group.skeleton;
+        group.members.iter().skip(1).all(same).then_some(group)
+    }
+
     /// The chunk told as those of the group, if that can be.
     fn like_others(&self, chunk: &Chunk, finished: &Finished) -> Option<Finished> {
         let model = &self.members[0].1;
@@ -282,14 +290,21 @@ impl Gathering {
         })
     }
 
-    /// What is left beside the holes; none if nothing is.
-    fn without(self, holes: &[std::ops::Range<usize>]) -> Option<Self> {
+    /// What is left beside the holes, of members that are still alike.
+    fn without(self, holes: &[std::ops::Range<usize>]) -> Vec<Self> {
         if holes.is_empty() {
-            return Some(self);
+            return vec![self];
         }
+        let mut groups: Vec<Self> = Vec::new();
         let members = self.members.iter().map(|(thread, chunk)| (*thread, chunk.without(holes)));
-        let rest = Self::new(members.collect());
-        rest.members.iter().any(|(_, chunk)| !chunk.entries.is_empty()).then_some(rest)
+        for member in members.filter(|(_, chunk)| !chunk.entries.is_empty()) {
+            let skeleton = member.1.to_parts().skeleton;
+            match groups.iter_mut().find(|group| group.skeleton == skeleton) {
+                Some(group) => group.members.push(member),
+                None => groups.push(Self::new(vec![member])),
+            }
+        }
+        groups
     }
 
     fn finish(mut self) -> Group {
