@@ -69,6 +69,9 @@ enum State {
     Gathering(Vec<u32>, u64),
     /// It does nothing any more.
     Over,
+    /// Its record ends here, and it did more: others must not take it for over, as what they have recorded
+    /// may have come of that.
+    Cut,
 }
 
 /// A message that a call waits for.
@@ -189,7 +192,7 @@ impl Replayer {
     }
 
     fn ends(&mut self, stream: u32) -> Stop {
-        self.stream(stream).state = State::Over;
+        self.stream(stream).state = if self.complete { State::Over } else { State::Cut };
         self.stir();
         Stop::RecordEnds
     }

@@ -23,7 +23,7 @@ impl Replayer {
         for stream in streams {
             match &stream.state {
                 State::InLine | State::Over => {}
-                State::Busy => return Standing::Busy,
+                State::Busy | State::Cut => return Standing::Busy,
                 State::Gathering(_, bound) if *bound > clock => waiting = true,
                 State::Gathering(missing, _) if missing.is_empty() => return Standing::Busy,
                 State::Gathering(missing, _) => {
@@ -171,7 +171,7 @@ mod tests {
     use crate::Recorder;
     use refrain_order::{
         Answer, Call, Completed, Envelope, Fate, Finished, Holding as _, Kind, Note, Post,
-        Recording as _,
+        Recording as _, Sending, Stop,
     };
 
     /// A process that has to send something, once.
@@ -221,6 +221,22 @@ mod tests {
         assert_eq!(own.standing(1 << 32), Standing::If(vec![1, 3]));
         own.all_over();
         assert_eq!(own.standing(1 << 40), Standing::Sure(u64::MAX));
+    }
+
+    /// The process did more than its record knows, and others may have recorded what came of it.
+    #[test]
+    fn where_a_record_is_cut_short_nothing_is_certain() {
+        let mut recorder = Recorder::new(0);
+        let post = Post { site: 0, communicator: 0, source: Some(0), tag: Some(1) };
+        let ticket = recorder.post(0, &post);
+        recorder.stamp(ticket, 1);
+        let mut record = Vec::new();
+        recorder.seal(&mut record);
+        let mut own = Replayer::new(record, 0, 4).expect("a record just made");
+        let sending = Sending { to: 1, communicator: 0, source: 0, tag: 1 };
+        assert!(own.send(0, &sending).is_ok_and(|stamp| stamp.is_some()));
+        assert_eq!(own.send(0, &sending), Err(Stop::RecordEnds));
+        assert_eq!(own.standing(7), Standing::Busy);
     }
 
     /// What has come counts at once, and not only when the program asks for it again.
