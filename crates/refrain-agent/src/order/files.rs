@@ -4,7 +4,6 @@
 //! * `rank-N.log`: while recording, the window in front of them ([`refrain_order::log`])
 //! * `rank-N.facts`: a line for each thing worth knowing: `size 4`, `site 1f3a /bin/app+1a2b`,
 //!   `finalized`, or `cut` and why the record is not whole
-//!
 //! * `rank-N.of-…`, of no bytes: the folder is still that of this run
 //!
 //! No descriptor stays open: the program may close those it does not know. So a folder can be removed
