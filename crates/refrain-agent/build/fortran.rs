@@ -27,7 +27,7 @@ use refrain_mpi::kind::Class;
 use std::ops::Range;
 
 /// What the wrappers refer to, beside what those in C do.
-pub const PRELUDE: &str = "use crate::{entry, fortran};\n";
+pub const PRELUDE: &str = "use crate::inside::entry;\nuse crate::trace::fortran;\n";
 
 /// The name of a procedure's wrapper.
 pub fn name(f: &Function) -> String {

@@ -58,7 +58,7 @@ fn wrappers() -> String {
 }
 
 fn exports() -> String {
-    let mut text = "use crate::{entry::export, wrappers};\n\n".to_owned();
+    let mut text = "use crate::inside::entry::export;\nuse crate::wrappers;\n\n".to_owned();
     for f in wrapped() {
         let name = &f.name;
         // Writing to a String cannot fail.

@@ -19,10 +19,11 @@ use refrain_mpi::interface::{Direction, Function, Param};
 use refrain_mpi::kind::Class;
 
 /// What the wrappers refer to.
-pub const PRELUDE: &str = r"use crate::call::StatusRoom;
-use crate::entry::Entry;
-use crate::memory::{self, Handles, Ints, Longs, Statuses, Words};
-use crate::{filter, members, milestones, objects, table};
+pub const PRELUDE: &str = r"use crate::inside::entry::Entry;
+use crate::inside::memory::{self, Handles, Ints, Longs, Statuses, Words};
+use crate::table;
+use crate::trace::call::StatusRoom;
+use crate::trace::{filter, members, milestones, objects};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 

@@ -23,70 +23,22 @@
 //! 7. **Memory that MPI or the program owns is read in one place**, [`memory`], and only when
 //!    the interface table says how long it is.
 //!
-//! # Rooms
+//! # Where things are
 //!
-//! * [`entry`]: from an exported symbol to a wrapper, with the caller's address in hand
-//! * `wrappers` (generated from the table by `build/`): one function per MPI function
-//! * [`absent`]: names that this MPI does not have
-//! * [`next`]: the function to forward to · [`modules`]: whose call it is · [`bindings`]: the
-//!   same for calls out of Fortran's library
-//! * [`call`]: one call being written down · [`stream`]: the log of a thread ·
-//!   [`part`]: its file
-//! * [`compress`]: full windows are encoded · [`merge`]: one trace of all ranks, at Finalize
-//! * [`memory`]: reading the program's memory · [`objects`]: lengths that MPI objects imply
-//! * [`segments`]: in which memory an address lies, found by [`heap`] (allocations: where they
-//!   begin is in [`starts`]), [`mappings`], [`device`] ([`imports`] leads to it) and [`modules`];
-//!   few and large pieces are in [`regions`], what was freed in [`releases`]
-//! * [`members`]: who is in a communicator · [`sites`]: where a call was made · [`filter`]: what
-//!   is not recorded
-//! * [`order`]: receive orders, recorded and replayed; where that is wanted, nothing is traced
-//! * [`arena`]: memory of our own · [`reserve`]: memory when there is none · [`abandon`]: locks
-//!   that may be jumped out of
-//! * [`process`]: what is common to the process · [`milestones`]: Init, Finalize, Abort
-//! * [`fortran`]: the few Fortran procedures that do not come by way of C
+//! * [`inside`]: life inside another program: entry points, the function to forward to, the
+//!   agent's own memory and locks, reading the program's memory
+//! * [`trace`]: tracing: one call written down, a thread's log, its compression and merge
+//! * [`order`]: message matching, recorded and replayed. A process either traces or does this.
+//! * `wrappers` (generated from the interface table by `build/`): one function per MPI function
 
 #![allow(non_snake_case, reason = "wrappers bear the names MPI gives them")]
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("Refrain's agent is written for Linux on x86-64");
 
-mod abandon;
-mod absent;
-mod align;
-mod arena;
-mod bindings;
-mod call;
-
-mod clock;
-mod comm;
-mod compress;
-mod device;
-mod driver;
-mod entry;
-mod filter;
-mod fortran;
-mod heap;
-mod imports;
-mod mappings;
-mod members;
-mod memory;
-mod merge;
-mod milestones;
-mod modules;
-mod next;
-mod objects;
+mod inside;
 mod order;
-mod part;
-mod pcontrol;
-mod process;
-mod regions;
-mod releases;
-mod reserve;
-mod segments;
-mod sites;
-mod starts;
-mod stream;
-mod symbols;
+mod trace;
 
 #[allow(missing_docs, clippy::all, reason = "generated; the table documents it")]
 #[allow(unsafe_op_in_unsafe_fn, reason = "a wrapper does nothing but what its caller vouches for")]

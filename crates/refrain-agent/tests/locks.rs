@@ -3,7 +3,9 @@
 
 #![allow(dead_code, reason = "the agent uses what the tests do not")]
 
-#[path = "../src/abandon.rs"]
-mod abandon;
+#[path = "../src/inside"]
+mod inside {
+    pub mod abandon;
+}
 #[path = "../src/order/guarded.rs"]
 mod guarded;

@@ -1,7 +1,8 @@
 //! MPI_Wtime: programs that do something for so many seconds decide by it.
 
-use crate::entry::{Entry, export};
-use crate::{next, table};
+use crate::inside::entry::{Entry, export};
+use crate::inside::next;
+use crate::table;
 
 use super::{Task, note_value, noted_value, task, thread};
 

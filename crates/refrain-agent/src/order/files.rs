@@ -10,8 +10,8 @@
 //! and made again by the next recording under the same name, while a rank of the one before still dies
 //! (some launchers end before their ranks do): what is not ours is left alone.
 
-use crate::memory;
-use crate::process::{self, Quiet, Uncancelled};
+use crate::inside::memory;
+use crate::inside::process::{self, Quiet, Uncancelled};
 use std::ffi::{CStr, CString, OsStr, c_int};
 use std::fs::{File, OpenOptions};
 use std::io::Write;

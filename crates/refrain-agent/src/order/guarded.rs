@@ -1,6 +1,6 @@
 //! What all threads of the process share, behind a lock that may be jumped out of.
 
-use crate::abandon::{Abandonable, Held};
+use crate::inside::abandon::{Abandonable, Held};
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::ops::{Deref, DerefMut};

@@ -4,8 +4,9 @@
 //! Orders are kept from the first beginning until all have ended. Who begins anew after that is left alone,
 //! and the record says so.
 
-use crate::process::{self, Errno, Quiet};
-use crate::{memory, table};
+use crate::inside::memory;
+use crate::inside::process::{self, Errno, Quiet};
+use crate::table;
 use std::ffi::c_int;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -5,7 +5,8 @@
 //! Such calls stand in line ([`refrain_order::turns`]). A call's line is told by a key, which has to
 //! be the same in every run; that two lines share one is no harm.
 
-use crate::{process, table};
+use crate::inside::process;
+use crate::table;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 

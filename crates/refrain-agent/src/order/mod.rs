@@ -53,8 +53,8 @@ use refrain_order::Turn;
 pub use role::{Act, Meeting, Mode, Role};
 pub use thread::Thread;
 
-use crate::entry::Entry;
-use crate::process::{Errno, abi};
+use crate::inside::entry::Entry;
+use crate::inside::process::{Errno, abi};
 use role::{Hooked, Place};
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU8, Ordering};

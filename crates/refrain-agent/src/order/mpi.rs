@@ -1,8 +1,9 @@
 //! MPI as it is called for receive orders: every argument a word.
 
-use crate::memory::{Handles, Statuses};
-use crate::process::{self, abi};
-use crate::{next, table};
+use crate::inside::memory::{Handles, Statuses};
+use crate::inside::next;
+use crate::inside::process::{self, abi};
+use crate::table;
 use refrain_mpi::abi::Layout;
 use refrain_mpi::status::StatusFields;
 use refrain_order::Envelope;
@@ -116,7 +117,7 @@ pub fn handle(word: usize) -> usize {
 #[inline]
 pub unsafe fn handle_at(at: Handles, index: usize) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { crate::memory::handle(at, index, abi().handle_bytes) }.unwrap_or(0)
+    unsafe { crate::inside::memory::handle(at, index, abi().handle_bytes) }.unwrap_or(0)
 }
 
 /// Puts a handle into an array of the program.

@@ -1,6 +1,6 @@
 //! What a completion call was given, and what came of it.
 
-use crate::memory::Statuses;
+use crate::inside::memory::Statuses;
 use refrain_order::{Choice, Completed, Kind};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;

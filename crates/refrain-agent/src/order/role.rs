@@ -1,9 +1,9 @@
 //! What a function is to receive orders, and a call of it.
 
-use crate::entry::Entry;
-use crate::memory::{self, Handles, Statuses};
-use crate::next;
-use crate::process::Abi;
+use crate::inside::entry::Entry;
+use crate::inside::memory::{self, Handles, Statuses};
+use crate::inside::next;
+use crate::inside::process::Abi;
 use refrain_mpi::abi::narrow_handle;
 use refrain_order::{Kind, Post};
 use std::ffi::c_int;

@@ -4,7 +4,7 @@
 //! had made before. Threads that come from elsewhere (the MPI library's own, `clone`) stay 0, and
 //! are told apart by the order in which they come.
 
-use crate::entry::thread_block;
+use crate::inside::entry::thread_block;
 use std::ffi::{c_int, c_void};
 
 type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;

@@ -1,6 +1,6 @@
 //! Blocking calls in two steps: what takes a place in line, and the wait for it.
 
-use crate::process;
+use crate::inside::process;
 use crate::table;
 use refrain_order::Kind;
 use std::ffi::c_int;

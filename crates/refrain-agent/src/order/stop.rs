@@ -3,8 +3,8 @@
 //! Nothing diverges silently, and nothing hangs: a wait that takes too long while no rank gets on
 //! ends the job, and says what everybody waits for.
 
-use crate::abandon::Waited;
-use crate::process::abi;
+use crate::inside::abandon::Waited;
+use crate::inside::process::abi;
 use crate::table;
 use std::io::Write;
 use std::sync::OnceLock;

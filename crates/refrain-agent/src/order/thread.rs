@@ -1,12 +1,12 @@
 //! What is known of a thread: whose its calls are, where they are made, which stream it is.
 
-use crate::bindings;
-use crate::entry::{Entry, thread_block};
-use crate::modules::{self, Verdict};
-use crate::next;
-use crate::process::{self, Quiet};
-use crate::sites::{self, Sites};
+use crate::inside::bindings;
+use crate::inside::entry::{Entry, thread_block};
+use crate::inside::modules::{self, Verdict};
+use crate::inside::next;
+use crate::inside::process::{self, Quiet};
 use crate::table;
+use crate::trace::sites::{self, Sites};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};

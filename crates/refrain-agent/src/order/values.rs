@@ -5,9 +5,9 @@
 //! keep the true clock: how often they look at it is their own business, and not the same in
 //! every run.
 
-use crate::heap::Next;
-use crate::imports;
-use crate::symbols::{each_module, needed_by};
+use crate::inside::imports;
+use crate::inside::symbols::{each_module, needed_by};
+use crate::trace::heap::Next;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 

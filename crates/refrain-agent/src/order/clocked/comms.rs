@@ -5,9 +5,10 @@
 //! nobody else took part in making it. So a communicator is numbered when it is made, and not when it
 //! is first used.
 
-use crate::objects;
-use crate::process::abi;
-use crate::{members, table};
+use crate::inside::process::abi;
+use crate::table;
+use crate::trace::members;
+use crate::trace::objects;
 use std::collections::HashMap;
 use std::ffi::c_int;
 

@@ -11,7 +11,7 @@
 //!
 //! This is the same when recording and when replaying; how the greatest clock is found is not.
 
-use crate::process::abi;
+use crate::inside::process::abi;
 
 use super::super::mpi;
 use super::super::role::{Hooked, Meeting, Role};

@@ -8,8 +8,8 @@
 //! to learn of it. What comes when all are used up waits in MPI, and is received when the oldest
 //! was read and posted anew; so the order stays.
 
-use crate::memory::Statuses;
-use crate::process::abi;
+use crate::inside::memory::Statuses;
+use crate::inside::process::abi;
 use crate::table;
 use refrain_order::Note;
 use std::collections::VecDeque;

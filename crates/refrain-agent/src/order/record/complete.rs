@@ -1,6 +1,6 @@
 //! Completion: what MPI found complete, and with what.
 
-use crate::memory::Statuses;
+use crate::inside::memory::Statuses;
 use refrain_order::{Call, Choice, Completed, Kind};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;

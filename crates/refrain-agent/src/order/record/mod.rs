@@ -6,8 +6,8 @@ mod shared;
 
 pub use complete::consumes;
 
-use crate::memory::Statuses;
-use crate::process::{self, Uncancelled};
+use crate::inside::memory::Statuses;
+use crate::inside::process::{self, Uncancelled};
 use crate::table;
 use refrain_order::record::Pending;
 use refrain_order::{

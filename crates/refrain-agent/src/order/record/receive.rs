@@ -1,7 +1,7 @@
 //! Receives and probes: forwarded, and told.
 
-use crate::memory;
-use crate::process;
+use crate::inside::memory;
+use crate::inside::process;
 use crate::table;
 use refrain_order::{Kind, Post};
 use std::ffi::c_int;

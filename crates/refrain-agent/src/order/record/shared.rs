@@ -1,7 +1,7 @@
 //! Where threads call MPI at the same time: what takes a place in line is told in the same step, under
 //! the lock, and blocking calls wait outside of it.
 
-use crate::process;
+use crate::inside::process;
 use crate::table;
 use refrain_order::Kind;
 use std::ffi::c_int;

@@ -1,7 +1,7 @@
 //! Completion: of exactly the recorded requests, by MPI's own functions.
 
-use crate::memory::Statuses;
-use crate::process;
+use crate::inside::memory::Statuses;
+use crate::inside::process;
 use crate::table;
 use refrain_order::{Choice, Kind};
 use std::ffi::c_int;

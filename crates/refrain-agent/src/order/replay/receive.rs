@@ -1,6 +1,6 @@
 //! Receives and probes: asked for as the record says, and awaited.
 
-use crate::process;
+use crate::inside::process;
 use crate::table;
 use refrain_order::{Kind, Post, Posting};
 use std::ffi::c_int;

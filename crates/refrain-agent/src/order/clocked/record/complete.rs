@@ -1,7 +1,7 @@
 //! Completion: what MPI found complete, and which clocks it had.
 
-use crate::memory::Statuses;
-use crate::process;
+use crate::inside::memory::Statuses;
+use crate::inside::process;
 use refrain_order::{Call, Choice, Completed, Kind, Recording as _, Ticket};
 use std::ffi::c_int;
 

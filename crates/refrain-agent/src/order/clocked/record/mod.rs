@@ -8,7 +8,7 @@ mod complete;
 mod receive;
 mod send;
 
-use crate::process::{Quiet, Uncancelled};
+use crate::inside::process::{Quiet, Uncancelled};
 use crate::table;
 use refrain_clock::Recorder;
 use refrain_clock::background::Background;
@@ -148,7 +148,7 @@ pub fn start(rank: c_int, size: c_int) {
         None => Background::start(Chunks).map_or(Events::Lost, Events::Encoded),
     };
     let mut comms = Comms::default();
-    comms.get(mpi::handle(crate::process::abi().comm_world));
+    comms.get(mpi::handle(crate::inside::process::abi().comm_world));
     RECORDING.put(Recording {
         me: rank as u32,
         recorder: Recorder::with(rank as u32, events),
@@ -398,7 +398,11 @@ const LOST: Duration = Duration::from_secs(60);
 ///
 /// # Safety
 /// MPI must have filled the status in, if there is one.
-unsafe fn fate(post: &Post, cancelled: bool, status: Option<crate::memory::Statuses>) -> Fate {
+unsafe fn fate(
+    post: &Post,
+    cancelled: bool,
+    status: Option<crate::inside::memory::Statuses>,
+) -> Fate {
     // SAFETY: the caller's promise.
     unsafe {
         match (status, post.source, post.tag) {

@@ -1,7 +1,7 @@
 //! Receives and probes: forwarded, and told with the clocks of what they got.
 
-use crate::memory;
-use crate::memory::Statuses;
+use crate::inside::memory;
+use crate::inside::memory::Statuses;
 use crate::table;
 use refrain_order::{Call, Completed, Fate, Finished, Kind, Post, Recording as _, Ticket};
 use std::ffi::c_int;

@@ -1,6 +1,6 @@
 //! Sends: their clocks go ahead of them.
 
-use crate::process;
+use crate::inside::process;
 use crate::table;
 use refrain_order::{Post, Recording as _};
 use std::ffi::c_int;

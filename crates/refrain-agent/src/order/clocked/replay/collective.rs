@@ -4,7 +4,8 @@
 //! Whoever comes to one tells all others, with its clock. So everybody knows who is missing, and
 //! which clock is the greatest.
 
-use crate::{process, table};
+use crate::inside::process;
+use crate::table;
 use refrain_clock::record::CLOCK_LINE;
 use refrain_order::{Holding as _, Turn};
 use std::ffi::c_int;

@@ -1,7 +1,7 @@
 //! Completion: of exactly the recorded requests, with the messages of the record.
 
-use crate::memory::Statuses;
-use crate::process;
+use crate::inside::memory::Statuses;
+use crate::inside::process;
 use crate::table;
 use refrain_order::{Choice, Delivery, Envelope, Holding as _, Kind, Ticket};
 use std::ffi::c_int;

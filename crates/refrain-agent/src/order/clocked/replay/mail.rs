@@ -7,7 +7,7 @@
 //! Nothing is taken that was not told of: MPI has messages of its own on the program's
 //! communicators, as Open MPI does when it makes intercommunicators.
 
-use crate::process;
+use crate::inside::process;
 use crate::table;
 use refrain_order::{Envelope, Stamp};
 use std::collections::HashMap;

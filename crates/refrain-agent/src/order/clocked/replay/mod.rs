@@ -14,8 +14,8 @@ mod mail;
 mod receive;
 mod send;
 
-use crate::memory::Statuses;
-use crate::process::abi;
+use crate::inside::memory::Statuses;
+use crate::inside::process::abi;
 use crate::table;
 use refrain_clock::Replayer;
 use refrain_order::{

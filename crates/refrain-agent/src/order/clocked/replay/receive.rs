@@ -14,7 +14,7 @@ use super::{
     Decided, Held, Pending, REPLAYING, ask, ask_until, await_request, decide, name, outcome,
     put_right, raise,
 };
-use crate::memory::Statuses;
+use crate::inside::memory::Statuses;
 
 /// A receive is posted, in its turn: its ticket.
 fn in_line(place: Place, post: &Post) -> Ticket {
@@ -237,7 +237,7 @@ pub(super) fn restart(request: usize, place: Place) {
 
 /// Says what was found.
 fn report(status: Statuses, from: Envelope, bytes: usize) {
-    if status as usize == crate::process::abi().status_ignore {
+    if status as usize == crate::inside::process::abi().status_ignore {
         return;
     }
     let place = status as usize;

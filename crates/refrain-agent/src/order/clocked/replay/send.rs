@@ -1,6 +1,6 @@
 //! Sends: in turn, their clocks ahead of them, and never waited for in MPI.
 
-use crate::process;
+use crate::inside::process;
 use crate::table;
 use refrain_order::{Envelope, Holding as _, Sending, Stop};
 use std::ffi::c_int;

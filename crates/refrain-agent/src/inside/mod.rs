@@ -1,0 +1,27 @@
+//! Life inside another program, whatever is recorded of it.
+//!
+//! * [`entry`]: from an exported symbol to a wrapper, with the caller's address in hand
+//! * [`absent`]: names that this MPI does not have · [`symbols`], [`imports`]: what other
+//!   modules define and call
+//! * [`next`]: the function to forward to · [`modules`]: whose call it is · [`bindings`]: the
+//!   same for calls out of Fortran's library
+//! * [`memory`]: reading the program's memory
+//! * [`arena`]: memory of our own · [`reserve`]: memory when there is none · [`abandon`]: locks
+//!   that may be jumped out of
+//! * [`process`]: what is common to the process · [`clock`]: its clock · [`comm`]: a communicator
+//!   of our own
+
+pub mod abandon;
+pub mod absent;
+pub mod arena;
+pub mod bindings;
+pub mod clock;
+pub mod comm;
+pub mod entry;
+pub mod imports;
+pub mod memory;
+pub mod modules;
+pub mod next;
+pub mod process;
+pub mod reserve;
+pub mod symbols;

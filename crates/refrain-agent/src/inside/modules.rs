@@ -1,0 +1,278 @@
+//! Whose call is it?
+//!
+//! A call is the program's unless it comes from inside the MPI library (ROMIO and some
+//! collectives call MPI themselves) or from a tool that stands behind us in the chain and has
+//! already been told of the call. The return address tells. Calls from the C++ bindings'
+//! library are the program's, and so are those of user callbacks (operations, attribute
+//! functions, error handlers) that MPI calls. Fortran's library calls MPI both for the program
+//! and on its own behalf: [`bindings`] tells which.
+//!
+//! A callback may *tail-call* MPI, so that the return address lies inside the MPI library
+//! after all. But then the instruction before it is a call through a function pointer, while
+//! the library's own calls to MPI functions are direct or go through its GOT.
+
+use crate::inside::bindings;
+use crate::inside::entry::Entry;
+use crate::inside::process::Quiet;
+use std::ffi::{CStr, c_int, c_void};
+use std::ops::Range;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+/// Who a module belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The program, its libraries, the C++ bindings, the tools in front of us.
+    Program,
+    /// The Fortran bindings: a library between the program and the MPI library.
+    Fortran,
+    /// The MPI library and its plug-ins.
+    Mpi,
+    /// A tool behind us: we forward to it, and it has its own business with MPI.
+    ToolBehind,
+    /// This library.
+    Agent,
+}
+
+/// A loaded module's code.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// First address.
+    pub low: usize,
+    /// Past the last address.
+    pub high: usize,
+    /// Where it was loaded: addresses in its file count from here.
+    pub base: usize,
+    /// All that was mapped of its file, data too.
+    pub image: Range<usize>,
+    /// Its file, empty for the program itself.
+    pub path: Vec<u8>,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+impl Module {
+    /// Whether an address lies in it.
+    pub fn contains(&self, address: usize) -> bool {
+        (self.low..self.high).contains(&address)
+    }
+
+    /// Whether it is the library of Open MPI's C++ bindings.
+    pub fn is_cxx_binding(&self) -> bool {
+        self.file_name().starts_with(b"libmpi_cxx")
+    }
+
+    /// Whether it is the C library, which calls `main` and every thread's first function.
+    pub fn is_c_library(&self) -> bool {
+        self.file_name().starts_with(b"libc.so") || self.file_name().starts_with(b"libpthread")
+    }
+
+    /// The name of its file.
+    pub fn file_name(&self) -> &[u8] {
+        self.path.rsplit(|&b| b == b'/').next().unwrap_or_default()
+    }
+}
+
+/// The modules as last looked at; replaced whole, never freed (a handful in a run).
+static MODULES: AtomicPtr<Vec<Module>> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Addresses known to lie in the MPI library. Plain atomics: a lock could be left behind locked
+/// in a forked child.
+static IN_MPI: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
+
+/// Addresses known to lie in tools behind us.
+static IN_TOOLS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+
+/// Notes where the MPI library is.
+pub fn note_mpi(address: usize) {
+    note(&IN_MPI, address);
+}
+
+/// Notes that calls are forwarded to this address, which is not in the MPI library.
+pub fn note_tool(address: usize) {
+    note(&IN_TOOLS, address);
+}
+
+fn note(list: &[AtomicUsize], address: usize) {
+    for cell in list {
+        let old = cell.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire);
+        if old.is_ok() || old == Err(address) {
+            break;
+        }
+    }
+    refresh();
+}
+
+/// The module whose code holds an address.
+pub fn find(address: usize) -> Option<&'static Module> {
+    let modules = MODULES.load(Ordering::Acquire);
+    // SAFETY: a published list is never freed or changed.
+    if let Some(modules) = unsafe { modules.as_ref() }
+        && let Some(module) = modules.iter().find(|m| m.contains(address))
+    {
+        return Some(module);
+    }
+    // Code that a just-in-time compiler made is in no module, however often one looks.
+    if !modules.is_null() && !have_changed() {
+        return None;
+    }
+    refresh().iter().find(|m| m.contains(address))
+}
+
+/// The module whose code or data hold an address.
+pub fn find_image(address: usize) -> Option<&'static Module> {
+    // Data of a module that has gone may be anything by now.
+    let modules = if have_changed() { refresh() } else { all() };
+    modules.iter().find(|m| m.image.contains(&address))
+}
+
+/// Whether modules have come or gone since the last look.
+fn have_changed() -> bool {
+    COUNTED.load(Ordering::Acquire) != loads_and_unloads()
+}
+
+/// [`loads_and_unloads`] at the last look.
+static COUNTED: AtomicU64 = AtomicU64::new(0);
+
+/// How many modules have ever come and gone.
+fn loads_and_unloads() -> u64 {
+    unsafe extern "C" fn count(
+        info: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        sum: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader's description, and the number below.
+        unsafe { *sum.cast::<u64>() = (*info).dlpi_adds.wrapping_add((*info).dlpi_subs) };
+        1
+    }
+    let mut sum = 0u64;
+    // SAFETY: `count` fills in `sum`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut sum).cast()) };
+    sum
+}
+
+/// All modules as last looked at.
+pub fn all() -> &'static [Module] {
+    // SAFETY: a published list is never freed or changed.
+    unsafe { MODULES.load(Ordering::Acquire).as_ref() }.map_or_else(refresh, Vec::as_slice)
+}
+
+/// All modules as they are now.
+pub fn refresh() -> &'static [Module] {
+    let _quiet = Quiet::keep();
+    COUNTED.store(loads_and_unloads(), Ordering::Release);
+    let mut modules = Vec::new();
+    // SAFETY: the callback only reads what it is given and fills `modules`, which outlives
+    // the call.
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut modules).cast()) };
+    classify(&mut modules);
+    let modules = Box::leak(Box::new(modules));
+    MODULES.store(modules, Ordering::Release);
+    modules
+}
+
+/// Called for every loaded module: adds the extent of its executable segments.
+unsafe extern "C" fn collect(
+    info: *mut libc::dl_phdr_info,
+    _size: libc::size_t,
+    modules: *mut c_void,
+) -> c_int {
+    // SAFETY: the dynamic loader passes a valid description, and `refresh` passed the list.
+    let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<Module>>()) };
+    if info.dlpi_phdr.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's own table of that many program headers.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let code = headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0);
+    let path = if info.dlpi_name.is_null() {
+        Vec::new()
+    } else {
+        // SAFETY: a NUL-terminated name owned by the loader.
+        unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes().to_vec()
+    };
+    let base = info.dlpi_addr as usize;
+    let extent = |h: &libc::Elf64_Phdr| {
+        let low = base + h.p_vaddr as usize;
+        low..low + h.p_memsz as usize
+    };
+    let loaded = headers.iter().filter(|h| h.p_type == libc::PT_LOAD).map(extent);
+    let image = loaded.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
+    for Range { start: low, end: high } in code.map(extent) {
+        let (path, image) = (path.clone(), image.clone());
+        modules.push(Module { low, high, base, image, path, owner: Owner::Program });
+    }
+    0
+}
+
+fn classify(modules: &mut [Module]) {
+    let here = classify as *const () as usize;
+    for module in modules {
+        let has =
+            |list: &[AtomicUsize]| list.iter().any(|a| module.contains(a.load(Ordering::Acquire)));
+        module.owner = if module.contains(here) {
+            Owner::Agent
+        } else if has(&IN_MPI) || module.file_name().starts_with(b"mca_") {
+            // Open MPI's components (its ROMIO among them) are plug-ins of that name.
+            Owner::Mpi
+        } else if has(&IN_TOOLS) {
+            Owner::ToolBehind
+        } else if bindings::are_in(module) {
+            Owner::Fortran
+        } else {
+            Owner::Program
+        };
+    }
+}
+
+/// Whose a call is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The program's, as is every call that returns to one of these addresses.
+    Program(Range<usize>),
+    /// The program's, made for it by Fortran's library.
+    ByFortran,
+    /// Not the program's.
+    Foreign,
+}
+
+/// Whose a call is.
+pub fn judge(entry: &Entry) -> Verdict {
+    const NOWHERE: Range<usize> = 0..0;
+    let caller = entry.caller;
+    match find(caller) {
+        Some(module) => match module.owner {
+            Owner::Program => Verdict::Program(module.low..module.high),
+            Owner::Mpi | Owner::Fortran if is_through_pointer(caller, module) => {
+                Verdict::Program(NOWHERE)
+            }
+            Owner::Fortran => bindings::judge(entry),
+            Owner::Mpi | Owner::ToolBehind | Owner::Agent => Verdict::Foreign,
+        },
+        // Code without a module was made at run time (a just-in-time compiler): a page of it
+        // is known to be the program's.
+        None => Verdict::Program(caller & !0xfff..(caller | 0xfff) + 1),
+    }
+}
+
+/// Whether a call of a Fortran procedure comes from Fortran's library itself, where one
+/// interface is often built upon another.
+pub fn is_from_fortran(caller: usize) -> bool {
+    find(caller).is_some_and(|m| m.owner == Owner::Fortran && !is_through_pointer(caller, m))
+}
+
+/// Whether the instruction before a return address inside `module` is a call through a
+/// register or through memory addressed by one: a callback's, not a call of a named function.
+fn is_through_pointer(caller: usize, module: &Module) -> bool {
+    // SAFETY: a return address inside a module's code has at least a call instruction before
+    // it, and code pages are readable.
+    let before = |n: usize| unsafe { *((caller - n) as *const u8) };
+    // call rel32, by way of the module's own PLT.
+    let offset = i32::from_le_bytes([before(4), before(3), before(2), before(1)]);
+    let direct = before(5) == 0xe8 && module.contains(caller.wrapping_add_signed(offset as isize));
+    // call [rip + disp32], by way of the GOT.
+    let by_got = before(6) == 0xff && before(5) == 0x15;
+    // call reg; call [reg]; call [reg + disp8]; call [reg + disp32]; with an index byte too.
+    let is_call = |n: usize| before(n) == 0xff && (before(n - 1) >> 3) & 7 == 2;
+    let pointer = is_call(2) || is_call(3) || is_call(4) || is_call(6) || is_call(7);
+    pointer && !direct && !by_got
+}

@@ -1,0 +1,358 @@
+//! Compression in the process: whenever a window is full, its records are encoded.
+//!
+//! Threads write records; nothing on their way encodes. The thread whose window is full takes the
+//! lock, and encodes what *all* threads have written by now, in order of time, so that handles
+//! are known by the time they are used, whichever thread made them. To do so in batches keeps the
+//! encoder's code and tables out of the way between calls, and costs each call a fraction of what
+//! encoding it at once would.
+//!
+//! Records stay in the log until what was made of them is on disk: from time to time the
+//! encoder's state is written to a file of its own, and the log begins anew behind it
+//! ([`refrain_format::state`]). So a process that is killed leaves a state and the records since.
+//!
+//! When something goes wrong (no memory, no room, a defect, a handler of the program that jumps away
+//! from here), encoding ends where it is, and the
+//! log goes on as records, which are encoded when the program has ended.
+
+use crate::inside::abandon::Abandonable;
+use crate::inside::clock;
+use crate::inside::process::{Errno, abi};
+use crate::table;
+use crate::trace::part::{self, Part};
+use crate::trace::stream::Stream;
+use refrain_encode::cells::{put_list, put_unsigned};
+use refrain_encode::encoder::{Batch, Encoder};
+use refrain_encode::tasktrace::TaskTrace;
+use refrain_encode::times::Setting;
+use refrain_format::state;
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, CString};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Bytes of records after which the state is written.
+const STATE_EVERY: u64 = 4 << 20;
+
+/// The state is written when the log is this many times what the encoder holds: to write it takes
+/// time in proportion to that.
+const STATE_FACTOR: u64 = 8;
+
+/// What is sealed is put away when it is more than this.
+const SEALED_HELD: usize = 1 << 20;
+
+/// An encoder that holds more than this ends: millions of calls were all different.
+const MOST_MEMORY: usize = 256 << 20;
+
+/// Memory that must be there besides what the encoder holds already.
+const SPARE: usize = 16 << 20;
+
+/// How the times of every call are kept (`REFRAIN_TIMING`), if they are.
+static TIMING: OnceLock<Setting> = OnceLock::new();
+
+/// Nothing is encoded any more in this process.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+static SHARED: Locked = Locked {
+    lock: Abandonable::new(),
+    shared: UnsafeCell::new(Shared { compressor: None, streams: Vec::new() }),
+};
+
+/// What threads share, and the lock.
+struct Locked {
+    lock: Abandonable,
+    shared: UnsafeCell<Shared>,
+}
+
+// SAFETY: what is shared is touched by the holder of the lock only.
+unsafe impl Sync for Locked {}
+
+/// A thread encodes for milliseconds, and writes a large state in less than a second; who waits
+/// longer waits for one that was jumped out of.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What threads share.
+struct Shared {
+    compressor: Option<Compressor>,
+    /// Streams that are open.
+    streams: Vec<StreamPointer>,
+}
+
+struct StreamPointer(*const Stream);
+
+// SAFETY: what other threads read of a stream is its window, under the lock.
+unsafe impl Send for StreamPointer {}
+
+/// The encoder of this process.
+struct Compressor {
+    encoder: Encoder,
+    /// By thread, up to which position its log is encoded.
+    encoded: Vec<u64>,
+    /// The same as of the last state on disk.
+    saved: Vec<u64>,
+    /// Bytes encoded since then.
+    since: u64,
+    path: CString,
+    /// The file of what is sealed, and how long it is.
+    sealed: (CString, u64),
+}
+
+impl Compressor {
+    fn new(part: &Part) -> Option<Compressor> {
+        Some(Compressor {
+            encoder: new_encoder(),
+            encoded: Vec::new(),
+            saved: Vec::new(),
+            since: 0,
+            path: part.state_path()?,
+            sealed: (part.sealed_path()?, 0),
+        })
+    }
+
+    /// Encodes what the streams have written and was not encoded yet.
+    fn encode(&mut self, streams: &[Written<'_>]) -> bool {
+        if !has_memory(self.encoder.memory() + SPARE) {
+            return false;
+        }
+        let mut batches = Vec::with_capacity(streams.len());
+        for written in streams {
+            let thread = written.thread as usize;
+            if self.encoded.len() <= thread {
+                self.encoded.resize(thread + 1, 0);
+                self.saved.resize(thread + 1, 0);
+            }
+            let from = self.encoded[thread];
+            // What was encoded is always a beginning of what is written.
+            let Some(skip) = from.checked_sub(written.position) else { return false };
+            let Some(records) = written.records.get(skip as usize..) else { return false };
+            self.encoded[thread] = from + records.len() as u64;
+            self.since += records.len() as u64;
+            batches.push(Batch { thread: written.thread, records });
+        }
+        let is_well = self.encoder.feed(&batches).is_empty();
+        if self.encoder.sealed_memory() > SEALED_HELD {
+            self.put_away();
+        }
+        is_well
+    }
+
+    /// Puts away what is sealed. Where there is no room for it, it stays in memory.
+    fn put_away(&mut self) {
+        let (path, length) = &mut self.sealed;
+        self.encoder.put_away(&mut |bytes| {
+            let at = *length;
+            part::write_at(path, bytes, at).ok()?;
+            *length += bytes.len() as u64;
+            Some(at)
+        });
+    }
+
+    /// Brings it back, to make a trace.
+    fn bring_back(&mut self) -> bool {
+        let path = &self.sealed.0;
+        self.encoder.bring_back(&mut |at, length| part::read_at(path, at, length))
+    }
+
+    fn saved(&self, thread: usize) -> u64 {
+        self.saved.get(thread).copied().unwrap_or(0)
+    }
+
+    fn is_state_due(&self) -> bool {
+        self.since >= STATE_EVERY
+            && self.since >= STATE_FACTOR.saturating_mul(self.encoder.memory() as u64)
+    }
+
+    /// Whether the encoder holds more than a program can be asked for.
+    fn is_too_large(&self) -> bool {
+        self.encoder.memory() > MOST_MEMORY
+    }
+
+    /// Writes the state.
+    fn save(&mut self) -> bool {
+        self.encoder.seal_times();
+        self.put_away();
+        let mut bytes = vec![0; state::HEAD];
+        put_list(&mut bytes, self.encoded.iter().enumerate(), |out, (thread, position)| {
+            put_unsigned(out, thread as u64);
+            put_unsigned(out, *position);
+        });
+        self.encoder.save(&mut bytes);
+        state::seal(&mut bytes);
+        // Also if it fails: to try again at once would cost the same again.
+        self.since = 0;
+        let done = part::put_in_place(&self.path, &bytes).is_ok();
+        if done {
+            self.saved.clone_from(&self.encoded);
+        }
+        done
+    }
+}
+
+/// An encoder that keeps what the user wants.
+fn new_encoder() -> Encoder {
+    let mut encoder = Encoder::new(abi().family);
+    if let Some(setting) = TIMING.get() {
+        encoder.keep_times(setting.clone());
+    }
+    encoder
+}
+
+/// Reads how the user wants times to be kept, when the library is loaded.
+pub fn prepare() {
+    // SAFETY: getenv gives null or a NUL-terminated string, read at once.
+    let text = unsafe {
+        let text = libc::getenv(c"REFRAIN_TIMING".as_ptr());
+        (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy())
+    };
+    if let Some(setting) = text.and_then(|text| Setting::from_text(&text)) {
+        let _ = TIMING.set(setting);
+    }
+}
+
+/// Whether the times of every call are kept.
+pub fn keeps_times() -> bool {
+    TIMING.get().is_some()
+}
+
+/// Records of a thread: from that position of its log.
+pub struct Written<'a> {
+    /// The thread's number.
+    pub thread: u32,
+    /// The position of the first byte.
+    pub position: u64,
+    /// Whole records.
+    pub records: &'a [u8],
+}
+
+/// Whether so much memory could be had.
+fn has_memory(bytes: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+/// Encodes what has been written: all of `own`, and what other threads have complete in their
+/// windows. Gives the position up to which the thread's log is in a state on disk.
+pub fn encode(own: Written<'_>, stream: *const Stream, must_save: bool) -> u64 {
+    let thread = own.thread as usize;
+    locked(|shared| {
+        if shared.compressor.is_none() {
+            // SAFETY: the caller's own stream.
+            shared.compressor = Some(Compressor::new(unsafe { (*stream).part() })?);
+        }
+        let compressor = shared.compressor.as_mut()?;
+        let mut all = written(&shared.streams, compressor, stream);
+        all.push(own);
+        compressor.encode(&all).then_some(())?;
+        if must_save || compressor.is_state_due() || compressor.is_too_large() {
+            compressor.save();
+        }
+        let saved = compressor.saved(thread);
+        if compressor.is_too_large() {
+            // The program needs its memory more than we do: from here on there are only records.
+            ENDED.store(true, Ordering::Relaxed);
+            shared.compressor = None;
+        }
+        Some(saved)
+    })
+}
+
+/// Writes the state; gives the position up to which the thread's log is in it.
+pub fn save(thread: u32) -> u64 {
+    locked(|shared| {
+        let compressor = shared.compressor.as_mut()?;
+        compressor.save();
+        Some(compressor.saved(thread as usize))
+    })
+}
+
+/// Encodes all that was written so far, as if the call of `MPI_Finalize` that is open had returned
+/// already, and gives the tasks; nothing is encoded after that. The state as it was before is on
+/// disk: with it and the logs, what comes now can be added.
+pub fn finish() -> Option<Vec<(u32, TaskTrace)>> {
+    let mut tasks = None;
+    locked(|shared| {
+        if shared.compressor.is_none() {
+            // SAFETY: listed streams are open.
+            let part = unsafe { (*shared.streams.first()?.0).part() };
+            shared.compressor = Some(Compressor::new(part)?);
+        }
+        let compressor = shared.compressor.as_mut()?;
+        let all: Vec<Written<'_>> = written(&shared.streams, compressor, std::ptr::null());
+        compressor.encode(&all).then_some(())?;
+        compressor.save().then_some(())?;
+        compressor.bring_back().then_some(())?;
+        compressor.encoder.presume_returned(table::MPI_Finalize as u16, clock::ticks());
+        compressor.encoder.finish();
+        let task = |thread| Some((thread, TaskTrace::of(&compressor.encoder, thread)?));
+        tasks = Some((0..compressor.encoder.threads()).filter_map(task).collect());
+        // Ends the encoding.
+        None
+    });
+    tasks
+}
+
+/// What open streams have written that is not encoded, without one of them.
+fn written<'a>(
+    streams: &[StreamPointer],
+    compressor: &Compressor,
+    without: *const Stream,
+) -> Vec<Written<'a>> {
+    let mut all = Vec::with_capacity(streams.len() + 1);
+    for other in streams.iter().filter(|other| other.0 != without) {
+        // SAFETY: listed streams are not closed before they are off the list, for which the
+        // lock is needed, as it is to restart a window whose records are not encoded.
+        unsafe {
+            let thread = (*other.0).part().thread() as usize;
+            let encoded = compressor.encoded.get(thread).copied().unwrap_or(0);
+            all.extend(Stream::written_since(other.0, encoded));
+        }
+    }
+    all
+}
+
+/// A new stream, whose records are to be encoded.
+pub fn add(stream: *const Stream) {
+    locked(|shared| {
+        shared.streams.push(StreamPointer(stream));
+        Some(0)
+    });
+}
+
+/// A stream that is about to be closed. What it has written since it was last encoded is encoded
+/// when the program has ended.
+pub fn remove(stream: *const Stream) {
+    if let Some(_held) = SHARED.lock.take(PATIENCE) {
+        // SAFETY: the lock is held.
+        unsafe { (*SHARED.shared.get()).streams.retain(|other| other.0 != stream) };
+    }
+}
+
+/// Does something to the encoder; whatever goes wrong with it ends the encoding, and gives 0.
+fn locked(work: impl FnOnce(&mut Shared) -> Option<u64>) -> u64 {
+    if ENDED.load(Ordering::Relaxed) {
+        return 0;
+    }
+    let Some(_held) = SHARED.lock.take(PATIENCE) else {
+        // A handler has jumped away from here: who knows what state the encoder is in.
+        ENDED.store(true, Ordering::Relaxed);
+        return 0;
+    };
+    let _errno = Errno::keep();
+    // SAFETY: the lock is held.
+    let work = std::panic::AssertUnwindSafe(|| work(unsafe { &mut *SHARED.shared.get() }));
+    std::panic::catch_unwind(work).ok().flatten().unwrap_or_else(|| {
+        ENDED.store(true, Ordering::Relaxed);
+        0
+    })
+}
+
+/// In a forked child: it begins anew, or, if its parent was just encoding, goes without.
+pub fn forget_after_fork() {
+    if SHARED.lock.is_held_in_child() {
+        return ENDED.store(true, Ordering::Relaxed);
+    }
+    // SAFETY: nobody holds the lock, and this is the only thread.
+    let shared = unsafe { &mut *SHARED.shared.get() };
+    // What the parent had stays where it is: to free it would copy its pages.
+    std::mem::forget(shared.compressor.take());
+    shared.streams.clear();
+}

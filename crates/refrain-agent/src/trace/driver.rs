@@ -1,0 +1,64 @@
+//! What CUDA's driver knows of an address.
+//!
+//! Programs have CUDA's runtime linked into themselves more often than not, and allocate in many
+//! ways; so not all allocations pass by [`crate::trace::device`]. But the driver can be asked about any
+//! address, if it is loaded: never by us.
+
+use crate::inside::next;
+use crate::trace::regions::Region;
+use refrain_format::record::segment;
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// `cuPointerGetAttributes`: asks for several attributes of an address; of one that is not CUDA's,
+/// all are 0.
+type Ask = unsafe extern "C" fn(c_uint, *mut c_int, *mut *mut c_void, u64) -> c_int;
+
+static ASK: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// Attributes, as `cuda.h` numbers them: kind of memory, whether it is managed, the device, the first
+/// address of the allocation, its bytes.
+const ATTRIBUTES: [c_int; 5] = [2, 8, 9, 11, 12];
+
+/// Kinds of memory.
+const HOST: u64 = 1;
+const DEVICE: u64 = 2;
+
+fn ask() -> Option<Ask> {
+    let mut at = ASK.load(Ordering::Relaxed);
+    if at.is_null() {
+        at = next::symbol_of(b"libcuda.so.1", c"cuPointerGetAttributes")?;
+        ASK.store(at, Ordering::Relaxed);
+    }
+    // SAFETY: the driver's function has had this form since CUDA 7.
+    Some(unsafe { std::mem::transmute::<*mut c_void, Ask>(at) })
+}
+
+/// The allocation that an address lies in.
+pub fn find(address: usize) -> Option<Region> {
+    let ask = ask()?;
+    let mut values = [0u64; ATTRIBUTES.len()];
+    let mut places = [null_mut(); ATTRIBUTES.len()];
+    for (place, value) in places.iter_mut().zip(&mut values) {
+        *place = (&raw mut *value).cast::<c_void>();
+    }
+    let mut attributes = ATTRIBUTES;
+    // SAFETY: as many attributes as places, each with room for any of them; any address may be
+    // asked for.
+    let error = unsafe {
+        let (n, attributes) = (ATTRIBUTES.len() as c_uint, attributes.as_mut_ptr());
+        ask(n, attributes, places.as_mut_ptr(), address as u64)
+    };
+    let [memory, managed, device, start, bytes] = values;
+    let kind = match memory as u32 as u64 {
+        _ if managed as u8 != 0 => segment::MANAGED,
+        DEVICE => segment::DEVICE,
+        HOST => segment::PINNED,
+        _ => return None,
+    };
+    let start = usize::try_from(start).ok()?;
+    let range = start..start.checked_add(usize::try_from(bytes).ok()?)?;
+    let is_found = error == 0 && range.contains(&address);
+    is_found.then(|| Region { range, kind, detail: (device as i32).max(0) as u32, used: true })
+}

@@ -1,0 +1,356 @@
+//! The program's allocations, as they pass by.
+//!
+//! The agent exports the functions that allocate memory. Each forwards to the next definition in
+//! the loader's order, so that another allocator, linked or preloaded, keeps its place, and
+//! notes where the allocation begins ([`starts`]). A program that brings an allocator of its
+//! own never comes here.
+//!
+//! These functions may be called before anything of this library has run, by the loader itself,
+//! and by the search for the next definition: what is asked for at that time comes out of the
+//! [`reserve`].
+
+use crate::inside::process::Errno;
+use crate::inside::{memory, next, reserve};
+use crate::trace::regions::{Region, Regions};
+use crate::trace::segments;
+use crate::trace::starts::{self, IS_LARGE, LARGE, LARGE_USED, NONE, PLAIN, USED};
+use refrain_format::record::segment;
+use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// The next definition of a function.
+pub struct Next<F> {
+    at: AtomicPtr<c_void>,
+    name: &'static CStr,
+    /// Whether modules with local scope are searched too.
+    anywhere: bool,
+    form: PhantomData<F>,
+}
+
+// SAFETY: holds the address of a function, which any thread may call.
+unsafe impl<F> Sync for Next<F> {}
+
+impl<F: Copy> Next<F> {
+    /// Of that name; `F` must be the form of the function of that name.
+    pub const fn new(name: &'static CStr) -> Next<F> {
+        assert!(size_of::<F>() == size_of::<*mut c_void>());
+        Next { at: AtomicPtr::new(null_mut()), name, anywhere: false, form: PhantomData }
+    }
+
+    /// The same of a function that may be in a module with local scope.
+    pub const fn anywhere(name: &'static CStr) -> Next<F> {
+        Next { anywhere: true, ..Next::new(name) }
+    }
+
+    /// The function; nothing if there is none, or while one is being looked for.
+    #[inline(always)]
+    pub fn get(&self) -> Option<F> {
+        let at = self.at.load(Ordering::Relaxed);
+        let at = if at.is_null() { self.find() } else { at };
+        // SAFETY: a function of that name has that form.
+        (!at.is_null()).then(|| unsafe { std::mem::transmute_copy(&at) })
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        static IS_LOOKING: AtomicBool = AtomicBool::new(false);
+        if IS_LOOKING.swap(true, Ordering::Acquire) {
+            return null_mut();
+        }
+        let _errno = Errno::keep();
+        // SAFETY: dlsym with a valid name; RTLD_NEXT starts behind this library.
+        let mut at = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if at.is_null() && self.anywhere {
+            let found = std::panic::catch_unwind(|| next::in_modules(self.name));
+            at = found.ok().flatten().unwrap_or(null_mut());
+        }
+        self.at.store(at, Ordering::Relaxed);
+        IS_LOOKING.store(false, Ordering::Release);
+        at
+    }
+}
+
+type Allocate = unsafe extern "C" fn(usize) -> *mut c_void;
+type AllocateTwo = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type Reallocate = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+type AllocateAligned = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
+
+static MALLOC: Next<Allocate> = Next::new(c"malloc");
+static CALLOC: Next<AllocateTwo> = Next::new(c"calloc");
+static REALLOC: Next<Reallocate> = Next::new(c"realloc");
+static FREE: Next<unsafe extern "C" fn(*mut c_void)> = Next::new(c"free");
+static POSIX_MEMALIGN: Next<AllocateAligned> = Next::new(c"posix_memalign");
+static ALIGNED_ALLOC: Next<AllocateTwo> = Next::new(c"aligned_alloc");
+static MEMALIGN: Next<AllocateTwo> = Next::new(c"memalign");
+static VALLOC: Next<Allocate> = Next::new(c"valloc");
+static PVALLOC: Next<Allocate> = Next::new(c"pvalloc");
+static USABLE: Next<unsafe extern "C" fn(*mut c_void) -> usize> = Next::new(c"malloc_usable_size");
+
+/// Large allocations that are live.
+static LARGE_ONES: Regions<16384> = Regions::new();
+
+/// Looks for everything that may be needed, at a time when that disturbs nobody.
+pub fn prepare() {
+    MALLOC.get();
+    CALLOC.get();
+    REALLOC.get();
+    FREE.get();
+    POSIX_MEMALIGN.get();
+    ALIGNED_ALLOC.get();
+    MEMALIGN.get();
+    USABLE.get();
+}
+
+/// Notes an allocation.
+#[inline(always)]
+fn begins(at: *mut c_void, bytes: usize) {
+    if bytes >= LARGE {
+        begins_large(at, bytes);
+    } else if !at.is_null() {
+        starts::set(at as usize, PLAIN);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn begins_large(at: *mut c_void, bytes: usize) {
+    if !at.is_null() {
+        let at = at as usize;
+        let range = at..at.saturating_add(bytes);
+        LARGE_ONES.add(&Region { range, kind: segment::HEAP, detail: 0, used: false });
+        starts::set(at, IS_LARGE);
+    }
+}
+
+/// Forgets an allocation that is about to be freed; gives the bytes of a large one, and nothing
+/// if there was none.
+#[inline(always)]
+fn ends(at: *mut c_void) -> Option<usize> {
+    match starts::take(at as usize) {
+        PLAIN => Some(0),
+        NONE => None,
+        what => Some(ends_specially(at as usize, what)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn ends_specially(at: usize, what: u8) -> usize {
+    if what == USED || what == LARGE_USED {
+        segments::released(at);
+    }
+    let large = if what == USED { None } else { LARGE_ONES.take(at) };
+    large.map_or(0, |region| region.range.len())
+}
+
+/// The allocation that an address lies in; notes that a log announces it.
+pub fn find(address: usize) -> Option<std::ops::Range<usize>> {
+    if let Some(start) = starts::nearest(address)
+        && let what @ (PLAIN | USED) = starts::get(start)
+    {
+        let range = start..start + usable(start)?;
+        if range.contains(&address) {
+            if what == PLAIN {
+                starts::set(start, USED);
+            }
+            return Some(range);
+        }
+    }
+    let region = LARGE_ONES.find(address, true)?;
+    starts::set(region.range.start, LARGE_USED);
+    Some(region.range)
+}
+
+/// How many bytes a live allocation has, as its allocator says.
+fn usable(start: usize) -> Option<usize> {
+    if !is_sizing_safe() {
+        return None;
+    }
+    // What lies before an allocation is its allocator's own; should the allocation be gone
+    // without our knowledge, perhaps nobody's.
+    memory::word_at(start - size_of::<usize>())?;
+    // SAFETY: an allocation that the same allocator has made.
+    USABLE.get().map(|f| unsafe { f(start as *mut c_void) })
+}
+
+/// Whether the function that tells sizes is of the same allocator as those that allocate and
+/// free, and the program has not replaced some of these.
+fn is_sizing_safe() -> bool {
+    static SAFE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *SAFE.get_or_init(|| {
+        let module = |at: *mut c_void| {
+            // SAFETY: zeros are a valid Dl_info, which the loader fills in.
+            unsafe {
+                let mut info: libc::Dl_info = std::mem::zeroed();
+                (libc::dladdr(at, &mut info) != 0).then_some(info.dli_fbase)
+            }
+        };
+        // SAFETY: dlsym with valid names.
+        let first = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        let found = |next: *mut c_void| if next.is_null() { None } else { module(next) };
+        let home = found(MALLOC.at.load(Ordering::Relaxed));
+        home.is_some()
+            && found(FREE.at.load(Ordering::Relaxed)) == home
+            && found(USABLE.at.load(Ordering::Relaxed)) == home
+            && first(c"malloc") == malloc as *mut c_void
+            && first(c"free") == free as *mut c_void
+    })
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    let Some(next) = MALLOC.get() else { return reserved(bytes, 16) };
+    // SAFETY: the caller's promise.
+    let at = unsafe { next(bytes) };
+    begins(at, bytes);
+    at
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
+    let Some(next) = CALLOC.get() else { return reserved(count.saturating_mul(bytes), 16) };
+    // SAFETY: the caller's promise.
+    let at = unsafe { next(count, bytes) };
+    begins(at, count.wrapping_mul(bytes));
+    at
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(at: *mut c_void) {
+    if at.is_null() || (ends(at).is_none() && reserve::is_reserve(at.cast())) {
+        return;
+    }
+    if let Some(next) = FREE.get() {
+        // SAFETY: the caller's promise.
+        unsafe { next(at) };
+    }
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(at: *mut c_void, bytes: usize) -> *mut c_void {
+    if at.is_null() {
+        // SAFETY: the caller's promise.
+        return unsafe { malloc(bytes) };
+    }
+    let old = ends(at);
+    if old.is_none() && reserve::is_reserve(at.cast()) {
+        // SAFETY: the reserve is readable up to its end; the new piece has the room.
+        return unsafe {
+            let new = malloc(bytes);
+            if !new.is_null() {
+                new.copy_from(at, bytes.min(reserve::bytes_from(at.cast())));
+            }
+            new
+        };
+    }
+    let Some(next) = REALLOC.get() else { return null_mut() };
+    // SAFETY: the caller's promise.
+    let new = unsafe { next(at, bytes) };
+    if !new.is_null() {
+        begins(new, bytes);
+    } else if let (Some(old), true) = (old, bytes != 0) {
+        // It has failed, and the old allocation is still there.
+        begins(at, old);
+    }
+    new
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(at: *mut c_void, count: usize, bytes: usize) -> *mut c_void {
+    match count.checked_mul(bytes) {
+        // SAFETY: the caller's promise.
+        Some(bytes) => unsafe { realloc(at, bytes) },
+        None => {
+            // SAFETY: errno is this thread's own.
+            unsafe { *libc::__errno_location() = libc::ENOMEM };
+            null_mut()
+        }
+    }
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(
+    place: *mut *mut c_void,
+    alignment: usize,
+    bytes: usize,
+) -> c_int {
+    let Some(next) = POSIX_MEMALIGN.get() else { return libc::ENOMEM };
+    // SAFETY: the caller's promise; upon success the place holds the address.
+    unsafe {
+        let error = next(place, alignment, bytes);
+        if error == 0 {
+            begins(*place, bytes);
+        }
+        error
+    }
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
+    let Some(next) = ALIGNED_ALLOC.get() else { return reserved(bytes, alignment) };
+    // SAFETY: the caller's promise.
+    let at = unsafe { next(alignment, bytes) };
+    begins(at, bytes);
+    at
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void {
+    let Some(next) = MEMALIGN.get() else { return reserved(bytes, alignment) };
+    // SAFETY: the caller's promise.
+    let at = unsafe { next(alignment, bytes) };
+    begins(at, bytes);
+    at
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
+    let Some(next) = VALLOC.get() else { return reserved(bytes, 4096) };
+    // SAFETY: the caller's promise.
+    let at = unsafe { next(bytes) };
+    begins(at, bytes);
+    at
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
+    let Some(next) = PVALLOC.get() else { return reserved(bytes, 4096) };
+    // SAFETY: the caller's promise.
+    let at = unsafe { next(bytes) };
+    begins(at, bytes);
+    at
+}
+
+/// Memory while there is no allocator.
+#[cold]
+fn reserved(bytes: usize, alignment: usize) -> *mut c_void {
+    let layout = std::alloc::Layout::from_size_align(bytes.max(1), alignment.max(16));
+    let at = layout.map_or(null_mut(), reserve::take);
+    if at.is_null() {
+        // SAFETY: errno is this thread's own.
+        unsafe { *libc::__errno_location() = libc::ENOMEM };
+    }
+    at.cast()
+}

@@ -1,0 +1,130 @@
+//! What the program maps, as it passes by.
+//!
+//! The kernel knows all mappings, but makes one of neighbours that are alike, so what it says
+//! depends on what else was mapped, and when. A program's buffer is what it has asked for at a
+//! time. (Allocators map memory without coming by here: the C library calls itself directly.)
+
+use crate::trace::heap::Next;
+use crate::trace::regions::{Region, Regions};
+use crate::trace::segments;
+use refrain_format::record::segment;
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::ptr::null_mut;
+
+type Map =
+    unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, c_int, libc::off_t) -> *mut c_void;
+type Remap = unsafe extern "C" fn(*mut c_void, usize, usize, c_int, *mut c_void) -> *mut c_void;
+type Unmap = unsafe extern "C" fn(*mut c_void, usize) -> c_int;
+
+static MMAP: Next<Map> = Next::new(c"mmap");
+static MREMAP: Next<Remap> = Next::new(c"mremap");
+static MUNMAP: Next<Unmap> = Next::new(c"munmap");
+
+/// Mappings that are live.
+static MAPPINGS: Regions<1024> = Regions::new();
+
+/// The mapping that an address lies in; notes that a log announces it.
+pub fn find(address: usize) -> Option<Range<usize>> {
+    MAPPINGS.find(address, true).map(|region| region.range)
+}
+
+/// Notes a mapping of unknown origin that a log announces.
+pub fn note_used(range: Range<usize>) {
+    MAPPINGS.add(&Region { range, kind: segment::MAPPED, detail: 0, used: true });
+}
+
+fn pages(at: *mut c_void, bytes: usize) -> Range<usize> {
+    let start = at as usize;
+    start..start.saturating_add(bytes.saturating_add(0xfff) & !0xfff)
+}
+
+fn begins(at: *mut c_void, bytes: usize) {
+    if at != libc::MAP_FAILED {
+        ends(at, bytes);
+        let range = at as usize..(at as usize).saturating_add(bytes);
+        MAPPINGS.add(&Region { range, kind: segment::MAPPED, detail: 0, used: false });
+    }
+}
+
+fn ends(at: *mut c_void, bytes: usize) {
+    MAPPINGS.cut(&pages(at, bytes), |region| {
+        if region.used {
+            segments::released(region.range.start);
+        }
+    });
+}
+
+fn failed() -> *mut c_void {
+    // SAFETY: errno is this thread's own.
+    unsafe { *libc::__errno_location() = libc::ENOMEM };
+    libc::MAP_FAILED
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    at: *mut c_void,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: libc::off_t,
+) -> *mut c_void {
+    let Some(next) = MMAP.get() else { return failed() };
+    // SAFETY: the caller's promise.
+    let at = unsafe { next(at, bytes, protection, flags, file, offset) };
+    begins(at, bytes);
+    at
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    at: *mut c_void,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: libc::off_t,
+) -> *mut c_void {
+    // SAFETY: the caller's promise; offsets have 64 bits on this machine in any case.
+    unsafe { mmap(at, bytes, protection, flags, file, offset) }
+}
+
+/// # Safety
+/// As for the C function; the last argument is only there with some flags.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    old: *mut c_void,
+    old_bytes: usize,
+    bytes: usize,
+    flags: c_int,
+    at: *mut c_void,
+) -> *mut c_void {
+    let Some(next) = MREMAP.get() else { return failed() };
+    let at = if flags & libc::MREMAP_FIXED != 0 { at } else { null_mut() };
+    // SAFETY: the caller's promise.
+    let new = unsafe { next(old, old_bytes, bytes, flags, at) };
+    if new != libc::MAP_FAILED {
+        ends(old, old_bytes);
+        begins(new, bytes);
+    }
+    new
+}
+
+/// # Safety
+/// As for the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: usize) -> c_int {
+    let Some(next) = MUNMAP.get() else {
+        failed();
+        return -1;
+    };
+    // Before it is done: afterwards the addresses may be another thread's.
+    ends(at, bytes);
+    // SAFETY: the caller's promise.
+    unsafe { next(at, bytes) }
+}

@@ -1,0 +1,375 @@
+//! The file of a log: a page of facts and a window, mapped for good, and what is appended.
+//!
+//! No descriptor stays open: a program may close files that it does not know, and reuse their
+//! numbers. So the file is opened again for every write, and must still be the same.
+
+use crate::inside::clock;
+use refrain_format::part::{BODY, EXTENSION, HEADER_BYTES, PartHeader};
+use std::ffi::{CString, c_int};
+use std::ptr::null_mut;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// A part being written; see [`refrain_format::part`].
+pub struct Part {
+    page: *mut PartHeader,
+    path: CString,
+    identity: (libc::dev_t, libc::ino_t),
+    /// Up to where the file system was asked to set blocks aside.
+    reserved: u64,
+}
+
+impl Part {
+    /// Creates the part of a new thread under a name of its own, and maps it.
+    pub fn create(folder: &CString, header: &PartHeader) -> Option<Part> {
+        let host = refrain_format::part::text(&header.host);
+        // A process that replaces itself by exec keeps its number: try further names.
+        for attempt in 0..100 {
+            let (pid, thread) = (header.pid, header.thread);
+            let name = format!("/{host}.{pid}.{attempt}.{thread}.{EXTENSION}");
+            let path = CString::new([folder.as_bytes(), name.as_bytes()].concat()).ok()?;
+            // SAFETY: a valid path; the header is copied into a page mapped for it.
+            unsafe {
+                let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+                let fd = libc::open(path.as_ptr(), flags, 0o666);
+                if fd < 0 {
+                    if last_errno() == libc::EEXIST {
+                        continue;
+                    }
+                    return None;
+                }
+                let file = File(fd);
+                // Whatever the program's umask: the file must be opened again, and read.
+                libc::fchmod(file.0, mode_of(file.0) | 0o600);
+                let Ok(page) = map(file.0) else {
+                    libc::unlink(path.as_ptr());
+                    return None;
+                };
+                let page = page.cast::<PartHeader>();
+                page.copy_from_nonoverlapping(header, 1);
+                let identity = identity_of(file.0).ok()?;
+                return Some(Part { page, path, identity, reserved: BODY as u64 });
+            }
+        }
+        None
+    }
+
+    /// Its first page.
+    pub fn header(&self) -> *mut PartHeader {
+        self.page
+    }
+
+    /// Its window.
+    pub fn window(&self) -> *mut u8 {
+        self.page.cast::<u8>().wrapping_add(HEADER_BYTES)
+    }
+
+    /// Gives the disk back what the window does not use behind so many bytes, as the thread ends:
+    /// there may be thousands of them.
+    pub fn give_back(&self, used: usize) {
+        let first = (HEADER_BYTES + used + 8).next_multiple_of(4096);
+        if let Some(length) = BODY.checked_sub(first).filter(|length| *length > 0) {
+            // SAFETY: whole pages of our own mapping, in which there is nothing but zeros that are
+            // read as such. Where the file system cannot do that, nothing happens.
+            unsafe {
+                let at = self.page.cast::<u8>().add(first);
+                libc::madvise(at.cast(), length, libc::MADV_REMOVE);
+            }
+        }
+    }
+
+    /// Changes the header.
+    pub fn update(&mut self, change: impl FnOnce(&mut PartHeader)) {
+        // SAFETY: the page is mapped until `unmap`, and fields are written by one thread each,
+        // or under the lock of the process.
+        change(unsafe { &mut *self.page });
+    }
+
+    /// Sets ticks and time side by side.
+    pub fn note_time(&mut self) {
+        let (ticks, nanos) = (clock::ticks(), clock::wall_nanos());
+        self.update(|header| (header.last_ticks, header.last_nanos) = (ticks, nanos));
+    }
+
+    /// Bytes behind the window.
+    fn appended(&self) -> u64 {
+        // SAFETY: as in `update`.
+        unsafe { (*self.page).appended }
+    }
+
+    /// The position in the log where the body ends.
+    pub fn position(&self) -> u64 {
+        // SAFETY: as in `update`.
+        unsafe { (*self.page).base.wrapping_add((*self.page).appended) }
+    }
+
+    /// The thread's number.
+    pub fn thread(&self) -> u32 {
+        // SAFETY: as in `update`.
+        unsafe { (*self.page).thread }
+    }
+
+    /// Where the state of its process goes.
+    pub fn state_path(&self) -> Option<CString> {
+        self.beside(refrain_format::state::file_name)
+    }
+
+    /// Where what its process has sealed goes.
+    pub fn sealed_path(&self) -> Option<CString> {
+        self.beside(refrain_format::state::sealed_file_name)
+    }
+
+    /// A file of its process.
+    fn beside(&self, name: fn(&str, i32, u64) -> String) -> Option<CString> {
+        // SAFETY: as in `update`.
+        let header = unsafe { &*self.page };
+        let host = refrain_format::part::text(&header.host);
+        let name = name(&host, header.pid, header.process);
+        let path = self.path.as_bytes();
+        let folder = path.iter().rposition(|byte| *byte == b'/')?;
+        CString::new([&path[..=folder], name.as_bytes()].concat()).ok()
+    }
+
+    /// The body begins anew, at that position of the log: what was in it is in the state.
+    pub fn forget_body(&mut self, position: u64) {
+        self.update(|header| {
+            // In this order: a body of no bytes is right at any position.
+            header.appended = 0;
+            compiler_fence(Ordering::Release);
+            header.base = position;
+        });
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// Neither page nor window may be used afterwards.
+    pub unsafe fn unmap(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe { libc::munmap(self.page.cast(), BODY) };
+    }
+
+    /// Appends bytes to the file behind the window.
+    pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), c_int> {
+        let file = self.reopen()?;
+        let appended = self.appended();
+        let total = appended + bytes.len() as u64;
+        if BODY as u64 + total > file_size_limit() {
+            // Writing on would raise SIGXFSZ in the program.
+            return Err(libc::EFBIG);
+        }
+        self.reserve(&file, BODY as u64 + total);
+        let mut at = BODY as u64 + appended;
+        while !bytes.is_empty() {
+            // SAFETY: our own file and bytes.
+            let n = unsafe {
+                libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), at as libc::off_t)
+            };
+            match n {
+                -1 if last_errno() == libc::EINTR => {}
+                n if n <= 0 => {
+                    let errno = if n == 0 { libc::ENOSPC } else { last_errno() };
+                    // What was written in part, or set aside, is given back: others need it.
+                    // SAFETY: our own file.
+                    unsafe { libc::ftruncate(file.0, (BODY as u64 + appended) as libc::off_t) };
+                    self.reserved = BODY as u64 + appended;
+                    return Err(errno);
+                }
+                n => {
+                    bytes = bytes.get(n as usize..).unwrap_or_default();
+                    at += n as u64;
+                }
+            }
+        }
+        self.update(|header| header.appended = total);
+        self.note_time();
+        Ok(())
+    }
+
+    /// Has the file system set blocks aside ahead of the writing, many at a time, which makes
+    /// the writing cheaper by a third. Where it cannot, nothing is lost.
+    fn reserve(&mut self, file: &File, needed: u64) {
+        const AHEAD: u64 = 4 << 20;
+        if needed > self.reserved {
+            let keep_size = libc::FALLOC_FL_KEEP_SIZE;
+            let (from, length) = (self.reserved as libc::off_t, AHEAD.max(needed - self.reserved));
+            self.reserved += length;
+            // Some file systems count what is set aside as size, and would raise SIGXFSZ.
+            if self.reserved <= file_size_limit() {
+                // SAFETY: a plain system call on our own file.
+                unsafe { libc::fallocate(file.0, keep_size, from, length as libc::off_t) };
+            }
+        }
+    }
+
+    /// Opens the part again and makes sure that it is still the same file.
+    fn reopen(&self) -> Result<File, c_int> {
+        // SAFETY: a valid path; the status is written before it is read.
+        unsafe {
+            let fd = loop {
+                match libc::open(self.path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) {
+                    -1 if last_errno() == libc::EINTR => {}
+                    -1 => return Err(last_errno()),
+                    fd => break fd,
+                }
+            };
+            let file = File(fd);
+            if identity_of(fd)? != self.identity {
+                return Err(libc::ESTALE);
+            }
+            Ok(file)
+        }
+    }
+}
+
+/// Puts a file in place, whole or not at all.
+pub fn put_in_place(path: &CString, mut bytes: &[u8]) -> Result<(), c_int> {
+    if bytes.len() as u64 > file_size_limit() {
+        return Err(libc::EFBIG);
+    }
+    let new = CString::new([path.as_bytes(), b".new"].concat()).map_err(|_| libc::EINVAL)?;
+    // SAFETY: plain system calls on a file of our own.
+    unsafe {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        let fd = libc::open(new.as_ptr(), flags, 0o666);
+        if fd < 0 {
+            return Err(last_errno());
+        }
+        let file = File(fd);
+        libc::fchmod(file.0, mode_of(file.0) | 0o600);
+        while !bytes.is_empty() {
+            match libc::write(file.0, bytes.as_ptr().cast(), bytes.len()) {
+                -1 if last_errno() == libc::EINTR => {}
+                n if n <= 0 => {
+                    let errno = if n == 0 { libc::ENOSPC } else { last_errno() };
+                    libc::unlink(new.as_ptr());
+                    return Err(errno);
+                }
+                n => bytes = bytes.get(n as usize..).unwrap_or_default(),
+            }
+        }
+        match libc::rename(new.as_ptr(), path.as_ptr()) {
+            0 => Ok(()),
+            _ => Err(last_errno()),
+        }
+    }
+}
+
+/// Writes bytes at their place in a file that several processes write.
+pub fn write_at(path: &CString, mut bytes: &[u8], offset: u64) -> Result<(), c_int> {
+    if offset + bytes.len() as u64 > file_size_limit() {
+        return Err(libc::EFBIG);
+    }
+    // SAFETY: plain system calls on a file of our own.
+    unsafe {
+        let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC, 0o666);
+        if fd < 0 {
+            return Err(last_errno());
+        }
+        let file = File(fd);
+        let mut at = offset as libc::off_t;
+        while !bytes.is_empty() {
+            match libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), at) {
+                -1 if last_errno() == libc::EINTR => {}
+                -1 => return Err(last_errno()),
+                0 => return Err(libc::ENOSPC),
+                n => {
+                    bytes = bytes.get(n as usize..).unwrap_or_default();
+                    at += n as libc::off_t;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads so many bytes of a file from there on; none if it has fewer.
+pub fn read_at(path: &CString, offset: u64, length: u64) -> Option<Vec<u8>> {
+    let length = usize::try_from(length).ok()?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).ok()?;
+    bytes.resize(length, 0);
+    // SAFETY: plain system calls on a file of our own, into bytes of our own.
+    unsafe {
+        let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if fd < 0 {
+            return None;
+        }
+        let file = File(fd);
+        let mut read = 0;
+        while read < length {
+            let rest = &mut bytes[read..];
+            let at = (offset + read as u64) as libc::off_t;
+            match libc::pread(file.0, rest.as_mut_ptr().cast(), rest.len(), at) {
+                -1 if last_errno() == libc::EINTR => {}
+                n if n <= 0 => return None,
+                n => read += n as usize,
+            }
+        }
+    }
+    Some(bytes)
+}
+
+/// The largest file this process may write.
+fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: fills in the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur
+}
+
+/// A descriptor that is closed when it goes.
+struct File(c_int);
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: opened by us, closed once.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+fn mode_of(fd: c_int) -> libc::mode_t {
+    // SAFETY: fstat fills the structure or fails.
+    unsafe {
+        let mut stat = std::mem::zeroed::<libc::stat>();
+        libc::fstat(fd, &mut stat);
+        stat.st_mode & 0o777
+    }
+}
+
+fn identity_of(fd: c_int) -> Result<(libc::dev_t, libc::ino_t), c_int> {
+    // SAFETY: fstat fills the structure or fails.
+    unsafe {
+        let mut stat = std::mem::zeroed::<libc::stat>();
+        if libc::fstat(fd, &mut stat) != 0 {
+            return Err(last_errno());
+        }
+        Ok((stat.st_dev, stat.st_ino))
+    }
+}
+
+/// Maps the header and the window of a new part, with blocks reserved for them, so that
+/// storing into the mapping cannot fail.
+fn map(fd: c_int) -> Result<*mut u8, c_int> {
+    if BODY as u64 > file_size_limit() {
+        return Err(libc::EFBIG);
+    }
+    // SAFETY: plain system calls on our own new file.
+    unsafe {
+        match libc::posix_fallocate(fd, 0, BODY as libc::off_t) {
+            0 => {}
+            errno => return Err(errno),
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let at = libc::mmap(null_mut(), BODY, protection, libc::MAP_SHARED, fd, 0);
+        if at == libc::MAP_FAILED {
+            return Err(last_errno());
+        }
+        Ok(at.cast())
+    }
+}
+
+/// What the last system call of this thread failed with.
+pub fn last_errno() -> c_int {
+    // SAFETY: errno is this thread's own.
+    unsafe { *libc::__errno_location() }
+}

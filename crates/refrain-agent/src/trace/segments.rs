@@ -1,0 +1,271 @@
+//! In which memory does an address lie?
+//!
+//! Addresses differ from run to run and from rank to rank; that a buffer is the fifth allocation
+//! of so many bytes, at an offset, does not. So the log announces each piece of memory before a
+//! call first names an address in it: an allocation, a mapping, a module's static data, a
+//! thread's stack, memory of a device. Only what MPI is given is announced, and of what is
+//! freed only that ([`releases`]).
+//!
+//! Nearly every address was seen before: a small table, by bits of the address, says so in a few
+//! instructions. Behind it stands the list of all that this log has announced, and behind that
+//! the search for what was not.
+
+use crate::inside::process::{self, Errno, Uncancelled};
+use crate::inside::{clock, modules};
+use crate::trace::regions::{Region, Regions};
+use crate::trace::releases::{self, Release};
+use crate::trace::stream::{self, Stream};
+use crate::trace::{device, driver, heap, mappings};
+use refrain_format::record::{Tag, segment};
+use std::ops::Range;
+
+/// Addresses below stand for something else than memory, or for nothing.
+const LOWEST: usize = 65536;
+
+/// Addresses from here on are the kernel's; MPICH has names for some of them.
+const HIGHEST: usize = 1 << 47;
+
+/// Cells of the small table.
+const NEAR: usize = 64;
+
+/// How many pieces a log remembers. When there are more, it forgets all, and announces again.
+const MOST: usize = 4096;
+
+/// What a log has announced.
+pub struct Segments {
+    /// How many [`releases`] have been taken note of.
+    seen: u64,
+    /// By bits of an address: first address and length of a piece that needs no announcement.
+    near: [(usize, usize); NEAR],
+    /// All pieces, by first address.
+    announced: Vec<Range<usize>>,
+    /// The stack of this thread.
+    stack: Range<usize>,
+}
+
+/// The piece of memory that addresses without a piece lie in.
+const NOWHERE: (usize, usize) = (0, LOWEST);
+
+#[inline(always)]
+fn cell(address: usize) -> usize {
+    (address >> 4 ^ address >> 12) % NEAR
+}
+
+impl Segments {
+    /// Those of a new log, of a thread whose first call came with that stack pointer.
+    pub fn new(anchor: usize) -> Segments {
+        let stack = stack_bounds().unwrap_or(0..0);
+        if stack.contains(&anchor) {
+            let detail = ((stack.end - anchor) / size_of::<usize>()) as u32;
+            let range = stack.clone();
+            STACKS.add(&Region { range, kind: segment::STACK, detail, used: false });
+        }
+        Segments { seen: releases::count(), near: [NOWHERE; NEAR], announced: Vec::new(), stack }
+    }
+
+    /// Whether there is nothing to say about an address.
+    #[inline(always)]
+    pub fn know(&self, address: usize) -> bool {
+        let (start, length) = self.near[cell(address)];
+        self.seen == releases::count() && address.wrapping_sub(start) < length
+    }
+
+    /// Where this thread's stack is.
+    pub fn stack(&self) -> &Range<usize> {
+        &self.stack
+    }
+
+    fn remember(&mut self, address: usize, start: usize, length: usize) {
+        self.near[cell(address)] = (start, length);
+    }
+
+    /// Whether a piece with that address was announced.
+    fn has_announced(&self, address: usize) -> Option<Range<usize>> {
+        let after = self.announced.partition_point(|r| r.start <= address);
+        self.announced.get(after.checked_sub(1)?).filter(|r| r.contains(&address)).cloned()
+    }
+
+    fn add(&mut self, range: &Range<usize>) {
+        self.forget(range);
+        if self.announced.len() >= MOST || self.announced.try_reserve(1).is_err() {
+            self.forget_all();
+        }
+        let place = self.announced.partition_point(|r| r.start < range.start);
+        if self.announced.len() < self.announced.capacity() {
+            self.announced.insert(place, range.clone());
+        }
+    }
+
+    /// Forgets pieces that overlap a range.
+    fn forget(&mut self, range: &Range<usize>) {
+        let overlaps = |start, end| start < range.end && range.start < end;
+        self.announced.retain(|r| !overlaps(r.start, r.end));
+        for near in &mut self.near {
+            if overlaps(near.0, near.0.saturating_add(near.1)) {
+                *near = NOWHERE;
+            }
+        }
+    }
+
+    fn forget_all(&mut self) {
+        self.announced.clear();
+        self.near = [NOWHERE; NEAR];
+    }
+
+    /// The thread ends, and its stack with it.
+    pub fn close(&mut self) {
+        if STACKS.take(self.stack.start).is_some_and(|stack| stack.used) {
+            released(self.stack.start);
+        }
+    }
+}
+
+/// A piece of memory.
+struct Segment {
+    range: Range<usize>,
+    anchor: usize,
+    kind: u8,
+    device: u32,
+    text: &'static [u8],
+}
+
+impl Segment {
+    fn new(range: Range<usize>, kind: u8) -> Segment {
+        Segment { anchor: range.start, range, kind, device: 0, text: &[] }
+    }
+}
+
+/// Stacks of threads that have a log.
+static STACKS: Regions<512> = Regions::new();
+
+/// The piece of memory that an address lies in. To ask the kernel is slow.
+fn find(address: usize, may_ask: bool) -> Option<Segment> {
+    if let Some(region) = device::find(address) {
+        return Some(Segment { device: region.detail, ..Segment::new(region.range, region.kind) });
+    }
+    if let Some(range) = heap::find(address) {
+        return Some(Segment::new(range, segment::HEAP));
+    }
+    if let Some(stack) = STACKS.find(address, true) {
+        let anchor = stack.range.end - stack.detail as usize * size_of::<usize>();
+        return Some(Segment { anchor, ..Segment::new(stack.range, segment::STACK) });
+    }
+    if let Some(region) = driver::find(address) {
+        return Some(Segment { device: region.detail, ..Segment::new(region.range, region.kind) });
+    }
+    if let Some(range) = mappings::find(address) {
+        return Some(Segment::new(range, segment::MAPPED));
+    }
+    if let Some(module) = modules::find_image(address) {
+        let image = Segment::new(module.image.clone(), segment::STATIC);
+        return Some(Segment { text: module.file(), ..image });
+    }
+    let range = if may_ask { mapping_around(address)? } else { return None };
+    mappings::note_used(range.clone());
+    Some(Segment::new(range, segment::MAPPED))
+}
+
+impl Stream {
+    /// Writes down what there is to say about an address, between two records.
+    #[cold]
+    pub fn announce(&mut self, address: usize, may_ask: bool) {
+        self.catch_up();
+        if address < LOWEST {
+            return;
+        }
+        if address >= HIGHEST {
+            return self.segments.remember(address, HIGHEST, usize::MAX - HIGHEST);
+        }
+        if let Some(range) = self.segments.has_announced(address) {
+            return self.segments.remember(address, range.start, range.len());
+        }
+        let _uncancelled = Uncancelled::keep();
+        let found = std::panic::catch_unwind(|| find(address, may_ask)).ok().flatten();
+        let Some(found) = found else {
+            // Nothing is there, or nothing that is worth asking for again.
+            return self.segments.remember(address, address & !0xfff, 0x1000);
+        };
+        self.segments.add(&found.range);
+        self.segments.remember(address, found.range.start, found.range.len());
+        let mut facts = [0; 37];
+        let numbers = [
+            clock::ticks(),
+            found.range.start as u64,
+            found.range.len() as u64,
+            found.anchor as u64,
+        ];
+        for (place, number) in facts.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        facts[32] = found.kind;
+        facts[33..].copy_from_slice(&found.device.to_le_bytes());
+        self.write_record(Tag::Segment, &[&facts, found.text]);
+    }
+
+    /// Takes note of what was freed.
+    fn catch_up(&mut self) {
+        let count = releases::count();
+        while self.segments.seen != count {
+            let Some((release, is_ours_to_write)) = releases::read(self.segments.seen) else {
+                self.segments.forget_all();
+                self.segments.seen = count;
+                return;
+            };
+            self.segments.seen += 1;
+            if let Some(range) = self.segments.has_announced(release.start) {
+                self.segments.forget(&range);
+            }
+            if is_ours_to_write {
+                self.write_release(release);
+            }
+        }
+    }
+
+    fn write_release(&mut self, release: Release) {
+        let (ticks, start) = (release.ticks.to_le_bytes(), (release.start as u64).to_le_bytes());
+        self.write_record(Tag::Release, &[&ticks, &start]);
+    }
+}
+
+/// Memory that some log has announced is no more.
+#[cold]
+pub fn released(start: usize) {
+    let _errno = Errno::keep();
+    releases::publish(start, |release| {
+        stream::write_between_calls(|log| log.write_release(release))
+    });
+}
+
+/// Where this thread's stack is.
+fn stack_bounds() -> Option<Range<usize>> {
+    // SAFETY: fills in the attributes, which are given back, and asks them.
+    unsafe {
+        let mut attributes = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
+            return None;
+        }
+        let (mut low, mut bytes) = (std::ptr::null_mut(), 0);
+        let error = libc::pthread_attr_getstack(&attributes, &mut low, &mut bytes);
+        libc::pthread_attr_destroy(&mut attributes);
+        (error == 0).then_some(low as usize..low as usize + bytes)
+    }
+}
+
+/// The mapping around an address, as the kernel has it.
+fn mapping_around(address: usize) -> Option<Range<usize>> {
+    let maps = std::fs::read("/proc/self/maps").ok()?;
+    maps.split(|&b| b == b'\n').find_map(|line| {
+        let line = std::str::from_utf8(line.get(..line.iter().position(|&b| b == b' ')?)?).ok()?;
+        let (start, end) = line.split_once('-')?;
+        let hex = |text| usize::from_str_radix(text, 16).ok();
+        let range = hex(start)?..hex(end)?;
+        range.contains(&address).then_some(range)
+    })
+}
+
+impl modules::Module {
+    /// Its file; that of the program too.
+    pub fn file(&self) -> &[u8] {
+        if self.path.is_empty() { process::program() } else { &self.path }
+    }
+}
