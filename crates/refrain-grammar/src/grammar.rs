@@ -2,6 +2,7 @@
 
 use crate::canonical::{Order, canonical, lengths, validate};
 use crate::codec;
+use crate::cursor::{self, Cursor, Visitor};
 use crate::error::GrammarError;
 use crate::iter::Iter;
 use crate::varint::Reader;
@@ -107,6 +108,16 @@ impl Grammar {
     /// The sequence from position `n` on, which is found without walking there.
     pub fn iter_from(&self, n: u64) -> Iter<'_> {
         Iter::new(self, n)
+    }
+
+    /// A position in the sequence, at its first terminal.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(self)
+    }
+
+    /// Shows the rules as nested loops, in the order of the sequence.
+    pub fn walk(&self, visitor: &mut impl Visitor) {
+        cursor::walk(self, visitor);
     }
 
     /// How often each terminal below `terminals` occurs, without expanding.

@@ -60,6 +60,22 @@ impl<'a> Iter<'a> {
         iter
     }
 
+    /// Passes over `n` repetitions of the terminal at hand, if there are more than that.
+    pub(crate) fn skip_repeated(&mut self, n: u64) -> bool {
+        let is_enough = n <= self.left;
+        if is_enough {
+            self.left -= n;
+        }
+        is_enough
+    }
+
+    /// The rules around the terminal at hand, outermost first: rule, index of the symbol after the one at hand,
+    /// and iterations still to come. None at the end of the sequence.
+    pub(crate) fn stack(&self) -> Option<Vec<(u32, usize, u64)>> {
+        let level = |at: &Place| (at.rule, at.position, at.left);
+        (self.left > 0).then(|| self.path.iter().map(level).collect())
+    }
+
     /// Goes to the next symbol that is a terminal.
     fn advance(&mut self) -> Option<()> {
         loop {

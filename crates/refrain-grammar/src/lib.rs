@@ -9,6 +9,7 @@
 //! - [`Sequitur`] grows a grammar, terminal by terminal.
 //! - [`Grammar`] is a finished one: canonical, immutable, small on disk. It is measured, searched
 //!   and counted without being expanded.
+//! - [`Cursor`] is a position in its sequence; [`Grammar::walk`] shows its rules as loops to a [`Visitor`].
 //! - [`share()`] stores the grammars of many processes as one, each common stretch once.
 //!
 //! ```
@@ -35,6 +36,7 @@
 
 mod canonical;
 mod codec;
+mod cursor;
 mod error;
 mod grammar;
 mod iter;
@@ -43,6 +45,7 @@ mod share;
 mod varint;
 mod verify;
 
+pub use cursor::{Cursor, Level, Visitor};
 pub use error::GrammarError;
 pub use grammar::{Grammar, Symbol, What};
 pub use iter::Iter;

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use refrain_grammar::{Grammar, Sequitur, Shared, Symbol, share};
+use refrain_grammar::{Grammar, Sequitur, Shared, Symbol, Visitor, share};
 
 /// A program: terminals, and loops over programs.
 #[derive(Clone, Debug)]
@@ -317,4 +317,88 @@ fn exercise(grammar: &Grammar) {
     (0..50).for_each(|terminal| sequitur.push(terminal % 3));
     sequitur.predicted();
     sequitur.grammar();
+}
+
+fn grammar_of(sequence: &[u32]) -> Grammar {
+    let mut sequitur = Sequitur::new();
+    sequence.iter().for_each(|terminal| sequitur.push(*terminal));
+    sequitur.grammar()
+}
+
+/// The sequence as a visitor of loops sees it that walks through every body.
+#[derive(Default)]
+struct Unrolled {
+    open: Vec<(u64, Vec<u32>)>,
+    out: Vec<u32>,
+}
+
+impl Visitor for Unrolled {
+    fn enter_loop(&mut self, _: u32, count: u64) -> bool {
+        self.open.push((count, std::mem::take(&mut self.out)));
+        true
+    }
+
+    fn terminal(&mut self, terminal: u32, count: u64) {
+        (0..count).for_each(|_| self.out.push(terminal));
+    }
+
+    fn leave_loop(&mut self, _: u32) {
+        if let Some((count, before)) = self.open.pop() {
+            let body = std::mem::replace(&mut self.out, before);
+            (0..count).for_each(|_| self.out.extend(&body));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_walk_through_all_loops_sees_the_sequence(sequence in perturbed_loops()) {
+        let mut seen = Unrolled::default();
+        grammar_of(&sequence).walk(&mut seen);
+        prop_assert_eq!(seen.out, sequence);
+    }
+
+    #[test]
+    fn a_cursor_that_skips_is_where_one_that_walks_is(
+        sequence in perturbed_loops(), skips in vec((0..40_u64, 0..5_usize), 0..12),
+    ) {
+        let grammar = grammar_of(&sequence);
+        let mut cursor = grammar.cursor();
+        let mut at = 0;
+        for (skip, steps) in skips {
+            cursor.advance(skip);
+            at = sequence.len().min(at + skip as usize);
+            for _ in 0..steps {
+                prop_assert_eq!(cursor.position(), at as u64);
+                let path = cursor.path();
+                prop_assert_eq!(path.is_empty(), at == sequence.len());
+                if let Some(innermost) = path.last() {
+                    let symbol = grammar.rules()[innermost.rule as usize][innermost.symbol];
+                    prop_assert_eq!(symbol.what, refrain_grammar::What::Terminal(sequence[at]));
+                    prop_assert_eq!(position_of(&grammar, &path, cursor.position()), at as u64);
+                }
+                prop_assert_eq!(cursor.next(), sequence.get(at).copied());
+                at = sequence.len().min(at + 1);
+            }
+        }
+    }
+}
+
+/// The position that a path names, up to the repetitions of its last terminal, which no path tells.
+fn position_of(grammar: &Grammar, path: &[refrain_grammar::Level], near: u64) -> u64 {
+    let mut position = 0;
+    for level in path {
+        assert!(level.iteration < level.count);
+        let length = |symbol: &Symbol| match symbol.what {
+            refrain_grammar::What::Terminal(_) => symbol.count,
+            refrain_grammar::What::Rule(rule) => symbol.count * grammar.length(rule),
+        };
+        let body = &grammar.rules()[level.rule as usize];
+        position += level.iteration * grammar.length(level.rule);
+        position += body[..level.symbol].iter().map(length).sum::<u64>();
+    }
+    let last =
+        path.last().map_or(0, |level| grammar.rules()[level.rule as usize][level.symbol].count);
+    assert!((position..position + last).contains(&near), "{position} + {last}, {near}");
+    near
 }
