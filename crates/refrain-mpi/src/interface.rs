@@ -2,6 +2,7 @@
 
 use crate::kind::{Class, Kind, kind, rows};
 use crate::length::Length;
+use crate::semantics::{self, Semantics};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -67,6 +68,8 @@ pub struct Function {
     pub removed: bool,
     /// A `_c` variant.
     pub large: bool,
+    /// What it does; see its accessors in [`crate::semantics`].
+    pub(crate) semantics: Semantics,
 }
 
 impl Function {
@@ -130,7 +133,13 @@ fn parse(table: &'static str) -> Vec<Function> {
             }));
         }
     }
-    blocks.iter().flat_map(Block::variants).collect()
+    let semantics = semantics::table();
+    let variants = |block: &Block| {
+        let line = semantics.get(block.name);
+        let line = line.unwrap_or_else(|| panic!("semantics.txt has no {}", block.name));
+        block.variants(line)
+    };
+    blocks.iter().flat_map(variants).collect()
 }
 
 fn parse_head(row: &'static str) -> Block {
@@ -166,22 +175,25 @@ fn parse_param(row: &'static str) -> Result<(Param, bool), String> {
 
 impl Block {
     /// The function itself and, where it has large counts, its `_c` variant.
-    fn variants(&self) -> Vec<Function> {
+    fn variants(&self, semantics: &semantics::Line) -> Vec<Function> {
         let has_large = self.params.iter().any(|(p, _)| p.kind.large.is_some());
-        let variant = |large: bool| Function {
-            name: format!("{}{}", self.name, if large { "_c" } else { "" }),
-            result: self.result,
-            params: self
-                .params
-                .iter()
-                .filter(|(_, large_only)| large || !large_only)
-                .map(|(p, _)| {
-                    let class = p.kind.large.filter(|_| large).unwrap_or(p.kind.class);
-                    Param { class, ..p.clone() }
-                })
-                .collect(),
-            removed: self.removed,
-            large,
+        let variant = |large: bool| {
+            let params = self.params.iter().filter(|(_, large_only)| large || !large_only);
+            let params = params.map(|(p, _)| {
+                let class = p.kind.large.filter(|_| large).unwrap_or(p.kind.class);
+                Param { class, ..p.clone() }
+            });
+            let params: Vec<Param> = params.collect();
+            let semantics = semantics.of(&params);
+            Function {
+                name: format!("{}{}", self.name, if large { "_c" } else { "" }),
+                result: self.result,
+                semantics: semantics
+                    .unwrap_or_else(|e| panic!("semantics.txt, {}: {e}", self.name)),
+                params,
+                removed: self.removed,
+                large,
+            }
         };
         let mut all = vec![variant(false)];
         if has_large {

@@ -1,0 +1,64 @@
+//! Buffers: the memory that an operation reads or writes.
+
+use crate::interface::{Function, Param};
+
+/// Memory that an operation reads or writes. All fields are positions among the parameters; whether
+/// it is read or written is the direction of the parameter at [`address`](Buffer::address).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// The address.
+    pub address: usize,
+    /// How much of it.
+    pub amount: Amount,
+    /// The datatype, or an array with one for each block; none: bytes, or unknown.
+    pub datatype: Option<usize>,
+    /// Only the root's counts.
+    pub at_root: bool,
+}
+
+/// How much memory a buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// As much as it was when the operation began: the call that ends it does not say.
+    Unknown,
+    /// A constant number of elements.
+    Constant(u32),
+    /// So many elements, or bytes if there is no datatype: the parameter at this position.
+    Count(usize),
+    /// A block of that many for each of several.
+    Each(usize, Blocks),
+    /// Blocks behind each other, with the counts in the array at this position.
+    Counts(usize),
+    /// One block: the caller's own entry of the array at this position.
+    OwnCount(usize),
+    /// Blocks with counts at displacements: the arrays at these positions.
+    Displaced {
+        /// The counts.
+        counts: usize,
+        /// The displacements: in elements, or in bytes where each block has a datatype of its own.
+        displacements: usize,
+    },
+}
+
+/// What there is a block for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// Each process that the caller communicates with: of the remote group of an intercommunicator,
+    /// else of the communicator.
+    Peers,
+    /// Each process of the communicator's local group.
+    Size,
+    /// Each neighbour that data come from.
+    Sources,
+    /// Each neighbour that data go to.
+    Destinations,
+    /// Each partition: the parameter at this position.
+    Partitions(usize),
+}
+
+impl Buffer {
+    /// The parameter that holds its address.
+    pub fn param<'f>(&self, function: &'f Function) -> &'f Param {
+        &function.params[self.address]
+    }
+}
