@@ -8,10 +8,10 @@ use crate::per_call::take_least;
 use crate::{Figure, runs};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use refrain_clock::Recorder;
-use refrain_clock::background::Background;
-use refrain_clock::summary::{Counts, summary};
-use refrain_clock::table::{BaseRow, Message, Table};
+use refrain_order::clock::Recorder;
+use refrain_order::clock::background::Background;
+use refrain_order::clock::summary::{Counts, summary};
+use refrain_order::clock::table::{BaseRow, Message, Table};
 use refrain_order::{
     Call, Completed, Envelope, Fate, Finished, Kind, Post, Recording, Stamp, Ticket,
 };

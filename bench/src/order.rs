@@ -184,7 +184,7 @@ impl Bench<'_> {
     fn recorded(&self) -> (u64, u64) {
         let orders = Orders::open(&self.record_path()).expect("a record");
         let receives = orders.ranks.iter().map(|rank| {
-            let own = refrain_order::summary::summary(&rank.frames).expect("a record");
+            let own = refrain_order::causal::summary::summary(&rank.frames).expect("a record");
             own.receives.matched + own.named
         });
         let bytes = orders.ranks.iter().map(|rank| rank.frames.bytes().len() as u64);

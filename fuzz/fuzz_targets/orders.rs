@@ -5,8 +5,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use refrain_order::codec::put_frame;
-use refrain_order::read::{Reader, Which};
+use refrain_order::frame::put_frame;
+use refrain_order::causal::read::{Reader, Which};
 use refrain_order::{Call, Frames, Moment, Post, Recorder, Replayer, log, races, summary};
 
 /// Of each stream.

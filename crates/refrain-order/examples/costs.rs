@@ -4,12 +4,11 @@
 
 use std::time::Instant;
 
-#[path = "../tests/sizes/base_table.rs"]
-mod base_table;
-#[path = "../tests/sizes/montecarlo.rs"]
+#[path = "../tests/montecarlo/mod.rs"]
 mod montecarlo;
 
-use montecarlo::{Action, Outcome, Style, Workload, run, tell};
+use montecarlo::base_table::{base_table, zipped};
+use montecarlo::{Action, Script, Style, Workload, record_causally, run};
 use refrain_order::{Call, Completed, Envelope, Fate, Frames, Kind, Post, Recorder, Replayer};
 
 fn main() {
@@ -24,7 +23,7 @@ fn main() {
         for style in [Style::Named, Style::AnySource] {
             for everywhere in [false, true] {
                 let receives = 20_000 * ranks as u64;
-                let workload = Workload { ranks, style, everywhere, receives, seed: 2 };
+                let workload = workload(ranks, style, everywhere, receives);
                 line(&workload, &run(&workload));
             }
         }
@@ -35,11 +34,14 @@ fn main() {
 /// One workload, recorded again and again: for profilers.
 fn repeat() {
     let (ranks, style) = (16, Style::AnySource);
-    let workload = Workload { ranks, style, everywhere: false, receives: 320_000, seed: 2 };
-    let outcome = run(&workload);
+    let scripts = run(&workload(ranks, style, false, 320_000));
     (0..300).for_each(|_| {
-        tell(&outcome.scripts[0], &mut Vec::new());
+        record_causally(&scripts[0], style, &mut Vec::new());
     });
+}
+
+fn workload(ranks: usize, style: Style, everywhere: bool, receives: u64) -> Workload {
+    Workload { ranks, receives, style, everywhere, control: false, latency: [3.0, 4.0], seed: 2 }
 }
 
 /// The least of several repeats, in nanoseconds.
@@ -52,19 +54,24 @@ fn least(mut repeat: impl FnMut()) -> f64 {
     (0..15).map(once).fold(f64::INFINITY, f64::min)
 }
 
-fn line(workload: &Workload, outcome: &Outcome) {
-    let each = |bytes: u64| bytes as f64 / outcome.receives as f64;
-    let (plain, zipped, coded) =
-        (each(outcome.table.plain()), each(outcome.table.zipped()), each(outcome.coded()));
-    let script = &outcome.scripts[0];
-    let matching = |action: &&Action| matches!(action, Action::Failed | Action::Matched(_));
-    let calls = script.actions.iter().filter(matching).count() as f64;
+fn line(workload: &Workload, scripts: &[Script]) {
+    let each = |bytes: u64| bytes as f64 / workload.receives as f64;
+    let is_failed = |action: &&Action| matches!(action, Action::Failed(_));
+    let (mut coded, mut plain, mut gzip, mut failed) = (0, 0, 0, 0);
+    for script in scripts {
+        let (mut bytes, table) = (Vec::new(), base_table(script));
+        record_causally(script, workload.style, &mut bytes);
+        (coded, plain) = (coded + bytes.len() as u64, plain + table.len() as u64);
+        gzip += zipped(&table);
+        failed += script.actions.iter().filter(is_failed).count() as u64;
+    }
+    let (plain, zipped, coded, polls) = (each(plain), each(gzip), each(coded), each(failed));
+    let calls = scripts[0].actions.len() as f64;
     let mut sealing = f64::INFINITY;
     let whole = least(|| {
-        let time = tell(script, &mut Vec::new()).as_nanos() as f64;
-        sealing = sealing.min(time);
+        let time = record_causally(&scripts[0], workload.style, &mut Vec::new());
+        sealing = sealing.min(time.as_nanos() as f64);
     });
-    let polls = outcome.polls as f64 / outcome.receives as f64;
     let style = format!("{:?}", workload.style);
     let to = if workload.everywhere { "everybody" } else { "torus" };
     println!(

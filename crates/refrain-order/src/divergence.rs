@@ -2,8 +2,20 @@
 
 use std::fmt;
 
-use crate::event::{CallEvent, CallShape, Picked, PostShape};
+use crate::causal::event::{CallEvent, CallShape, Picked, PostShape};
+use crate::error::OrderError;
 use crate::vocabulary::{Call, Fate, Kind, Post};
+
+/// Why a replay cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The program did something else.
+    Diverged(Box<Divergence>),
+    /// The record ends here: that of a program that was killed, or recorded only so far.
+    RecordEnds,
+    /// The record cannot be read any further.
+    Unreadable(OrderError),
+}
 
 /// Something that a record holds, or that a program asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,11 +10,11 @@
 //!
 //! A line that only one thread ever used need not be written at the end.
 
-use crate::codec::{TURNS, put_frame};
-use crate::coder::{Coder, Decoder, Encoder};
+use crate::coding::coder::{Coder, Decoder, Encoder};
+use crate::coding::number::Number;
+use crate::coding::symbol::{Circumstances, Followers, Symbol, mix};
 use crate::error::OrderError;
-use crate::number::Number;
-use crate::symbol::{Circumstances, Followers, Symbol, mix};
+use crate::frame::{TURNS, put_frame};
 use crate::varint::{put, take, take_byte};
 
 /// How many lines there are.
@@ -197,7 +197,7 @@ impl TurnReplayer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::take_frame;
+    use crate::frame::take_frame;
     use proptest::prelude::*;
 
     proptest! {

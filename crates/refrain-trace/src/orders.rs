@@ -12,7 +12,7 @@
 
 use crate::error::TraceError;
 use refrain_format::container::{Container, Writer};
-use refrain_order::log::{self, InUse};
+use refrain_order::causal::log::{self, InUse};
 use refrain_order::{Frames, OrderError, Recorder, Sums};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -46,7 +46,7 @@ pub enum Method {
     /// By what MPI tells receivers: see `refrain_order`.
     #[default]
     Causal,
-    /// By clocks that messages carry: see `refrain_clock`.
+    /// By clocks that messages carry: see `refrain_order::clock`.
     Clock,
 }
 
@@ -146,7 +146,7 @@ impl RankOrder {
     pub fn cut(&self) -> Option<OrderError> {
         match self.method {
             Method::Causal => self.frames.cut(),
-            Method::Clock => match refrain_clock::summary::summary(&self.chunks) {
+            Method::Clock => match refrain_order::clock::summary::summary(&self.chunks) {
                 Ok(found) => found.cut,
                 Err(error) => Some(error),
             },

@@ -3,7 +3,7 @@
 //! was in it when it was made.
 
 use refrain_order::Fate;
-use refrain_order::read::Reader;
+use refrain_order::causal::read::Reader;
 use refrain_trace::Orders;
 use std::path::Path;
 

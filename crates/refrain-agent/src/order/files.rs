@@ -1,7 +1,7 @@
 //! Files of receive orders, in the folder of a run. For each rank:
 //!
 //! * `rank-N.order`: frames, as they were sealed, or as they are to be replayed
-//! * `rank-N.log`: while recording, the window in front of them ([`refrain_order::log`])
+//! * `rank-N.log`: while recording, the window in front of them ([`refrain_order::causal::log`])
 //! * `rank-N.facts`: a line for each thing worth knowing: `size 4`, `site 1f3a /bin/app+1a2b`,
 //!   `finalized`, or `cut` and why the record is not whole
 //! * `rank-N.of-…`, of no bytes: the folder is still that of this run

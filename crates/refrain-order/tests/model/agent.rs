@@ -21,44 +21,6 @@ pub trait Agent {
     fn attempt(&mut self, world: &mut World, thread: usize) -> Step;
 }
 
-/// Rules that can be broken, to see that somebody notices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// None: this is how it has to be.
-    None,
-    /// Wildcards stay wildcards.
-    PostWide,
-    /// The source is forced, the tag is not.
-    PostAnyTag,
-    /// What was cancelled is posted.
-    PostCancelled,
-    /// What never matched is posted, as a wildcard. Harmless: it was posted before everything
-    /// that could have taken its message.
-    PostNever,
-    /// Cancelling is left to MPI.
-    CancelForReal,
-    /// A poll that failed in the record looks for itself.
-    PollForReal,
-    /// A poll that succeeded does not wait.
-    PollOnce,
-    /// Whatever is complete is reported, not what was recorded.
-    CompleteAnything,
-    /// The order within a call is not kept.
-    CompleteSorted,
-    /// Startall starts in an order of its own.
-    StartTogether,
-    /// Threads do not wait for their turn.
-    IgnoreTurns,
-    /// A probe gives up its turn before it has found its message.
-    ProbeLetsGo,
-    /// Nobody asks what became of freed and abandoned receives.
-    ForgetOrphans,
-    /// Fates that were learnt late are lost.
-    LoseFixups,
-    /// Clocks are read anew.
-    ReadClock,
-}
-
 pub fn receive_key(wanted: &Wanted) -> u64 {
     1 << 32 | u64::from(wanted.communicator)
 }

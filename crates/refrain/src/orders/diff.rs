@@ -3,7 +3,7 @@
 use super::{Places, open, print};
 use anyhow::{Result, bail};
 use refrain_order::Frames;
-use refrain_order::diff::{Difference, diff};
+use refrain_order::causal::diff::{Difference, diff};
 use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use super::{Places, open, print, wildcards};
 use crate::summary::{grouped, size};
 use anyhow::Result;
-use refrain_order::summary::{Counts, Summary, summary};
+use refrain_order::causal::summary::{Counts, Summary, summary};
 use refrain_trace::Orders;
 use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};

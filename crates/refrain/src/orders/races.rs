@@ -3,7 +3,7 @@
 use super::{Places, open, print, wildcards};
 use crate::summary::{counted, grouped};
 use anyhow::{Result, bail};
-use refrain_order::races::{HORIZON, Place, races};
+use refrain_order::causal::races::{HORIZON, Place, races};
 use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use crate::naming::name_of;
 use crate::trace::{execute, exit_code, make_default, make_parts, understand, wrapper};
 use crate::{NOT_FOUND, agent, launch, summary};
 use anyhow::{Context, Result, bail};
-use refrain_order::summary::summary;
+use refrain_order::causal::summary::summary;
 use refrain_order::{OrderError, Sums};
 use refrain_trace::orders::{Method, RankOrder};
 use refrain_trace::parts::note_run;
@@ -139,7 +139,7 @@ pub fn merge(noted: Meta, parts: &Path, output: &Path) -> Result<ExitCode> {
 /// How much is in a record.
 pub(super) fn sums(rank: &RankOrder) -> Result<Sums, OrderError> {
     if rank.method == Method::Clock {
-        let own = refrain_clock::summary::summary(&rank.chunks)?.all;
+        let own = refrain_order::clock::summary::summary(&rank.chunks)?.all;
         return Ok(Sums { receives: own.messages, calls: own.calls, polls: own.polls });
     }
     let own = summary(&rank.frames)?;

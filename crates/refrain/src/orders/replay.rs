@@ -6,7 +6,7 @@ use crate::summary::counted;
 use crate::trace::{execute_while, exit_code, understand, wrapper};
 use crate::{NOT_FOUND, Usage, agent, launch};
 use anyhow::{Context, Result, bail};
-use refrain_order::summary::calls_by_thread;
+use refrain_order::causal::summary::calls_by_thread;
 use refrain_trace::Orders;
 use refrain_trace::orders::Method;
 use std::collections::BTreeMap;
@@ -222,7 +222,7 @@ fn reached(rank: u32, thread: Option<u32>, event: u64, orders: &Orders) -> Resul
     };
     let calls: BTreeMap<u32, u64> = match own.method {
         Method::Causal => (0..).zip(calls_by_thread(&own.frames)?).collect(),
-        Method::Clock => refrain_clock::summary::summary(&own.chunks)?.calls_by_thread(),
+        Method::Clock => refrain_order::clock::summary::summary(&own.chunks)?.calls_by_thread(),
     };
     let calling: Vec<u32> =
         calls.iter().filter(|(_, calls)| **calls > 0).map(|(thread, _)| *thread).collect();

@@ -1,9 +1,9 @@
-//! Orders by clocks: every message carries its sender's (Sato et al., SC '15; [`refrain_clock`]).
+//! Orders by clocks: every message carries its sender's (Sato et al., SC '15; [`refrain_order::clock`]).
 //!
 //! Clocks travel beside messages, not in them: counts, probes, truncation and statuses are what
-//! they would be. [`record`] lets MPI decide and tells [`refrain_clock::Recorder`] what it decided,
+//! they would be. [`record`] lets MPI decide and tells [`refrain_order::clock::Recorder`] what it decided,
 //! and which clock the message had; [`replay`] takes all messages out of MPI, holds receives back,
-//! and gives them the messages that [`refrain_clock::Replayer`] says.
+//! and gives them the messages that [`refrain_order::clock::Replayer`] says.
 //!
 //! * [`wire`]: what processes tell each other, and the channel for it
 //! * [`comms`]: communicators by numbers that all of their processes have alike

@@ -11,7 +11,7 @@
 use crate::inside::memory::Statuses;
 use crate::inside::process::abi;
 use crate::table;
-use refrain_order::Note;
+use refrain_order::clock::Note;
 use std::collections::VecDeque;
 use std::ffi::c_int;
 

@@ -9,10 +9,8 @@ pub use complete::consumes;
 use crate::inside::memory::Statuses;
 use crate::inside::process::{self, Uncancelled};
 use crate::table;
-use refrain_order::record::Pending;
-use refrain_order::{
-    Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Sums, Ticket, log,
-};
+use refrain_order::causal::record::Pending;
+use refrain_order::{Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Sums, Ticket};
 use std::ffi::c_int;
 use std::sync::atomic::AtomicBool;
 
@@ -130,7 +128,7 @@ impl Recording {
 
     /// Tells the recorder what is in the log.
     fn tell(&mut self) {
-        if log::apply(self.log.content(), &mut self.recorder).is_err() {
+        if refrain_order::causal::log::apply(self.log.content(), &mut self.recorder).is_err() {
             self.ended = true;
         }
     }

@@ -10,13 +10,13 @@ mod send;
 
 use crate::inside::process::{Quiet, Uncancelled};
 use crate::table;
-use refrain_clock::Recorder;
-use refrain_clock::background::Background;
-use refrain_clock::event::{Event, Sink};
-use refrain_clock::record::CLOCK_LINE;
+use refrain_order::clock::Note;
+use refrain_order::clock::Recorder;
+use refrain_order::clock::background::Background;
+use refrain_order::clock::event::{Event, Sink};
+use refrain_order::clock::record::CLOCK_LINE;
 use refrain_order::{
-    Call, Completed, Envelope, Fate, Finished, Kind, Note, Post, Recording as _, Stamp, Sums,
-    Ticket,
+    Call, Completed, Envelope, Fate, Finished, Kind, Post, Recording as _, Stamp, Sums, Ticket,
 };
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -265,7 +265,7 @@ impl Recording {
     }
 
     /// The clock, in turn where threads share it.
-    fn clock(&mut self, stream: u32) -> &mut refrain_clock::Lamport {
+    fn clock(&mut self, stream: u32) -> &mut refrain_order::clock::Lamport {
         if line::is_shared() {
             self.recorder.turn(stream, CLOCK_LINE);
         }

@@ -6,8 +6,8 @@
 
 use crate::inside::process;
 use crate::table;
-use refrain_clock::record::CLOCK_LINE;
-use refrain_order::{Holding as _, Turn};
+use refrain_order::Turn;
+use refrain_order::clock::record::CLOCK_LINE;
 use std::ffi::c_int;
 
 use super::super::super::board::Inside;

@@ -3,7 +3,8 @@
 use crate::inside::memory::Statuses;
 use crate::inside::process;
 use crate::table;
-use refrain_order::{Choice, Delivery, Envelope, Holding as _, Kind, Ticket};
+use refrain_order::clock::Delivery;
+use refrain_order::{Choice, Envelope, Kind, Ticket};
 use std::ffi::c_int;
 
 use super::super::super::mpi::{self, Status};

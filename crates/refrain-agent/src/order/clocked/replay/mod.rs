@@ -17,10 +17,9 @@ mod send;
 use crate::inside::memory::Statuses;
 use crate::inside::process::abi;
 use crate::table;
-use refrain_clock::Replayer;
-use refrain_order::{
-    Answer, Call, Delivery, Envelope, Holding as _, Kind, Note, Post, Stop, Ticket, Turn,
-};
+use refrain_order::clock::Replayer;
+use refrain_order::clock::{Answer, Delivery, Note};
+use refrain_order::{Call, Envelope, Kind, Post, Stop, Ticket, Turn};
 use std::collections::HashMap;
 use std::ffi::c_int;
 

@@ -1,7 +1,7 @@
 //! Receives and probes: held back, and given the messages of the record.
 
 use crate::table;
-use refrain_order::{Envelope, Holding as _, Kind, Post, Stamp, Ticket};
+use refrain_order::{Envelope, Kind, Post, Stamp, Ticket};
 use std::ffi::c_int;
 
 use super::super::super::mpi::{self, Status};

@@ -2,7 +2,8 @@
 
 use crate::inside::process;
 use crate::table;
-use refrain_order::{Envelope, Holding as _, Sending, Stop};
+use refrain_order::clock::Sending;
+use refrain_order::{Envelope, Stop};
 use std::ffi::c_int;
 
 use super::super::super::mpi;

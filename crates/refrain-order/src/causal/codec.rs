@@ -1,0 +1,366 @@
+//! Blocks as bytes.
+//!
+//! A record is a sequence of *frames*: a length, a body of so many bytes, and a checksum of the
+//! body in four bytes. What a killed process leaves behind ends in half a frame at most, and all
+//! frames before it can be read. A body begins with a tag byte:
+//!
+//! ```text
+//! 3  a stretch of a stream   stream, number, flags
+//!                            new call shapes, new receive shapes, fix-ups, trailing polls (*)
+//!                            how many calls, wildcard receives, values (*), other operations
+//!                            how many receives were posted before one completed
+//!                            calls:    bytes, coded bytes
+//!                            receives: bytes, coded bytes
+//!                            values:   bytes, coded bytes (*)
+//! 1  the same, as it was at first: all that is marked is there
+//! 2  turns of threads        how many, coded bytes
+//! 16 and above               are for other methods than this one
+//! ```
+//!
+//! What is marked by (*) is there if its flag says so. Numbers are LEB128. Fix-ups are not coded adaptively, so that a replayer can gather those of
+//! all blocks before it decodes the first. The models go on learning from block to block of a
+//! stream; a block with the flag *fresh* begins anew, and does not need the blocks before it.
+//!
+//! What the models of a released version have written, others cannot read, and would not notice:
+//! models that differ need a tag of their own.
+
+use crate::causal::calls::CallModel;
+use crate::causal::event::{
+    Block, CallEvent, CallShape, Fixup, Picked, PostShape, ReceiveEvent, Trailing,
+};
+use crate::causal::pool::hints;
+use crate::causal::receives::{ReceiveModel, ValueModel};
+use crate::coding::coder::{Decoder, Encoder};
+use crate::error::OrderError;
+use crate::frame::{TURNS, put_frame};
+use crate::varint::{put, take, take_byte, take_bytes, take_u32, unzigzag, zigzag};
+use crate::vocabulary::{Envelope, Fate, Kind};
+
+/// Recorders seal sooner; more of anything in one block comes from damaged bytes.
+const MOST: u64 = 1 << 18;
+const FULL_STRETCH: u8 = 1;
+const STRETCH: u8 = 3;
+const FRESH: u8 = 1;
+const LAST: u8 = 2;
+/// Of what there is some in a stretch.
+mod some {
+    pub const CALL_SHAPES: u8 = 4;
+    pub const POST_SHAPES: u8 = 8;
+    pub const FIXUPS: u8 = 16;
+    pub const TRAILING: u8 = 32;
+    pub const VALUES: u8 = 64;
+}
+
+/// The part of a stretch that can be read without the models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The thread.
+    pub stream: u32,
+    /// The how manieth block of the stream.
+    pub number: u64,
+    /// Whether models and shapes begin anew.
+    pub fresh: bool,
+    /// Whether the stream ended here in good order.
+    pub last: bool,
+    call_shapes: Vec<CallShape>,
+    post_shapes: Vec<PostShape>,
+    /// Fates of earlier operations.
+    pub fixups: Vec<Fixup>,
+    trailing: Vec<Trailing>,
+    /// How many matching calls are in it.
+    pub calls: u64,
+    /// How many wildcard receives.
+    pub receives: u64,
+    /// How many clock readings and the like.
+    pub values: u64,
+    has_values: bool,
+    /// How many other operations were posted.
+    pub named: u64,
+    behind: u32,
+}
+
+impl Head {
+    /// Reads the head of a frame's body, and leaves what is behind it. Nothing if the frame is
+    /// no stretch.
+    pub fn take(body: &mut &[u8]) -> Result<Option<Head>, OrderError> {
+        let has_all = match take_byte(body)? {
+            STRETCH => false,
+            FULL_STRETCH => true,
+            TURNS => return Ok(None),
+            _ => return Err(OrderError::Unknown("frame")),
+        };
+        let stream = take_u32(body, "stream")?;
+        let number = take(body)?;
+        let flags = take_byte(body)?;
+        let has = |what: u8| has_all || flags & what != 0;
+        let call_shapes = take_list(body, has(some::CALL_SHAPES), take_call_shape)?;
+        let post_shapes = take_list(body, has(some::POST_SHAPES), take_post_shape)?;
+        let fixups = take_list(body, has(some::FIXUPS), take_fixup)?;
+        let trailing = take_list(body, has(some::TRAILING), |body| {
+            Ok(Trailing { shape: take_u32(body, "shape")?, polls: take(body)? })
+        })?;
+        let [calls, receives] = [take_count(body)?, take_count(body)?];
+        let values = if has(some::VALUES) { take_count(body)? } else { 0 };
+        let named = take(body)?;
+        let behind = take_u32(body, "pool")?;
+        let (fresh, last) = (flags & FRESH != 0, flags & LAST != 0);
+        Ok(Some(Head {
+            stream,
+            number,
+            fresh,
+            last,
+            call_shapes,
+            post_shapes,
+            fixups,
+            trailing,
+            calls,
+            receives,
+            values,
+            has_values: has(some::VALUES),
+            named,
+            behind,
+        }))
+    }
+}
+
+fn take_count(input: &mut &[u8]) -> Result<u64, OrderError> {
+    let count = take(input)?;
+    if count > MOST { Err(OrderError::OutOfRange("size of a block")) } else { Ok(count) }
+}
+
+fn take_list<T>(
+    input: &mut &[u8],
+    is_there: bool,
+    item: impl Fn(&mut &[u8]) -> Result<T, OrderError>,
+) -> Result<Vec<T>, OrderError> {
+    // Items take bytes, so the list cannot grow beyond what the input justifies.
+    let count = if is_there { take_count(input)? } else { 0 };
+    (0..count).map(|_| item(input)).collect()
+}
+
+fn take_site(input: &mut &[u8]) -> Result<u64, OrderError> {
+    let bytes = take_bytes(input, 8)?;
+    Ok(bytes.iter().rev().fold(0, |site, byte| site << 8 | u64::from(*byte)))
+}
+
+fn take_call_shape(input: &mut &[u8]) -> Result<CallShape, OrderError> {
+    Ok(CallShape { kind: Kind::from_number(take_byte(input)?)?, site: take_site(input)? })
+}
+
+fn take_post_shape(input: &mut &[u8]) -> Result<PostShape, OrderError> {
+    let wild = take_byte(input)?;
+    let (any_source, any_tag) = (wild & 1 != 0, wild & 2 != 0);
+    let communicator = take_u32(input, "communicator")?;
+    Ok(PostShape { site: take_site(input)?, communicator, any_source, any_tag })
+}
+
+fn take_fixup(input: &mut &[u8]) -> Result<Fixup, OrderError> {
+    let tag = take_byte(input)?;
+    let number = take(input)?;
+    let fate = match tag >> 1 {
+        0 => {
+            let mut signed = || -> Result<i32, OrderError> {
+                let value = unzigzag(take(input)?);
+                i32::try_from(value).map_err(|_| OrderError::OutOfRange("envelope"))
+            };
+            Fate::Matched(Envelope { source: signed()?, tag: signed()? })
+        }
+        1 => Fate::Cancelled,
+        2 => Fate::Never,
+        _ => return Err(OrderError::Unknown("fate")),
+    };
+    Ok(Fixup { wild: tag & 1 != 0, number, fate })
+}
+
+fn put_fixup(out: &mut Vec<u8>, fixup: &Fixup) {
+    let tag = match fixup.fate {
+        Fate::Matched(_) => 0,
+        Fate::Cancelled => 1,
+        Fate::Never => 2,
+    };
+    out.push(tag << 1 | u8::from(fixup.wild));
+    put(out, fixup.number);
+    if let Fate::Matched(envelope) = fixup.fate {
+        put(out, zigzag(envelope.source.into()));
+        put(out, zigzag(envelope.tag.into()));
+    }
+}
+
+/// Codes the blocks of one stream, one after the other, in one direction.
+#[derive(Debug, Default)]
+pub struct Codec {
+    /// Every call shape of the stream so far.
+    pub call_shapes: Vec<CallShape>,
+    /// Every receive shape of the stream so far.
+    pub post_shapes: Vec<PostShape>,
+    calls: CallModel,
+    receives: ReceiveModel,
+    values: ValueModel,
+    blocks: u64,
+    begun: bool,
+}
+
+impl Codec {
+    /// For a stream that goes on behind `blocks` blocks that this codec has not seen.
+    pub fn resumed(blocks: u64) -> Self {
+        Self { blocks, ..Self::default() }
+    }
+
+    /// Appends a block as a frame.
+    pub fn encode(&mut self, stream: u32, block: &Block, last: bool, out: &mut Vec<u8>) {
+        let fresh = !std::mem::replace(&mut self.begun, true);
+        self.call_shapes.extend_from_slice(&block.call_shapes);
+        self.post_shapes.extend_from_slice(&block.post_shapes);
+        let mut body = vec![STRETCH];
+        put(&mut body, stream.into());
+        put(&mut body, self.blocks);
+        body.push((u8::from(last) * LAST) | (u8::from(fresh) * FRESH) | somes(block));
+        self.blocks += 1;
+        put_heads(&mut body, block);
+        let coded = self.encode_calls(block);
+        put_coded(&mut body, &coded);
+        let mut encoder = Encoder::default();
+        let mut hints = hints(block, block.receives.len()).into_iter();
+        for event in &block.receives {
+            let hint = hints.next().unwrap_or_default();
+            // Encoding cannot fail: shapes are those of the block.
+            let _ = self.receives.code(&mut encoder, &self.post_shapes, hint, *event);
+        }
+        put_coded(&mut body, &encoder.finish());
+        if !block.values.is_empty() {
+            let mut encoder = Encoder::default();
+            for value in &block.values {
+                let _ = self.values.code(&mut encoder, *value);
+            }
+            put_coded(&mut body, &encoder.finish());
+        }
+        put_frame(out, &body);
+    }
+
+    fn encode_calls(&mut self, block: &Block) -> Vec<u8> {
+        let mut encoder = Encoder::default();
+        let mut given = &block.picks[..];
+        let mut coded = Vec::new();
+        for event in &block.calls {
+            let several = if let Picked::These(several) = event.picked { several } else { 0 };
+            let (own, rest) = given.split_at_checked(several as usize).unwrap_or((given, &[]));
+            given = rest;
+            coded.clear();
+            let _ = self.calls.code(&mut encoder, &self.call_shapes, *event, own, &mut coded);
+        }
+        encoder.finish()
+    }
+
+    /// Reads a frame's body that holds a stretch of this codec's stream.
+    pub fn decode(&mut self, body: &[u8]) -> Result<(Head, Block), OrderError> {
+        let input = &mut &body[..];
+        let head = Head::take(input)?.ok_or(OrderError::Unknown("frame"))?;
+        if head.fresh {
+            *self = Self::resumed(head.number);
+        }
+        if head.number != self.blocks {
+            return Err(OrderError::Missing);
+        }
+        self.blocks += 1;
+        self.call_shapes.extend_from_slice(&head.call_shapes);
+        self.post_shapes.extend_from_slice(&head.post_shapes);
+        let mut block = Block {
+            call_shapes: head.call_shapes.clone(),
+            post_shapes: head.post_shapes.clone(),
+            fixups: head.fixups.clone(),
+            trailing: head.trailing.clone(),
+            named: head.named,
+            behind: head.behind,
+            ..Block::default()
+        };
+        if block.trailing.iter().any(|t| t.shape as usize >= self.call_shapes.len()) {
+            return Err(OrderError::OutOfRange("call shape"));
+        }
+        self.decode_calls(head.calls, take_coded(input)?, &mut block)?;
+        let mut decoder = Decoder::new(take_coded(input)?);
+        // There are no more than a block can hold, or the head had been refused.
+        let mut hints = hints(&block, head.receives as usize).into_iter();
+        for _ in 0..head.receives {
+            let hint = hints.next().unwrap_or_default();
+            let blank = ReceiveEvent { shape: 0, fate: None };
+            let event = self.receives.code(&mut decoder, &self.post_shapes, hint, blank)?;
+            block.receives.push(event);
+        }
+        if head.has_values {
+            let mut decoder = Decoder::new(take_coded(input)?);
+            for _ in 0..head.values {
+                block.values.push(self.values.code(&mut decoder, (0, 0))?);
+            }
+        }
+        Ok((head, block))
+    }
+
+    fn decode_calls(
+        &mut self,
+        count: u64,
+        coded: &[u8],
+        block: &mut Block,
+    ) -> Result<(), OrderError> {
+        let mut decoder = Decoder::new(coded);
+        let blank = CallEvent::default();
+        for _ in 0..count {
+            let picks = &mut block.picks;
+            let event = self.calls.code(&mut decoder, &self.call_shapes, blank, &[], picks)?;
+            block.calls.push(event);
+        }
+        Ok(())
+    }
+}
+
+/// Of what there is some in a block.
+fn somes(block: &Block) -> u8 {
+    let flag = |is_empty: bool, flag: u8| if is_empty { 0 } else { flag };
+    flag(block.call_shapes.is_empty(), some::CALL_SHAPES)
+        | flag(block.post_shapes.is_empty(), some::POST_SHAPES)
+        | flag(block.fixups.is_empty(), some::FIXUPS)
+        | flag(block.trailing.is_empty(), some::TRAILING)
+        | flag(block.values.is_empty(), some::VALUES)
+}
+
+/// Puts how many there are, if any.
+fn put_some(body: &mut Vec<u8>, count: usize) {
+    if count > 0 {
+        put(body, count as u64);
+    }
+}
+
+fn put_heads(body: &mut Vec<u8>, block: &Block) {
+    put_some(body, block.call_shapes.len());
+    for shape in &block.call_shapes {
+        body.push(shape.kind as u8);
+        body.extend_from_slice(&shape.site.to_le_bytes());
+    }
+    put_some(body, block.post_shapes.len());
+    for shape in &block.post_shapes {
+        body.push(u8::from(shape.any_source) | u8::from(shape.any_tag) << 1);
+        put(body, shape.communicator.into());
+        body.extend_from_slice(&shape.site.to_le_bytes());
+    }
+    put_some(body, block.fixups.len());
+    block.fixups.iter().for_each(|fixup| put_fixup(body, fixup));
+    put_some(body, block.trailing.len());
+    for trailing in &block.trailing {
+        put(body, trailing.shape.into());
+        put(body, trailing.polls);
+    }
+    put(body, block.calls.len() as u64);
+    put(body, block.receives.len() as u64);
+    put_some(body, block.values.len());
+    put(body, block.named);
+    put(body, block.behind.into());
+}
+
+fn put_coded(body: &mut Vec<u8>, coded: &[u8]) {
+    put(body, coded.len() as u64);
+    body.extend_from_slice(coded);
+}
+
+fn take_coded<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], OrderError> {
+    let length = take(input)?;
+    take_bytes(input, length)
+}

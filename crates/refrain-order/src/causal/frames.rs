@@ -1,0 +1,121 @@
+//! The frames of a record, sorted by stream.
+
+use std::ops::Range;
+
+use crate::causal::codec::Head;
+use crate::causal::event::Fixup;
+use crate::error::OrderError;
+use crate::frame::take_frame;
+
+/// One rank's record: its bytes, and where in them the blocks of each stream are.
+#[derive(Clone, Debug, Default)]
+pub struct Frames {
+    bytes: Vec<u8>,
+    /// The bodies of all frames.
+    all: Vec<Range<usize>>,
+    streams: Vec<StreamFrames>,
+    /// Why reading stopped before the end of the bytes.
+    cut: Option<OrderError>,
+}
+
+/// Where one stream is.
+#[derive(Clone, Debug, Default)]
+pub struct StreamFrames {
+    /// The bodies of its blocks, in order.
+    pub bodies: Vec<Range<usize>>,
+    /// The fates that were learnt late, from all blocks.
+    pub fixups: Vec<Fixup>,
+    /// Whether it ended in good order.
+    pub complete: bool,
+    /// How many matching calls, wildcard receives and other operations are in it.
+    pub calls: u64,
+    /// See `calls`.
+    pub receives: u64,
+    /// See `calls`.
+    pub named: u64,
+}
+
+/// More threads than this come from damaged bytes.
+const MOST_STREAMS: u32 = 1 << 16;
+
+impl Frames {
+    /// Reads frames up to the end, or up to the first that is cut short or damaged: that is what
+    /// a killed process leaves. [`Frames::cut`] tells which.
+    pub fn read(bytes: Vec<u8>) -> Self {
+        let mut frames = Self { bytes, ..Self::default() };
+        let mut at = 0;
+        while at < frames.bytes.len() {
+            match frames.frame(at) {
+                Ok(next) => at = next,
+                Err(error) => {
+                    frames.cut = Some(error);
+                    break;
+                }
+            }
+        }
+        frames
+    }
+
+    fn frame(&mut self, at: usize) -> Result<usize, OrderError> {
+        let mut rest = self.bytes.get(at..).unwrap_or_default();
+        let body = take_frame(&mut rest)?;
+        let next = self.bytes.len() - rest.len();
+        // Behind the body are the four bytes of its checksum.
+        let range = next - 4 - body.len()..next - 4;
+        let head = Head::take(&mut &body[..])?;
+        self.all.push(range.clone());
+        if let Some(head) = head {
+            if head.stream >= MOST_STREAMS {
+                return Err(OrderError::OutOfRange("stream"));
+            }
+            let at = head.stream as usize;
+            if self.streams.len() <= at {
+                self.streams.resize_with(at + 1, StreamFrames::default);
+            }
+            let stream = &mut self.streams[at];
+            stream.bodies.push(range);
+            stream.fixups.extend(head.fixups);
+            stream.complete = head.last;
+            stream.calls = stream.calls.saturating_add(head.calls);
+            stream.receives = stream.receives.saturating_add(head.receives);
+            stream.named = stream.named.saturating_add(head.named);
+        }
+        Ok(next)
+    }
+
+    /// Why reading stopped before the end, if it did.
+    pub fn cut(&self) -> Option<OrderError> {
+        self.cut
+    }
+
+    /// All bytes, those behind a damage too.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// How many bytes there are.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The streams.
+    pub fn streams(&self) -> &[StreamFrames] {
+        &self.streams
+    }
+
+    /// Drops the fates that were learnt late. For tests, which show that they are needed.
+    #[doc(hidden)]
+    pub fn forget_fixups(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.fixups.clear());
+    }
+
+    /// A frame's body.
+    pub fn body(&self, range: &Range<usize>) -> &[u8] {
+        self.bytes.get(range.clone()).unwrap_or_default()
+    }
+
+    /// All bodies, of whatever sort.
+    pub fn bodies(&self) -> impl Iterator<Item = &[u8]> {
+        self.all.iter().map(|range| self.body(range))
+    }
+}

@@ -1,0 +1,125 @@
+//! Reading a record without replaying it.
+
+use crate::causal::codec::Codec;
+use crate::causal::event::{Block, CallEvent, CallShape, Picked, PostShape, ReceiveEvent};
+use crate::causal::frames::Frames;
+use crate::divergence::Moment;
+use crate::error::OrderError;
+use crate::hash::Map;
+use crate::vocabulary::Fate;
+
+/// Goes through one stream, block by block; fates that were learnt late are in their places.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    frames: &'a Frames,
+    stream: usize,
+    next: usize,
+    codec: Codec,
+    late: Map<u64, Fate>,
+    calls: u64,
+    receives: u64,
+}
+
+/// A stretch of a stream.
+#[derive(Debug)]
+pub struct Stretch {
+    /// What is in it. Every receive has a fate.
+    pub block: Block,
+    /// How many calls came before it.
+    pub first_call: u64,
+    /// How many wildcard receives came before it.
+    pub first_receive: u64,
+}
+
+impl Stretch {
+    /// The calls, each with the indices it completed.
+    pub fn calls(&self) -> impl Iterator<Item = (&CallEvent, &[u32])> {
+        let mut rest = &self.block.picks[..];
+        self.block.calls.iter().map(move |call| {
+            let several = if let Picked::These(several) = call.picked { several } else { 0 };
+            let (own, behind) = rest.split_at_checked(several as usize).unwrap_or((rest, &[]));
+            rest = behind;
+            (call, own)
+        })
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Of one stream of a rank's record.
+    pub fn new(frames: &'a Frames, stream: usize) -> Self {
+        let fixups = frames.streams().get(stream).map_or(&[][..], |own| &own.fixups[..]);
+        let wild = fixups.iter().filter(|fixup| fixup.wild);
+        let late = wild.map(|fixup| (fixup.number, fixup.fate)).collect();
+        Self { frames, stream, next: 0, codec: Codec::default(), late, calls: 0, receives: 0 }
+    }
+
+    /// The next stretch; nothing behind the last.
+    pub fn next_stretch(&mut self) -> Result<Option<Stretch>, OrderError> {
+        let own = self.frames.streams().get(self.stream);
+        let Some(body) = own.and_then(|own| own.bodies.get(self.next)) else { return Ok(None) };
+        let (_, mut block) = self.codec.decode(self.frames.body(body))?;
+        self.next += 1;
+        let stretch = (self.calls, self.receives);
+        for (number, receive) in (self.receives..).zip(&mut block.receives) {
+            let late = || self.late.get(&number).copied().unwrap_or(Fate::Never);
+            receive.fate = Some(receive.fate.unwrap_or_else(late));
+        }
+        self.calls += block.calls.len() as u64;
+        self.receives += block.receives.len() as u64;
+        let (first_call, first_receive) = stretch;
+        Ok(Some(Stretch { block, first_call, first_receive }))
+    }
+
+    /// The shape of a call that was read.
+    pub fn call_shape(&self, call: &CallEvent) -> Result<CallShape, OrderError> {
+        let shape = self.codec.call_shapes.get(call.shape as usize);
+        shape.copied().ok_or(OrderError::OutOfRange("call shape"))
+    }
+
+    /// The shape of a receive that was read.
+    pub fn post_shape(&self, receive: &ReceiveEvent) -> Result<PostShape, OrderError> {
+        let shape = self.codec.post_shapes.get(receive.shape as usize);
+        shape.copied().ok_or(OrderError::OutOfRange("receive shape"))
+    }
+
+    /// All calls of the stream, or all its wildcard receives, as text can tell them.
+    pub fn moments(mut self, which: Which) -> Result<Vec<Moment>, OrderError> {
+        let mut moments = Vec::new();
+        while let Some(stretch) = self.next_stretch()? {
+            self.append(&stretch, which, &mut moments)?;
+        }
+        Ok(moments)
+    }
+
+    /// Appends a stretch's calls or receives.
+    pub fn append(
+        &self,
+        stretch: &Stretch,
+        which: Which,
+        moments: &mut Vec<Moment>,
+    ) -> Result<(), OrderError> {
+        match which {
+            Which::Calls => {
+                for (position, (call, picks)) in (stretch.first_call..).zip(stretch.calls()) {
+                    moments.push(Moment::called(position, self.call_shape(call)?, *call, picks));
+                }
+            }
+            Which::Receives => {
+                for (position, receive) in (stretch.first_receive..).zip(&stretch.block.receives) {
+                    let shape = self.post_shape(receive)?;
+                    moments.push(Moment::received(position, shape, receive.fate));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One of the two sequences in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Matching calls that did not fail.
+    Calls,
+    /// Wildcard receives, in posting order.
+    Receives,
+}

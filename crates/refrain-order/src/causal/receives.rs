@@ -1,0 +1,201 @@
+//! The models of wildcard receives in posting order, and of recorded values.
+
+use crate::causal::event::{PostShape, ReceiveEvent};
+use crate::causal::pool::Hint;
+use crate::coding::coder::{Bit, Coder};
+use crate::coding::number::Number;
+use crate::coding::symbol::{Circumstances, Followers, Steady, Symbol, WHILE, mix};
+use crate::error::OrderError;
+use crate::varint::{unzigzag, zigzag};
+use crate::vocabulary::{Envelope, Fate};
+
+/// What is learnt of all wildcard receives of a stream.
+#[derive(Clone, Debug)]
+pub struct ReceiveModel {
+    followers: Followers,
+    shape: Symbol,
+    shapes: Vec<ShapeModel>,
+    last: u64,
+    before: u64,
+    /// The last message received.
+    digest: u64,
+    /// The last receive, how often in a row it was the same, and whether it is again.
+    previous: ReceiveEvent,
+    run: u32,
+    same: Bit,
+}
+
+impl Default for ReceiveModel {
+    fn default() -> Self {
+        Self {
+            followers: Followers::default(),
+            shape: Symbol::default(),
+            shapes: Vec::new(),
+            last: 0,
+            before: 0,
+            digest: 0,
+            previous: ReceiveEvent { shape: 0, fate: None },
+            run: 0,
+            same: Bit::EVEN,
+        }
+    }
+}
+
+/// What is learnt of the receives of one shape.
+#[derive(Clone, Debug)]
+struct ShapeModel {
+    matched: Bit,
+    otherwise: Number,
+    source: Symbol,
+    tag: Steady,
+    /// The last three sources, and the last tag.
+    sources: [u64; 3],
+    last_tag: u64,
+}
+
+impl Default for ShapeModel {
+    fn default() -> Self {
+        Self {
+            matched: Bit::EVEN,
+            otherwise: Number::default(),
+            source: Symbol::default(),
+            tag: Steady::default(),
+            sources: [0; 3],
+            last_tag: 0,
+        }
+    }
+}
+
+impl ReceiveModel {
+    /// Codes one receive. Once they were all the same for a while, one question settles whether
+    /// this one is.
+    pub fn code(
+        &mut self,
+        coder: &mut impl Coder,
+        shapes: &[PostShape],
+        hint: Hint,
+        event: ReceiveEvent,
+    ) -> Result<ReceiveEvent, OrderError> {
+        if self.run >= WHILE && coder.bit(&mut self.same, event == self.previous) {
+            return Ok(self.previous);
+        }
+        let coded = self.code_anew(coder, shapes, hint, event)?;
+        self.run = if coded == self.previous { self.run.saturating_add(1) } else { 0 };
+        self.previous = coded;
+        Ok(coded)
+    }
+
+    fn code_anew(
+        &mut self,
+        coder: &mut impl Coder,
+        shapes: &[PostShape],
+        hint: Hint,
+        event: ReceiveEvent,
+    ) -> Result<ReceiveEvent, OrderError> {
+        let shape = if shapes.len() == 1 { 0 } else { self.number(coder, hint, event.shape) };
+        if shape as usize >= shapes.len() {
+            return Err(OrderError::OutOfRange("receive shape"));
+        }
+        if self.shapes.len() < shapes.len() {
+            self.shapes.resize_with(shapes.len(), ShapeModel::default);
+        }
+        (self.before, self.last) = (self.last, shape.into());
+        let model = &mut self.shapes[shape as usize];
+        let fate = model.fate((shape, hint), coder, &mut self.followers, event.fate)?;
+        if let Some(Fate::Matched(envelope)) = fate {
+            self.digest = mix(envelope.source as u64, envelope.tag as u64);
+        }
+        Ok(ReceiveEvent { shape, fate })
+    }
+
+    /// Codes which shape comes next.
+    fn number(&mut self, coder: &mut impl Coder, hint: Hint, shape: u32) -> u32 {
+        let long = mix(mix(mix(1, self.last), self.before), self.digest);
+        let long = mix(long, hint.slot.into());
+        let (last, before) = (self.last, self.before);
+        let short = || [mix(mix(2, last), before), mix(6, hint.slot.into())];
+        let circumstances = Circumstances { long, short };
+        self.shape.code(coder, &mut self.followers, circumstances, shape)
+    }
+}
+
+impl ShapeModel {
+    fn fate(
+        &mut self,
+        place: (u32, Hint),
+        coder: &mut impl Coder,
+        followers: &mut Followers,
+        fate: Option<Fate>,
+    ) -> Result<Option<Fate>, OrderError> {
+        let (envelope, otherwise) = match fate {
+            Some(Fate::Matched(envelope)) => (Some(envelope), 0),
+            Some(Fate::Cancelled) => (None, 0),
+            Some(Fate::Never) => (None, 1),
+            None => (None, 2),
+        };
+        if coder.bit(&mut self.matched, envelope.is_some()) {
+            let envelope = envelope.unwrap_or(Envelope { source: 0, tag: 0 });
+            return Ok(Some(Fate::Matched(self.envelope(place, coder, followers, envelope))));
+        }
+        match self.otherwise.code(coder, otherwise) {
+            0 => Ok(Some(Fate::Cancelled)),
+            1 => Ok(Some(Fate::Never)),
+            2 => Ok(None),
+            _ => Err(OrderError::Unknown("fate of a receive")),
+        }
+    }
+
+    fn envelope(
+        &mut self,
+        (shape, hint): (u32, Hint),
+        coder: &mut impl Coder,
+        followers: &mut Followers,
+        envelope: Envelope,
+    ) -> Envelope {
+        let [last, before, third] = self.sources;
+        let own = mix(3, shape.into());
+        let long = mix(mix(mix(mix(own, last), before), third), self.last_tag);
+        let short = || {
+            let waited = mix(own, hint.waited.map_or(0, |waited| 1 + u64::from(waited)));
+            [mix(waited, last), mix(waited, before)]
+        };
+        let circumstances = Circumstances { long, short };
+        let source = self.source.code(coder, followers, circumstances, envelope.source as u32);
+        self.sources = [source.into(), last, before];
+
+        let last_tag = self.last_tag;
+        let circumstances = || {
+            let short = mix(mix(4, shape.into()), source.into());
+            let long = mix(mix(mix(5, short), last_tag), last);
+            Circumstances { long, short: move || [short, mix(short, last_tag)] }
+        };
+        let tag = self.tag.code(coder, followers, circumstances, envelope.tag as u32);
+        self.last_tag = tag.into();
+        Envelope { source: source as i32, tag: tag as i32 }
+    }
+}
+
+/// What is learnt of clock readings and the like.
+#[derive(Clone, Debug, Default)]
+pub struct ValueModel {
+    which: Number,
+    distance: Number,
+    last: [u64; 16],
+}
+
+impl ValueModel {
+    /// Codes one value.
+    pub fn code(
+        &mut self,
+        coder: &mut impl Coder,
+        (which, value): (u8, u64),
+    ) -> Result<(u8, u64), OrderError> {
+        let which = self.which.code(coder, which.into());
+        let which = u8::try_from(which).map_err(|_| OrderError::OutOfRange("value"))?;
+        let last = &mut self.last[usize::from(which & 15)];
+        let distance = zigzag(value.wrapping_sub(*last) as i64);
+        let distance = unzigzag(self.distance.code(coder, distance));
+        *last = last.wrapping_add(distance as u64);
+        Ok((which, *last))
+    }
+}

@@ -1,0 +1,108 @@
+//! How much a record holds, and where.
+
+use crate::causal::event::{CallShape, PostShape};
+use crate::causal::frames::Frames;
+use crate::causal::read::Reader;
+use crate::error::OrderError;
+use crate::hash::Map;
+use crate::vocabulary::Fate;
+
+/// Counts of one place in the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls that succeeded, or wildcard receives that matched.
+    pub matched: u64,
+    /// Calls that failed.
+    pub failed: u64,
+    /// Requests that calls completed by choice.
+    pub picked: u64,
+    /// Receives that were cancelled or never matched.
+    pub unmatched: u64,
+}
+
+/// Counts of one rank's record.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Threads.
+    pub streams: u32,
+    /// Bytes of the record.
+    pub bytes: u64,
+    /// Whether every thread's record ended in good order.
+    pub complete: bool,
+    /// All matching calls.
+    pub calls: Counts,
+    /// All wildcard receives and probes.
+    pub receives: Counts,
+    /// Receives without wildcards.
+    pub named: u64,
+    /// Clock readings and random numbers.
+    pub values: u64,
+    /// The same by place in the program, largest first.
+    pub by_call: Vec<(CallShape, Counts)>,
+    /// The same by place in the program, largest first.
+    pub by_post: Vec<(PostShape, Counts)>,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.matched += other.matched;
+        self.failed += other.failed;
+        self.picked += other.picked;
+        self.unmatched += other.unmatched;
+    }
+}
+
+/// How many calls each thread of a rank made that succeeded.
+pub fn calls_by_thread(frames: &Frames) -> Result<Vec<u64>, OrderError> {
+    let count = |stream: usize| {
+        let (mut reader, mut calls) = (Reader::new(frames, stream), 0);
+        while let Some(stretch) = reader.next_stretch()? {
+            calls += stretch.calls().count() as u64;
+        }
+        Ok(calls)
+    };
+    (0..frames.streams().len()).map(count).collect()
+}
+
+/// Counts what is in a rank's record.
+pub fn summary(frames: &Frames) -> Result<Summary, OrderError> {
+    let mut calls: Map<CallShape, Counts> = Map::default();
+    let mut posts: Map<PostShape, Counts> = Map::default();
+    let mut summary = Summary {
+        streams: frames.streams().len() as u32,
+        bytes: frames.size() as u64,
+        named: frames.streams().iter().map(|own| own.named).sum(),
+        complete: frames.cut().is_none() && frames.streams().iter().all(|own| own.complete),
+        ..Summary::default()
+    };
+    for stream in 0..frames.streams().len() {
+        let mut reader = Reader::new(frames, stream);
+        while let Some(stretch) = reader.next_stretch()? {
+            summary.values += stretch.block.values.len() as u64;
+            for (call, picks) in stretch.calls() {
+                let counts = calls.entry(reader.call_shape(call)?).or_default();
+                counts.matched += 1;
+                counts.failed += call.polls;
+                counts.picked += picks.len() as u64;
+            }
+            for trailing in &stretch.block.trailing {
+                let call =
+                    crate::causal::event::CallEvent { shape: trailing.shape, ..Default::default() };
+                calls.entry(reader.call_shape(&call)?).or_default().failed += trailing.polls;
+            }
+            for receive in &stretch.block.receives {
+                let counts = posts.entry(reader.post_shape(receive)?).or_default();
+                let matched = matches!(receive.fate, Some(Fate::Matched(_)));
+                counts.matched += u64::from(matched);
+                counts.unmatched += u64::from(!matched);
+            }
+        }
+    }
+    summary.by_call = calls.into_iter().collect();
+    summary.by_post = posts.into_iter().collect();
+    summary.by_call.sort_by_key(|(shape, c)| (std::cmp::Reverse(c.matched), shape.site));
+    summary.by_post.sort_by_key(|(shape, c)| (std::cmp::Reverse(c.matched), shape.site));
+    summary.by_call.iter().for_each(|(_, counts)| summary.calls.add(counts));
+    summary.by_post.iter().for_each(|(_, counts)| summary.receives.add(counts));
+    Ok(summary)
+}

@@ -1,0 +1,230 @@
+//! Columns of numbers as bytes, and DEFLATE around them, which is what gzip is made of.
+//!
+//! Like stands beside like: each column is a part of one compressed stream, with a code of its own.
+
+use std::io::{Read, Write};
+
+use crate::OrderError;
+use crate::varint::{put, take, take_byte, take_bytes, take_u32, unzigzag, zigzag};
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+
+use crate::clock::predict::{Line, errors};
+
+/// Bytes that a frame may unfold to. Recorders stay far below.
+const MOST: u64 = 1 << 26;
+/// A column so long gets a code of its own; describing it takes some fifty bytes.
+const LONG: usize = 256;
+
+/// The columns of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// How much there is of everything, and all that is rare.
+    Shape,
+    /// Where moved messages were received.
+    Put,
+    /// Where they would have been.
+    Taken,
+    /// Which of them: the lowest eight bits.
+    Which,
+    /// And the others.
+    WhichHigh,
+    /// Rows received with the next.
+    WithNext,
+    /// Rows before which polls failed.
+    Unmatched,
+    /// How many.
+    Polls,
+    /// Rows with a claim.
+    Claimed,
+    /// Which.
+    Claims,
+    /// Rows that are no messages, and what.
+    Others,
+    /// Epoch lines: who.
+    Senders,
+    /// And when.
+    Clocks,
+}
+
+/// So many columns there are.
+const COLUMNS: usize = Column::Clocks as usize + 1;
+
+/// Columns being written.
+#[derive(Clone, Debug, Default)]
+pub struct Columns([Vec<u8>; COLUMNS]);
+
+/// Whether a set is written as bits: one for each number that might be in it.
+fn is_dense(size: u64, end: u64) -> bool {
+    size.saturating_mul(8) > end
+}
+
+impl Columns {
+    /// The bytes of a column.
+    pub fn of(&mut self, column: Column) -> &mut Vec<u8> {
+        &mut self.0[column as usize]
+    }
+
+    /// Appends a number to a column.
+    pub fn put(&mut self, column: Column, number: u64) {
+        put(self.of(column), number);
+    }
+
+    /// Appends the errors of a linear prediction. How many there are goes to the shape.
+    pub fn put_rising(&mut self, column: Column, numbers: impl ExactSizeIterator<Item = u64>) {
+        self.put(Column::Shape, numbers.len() as u64);
+        errors(numbers).for_each(|error| self.put(column, zigzag(error)));
+    }
+
+    /// Appends a set of numbers below an end, by rising number. How many there are is told otherwise.
+    pub fn put_set(&mut self, column: Column, set: &[u64], end: u64) {
+        if !is_dense(set.len() as u64, end) {
+            errors(set.iter().copied()).for_each(|error| self.put(column, zigzag(error)));
+            return;
+        }
+        let start = self.of(column).len();
+        self.of(column).resize(start + end.div_ceil(8) as usize, 0);
+        for number in set {
+            self.of(column)[start + (number / 8) as usize] |= 1 << (number % 8);
+        }
+    }
+
+    /// Appends everything, as DEFLATE makes it smaller.
+    pub fn zip(&self, out: &mut Vec<u8>) {
+        let mut deflate = DeflateEncoder::new(out, Compression::new(6));
+        let mut lengths = Vec::new();
+        self.0.iter().for_each(|column| put(&mut lengths, column.len() as u64));
+        let mut pending = lengths.len();
+        // Writing to memory does not fail.
+        let _ = deflate.write_all(&lengths);
+        for column in &self.0 {
+            if pending.max(column.len()) >= LONG && pending > 0 && !column.is_empty() {
+                // Ends a block: what comes now gets a code of its own.
+                let _ = deflate.flush();
+                pending = 0;
+            }
+            let _ = deflate.write_all(column);
+            pending += column.len();
+        }
+        let _ = deflate.try_finish();
+    }
+}
+
+/// The bytes that [`Columns::zip`] made smaller.
+pub fn unzip(bytes: &[u8]) -> Result<Vec<u8>, OrderError> {
+    let mut unzipped = Vec::new();
+    let mut limited = DeflateDecoder::new(bytes).take(MOST + 1);
+    limited.read_to_end(&mut unzipped).map_err(|_| OrderError::Damaged)?;
+    if unzipped.len() as u64 > MOST { Err(OrderError::OutOfRange("size")) } else { Ok(unzipped) }
+}
+
+/// Columns being read.
+#[derive(Debug)]
+pub struct Inputs<'a>([Input<'a>; COLUMNS]);
+
+impl<'a> Inputs<'a> {
+    /// Of what [`unzip`] gave.
+    pub fn of(mut bytes: &'a [u8]) -> Result<Self, OrderError> {
+        let mut lengths = [0; COLUMNS];
+        for length in &mut lengths {
+            *length = take(&mut bytes)?;
+        }
+        let mut columns = [const { Input(&[]) }; COLUMNS];
+        for (column, length) in columns.iter_mut().zip(lengths) {
+            column.0 = take_bytes(&mut bytes, length)?;
+        }
+        if bytes.is_empty() { Ok(Self(columns)) } else { Err(OrderError::OutOfRange("size")) }
+    }
+
+    /// Whether all was read.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|column| column.0.is_empty())
+    }
+
+    /// A column.
+    pub fn of_column(&mut self, column: Column) -> &mut Input<'a> {
+        &mut self.0[column as usize]
+    }
+
+    /// The shape.
+    pub fn shape(&mut self) -> &mut Input<'a> {
+        self.of_column(Column::Shape)
+    }
+
+    /// A length from the shape, of so many items of a column that take bytes.
+    pub fn length(&mut self, column: Column) -> Result<u64, OrderError> {
+        let length = self.shape().number()?;
+        let bytes = self.of_column(column).0.len() as u64;
+        if length > bytes { Err(OrderError::Truncated) } else { Ok(length) }
+    }
+
+    /// What [`Columns::put_rising`] has put.
+    pub fn rising(&mut self, column: Column) -> Result<Vec<u64>, OrderError> {
+        let length = self.length(column)?;
+        self.of_column(column).predicted(length)
+    }
+
+    /// What [`Columns::put_set`] has put: so many numbers below an end.
+    pub fn set(&mut self, column: Column, size: u64, end: u64) -> Result<Vec<u64>, OrderError> {
+        let input = self.of_column(column);
+        if !is_dense(size, end) {
+            let set = input.predicted(size)?;
+            let rises = set.windows(2).all(|pair| pair[0] < pair[1]);
+            let fits = rises && set.last().is_none_or(|last| *last < end);
+            return if fits { Ok(set) } else { Err(OrderError::OutOfRange("set")) };
+        }
+        let bits = take_bytes(&mut input.0, end.div_ceil(8))?;
+        let has = |number: &u64| bits[(number / 8) as usize] >> (number % 8) & 1 == 1;
+        let set: Vec<u64> = (0..8 * bits.len() as u64).filter(has).collect();
+        let fits = set.len() as u64 == size && set.last().is_none_or(|last| *last < end);
+        if fits { Ok(set) } else { Err(OrderError::OutOfRange("set")) }
+    }
+}
+
+/// Bytes to be read.
+#[derive(Debug)]
+pub struct Input<'a>(pub &'a [u8]);
+
+impl Input<'_> {
+    /// One byte.
+    pub fn byte(&mut self) -> Result<u8, OrderError> {
+        take_byte(&mut self.0)
+    }
+
+    /// One number.
+    pub fn number(&mut self) -> Result<u64, OrderError> {
+        take(&mut self.0)
+    }
+
+    /// One number of 32 bits.
+    pub fn narrow(&mut self, what: &'static str) -> Result<u32, OrderError> {
+        take_u32(&mut self.0, what)
+    }
+
+    /// One number with a sign.
+    pub fn signed(&mut self) -> Result<i64, OrderError> {
+        Ok(unzigzag(take(&mut self.0)?))
+    }
+
+    /// A list of items that take bytes, behind its length.
+    pub fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, OrderError>,
+    ) -> Result<Vec<T>, OrderError> {
+        let length = take(&mut self.0)?;
+        if length > self.0.len() as u64 {
+            return Err(OrderError::Truncated);
+        }
+        (0..length).map(|_| item(self)).collect()
+    }
+
+    /// So many numbers from the errors of their linear prediction.
+    pub fn predicted(&mut self, length: u64) -> Result<Vec<u64>, OrderError> {
+        if length > self.0.len() as u64 {
+            return Err(OrderError::Truncated);
+        }
+        let mut line = Line::default();
+        (0..length).map(|_| Ok(line.next(self.signed()?))).collect()
+    }
+}

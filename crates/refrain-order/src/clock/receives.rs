@@ -1,0 +1,139 @@
+//! Receives that the program has not seen complete.
+//!
+//! Recorder and replayer follow them alike, by what the program does and nothing else, so that
+//! they agree at every step about which receives have a choice.
+
+use std::collections::BTreeMap;
+
+use crate::hash::Map;
+use crate::{Envelope, Post, Ticket};
+
+/// A receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// As it was posted.
+    pub post: Post,
+    /// Its place in the order of posts.
+    pub order: u64,
+    /// The program has tried to cancel it.
+    cancelling: bool,
+}
+
+impl Open {
+    /// Whether it would receive a message.
+    pub fn accepts(&self, communicator: u32, from: Envelope) -> bool {
+        let Post { source, tag, .. } = self.post;
+        self.post.communicator == communicator
+            && source.is_none_or(|source| source == from.source)
+            && tag.is_none_or(|tag| tag == from.tag)
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Receives {
+    open: Map<Ticket, Open>,
+    posted: u64,
+    /// By communicator and order: those that may or may not take a message that would fit.
+    doubtful: BTreeMap<(u32, u64), (Ticket, Post)>,
+    /// Orders of the others, by communicator, source and tag.
+    named: Map<(u32, i32, i32), Vec<u64>>,
+}
+
+fn overlap(one: &Post, other: &Post) -> bool {
+    let fits = |one: Option<i32>, other: Option<i32>| {
+        one.zip(other).is_none_or(|(one, other)| one == other)
+    };
+    fits(one.source, other.source) && fits(one.tag, other.tag)
+}
+
+fn name(post: &Post) -> Option<(u32, i32, i32)> {
+    Some((post.communicator, post.source?, post.tag?))
+}
+
+impl Receives {
+    /// A receive is posted.
+    pub fn post(&mut self, ticket: Ticket, post: &Post) {
+        let order = self.posted;
+        self.posted += 1;
+        self.open.insert(ticket, Open { post: *post, order, cancelling: false });
+        match name(post) {
+            Some(name) => self.named.entry(name).or_default().push(order),
+            None => {
+                self.doubtful.insert((post.communicator, order), (ticket, *post));
+            }
+        }
+    }
+
+    /// It is no receive, or the program has seen it complete.
+    pub fn close(&mut self, ticket: Ticket) -> Option<Open> {
+        let open = self.open.remove(&ticket)?;
+        self.doubtful.remove(&(open.post.communicator, open.order));
+        if let Some(name) = name(&open.post)
+            && let Some(orders) = self.named.get_mut(&name)
+        {
+            if let Ok(at) = orders.binary_search(&open.order) {
+                orders.remove(at);
+            }
+            if orders.is_empty() {
+                self.named.remove(&name);
+            }
+        }
+        Some(open)
+    }
+
+    /// The program tries to cancel it.
+    pub fn cancels(&mut self, ticket: Ticket) {
+        let Some(open) = self.open.get_mut(&ticket) else { return };
+        open.cancelling = true;
+        self.doubtful.insert((open.post.communicator, open.order), (ticket, open.post));
+    }
+
+    /// What is known of it, if the program has not seen it complete.
+    pub fn get(&self, ticket: Ticket) -> Option<&Open> {
+        self.open.get(&ticket)
+    }
+
+    /// Whether it follows from the program alone which message a receive gets: then it is the
+    /// one behind so many others of its source and tag that nobody has received.
+    pub fn certain(&self, open: &Open) -> Option<usize> {
+        let name = name(&open.post).filter(|_| !open.cancelling)?;
+        let communicator = open.post.communicator;
+        let earlier = (communicator, 0)..(communicator, open.order);
+        if self.doubtful.range(earlier).any(|(_, (_, other))| overlap(other, &open.post)) {
+            return None;
+        }
+        self.named.get(&name)?.binary_search(&open.order).ok()
+    }
+
+    /// How many receives posted before that place have surely taken a message of that source and
+    /// tag, if one posted there has; and those of which it has to be asked.
+    pub fn before(&self, order: u64, communicator: u32, from: Envelope) -> (usize, Vec<Ticket>) {
+        let named = self.named.get(&(communicator, from.source, from.tag));
+        let named = named.map_or(&[][..], |orders| &orders[..]);
+        let sure =
+            |own: &&u64| **own < order && !self.doubtful.contains_key(&(communicator, **own));
+        let asked = self.doubtful.range((communicator, 0)..(communicator, order));
+        let asked = asked.filter(|(_, (_, post))| {
+            post.source.is_none_or(|source| source == from.source)
+                && post.tag.is_none_or(|tag| tag == from.tag)
+        });
+        (named.iter().filter(sure).count(), asked.map(|(_, (ticket, _))| *ticket).collect())
+    }
+
+    /// Of requests of a call those that would receive a message, in the order they were posted.
+    pub fn takers(
+        &self,
+        tickets: &[Option<Ticket>],
+        communicator: u32,
+        from: Envelope,
+    ) -> Vec<u32> {
+        let accepts = |(index, ticket): (u32, &Option<Ticket>)| {
+            let open = self.open.get(ticket.as_ref()?)?;
+            open.accepts(communicator, from).then_some((open.order, index))
+        };
+        let mut takers: Vec<(u64, u32)> = (0..).zip(tickets).filter_map(accepts).collect();
+        takers.sort_unstable();
+        takers.into_iter().map(|(_, index)| index).collect()
+    }
+}

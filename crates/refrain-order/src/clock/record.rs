@@ -1,0 +1,469 @@
+//! The recorder: told of calls, it keeps what a replay has to know.
+
+use crate::clock::Note;
+use crate::clock::chunk::{Left, TableKey, Value};
+use crate::clock::encoder::Encoder;
+use crate::clock::event::{Done, Event, Sink};
+use crate::clock::lamport::Lamport;
+use crate::clock::pairing::Pairing;
+use crate::clock::receives::Receives;
+use crate::clock::table::Other;
+use crate::hash::Map;
+use crate::{
+    Call, Choice, Completed, Envelope, Fate, Finished, Kind, Post, Recording, Stamp, Ticket,
+};
+
+/// The line in which threads wait to set the clock, or to do what depends on the order in which
+/// receives complete: which of them have a choice.
+pub const CLOCK_LINE: u64 = 0x636c_6f63_6b00_0001;
+
+/// Records one process's receive order.
+///
+/// Behind it is an [`Encoder`], or one [in the background](crate::clock::background::Background).
+#[derive(Debug)]
+pub struct Recorder<S = Encoder> {
+    /// This process's number.
+    me: u32,
+    clock: Lamport,
+    /// How many messages were sent to each process.
+    sent: Map<u32, u64>,
+    receives: Receives,
+    streams: Vec<Posted>,
+    pairing: Pairing,
+    tables: Map<TableKey, u32>,
+    /// Failed polls that are not told yet, by table; and of which tables there are any.
+    polls: Vec<u64>,
+    polled: Vec<u32>,
+    last: Option<(TableKey, u32)>,
+    /// The thread that set the clock last, and how often, as far as that is not told yet.
+    ticks: (u32, u64),
+    /// The rows of a call.
+    rows: Vec<Row>,
+    sink: S,
+}
+
+/// What a thread has posted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Posted {
+    wild: u64,
+    named: u64,
+    /// Calls that found something.
+    made: u64,
+    /// Not told yet.
+    fresh: Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Row {
+    Message { certain: bool, stamp: Stamp, topic: (u32, i32), claim: u32 },
+    Other(Other),
+}
+
+impl Recorder {
+    /// A recorder for a process that has done nothing yet.
+    pub fn new(me: u32) -> Self {
+        Self::with(me, Encoder::default())
+    }
+}
+
+impl<S: Sink> Recorder<S> {
+    /// A recorder for a process that has done nothing yet.
+    pub fn with(me: u32, sink: S) -> Self {
+        Self {
+            me,
+            clock: Lamport::default(),
+            sent: Map::default(),
+            receives: Receives::default(),
+            streams: Vec::new(),
+            pairing: Pairing::default(),
+            tables: Map::default(),
+            polls: Vec::new(),
+            polled: Vec::new(),
+            last: None,
+            ticks: (0, 0),
+            rows: Vec::new(),
+            sink,
+        }
+    }
+
+    /// The clock, for what carries it other than messages: see [`Lamport::meet`].
+    pub fn clock(&mut self) -> &mut Lamport {
+        &mut self.clock
+    }
+
+    /// A message was sent to this process: the next one of that sender.
+    pub fn hear(&mut self, sender: u32, note: &Note) {
+        if let Note::Sent { clock, communicator, source, tag } = *note {
+            self.pairing.arrive(sender, clock, communicator, Envelope { source, tag });
+        }
+    }
+
+    /// Receives that have taken a message, if this one (or a probe, that is nothing) has found
+    /// one from there; what, has to be [learnt](Self::learn) before [`Self::stamp_of`] is right.
+    pub fn unknown(
+        &self,
+        ticket: Option<Ticket>,
+        communicator: u32,
+        from: Envelope,
+    ) -> Vec<Ticket> {
+        self.pairing.unknown(&self.receives, ticket, communicator, from)
+    }
+
+    /// Whether the program has not seen that receive complete: only then it needs a stamp.
+    pub fn is_open(&self, ticket: Ticket) -> bool {
+        self.receives.get(ticket).is_some()
+    }
+
+    /// What has become of a receive that the program has not seen complete.
+    pub fn learn(&mut self, ticket: Ticket, fate: Fate) {
+        self.pairing.learn(ticket, fate);
+    }
+
+    /// The stamp of the message that a receive has received, or a probe found. Nothing if it was
+    /// not heard of yet: it will be.
+    pub fn stamp_of(
+        &self,
+        ticket: Option<Ticket>,
+        communicator: u32,
+        from: Envelope,
+    ) -> Option<Stamp> {
+        self.pairing.stamp(&self.receives, ticket, communicator, from)
+    }
+
+    /// Writes what is left, and gives back what the events went to.
+    pub fn close(mut self) -> S {
+        self.flush();
+        self.put(Event::Seal { last: true });
+        self.sink
+    }
+
+    fn stream(&mut self, stream: u32) -> &mut Posted {
+        let at = stream as usize;
+        if self.streams.len() <= at {
+            self.streams.resize_with(at + 1, Posted::default);
+        }
+        &mut self.streams[at]
+    }
+
+    fn table(&mut self, key: TableKey) -> u32 {
+        if let Some((last, table)) = self.last
+            && last == key
+        {
+            return table;
+        }
+        let next = self.tables.len() as u32;
+        let table = *self.tables.entry(key).or_insert(next);
+        if table == next {
+            self.polls.push(0);
+            self.sink.put(Event::Table(key));
+        }
+        self.last = Some((key, table));
+        table
+    }
+
+    /// Tells of an event. A chunk may end behind it: polls that failed before it, of whatever
+    /// table, belong into the chunk, or a replay would not know of them when they come.
+    fn put(&mut self, event: Event) {
+        for table in self.polled.drain(..) {
+            let polls = std::mem::take(&mut self.polls[table as usize]);
+            self.sink.put(Event::Failed { table, polls });
+        }
+        self.sink.put(event);
+    }
+
+    /// Tells what waits for something to come behind it.
+    fn flush(&mut self) {
+        for (stream, own) in (0..).zip(&mut self.streams) {
+            let done = std::mem::take(&mut own.fresh);
+            self.sink.put(Event::Done { stream, done });
+        }
+        self.flush_ticks();
+    }
+
+    fn flush_ticks(&mut self) {
+        let (stream, times) = self.ticks;
+        if times > 0 {
+            self.put(Event::Turn { stream, key: CLOCK_LINE, times });
+            self.ticks.1 = 0;
+        }
+    }
+
+    /// A thread sets the clock, or does what depends on the order of those that do. While there is but one thread, there is nothing to tell.
+    fn tick(&mut self, stream: u32) {
+        if self.ticks.0 != stream {
+            self.flush_ticks();
+        }
+        self.ticks = (stream, self.ticks.1 + 1);
+        if self.streams.len() > 1 {
+            self.flush_ticks();
+        }
+    }
+
+    /// A message is received: the clock goes on.
+    fn receive(&mut self, stream: u32, ticket: Ticket, stamp: &Stamp) {
+        self.pairing.receive(ticket, stamp);
+        self.clock.receive(stamp.clock);
+        self.tick(stream);
+    }
+
+    /// The rows of a call without a choice: its receives one after the other, but for those that
+    /// have none either.
+    fn all(&mut self, stream: u32, kind: Kind, finished: &[Finished]) {
+        let known = |one: &Finished| {
+            let open = *self.receives.get(one.ticket)?;
+            Some((*one, open, self.receives.certain(&open).is_some()))
+        };
+        let known: Vec<_> = finished.iter().filter_map(known).collect();
+        for (Finished { ticket, fate, stamp }, open, certain) in known {
+            match (fate, stamp) {
+                (Fate::Matched(_), Some(stamp)) if matches!(kind, Kind::Probe | Kind::Iprobe) => {
+                    self.rows.push(Row::Other(Other::Probed(stamp.sender, stamp.sequence)));
+                    // What follows from having seen it is stamped later, too.
+                    self.clock.receive(stamp.clock);
+                    self.tick(stream);
+                }
+                (Fate::Matched(from), Some(stamp)) => {
+                    let certain = certain && !matches!(kind, Kind::Mprobe | Kind::Improbe);
+                    let topic = (open.post.communicator, from.tag);
+                    self.rows.push(Row::Message { certain, stamp, topic, claim: 0 });
+                    self.receive(stream, ticket, &stamp);
+                }
+                _ => {
+                    self.rows.push(Row::Other(Other::Cancelled));
+                    self.tick(stream);
+                }
+            }
+            self.receives.close(ticket);
+            if is_probe(kind) {
+                // It was posted to name it; a replay does not post it.
+                let own = self.stream(stream);
+                own.fresh.posts = own.fresh.posts.saturating_sub(1);
+            }
+        }
+        let told = |row: &Row| !matches!(row, Row::Message { certain: true, .. });
+        if kind.polls() && !self.rows.iter().any(told) {
+            self.rows.push(Row::Other(Other::Nothing));
+        }
+    }
+
+    /// A call that completes all it is given completed these alone.
+    fn leaves(&mut self, stream: u32, count: usize, these: &[u32]) {
+        let call = self.stream(stream).made;
+        for index in (0..count as u32).filter(|index| !these.contains(index)) {
+            self.sink.put(Event::Left(Left { stream, call, index }));
+        }
+    }
+
+    /// The rows of a call that chose these of its requests.
+    fn these(&mut self, stream: u32, tickets: &[Option<Ticket>], these: &[u32], all: &[Finished]) {
+        for index in these {
+            let ticket = tickets.get(*index as usize).copied().flatten();
+            let own = |one: &&Finished| Some(one.ticket) == ticket;
+            let finished = all.iter().find(own).copied();
+            let open = ticket.and_then(|ticket| self.receives.get(ticket)).copied();
+            let row = match (open, finished) {
+                (
+                    Some(open),
+                    Some(Finished { fate: Fate::Matched(from), stamp: Some(stamp), ticket }),
+                ) => {
+                    self.receive(stream, ticket, &stamp);
+                    let communicator = open.post.communicator;
+                    let claim = self.claim(tickets, communicator, from, *index);
+                    Row::Message { certain: false, stamp, topic: (communicator, from.tag), claim }
+                }
+                (open, _) => {
+                    if open.is_some() {
+                        self.tick(stream);
+                    }
+                    Row::Other(Other::Index(*index))
+                }
+            };
+            self.rows.push(row);
+            if let Some(ticket) = ticket {
+                self.receives.close(ticket);
+            }
+        }
+    }
+
+    fn claim(&self, tickets: &[Option<Ticket>], comm: u32, from: Envelope, index: u32) -> u32 {
+        let takers = self.receives.takers(tickets, comm, from);
+        takers.iter().position(|taker| *taker == index).unwrap_or(0) as u32
+    }
+
+    fn put_rows(&mut self, stream: u32, table: u32) {
+        let told = |row: &Row| !matches!(row, Row::Message { certain: true, .. });
+        let mut left = self.rows.iter().filter(|row| told(row)).count();
+        for row in std::mem::take(&mut self.rows) {
+            left -= usize::from(told(&row));
+            let with_next = left > 0;
+            match row {
+                Row::Other(other) => self.put(Event::Other { table, other, with_next }),
+                Row::Message { certain, stamp, topic, claim } => {
+                    let done = std::mem::take(&mut self.stream(stream).fresh);
+                    let table = (!certain).then_some(table);
+                    let event =
+                        Event::Message { stream, done, table, stamp, topic, with_next, claim };
+                    self.put(event);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a call looks for messages that no receive was posted for.
+pub(crate) fn is_probe(kind: Kind) -> bool {
+    matches!(kind, Kind::Probe | Kind::Iprobe | Kind::Mprobe | Kind::Improbe)
+}
+
+impl<S: Sink> Recording for Recorder<S> {
+    fn post(&mut self, stream: u32, post: &Post) -> Ticket {
+        let own = self.stream(stream);
+        own.fresh.posts += 1;
+        let wild = post.is_wild();
+        let count = if wild { &mut own.wild } else { &mut own.named };
+        let ticket = Ticket { stream, wild, number: *count };
+        *count += 1;
+        self.receives.post(ticket, post);
+        ticket
+    }
+
+    /// What is not seen by the program is not recorded: a replay leaves its message where it is.
+    fn resolve(&mut self, _ticket: Ticket, _fate: Fate) {}
+
+    fn failed(&mut self, stream: u32, kind: Kind, site: u64) {
+        if kind.polls() {
+            let table = self.table(TableKey { stream, kind, site });
+            let polls = &mut self.polls[table as usize];
+            if *polls == 0 {
+                self.polled.push(table);
+            }
+            *polls += 1;
+        }
+    }
+
+    fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
+        self.completed(stream, call, &[], completed, &[]);
+    }
+
+    fn completed(
+        &mut self,
+        stream: u32,
+        call: &Call,
+        tickets: &[Option<Ticket>],
+        completed: Completed<'_>,
+        finished: &[Finished],
+    ) {
+        let Call { kind, site, .. } = *call;
+        if let (Choice::All, Completed::These(these)) = (kind.choice(), completed) {
+            self.leaves(stream, tickets.len(), these);
+        }
+        self.stream(stream).made += 1;
+        match (kind.choice(), completed) {
+            (Choice::All, _) => self.all(stream, kind, finished),
+            (Choice::One, Completed::These([index, ..])) => {
+                self.these(stream, tickets, &[*index], finished);
+            }
+            (Choice::Some, Completed::These(indices)) if !indices.is_empty() => {
+                self.these(stream, tickets, indices, finished);
+            }
+            _ => self.rows.push(Row::Other(Other::Undefined)),
+        }
+        let told = |row: &Row| !matches!(row, Row::Message { certain: true, .. });
+        if !self.rows.iter().any(told) {
+            self.stream(stream).fresh.calls += 1;
+        }
+        if !self.rows.is_empty() {
+            let table = self.table(TableKey { stream, kind, site });
+            self.put_rows(stream, table);
+        }
+    }
+
+    fn value(&mut self, stream: u32, which: u8, bits: u64) {
+        self.put(Event::Value(Value { stream, which, bits }));
+    }
+
+    fn turn(&mut self, stream: u32, key: u64) {
+        // Lines may be shared.
+        self.flush_ticks();
+        self.put(Event::Turn { stream, key, times: 1 });
+    }
+
+    fn is_full(&self, _stream: u32) -> bool {
+        self.sink.is_full()
+    }
+
+    fn seal(&mut self, out: &mut Vec<u8>) {
+        self.flush();
+        self.put(Event::Seal { last: false });
+        self.sink.drain(out);
+    }
+
+    fn finish(self, out: &mut Vec<u8>) {
+        self.close().drain(out);
+    }
+
+    fn cancels(&mut self, ticket: Ticket) {
+        if self.is_open(ticket) {
+            self.tick(ticket.stream);
+            self.receives.cancels(ticket);
+        }
+    }
+
+    fn stamp(&mut self, ticket: Ticket, to: u32) -> Option<Stamp> {
+        self.receives.close(ticket);
+        self.tick(ticket.stream);
+        let sequence = self.sent.entry(to).or_default();
+        *sequence += 1;
+        Some(Stamp { sender: self.me, sequence: *sequence - 1, clock: self.clock.send() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps what it is told.
+    #[derive(Default)]
+    struct Kept(Vec<Event>);
+
+    impl Sink for Kept {
+        fn put(&mut self, event: Event) {
+            self.0.push(event);
+        }
+        fn is_full(&self) -> bool {
+            false
+        }
+        fn drain(&mut self, _: &mut Vec<u8>) {}
+    }
+
+    /// Chunks end where their encoder likes: what comes before an event has to be told before it.
+    #[test]
+    fn polls_that_failed_are_told_before_what_came_behind_them() {
+        let poll = |recorder: &mut Recorder<Kept>, site| recorder.failed(0, Kind::Testsome, site);
+        let is_failed = |event: &Event| matches!(event, Event::Failed { .. });
+        let mut recorder = Recorder::with(0, Kept::default());
+        poll(&mut recorder, 1);
+        poll(&mut recorder, 2);
+        poll(&mut recorder, 1);
+        assert!(!recorder.sink.0.iter().any(is_failed), "polls are counted");
+        let undefined = Call { kind: Kind::Waitany, site: 3, count: 1 };
+        recorder.matched(0, &undefined, Completed::Undefined);
+        poll(&mut recorder, 2);
+        recorder.value(0, 1, 7);
+        poll(&mut recorder, 1);
+        recorder.turn(0, 5);
+        let told: Vec<String> = recorder.sink.0.iter().filter_map(name).collect();
+        let expected = ["0: 2", "1: 1", "row", "1: 1", "value", "0: 1", "turn"];
+        assert_eq!(told, expected);
+    }
+
+    fn name(event: &Event) -> Option<String> {
+        match event {
+            Event::Failed { table, polls } => Some(format!("{table}: {polls}")),
+            Event::Other { .. } => Some("row".to_owned()),
+            Event::Value(_) => Some("value".to_owned()),
+            Event::Turn { .. } => Some("turn".to_owned()),
+            _ => None,
+        }
+    }
+}

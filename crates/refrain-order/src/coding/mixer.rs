@@ -1,0 +1,201 @@
+//! Several opinions on one answer, weighed by how right they were.
+//!
+//! Who sends next depends on who sent last, and also on who sent before that one: where ranks share
+//! cores, each core has its own order. No single table of chances holds both, and the most certain
+//! opinion is worth the most. So opinions are added up as the logarithms of their odds, each with a
+//! weight that is learnt: logistic mixing (M. Mahoney, Adaptive Weighing of Context Models for Lossless
+//! Data Compression, 2005). All of it is in whole numbers, so that every machine reads what another
+//! has written.
+
+use crate::coding::coder::Coder;
+
+/// How many circumstances are asked for their opinion.
+pub const ASKED: usize = 2;
+/// Each has a quick and a slow one.
+const OPINIONS: usize = 2 * ASKED;
+/// After so many answers a new one weighs no less, for the quick and for the slow opinion.
+const QUICK: usize = 20;
+const SLOW: usize = 255;
+/// How fast weights are learnt.
+const RATE: i32 = 20;
+/// One, as a weight.
+const ONE: i32 = 1 << 16;
+/// Odds end here, as logarithms in 256ths.
+const MOST: i32 = 2047;
+
+/// How much the n-th answer weighs, in 32768ths.
+static WEIGHTS: [u16; 256] = weights();
+
+const fn weights() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut n = 0;
+    while n < 256 {
+        table[n] = (65_536 / (2 * n as u32 + 3)) as u16;
+        n += 1;
+    }
+    table
+}
+
+/// 4096 / (1 + exp(-x)) for x from -8 to 8 in steps of a half.
+const LOGISTIC: [i32; 33] = [
+    1, 2, 4, 6, 10, 17, 27, 45, 74, 120, 194, 311, 488, 747, 1102, 1546, 2048, 2550, 2994, 3349,
+    3608, 3785, 3902, 3976, 4022, 4051, 4069, 4079, 4086, 4090, 4092, 4094, 4095,
+];
+
+/// The chance, in 4096ths, that has these odds.
+const fn chance_of(odds: i32) -> i32 {
+    let odds = if odds > MOST {
+        MOST
+    } else if odds < -MOST {
+        -MOST
+    } else {
+        odds
+    };
+    let (step, rest) = ((odds >> 7) + 16, odds & 127);
+    (LOGISTIC[step as usize] * (128 - rest) + LOGISTIC[step as usize + 1] * rest + 64) >> 7
+}
+
+/// The odds, as logarithms, of chances in 4096ths.
+static ODDS: [i16; 4096] = odds();
+
+const fn odds() -> [i16; 4096] {
+    let mut table = [MOST as i16; 4096];
+    let (mut odds, mut chance) = (-MOST, 0);
+    while odds <= MOST {
+        while chance <= chance_of(odds) {
+            table[chance as usize] = odds as i16;
+            chance += 1;
+        }
+        odds += 1;
+    }
+    table
+}
+
+/// What one set of circumstances has taught of one question.
+#[derive(Clone, Copy, Debug)]
+pub struct Opinion {
+    quick: u16,
+    slow: u16,
+    seen: u16,
+}
+
+impl Opinion {
+    /// An even chance.
+    pub const EVEN: Opinion = Opinion { quick: 1 << 15, slow: 1 << 15, seen: 0 };
+
+    #[inline]
+    fn odds(self) -> [i32; 2] {
+        [self.quick, self.slow].map(|chance| ODDS[usize::from(chance >> 4)].into())
+    }
+
+    #[inline]
+    fn learn(&mut self, answer: bool) {
+        let seen = usize::from(self.seen).min(SLOW);
+        for (chance, most) in [(&mut self.quick, QUICK), (&mut self.slow, SLOW)] {
+            let target = if answer { 65_535 } else { 0 };
+            let weight = i32::from(WEIGHTS[seen.min(most)]);
+            // Both factors are below 2^16, and the product within 32 bits.
+            let step = ((target - i32::from(*chance)) * weight) >> 15;
+            *chance = (i32::from(*chance) + step).clamp(0, 65_535) as u16;
+        }
+        self.seen += u16::from(seen < SLOW);
+    }
+}
+
+/// What opinions weigh.
+#[derive(Clone, Debug)]
+pub struct Scales {
+    weights: [i32; OPINIONS],
+}
+
+impl Default for Scales {
+    fn default() -> Self {
+        Self { weights: [ONE / 3; OPINIONS] }
+    }
+}
+
+impl Scales {
+    /// Codes an answer, and learns from it.
+    #[inline]
+    pub fn code(
+        &mut self,
+        coder: &mut impl Coder,
+        opinions: [&mut Opinion; ASKED],
+        answer: bool,
+    ) -> bool {
+        let [[a, b], [c, d]] = [opinions[0].odds(), opinions[1].odds()];
+        let odds = [a, b, c, d];
+        let weighed = odds.iter().zip(&self.weights).map(|(odds, weight)| odds * (weight >> 2));
+        // Weights are bounded, so that the sum of all stays within 32 bits.
+        let chance = chance_of(weighed.sum::<i32>() >> 14);
+        let answer = coder.coin((chance << 4) as u16, answer);
+        let error = (i32::from(answer) << 12) - chance;
+        for (weight, odds) in self.weights.iter_mut().zip(odds) {
+            let step = (odds * error * RATE + (1 << 15)) >> 16;
+            *weight = (*weight + step).clamp(-4 * ONE, 4 * ONE);
+        }
+        opinions.into_iter().for_each(|opinion| opinion.learn(answer));
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coding::coder::{Decoder, Encoder};
+    use proptest::prelude::*;
+
+    /// Answers, each with the number of the question that either of two circumstances would ask.
+    fn answers(coder: &mut impl Coder, given: &[(bool, u8)]) -> Vec<bool> {
+        let mut scales = Scales::default();
+        let mut tables = [[Opinion::EVEN; 16]; 2];
+        let code = |(answer, which): &(bool, u8)| {
+            let [one, other] = &mut tables;
+            let asked = [&mut one[usize::from(which & 15)], &mut other[usize::from(which >> 4)]];
+            scales.code(coder, asked, *answer)
+        };
+        given.iter().map(code).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn answers_come_back(given in prop::collection::vec((any::<bool>(), any::<u8>()), 0..3000)) {
+            let mut encoder = Encoder::default();
+            answers(&mut encoder, &given);
+            let bytes = encoder.finish();
+            let expected: Vec<bool> = given.iter().map(|(answer, _)| *answer).collect();
+            prop_assert_eq!(answers(&mut Decoder::new(&bytes), &given), expected);
+        }
+    }
+
+    #[test]
+    fn odds_and_chances_agree() {
+        for odds in -MOST..=MOST {
+            let back = i32::from(ODDS[chance_of(odds) as usize]);
+            // Near certainty many odds share a chance, and the table has the least of them.
+            assert_eq!(chance_of(back), chance_of(odds));
+        }
+        assert!(
+            (1..4096).contains(&chance_of(i32::MIN)) && (1..4096).contains(&chance_of(i32::MAX))
+        );
+        assert!(ODDS.is_sorted());
+    }
+
+    /// One of the circumstances knows the answer, the other nothing: soon only the first counts.
+    #[test]
+    fn who_is_right_is_believed() {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 24
+        };
+        let given: Vec<(bool, u8)> = (0..20_000)
+            .map(|_| (next() as u8, next() as u8))
+            .map(|(a, b)| (a & 1 == 1, a & 1 | b << 4))
+            .collect();
+        let mut encoder = Encoder::default();
+        answers(&mut encoder, &given);
+        let size = encoder.finish().len();
+        assert!(size < 100, "{size} bytes");
+    }
+}

@@ -1,0 +1,96 @@
+//! What both methods of recording have in common.
+//!
+//! [`Recording`] is implemented by the recorders of both methods, so that the same events can be fed to
+//! either and their sizes compared. Replays have no such trait, because the methods differ in principle:
+//! the causal [`Replayer`](crate::Replayer) knows what a receive will get when it is posted, and lets MPI
+//! receive it; the clock method's learns that only when messages arrive, so its agent holds receives back
+//! and delivers the messages itself.
+
+use crate::causal::record::Recorder;
+use crate::vocabulary::{Call, Completed, Fate, Finished, Kind, Post, Stamp, Ticket};
+
+/// Records one rank's receive order. See [`Recorder`] for what each part means.
+pub trait Recording {
+    /// An operation was posted.
+    fn post(&mut self, stream: u32, post: &Post) -> Ticket;
+    /// What became of it.
+    fn resolve(&mut self, ticket: Ticket, fate: Fate);
+    /// A matching call found nothing.
+    fn failed(&mut self, stream: u32, kind: Kind, site: u64);
+    /// A matching call found what it was looking for.
+    fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>);
+    /// A clock was read or a random number drawn.
+    fn value(&mut self, stream: u32, which: u8, bits: u64);
+    /// An operation took its place in line.
+    fn turn(&mut self, stream: u32, key: u64);
+    /// Whether it is time to seal.
+    fn is_full(&self, stream: u32) -> bool;
+    /// Appends everything known so far.
+    fn seal(&mut self, out: &mut Vec<u8>);
+    /// Appends what is left.
+    fn finish(self, out: &mut Vec<u8>);
+
+    /// A matching call found what it was looking for: all that is known of it, at once. `tickets`
+    /// are those of the requests that it was given (nothing for those that are inactive),
+    /// `finished` the receives it completed, in the order reported.
+    fn completed(
+        &mut self,
+        stream: u32,
+        call: &Call,
+        _tickets: &[Option<Ticket>],
+        completed: Completed<'_>,
+        finished: &[Finished],
+    ) {
+        self.matched(stream, call, completed);
+        for Finished { ticket, fate, .. } in finished {
+            self.resolve(*ticket, *fate);
+        }
+    }
+
+    /// The program tries to cancel an operation.
+    fn cancels(&mut self, _ticket: Ticket) {}
+
+    /// An operation is a send to that process: the stamp that the message is to carry, if this
+    /// method stamps messages.
+    fn stamp(&mut self, _ticket: Ticket, _to: u32) -> Option<Stamp> {
+        None
+    }
+}
+
+impl Recording for Recorder {
+    fn post(&mut self, stream: u32, post: &Post) -> Ticket {
+        Recorder::post(self, stream, post)
+    }
+
+    fn resolve(&mut self, ticket: Ticket, fate: Fate) {
+        Recorder::resolve(self, ticket, fate);
+    }
+
+    fn failed(&mut self, stream: u32, kind: Kind, site: u64) {
+        Recorder::failed(self, stream, kind, site);
+    }
+
+    fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
+        Recorder::matched(self, stream, call, completed);
+    }
+
+    fn value(&mut self, stream: u32, which: u8, bits: u64) {
+        Recorder::value(self, stream, which, bits);
+    }
+
+    fn turn(&mut self, stream: u32, key: u64) {
+        Recorder::turn(self, stream, key);
+    }
+
+    fn is_full(&self, stream: u32) -> bool {
+        Recorder::is_full(self, stream)
+    }
+
+    fn seal(&mut self, out: &mut Vec<u8>) {
+        Recorder::seal(self, out);
+    }
+
+    fn finish(self, out: &mut Vec<u8>) {
+        Recorder::finish(self, out);
+    }
+}
