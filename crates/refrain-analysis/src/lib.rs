@@ -2,6 +2,7 @@
 //!
 //! Offline code over [`refrain_format`]; it never meets a running program.
 //!
+//! * [`arguments`]: the arguments of a call by name
 //! * [`calls`]: the calls of a rank, its threads merged by time
 //! * [`causality`]: whether messages were received before they were sent, by the clocks
 //! * [`figures`]: how often functions are called, for how long, with how many bytes
@@ -13,6 +14,7 @@
 //! * [`waits`]: who waits for whom, in a job that hangs or has died
 //! * [`verify`]: whether a trace is whole, sound, and what was recorded
 
+pub mod arguments;
 pub mod calls;
 pub mod causality;
 pub mod datatypes;

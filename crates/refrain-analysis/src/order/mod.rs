@@ -11,7 +11,7 @@
 //! threads of a rank match messages, there is no order to be had, and [`NoOrder`] says so; as where
 //! calls are missing.
 
-mod read;
+mod kind;
 mod tell;
 
 use crate::calls::{Process, processes};

@@ -1,10 +1,13 @@
 //! Tells a recorder of the calls of a trace.
 
-use super::read::{Act, Read, act, envelope};
+use super::kind::kind;
+use crate::arguments::Arguments;
 use refrain_format::decode::Event;
 use refrain_mpi::abi::Layout;
+use refrain_mpi::interface::function;
+use refrain_mpi::semantics::{Argument, Form, Object, Op};
 use refrain_mpi::status::StatusFields;
-use refrain_order::{Call, Choice, Completed, Fate, Kind, Post, Recorder, Ticket};
+use refrain_order::{Call, Choice, Completed, Envelope, Fate, Kind, Post, Recorder, Ticket};
 use std::collections::HashMap;
 
 /// The only stream: several are refused.
@@ -36,6 +39,13 @@ struct Receive {
     cancelled: bool,
 }
 
+impl Receive {
+    fn new() -> Receive {
+        let post = Post { site: 0, communicator: 0, source: None, tag: None };
+        Receive { ticket: None, post, persistent: false, cancelled: false }
+    }
+}
+
 impl Teller {
     /// Nothing has happened yet.
     pub fn new(layout: &'static Layout, isendrecv_is_mute: bool) -> Teller {
@@ -49,37 +59,37 @@ impl Teller {
         }
     }
 
-    /// A call; what is wrong is that a receive is let go of, by the call of that number.
+    /// Takes in a call. The error is the number of a call that frees an active wildcard receive, whose
+    /// match nobody learns.
     pub fn event(&mut self, event: &Event) -> Result<(), u64> {
-        let name = event.function.name.as_str();
-        let Some(act) = act(name) else { return Ok(()) };
-        let read = Read { event, layout: self.layout };
-        if act == Act::Outside {
-            self.note(name);
+        let Some(function) = function(&event.function.name) else { return Ok(()) };
+        let call = Arguments::of(event, self.layout);
+        if function.depends_on_other_order() {
+            self.note(&event.function.name);
             return Ok(());
         }
+        let step = match (function.op(), function.form()) {
+            (Op::Receive | Op::SendReceive | Op::MatchedReceive, Form::Blocking) => Teller::receive,
+            (Op::Receive | Op::SendReceive | Op::MatchedReceive, Form::Nonblocking) => Teller::post,
+            (Op::Receive, Form::Persistent) => Teller::init,
+            (Op::Probe | Op::MatchedProbe, _) => Teller::probe,
+            (Op::Start, _) => Teller::start,
+            (Op::Complete(_) | Op::Inspect(_), _) => Teller::complete,
+            (Op::Arrived, _) => Teller::arrived,
+            (Op::Cancel, _) => Teller::cancel,
+            (Op::Free(Object::Request), _) => Teller::free,
+            _ => return Ok(()),
+        };
         self.matching += 1;
         if event.end.is_none() && event.result.is_none() {
             // It never returned. What it sent was sent, though.
-            if act == Act::Receive(Kind::Sendrecv) {
-                self.recorder.post(STREAM, &read.post());
+            if function.op() == Op::SendReceive && function.form() == Form::Blocking {
+                self.recorder.post(STREAM, &post(call));
             }
             return Ok(());
         }
-        match act {
-            Act::Receive(kind) => self.receive(&read, kind),
-            Act::Probe(kind) => self.probe(&read, kind),
-            Act::Post => self.post(&read),
-            Act::Init => self.init(&read),
-            Act::Start => self.start(&read),
-            Act::Complete(kind) => self.complete(&read, kind),
-            Act::Arrive if read.found() => self.succeeded(Kind::Parrived),
-            Act::Arrive => self.recorder.failed(STREAM, Kind::Parrived, 0),
-            Act::Cancel => self.cancel(&read),
-            Act::Free => return self.free(&read),
-            Act::Outside => {}
-        }
-        Ok(())
+        // Calls that have no kind of their own need none.
+        step(self, call, kind(function).unwrap_or(Kind::Recv))
     }
 
     /// There are no more calls.
@@ -107,104 +117,114 @@ impl Teller {
         }
     }
 
-    fn cancel(&mut self, read: &Read<'_>) {
-        let [before, _] = read.requests();
-        let receive = before.first().and_then(|request| self.receives.get_mut(request));
+    fn arrived(&mut self, call: Arguments<'_>, kind: Kind) -> Result<(), u64> {
+        match call.found() {
+            true => self.succeeded(kind),
+            false => self.recorder.failed(STREAM, kind, 0),
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, call: Arguments<'_>, _: Kind) -> Result<(), u64> {
+        let receive = call.requests().first().and_then(|request| self.receives.get_mut(request));
         match receive {
             Some(receive) => receive.cancelled = true,
             None => self.note("MPI_Cancel of what is no receive"),
         }
+        Ok(())
     }
 
-    fn receive(&mut self, read: &Read<'_>, kind: Kind) {
-        let ticket = self.recorder.post(STREAM, &read.post());
+    fn receive(&mut self, call: Arguments<'_>, kind: Kind) -> Result<(), u64> {
+        let ticket = self.recorder.post(STREAM, &post(call));
         self.succeeded(kind);
-        if read.has_status() {
-            self.settle(ticket, read.status(0));
+        // A truncated message has a status, too.
+        let event = call.event;
+        if !event.is_failed() || event.error_class == Some(self.layout.err_truncate) {
+            self.settle(ticket, call.status(0));
         }
+        Ok(())
     }
 
-    fn probe(&mut self, read: &Read<'_>, kind: Kind) {
-        if !read.found() {
+    fn probe(&mut self, call: Arguments<'_>, kind: Kind) -> Result<(), u64> {
+        if !call.found() {
             self.recorder.failed(STREAM, kind, 0);
-            return;
+            return Ok(());
         }
         self.succeeded(kind);
-        let ticket = self.recorder.post(STREAM, &read.post());
-        if !read.event.is_failed() {
-            self.settle(ticket, read.status(0));
+        let ticket = self.recorder.post(STREAM, &post(call));
+        if !call.event.is_failed() {
+            self.settle(ticket, call.status(0));
         }
+        Ok(())
     }
 
-    fn post(&mut self, read: &Read<'_>) {
-        let post = read.post();
+    fn post(&mut self, call: Arguments<'_>, _: Kind) -> Result<(), u64> {
+        let post = post(call);
         let ticket = self.recorder.post(STREAM, &post);
-        let is_mute = read.event.function.name.starts_with("MPI_Isendrecv")
-            && post.is_wild()
-            && self.isendrecv_is_mute;
-        if is_mute {
+        let sends_too = call.position(Argument::Dest).is_some();
+        if sends_too && post.is_wild() && self.isendrecv_is_mute {
             self.note("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
-        } else if !read.event.is_failed()
-            && let [_, after] = read.requests()
-            && let Some(request) = after.first()
-        {
-            let receive =
-                Receive { ticket: Some(ticket), post, persistent: false, cancelled: false };
-            self.receives.insert(*request, receive);
+        } else {
+            self.add(call, Receive { ticket: Some(ticket), post, ..Receive::new() });
+        }
+        Ok(())
+    }
+
+    fn init(&mut self, call: Arguments<'_>, _: Kind) -> Result<(), u64> {
+        self.add(call, Receive { post: post(call), persistent: true, ..Receive::new() });
+        Ok(())
+    }
+
+    /// A receive whose request the call returned.
+    fn add(&mut self, call: Arguments<'_>, receive: Receive) {
+        let request = call.requests_after().first().copied();
+        if let Some(request) = request.filter(|_| !call.event.is_failed()) {
+            self.receives.insert(request, receive);
         }
     }
 
-    fn init(&mut self, read: &Read<'_>) {
-        if !read.event.is_failed()
-            && let [_, after] = read.requests()
-            && let Some(request) = after.first()
-        {
-            let receive =
-                Receive { ticket: None, post: read.post(), persistent: true, cancelled: false };
-            self.receives.insert(*request, receive);
-        }
-    }
-
-    fn start(&mut self, read: &Read<'_>) {
-        for request in &read.requests()[0] {
+    fn start(&mut self, call: Arguments<'_>, _: Kind) -> Result<(), u64> {
+        for request in &call.requests() {
             if let Some(receive) = self.receives.get_mut(request) {
                 receive.ticket = Some(self.recorder.post(STREAM, &receive.post));
             }
         }
+        Ok(())
     }
 
-    fn complete(&mut self, read: &Read<'_>, kind: Kind) {
-        let failed = read.event.is_failed();
-        let [before, after] = read.requests();
+    fn complete(&mut self, call: Arguments<'_>, kind: Kind) -> Result<(), u64> {
+        let failed = call.event.is_failed();
+        let (before, after) = (call.requests(), call.requests_after());
         let several = match kind.choice() {
             Choice::All => None,
-            Choice::One => Some(read.index().map(|index| vec![index])),
-            Choice::Some => Some(read.indices()),
+            Choice::One | Choice::Some => Some(call.indices()),
         };
         let is_empty = matches!(&several, Some(Some(indices)) if indices.is_empty());
-        if !failed && (!read.found() || (is_empty && kind.polls())) {
+        if !failed && (!call.found() || (is_empty && kind.polls())) {
             self.recorder.failed(STREAM, kind, 0);
-            return;
+            return Ok(());
         }
-        let count = if kind.has_array() { before.len() as u32 } else { 0 };
-        let completed = match &several {
+        let narrow = |indices: &Vec<usize>| indices.iter().map(|index| *index as u32).collect();
+        let indices: Option<Option<Vec<u32>>> = several.as_ref().map(|s| s.as_ref().map(narrow));
+        let completed = match &indices {
             None => Completed::All,
             Some(Some(indices)) if !indices.is_empty() => Completed::These(indices),
             Some(_) => Completed::Undefined,
         };
+        let count = if kind.has_array() { before.len() as u32 } else { 0 };
         self.recorder.matched(STREAM, &Call { kind, site: 0, count }, completed);
         let indices = match several {
-            None => (0..before.len() as u32).collect(),
+            None => (0..before.len()).collect(),
             Some(indices) => indices.unwrap_or_default(),
         };
-        for (n, index) in indices.into_iter().enumerate() {
-            let at = index as usize;
+        for (n, at) in indices.into_iter().enumerate() {
             // After an error only what has become null is complete.
             let is_complete = !failed || before.get(at) != after.get(at);
             if let Some(request) = before.get(at).filter(|_| is_complete) {
-                self.completed(*request, read.status(n), consumes(kind));
+                self.completed(*request, call.status(n), consumes(kind));
             }
         }
+        Ok(())
     }
 
     fn completed(&mut self, request: u64, status: Option<StatusFields>, consumed: bool) {
@@ -225,13 +245,34 @@ impl Teller {
         }
     }
 
-    fn free(&mut self, read: &Read<'_>) -> Result<(), u64> {
-        let freed = read.requests()[0].first().and_then(|request| self.receives.remove(request));
+    fn free(&mut self, call: Arguments<'_>, _: Kind) -> Result<(), u64> {
+        let freed = call.requests().first().and_then(|request| self.receives.remove(request));
         match freed.and_then(|receive| receive.ticket) {
-            Some(ticket) if ticket.wild => Err(read.event.number),
+            Some(ticket) if ticket.wild => Err(call.event.number),
             _ => Ok(()),
         }
     }
+}
+
+/// The receive that a call posts; without source and tag it is of a message known already.
+fn post(call: Arguments<'_>) -> Post {
+    let layout = call.layout;
+    let given = |argument: Argument, any: i32| match call.int(argument) {
+        Some(n) => (n != i64::from(any)).then_some(n as i32),
+        None => Some(0),
+    };
+    let source = given(Argument::Source, layout.any_source);
+    // From nobody there is nothing to choose, whatever the tag.
+    let tag = match source == Some(layout.proc_null) {
+        true => Some(0),
+        false => given(Argument::Tag, layout.any_tag),
+    };
+    Post { site: 0, communicator: 0, source, tag }
+}
+
+/// The envelope in a status.
+fn envelope(fields: &StatusFields) -> Envelope {
+    Envelope { source: fields.source, tag: fields.tag }
 }
 
 /// Whether a call hands requests back, or only looks at them.
@@ -247,7 +288,7 @@ mod tests {
     use refrain_format::define::FunctionDef;
     use refrain_mpi::abi::Family;
     use refrain_mpi::interface::functions;
-    use refrain_order::{Decision, Envelope, Frames, Posting, Replayer};
+    use refrain_order::{Decision, Frames, Posting, Replayer};
     use std::sync::Arc;
 
     fn layout() -> &'static Layout {

@@ -118,6 +118,17 @@ impl Function {
         self.semantics.over.is_some()
     }
 
+    /// Whether its result depends on an order among processes that is not the order of messages:
+    /// accumulates, locks, shared file pointers, and other jobs.
+    pub fn depends_on_other_order(&self) -> bool {
+        match self.op() {
+            Op::Rma(access) => access.depends_on_order(),
+            Op::Sync(Sync::Lock) | Op::Connect => true,
+            Op::Io(_, Pointer::Shared) => !self.is_collective(),
+            _ => false,
+        }
+    }
+
     /// The memory that its operation reads or writes, in the order of the parameters.
     pub fn buffers(&self) -> &[Buffer] {
         &self.semantics.buffers
