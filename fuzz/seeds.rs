@@ -12,8 +12,8 @@ mod records;
 mod sample;
 
 use random::Random;
-use refrain_encode::cells::{Cells, put_bytes};
-use refrain_format::container::Container;
+use refrain_signature::cells::{Cells, put_bytes};
+use refrain_container::Container;
 use refrain_format::state;
 use refrain_trace::assemble::Keep;
 use refrain_trace::{Orders, Trace};

@@ -60,7 +60,7 @@ pub fn traced_with(
 
 /// Bytes of a trace without the section with durations.
 pub fn bytes(trace: &Path) -> u64 {
-    let container = refrain_format::container::Container::open(trace).expect("a trace");
+    let container = refrain_container::Container::open(trace).expect("a trace");
     let timing = container.section("timing").map_or(0, |section| section.stored);
     container.bytes() - timing
 }

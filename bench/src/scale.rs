@@ -9,9 +9,9 @@ use crate::Figure;
 use crate::records::FAMILY;
 use crate::simulated::{Growth, PATTERNS, Pattern};
 use refrain_encode::encoder::{Batch, Encoder};
-use refrain_encode::tasktrace::TaskTrace;
-use refrain_merge::merged::Merged;
-use refrain_merge::{read, write};
+use refrain_signature::tasktrace::TaskTrace;
+use refrain_structure::merged::Merged;
+use refrain_structure::{read, write};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -155,7 +155,7 @@ fn encode(log: &[u8]) -> TaskTrace {
     let damage = encoder.feed(&[Batch { thread: 0, records: log }]);
     assert!(damage.is_empty(), "{damage:?}");
     encoder.finish();
-    TaskTrace::of(&encoder, 0).expect("a task has calls")
+    encoder.task_trace(0).expect("a task has calls")
 }
 
 /// Some tasks come out of the trace as they went into it.

@@ -5,8 +5,8 @@
 //! and request handles differ from rank to rank, as they do in earnest.
 
 use crate::records::{Log, ints, message, words};
-use refrain_format::decode::Value;
 use refrain_format::record::segment;
+use refrain_reader::event::Value;
 
 const WORLD: Value = Value::Word(0x4400_0000);
 const DOUBLE: Value = Value::Word(0x4c00_080b);

@@ -5,7 +5,7 @@
 
 use crate::per_call::take_least;
 use crate::{Figure, runs, whole};
-use refrain_encode::stats::Stats;
+use refrain_signature::stats::Stats;
 use refrain_testing::Mpi;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -3,10 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use refrain_encode::cells::Cells;
-use refrain_encode::decoder::Decoder;
+use refrain_signature::cells::Cells;
+use refrain_reader::decoder::Decoder;
 use refrain_encode::encoder::{Batch, Encoder};
-use refrain_encode::tasktrace::TaskTrace;
+use refrain_signature::tasktrace::TaskTrace;
 use refrain_mpi::abi::Family;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -22,7 +22,7 @@ fn go_on(mut encoder: Encoder, records: &[u8]) {
     encoder.feed(&[Batch { thread: 0, records }]);
     encoder.finish();
     for thread in 0..encoder.threads().min(4) {
-        let Some(task) = TaskTrace::of(&encoder, thread) else { continue };
+        let Some(task) = encoder.task_trace(thread) else { continue };
         let mut bytes = Vec::new();
         task.put(&mut bytes);
         TaskTrace::get(&mut Cells::new(&bytes));

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use refrain_encode::decoder::Decoder;
-use refrain_merge::{read, write};
+use refrain_reader::decoder::Decoder;
+use refrain_structure::{read, write};
 use refrain_mpi::abi::Family;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate inside the agent. A new one needs a reason.
-const DEPENDENCIES: [&str; 16] = [
+const DEPENDENCIES: [&str; 17] = [
     // gzip, for orders by clocks, and what it is made of.
     "adler2",
     "cfg-if",
@@ -21,9 +21,10 @@ const DEPENDENCIES: [&str; 16] = [
     "refrain-encode",
     "refrain-format",
     "refrain-grammar",
-    "refrain-merge",
     "refrain-mpi",
     "refrain-order",
+    "refrain-signature",
+    "refrain-structure",
     "refrain-timing",
 ];
 

@@ -3,10 +3,10 @@
 //! A trace carries the forms of its functions, so positions are looked up in the call's own
 //! definition: a trace of an older version may have other parameters than today's table.
 
-use refrain_format::decode::{Event, Value};
 use refrain_mpi::abi::Layout;
 use refrain_mpi::semantics::Argument;
 use refrain_mpi::status::StatusFields;
+use refrain_reader::event::{Event, Value};
 
 /// The arguments of one call.
 #[derive(Clone, Copy)]

@@ -1,9 +1,10 @@
 //! The calls of one process in order of time, over all its threads.
 
 use crate::objects::Objects;
-use refrain_format::decode::{DecodeError, Event};
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::{HandleTable, version_of};
+use refrain_reader::event::Event;
+use refrain_reader::raw::DecodeError;
 use refrain_trace::trace::StreamEvents;
 use refrain_trace::{Trace, TraceError};
 

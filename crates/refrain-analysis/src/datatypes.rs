@@ -5,10 +5,10 @@
 //! number of a freed datatype to the next one; where that has another size, the number alone
 //! does not tell which is meant, and none is given.
 
-use refrain_format::decode::{Event, Value};
 use refrain_mpi::interface::Direction;
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::HandleTable;
+use refrain_reader::event::{Event, Value};
 use std::collections::{BTreeMap, HashMap};
 
 /// The kind of handles that are datatypes.

@@ -329,13 +329,13 @@ fn has_derived(payload: &[(u64, Datatype)]) -> bool {
 
 /// The number of a signature's function.
 fn function_of(group: &Group, row: usize) -> Option<u16> {
-    u16::try_from(group.rows.get(row)?.head()? >> 3).ok()
+    Some(group.rows.get(row)?.head()?.function)
 }
 
 /// Whether a signature is of calls that never returned: they have no duration, and a trace has 0
 /// for it. Bit 0 of a signature's first number says so.
 fn never_returns(group: &Group, row: usize) -> bool {
-    group.rows.get(row).and_then(|row| row.head()).is_some_and(|head| head & 1 != 0)
+    group.rows.get(row).and_then(|row| row.head()).is_some_and(|head| !head.returned)
 }
 
 /// Whether a signature is the same on all ranks.

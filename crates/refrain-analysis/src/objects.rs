@@ -15,12 +15,12 @@
 //! Calls come in the order in which they began. What a call creates has its name at once; what
 //! it frees has its name until it returned, since callbacks and other threads may still use it.
 
-use refrain_format::decode::{Event, Value};
 use refrain_format::define::ParamDef;
 use refrain_mpi::abi::Family;
 use refrain_mpi::interface::Direction;
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::{self, HandleTable};
+use refrain_reader::event::{Event, Value};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 

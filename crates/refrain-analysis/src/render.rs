@@ -5,11 +5,11 @@
 //! ```
 
 use crate::objects::{CallNames, Objects};
-use refrain_format::decode::{Event, Value};
 use refrain_format::define::ParamDef;
 use refrain_mpi::abi::{Family, Layout, Source};
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::{constant_name_in, mask_names};
+use refrain_reader::event::{Event, Value};
 use serde_json::{Map, Value as Json, json};
 
 /// Arrays longer than this are cut in text, unless all is asked for.

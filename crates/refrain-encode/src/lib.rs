@@ -1,40 +1,31 @@
-//! From the records of a process to signatures, grammars and outcomes, and back.
+//! The encoder: from the records of a process to signatures, grammars and outcomes.
 //!
 //! ```text
 //!  records ─▶ encoder ─▶ signature (what the call is about) ─▶ grammar over signatures
 //!                   └──▶ outcome   (what MPI decided)       ─▶ only what was not predicted
 //! ```
 //!
-//! The same encoder runs inside the program, where it empties the log whenever that is full,
-//! and offline, over a log that was kept or that a dead program left.
+//! The same encoder runs inside the program, where it empties the log whenever that is full, and offline, over a log
+//! that was kept or that a dead program left. What signatures and outcomes look like is in [`refrain_signature`]; the
+//! decoder is in `refrain-reader`, and never inside a program.
 //!
-//! * [`encoder`]: records in, tasks out · [`plan`]: which value goes where
-//! * [`objects`], [`segments`], [`slots`], [`pool`]: names for handles and addresses
-//! * [`signature`], [`outcome`], [`stats`], [`task`]: what a task consists of
+//! * [`encoder`]: records in, tasks out · [`call`]: the cells of one call
+//! * [`objects`], [`segments`], [`slots`], [`pool`]: numbers for handles and addresses
+//! * [`signature`], [`varying`], [`task`]: what a task consists of while it is recorded
 //! * [`times`]: the times of every call, where they are asked for
-//! * [`sealed`]: what is complete, and may be put away in a file
+//! * [`sealed`]: what is complete, and may be written to a file
 //! * `memo`: calls that look exactly like one before
-//! * [`cells`], [`array`]: numbers as bytes
 
-pub mod array;
 pub mod call;
-pub mod cells;
 pub mod encoder;
 mod hash;
 mod memo;
-pub mod notes;
 pub mod objects;
-pub mod outcome;
-pub mod plan;
 pub mod pool;
 pub mod sealed;
 pub mod segments;
 pub mod signature;
 pub mod slots;
-pub mod stats;
 pub mod task;
-pub mod tasktrace;
 pub mod times;
-
-#[cfg(feature = "decode")]
-pub mod decoder;
+pub mod varying;

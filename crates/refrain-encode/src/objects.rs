@@ -11,12 +11,12 @@
 //! * Groups, error handlers and datatypes may be given to the program several times, and are
 //!   gone when freed as often.
 
-use crate::cells::{Cells, put_bytes, put_list, put_unsigned};
 use crate::hash::Map;
-use crate::plan::{Kinds, REQUEST};
 use crate::pool::Pool;
 use refrain_mpi::abi::{Family, Source};
 use refrain_mpi::names;
+use refrain_signature::cells::{Cells, put_bytes, put_list, put_unsigned};
+use refrain_signature::plan::{Kinds, REQUEST};
 use std::collections::VecDeque;
 
 /// An object, as signatures name it.

@@ -3,7 +3,7 @@
 //! A program that makes and frees an object in every iteration so sees the same number in every
 //! iteration, whatever handle MPI gave it.
 
-use crate::cells::{Cells, put_list, put_unsigned};
+use refrain_signature::cells::{Cells, put_list, put_unsigned};
 
 /// Numbers in use.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@
 //! to time, a place to put such bytes ([`crate::encoder::Encoder::put_away`]), and brings them back
 //! when the trace is made. The encoder knows only where they are.
 
-use crate::cells::{Cells, put_bytes, put_unsigned};
+use refrain_signature::cells::{Cells, put_bytes, put_unsigned};
 
 /// Bytes that are complete.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 //! that uses them, and numbered like objects: the smallest free number of the thread that
 //! announced it.
 
-use crate::cells::{Cells, put_list, put_unsigned};
 use crate::pool::Pool;
+use refrain_signature::cells::{Cells, put_list, put_unsigned};
 use std::collections::BTreeMap;
 
 /// A live segment.

@@ -4,9 +4,9 @@
 //! from them, as cells. Its number is the terminal of the task's grammar. Since numbers go by
 //! first occurrence, tasks that do the same number the same.
 
-use crate::cells::{Cells, numbers, put_bytes, put_list, put_unsigned};
 use crate::hash;
-use crate::stats::Stats;
+use refrain_signature::cells::{Cells, numbers, put_bytes, put_list, put_unsigned};
+use refrain_signature::stats::Stats;
 
 /// Where some bytes lie in a table.
 #[derive(Clone, Copy, Debug, Default)]

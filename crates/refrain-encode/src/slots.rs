@@ -6,8 +6,8 @@
 //! place: the array looks the same each time, and who follows the requests' lives knows which
 //! of them are null by now.
 
-use crate::cells::{Cells, put_list, put_unsigned};
 use crate::objects::{Objects, Ref};
+use refrain_signature::cells::{Cells, put_list, put_unsigned};
 
 /// Arrays remembered at a time.
 const ARRAYS: usize = 16;

@@ -1,11 +1,12 @@
 //! A task's trace as it is built: signatures, grammar, outcomes.
 
-use crate::cells::{Cells, put_bytes, put_list, put_unsigned};
 use crate::hash::Map;
-use crate::outcome::{Polls, Varying};
 use crate::sealed::Sealed;
 use crate::signature::{NONE, Signatures};
+use crate::varying::Varying;
 use refrain_grammar::{Grammar, Sequitur};
+use refrain_signature::cells::{Cells, put_bytes, put_list, put_unsigned};
+use refrain_signature::outcome::Polls;
 
 /// A grammar that takes more memory than this is sealed, and another begun.
 const GRAMMAR_CAP: usize = 96 << 20;

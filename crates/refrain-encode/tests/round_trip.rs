@@ -7,9 +7,9 @@ use program::compare::{Names, compare};
 use program::{Process, THREADS, programs};
 use proptest::prelude::*;
 use records::FAMILY;
-use refrain_encode::cells::Cells;
 use refrain_encode::encoder::{Batch, Encoder};
-use refrain_encode::tasktrace::TaskTrace;
+use refrain_signature::cells::Cells;
+use refrain_signature::tasktrace::TaskTrace;
 
 /// The records of all threads as one batch.
 fn feed(encoder: &mut Encoder, process: &Process, ranges: &[(usize, usize)]) {
@@ -29,7 +29,7 @@ fn whole(process: &Process) -> Vec<(usize, usize)> {
 
 fn traces(mut encoder: Encoder) -> Vec<Option<TaskTrace>> {
     encoder.finish();
-    (0..THREADS as u32).map(|thread| TaskTrace::of(&encoder, thread)).collect()
+    (0..THREADS as u32).map(|thread| encoder.task_trace(thread)).collect()
 }
 
 fn encoded(process: &Process) -> Vec<Option<TaskTrace>> {
@@ -136,7 +136,7 @@ proptest! {
             }
             bytes.truncate(usize::from(length).max(1));
             if let Some(trace) = TaskTrace::get(&mut Cells::new(&bytes))
-                && let Ok(decoder) = refrain_encode::decoder::Decoder::new(&trace, FAMILY, 0)
+                && let Ok(decoder) = refrain_reader::decoder::Decoder::new(&trace, FAMILY, 0)
             {
                 // A grammar may stand for more calls than anyone has time for.
                 decoder.take(1000).for_each(drop);

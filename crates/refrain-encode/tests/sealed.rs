@@ -1,7 +1,7 @@
 //! What is sealed may be put away, and the trace is the same as if it had stayed.
 
-use refrain_encode::cells::Cells;
 use refrain_encode::task::Task;
+use refrain_signature::cells::Cells;
 
 /// Calls that hardly repeat: some grammars are sealed on the way.
 fn long_task(calls: u32, mut then: impl FnMut(&mut Task)) -> Task {

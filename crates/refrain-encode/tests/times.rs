@@ -6,12 +6,12 @@ mod records;
 use program::{Process, THREADS, programs};
 use proptest::prelude::*;
 use records::FAMILY;
-use refrain_encode::cells::{Cells, put_unsigned};
-use refrain_encode::decoder::{Decoder, is_note};
 use refrain_encode::encoder::{Batch, Encoder};
-use refrain_encode::tasktrace::TaskTrace;
 use refrain_encode::times::Setting;
-use refrain_format::decode::Events;
+use refrain_reader::decoder::{Decoder, is_note};
+use refrain_reader::raw::Events;
+use refrain_signature::cells::{Cells, put_unsigned};
+use refrain_signature::tasktrace::TaskTrace;
 
 /// By thread, the trace and the bytes of its times. The encoder is saved and resumed at `pauses`.
 fn encoded(process: &Process, setting: &str, pauses: &[u64]) -> Vec<(TaskTrace, Vec<u8>)> {
@@ -36,7 +36,7 @@ fn encoded(process: &Process, setting: &str, pauses: &[u64]) -> Vec<(TaskTrace, 
         encoder = Encoder::resume(&mut Cells::new(&state)).expect("what was saved resumes");
     }
     encoder.finish();
-    let task = |thread| TaskTrace::of(&encoder, thread).unwrap_or_default();
+    let task = |thread| encoder.task_trace(thread).unwrap_or_default();
     let tasks: Vec<TaskTrace> = (0..THREADS as u32).map(task).collect();
     let times = |thread| {
         let mut bytes = Vec::new();

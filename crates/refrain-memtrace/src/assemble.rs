@@ -6,7 +6,7 @@ use crate::part::{PartFiles, sealed_chunks};
 use crate::state::{ProcessFacts, State, encode_numbers};
 use crate::tables::Code;
 use crate::trace::Facts;
-use refrain_format::container::{Codec, Writer};
+use refrain_container::{Codec, Writer};
 use refrain_memory::Processes;
 use std::collections::BTreeMap;
 use std::fs::File;

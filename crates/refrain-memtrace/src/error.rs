@@ -1,6 +1,6 @@
 //! What can be wrong with parts and traces.
 
-use refrain_format::container::ContainerError;
+use refrain_container::ContainerError;
 use refrain_memory::MemoryError;
 
 /// A part or trace that cannot be used.

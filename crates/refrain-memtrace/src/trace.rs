@@ -7,7 +7,7 @@ use crate::error::{TraceError, within};
 use crate::part::sealed_chunks;
 use crate::state::{ProcessFacts, decode_numbers};
 use crate::tables::Code;
-use refrain_format::container::Container;
+use refrain_container::Container;
 use refrain_memory::{Processes, Segments, Trace};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -5,14 +5,14 @@
 //! follows. The nanoseconds are those of the first rank's clock: where ranks have compared clocks,
 //! [`align`] follows what they found from rank to rank.
 //!
-//! The section's bytes, all numbers as in [`refrain_encode::cells`], unsigned: how many processes;
+//! The section's bytes, all numbers as in [`refrain_signature::cells`], unsigned: how many processes;
 //! for each its place, ticks and nanoseconds early, how many more of both there were late, and the
 //! nanoseconds by which all that may be off.
 
 use crate::meta::Meta;
 use crate::parts::Part;
-use refrain_encode::cells::{Cells, put_list, put_unsigned};
 use refrain_format::part::Sync;
+use refrain_signature::cells::{Cells, put_list, put_unsigned};
 use std::collections::HashMap;
 
 /// A clock: ticks and nanoseconds, early and late.

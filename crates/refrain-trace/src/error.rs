@@ -1,7 +1,7 @@
 //! What can be wrong with a trace.
 
-use refrain_encode::decoder::TaskError;
-use refrain_format::container::ContainerError;
+use refrain_container::ContainerError;
+use refrain_reader::decoder::TaskError;
 use std::io;
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 //! | section | content |
 //! |---|---|
 //! | `meta` | how the trace came about and its processes ([`meta`]) |
-//! | `structure` | signatures and grammars of all tasks ([`refrain_merge::write`]) |
+//! | `structure` | signatures and grammars of all tasks ([`refrain_structure::write`]) |
 //! | `timing` | durations by signature |
 //! | `own/A-B` | what ranks A to B have of their own: outcomes and polls; a list of rank, thread, bytes |
 //! | `clocks` | the clocks of the processes, where times of single calls are kept ([`clocks`]) |

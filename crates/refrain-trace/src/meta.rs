@@ -12,7 +12,7 @@
 
 use crate::clocks;
 use refrain_elastic::{Column, RankList, TextColumn};
-use refrain_encode::cells::{Cells, put, put_bytes, put_list, put_unsigned};
+use refrain_signature::cells::{Cells, put, put_bytes, put_list, put_unsigned};
 use std::collections::BTreeMap;
 
 const VERSION: u64 = 2;

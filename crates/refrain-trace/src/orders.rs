@@ -11,7 +11,7 @@
 //! the program, for all.
 
 use crate::error::TraceError;
-use refrain_format::container::{Container, Writer};
+use refrain_container::{Container, Writer};
 use refrain_order::causal::log::{self, InUse};
 use refrain_order::{Frames, OrderError, Recorder, Sums};
 use std::collections::BTreeMap;

@@ -2,11 +2,11 @@
 
 use crate::error::TraceError;
 use crate::meta::{Ended, Meta, Paused, StreamMeta};
-use refrain_encode::cells::Cells;
 use refrain_encode::encoder::Encoder;
 use refrain_format::part::{self, PartHeader, Sync, flags};
 use refrain_format::record::{HEAD, Tag};
 use refrain_format::state;
+use refrain_signature::cells::Cells;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};

@@ -4,10 +4,10 @@
 
 use crate::meta::Meta;
 use crate::parts::{Part, State};
-use refrain_encode::cells::Cells;
 use refrain_format::record::{HEAD, Tag};
-use refrain_merge::merged::Merged;
-use refrain_merge::{read, transit};
+use refrain_signature::cells::Cells;
+use refrain_structure::merged::Merged;
+use refrain_structure::{read, transit};
 use std::io::Read;
 use std::path::Path;
 

@@ -6,11 +6,12 @@
 //! one are read without those of others.
 
 use crate::error::TraceError;
-use refrain_encode::cells::put_unsigned;
-use refrain_encode::decoder::times::Times;
 use refrain_encode::sealed::Sealed;
-use refrain_encode::tasktrace::TaskTrace;
-use refrain_encode::times::{BEFORE, BLOCK, Block, EXACT_EVERY, Ends, Ids, Setting, put_starts};
+use refrain_encode::times::{Block, Setting};
+use refrain_reader::decoder::times::Times;
+use refrain_signature::cells::put_unsigned;
+use refrain_signature::tasktrace::TaskTrace;
+use refrain_signature::times::{BEFORE, BLOCK, EXACT_EVERY, Ends, Ids, put_starts};
 use refrain_timing::{Bound, Bounds, Calls, Mode, Scratch, TimingError};
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -137,7 +138,7 @@ impl StreamTimes {
             {
                 recoder.seal(&bounds).map_err(|why| bad(why.to_string()))?;
             }
-            let depth = task.signatures.get(call.terminal as usize).map_or(0, TaskTrace::depth_of);
+            let depth = task.head(call.terminal).map_or(0, |head| head.depth);
             let start = call.start.unwrap_or(ends.before(depth).wrapping_add(call.gap));
             ends.note(depth, start.wrapping_add(call.duration));
             match recoder.called.len() {
@@ -156,7 +157,7 @@ impl StreamTimes {
 }
 
 fn own_bound(task: &TaskTrace, terminal: u32, setting: &Setting) -> Option<f64> {
-    let function = TaskTrace::function_of(task.signatures.get(terminal as usize)?)?;
+    let function = task.head(terminal)?.function;
     let (_, text) = task.functions.iter().find(|(number, _)| *number == function)?;
     setting.own_bound(text.split(' ').next()?)
 }

@@ -4,27 +4,29 @@ use crate::error::TraceError;
 use crate::meta::Meta;
 use crate::times::Wanted;
 use crate::{clocks, sections};
-use refrain_encode::cells::{Cells, put};
-use refrain_encode::decoder::Decoder;
-use refrain_encode::decoder::times::Times;
-use refrain_encode::notes;
-use refrain_encode::tasktrace::{SignatureTrace, TaskTrace};
-use refrain_format::container::Container;
-use refrain_format::decode::{DecodeError, Event, Events};
+use refrain_container::Container;
 use refrain_format::define::FunctionDef;
 use refrain_grammar::{Grammar, Symbol};
-use refrain_merge::group::Own;
-use refrain_merge::merged::Merged;
-use refrain_merge::read;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::HandleTable;
+use refrain_reader::decoder::Decoder;
+use refrain_reader::decoder::times::Times;
+use refrain_reader::event::Event;
+use refrain_reader::raw::{DecodeError, Events};
+use refrain_signature::cells::Cells;
+use refrain_signature::head::Head;
+use refrain_signature::notes;
+use refrain_signature::tasktrace::{SignatureTrace, TaskTrace};
+use refrain_structure::group::Own;
+use refrain_structure::merged::Merged;
+use refrain_structure::read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::OnceLock;
 
-pub use refrain_encode::stats::Stats;
-pub use refrain_merge::group::Group;
+pub use refrain_signature::stats::Stats;
+pub use refrain_structure::group::Group;
 
 /// A trace that takes no more memory than this is read on any machine.
 const LITTLE_MEMORY: u64 = 1 << 30;
@@ -309,7 +311,8 @@ impl Trace {
         let signatures: Option<Vec<_>> = wanted.iter().map(sample).collect();
         let signatures =
             signatures.ok_or_else(|| self.bad(sections::STRUCTURE, "a signature does not read"))?;
-        let used: BTreeSet<u16> = signatures.iter().filter_map(TaskTrace::function_of).collect();
+        let used: BTreeSet<u16> =
+            signatures.iter().filter_map(|s| Some(s.head()?.function)).collect();
         let functions = self.structure()?.functions.iter();
         let sequence = (0..signatures.len() as u32).map(|s| Symbol::terminal(s, 1)).collect();
         let sequence =
@@ -382,14 +385,10 @@ impl Trace {
 
 /// The cells of a signature without its depth; see [`refrain_encode::call`].
 fn outermost(cells: &[u8]) -> Option<Vec<u8>> {
-    const HAS_DEPTH: i64 = 2;
     let mut from = Cells::new(cells);
-    let head = from.get()?;
-    if head & HAS_DEPTH != 0 {
-        from.get()?;
-    }
+    let head = Head::read(&mut from)?;
     let mut out = Vec::with_capacity(cells.len());
-    put(&mut out, head & !HAS_DEPTH);
+    Head { depth: 0, ..head }.put(&mut out);
     out.extend_from_slice(from.rest());
     Some(out)
 }

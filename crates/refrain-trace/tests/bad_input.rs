@@ -16,7 +16,7 @@ mod walk;
 
 use limits::{Counted, run_cases};
 use random::{Random, damage};
-use refrain_format::container::{Codec, Container, Writer};
+use refrain_container::{Codec, Container, Writer};
 use refrain_format::state;
 use refrain_trace::Trace;
 use refrain_trace::assemble::Keep;

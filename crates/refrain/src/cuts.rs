@@ -1,8 +1,6 @@
 //! Where the records of ranks end that did not come to `MPI_Finalize`.
 
-use refrain_encode::cells::Cells;
-use refrain_encode::notes;
-use refrain_encode::tasktrace::{SignatureTrace, TaskTrace};
+use refrain_signature::tasktrace::TaskTrace;
 use refrain_trace::meta::ProcessStreams;
 use refrain_trace::{Ended, Meta, Trace};
 use std::path::Path;
@@ -85,11 +83,11 @@ impl Tail {
         let mut innermost = None;
         for terminal in last_terminals(task) {
             let Some(signature) = task.signatures.get(terminal as usize) else { break };
-            let Some(function) = TaskTrace::function_of(signature) else { break };
-            if function >= notes::FIRST {
+            let Some(head) = signature.head() else { break };
+            if head.is_note() {
                 continue;
             }
-            let Some((is_open, depth)) = head(signature) else { break };
+            let (function, is_open, depth) = (head.function, !head.returned, head.depth);
             let text = task.functions.iter().find(|(number, _)| *number == function);
             let name = text.and_then(|(_, text)| text.split(' ').next());
             let name = name.unwrap_or_default().to_owned();
@@ -140,14 +138,6 @@ fn last_terminals(task: &TaskTrace) -> Vec<u32> {
         }
     }
     last
-}
-
-/// Whether the calls of a signature never returned, and their depth.
-fn head(signature: &SignatureTrace) -> Option<(bool, i64)> {
-    let mut cells = Cells::new(&signature.cells);
-    let head = cells.get()?;
-    let depth = if head & 2 != 0 { cells.get()? } else { 0 };
-    Some((head & 1 != 0, depth))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::merge::parts_of;
 use crate::summary;
 use anyhow::{Result, bail};
-use refrain_format::container::Container;
+use refrain_container::Container;
 use refrain_memtrace::MemoryTrace;
 use refrain_trace::Trace;
 use refrain_trace::parts::holds_parts;

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use refrain_analysis::calls::{Calls, Process, processes};
 use refrain_analysis::render::Renderer;
 use refrain_analysis::sites::{Frame, Sites};
-use refrain_encode::decoder::is_note;
+use refrain_reader::decoder::is_note;
 use refrain_trace::{StreamMeta, Trace};
 use serde_json::json;
 use std::collections::BTreeSet;

@@ -8,7 +8,7 @@ use crate::path::locate;
 use crate::timing::Timing;
 use crate::{NOT_FOUND, agent, descriptors, summary};
 use anyhow::{Context, Result, bail};
-use refrain_format::container::Container;
+use refrain_container::Container;
 use refrain_format::part;
 use refrain_trace::assemble::assemble;
 use refrain_trace::parts::{holds_parts, note_run, running_processes};

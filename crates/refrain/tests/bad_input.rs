@@ -10,7 +10,7 @@ mod records;
 mod sample;
 
 use random::{Random, damage};
-use refrain_format::container::{Codec, Container, Writer};
+use refrain_container::{Codec, Container, Writer};
 use refrain_testing::{Outcome, is_full, refrain};
 use refrain_trace::assemble::Keep;
 use std::fs;

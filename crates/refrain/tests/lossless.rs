@@ -4,7 +4,7 @@
 //! those with what the compressed trace gives back. Two MPIs stand for all, one of each make;
 //! `REFRAIN_TEST_FULL=1` takes every one.
 
-use refrain_format::container::{Codec, Container, Writer};
+use refrain_container::{Codec, Container, Writer};
 use refrain_testing::{Mpi, Outcome, Run, is_full, refrain};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};

@@ -8,8 +8,8 @@
 mod background;
 
 use background::{Job, mpis, signal, wait_until};
-use refrain_encode::decoder::is_note;
-use refrain_encode::tasktrace::TaskTrace;
+use refrain_reader::decoder::is_note;
+use refrain_signature::tasktrace::TaskTrace;
 use refrain_testing::{Mpi, Outcome, refrain, sorted_lines};
 use refrain_trace::{Ended, Trace};
 use std::collections::BTreeMap;
@@ -123,12 +123,11 @@ fn recorded(trace: &Path) -> BTreeMap<i32, Vec<u64>> {
 
 /// How many calls of a task returned.
 fn complete(task: &TaskTrace) -> u64 {
-    let never_returned = |cells: &[u8]| refrain_encode::cells::Cells::new(cells).get();
     let open: u64 = task
         .signatures
         .iter()
         .zip(task.occurrences())
-        .filter(|(signature, _)| never_returned(&signature.cells).is_some_and(|head| head & 1 != 0))
+        .filter(|(signature, _)| signature.head().is_some_and(|head| !head.returned))
         .map(|(_, occurrences)| occurrences)
         .sum();
     task.calls().values().sum::<u64>() - open

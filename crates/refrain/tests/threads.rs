@@ -1,6 +1,6 @@
 //! Traces of programs whose threads all call MPI.
 
-use refrain_format::container::Container;
+use refrain_container::Container;
 use refrain_testing::Mpi;
 use std::path::Path;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 mod background;
 
 use background::{Job, mpis};
-use refrain_format::container::{Codec, Container, Writer};
+use refrain_container::{Codec, Container, Writer};
 use refrain_testing::{Mpi, Outcome, refrain, workspace};
 use refrain_timing::Mode;
 use refrain_trace::Trace;

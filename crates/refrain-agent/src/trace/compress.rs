@@ -20,11 +20,11 @@ use crate::inside::process::{Errno, abi};
 use crate::table;
 use crate::trace::part::{self, Part};
 use crate::trace::stream::Stream;
-use refrain_encode::cells::{put_list, put_unsigned};
 use refrain_encode::encoder::{Batch, Encoder};
-use refrain_encode::tasktrace::TaskTrace;
 use refrain_encode::times::Setting;
 use refrain_format::state;
+use refrain_signature::cells::{put_list, put_unsigned};
+use refrain_signature::tasktrace::TaskTrace;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
@@ -282,7 +282,7 @@ pub fn finish() -> Option<Vec<(u32, TaskTrace)>> {
         compressor.bring_back().then_some(())?;
         compressor.encoder.presume_returned(table::MPI_Finalize as u16, clock::ticks());
         compressor.encoder.finish();
-        let task = |thread| Some((thread, TaskTrace::of(&compressor.encoder, thread)?));
+        let task = |thread| Some((thread, compressor.encoder.task_trace(thread)?));
         tasks = Some((0..compressor.encoder.threads()).filter_map(task).collect());
         // Ends the encoding.
         None

@@ -17,12 +17,12 @@
 use crate::inside::comm::Comm;
 use crate::inside::process;
 use crate::trace::{compress, part};
-use refrain_encode::cells::{put_bytes, put_unsigned};
 use refrain_format::part::flags;
-use refrain_merge::group::Own;
-use refrain_merge::merged::Merged;
-use refrain_merge::transit;
-use refrain_merge::write::{Streams, write};
+use refrain_signature::cells::{put_bytes, put_unsigned};
+use refrain_structure::group::Own;
+use refrain_structure::merged::Merged;
+use refrain_structure::transit;
+use refrain_structure::write::{Streams, write};
 use std::ffi::{CStr, CString};
 
 /// The environment variable that asks for it.

@@ -15,9 +15,9 @@ mod kind;
 mod tell;
 
 use crate::calls::{Process, processes};
-use refrain_format::decode::DecodeError;
 use refrain_mpi::abi::{Family, Layout};
 use refrain_order::{Frames, Recorder};
+use refrain_reader::raw::DecodeError;
 use refrain_trace::orders::RankOrder;
 use refrain_trace::{Ended, Orders, Paused, StreamMeta, Trace, TraceError};
 use tell::Teller;

@@ -2,12 +2,12 @@
 
 use super::kind::kind;
 use crate::arguments::Arguments;
-use refrain_format::decode::Event;
 use refrain_mpi::abi::Layout;
 use refrain_mpi::interface::function;
 use refrain_mpi::semantics::{Argument, Form, Object, Op};
 use refrain_mpi::status::StatusFields;
 use refrain_order::{Call, Choice, Completed, Envelope, Fate, Kind, Post, Recorder, Ticket};
+use refrain_reader::event::Event;
 use std::collections::HashMap;
 
 /// The only stream: several are refused.
@@ -284,11 +284,11 @@ fn consumes(kind: Kind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use refrain_format::decode::Value;
     use refrain_format::define::FunctionDef;
     use refrain_mpi::abi::Family;
     use refrain_mpi::interface::functions;
     use refrain_order::{Decision, Frames, Posting, Replayer};
+    use refrain_reader::event::Value;
     use std::sync::Arc;
 
     fn layout() -> &'static Layout {

@@ -1,6 +1,6 @@
 //! The order of things in a log: when calls begin and return, when memory comes and goes.
 //!
-//! Values are read elsewhere ([`refrain_format::decode`]); here only heads and times are.
+//! Values are read elsewhere ([`refrain_reader::raw`]); here only heads and times are.
 
 use refrain_format::record::{HEAD, PLAIN, Tag};
 use std::io::{self, Read};

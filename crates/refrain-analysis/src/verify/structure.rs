@@ -26,7 +26,7 @@ pub fn check_structure(trace: &Trace) -> Result<Structure, TraceError> {
         found.signatures += group.rows.len();
         let mut say = |what: String| found.problems.push(format!("group {number}: {what}"));
         for row in &group.rows {
-            let function = row.head().and_then(|head| u16::try_from(head >> 3).ok());
+            let function = row.head().map(|head| head.function);
             let is_defined = function.is_some_and(|f| merged.functions.contains_key(&f));
             if !is_defined {
                 say(format!("a signature of function {function:?}, which is not defined"));

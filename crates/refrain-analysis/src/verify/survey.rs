@@ -7,9 +7,9 @@
 use super::compare::{is_note, stream_error};
 use super::handles::is_request;
 use crate::calls::{CallsError, processes};
-use refrain_format::decode::{Event, Value};
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::HandleTable;
+use refrain_reader::event::{Event, Value};
 use refrain_trace::Trace;
 use std::collections::{BTreeMap, HashMap, HashSet};
 

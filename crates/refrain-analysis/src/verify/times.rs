@@ -7,10 +7,11 @@
 
 use super::compare::stream_error;
 use crate::calls::CallsError;
-use refrain_encode::decoder::times::CallTimes;
-use refrain_encode::times::Ends;
-use refrain_format::decode::{DecodeError, Event};
 use refrain_format::define::FunctionDef;
+use refrain_reader::decoder::times::CallTimes;
+use refrain_reader::event::Event;
+use refrain_reader::raw::DecodeError;
+use refrain_signature::times::Ends;
 use refrain_timing::Bound;
 use refrain_trace::times::Wanted;
 use refrain_trace::{StreamMeta, Trace};

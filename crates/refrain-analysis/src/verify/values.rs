@@ -2,11 +2,11 @@
 
 use super::handles::{Handles, Maker, is_request, shown};
 use super::memory::Memory;
-use refrain_format::decode::{Event, Value};
 use refrain_format::define::ParamDef;
 use refrain_mpi::abi::{Family, Layout, Source};
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::{self, HandleTable};
+use refrain_reader::event::{Event, Value};
 
 /// A source or a tag that a trace does not keep, since MPI defines none there.
 const NOT_KEPT: i32 = i32::MIN;

@@ -1,13 +1,13 @@
 //! What one call says, by the names of its parameters.
 
 use crate::objects::CallNames;
-use refrain_format::decode::{Event, Value};
 use refrain_format::define::FunctionDef;
 use refrain_mpi::abi::Layout;
 use refrain_mpi::interface::Direction;
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::constant_name;
 use refrain_mpi::status::StatusFields;
+use refrain_reader::event::{Event, Value};
 
 /// The place of a parameter.
 pub(super) fn index(function: &FunctionDef, name: &str) -> Option<usize> {

@@ -4,10 +4,10 @@ use super::call::{Call, index};
 use super::roles::{Completion, Manner, Role, comes_from_root, role};
 use super::{Kind, Lane, Need, Receipt, Scope, Standing, Step, Until, Wait};
 use crate::objects::CallNames;
-use refrain_format::decode::{Event, Value};
 use refrain_mpi::abi::{Family, Layout};
 use refrain_mpi::names::HandleTable;
 use refrain_mpi::status::StatusFields;
+use refrain_reader::event::{Event, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,28 +1,15 @@
 //! Handles of a call: those the program passes, those it gets, those that change.
 
-use super::{Bytes, Writer, code};
-use crate::array;
-use crate::cells::put;
+use super::{Bytes, Writer};
 use crate::hash::Map;
 use crate::memo::Effect;
 use crate::objects::Ref;
-use crate::plan::{Makes, Op};
 use crate::task::Task;
 use refrain_format::record::{array as codes, state};
-
-/// How handles changed.
-pub mod change {
-    /// Not at all.
-    pub const NONE: i64 = 0;
-    /// All that could complete became null.
-    pub const ALL: i64 = 1;
-    /// Those became null that the indices say.
-    pub const INDEXED: i64 = 2;
-    /// Otherwise: each handle follows.
-    pub const EACH: i64 = 3;
-    /// MPI did not say.
-    pub const UNSET: i64 = 4;
-}
+use refrain_signature::array;
+use refrain_signature::cells::put;
+use refrain_signature::codes::{change, code};
+use refrain_signature::plan::{Makes, Op};
 
 /// Appends an object.
 #[inline]

@@ -5,31 +5,12 @@
 //! outcome.
 
 use super::{Bytes, Writer};
-use crate::cells::put;
 use crate::objects::Ref;
-use crate::plan::{Makes, Op};
 use refrain_format::record::state;
 use refrain_mpi::status::StatusFields;
-
-/// What of a status is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Shape {
-    /// Nothing: MPI defines nothing of it.
-    Nothing = 0,
-    /// Source, tag, bytes (-1: unknown), cancelled.
-    Message = 1,
-    /// Bytes.
-    Transfer = 2,
-    /// Cancelled.
-    Cancelled = 3,
-}
-
-/// A source and a tag that a status of file access does not have.
-pub const NOT_KEPT: i32 = i32::MIN;
-
-/// Added to a shape: the error code follows.
-pub const WITH_ERROR: i64 = 4;
+use refrain_signature::cells::put;
+use refrain_signature::codes::{NOT_KEPT, Shape, WITH_ERROR};
+use refrain_signature::plan::{Makes, Op};
 
 impl Writer<'_, '_> {
     /// What of the status of a request is kept.
@@ -54,7 +35,7 @@ impl Writer<'_, '_> {
 
     /// The request that a status is about, by the status's place.
     fn request_of(&self, place: usize) -> Option<(u64, Ref)> {
-        if self.plan.def.params.iter().all(|p| p.reads_as != crate::plan::REQUEST) {
+        if self.plan.def.params.iter().all(|p| p.reads_as != refrain_signature::plan::REQUEST) {
             return None;
         }
         let null = (0, Ref::Predefined(u32::MAX));

@@ -4,22 +4,24 @@
 //! what a call creates exists from then on, what it frees is gone. A call inside another (from a
 //! callback) so comes before the one it is inside of; depths tell the reader which.
 
+mod finish;
 mod saved;
 
 use crate::call::{Given, Returned, Writer};
 use crate::memo::{Memos, Seen};
-use crate::notes;
 use crate::objects::Objects;
-use crate::plan::{Kinds, Plan};
 use crate::segments::Segments;
 use crate::slots::Slots;
 use crate::task::Task;
 use crate::times::{self, Recorder, Setting};
-use crate::{array, cells};
 use refrain_format::define::FunctionDef;
 use refrain_format::record::{HEAD, PLAIN, Tag, state};
 use refrain_mpi::abi::{Family, Layout};
 use refrain_mpi::status::StatusFields;
+use refrain_signature::head::Head;
+use refrain_signature::notes;
+use refrain_signature::plan::{Kinds, Plan};
+use refrain_signature::{array, cells};
 
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
@@ -330,7 +332,7 @@ impl Encoder {
     }
 
     /// Brings back what was put away, but for times: `fetch` gives so many bytes from there on.
-    /// Whether all of it is here, as it must be before [`TaskTrace`](crate::tasktrace::TaskTrace)s are made.
+    /// Whether all of it is here, as it must be before [`TaskTrace`](refrain_signature::tasktrace::TaskTrace)s are made.
     pub fn bring_back(&mut self, fetch: &mut dyn FnMut(u64, u64) -> Option<Vec<u8>>) -> bool {
         let mut all = self.threads.iter_mut().flat_map(|thread| thread.task.sealed_mut());
         all.all(|sealed| sealed.bring_back(fetch))
@@ -543,17 +545,8 @@ impl Encoder {
         signature.clear();
         outcome.clear();
         given.clear();
-        let has_depth = open.depth > 0;
-        let flags = i64::from(returned.is_none())
-            | i64::from(has_depth) << 1
-            | i64::from(open.site.is_some()) << 2;
-        cells::put(signature, i64::from(open.function) << 3 | flags);
-        if has_depth {
-            cells::put(signature, open.depth.into());
-        }
-        if let Some(site) = open.site {
-            cells::put(signature, site.into());
-        }
+        let (function, depth, site) = (open.function, open.depth, open.site);
+        Head { function, returned: returned.is_some(), depth, site }.put(signature);
         let inputs = thread.enters.get(open.at..).unwrap_or(&[]);
         let mut writer = Writer {
             layout,
@@ -638,7 +631,7 @@ impl Encoder {
         }
         let module = self.thread(thread).task.string(body.get(37..)?);
         let (mut signature, mut outcome) = (Vec::new(), Vec::new());
-        cells::put(&mut signature, i64::from(notes::SEGMENT) << 3);
+        Head::note(notes::SEGMENT).put(&mut signature);
         for value in [segment.number, kind.into(), device, module] {
             cells::put(&mut signature, value.into());
         }
@@ -651,7 +644,7 @@ impl Encoder {
 
     fn release(&mut self, thread: u32, segment: crate::segments::Segment) {
         let mut signature = Vec::new();
-        cells::put(&mut signature, i64::from(notes::RELEASE) << 3);
+        Head::note(notes::RELEASE).put(&mut signature);
         cells::put(&mut signature, segment.thread.into());
         cells::put(&mut signature, segment.number.into());
         self.note(thread, notes::RELEASE, &signature, &[0]);
@@ -672,7 +665,7 @@ impl Encoder {
         let kind = self.kinds.number("comm");
         let comm = self.objects.given(kind, comm, thread, 0);
         let mut signature = Vec::new();
-        cells::put(&mut signature, i64::from(notes::MEMBERS) << 3);
+        Head::note(notes::MEMBERS).put(&mut signature);
         crate::call::put_ref(&mut self.thread(thread).task, thread, &mut signature, comm);
         let mut before: &[i64] = &[];
         for list in [&ranks, &remote] {

@@ -1,14 +1,14 @@
 //! The encoder's whole state as bytes, and back: for a process that may die.
 
 use super::{Encoder, FailedPolls, Open, Thread};
-use crate::cells::{self, Cells, put_bytes, put_list, put_unsigned};
-use crate::plan::{Kinds, Plan};
 use crate::segments::Segments;
 use crate::slots::Slots;
 use crate::task::Task;
 use crate::times::{Recorder, Setting};
 use refrain_mpi::abi::Family;
 use refrain_mpi::status::StatusFields;
+use refrain_signature::cells::{self, Cells, put_bytes, put_list, put_unsigned};
+use refrain_signature::plan::{Kinds, Plan};
 
 impl Encoder {
     /// Writes the whole state, to be taken up later by [`Encoder::resume`]: when the process has

@@ -1,7 +1,7 @@
 //! The times of calls that are in no block yet.
 
-use super::BLOCK;
-use crate::cells::{Cells, put_list, put_unsigned};
+use refrain_signature::cells::{Cells, put_list, put_unsigned};
+use refrain_signature::times::BLOCK;
 
 /// Columns of a block's length under one count, as every call of a traced program adds to all of
 /// them. There are none before the first call.

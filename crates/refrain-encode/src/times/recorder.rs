@@ -1,9 +1,10 @@
 //! Takes in the times of a thread's calls.
 
 use super::pending::Pending;
-use super::{BEFORE, BLOCK, Block, EXACT_EVERY, Ends, Ids, Setting, put_starts};
-use crate::cells::{Cells, put_list, put_unsigned};
+use super::{Block, Setting};
 use crate::sealed::Sealed;
+use refrain_signature::cells::{Cells, put_list, put_unsigned};
+use refrain_signature::times::{BEFORE, BLOCK, EXACT_EVERY, Ends, Ids, put_starts};
 use refrain_timing::{Bounds, Calls, Mode, Scratch};
 
 /// The times of a thread so far.
@@ -37,9 +38,9 @@ impl Recorder {
         scratch: &mut Scratch,
         own_bound: impl FnOnce() -> Option<f64>,
     ) {
-        let known = self.ids.count;
+        let known = self.ids.count();
         let id = self.ids.id(terminal);
-        if self.ids.count > known
+        if self.ids.count() > known
             && let Some(bound) = own_bound()
         {
             // Bounds are in range, and there are not more of them than fit.
@@ -122,10 +123,10 @@ impl Recorder {
         let list = |out: &mut Vec<u8>, values: &[u64]| {
             put_list(out, values.iter(), |out, value| put_unsigned(out, *value));
         };
-        list(out, &self.ends.ends);
-        put_list(out, self.ids.ids.iter(), |out, id| put_unsigned(out, (*id).into()));
+        self.ends.put(out);
+        self.ids.put(out);
         let default = setting.relative;
-        let own = (0..self.ids.count).map(|id| (id, self.bounds.relative_of(id)));
+        let own = (0..self.ids.count()).map(|id| (id, self.bounds.relative_of(id)));
         // Bounds are rounded down a little where they are kept.
         let own: Vec<_> = own.filter(|(_, bound)| (bound - default).abs() > 1e-6).collect();
         put_list(out, own.into_iter(), |out, (id, bound)| {
@@ -144,9 +145,8 @@ impl Recorder {
     pub fn get(setting: &Setting, cells: &mut Cells<'_>) -> Option<Recorder> {
         let mut recorder = Recorder::new(setting);
         recorder.blocks = cells.get_list(Block::get)?;
-        recorder.ends.ends = cells.get_list(Cells::get_unsigned)?;
-        recorder.ids.ids = cells.get_list(Cells::get_u32)?;
-        recorder.ids.count = recorder.ids.ids.iter().copied().max().unwrap_or(0);
+        recorder.ends = Ends::get(cells)?;
+        recorder.ids = Ids::get(cells)?;
         for (id, bound) in
             cells.get_list(|cells| Some((cells.get_u32()?, cells.get_unsigned()?)))?
         {

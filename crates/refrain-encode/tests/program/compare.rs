@@ -2,11 +2,11 @@
 
 use super::{Call, Expected, Gave, Life, Process};
 use crate::records::FAMILY;
-use refrain_encode::decoder::{Decoder, is_note};
-use refrain_encode::tasktrace::TaskTrace;
-use refrain_format::decode::{Event, Value};
 use refrain_mpi::abi::Layout;
 use refrain_mpi::names::HandleTable;
+use refrain_reader::decoder::{Decoder, is_note};
+use refrain_reader::event::{Event, Value};
+use refrain_signature::tasktrace::TaskTrace;
 use std::collections::HashMap;
 
 /// What each object and segment of a process is called in its decoded trace, so far.

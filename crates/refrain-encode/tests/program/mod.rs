@@ -12,9 +12,9 @@ mod requests;
 
 use crate::records::{self, FAMILY, Log};
 use proptest::prelude::*;
-use refrain_format::decode::Value;
 use refrain_format::record::segment;
 use refrain_mpi::names;
+use refrain_reader::event::Value;
 use std::collections::VecDeque;
 
 /// One thing that a thread does; what exactly follows from the numbers.

@@ -3,8 +3,8 @@
 
 use super::{Arg, Expected, Process};
 use crate::records;
-use refrain_format::decode::Value;
 use refrain_mpi::status::StatusFields;
+use refrain_reader::event::Value;
 
 const NULL: u64 = 0x2c00_0000;
 /// MPICH's one handle for all requests that are complete from the start.

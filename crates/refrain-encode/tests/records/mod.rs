@@ -1,18 +1,18 @@
 //! Writes the records of a thread as the agent would, from values: the inverse of
-//! [`refrain_format::decode`].
+//! [`refrain_reader::raw`].
 //!
 //! Tests of several crates and the bench of simulated tasks share this file, each using a part of
 //! it.
 
 #![allow(dead_code)]
 
-use refrain_format::decode::Value;
 use refrain_format::define::{FunctionDef, ParamDef};
 use refrain_format::record::{HEAD, PLAIN, Tag, array, head, state};
 use refrain_mpi::abi::{Family, Layout};
 use refrain_mpi::interface::{self, Direction};
 use refrain_mpi::kind::Class;
 use refrain_mpi::status::StatusFields;
+use refrain_reader::event::Value;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 

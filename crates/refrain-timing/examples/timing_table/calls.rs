@@ -1,8 +1,8 @@
 //! The calls of a trace with raw records: what each thread called, and when.
 
 use anyhow::{Context, Result, bail};
-use refrain_encode::notes;
-use refrain_encode::tasktrace::TaskTrace;
+use refrain_signature::notes;
+use refrain_signature::tasktrace::TaskTrace;
 use refrain_trace::Trace;
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn stream_of(trace: &Trace, stream: usize) -> Result<Option<Stream>> {
 /// The sequence of signatures, without those that stand for notes.
 fn terminals_of(task: &TaskTrace) -> Vec<u32> {
     let is_call = |terminal: &u32| {
-        let function = task.signatures.get(*terminal as usize).and_then(TaskTrace::function_of);
+        let function = task.head(*terminal).map(|head| head.function);
         function.is_some_and(|function| function < notes::FIRST)
     };
     task.grammars.iter().flat_map(|grammar| grammar.iter()).filter(is_call).collect()

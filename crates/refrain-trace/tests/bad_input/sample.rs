@@ -4,10 +4,10 @@
 use crate::program::{Op, Process, THREADS};
 use crate::random::Random;
 use crate::records::FAMILY;
-use refrain_encode::cells::{put_list, put_unsigned};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_format::part::{self, PartHeader, flags};
 use refrain_format::state;
+use refrain_signature::cells::{put_list, put_unsigned};
 use refrain_trace::Meta;
 use refrain_trace::assemble::{Keep, assemble};
 use std::mem::offset_of;

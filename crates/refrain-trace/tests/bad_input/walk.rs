@@ -1,6 +1,6 @@
 //! Reads all of a trace that a command might.
 
-use refrain_format::container::Container;
+use refrain_container::Container;
 use refrain_trace::Trace;
 use std::path::Path;
 

@@ -16,7 +16,7 @@ use crate::summary::{counted, grouped, size};
 use crate::trace::{execute, exit_code, make_default, make_parts, understand};
 use crate::{NOT_FOUND, Usage};
 use anyhow::{Context, Result, bail};
-use refrain_format::container::Container;
+use refrain_container::Container;
 use refrain_memtrace::assemble::assemble;
 use refrain_memtrace::keeper::wait_for_all;
 use refrain_memtrace::part::PartFiles;

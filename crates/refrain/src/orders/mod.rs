@@ -17,7 +17,7 @@ mod watch;
 
 use anyhow::{Result, bail};
 use refrain_analysis::sites::{Frame, Sites};
-use refrain_format::container::Container;
+use refrain_container::Container;
 use refrain_order::causal::event::PostShape;
 use refrain_trace::Orders;
 use std::collections::BTreeMap;

@@ -9,11 +9,9 @@
 
 use anyhow::Result;
 use refrain_analysis::waits::position::Times;
-use refrain_encode::cells::Cells;
-use refrain_encode::decoder::Decoder;
-use refrain_encode::notes;
-use refrain_encode::tasktrace::TaskTrace;
 use refrain_grammar::{Grammar, Symbol, What};
+use refrain_reader::decoder::Decoder;
+use refrain_signature::tasktrace::TaskTrace;
 use std::collections::HashSet;
 
 /// Tasks with fewer calls are decoded as they are.
@@ -41,10 +39,7 @@ impl Digest {
     /// Few calls of a task; all of it, if it is not long, or has calls inside calls.
     pub fn of(task: TaskTrace) -> Digest {
         let total: u64 = task.grammars.iter().map(Grammar::len).sum();
-        let is_nested = task
-            .signatures
-            .iter()
-            .any(|s| Cells::new(&s.cells).get().is_none_or(|head| head & 2 != 0));
+        let is_nested = task.signatures.iter().any(|s| s.head().is_none_or(|head| head.depth > 0));
         if total < LONG || is_nested {
             return Digest::whole(task);
         }
@@ -61,10 +56,7 @@ impl Digest {
             .collect();
         let symbols = before.iter().chain(&tail).map(|t| Symbol::terminal(*t, 1)).collect();
         let Ok(grammar) = Grammar::new(vec![symbols]) else { return Digest::whole(task) };
-        let is_call = |terminal: &&u32| {
-            let signature = task.signatures.get(**terminal as usize);
-            signature.and_then(TaskTrace::function_of).is_some_and(|f| f < notes::FIRST)
-        };
+        let is_call = |terminal: &&u32| task.head(**terminal).is_some_and(|head| !head.is_note());
         let calls: u64 = task.calls().values().sum();
         let kept = before.iter().chain(&tail).filter(is_call).count() as u64;
         let times = before.iter().map(|terminal| times[*terminal as usize]).collect();

@@ -1,8 +1,8 @@
 //! The sequence of a task's terminals, with its failed polls.
 
-use crate::outcome::PollReader;
-use crate::tasktrace::TaskTrace;
 use refrain_grammar::Iter;
+use refrain_signature::outcome::PollReader;
+use refrain_signature::tasktrace::TaskTrace;
 
 /// A walk along the sequence.
 pub(super) struct Terminals<'t> {

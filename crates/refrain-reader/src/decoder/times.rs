@@ -4,10 +4,9 @@
 //! ([`put_block`]). What the calls are is known from the sequence, which is walked a block ahead.
 
 use super::terminals::Terminals;
-use crate::cells::Cells;
-use crate::notes;
-use crate::tasktrace::TaskTrace;
-use crate::times::{BEFORE, BLOCK, EXACT_EVERY, Ends, Ids};
+use refrain_signature::cells::Cells;
+use refrain_signature::tasktrace::{SignatureTrace, TaskTrace};
+use refrain_signature::times::{BEFORE, BLOCK, EXACT_EVERY, Ends, Ids};
 use refrain_timing::TimingError;
 use std::io::{self, Read};
 
@@ -61,7 +60,7 @@ pub struct Times<'t> {
 impl<'t> Times<'t> {
     /// The times of a task.
     pub fn new(trace: &'t TaskTrace, input: Box<dyn Read + 't>) -> Times<'t> {
-        let is_note = |s| TaskTrace::function_of(s).is_some_and(|f| f >= notes::FIRST);
+        let is_note = |s: &SignatureTrace| s.head().is_some_and(|head| head.is_note());
         Times {
             input,
             terminals: Terminals::new(trace),

@@ -5,7 +5,7 @@
 //! * **structure**: functions; groups (ranks, names, strings); rows (signatures over ranks, of all
 //!   groups); the grammars of all groups, which share rules. All numbers are varints, lists have
 //!   their length in front.
-//! * **timing**: [`refrain_encode::stats::Stats`] for each row of each group.
+//! * **timing**: [`refrain_signature::stats::Stats`] for each row of each group.
 //! * **own**: for each rank that has any, what only it has: outcomes and polls.
 //!
 //! # Rows
@@ -36,8 +36,8 @@ use crate::group::{Group, Outcomes, Row};
 use crate::merged::Merged;
 use crate::read::{self, MOST_SCALE};
 use refrain_elastic::{Column, RankList};
-use refrain_encode::cells::{self, put, put_bytes, put_unsigned};
 use refrain_grammar::{Grammar, share};
+use refrain_signature::cells::{self, put, put_bytes, put_unsigned};
 use std::collections::HashMap;
 
 /// A row of a new shape.

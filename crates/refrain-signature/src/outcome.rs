@@ -7,37 +7,26 @@
 //! one whose order is random stores about a byte for each call.
 
 use crate::cells::{self, Cells};
-use crate::hash::Map;
 
-/// The outcomes of one signature, once two of them differed.
+/// Predicts the next outcome: what followed the last one the time before.
 #[derive(Clone, Debug, Default)]
-pub struct Varying {
-    /// Distinct outcomes by first occurrence; the first is the signature's own.
-    rows: Vec<Box<[u8]>>,
-    numbers: Map<Box<[u8]>, u32>,
-    predictor: Predictor,
-    /// Right predictions since the last miss.
-    hits: u64,
-    /// For each miss the hits before it.
-    runs: Vec<u8>,
-    /// For each miss the outcome: a row's number; the next free one with a new row.
-    misses: Vec<u8>,
-}
-
-/// What is expected next.
-#[derive(Clone, Debug, Default)]
-struct Predictor {
-    last: u32,
+pub struct Predictor {
+    /// The outcome before.
+    pub last: u32,
     /// For each row the one that followed it last.
-    followers: Vec<u32>,
+    pub followers: Vec<u32>,
 }
 
 impl Predictor {
-    fn expected(&self) -> u32 {
+    /// The outcome that is expected next.
+    #[inline]
+    pub fn expected(&self) -> u32 {
         self.followers.get(self.last as usize).copied().unwrap_or(0)
     }
 
-    fn note(&mut self, row: u32) {
+    /// That outcome came.
+    #[inline]
+    pub fn note(&mut self, row: u32) {
         let last = self.last as usize;
         if self.followers.len() <= last.max(row as usize) {
             let from = self.followers.len() as u32;
@@ -45,84 +34,6 @@ impl Predictor {
         }
         self.followers[last] = row;
         self.last = row;
-    }
-}
-
-impl Varying {
-    /// After `calls` calls with that outcome.
-    pub fn new(first: &[u8], calls: u64) -> Varying {
-        let mut varying = Varying::default();
-        varying.row(first);
-        varying.hits = calls;
-        varying
-    }
-
-    /// Bytes held.
-    pub fn memory(&self) -> usize {
-        self.rows.iter().map(|row| 2 * row.len() + 64).sum::<usize>()
-            + self.runs.capacity()
-            + self.misses.capacity()
-    }
-
-    fn row(&mut self, outcome: &[u8]) -> u32 {
-        if let Some(row) = self.numbers.get(outcome) {
-            return *row;
-        }
-        let row = self.rows.len() as u32;
-        self.rows.push(outcome.into());
-        self.numbers.insert(outcome.into(), row);
-        row
-    }
-
-    /// The next call had that outcome.
-    pub fn note(&mut self, outcome: &[u8]) {
-        let row = self.row(outcome);
-        if row == self.predictor.expected() {
-            self.hits += 1;
-        } else {
-            cells::put_unsigned(&mut self.runs, self.hits);
-            cells::put_unsigned(&mut self.misses, row.into());
-            self.hits = 0;
-        }
-        self.predictor.note(row);
-    }
-
-    /// Writes it, to be gone on with.
-    pub fn put(&self, out: &mut Vec<u8>) {
-        self.stored().put(out);
-        cells::put_unsigned(out, self.predictor.last.into());
-        cells::put_list(out, self.predictor.followers.iter(), |out, row| {
-            cells::put_unsigned(out, (*row).into());
-        });
-        cells::put_unsigned(out, self.hits);
-    }
-
-    /// Reads it.
-    pub fn get(cells: &mut Cells<'_>) -> Option<Varying> {
-        let StoredOutcomes { rows, runs, misses } = StoredOutcomes::get(cells)?;
-        let mut varying = Varying::default();
-        rows.iter().for_each(|row| {
-            varying.row(row);
-        });
-        let last = cells.get_u32()?;
-        let followers = cells.get_list(Cells::get_u32)?;
-        let is_row = |row: &u32| (*row as usize) < rows.len();
-        if followers.len() > rows.len() || ![last].iter().chain(&followers).all(is_row) {
-            return None;
-        }
-        varying.predictor = Predictor { last, followers };
-        varying.hits = cells.get_unsigned()?;
-        (varying.runs, varying.misses) = (runs, misses);
-        Some(varying)
-    }
-
-    /// What is stored.
-    pub fn stored(&self) -> StoredOutcomes {
-        StoredOutcomes {
-            rows: self.rows.iter().map(|row| row.to_vec()).collect(),
-            runs: self.runs.clone(),
-            misses: self.misses.clone(),
-        }
     }
 }
 
@@ -343,59 +254,6 @@ impl<'a> PollReader<'a> {
                 0
             }
             None => 0,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn stored(outcomes: &[Vec<u8>]) -> StoredOutcomes {
-        let mut varying = Varying::new(&outcomes[0], 1);
-        outcomes[1..].iter().for_each(|outcome| varying.note(outcome));
-        varying.stored()
-    }
-
-    #[test]
-    fn outcomes_that_come_in_turns_are_predicted() {
-        let turns: Vec<Vec<u8>> = (0..10_000).map(|i| vec![(i % 5) as u8]).collect();
-        assert!(stored(&turns).miss_count() <= 6);
-    }
-
-    proptest! {
-        #[test]
-        fn outcomes_read_back_as_noted(
-            numbers in proptest::collection::vec(0u8..5, 1..200), same in 0usize..50,
-        ) {
-            let mut outcomes = vec![vec![numbers[0]]; same];
-            outcomes.extend(numbers.iter().map(|n| vec![*n]));
-            let stored = stored(&outcomes);
-            let mut bytes = Vec::new();
-            stored.put(&mut bytes);
-            let again = StoredOutcomes::get(&mut Cells::new(&bytes)).unwrap();
-            prop_assert_eq!(&again, &stored);
-            let mut reader = OutcomeReader::new(&again);
-            for outcome in &outcomes {
-                prop_assert_eq!(reader.next_outcome(), Some(outcome.as_slice()));
-            }
-            let counts = again.counts(outcomes.len() as u64).unwrap();
-            for (row, count) in again.rows.iter().zip(counts) {
-                prop_assert_eq!(outcomes.iter().filter(|o| *o == row).count() as u64, count);
-            }
-        }
-
-        #[test]
-        fn polls_read_back_as_noted(counts in proptest::collection::vec(0u64..4, 0..100)) {
-            let mut polls = Polls::new(&[1], 2);
-            counts.iter().for_each(|n| polls.note(*n));
-            let mut reader = PollReader::new(&polls);
-            prop_assert_eq!((reader.next_count(), reader.next_count()), (0, 0));
-            for n in &counts {
-                prop_assert_eq!(reader.next_count(), *n);
-            }
-            prop_assert_eq!(polls.total(), counts.iter().sum::<u64>());
         }
     }
 }

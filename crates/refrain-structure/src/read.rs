@@ -7,10 +7,10 @@ use crate::write::{
     ANY, CHANGED, COLUMNS, NEW_SHAPE, NO_COLUMNS, SAME_COLUMNS, SCALE_AT, Shape, VERSION,
 };
 use refrain_elastic::{Column, RankList, TextColumn};
-use refrain_encode::cells::{self, Cells};
-use refrain_encode::outcome::{Polls, StoredOutcomes};
-use refrain_encode::stats::Stats;
 use refrain_grammar::{Shared, Symbol, What};
+use refrain_signature::cells::{self, Cells};
+use refrain_signature::outcome::{Polls, StoredOutcomes};
+use refrain_signature::stats::Stats;
 use std::collections::BTreeMap;
 
 /// Bytes that are no trace.

@@ -1,14 +1,14 @@
 //! Handles of a call, as numbers of the decoder's own.
 
 use super::{Decoder, IMPLIED, LONGEST, PREDEFINED, REQUESTS, Reading};
-use crate::array;
-use crate::call::{change, code};
-use crate::cells::Cells;
-use crate::plan::{Op, Plan, REQUEST};
-use crate::tasktrace::TaskTrace;
-use refrain_format::decode::Value;
+use crate::event::Value;
 use refrain_format::record::state;
 use refrain_mpi::names;
+use refrain_signature::array;
+use refrain_signature::cells::Cells;
+use refrain_signature::codes::{change, code};
+use refrain_signature::plan::{Op, Plan, REQUEST};
+use refrain_signature::tasktrace::SignatureTrace;
 
 impl Decoder<'_> {
     pub(super) fn handles(&mut self, kind: u8, n: usize, cells: &mut Cells<'_>) -> Option<Value> {
@@ -206,7 +206,7 @@ impl Decoder<'_> {
     pub(super) fn is_persistent(&self, handle: u64) -> bool {
         let Some((base, _)) = self.own_request(handle) else { return false };
         let signature = self.trace.signatures.get(base as usize);
-        let function = signature.and_then(TaskTrace::function_of);
+        let function = signature.and_then(SignatureTrace::head).map(|head| head.function);
         function.and_then(|f| self.plans.get(&f)).is_some_and(|(plan, _)| plan.persistent)
     }
 }

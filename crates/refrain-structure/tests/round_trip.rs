@@ -11,9 +11,9 @@ use program::{Op, Process, THREADS, programs};
 use proptest::prelude::*;
 use records::FAMILY;
 use refrain_encode::encoder::{Batch, Encoder};
-use refrain_encode::tasktrace::TaskTrace;
-use refrain_merge::merged::Merged;
-use refrain_merge::{read, write};
+use refrain_signature::tasktrace::TaskTrace;
+use refrain_structure::merged::Merged;
+use refrain_structure::{read, write};
 
 /// A rank: what it did, and the tasks that came of it.
 struct Rank {
@@ -34,7 +34,7 @@ fn rank_of(program: &[Op], rank: u32, size: u32) -> Rank {
         .collect();
     assert_eq!(encoder.feed(&batches), []);
     encoder.finish();
-    let task = |thread: u32| Some((thread, TaskTrace::of(&encoder, thread)?));
+    let task = |thread: u32| Some((thread, encoder.task_trace(thread)?));
     let tasks = (0..THREADS as u32).filter_map(task).collect();
     Rank { process, tasks }
 }

@@ -1,8 +1,7 @@
 //! The whole trace of one task, complete in itself: what the merge takes and what is decoded.
 
 use crate::cells::{self, Cells};
-use crate::encoder::Encoder;
-use crate::notes;
+use crate::head::Head;
 use crate::outcome::{Polls, StoredOutcomes};
 use crate::stats::Stats;
 use refrain_grammar::Grammar;
@@ -21,6 +20,13 @@ pub struct SignatureTrace {
     pub polls: Option<Polls>,
     /// Durations.
     pub stats: Stats,
+}
+
+impl SignatureTrace {
+    /// Function, call site, depth, and whether its calls returned.
+    pub fn head(&self) -> Option<Head> {
+        Head::read(&mut Cells::new(&self.cells))
+    }
 }
 
 /// The trace of a task.
@@ -42,49 +48,9 @@ pub struct TaskTrace {
 }
 
 impl TaskTrace {
-    /// The trace of an encoder's thread; none if it made no call.
-    pub fn of(encoder: &Encoder, thread: u32) -> Option<TaskTrace> {
-        let task = encoder.task(thread)?;
-        if task.signatures.is_empty() {
-            return None;
-        }
-        let text = |number: &u16| Some((*number, encoder.function(*number)?.to_text()));
-        let signature = |number: u32| {
-            let of = |index: u32| usize::try_from(index).ok();
-            let state = task.signatures.get(number);
-            let varying = state.and_then(|s| task.varying.get(of(s.varies)?));
-            let polls = state.and_then(|s| task.polls.get(of(s.polls)?));
-            SignatureTrace {
-                cells: task.signatures.cells(number).to_vec(),
-                outcome: task.signatures.first_outcome(number).to_vec(),
-                varying: varying.map(|v| v.stored()),
-                polls: polls.filter(|p| p.total() > 0).cloned(),
-                stats: state.map(|s| s.stats.clone()).unwrap_or_default(),
-            }
-        };
-        let name = |place: &u32| encoder.predefined_name(*place).to_owned();
-        Some(TaskTrace {
-            functions: task.functions.iter().filter_map(text).collect(),
-            predefined: task.predefined.iter().map(name).collect(),
-            strings: task.strings().iter().map(|s| s.to_vec()).collect(),
-            signatures: (0..task.signatures.len() as u32).map(signature).collect(),
-            grammars: task.grammars(),
-            lost: task.lost(),
-        })
-    }
-
-    /// The function of a signature.
-    pub fn function_of(signature: &SignatureTrace) -> Option<u16> {
-        let head = Cells::new(&signature.cells).get()?;
-        u16::try_from(head >> 3).ok()
-    }
-
-    /// How many calls a call of that signature is made inside of.
-    pub fn depth_of(signature: &SignatureTrace) -> u32 {
-        let mut cells = Cells::new(&signature.cells);
-        let has_depth = cells.get().is_some_and(|head| head & 2 != 0);
-        let depth = if has_depth { cells.get() } else { None };
-        depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(0)
+    /// The head of a signature.
+    pub fn head(&self, terminal: u32) -> Option<Head> {
+        self.signatures.get(terminal as usize)?.head()
     }
 
     /// Writes it, plainly: for the way from the process to the merge.
@@ -169,10 +135,11 @@ impl TaskTrace {
             text.split(' ').next().map(str::to_owned)
         };
         for (signature, occurrences) in self.signatures.iter().zip(self.occurrences()) {
-            let Some(function) = TaskTrace::function_of(signature) else { continue };
-            if function >= notes::FIRST {
+            let Some(head) = signature.head() else { continue };
+            if head.is_note() {
                 continue;
             }
+            let function = head.function;
             let polls = signature.polls.as_ref().map_or(0, Polls::total);
             let name = name(function).unwrap_or_else(|| format!("function {function}"));
             let sum: &mut u64 = calls.entry(name).or_default();

@@ -3,7 +3,7 @@
 
 use crate::merged::Merged;
 use crate::{read, write};
-use refrain_encode::cells::{Cells, put_bytes};
+use refrain_signature::cells::{Cells, put_bytes};
 
 /// As bytes.
 pub fn to_bytes(merged: &Merged) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! The traces of all tasks together.
 
 use crate::group::Group;
-use refrain_encode::tasktrace::TaskTrace;
+use refrain_signature::tasktrace::TaskTrace;
 use std::collections::{BTreeMap, HashMap};
 
 /// All groups of a trace.

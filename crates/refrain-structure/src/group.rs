@@ -2,11 +2,12 @@
 
 use crate::elastic::Elastic;
 use refrain_elastic::{RankList, TextColumn};
-use refrain_encode::cells::{Cells, put_list, put_unsigned};
-use refrain_encode::outcome::{Polls, StoredOutcomes};
-use refrain_encode::stats::Stats;
-use refrain_encode::tasktrace::{SignatureTrace, TaskTrace};
 use refrain_grammar::Grammar;
+use refrain_signature::cells::{Cells, put_list, put_unsigned};
+use refrain_signature::head::Head;
+use refrain_signature::outcome::{Polls, StoredOutcomes};
+use refrain_signature::stats::Stats;
+use refrain_signature::tasktrace::{SignatureTrace, TaskTrace};
 use std::collections::BTreeMap;
 
 /// More distinct outcomes than this are not compared between ranks.
@@ -142,7 +143,7 @@ impl Group {
         mix(self.strings.len() as u64);
         mix(self.rows.len() as u64);
         self.grammars.iter().for_each(|grammar| mix(grammar.hash()));
-        self.rows.iter().filter_map(Row::head).for_each(|head| mix(head as u64));
+        self.rows.iter().filter_map(Row::kind).for_each(|kind| mix(kind as u64));
         self.predefined.iter().flat_map(|name| name.bytes()).for_each(|byte| mix(byte.into()));
         hash
     }
@@ -154,7 +155,7 @@ impl Group {
             && self.predefined == other.predefined
             && self.grammars == other.grammars
             && self.rows.len() == other.rows.len()
-            && self.rows.iter().zip(&other.rows).all(|(a, b)| a.head() == b.head())
+            && self.rows.iter().zip(&other.rows).all(|(a, b)| a.kind() == b.kind())
     }
 
     /// Takes in another group of the same structure and other ranks.
@@ -241,8 +242,14 @@ fn disown(own: &mut BTreeMap<u32, Own>, number: u32, outcomes: Outcomes, ranks: 
 }
 
 impl Row {
-    /// The first cell: function and flags.
-    pub fn head(&self) -> Option<i64> {
+    /// Function, depth, call site, and whether its calls returned: function and return are the same on all ranks of
+    /// a group, depth and call site those of some rank.
+    pub fn head(&self) -> Option<Head> {
+        Head::read(&mut Cells::new(&self.cells.variants.first()?.cells))
+    }
+
+    /// What ranks of a group must have in common: the first cell.
+    fn kind(&self) -> Option<i64> {
         Cells::new(&self.cells.variants.first()?.cells).get()
     }
 }

@@ -1,12 +1,12 @@
 //! Statuses of a call, put together again.
 
 use super::{Decoder, Reading};
-use crate::call::{NOT_KEPT, Shape, WITH_ERROR};
-use crate::cells::Cells;
-use crate::plan::Op;
-use refrain_format::decode::Value;
+use crate::event::Value;
 use refrain_format::record::state;
 use refrain_mpi::status::StatusFields;
+use refrain_signature::cells::Cells;
+use refrain_signature::codes::{NOT_KEPT, Shape, WITH_ERROR};
+use refrain_signature::plan::Op;
 
 impl Decoder<'_> {
     pub(super) fn status(&mut self, op: &Op, reading: &mut Reading<'_>) -> Option<Value> {

@@ -4,7 +4,7 @@
 //! fall into *variants*, one for each length.
 
 use refrain_elastic::{Column, Formula, RankList};
-use refrain_encode::cells;
+use refrain_signature::cells;
 
 /// The lists of some ranks, all of the same length.
 #[derive(Clone, Debug, PartialEq)]

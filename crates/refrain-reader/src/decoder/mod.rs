@@ -9,18 +9,19 @@ mod status;
 mod terminals;
 pub mod times;
 
-use crate::call::code;
-use crate::cells::Cells;
-use crate::outcome::OutcomeReader;
-use crate::plan::{Form, Kinds, Op, Plan};
-use crate::tasktrace::TaskTrace;
-use crate::{array, notes};
-use refrain_format::decode::{Event, Value};
+use crate::event::{Event, Value};
 use refrain_format::define::FunctionDef;
 use refrain_format::record::{segment, state};
 use refrain_mpi::abi::{Family, Layout};
 use refrain_mpi::names::HandleTable;
 use refrain_mpi::status::StatusFields;
+use refrain_signature::cells::Cells;
+use refrain_signature::codes::code;
+use refrain_signature::head::Head;
+use refrain_signature::outcome::OutcomeReader;
+use refrain_signature::plan::{Form, Kinds, Op, Plan};
+use refrain_signature::tasktrace::TaskTrace;
+use refrain_signature::{array, notes};
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::sync::Arc;
@@ -174,7 +175,7 @@ impl<'t> Decoder<'t> {
         let trace = self.trace;
         let undefined = TaskError::Undefined(self.number, number);
         let Some(signature) = trace.signatures.get(number as usize) else { return Err(undefined) };
-        let function = TaskTrace::function_of(signature);
+        let function = signature.head().map(|head| head.function);
         let Some((plan, def)) = function.and_then(|f| self.plans.get(&f)) else {
             return Err(undefined);
         };
@@ -323,11 +324,12 @@ impl<'t> Decoder<'t> {
         def: &Arc<FunctionDef>,
         reading: &mut Reading<'_>,
     ) -> Option<Event> {
-        let head = reading.signature.get()?;
-        let (unfinished, has_depth, has_site) = (head & 1 != 0, head & 2 != 0, head & 4 != 0);
-        let depth = if has_depth { u32::try_from(reading.signature.get()?).ok()? } else { 0 };
+        let Head { returned, depth, site, .. } = Head::read(&mut reading.signature)?;
         reading.depth = depth;
-        let site = if has_site { Some(self.site(reading.signature.get()?)?) } else { None };
+        let site = match site {
+            Some(site) => Some(self.site(site)?),
+            None => None,
+        };
         let mut event = Event {
             number: 0,
             depth: depth.min(u8::MAX.into()) as u8,
@@ -354,7 +356,7 @@ impl<'t> Decoder<'t> {
             }
             *event.inputs.get_mut(usize::from(op.param))? = Some(value);
         }
-        if unfinished {
+        if !returned {
             return Some(event);
         }
         self.outputs(number, plan, reading, &mut event)?;
@@ -445,7 +447,7 @@ impl<'t> Decoder<'t> {
         match op.form {
             Form::Int | Form::Long => {
                 let n = cells.get()?;
-                if op.role == crate::plan::Role::Index {
+                if op.role == refrain_signature::plan::Role::Index {
                     indices.push(n);
                 }
                 Some(Value::Int(n))
@@ -495,7 +497,7 @@ impl<'t> Decoder<'t> {
         }
         self.hold_array(n, cells)?;
         let all = array::get(cells, n, LONGEST, numbers)?;
-        if op.role == crate::plan::Role::Indices {
+        if op.role == refrain_signature::plan::Role::Indices {
             indices.clone_from(&all);
         }
         let list = all.iter().map(|v| Value::Int(*v)).collect();
@@ -557,8 +559,8 @@ impl<'t> Decoder<'t> {
     }
 
     /// The call site that a string names.
-    fn site(&mut self, string: i64) -> Option<Arc<str>> {
-        let string = usize::try_from(string).ok()?;
+    fn site(&mut self, string: u32) -> Option<Arc<str>> {
+        let string = string as usize;
         if let Some(site) = self.sites.get(&string) {
             return Some(site.clone());
         }

@@ -1,0 +1,5 @@
+//! Reads traces.
+
+pub mod decoder;
+pub mod event;
+pub mod raw;

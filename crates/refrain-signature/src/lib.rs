@@ -1,0 +1,23 @@
+//! Signatures and outcomes of calls, in both directions, apart from who writes and who reads them.
+//!
+//! A *signature* is a function with its inputs and the outputs that follow from them, as a flat list of numbers
+//! ([`cells`]). An *outcome* is what MPI decided, in the same form. The encoder (inside the program), the merge over
+//! ranks and the reader share what is here:
+//!
+//! * [`head`]: the first cells: function, whether the call returned, depth, call site
+//! * [`plan`]: which values a function has, and whether they belong to the signature or to the outcome
+//! * [`codes`]: which cells stand for which value · [`array`]: arrays of numbers
+//! * [`outcome`]: sequences of outcomes, of which only what was not predicted is stored
+//! * [`stats`], [`times`]: durations by signature, and times of every call
+//! * [`tasktrace`]: the trace of one task · [`notes`]: what stands between calls
+
+pub mod array;
+pub mod cells;
+pub mod codes;
+pub mod head;
+pub mod notes;
+pub mod outcome;
+pub mod plan;
+pub mod stats;
+pub mod tasktrace;
+pub mod times;
