@@ -42,7 +42,40 @@ const MISUSED: u8 = 2;
 /// Exit code when the program to run is not there, as shells have it.
 pub const NOT_FOUND: u8 = 127;
 
-/// An option has a value that it cannot have.
+/// The commands, grouped by what people want to do. A test compares it with the commands there are.
+const HELP_TEMPLATE: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+Record a run:
+  trace    Record every MPI call of every rank
+  record   Record which message each receive got, so that the run can be replayed
+  mem      Record every load and store of every thread
+  merge    Make a trace of what a killed run left behind
+
+Look at it:
+  info     What was run, whether the trace is complete, and its size
+  show     The calls (or receives, or memory references), as text or JSON
+  stats    Calls, time and bytes by function
+  where    Why a job hangs: the calls in flight, and who waits for whom
+
+Replay and compare:
+  replay   Run the program again with the recorded matches
+  races    Which receives could have matched another message
+  diff     Where two recorded runs differ
+  verify   Check that a trace is intact and, with raw records, lossless
+
+Memory traces, without DynamoRIO:
+  cc       Compile C or C++ so that `refrain mem` can record it
+  fc       Compile Fortran so that `refrain mem` can record it
+
+`refrain help COMMAND` explains a command.
+
+Options:
+{options}{after-help}";
+
+/// An option has an invalid value.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
@@ -50,25 +83,24 @@ pub struct Usage(pub String);
 /// Records what the ranks and threads of a parallel program do, and shows it.
 #[derive(Parser)]
 #[command(name = "refrain", version, about, max_term_width = 100)]
+#[command(help_template = HELP_TEMPLATE)]
 #[command(after_help = "Examples:
   refrain trace -- mpirun -n 4 ./app input.dat     writes app.refrain
   refrain show app.refrain --rank 3 --limit 20     the first calls of rank 3
   refrain show app.refrain --function MPI_Send --json | head
-  refrain info app.refrain                         what was run, and how large the trace is
   refrain stats app.refrain                        calls, time and bytes by function
-  refrain verify app.refrain                       is it whole, and what was recorded?
-  refrain where app.refrain.parts                  where does the job hang?
-  refrain record -- mpirun -n 4 ./app input.dat    keeps the order in which messages are received
+  refrain where app.refrain.parts                  why does the job hang?
+  refrain record -- mpirun -n 4 ./app input.dat    records which message each receive got
   refrain replay app.refrain -- mpirun -n 4 ./app input.dat
-                                                   forces that order
+                                                   forces the same matches on another run
   refrain mem -- ./app                             every load and store of every thread
 
-Exit codes: that of the program, once it has run, whatever became of the trace (trace); 1 if a
-trace is not as it should be (verify); 125 if Refrain itself failed; 127 if the program is not
-there; 2 for a command line that cannot be read.
+Exit codes: trace, record and mem exit with the program's own code once it has run, whatever became
+of the trace. Otherwise: 1 if a trace is damaged or not lossless (verify), 2 for an invalid command
+line, 125 if Refrain itself failed, 127 if the program does not exist.
 
-The agent, librefrain_agent.so, is looked for beside this program and in ../lib; the environment
-variable REFRAIN_AGENT names another.")]
+Refrain looks for its agent, librefrain_agent.so, beside this program and in ../lib; the
+environment variable REFRAIN_AGENT names another.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -131,4 +163,28 @@ fn message(error: &anyhow::Error) -> String {
         }
     }
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_help_lists_every_command_once() {
+        let listed: Vec<_> = HELP_TEMPLATE
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+            .collect();
+        let mut sorted = listed.clone();
+        sorted.sort_unstable();
+        let command = Cli::command();
+        let mut commands: Vec<_> = command
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+            .map(clap::Command::get_name)
+            .collect();
+        commands.sort_unstable();
+        assert_eq!(sorted, commands);
+    }
 }
