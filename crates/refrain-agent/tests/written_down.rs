@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate inside the agent. A new one needs a reason.
-const DEPENDENCIES: [&str; 17] = [
+const DEPENDENCIES: [&str; 18] = [
     // gzip, for orders by clocks, and what it is made of.
     "adler2",
     "cfg-if",
@@ -17,6 +17,7 @@ const DEPENDENCIES: [&str; 17] = [
     "simd-adler32",
     "libc",
     "refrain-agent",
+    "refrain-bytes",
     "refrain-elastic",
     "refrain-encode",
     "refrain-format",

@@ -26,6 +26,7 @@
 //! 1d  CHECKSUM  02 00 00 00  52 46 4e 44                 trailer
 //! ```
 
+use refrain_bytes::varint;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -255,10 +256,10 @@ impl Writer {
 
     fn try_finish(&mut self) -> io::Result<u64> {
         let mut directory = Vec::new();
-        put_varint(&mut directory, self.sections.len() as u64);
+        varint::put(&mut directory, self.sections.len() as u64);
         let mut last = 0;
         for section in &self.sections {
-            put_varint(&mut directory, section.offset - last);
+            varint::put(&mut directory, section.offset - last);
             last = section.offset;
         }
         let mut trailer = Vec::new();
@@ -282,25 +283,9 @@ impl Drop for Writer {
     }
 }
 
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn read_varint(input: &mut impl Read) -> io::Result<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let mut byte = [0];
-        input.read_exact(&mut byte)?;
-        value |= u64::from(byte[0] & 0x7f) << shift;
-        if byte[0] < 0x80 {
-            return Ok(value);
-        }
-    }
-    Err(io::ErrorKind::InvalidData.into())
+/// A number that must be there.
+fn read_number(input: &mut impl Read) -> io::Result<u64> {
+    varint::read(input)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 impl Section {
@@ -315,7 +300,7 @@ impl Section {
         for length in [self.stored, self.full] {
             match self.long {
                 true => head.extend(length.to_le_bytes()),
-                false => put_varint(&mut head, length),
+                false => varint::put(&mut head, length),
             }
         }
         head.extend(self.name.as_bytes());
@@ -351,7 +336,7 @@ impl Section {
                 input.read_exact(&mut bytes)?;
                 Ok(u64::from_le_bytes(bytes))
             }
-            false => read_varint(input),
+            false => read_number(input),
         };
         let (stored, full): (u64, u64) = (number()?, number()?);
         let mut name = vec![0; usize::from(head[3])];
@@ -425,13 +410,13 @@ impl Container {
             return Err(bad());
         }
         let mut input = directory.as_slice();
-        let count = read_varint(&mut input)?;
+        let count = read_number(&mut input)?;
         if count > MOST_SECTIONS {
             return Err(bad());
         }
         let (mut sections, mut at, mut last_end) = (Vec::new(), 0u64, 0);
         for _ in 0..count {
-            at = at.checked_add(read_varint(&mut input)?).ok_or_else(bad)?;
+            at = at.checked_add(read_number(&mut input)?).ok_or_else(bad)?;
             file.seek(SeekFrom::Start(at))?;
             let section = Section::read(file, at)?;
             let end = section.content_offset().checked_add(section.stored).ok_or_else(bad)?;

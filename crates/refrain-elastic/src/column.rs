@@ -12,7 +12,7 @@ use crate::pieces;
 use crate::ranklist::RankList;
 use crate::single;
 use crate::table::Table;
-use crate::varint;
+use refrain_bytes::varint;
 
 /// How the values of some ranks are given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,5 +1,6 @@
 //! Why bytes are not a column.
 
+use refrain_bytes::BytesError;
 use std::fmt;
 
 /// Why bytes could not be decoded as a ranklist, a formula or a column.
@@ -28,3 +29,13 @@ impl fmt::Display for ElasticError {
 }
 
 impl std::error::Error for ElasticError {}
+
+impl From<BytesError> for ElasticError {
+    fn from(error: BytesError) -> Self {
+        match error {
+            BytesError::Truncated => Self::Truncated,
+            BytesError::Overlong => Self::Overlong,
+            BytesError::OutOfRange(what) => Self::OutOfRange(what),
+        }
+    }
+}

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 
 use crate::error::ElasticError;
 use crate::grid::{Grid, MOST_DIGITS};
-use crate::varint;
+use refrain_bytes::varint;
 
 /// A value as a function of the rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::error::ElasticError;
-use crate::varint;
+use refrain_bytes::varint;
 
 /// The most digits below the top one.
 pub const MOST_DIGITS: usize = 3;

@@ -56,7 +56,6 @@ pub mod section;
 mod single;
 pub mod table;
 pub mod text;
-mod varint;
 
 pub use column::{Column, Form, Piece};
 pub use error::ElasticError;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::error::ElasticError;
 use crate::folding;
 use crate::section::{Section, SectionIter};
-use crate::varint;
+use refrain_bytes::varint;
 
 /// A set of ranks.
 ///

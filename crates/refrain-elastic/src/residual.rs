@@ -5,8 +5,7 @@
 //! that have no neighbour. Where a residual takes few values, each of them is a formula for the
 //! ranks that share it; where one value is frequent, it is a formula with exceptions.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use refrain_bytes::table::Map;
 
 use crate::formula::{Formula, TreeStep};
 
@@ -58,7 +57,7 @@ impl Residual {
 
     /// The ranks and values of each residual, unless there are more than `most` of them.
     pub fn classes(self, ranks: &[u32], values: &[i64], most: usize) -> Option<Vec<Class>> {
-        let mut places: HashMap<i64, usize, Hashed> = HashMap::default();
+        let mut places: Map<i64, usize> = Map::default();
         let mut classes: Vec<Class> = Vec::new();
         for (&rank, &value) in ranks.iter().zip(values) {
             let residual = self.of(rank, value);
@@ -108,7 +107,7 @@ fn sample(count: usize) -> impl Iterator<Item = usize> {
 
 /// The number that occurs most often; of several, the one that got there first.
 fn most_frequent(numbers: impl Iterator<Item = i64>) -> Option<i64> {
-    let mut counts: HashMap<i64, usize, Hashed> = HashMap::default();
+    let mut counts: Map<i64, usize> = Map::default();
     let mut best = None;
     for number in numbers {
         let count = counts.entry(number).or_insert(0);
@@ -118,32 +117,4 @@ fn most_frequent(numbers: impl Iterator<Item = i64>) -> Option<i64> {
         }
     }
     best.map(|(number, _)| number)
-}
-
-/// A quick hash for numbers: values come from the program itself, and a collision costs time only.
-#[derive(Default)]
-pub struct NumberHasher(u64);
-
-/// Builds [`NumberHasher`]s.
-pub type Hashed = BuildHasherDefault<NumberHasher>;
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_i64(&mut self, number: i64) {
-        self.write_u64(number as u64);
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
 }

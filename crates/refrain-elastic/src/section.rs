@@ -9,7 +9,7 @@
 //! per dimension.
 
 use crate::error::ElasticError;
-use crate::varint;
+use refrain_bytes::varint;
 
 /// The most dimensions a section has.
 pub const MOST_DIMENSIONS: usize = 4;

@@ -5,12 +5,11 @@
 //! one another; as runs and literals, packed into as few bits as the widest needs, or, where few
 //! values are distinct, as indices into a dictionary.
 
-use std::collections::HashMap;
+use refrain_bytes::table::Map;
 
 use crate::error::ElasticError;
 use crate::ranklist::RankList;
-use crate::residual::Hashed;
-use crate::varint;
+use refrain_bytes::varint;
 
 /// A value for each rank of a list that is kept beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -182,7 +181,7 @@ fn encode_packed(base: Base, values: &[i64]) -> Option<Vec<u8>> {
 
 /// The distinct values, ascending, and for each value its place among them.
 fn encode_dictionary(values: &[i64]) -> Option<Vec<u8>> {
-    let mut places: HashMap<i64, u64, Hashed> = HashMap::default();
+    let mut places: Map<i64, u64> = Map::default();
     for &value in values {
         places.insert(value, 0);
         if places.len() > MOST_DISTINCT {
@@ -254,7 +253,7 @@ fn unpack<'a>(
     }
     // A count of ranks times 64: far from overflow.
     let bits = count as u64 * u64::from(width);
-    let mut bytes = varint::take_bytes(input, bits.div_ceil(8))?.iter();
+    let mut bytes = varint::take_slice(input, bits.div_ceil(8))?.iter();
     let mut buffer = 0u128;
     let mut filled = 0;
     Ok((0..count).map(move |_| {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::column::Column;
 use crate::error::ElasticError;
 use crate::ranklist::RankList;
-use crate::varint;
+use refrain_bytes::varint;
 
 /// The most digits of a number in a template: all such numbers fit an `i64`.
 const MOST_DIGITS: usize = 18;
@@ -169,7 +169,7 @@ impl TextColumn {
         match &self.form {
             Form::Constant(text) => {
                 out.push(0);
-                put_text(out, text);
+                varint::put_bytes(out, text);
             }
             Form::Template(parts) => {
                 out.push(1);
@@ -178,7 +178,7 @@ impl TextColumn {
                     match part {
                         Part::Literal(literal) => {
                             out.push(0);
-                            put_text(out, literal);
+                            varint::put_bytes(out, literal);
                         }
                         Part::Number { width, column } => {
                             out.push(*width);
@@ -191,7 +191,7 @@ impl TextColumn {
                 out.push(2);
                 varint::put(out, distinct.len() as u64);
                 for text in distinct {
-                    put_text(out, text);
+                    varint::put_bytes(out, text);
                 }
                 index.encode_values(out);
             }
@@ -238,14 +238,8 @@ impl TextColumn {
     }
 }
 
-fn put_text(out: &mut Vec<u8>, text: &[u8]) {
-    varint::put(out, text.len() as u64);
-    out.extend_from_slice(text);
-}
-
 fn take_text(input: &mut &[u8]) -> Result<Vec<u8>, ElasticError> {
-    let length = varint::take(input)?;
-    varint::take_bytes(input, length).map(<[u8]>::to_vec)
+    Ok(varint::take_bytes(input)?.to_vec())
 }
 
 fn put_number(text: &mut Vec<u8>, number: i64, width: u8) {

@@ -18,7 +18,6 @@
 
 pub mod call;
 pub mod encoder;
-mod hash;
 mod memo;
 pub mod objects;
 pub mod pool;

@@ -5,9 +5,9 @@
 //! known without a look at the values. Calls that make or complete requests are among them, with
 //! the effect on the requests repeated, if the requests are what they were.
 
-use crate::hash;
 use crate::objects::{Objects, Ref};
 use crate::slots::Slots;
+use refrain_bytes::table;
 use refrain_mpi::status::StatusFields;
 
 /// Calls remembered: a power of two.
@@ -71,7 +71,7 @@ pub struct Seen<'a> {
 impl Seen<'_> {
     fn place(&self) -> usize {
         let start = u64::from(self.key.0) << 32 ^ u64::from(self.key.1);
-        let hash = hash::of(self.inputs).rotate_left(31) ^ hash::of(self.outputs) ^ start;
+        let hash = table::hash(self.inputs).rotate_left(31) ^ table::hash(self.outputs) ^ start;
         (hash >> 40) as usize & (PLACES - 1)
     }
 }

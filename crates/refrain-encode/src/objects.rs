@@ -11,8 +11,8 @@
 //! * Groups, error handlers and datatypes may be given to the program several times, and are
 //!   gone when freed as often.
 
-use crate::hash::Map;
 use crate::pool::Pool;
+use refrain_bytes::table::Map;
 use refrain_mpi::abi::{Family, Source};
 use refrain_mpi::names;
 use refrain_signature::cells::{Cells, put_bytes, put_list, put_unsigned};

@@ -4,7 +4,7 @@
 //! from them, as cells. Its number is the terminal of the task's grammar. Since numbers go by
 //! first occurrence, tasks that do the same number the same.
 
-use crate::hash;
+use refrain_bytes::table;
 use refrain_signature::cells::{Cells, numbers, put_bytes, put_list, put_unsigned};
 use refrain_signature::stats::Stats;
 
@@ -111,7 +111,7 @@ impl Signatures {
         if self.all.len() * 4 >= self.index.len() * 3 {
             self.grow();
         }
-        let hash = hash::of(cells) as u32;
+        let hash = table::hash(cells) as u32;
         let mask = self.index.len() - 1;
         let mut at = hash as usize & mask;
         loop {

@@ -1,9 +1,9 @@
 //! A task's trace as it is built: signatures, grammar, outcomes.
 
-use crate::hash::Map;
 use crate::sealed::Sealed;
 use crate::signature::{NONE, Signatures};
 use crate::varying::Varying;
+use refrain_bytes::table::Map;
 use refrain_grammar::{Grammar, Sequitur};
 use refrain_signature::cells::{Cells, put_bytes, put_list, put_unsigned};
 use refrain_signature::outcome::Polls;

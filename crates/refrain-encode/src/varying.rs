@@ -1,6 +1,6 @@
 //! Outcomes of a signature while they are recorded; [`refrain_signature::outcome`] has how they are stored.
 
-use crate::hash::Map;
+use refrain_bytes::table::Map;
 use refrain_signature::cells::{self, Cells};
 use refrain_signature::outcome::{Predictor, StoredOutcomes};
 

@@ -6,12 +6,14 @@
 //! | bytes | what |
 //! |---|---|
 //! | 8 | [`MAGIC`] |
-//! | 8 | checksum of all that follows: [`checksum`] |
+//! | 8 | checksum of all that follows: [`stable::checksum`] |
 //! | varint | number of threads; for each: number, position up to which its log is encoded |
 //! | the rest | the encoder's state |
 //!
 //! Numbers are LEB128. What the encoder has sealed is in a second file ([`sealed_file_name`]), which
 //! only grows; the state tells where.
+
+use refrain_bytes::stable;
 
 /// The first bytes of a state.
 pub const MAGIC: [u8; 8] = *b"REFRSTA2";
@@ -36,23 +38,11 @@ pub fn sealed_file_name(host: &str, pid: i32, process: u64) -> String {
 /// The bytes before the content.
 pub const HEAD: usize = 16;
 
-/// FNV-1a over words: enough to know a file that is not whole.
-pub fn checksum(bytes: &[u8]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64 ^ bytes.len() as u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3);
-        hash ^= hash >> 29;
-    }
-    hash
-}
-
 /// Completes a state whose first [`HEAD`] bytes are free.
 pub fn seal(state: &mut [u8]) {
     if let Some((head, content)) = state.split_at_mut_checked(HEAD) {
         head[..8].copy_from_slice(&MAGIC);
-        head[8..].copy_from_slice(&checksum(content).to_le_bytes());
+        head[8..].copy_from_slice(&stable::checksum(content).to_le_bytes());
     }
 }
 
@@ -62,7 +52,7 @@ pub fn open(state: &[u8]) -> Result<&[u8], &'static str> {
     if head[..8] != MAGIC {
         return Err("it does not begin like one");
     }
-    match head[8..] == checksum(content).to_le_bytes() {
+    match head[8..] == stable::checksum(content).to_le_bytes() {
         true => Ok(content),
         false => Err("its checksum does not fit"),
     }

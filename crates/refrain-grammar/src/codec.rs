@@ -36,7 +36,8 @@
 
 use crate::error::GrammarError;
 use crate::grammar::{Symbol, What};
-use crate::varint::{Reader, fold, unfold, write};
+use crate::reader::Reader;
+use refrain_bytes::varint::{put, unzigzag, zigzag};
 
 const RULE: u64 = 0b001;
 const RULE_REPEATED: u64 = 0b011;
@@ -53,7 +54,7 @@ pub(crate) fn encode(rules: &[Vec<Symbol>], out: &mut Vec<u8>) {
         What::Rule(_) => most,
     });
     let mut before = -1;
-    write(rules.len() as u64, out);
+    put(out, rules.len() as u64);
     let mut items = Vec::new();
     for (rule, body) in rules.iter().enumerate() {
         items.clear();
@@ -66,8 +67,8 @@ pub(crate) fn encode(rules: &[Vec<Symbol>], out: &mut Vec<u8>) {
             match symbol.what {
                 What::Terminal(first) if run >= LEAST_RUN => {
                     let difference = i64::from(first) - (before + 1);
-                    write(fold(difference) << 3 | RUN, &mut items);
-                    write((run - LEAST_RUN) as u64, &mut items);
+                    put(&mut items, zigzag(difference) << 3 | RUN);
+                    put(&mut items, (run - LEAST_RUN) as u64);
                     pairs -= run - 1;
                     before = i64::from(first) + run as i64 - 1;
                     at += run - 1;
@@ -76,24 +77,24 @@ pub(crate) fn encode(rules: &[Vec<Symbol>], out: &mut Vec<u8>) {
                     let difference = i64::from(terminal) - (before + 1);
                     before = i64::from(terminal);
                     if symbol.count == 1 {
-                        write(fold(difference) << 1, &mut items);
+                        put(&mut items, zigzag(difference) << 1);
                     } else {
-                        write(fold(difference) << 3 | TERMINAL_REPEATED, &mut items);
-                        write(symbol.count.wrapping_sub(2), &mut items);
+                        put(&mut items, zigzag(difference) << 3 | TERMINAL_REPEATED);
+                        put(&mut items, symbol.count.wrapping_sub(2));
                     }
                 }
                 What::Rule(inner) => {
                     let difference = i64::from(inner) - (rule as i64 + 1);
                     if symbol.count == 1 {
-                        write(fold(difference) << 3 | RULE, &mut items);
+                        put(&mut items, zigzag(difference) << 3 | RULE);
                     } else {
-                        write(fold(difference) << 3 | RULE_REPEATED, &mut items);
-                        write(symbol.count.wrapping_sub(2), &mut items);
+                        put(&mut items, zigzag(difference) << 3 | RULE_REPEATED);
+                        put(&mut items, symbol.count.wrapping_sub(2));
                     }
                 }
             }
         }
-        write(amount, out);
+        put(out, amount);
         out.extend_from_slice(&items);
     }
 }
@@ -140,7 +141,7 @@ fn decode_item(
 ) -> Result<(), GrammarError> {
     let item = reader.number()?;
     // Far outside the alphabet is outside all the same, so that sums do not overflow.
-    let bounded = |folded| unfold(folded).clamp(-(1 << 40), 1 << 40);
+    let bounded = |folded| unzigzag(folded).clamp(-(1 << 40), 1 << 40);
     let terminal = |number: i64| match u32::try_from(number) {
         Ok(terminal) if (terminal as usize) < terminals => Ok(terminal),
         _ => Err(GrammarError::UnknownTerminal { rule, terminal: number, terminals }),

@@ -5,8 +5,9 @@ use crate::codec;
 use crate::cursor::{self, Cursor, Visitor};
 use crate::error::GrammarError;
 use crate::iter::Iter;
-use crate::varint::Reader;
+use crate::reader::Reader;
 use crate::verify::{Violation, verify};
+use refrain_bytes::stable;
 
 /// What a symbol stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -179,11 +180,8 @@ impl Grammar {
     /// A hash of the rules, the same in every process and on every machine. As grammars are
     /// canonical, equal ones have equal hashes.
     pub fn hash(&self) -> u64 {
-        let mut hash = 0xcbf2_9ce4_8422_2325;
-        let mut mix = |word: u64| {
-            hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            hash ^= hash >> 29;
-        };
+        let mut hash = stable::FNV_BASIS;
+        let mut mix = |word: u64| hash = stable::mix::<0, 29>(hash, word);
         for body in &self.rules {
             mix(body.len() as u64);
             for symbol in body {

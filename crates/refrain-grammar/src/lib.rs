@@ -40,9 +40,9 @@ mod cursor;
 mod error;
 mod grammar;
 mod iter;
+mod reader;
 mod sequitur;
 mod share;
-mod varint;
 mod verify;
 
 pub use cursor::{Cursor, Level, Visitor};

@@ -26,8 +26,9 @@ use crate::canonical::{Order, Walker, validate_symbols};
 use crate::codec;
 use crate::error::GrammarError;
 use crate::grammar::{Grammar, Symbol, What};
+use crate::reader::Reader;
 use crate::sequitur::Sequitur;
-use crate::varint::{self, Reader};
+use refrain_bytes::varint;
 
 /// Several grammars over the same terminals, with what they have in common stored once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,12 +133,12 @@ impl Shared {
     /// grammar's (see [`Grammar::encode`]), how many grammars there are, and their start rules,
     /// each as the difference to the one before plus one.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        varint::write(self.whole as u64, out);
+        varint::put(out, self.whole as u64);
         codec::encode(&self.rules, out);
-        varint::write(self.starts.len() as u64, out);
+        varint::put(out, self.starts.len() as u64);
         let mut before = -1;
         for &start in &self.starts {
-            varint::write(varint::fold(i64::from(start) - (before + 1)), out);
+            varint::put(out, varint::zigzag(i64::from(start) - (before + 1)));
             before = i64::from(start);
         }
     }
@@ -151,7 +152,7 @@ impl Shared {
         let mut starts = Vec::new();
         let mut before = -1_i64;
         for grammar in 0..reader.amount()? {
-            let difference = varint::unfold(reader.number()?);
+            let difference = varint::unzigzag(reader.number()?);
             let start = difference.saturating_add(before + 1);
             let known = u32::try_from(start).ok().filter(|&start| u64::from(start) < whole);
             let unknown =

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use crate::error::MemoryError;
-use crate::varint;
+use refrain_bytes::varint;
 
 /// How a reference uses its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use zstd::bulk::Compressor;
 
 use crate::error::MemoryError;
-use crate::varint;
+use refrain_bytes::varint;
 
 /// The packing level: higher ones gain little on planes.
 const LEVEL: i32 = 3;
@@ -155,7 +155,7 @@ pub fn take_numbers(input: &mut &[u8], most: usize) -> Result<Vec<i64>, MemoryEr
         NUMBERS => {
             let bytes = take_packed(input)?;
             let input = &mut &bytes[..];
-            (0..count).map(|_| varint::take_signed(input)).collect()
+            (0..count).map(|_| Ok(varint::take_signed(input)?)).collect()
         }
         PLANES => Ok(take_planes(input, count)?.into_iter().map(varint::unzigzag).collect()),
         SUMS => {

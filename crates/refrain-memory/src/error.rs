@@ -1,5 +1,6 @@
 //! What can be wrong with a stream or with the bytes of a trace.
 
+use refrain_bytes::BytesError;
 use thiserror::Error;
 
 /// Why a stream was refused, or why bytes are not a memory trace.
@@ -34,4 +35,14 @@ pub enum MemoryError {
         /// How many addresses it came with.
         actual: usize,
     },
+}
+
+impl From<BytesError> for MemoryError {
+    fn from(error: BytesError) -> Self {
+        match error {
+            BytesError::Truncated => Self::Truncated,
+            BytesError::Overlong => Self::OutOfRange("number"),
+            BytesError::OutOfRange(what) => Self::OutOfRange(what),
+        }
+    }
 }

@@ -87,7 +87,6 @@ mod sprint;
 mod structure;
 pub mod threads;
 pub mod trace;
-mod varint;
 mod weave;
 
 pub use block::{Blocks, Kind, Reference, Signatures};

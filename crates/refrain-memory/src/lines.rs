@@ -13,7 +13,7 @@ use refrain_elastic::{Column, RankList};
 use crate::bulk;
 use crate::error::MemoryError;
 use crate::segment::{swap_own, usual_places};
-use crate::varint;
+use refrain_bytes::varint;
 
 /// The most values that columns of a damaged trace may unpack to.
 pub const MOST_VALUES: usize = 1 << 25;

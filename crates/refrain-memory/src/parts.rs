@@ -13,8 +13,8 @@ use crate::chunk::{Entry, Finished, Stream};
 use crate::error::MemoryError;
 use crate::runs::Runs;
 use crate::shape::{Node, Shape};
-use crate::varint;
 use crate::weave::HOLE;
+use refrain_bytes::varint;
 
 /// Streams with more runs than this are bulk. No cycle has more.
 const MOST_RUNS: usize = 24;

@@ -16,7 +16,7 @@ use crate::error::MemoryError;
 use crate::lines::{Lines, MOST_VALUES, take_bases};
 use crate::parts;
 use crate::threads::{Group, MOST_THREADS, Merged};
-use crate::varint;
+use refrain_bytes::varint;
 
 /// The most processes.
 pub const MOST_RANKS: u32 = 1 << 24;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::error::MemoryError;
 use crate::segment::{KINDS, Segment, SegmentKind, USUAL_STACK, arena, room_for};
-use crate::varint;
+use refrain_bytes::varint;
 
 /// How many distances are known by a number.
 const MOST_KNOWN: usize = 16;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::MemoryError;
 use crate::rows::{Row, Rows, Steps, put_step, take_step};
-use crate::varint;
+use refrain_bytes::varint;
 
 /// What a segment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use crate::block::Blocks;
 use crate::error::MemoryError;
-use crate::varint;
+use refrain_bytes::varint;
 
 /// The deepest nest.
 pub const MOST_DEPTH: usize = 32;

@@ -5,8 +5,9 @@
 //! twice.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
+
+use refrain_bytes::table::Map;
 
 use crate::block::Blocks;
 use crate::error::MemoryError;
@@ -14,29 +15,6 @@ use crate::shape::{Node, Shape};
 
 /// The number of a shape.
 pub type ShapeId = u32;
-
-/// A quick hash of shape numbers, which nobody chooses with ill will.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 ^= self.0 >> 29;
-    }
-}
 
 /// Shapes by number.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +24,7 @@ pub struct Shapes {
     /// Loops over one shape, by that shape: looked up most often.
     loops_over_one: Vec<Option<ShapeId>>,
     /// None where the loop would be too large.
-    loops: HashMap<Box<[ShapeId]>, Option<ShapeId>, BuildHasherDefault<Mix>>,
+    loops: Map<Box<[ShapeId]>, Option<ShapeId>>,
     exits: HashMap<(ShapeId, u32), ShapeId>,
 }
 

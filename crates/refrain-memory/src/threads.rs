@@ -18,8 +18,8 @@ use crate::error::MemoryError;
 use crate::guide;
 use crate::lines::Lines;
 use crate::parts::{self, Parts};
-use crate::varint;
 use crate::weave::{self, Substitutes};
+use refrain_bytes::varint;
 
 /// The most threads of a process.
 pub const MOST_THREADS: u32 = 1 << 20;

@@ -1,11 +1,11 @@
 //! One trace of all processes.
 
-use crate::bytes::{put, put_bytes};
 use crate::error::{TraceError, within};
 use crate::part::{PartFiles, sealed_chunks};
 use crate::state::{ProcessFacts, State, encode_numbers};
 use crate::tables::Code;
 use crate::trace::Facts;
+use refrain_bytes::varint::{put, put_bytes};
 use refrain_container::{Codec, Writer};
 use refrain_memory::Processes;
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 //! What can be wrong with parts and traces.
 
+use refrain_bytes::BytesError;
 use refrain_container::ContainerError;
 use refrain_memory::MemoryError;
 
@@ -31,4 +32,10 @@ pub enum TraceError {
 /// Says in which section an error is.
 pub fn within<T>(section: &str, result: Result<T, MemoryError>) -> Result<T, TraceError> {
     result.map_err(|source| TraceError::Memory { section: section.to_owned(), source })
+}
+
+impl From<BytesError> for TraceError {
+    fn from(_: BytesError) -> Self {
+        Self::Short
+    }
 }

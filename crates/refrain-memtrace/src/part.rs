@@ -13,7 +13,7 @@
 //! A sealed chunk is in its file before a state counts it, so a state never promises what is not
 //! there.
 
-use crate::bytes::{put, put_bytes, take_bytes, take_u32};
+use refrain_bytes::varint::{put, put_bytes, take_bytes, take_u32};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ impl SealedWriter {
 /// The chunks of a file of sealed chunks, as far as they are whole.
 pub fn sealed_chunks(mut input: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     std::iter::from_fn(move || {
-        let thread = take_u32(&mut input).ok()?;
+        let thread = take_u32(&mut input, "thread").ok()?;
         Some((thread, take_bytes(&mut input).ok()?))
     })
 }

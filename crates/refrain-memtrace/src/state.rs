@@ -1,10 +1,9 @@
 //! All that is known of a process, as bytes.
 
-use crate::bytes::{
-    put, put_bytes, put_signed, take, take_bytes, take_signed, take_text, take_u32,
-};
+use crate::bytes::take_text;
 use crate::error::{TraceError, within};
 use crate::tables::Code;
+use refrain_bytes::varint::{put, put_bytes, put_signed, take, take_bytes, take_signed, take_u32};
 use refrain_memory::{Merged, Segments};
 
 /// Version 1, which can be read as well, had no times of stages.
@@ -74,10 +73,10 @@ impl ProcessFacts {
 
     /// Takes facts, as they were written by that version of what they stand in.
     pub fn decode(input: &mut &[u8], version: u64) -> Result<Self, TraceError> {
-        let rank = take_u32(input)?.checked_sub(1);
-        let (pid, image) = (take_u32(input)?, take_u32(input)?);
+        let rank = take_u32(input, "rank")?.checked_sub(1);
+        let (pid, image) = (take_u32(input, "process id")?, take_u32(input, "image")?);
         let (host, program) = (take_text(input)?, take_text(input)?);
-        let front_end = take_u32(input)?;
+        let front_end = take_u32(input, "front end")?;
         let began = take(input)?;
         let time = (began, began.saturating_add(take(input)?));
         let ended = match take(input)? {
@@ -86,7 +85,7 @@ impl ProcessFacts {
             _ => Ended::Died,
         };
         let lost = take_text(input)?;
-        let (threads, references) = (take_u32(input)?, take(input)?);
+        let (threads, references) = (take_u32(input, "number of threads")?, take(input)?);
         let stages = if version > 1 { (take(input)?, take(input)?) } else { (0, 0) };
         Ok(Self {
             rank,

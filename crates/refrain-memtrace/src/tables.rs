@@ -1,9 +1,8 @@
 //! What the ledger of a process told: its code, and where its memory was.
 
-use crate::bytes::{
-    put, put_bytes, put_signed, take, take_bytes, take_signed, take_text, take_u32,
-};
+use crate::bytes::take_text;
 use crate::error::{TraceError, within};
+use refrain_bytes::varint::{put, put_bytes, put_signed, take, take_bytes, take_signed, take_u32};
 use refrain_memory::{Blocks, Kind, Reference, SegmentKind, Segments};
 use refrain_rings::record::{NO_CONTEXT, Record, references, split_pc};
 use std::collections::BTreeMap;
@@ -171,7 +170,7 @@ impl Code {
     pub fn decode(input: &mut &[u8]) -> Result<Self, TraceError> {
         let mut code = Self::default();
         for _ in 0..take(input)? {
-            let number = take_u32(input)?;
+            let number = take_u32(input, "module")?;
             let path = take_text(input)?;
             let build_id = take_bytes(input)?.to_vec();
             let is_main = take(input)? != 0;
@@ -179,8 +178,8 @@ impl Code {
         }
         let (mut last, mut call, mut function) = (0u32, 0u64, 0u64);
         for _ in 0..take(input)? {
-            last = last.checked_add(take_u32(input)?).ok_or(TraceError::Short)?;
-            let parent = take_u32(input)?.checked_sub(1);
+            last = last.checked_add(take_u32(input, "context")?).ok_or(TraceError::Short)?;
+            let parent = take_u32(input, "parent")?.checked_sub(1);
             call = call.wrapping_add(take_signed(input)? as u64);
             function = function.wrapping_add(take_signed(input)? as u64);
             code.contexts.insert(last, Context { parent, call, function });

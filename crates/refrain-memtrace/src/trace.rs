@@ -1,12 +1,11 @@
 //! A trace of memory references, to be read.
 
-use crate::bytes::{
-    put, put_bytes, put_signed, take, take_bytes, take_signed, take_text, take_u32,
-};
+use crate::bytes::take_text;
 use crate::error::{TraceError, within};
 use crate::part::sealed_chunks;
 use crate::state::{ProcessFacts, decode_numbers};
 use crate::tables::Code;
+use refrain_bytes::varint::{put, put_bytes, put_signed, take, take_bytes, take_signed, take_u32};
 use refrain_container::Container;
 use refrain_memory::{Processes, Segments, Trace};
 use std::collections::BTreeMap;
@@ -151,7 +150,7 @@ impl MemoryTrace {
         for _ in 0..take(input)? {
             let mut users = Vec::new();
             for _ in 0..take(input)? {
-                users.push(take_u32(input)?);
+                users.push(take_u32(input, "process")?);
             }
             let code = Arc::new(Code::decode(&mut take_bytes(input)?)?);
             codes.extend(users.into_iter().map(|user| (user, code.clone())));

@@ -5,6 +5,7 @@
 //! without a thread. Whoever started the ranks reads it too ([`Watch`]): where all of them hang in
 //! calls that no record holds, none of them ever looks.
 
+use refrain_bytes::stable;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -59,9 +60,7 @@ impl State {
 
 /// A number that is another when a rank has made a call, or begins or ends to wait or compute.
 pub fn progress(slots: impl Iterator<Item = (State, u64)>) -> u64 {
-    slots.fold(0, |sum, (state, calls)| {
-        (sum ^ calls << 3 ^ state as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
-    })
+    slots.fold(0, |sum, (state, calls)| stable::mix::<29, 32>(sum, calls << 3 ^ state as u64))
 }
 
 /// A board's words at one moment.

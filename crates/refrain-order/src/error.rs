@@ -1,5 +1,6 @@
 //! Why bytes are not a record.
 
+use refrain_bytes::BytesError;
 use std::fmt;
 
 /// Why bytes could not be read as a part of a record.
@@ -31,3 +32,13 @@ impl fmt::Display for OrderError {
 }
 
 impl std::error::Error for OrderError {}
+
+impl From<BytesError> for OrderError {
+    fn from(error: BytesError) -> Self {
+        match error {
+            BytesError::Truncated => Self::Truncated,
+            BytesError::Overlong => Self::OutOfRange("number"),
+            BytesError::OutOfRange(what) => Self::OutOfRange(what),
+        }
+    }
+}

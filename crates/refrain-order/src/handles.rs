@@ -4,7 +4,8 @@
 //! tells where to look in a small table, and what is known stands there; only what finds its place
 //! taken is in a map.
 
-use crate::hash::Map;
+use refrain_bytes::table;
+use refrain_bytes::table::Map;
 
 /// Places in the table, as a power of two.
 const PLACES: u32 = 8;
@@ -27,7 +28,7 @@ impl<T> Default for Handles<T> {
 
 #[inline]
 fn place(handle: usize) -> usize {
-    ((handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PLACES)) as usize
+    table::slot::<PLACES>(handle as u64)
 }
 
 impl<T> Handles<T> {

@@ -59,7 +59,7 @@
 //! | [`turns`] | the order in which threads did competing operations |
 //! | [`divergence`] | where a program left the record |
 //! | [`board`] | the progress that ranks of a replay publish, and when nothing goes on any more |
-//! | [`frame`], [`varint`], `coding` | bytes: frames with checksums, numbers, adaptive entropy coding |
+//! | [`frame`], `coding` | bytes: frames with checksums, adaptive entropy coding |
 //! | [`arrivals`], [`handles`], [`thread_path`] | containers that an agent needs: pending receives, requests, names of threads |
 
 pub mod arrivals;
@@ -72,11 +72,9 @@ pub mod divergence;
 pub mod error;
 pub mod frame;
 pub mod handles;
-pub mod hash;
 pub mod method;
 pub mod thread_path;
 pub mod turns;
-pub mod varint;
 pub mod vocabulary;
 
 pub use arrivals::Arrivals;

@@ -1,9 +1,10 @@
 //! Who made a thread, as a number that is the same in every run.
 
+use refrain_bytes::stable;
+
 /// The number of a thread's n-th child; never 0.
 pub fn child(path: u64, n: u64) -> u64 {
-    let mixed = (path.rotate_left(17) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ mixed >> 31) | 1
+    stable::mix::<17, 31>(path, n) | 1
 }
 
 #[cfg(test)]

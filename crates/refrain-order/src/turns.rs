@@ -15,7 +15,7 @@ use crate::coding::number::Number;
 use crate::coding::symbol::{Circumstances, Followers, Symbol, mix};
 use crate::error::OrderError;
 use crate::frame::{TURNS, put_frame};
-use crate::varint::{put, take, take_byte};
+use refrain_bytes::varint::{put, take, take_byte};
 
 /// How many lines there are.
 const LINES: usize = 1024;

@@ -4,27 +4,9 @@
 //! its function, lets the merge compare and fit it position by position over ranks without
 //! knowing what the numbers mean.
 
-/// Appends a number.
-#[inline(always)]
-pub fn put(out: &mut Vec<u8>, value: i64) {
-    put_unsigned(out, ((value << 1) ^ (value >> 63)) as u64);
-}
+use refrain_bytes::varint::{self, take, take_bytes, take_signed, take_slice};
 
-/// Appends a number that is never negative.
-#[inline(always)]
-pub fn put_unsigned(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Appends bytes with their number in front.
-pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_unsigned(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
+pub use refrain_bytes::varint::{put as put_unsigned, put_bytes, put_signed as put};
 
 /// Appends things with their number in front.
 pub fn put_list<T>(
@@ -51,35 +33,18 @@ impl<'a> Cells<'a> {
     /// The next number.
     #[inline]
     pub fn get(&mut self) -> Option<i64> {
-        let value = self.get_unsigned()?;
-        Some((value >> 1) as i64 ^ -((value & 1) as i64))
+        take_signed(&mut self.rest).ok()
     }
 
     /// The next number that is never negative.
     #[inline]
     pub fn get_unsigned(&mut self) -> Option<u64> {
-        let (mut value, mut shift) = (0u64, 0);
-        loop {
-            let (&byte, rest) = self.rest.split_first()?;
-            self.rest = rest;
-            if shift == 63 && byte > 1 {
-                return None;
-            }
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-            shift += 7;
-            if shift > 63 {
-                return None;
-            }
-        }
+        take(&mut self.rest).ok()
     }
 
     /// A number of things of which each takes at least a byte of what follows.
     pub fn get_length(&mut self) -> Option<usize> {
-        let n = usize::try_from(self.get_unsigned()?).ok()?;
-        (n <= self.rest.len()).then_some(n)
+        varint::take_count(&mut self.rest, "length").ok()
     }
 
     /// The next number, if it is one from 0 to `most`.
@@ -89,15 +54,12 @@ impl<'a> Cells<'a> {
 
     /// The next `n` bytes as they are.
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.rest.split_at_checked(n)?;
-        self.rest = rest;
-        Some(head)
+        take_slice(&mut self.rest, n as u64).ok()
     }
 
     /// Bytes with their number in front.
     pub fn get_bytes(&mut self) -> Option<&'a [u8]> {
-        let n = self.get_length()?;
-        self.take(n)
+        take_bytes(&mut self.rest).ok()
     }
 
     /// Things with their number in front, each of at least a byte.
@@ -108,7 +70,7 @@ impl<'a> Cells<'a> {
 
     /// The next number, if it fits.
     pub fn get_u32(&mut self) -> Option<u32> {
-        u32::try_from(self.get_unsigned()?).ok()
+        varint::take_u32(&mut self.rest, "number").ok()
     }
 
     /// Text with its length in front.

@@ -1,6 +1,7 @@
 //! A group: tasks of different ranks that do the same, with other values.
 
 use crate::elastic::Elastic;
+use refrain_bytes::stable;
 use refrain_elastic::{RankList, TextColumn};
 use refrain_grammar::Grammar;
 use refrain_signature::cells::{Cells, put_list, put_unsigned};
@@ -135,9 +136,9 @@ impl Group {
 
     /// A number that groups of the same structure share.
     pub fn key(&self) -> u64 {
-        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        let mut hash = stable::FNV_BASIS;
         let mut mix = |value: u64| {
-            hash = (hash ^ value).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+            hash = stable::mix::<0, 29>(hash, value);
         };
         mix(self.thread.into());
         mix(self.strings.len() as u64);

@@ -1,21 +1,9 @@
 //! Numbers and bytes, one after the other.
 
 use crate::TimingError;
+use refrain_bytes::varint;
 
-/// Appends a number, seven bits to a byte, least significant first.
-pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-/// Appends bytes with their number in front.
-pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_number(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
+pub(crate) use refrain_bytes::varint::{put as put_number, put_bytes};
 
 /// Reads what was appended.
 #[derive(Clone, Debug)]
@@ -30,26 +18,12 @@ impl<'a> Reader<'a> {
 
     /// The next byte.
     pub fn byte(&mut self) -> Result<u8, TimingError> {
-        let (&byte, rest) = self.rest.split_first().ok_or(TimingError::Truncated)?;
-        self.rest = rest;
-        Ok(byte)
+        Ok(varint::take_byte(&mut self.rest)?)
     }
 
     /// The next number.
     pub fn number(&mut self) -> Result<u64, TimingError> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            if bits << shift >> shift != bits {
-                break;
-            }
-            number |= bits << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err(TimingError::Damaged("a number of more than 64 bits"))
+        Ok(varint::take(&mut self.rest)?)
     }
 
     /// The next number, of things of which each takes a byte at least of what follows.
@@ -60,9 +34,7 @@ impl<'a> Reader<'a> {
 
     /// The next `n` bytes.
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], TimingError> {
-        let (head, rest) = self.rest.split_at_checked(n).ok_or(TimingError::Truncated)?;
-        self.rest = rest;
-        Ok(head)
+        Ok(varint::take_slice(&mut self.rest, n as u64)?)
     }
 
     /// Bytes with their number in front.

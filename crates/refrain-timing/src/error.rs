@@ -2,6 +2,7 @@
 
 use crate::bounds::MOST_LEVELS;
 use crate::{MOST_CALLS, MOST_RELATIVE, Mode};
+use refrain_bytes::BytesError;
 use std::fmt;
 
 /// Why calls could not be encoded, or bytes not decoded.
@@ -38,6 +39,16 @@ pub enum TimingError {
 }
 
 impl std::error::Error for TimingError {}
+
+impl From<BytesError> for TimingError {
+    fn from(error: BytesError) -> Self {
+        match error {
+            BytesError::Truncated => Self::Truncated,
+            BytesError::Overlong => Self::Damaged("a number of more than 64 bits"),
+            BytesError::OutOfRange(what) => Self::Damaged(what),
+        }
+    }
+}
 
 // By hand: the agent has this crate in it, and goes without others.
 impl fmt::Display for TimingError {

@@ -8,6 +8,7 @@
 
 use crate::TimingError;
 use crate::bytes::{Reader, put_bytes, put_number};
+use refrain_bytes::stable::{FNV_BASIS, FNV_PRIME};
 use std::collections::HashMap;
 
 /// A library.
@@ -117,9 +118,9 @@ pub(crate) fn decode<L: Library>(
 
 /// FNV-1a, by eight bytes at a time.
 fn hash(bytes: &[u8]) -> u64 {
-    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(FNV_PRIME).rotate_left(29);
     let (words, rest) = bytes.as_chunks();
     let words = words.iter().map(|word| u64::from_le_bytes(*word));
-    let hash = words.fold(bytes.len() as u64 ^ 0xcbf2_9ce4_8422_2325, mix);
+    let hash = words.fold(bytes.len() as u64 ^ FNV_BASIS, mix);
     rest.iter().fold(hash, |hash, byte| mix(hash, (*byte).into()))
 }

@@ -50,7 +50,7 @@ impl Rests {
             next = call + 1;
             Ok((call as usize, reader.number()?))
         };
-        Ok(Rests((0..n).map(rest).collect::<Result<_, _>>()?))
+        Ok(Rests((0..n).map(rest).collect::<Result<_, TimingError>>()?))
     }
 
     /// Adds them to the column.

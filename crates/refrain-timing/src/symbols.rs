@@ -162,7 +162,7 @@ impl Tables {
         let spans = |bits: &mut BitReader<'_>| {
             let Frequencies { first, each } = weights::get(bits)?;
             let symbols = (first..=u8::MAX).zip(each).filter(|(_, frequency)| *frequency > 0);
-            Ok(Spans::new(symbols))
+            Ok::<_, TimingError>(Spans::new(symbols))
         };
         let own = bits.read(64)?;
         let shared = if bits.read(1)? == 1 { Some(spans(bits)?) } else { None };

@@ -7,6 +7,7 @@
 
 use crate::inside::process;
 use crate::table;
+use refrain_bytes::stable;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,8 +42,7 @@ pub fn is_shared() -> bool {
 }
 
 fn mix(key: u64, value: u64) -> u64 {
-    let mixed = (key.rotate_left(21) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 30
+    stable::mix::<21, 30>(key, value)
 }
 
 /// A number for a communicator that is the same in every run, whichever thread uses it first:

@@ -5,32 +5,11 @@
 //! said of them.
 
 use super::{line, mpi};
+use refrain_bytes::table;
 use refrain_order::Handles;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
-/// Mixes handles, which are small numbers or addresses.
-#[derive(Default)]
-pub struct Mix(u64);
-
-impl Hasher for Mix {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
-    }
-
-    #[inline]
-    fn write_usize(&mut self, value: usize) {
-        self.0 = (self.0 ^ value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-}
 
 /// By handle, or address.
-pub type Map<T> = HashMap<usize, T, BuildHasherDefault<Mix>>;
+pub type Map<T> = table::Map<usize, T>;
 
 /// What is known of requests.
 pub struct Requests<T> {

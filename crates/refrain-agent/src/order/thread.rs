@@ -7,6 +7,7 @@ use crate::inside::next;
 use crate::inside::process::{self, Quiet};
 use crate::table;
 use crate::trace::sites::{self, Sites};
+use refrain_bytes::stable;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -357,7 +358,6 @@ fn name(address: usize) -> Option<(&'static [u8], usize)> {
 
 /// FNV-1a, then mixed.
 fn hash(bytes: &[u8]) -> u64 {
-    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold);
+    let hash = stable::fnv1a_64(bytes);
     hash ^ hash >> 29
 }

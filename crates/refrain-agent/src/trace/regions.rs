@@ -5,6 +5,7 @@
 //! at once; by an address inside of them by looking at all, which happens when MPI is first
 //! given such an address and then not again. What does not fit is not noted.
 
+use refrain_bytes::table;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -49,7 +50,7 @@ impl<const CELLS: usize> Regions<CELLS> {
 
     /// The cells that may hold a piece which begins there.
     fn window(&self, start: usize) -> impl Iterator<Item = &Cell> {
-        let first = (start >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let first = table::slot::<32>(start as u64 >> 12);
         (first..first + WINDOW).map(|cell| &self.cells[cell % CELLS])
     }
 

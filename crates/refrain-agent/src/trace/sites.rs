@@ -21,6 +21,7 @@ use crate::inside::entry::Entry;
 use crate::inside::modules::{self, Owner};
 use crate::inside::process::Uncancelled;
 use crate::trace::stream::Stream;
+use refrain_bytes::stable;
 use refrain_format::record::Tag;
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt::Write;
@@ -255,10 +256,8 @@ impl Sites {
 
 /// Of a single address, the address.
 fn hash_of(frames: &[usize]) -> usize {
-    let mix = |hash: usize, &address: &usize| {
-        let mixed = (hash ^ address).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 29
-    };
+    let mix =
+        |hash: usize, &address: &usize| stable::mix::<0, 29>(hash as u64, address as u64) as usize;
     match frames {
         [address] => *address,
         frames => frames.iter().fold(frames.len(), mix),

@@ -1,10 +1,10 @@
 //! Handles of a call: those the program passes, those it gets, those that change.
 
 use super::{Bytes, Writer};
-use crate::hash::Map;
 use crate::memo::Effect;
 use crate::objects::Ref;
 use crate::task::Task;
+use refrain_bytes::table::Map;
 use refrain_format::record::{array as codes, state};
 use refrain_signature::array;
 use refrain_signature::cells::put;

@@ -6,6 +6,7 @@
 //! probing, removing and growing touch nodes only where the hashes agree.
 
 use super::nodes::{Id, Node};
+use refrain_bytes::stable::GOLDEN;
 
 /// A slot; node 0, which is a guard and begins no digram, marks an empty one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,8 +34,7 @@ pub(super) fn hash(left: &Node, right: &Node) -> u32 {
             ^ node.count.wrapping_mul(0xd6e8_feb8_6659_fd93)
             ^ salt
     };
-    let product = u128::from(word(left, 0x9e37_79b9_7f4a_7c15))
-        * u128::from(word(right, 0xc2b2_ae3d_27d4_eb4f));
+    let product = u128::from(word(left, GOLDEN)) * u128::from(word(right, 0xc2b2_ae3d_27d4_eb4f));
     let folded = (product as u64) ^ (product >> 64) as u64;
     (folded.wrapping_mul(0xff51_afd7_ed55_8ccd) >> 32) as u32
 }

@@ -33,8 +33,10 @@ use crate::causal::receives::{ReceiveModel, ValueModel};
 use crate::coding::coder::{Decoder, Encoder};
 use crate::error::OrderError;
 use crate::frame::{TURNS, put_frame};
-use crate::varint::{put, take, take_byte, take_bytes, take_u32, unzigzag, zigzag};
 use crate::vocabulary::{Envelope, Fate, Kind};
+use refrain_bytes::varint::{
+    put, put_bytes, take, take_byte, take_bytes, take_slice, take_u32, unzigzag, zigzag,
+};
 
 /// Recorders seal sooner; more of anything in one block comes from damaged bytes.
 const MOST: u64 = 1 << 18;
@@ -139,7 +141,7 @@ fn take_list<T>(
 }
 
 fn take_site(input: &mut &[u8]) -> Result<u64, OrderError> {
-    let bytes = take_bytes(input, 8)?;
+    let bytes = take_slice(input, 8)?;
     Ok(bytes.iter().rev().fold(0, |site, byte| site << 8 | u64::from(*byte)))
 }
 
@@ -218,7 +220,7 @@ impl Codec {
         self.blocks += 1;
         put_heads(&mut body, block);
         let coded = self.encode_calls(block);
-        put_coded(&mut body, &coded);
+        put_bytes(&mut body, &coded);
         let mut encoder = Encoder::default();
         let mut hints = hints(block, block.receives.len()).into_iter();
         for event in &block.receives {
@@ -226,13 +228,13 @@ impl Codec {
             // Encoding cannot fail: shapes are those of the block.
             let _ = self.receives.code(&mut encoder, &self.post_shapes, hint, *event);
         }
-        put_coded(&mut body, &encoder.finish());
+        put_bytes(&mut body, &encoder.finish());
         if !block.values.is_empty() {
             let mut encoder = Encoder::default();
             for value in &block.values {
                 let _ = self.values.code(&mut encoder, *value);
             }
-            put_coded(&mut body, &encoder.finish());
+            put_bytes(&mut body, &encoder.finish());
         }
         put_frame(out, &body);
     }
@@ -276,8 +278,8 @@ impl Codec {
         if block.trailing.iter().any(|t| t.shape as usize >= self.call_shapes.len()) {
             return Err(OrderError::OutOfRange("call shape"));
         }
-        self.decode_calls(head.calls, take_coded(input)?, &mut block)?;
-        let mut decoder = Decoder::new(take_coded(input)?);
+        self.decode_calls(head.calls, take_bytes(input)?, &mut block)?;
+        let mut decoder = Decoder::new(take_bytes(input)?);
         // There are no more than a block can hold, or the head had been refused.
         let mut hints = hints(&block, head.receives as usize).into_iter();
         for _ in 0..head.receives {
@@ -287,7 +289,7 @@ impl Codec {
             block.receives.push(event);
         }
         if head.has_values {
-            let mut decoder = Decoder::new(take_coded(input)?);
+            let mut decoder = Decoder::new(take_bytes(input)?);
             for _ in 0..head.values {
                 block.values.push(self.values.code(&mut decoder, (0, 0))?);
             }
@@ -353,14 +355,4 @@ fn put_heads(body: &mut Vec<u8>, block: &Block) {
     put_some(body, block.values.len());
     put(body, block.named);
     put(body, block.behind.into());
-}
-
-fn put_coded(body: &mut Vec<u8>, coded: &[u8]) {
-    put(body, coded.len() as u64);
-    body.extend_from_slice(coded);
-}
-
-fn take_coded<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], OrderError> {
-    let length = take(input)?;
-    take_bytes(input, length)
 }

@@ -22,8 +22,8 @@ use crate::causal::frames::Frames;
 use crate::causal::read::{Reader, Stretch};
 use crate::coding::symbol::mix;
 use crate::error::OrderError;
-use crate::hash::Map;
 use crate::vocabulary::{Choice, Envelope, Fate};
+use refrain_bytes::table::Map;
 
 /// So many later receives are searched for competitors by default.
 pub const HORIZON: usize = 64;

@@ -5,8 +5,8 @@ use crate::causal::event::{Block, CallEvent, CallShape, Picked, PostShape, Recei
 use crate::causal::frames::Frames;
 use crate::divergence::Moment;
 use crate::error::OrderError;
-use crate::hash::Map;
 use crate::vocabulary::Fate;
+use refrain_bytes::table::Map;
 
 /// Goes through one stream, block by block; fates that were learnt late are in their places.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use crate::coding::coder::{Bit, Coder};
 use crate::coding::number::Number;
 use crate::coding::symbol::{Circumstances, Followers, Steady, Symbol, WHILE, mix};
 use crate::error::OrderError;
-use crate::varint::{unzigzag, zigzag};
 use crate::vocabulary::{Envelope, Fate};
+use refrain_bytes::varint::{unzigzag, zigzag};
 
 /// What is learnt of all wildcard receives of a stream.
 #[derive(Clone, Debug)]

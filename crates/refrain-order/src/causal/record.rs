@@ -11,9 +11,9 @@ use crate::causal::event::{
     Block, CallEvent, CallShape, Fixup, Picked, PostShape, ReceiveEvent, Trailing,
 };
 use crate::causal::frames::{Frames, StreamFrames};
-use crate::hash::Map;
 use crate::turns::TurnRecorder;
 use crate::vocabulary::{Call, Choice, Completed, Fate, Kind, Post, Ticket};
+use refrain_bytes::table::Map;
 
 /// A block is full when so many things are in it.
 const FULL: usize = 1 << 14;

@@ -14,9 +14,9 @@ use crate::causal::event::{Block, CallShape, Picked, PostShape, ReceiveEvent};
 use crate::causal::frames::Frames;
 use crate::divergence::{Divergence, Moment, Stop};
 use crate::error::OrderError;
-use crate::hash::Map;
 use crate::turns::{Turn, TurnReplayer};
 use crate::vocabulary::{Call, Choice, Envelope, Fate, Post};
+use refrain_bytes::table::Map;
 
 /// How many neighbours a divergence shows on either side.
 const NEIGHBOURS: usize = 3;

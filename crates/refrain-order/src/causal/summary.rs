@@ -4,8 +4,8 @@ use crate::causal::event::{CallShape, PostShape};
 use crate::causal::frames::Frames;
 use crate::causal::read::Reader;
 use crate::error::OrderError;
-use crate::hash::Map;
 use crate::vocabulary::Fate;
+use refrain_bytes::table::Map;
 
 /// Counts of one place in the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use crate::clock::epoch::{Border, Lines, Member, Numbered};
 use crate::clock::loaded::{Loaded, Playing};
 use crate::clock::read::Reader;
 use crate::clock::routes::RouteMap;
-use crate::hash::Map;
 use crate::turns::TurnReplayer;
 use crate::{Envelope, OrderError, Stamp};
+use refrain_bytes::table::Map;
 
 /// A message that was sent to this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

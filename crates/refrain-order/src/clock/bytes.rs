@@ -5,10 +5,10 @@
 use std::io::{Read, Write};
 
 use crate::OrderError;
-use crate::varint::{put, take, take_byte, take_bytes, take_u32, unzigzag, zigzag};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
+use refrain_bytes::varint::{put, take, take_byte, take_signed, take_slice, take_u32, zigzag};
 
 use crate::clock::predict::{Line, errors};
 
@@ -132,7 +132,7 @@ impl<'a> Inputs<'a> {
         }
         let mut columns = [const { Input(&[]) }; COLUMNS];
         for (column, length) in columns.iter_mut().zip(lengths) {
-            column.0 = take_bytes(&mut bytes, length)?;
+            column.0 = take_slice(&mut bytes, length)?;
         }
         if bytes.is_empty() { Ok(Self(columns)) } else { Err(OrderError::OutOfRange("size")) }
     }
@@ -174,7 +174,7 @@ impl<'a> Inputs<'a> {
             let fits = rises && set.last().is_none_or(|last| *last < end);
             return if fits { Ok(set) } else { Err(OrderError::OutOfRange("set")) };
         }
-        let bits = take_bytes(&mut input.0, end.div_ceil(8))?;
+        let bits = take_slice(&mut input.0, end.div_ceil(8))?;
         let has = |number: &u64| bits[(number / 8) as usize] >> (number % 8) & 1 == 1;
         let set: Vec<u64> = (0..8 * bits.len() as u64).filter(has).collect();
         let fits = set.len() as u64 == size && set.last().is_none_or(|last| *last < end);
@@ -189,22 +189,22 @@ pub struct Input<'a>(pub &'a [u8]);
 impl Input<'_> {
     /// One byte.
     pub fn byte(&mut self) -> Result<u8, OrderError> {
-        take_byte(&mut self.0)
+        Ok(take_byte(&mut self.0)?)
     }
 
     /// One number.
     pub fn number(&mut self) -> Result<u64, OrderError> {
-        take(&mut self.0)
+        Ok(take(&mut self.0)?)
     }
 
     /// One number of 32 bits.
     pub fn narrow(&mut self, what: &'static str) -> Result<u32, OrderError> {
-        take_u32(&mut self.0, what)
+        Ok(take_u32(&mut self.0, what)?)
     }
 
     /// One number with a sign.
     pub fn signed(&mut self) -> Result<i64, OrderError> {
-        Ok(unzigzag(take(&mut self.0)?))
+        Ok(take_signed(&mut self.0)?)
     }
 
     /// A list of items that take bytes, behind its length.

@@ -1,6 +1,6 @@
 //! Chunks as bytes.
 //!
-//! A record is a sequence of frames as in [`crate::codec`]: length, body, checksum. What
+//! A record is a sequence of frames as in [`crate::frame`]: length, body, checksum. What
 //! a killed process leaves behind ends in half a frame at most. A frame holds chunks that were
 //! written at the same time. Bodies begin with a tag:
 //!
@@ -24,8 +24,8 @@
 use std::collections::BTreeMap;
 
 use crate::frame::put_frame;
-use crate::varint::{put, take_byte, unzigzag, zigzag};
 use crate::{Kind, OrderError};
+use refrain_bytes::varint::{put, take_byte, unzigzag, zigzag};
 
 use crate::clock::bytes::{self, Column, Columns, Input, Inputs};
 use crate::clock::epoch::{Epoch, Line, Numbered};

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::hash::Map;
+use refrain_bytes::table::Map;
 
 /// One sender's end of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

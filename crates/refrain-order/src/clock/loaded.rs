@@ -7,7 +7,7 @@ use crate::clock::part::Part;
 use crate::clock::permutation;
 use crate::clock::routes::RouteMap;
 use crate::clock::table::Other;
-use crate::hash::Map;
+use refrain_bytes::table::Map;
 
 /// A chunk that was read.
 #[derive(Debug)]

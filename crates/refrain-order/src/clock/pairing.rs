@@ -11,8 +11,8 @@
 use std::collections::VecDeque;
 
 use crate::clock::receives::Receives;
-use crate::hash::Map;
 use crate::{Envelope, Fate, Stamp, Ticket};
+use refrain_bytes::table::Map;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

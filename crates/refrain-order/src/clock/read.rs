@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 
 use crate::OrderError;
-use crate::frame::checksum;
+use refrain_bytes::stable::fnv1a_32;
+use refrain_bytes::varint;
 
 use crate::clock::chunk::{Chunk, Head, take_chunks};
 
@@ -71,27 +72,15 @@ impl<R: Read> Reader<R> {
         }
         let mut sum = [0; 4];
         self.input.read_exact(&mut sum).map_err(|_| OrderError::Truncated)?;
-        if sum == checksum(&self.body).to_le_bytes() { Ok(true) } else { Err(OrderError::Damaged) }
+        if sum == fnv1a_32(&self.body).to_le_bytes() { Ok(true) } else { Err(OrderError::Damaged) }
     }
 
     /// A frame's length; nothing at the end.
     fn length(&mut self) -> Result<Option<u64>, OrderError> {
-        let mut length = 0u64;
-        for shift in (0..64).step_by(7) {
-            let mut byte = [0];
-            match self.input.read_exact(&mut byte) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && shift == 0 => {
-                    return Ok(None);
-                }
-                Err(_) => return Err(OrderError::Truncated),
-            }
-            length |= u64::from(byte[0] & 0x7f) << shift;
-            if byte[0] < 0x80 {
-                return Ok(Some(length));
-            }
-        }
-        Err(OrderError::OutOfRange("size"))
+        varint::read(&mut self.input).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => OrderError::OutOfRange("size"),
+            _ => OrderError::Truncated,
+        })
     }
 
     /// The next chunk; nothing at the end, or where the record is cut short.

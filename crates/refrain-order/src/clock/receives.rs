@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::hash::Map;
 use crate::{Envelope, Post, Ticket};
+use refrain_bytes::table::Map;
 
 /// A receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

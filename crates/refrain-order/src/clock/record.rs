@@ -8,10 +8,10 @@ use crate::clock::lamport::Lamport;
 use crate::clock::pairing::Pairing;
 use crate::clock::receives::Receives;
 use crate::clock::table::Other;
-use crate::hash::Map;
 use crate::{
     Call, Choice, Completed, Envelope, Fate, Finished, Kind, Post, Recording, Stamp, Ticket,
 };
+use refrain_bytes::table::Map;
 
 /// The line in which threads wait to set the clock, or to do what depends on the order in which
 /// receives complete: which of them have a choice.

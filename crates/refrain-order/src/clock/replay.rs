@@ -12,11 +12,11 @@ use crate::clock::record::{CLOCK_LINE, is_probe};
 use crate::clock::table::Other;
 use crate::clock::talk::Talk;
 use crate::clock::{Answer, Delivery, Note, Sending};
-use crate::hash::Map;
 use crate::turns::TurnReplayer;
 use crate::{
     Call, Choice, Divergence, Envelope, Kind, Moment, OrderError, Post, Stamp, Stop, Ticket, Turn,
 };
+use refrain_bytes::table::Map;
 
 /// Forces one process's receive order.
 #[derive(Debug)]

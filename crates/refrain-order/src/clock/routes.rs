@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::hash::Map;
+use refrain_bytes::table::Map;
 
 use crate::clock::epoch::Numbered;
 

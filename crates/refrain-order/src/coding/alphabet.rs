@@ -7,7 +7,7 @@
 use crate::coding::coder::Coder;
 use crate::coding::mixer::{ASKED, Opinion, Scales};
 use crate::coding::symbol::mix;
-use crate::hash::Map;
+use refrain_bytes::table::Map;
 
 /// More values than this are not numbered.
 const MOST: usize = 1 << 12;

@@ -16,7 +16,8 @@ use crate::coding::coder::{Bit, Coder, Counted, Gauge};
 use crate::coding::mixer::ASKED;
 use crate::coding::number::Number;
 use crate::coding::recency::Recency;
-use crate::varint::{unzigzag, zigzag};
+use refrain_bytes::stable;
+use refrain_bytes::varint::{unzigzag, zigzag};
 
 const ENTRIES: usize = 4096;
 const TRUST: usize = 6;
@@ -57,8 +58,7 @@ pub struct Circumstances<S: FnOnce() -> [u64; ASKED]> {
 
 /// Mixes a value into circumstances.
 pub fn mix(circumstances: u64, value: u64) -> u64 {
-    let mixed = (circumstances.rotate_left(23) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 29
+    stable::mix::<23, 29>(circumstances, value)
 }
 
 impl Followers {

@@ -4,6 +4,7 @@
 //! ([`put_block`]). What the calls are is known from the sequence, which is walked a block ahead.
 
 use super::terminals::Terminals;
+use refrain_bytes::varint;
 use refrain_signature::cells::Cells;
 use refrain_signature::tasktrace::{SignatureTrace, TaskTrace};
 use refrain_signature::times::{BEFORE, BLOCK, EXACT_EVERY, Ends, Ids};
@@ -126,8 +127,8 @@ impl<'t> Times<'t> {
     /// The next block's number of calls, and its bytes.
     fn read_block(&mut self) -> Result<Option<(usize, Vec<u8>)>, TimesError> {
         let odd = |what| TimesError::Odd(self.number, what);
-        let Some(calls) = read_number(&mut self.input)? else { return Ok(None) };
-        let length = read_number(&mut self.input)?.ok_or(odd("a block without its length"))?;
+        let Some(calls) = varint::read(&mut self.input)? else { return Ok(None) };
+        let length = varint::read(&mut self.input)?.ok_or(odd("a block without its length"))?;
         if calls == 0 || calls > BLOCK as u64 || length > LONGEST {
             return Err(odd("a block of an impossible size"));
         }
@@ -137,22 +138,6 @@ impl<'t> Times<'t> {
             return Err(odd("a block is cut short"));
         }
         Ok(Some((calls as usize, bytes)))
-    }
-}
-
-/// A number, seven bits to a byte; none at the end.
-fn read_number(input: &mut dyn Read) -> io::Result<Option<u64>> {
-    let (mut number, mut shift) = (0u64, 0);
-    loop {
-        let mut byte = [0];
-        if input.read(&mut byte)? == 0 {
-            return Ok(None);
-        }
-        number |= u64::from(byte[0] & 127) << shift;
-        shift += 7;
-        if byte[0] < 128 || shift > 56 {
-            return Ok(Some(number));
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::inside::process::abi;
 use crate::table;
 use crate::trace::members;
 use crate::trace::objects;
+use refrain_bytes::stable;
 use std::collections::HashMap;
 use std::ffi::c_int;
 
@@ -64,8 +65,7 @@ pub struct Comms {
 }
 
 fn mix(key: u64, value: u64) -> u64 {
-    let mixed = (key.rotate_left(21) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 30
+    stable::mix::<21, 30>(key, value)
 }
 
 fn hash(ranks: &[c_int]) -> u64 {
