@@ -15,7 +15,6 @@ mod cuts;
 mod descriptors;
 mod dynamorio;
 mod info;
-mod launch;
 mod mem;
 mod merge;
 mod naming;

@@ -1,6 +1,6 @@
 //! `refrain __rank`: becomes a rank of the program, with the agent in its environment.
 //!
-//! The launcher starts this in place of the program (see [`crate::launch`]). It sets what the
+//! The launcher starts this in place of the program (see [`refrain_launch`]). It sets what the
 //! agent needs and replaces itself, so that process numbers, signals and exit codes are the
 //! program's own.
 

@@ -1,7 +1,6 @@
 //! `refrain trace`: runs a program and writes down what its ranks do.
 
 use crate::control::Control;
-use crate::launch::{self, Launcher, Plan};
 use crate::merge::{base_meta, how, keep, parts_of};
 use crate::naming::name_of;
 use crate::path::locate;
@@ -10,6 +9,7 @@ use crate::{NOT_FOUND, agent, descriptors, summary};
 use anyhow::{Context, Result, bail};
 use refrain_container::Container;
 use refrain_format::part;
+use refrain_launch::{Launcher, Plan};
 use refrain_trace::assemble::assemble;
 use refrain_trace::parts::{holds_parts, note_run, running_processes};
 use refrain_trace::{Meta, Trace};
@@ -61,7 +61,7 @@ pub struct Args {
 /// Runs the program; the exit code is the program's.
 pub fn run(args: Args) -> Result<ExitCode> {
     let plan = understand(args.command)?;
-    if let Some(missing) = launch::missing_program(&plan) {
+    if let Some(missing) = refrain_launch::missing_program(&plan) {
         say!("refrain: {missing}");
         return Ok(ExitCode::from(NOT_FOUND));
     }
@@ -99,16 +99,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Finds where the program begins in the command.
 pub fn understand(words: Vec<OsString>) -> Result<Plan> {
-    let flavour = launch::version_command(&words).and_then(|command| {
+    let flavour = refrain_launch::version_command(&words).and_then(|command| {
         let (program, arguments) = command.split_first()?;
         // `mpirun` is often a link to a file whose name tells.
         let file = locate(program).filter(|_| arguments.len() == 1);
         let file = file.and_then(|file| file.canonicalize().ok());
-        if let Some(flavour) = file.and_then(|file| launch::flavour_of_file(&file)) {
+        if let Some(flavour) = file.and_then(|file| refrain_launch::flavour_of_file(&file)) {
             return Some(flavour);
         }
         let asked = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
-        launch::flavour_of_version_output(&String::from_utf8_lossy(&asked.stdout))
+        refrain_launch::flavour_of_version_output(&String::from_utf8_lossy(&asked.stdout))
     });
     Ok(Plan::parse(words, flavour)?)
 }

@@ -8,7 +8,6 @@ mod runtime;
 pub mod show;
 pub mod verify;
 
-use crate::launch::{self, Launcher, Plan};
 use crate::merge::{base_meta, parts_of};
 use crate::naming::name_of;
 use crate::path::locate;
@@ -17,6 +16,7 @@ use crate::trace::{execute, exit_code, make_default, make_parts, understand};
 use crate::{NOT_FOUND, Usage};
 use anyhow::{Context, Result, bail};
 use refrain_container::Container;
+use refrain_launch::{Launcher, Plan};
 use refrain_memtrace::assemble::assemble;
 use refrain_memtrace::keeper::wait_for_all;
 use refrain_memtrace::part::PartFiles;
@@ -114,7 +114,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Err(Usage("--window: a chunk holds at least one number".into()).into());
     }
     let plan = understand(args.command.clone())?;
-    if let Some(missing) = launch::missing_program(&plan) {
+    if let Some(missing) = refrain_launch::missing_program(&plan) {
         say!("refrain: {missing}");
         return Ok(ExitCode::from(NOT_FOUND));
     }

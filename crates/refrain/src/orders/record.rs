@@ -3,7 +3,7 @@
 use crate::merge::{base_meta, parts_of};
 use crate::naming::name_of;
 use crate::trace::{execute, exit_code, make_default, make_parts, understand, wrapper};
-use crate::{NOT_FOUND, agent, launch, summary};
+use crate::{NOT_FOUND, agent, summary};
 use anyhow::{Context, Result, bail};
 use refrain_order::causal::summary::summary;
 use refrain_order::{OrderError, Sums};
@@ -64,7 +64,7 @@ enum MethodName {
 /// Runs the program; the exit code is the program's.
 pub fn run(args: Args) -> Result<ExitCode> {
     let plan = understand(args.command)?;
-    if let Some(missing) = launch::missing_program(&plan) {
+    if let Some(missing) = refrain_launch::missing_program(&plan) {
         say!("refrain: {missing}");
         return Ok(ExitCode::from(NOT_FOUND));
     }

@@ -4,7 +4,7 @@ use super::record::outside;
 use super::{Places, are_in, open, watch};
 use crate::summary::counted;
 use crate::trace::{execute_while, exit_code, understand, wrapper};
-use crate::{NOT_FOUND, Usage, agent, launch};
+use crate::{NOT_FOUND, Usage, agent};
 use anyhow::{Context, Result, bail};
 use refrain_order::causal::summary::calls_by_thread;
 use refrain_trace::Orders;
@@ -67,7 +67,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         variables.push("REFRAIN_ORDER_METHOD=clock".to_owned());
     }
     let plan = understand(args.command)?;
-    if let Some(missing) = launch::missing_program(&plan) {
+    if let Some(missing) = refrain_launch::missing_program(&plan) {
         say!("refrain: {missing}");
         return Ok(ExitCode::from(NOT_FOUND));
     }

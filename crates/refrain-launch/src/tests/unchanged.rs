@@ -3,9 +3,9 @@
 
 use std::os::unix::ffi::OsStringExt;
 
-use super::super::options::{Dialect, Syntax, Values};
-use super::super::tables::{FLUX, HYDRA, ORTE, PRRTE, SRUN};
 use super::*;
+use crate::options::{Dialect, Syntax, Values};
+use crate::tables::{FLUX, HYDRA, ORTE, PRRTE, SRUN};
 
 /// The launchers under test with their options.
 const LAUNCHERS: [(&str, Option<Flavour>, Dialect); 5] = [

@@ -4,11 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
-use super::options::{Dialect, Found, Table, Values, has};
-use super::prefix::{self, Prefixed};
-use super::recognise::{Flavour, Named, file_name};
-use super::tables::{FLUX, HYDRA, ORTE, PRRTE, SRUN};
-use super::{LaunchError, Launcher, Plan, Program};
+use crate::options::{Dialect, Found, Table, Values, has};
+use crate::prefix::{self, Prefixed};
+use crate::recognise::{Flavour, Named, file_name};
+use crate::tables::{FLUX, HYDRA, ORTE, PRRTE, SRUN};
+use crate::{LaunchError, Launcher, Plan, Program};
 
 /// How far dialects are trusted where more than one is possible.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ struct Reader {
 }
 
 /// Understands a command; see [`Plan::parse`].
-pub(super) fn parse(words: Vec<OsString>, flavour: Option<Flavour>) -> Result<Plan, LaunchError> {
+pub(crate) fn parse(words: Vec<OsString>, flavour: Option<Flavour>) -> Result<Plan, LaunchError> {
     match prefix::skip(&words) {
         Some(prefixed) => {
             let name = file_name(&words[prefixed.position]).to_owned();

@@ -6,8 +6,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use super::options::{Dialect, Found, NOTHING, Syntax, Table, has};
-use super::recognise::{self, Named, file_name};
+use crate::options::{Dialect, Found, NOTHING, Syntax, Table, has};
+use crate::recognise::{self, Named, file_name};
 
 /// A prefix command.
 struct Prefix {
@@ -65,7 +65,7 @@ const fn prefix(name: &'static str, table: &'static Table, operands: usize) -> P
 }
 
 /// What was found in front of a launcher.
-pub(super) struct Prefixed {
+pub(crate) struct Prefixed {
     /// What the launcher's name says.
     pub launcher: Named,
     /// Index of the launcher's name.
@@ -79,7 +79,7 @@ pub(super) struct Prefixed {
 }
 
 /// Passes over prefix commands up to a launcher; `None` if there is no launcher.
-pub(super) fn skip(words: &[OsString]) -> Option<Prefixed> {
+pub(crate) fn skip(words: &[OsString]) -> Option<Prefixed> {
     let mut position = 0;
     let mut env_words = Vec::new();
     let mut directory = None;

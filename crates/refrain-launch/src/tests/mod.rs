@@ -9,7 +9,7 @@ mod wrapping;
 
 use std::ffi::OsString;
 
-use super::{Flavour, LaunchError, Launcher, Plan};
+use crate::{Flavour, LaunchError, Launcher, Plan};
 
 /// A command's words; none of the examples needs a word with a space in it.
 fn words(command: &str) -> Vec<OsString> {

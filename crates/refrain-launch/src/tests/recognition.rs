@@ -1,7 +1,7 @@
 //! Whose launcher is it?
 
 use super::*;
-use crate::launch::{flavour_of_file, flavour_of_version_output, version_command};
+use crate::{flavour_of_file, flavour_of_version_output, version_command};
 
 #[test]
 fn launchers_are_recognised_by_name_with_or_without_a_directory() {

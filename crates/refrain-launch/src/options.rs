@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// How many values an option takes, and where they stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Values {
+pub(crate) enum Values {
     /// A flag.
     None,
     /// One: `-n 4`, or in the same word: `--ntasks=4`, `-n4`.
@@ -23,7 +23,7 @@ pub(super) enum Values {
 }
 
 /// The options of a launcher by what they take, as text: names without dashes, between spaces.
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Flags.
     pub none: &'static str,
     /// Options with one value.
@@ -49,7 +49,7 @@ pub(super) struct Table {
 }
 
 /// A table without options.
-pub(super) const NOTHING: Table = Table {
+pub(crate) const NOTHING: Table = Table {
     none: "",
     one: "",
     two: "",
@@ -64,7 +64,7 @@ pub(super) const NOTHING: Table = Table {
 };
 
 /// Whether a name is in a list of names.
-pub(super) fn has(names: &str, name: &str) -> bool {
+pub(crate) fn has(names: &str, name: &str) -> bool {
     names.split_ascii_whitespace().any(|n| n == name)
 }
 
@@ -99,7 +99,7 @@ impl Table {
 
 /// How options are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Syntax {
+pub(crate) enum Syntax {
     /// Any number of dashes, any case, `=` before the first value.
     Hydra,
     /// One or two dashes; no `=`; one-letter flags in one word.
@@ -113,7 +113,7 @@ pub(super) enum Syntax {
 
 /// An option found in a dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Its full name.
     pub name: &'static str,
     /// What it takes.
@@ -152,7 +152,7 @@ impl Found {
 }
 
 /// A table and how its options are written.
-pub(super) struct Dialect {
+pub(crate) struct Dialect {
     /// The options.
     pub table: &'static Table,
     /// How they are written.

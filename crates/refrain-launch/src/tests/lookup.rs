@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::lookup::{MissingProgram, missing_in, near};
 use super::*;
+use crate::lookup::{MissingProgram, missing_in, near};
 
 /// A directory with two programs, a text file and a directory in it; removed at the end.
 struct Home(PathBuf);

@@ -4,7 +4,7 @@
 //! time are kept, since no later version gave their names another meaning; the exceptions are
 //! between ORTE and PRRTE, which have a table each.
 
-use super::options::{Dialect, NOTHING, Syntax, Table};
+use crate::options::{Dialect, NOTHING, Syntax, Table};
 
 /// Hydra, from the option table in MPICH's sources (3.0 to 5.0), checked against
 /// `mpiexec.hydra` of MPICH 4.0 and 5.0; then what Intel MPI 2021 adds, from its `mpiexec.hydra`.
@@ -177,16 +177,16 @@ const FLUX_OPTIONS: Table = Table {
 };
 
 /// See [`HYDRA_OPTIONS`].
-pub(super) const HYDRA: Dialect = Dialect { table: &HYDRA_OPTIONS, syntax: Syntax::Hydra };
+pub(crate) const HYDRA: Dialect = Dialect { table: &HYDRA_OPTIONS, syntax: Syntax::Hydra };
 
 /// See [`ORTE_OPTIONS`].
-pub(super) const ORTE: Dialect = Dialect { table: &ORTE_OPTIONS, syntax: Syntax::Orte };
+pub(crate) const ORTE: Dialect = Dialect { table: &ORTE_OPTIONS, syntax: Syntax::Orte };
 
 /// See [`PRRTE_OPTIONS`].
-pub(super) const PRRTE: Dialect = Dialect { table: &PRRTE_OPTIONS, syntax: Syntax::Prrte };
+pub(crate) const PRRTE: Dialect = Dialect { table: &PRRTE_OPTIONS, syntax: Syntax::Prrte };
 
 /// See [`SRUN_OPTIONS`].
-pub(super) const SRUN: Dialect = Dialect { table: &SRUN_OPTIONS, syntax: Syntax::Getopt };
+pub(crate) const SRUN: Dialect = Dialect { table: &SRUN_OPTIONS, syntax: Syntax::Getopt };
 
 /// See [`FLUX_OPTIONS`].
-pub(super) const FLUX: Dialect = Dialect { table: &FLUX_OPTIONS, syntax: Syntax::Getopt };
+pub(crate) const FLUX: Dialect = Dialect { table: &FLUX_OPTIONS, syntax: Syntax::Getopt };

@@ -14,6 +14,17 @@
 //! What we do not know we do not guess. An unknown option or launcher is an error which asks for
 //! a second `--` in front of the program; that `--` is dropped from the command.
 //!
+//! ```
+//! use refrain_launch::Plan;
+//!
+//! let words = "mpirun.openmpi -n 4 -x FOO ./app a b".split(' ').map(Into::into).collect();
+//! let plan = Plan::parse(words, None)?;
+//! assert_eq!(plan.ranks(), Some(4));
+//! let command = plan.command_with(&["wrapper".into()]);
+//! assert_eq!(command.join(" ".as_ref()), "mpirun.openmpi -n 4 -x FOO wrapper ./app a b");
+//! # Ok::<(), refrain_launch::LaunchError>(())
+//! ```
+//!
 //! The launcher now starts the wrapper where it started the program, and options by which it copies
 //! the program to the nodes (Open MPI's `--preload-binary`, Slurm's `--bcast`) copy the wrapper.
 //!
@@ -33,7 +44,7 @@ mod tests;
 use std::ffi::{OsStr, OsString};
 
 pub use error::LaunchError;
-pub use lookup::missing_program;
+pub use lookup::{MissingProgram, missing_program};
 pub use recognise::{Flavour, flavour_of_file, flavour_of_version_output, version_command};
 
 /// Who starts the ranks.

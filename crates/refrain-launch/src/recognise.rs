@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::prefix;
+use crate::prefix;
 
 /// Whose `mpirun` it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Flavour {
 
 /// What a name says about a launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(crate) enum Named {
     /// Some MPI's `mpirun`.
     Mpirun,
     /// Open MPI's, but of which version?
@@ -56,14 +56,14 @@ const OTHERS: &[&str] = &[
 const FLUX_OTHERS: &[&str] = &["submit", "bulksubmit", "alloc", "batch"];
 
 /// The last part of a path, as text.
-pub(super) fn file_name(word: &OsStr) -> &str {
+pub(crate) fn file_name(word: &OsStr) -> &str {
     let bytes = word.as_bytes();
     let start = bytes.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
     std::str::from_utf8(&bytes[start..]).unwrap_or("")
 }
 
 /// Recognises the launcher that `words` begin with, and of how many words its name consists.
-pub(super) fn launcher(words: &[OsString]) -> Option<(Named, usize)> {
+pub(crate) fn launcher(words: &[OsString]) -> Option<(Named, usize)> {
     let word = |at: usize| words.get(at).map_or("", |w| file_name(w));
     let named = match word(0) {
         "mpirun" | "mpiexec" => Named::Mpirun,

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{Plan, Program};
+use crate::{Plan, Program};
 
 /// Why a program cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +70,7 @@ pub fn missing_program(plan: &Plan) -> Option<MissingProgram> {
 }
 
 /// [`missing_program`] with the directory and the search path given.
-pub(super) fn missing_in(plan: &Plan, here: &Path, path: &OsStr) -> Option<MissingProgram> {
+pub(crate) fn missing_in(plan: &Plan, here: &Path, path: &OsStr) -> Option<MissingProgram> {
     let here =
         plan.start_directory.as_ref().map_or(here.to_owned(), |directory| here.join(directory));
     plan.programs.iter().find_map(|program| check(plan, program, &here, path).err())
@@ -147,7 +147,7 @@ fn near_name(directory: &Path, name: &OsStr) -> Option<String> {
 
 /// How far two names are apart, if they are near: a slip or two of the finger, another case, or an
 /// extension left out.
-pub(super) fn near(name: &str, other: &str) -> Option<usize> {
+pub(crate) fn near(name: &str, other: &str) -> Option<usize> {
     if name.eq_ignore_ascii_case(other) {
         return Some(0);
     }
