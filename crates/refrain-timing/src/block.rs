@@ -111,15 +111,10 @@ fn append(
         Mode::Loop => loops::encode(bounds, calls, &mut scratch.loops, &mut scratch.symbols, out),
         Mode::Cfg => cfg::encode(bounds, calls, out),
         Mode::Hist => hist::encode(bounds, calls, out),
-        #[cfg(feature = "sz")]
-        Mode::Sz => crate::sz::encode(false, bounds, calls, out)?,
-        #[cfg(feature = "sz")]
-        Mode::SzClustered => crate::sz::encode(true, bounds, calls, out)?,
         #[cfg(feature = "zfp")]
         Mode::Zfp => crate::zfp::encode(false, bounds, calls, out)?,
         #[cfg(feature = "zfp")]
         Mode::ZfpClustered => crate::zfp::encode(true, bounds, calls, out)?,
-        #[cfg(not(all(feature = "sz", feature = "zfp")))]
         _ => return Err(TimingError::Unavailable(mode)),
     }
     Ok(())
@@ -162,15 +157,10 @@ pub fn decode(bytes: &[u8], before: &[u32], terminals: &[u32]) -> Result<Times, 
         Mode::Loop => loops::decode(before, terminals, &mut reader, &mut times)?,
         Mode::Cfg => cfg::decode(terminals, &mut reader, &mut times)?,
         Mode::Hist => hist::decode(terminals, &mut reader, &mut times)?,
-        #[cfg(feature = "sz")]
-        Mode::Sz => crate::sz::decode(false, terminals, &mut reader, &mut times)?,
-        #[cfg(feature = "sz")]
-        Mode::SzClustered => crate::sz::decode(true, terminals, &mut reader, &mut times)?,
         #[cfg(feature = "zfp")]
         Mode::Zfp => crate::zfp::decode(false, terminals, &mut reader, &mut times)?,
         #[cfg(feature = "zfp")]
         Mode::ZfpClustered => crate::zfp::decode(true, terminals, &mut reader, &mut times)?,
-        #[cfg(not(all(feature = "sz", feature = "zfp")))]
         _ => return Err(TimingError::Unavailable(mode)),
     }
     reader.finish()?;

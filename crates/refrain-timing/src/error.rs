@@ -88,9 +88,9 @@ impl fmt::Display for TimingError {
 fn unavailable(mode: Mode) -> String {
     match mode {
         Mode::Sz | Mode::SzClustered => format!(
-            "`{mode}` needs the SZ3 library, whose Rust binding sz3-sys is under the GPL, version \
-             3: this build is without it, to stay under MIT or Apache-2.0. Build with `--features \
-             sz` to have it (the result is then under the GPL), or use `{}`",
+            "`{mode}` needs SZ3, whose Rust binding is under GPL-3.0: this Refrain neither reads nor \
+             writes it. Such times can be read by the Refrain that wrote them, built with \
+             `--features sz`; for new traces use `{}`",
             Mode::Loop
         ),
         _ if cfg!(feature = "zfp") => format!(

@@ -14,7 +14,6 @@
 //! | [`Loop`](Mode::Loop) | a relative bound | wide bins, by position in the loops: the best of these |
 //! | [`Cfg`](Mode::Cfg) | a relative bound | bins as two grammars (Pilgrim §2.3.2) |
 //! | [`Hist`](Mode::Hist) | a relative bound | frequent bins of each signature (Pilgrim §2.3.2) |
-//! | [`Sz`](Mode::Sz), [`SzClustered`](Mode::SzClustered) | a relative bound | logarithms, by SZ3 |
 //! | [`Zfp`](Mode::Zfp), [`ZfpClustered`](Mode::ZfpClustered) | an absolute bound | by ZFP |
 //!
 //! ```
@@ -36,9 +35,10 @@
 //! # Ok::<(), refrain_timing::TimingError>(())
 //! ```
 //!
-//! All of it is Rust, and runs inside other people's programs, but for two features: `zfp` (for
-//! offline use; it loads the ZFP library if it is there) and `sz` (off unless asked for, since
-//! `sz3-sys` is under the GPL, version 3).
+//! All of it is Rust, and runs inside other people's programs, but for the feature `zfp`: for
+//! offline use, it loads the ZFP library if it is installed. Blocks that earlier builds wrote by
+//! SZ3 ([`Sz`](Mode::Sz), [`SzClustered`](Mode::SzClustered)) are recognized and refused: the only
+//! Rust binding of SZ3 is under GPL-3.0, and Refrain is not.
 //!
 //! [`LogHistogram`] is the other end: how times are spread, in a few bytes for all calls.
 
@@ -50,7 +50,7 @@ mod bytes;
 mod cfg;
 mod error;
 mod floating;
-#[cfg(any(feature = "sz", feature = "zfp"))]
+#[cfg(feature = "zfp")]
 mod foreign;
 mod hist;
 mod histogram;
@@ -61,8 +61,6 @@ mod position;
 mod quantum;
 mod rans;
 mod symbols;
-#[cfg(feature = "sz")]
-mod sz;
 mod weights;
 #[cfg(feature = "zfp")]
 mod zfp;

@@ -3,7 +3,9 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use refrain_timing::{Bound, Bounds, Calls, Mode, Scratch, Times, TimingError, decode, encode};
+use refrain_timing::{
+    Bound, Bounds, Calls, Mode, Scratch, Times, TimingError, decode, encode, mode_of,
+};
 
 /// Calls that own their columns.
 #[derive(Clone, Debug)]
@@ -229,6 +231,18 @@ fn a_mode_that_is_not_there_says_why_and_what_to_do() {
         let told = told.unwrap_err().to_string();
         assert!(told.contains("--features") && told.contains("`loop`"), "{told}");
         assert!(bytes.is_empty());
+    }
+}
+
+#[test]
+fn times_by_sz3_are_recognized_and_refused_with_advice() {
+    for (tag, mode) in [(4, Mode::Sz), (5, Mode::SzClustered)] {
+        let block = [tag, 0, 1, 2, 3];
+        assert_eq!(mode_of(&block), Ok(mode));
+        let error = decode(&block, &[], &[7]).unwrap_err();
+        assert_eq!(error, TimingError::Unavailable(mode));
+        let text = error.to_string();
+        assert!(text.contains("by the Refrain that wrote them"), "{text}");
     }
 }
 

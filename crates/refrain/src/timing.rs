@@ -9,8 +9,8 @@ use refrain_trace::times::Wanted;
 #[derive(clap::Args)]
 pub struct Timing {
     /// Keep when every call began and how long it took: lossless (exact), or lossy (within a bound);
-    /// the modes of lossy times are loop (the best, and what lossy means), cfg, hist, sz,
-    /// sz-clustered, zfp, zfp-clustered. Without this, statistics only, which cost next to nothing.
+    /// the modes of lossy times are loop (the best, and what lossy means), cfg, hist,
+    /// zfp, zfp-clustered. Without this, statistics only, which cost next to nothing.
     #[arg(long, value_name = "MODE")]
     timing: Option<String>,
     /// How far durations and intervals may be off, as a fraction of each, from 0.000001 to 0.5: 0.1,
