@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use refrain_signature::cells::Cells;
-use refrain_reader::decoder::Decoder;
+use refrain_reader::view::SingleTask;
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_signature::tasktrace::TaskTrace;
 use refrain_mpi::abi::Family;
@@ -26,8 +26,8 @@ fn go_on(mut encoder: Encoder, records: &[u8]) {
         let mut bytes = Vec::new();
         task.put(&mut bytes);
         TaskTrace::get(&mut Cells::new(&bytes));
-        if let Ok(decoder) = Decoder::new(&task, Family::Mpich, thread) {
-            decoder.take(300).for_each(drop);
+        if let Ok(task) = SingleTask::new(task, Family::Mpich, thread) {
+            task.view().decode().take(300).for_each(drop);
         }
     }
 }

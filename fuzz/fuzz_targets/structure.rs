@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use refrain_reader::decoder::Decoder;
+use refrain_reader::view::SingleTask;
 use refrain_structure::{read, write};
 use refrain_mpi::abi::Family;
 
@@ -21,8 +21,8 @@ fuzz_target!(|bytes: &[u8]| {
             for (signature, calls) in task.signatures.iter().zip(task.occurrences()) {
                 signature.varying.as_ref().map(|outcomes| outcomes.counts(calls));
             }
-            if let Ok(decoder) = Decoder::new(&task, Family::Mpich, group.thread) {
-                decoder.take(300).for_each(drop);
+            if let Ok(task) = SingleTask::new(task, Family::Mpich, group.thread) {
+                task.view().decode().take(300).for_each(drop);
             }
         }
     }

@@ -4,8 +4,9 @@ use crate::objects::Objects;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::{HandleTable, version_of};
 use refrain_reader::event::Event;
+use refrain_reader::meta::ProcessStreams;
 use refrain_reader::raw::DecodeError;
-use refrain_trace::trace::StreamEvents;
+use refrain_reader::trace::StreamEvents;
 use refrain_trace::{Trace, TraceError};
 
 /// What stops a reading of calls.
@@ -37,19 +38,10 @@ pub struct Process {
 
 /// The processes of a trace, by rank.
 pub fn processes(trace: &Trace) -> Vec<Process> {
-    let mut all: Vec<Process> = Vec::new();
-    let streams = &trace.meta().streams;
-    for (index, stream) in streams.iter().enumerate() {
-        let same = |p: &&mut Process| {
-            let first = &streams[p.streams[0]];
-            (first.process, first.pid, &first.host) == (stream.process, stream.pid, &stream.host)
-        };
-        match all.iter_mut().find(same) {
-            Some(process) => process.streams.push(index),
-            None => all.push(Process { rank: stream.rank, streams: vec![index] }),
-        }
-    }
-    all
+    let rank = |streams: &[usize]| trace.meta().streams[streams[0]].rank;
+    let process =
+        |p: &ProcessStreams| Process { rank: rank(&p.streams), streams: p.streams.clone() };
+    trace.processes().iter().map(process).collect()
 }
 
 /// A call with where it was made.

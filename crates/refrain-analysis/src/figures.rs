@@ -13,6 +13,7 @@ use refrain_trace::trace::{Group, Stats};
 use refrain_trace::{Trace, TraceError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Signatures are looked at so many at a time.
 const AT_A_TIME: usize = 4096;
@@ -127,7 +128,7 @@ fn failed_polls(trace: &Trace, places: &Places) -> Result<Vec<BTreeMap<u32, u64>
 
 struct Count<'t> {
     trace: &'t Trace,
-    functions: BTreeMap<u16, FunctionDef>,
+    functions: BTreeMap<u16, Arc<FunctionDef>>,
     places: Places,
     figures: BTreeMap<u16, FunctionFigures>,
     /// Functions of which some durations are those of ranks that were not asked for, too.
@@ -169,18 +170,12 @@ impl<'t> Count<'t> {
             let wanted = group.ranks.iter().filter(is_wanted);
             wanted.for_each(|place| places.entry(place).or_default().push(number));
             let makers = rows_of(group, &functions, makes_datatypes);
-            let mut occurrences = vec![0u64; group.rows.len()];
-            for grammar in &group.grammars {
-                for (sum, n) in occurrences.iter_mut().zip(grammar.counts(group.rows.len())) {
-                    *sum = sum.saturating_add(n);
-                }
-            }
             known.push(Known {
                 called: (0..group.rows.len()).filter_map(|row| function_of(group, row)).collect(),
-                occurrences,
+                occurrences: group.occurrences(),
                 makes_same: makers.iter().all(|row| is_constant(group, *row)),
                 makers,
-                names: trace.sample_names(group)?,
+                names: trace.sample_names(group),
             });
         }
         let (figures, untimed) = (BTreeMap::new(), BTreeSet::new());
@@ -347,7 +342,7 @@ fn is_constant(group: &Group, row: usize) -> bool {
 /// The signatures of some functions.
 fn rows_of(
     group: &Group,
-    functions: &BTreeMap<u16, FunctionDef>,
+    functions: &BTreeMap<u16, Arc<FunctionDef>>,
     wanted: fn(&FunctionDef) -> bool,
 ) -> Vec<usize> {
     let numbers: BTreeSet<u16> =

@@ -136,10 +136,10 @@ proptest! {
             }
             bytes.truncate(usize::from(length).max(1));
             if let Some(trace) = TaskTrace::get(&mut Cells::new(&bytes))
-                && let Ok(decoder) = refrain_reader::decoder::Decoder::new(&trace, FAMILY, 0)
+                && let Ok(task) = refrain_reader::view::SingleTask::new(trace, FAMILY, 0)
             {
                 // A grammar may stand for more calls than anyone has time for.
-                decoder.take(1000).for_each(drop);
+                task.view().decode().take(1000).for_each(drop);
             }
         }
     }

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use records::FAMILY;
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::times::Setting;
-use refrain_reader::decoder::{Decoder, is_note};
+use refrain_reader::decoder::is_note;
 use refrain_reader::raw::Events;
+use refrain_reader::view::SingleTask;
 use refrain_signature::cells::{Cells, put_unsigned};
 use refrain_signature::tasktrace::TaskTrace;
 
@@ -56,8 +57,8 @@ fn encoded(process: &Process, setting: &str, pauses: &[u64]) -> Vec<(TaskTrace, 
 type Spans = Vec<(u64, Option<u64>)>;
 
 fn decoded(thread: u32, (task, times): &(TaskTrace, Vec<u8>)) -> Spans {
-    let decoder = Decoder::new(task, FAMILY, thread).expect("a decoder");
-    let decoder = decoder.with_times(Box::new(times.as_slice()));
+    let task = SingleTask::new(task.clone(), FAMILY, thread).expect("a task");
+    let decoder = task.view().decode().with_times(Box::new(times.as_slice()));
     let events = decoder.map(|event| event.expect("a call"));
     events.filter(|event| !is_note(event)).map(|event| (event.start, event.end)).collect()
 }
@@ -115,7 +116,8 @@ proptest! {
                     *place = *byte;
                 }
             }
-            let decoder = Decoder::new(&task, FAMILY, thread as u32).expect("a decoder");
+            let task = SingleTask::new(task, FAMILY, thread as u32).expect("a task");
+            let decoder = task.view().decode();
             // No more calls than there are, and no panic.
             let _ = decoder.with_times(Box::new(times.as_slice())).take(100_000).count();
         }

@@ -6,19 +6,73 @@
 
 use crate::cells::{self, Cells};
 
-/// Every element.
-const PLAIN: i64 = 0;
-/// One number, for all elements.
-const CONSTANT: i64 = 1;
-/// The first, and the step.
-const STEPS: i64 = 2;
-/// The first, and a factor: each next is the last plus the factor times the element of the array
-/// before.
-const SUMS: i64 = 3;
-/// The array before, again.
-const AGAIN: i64 = 4;
-/// The first, then differences.
-const DIFFERENCES: i64 = 5;
+/// How the elements of an array follow from its cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    /// A cell is an element.
+    Plain = 0,
+    /// One cell, for all elements.
+    Constant = 1,
+    /// The first element, and the step.
+    Steps = 2,
+    /// The first element, and a factor: each next is the last plus the factor times the element of the array before.
+    Sums = 3,
+    /// No cell: the array before, again.
+    Again = 4,
+    /// The first element, then differences.
+    Differences = 5,
+}
+
+impl Mode {
+    /// The mode with that code.
+    pub fn from_code(code: i64) -> Option<Mode> {
+        let all =
+            [Mode::Plain, Mode::Constant, Mode::Steps, Mode::Sums, Mode::Again, Mode::Differences];
+        all.get(usize::try_from(code).ok()?).copied()
+    }
+
+    /// How many cells an array of `length` elements has.
+    pub fn cells(self, length: usize) -> usize {
+        match self {
+            Mode::Plain | Mode::Differences => length,
+            Mode::Constant => 1,
+            Mode::Steps | Mode::Sums => 2,
+            Mode::Again => 0,
+        }
+    }
+
+    /// The elements, from the cells and the call's array before this one.
+    pub fn elements(self, cells: &[i64], length: usize, before: &[i64]) -> Option<Vec<i64>> {
+        match (self, cells) {
+            (Mode::Plain, all) => Some(all.to_vec()),
+            (Mode::Constant, [value]) => Some(vec![*value; length]),
+            (Mode::Steps, [first, step]) => {
+                let element = |i: i64| first.wrapping_add(step.wrapping_mul(i));
+                Some((0..length as i64).map(element).collect())
+            }
+            (Mode::Sums, [first, factor]) if before.len() == length => {
+                let mut next = *first;
+                let step = |b: &i64| {
+                    let this = next;
+                    next = next.wrapping_add(factor.wrapping_mul(*b));
+                    this
+                };
+                Some(before.iter().map(step).collect())
+            }
+            (Mode::Again, _) if before.len() == length => Some(before.to_vec()),
+            (Mode::Differences, all) => {
+                let mut next = 0i64;
+                let step = |difference: &i64| {
+                    next = next.wrapping_add(*difference);
+                    next
+                };
+                Some(all.iter().map(step).collect())
+            }
+            _ => None,
+        }
+    }
+}
 
 /// Appends the elements of an array; `before` is the call's array before this one.
 pub fn put(out: &mut Vec<u8>, values: &[i64], before: &[i64]) {
@@ -28,16 +82,16 @@ pub fn put(out: &mut Vec<u8>, values: &[i64], before: &[i64]) {
     };
     let step = second.wrapping_sub(first);
     if values.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step) {
-        let mode = if step == 0 { CONSTANT } else { STEPS };
-        cells::put(out, mode);
+        let mode = if step == 0 { Mode::Constant } else { Mode::Steps };
+        cells::put(out, mode as i64);
         cells::put(out, first);
-        if mode == STEPS {
+        if mode == Mode::Steps {
             cells::put(out, step);
         }
     } else if values == before {
-        cells::put(out, AGAIN);
+        cells::put(out, Mode::Again as i64);
     } else if let Some(factor) = factor_of_sums(values, before) {
-        cells::put(out, SUMS);
+        cells::put(out, Mode::Sums as i64);
         cells::put(out, first);
         cells::put(out, factor);
     } else {
@@ -51,11 +105,11 @@ fn put_each(out: &mut Vec<u8>, values: &[i64], first: i64) {
     let plain: u32 = values.iter().map(|v| size(*v) / 7).sum();
     let differences: u32 = values.windows(2).map(|w| size(w[1].wrapping_sub(w[0])) / 7).sum();
     if differences + size(first) / 7 < plain {
-        cells::put(out, DIFFERENCES);
+        cells::put(out, Mode::Differences as i64);
         cells::put(out, first);
         values.windows(2).for_each(|w| cells::put(out, w[1].wrapping_sub(w[0])));
     } else {
-        cells::put(out, PLAIN);
+        cells::put(out, Mode::Plain as i64);
         values.iter().for_each(|v| cells::put(out, *v));
     }
 }
@@ -79,39 +133,11 @@ pub fn get(cells: &mut Cells<'_>, n: usize, most: usize, before: &[i64]) -> Opti
     if n < 2 {
         return (0..n).map(|_| cells.get()).collect();
     }
-    match cells.get()? {
-        PLAIN => {
-            (n <= cells.rest().len()).then_some(())?;
-            (0..n).map(|_| cells.get()).collect()
-        }
-        CONSTANT => cells.get().map(|value| vec![value; n]),
-        STEPS => {
-            let (first, step) = (cells.get()?, cells.get()?);
-            Some((0..n as i64).map(|i| first.wrapping_add(step.wrapping_mul(i))).collect())
-        }
-        SUMS => {
-            let (mut next, factor) = (cells.get()?, cells.get()?);
-            (before.len() == n).then_some(())?;
-            let step = |b: &i64| {
-                let this = next;
-                next = next.wrapping_add(factor.wrapping_mul(*b));
-                this
-            };
-            Some(before.iter().map(step).collect())
-        }
-        AGAIN => (before.len() == n).then(|| before.to_vec()),
-        DIFFERENCES => {
-            (n <= cells.rest().len()).then_some(())?;
-            let mut next = cells.get()?;
-            let mut all = vec![next];
-            for _ in 1..n {
-                next = next.wrapping_add(cells.get()?);
-                all.push(next);
-            }
-            Some(all)
-        }
-        _ => None,
-    }
+    let mode = Mode::from_code(cells.get()?)?;
+    let count = mode.cells(n);
+    (count <= cells.rest().len()).then_some(())?;
+    let values: Vec<i64> = (0..count).map(|_| cells.get()).collect::<Option<_>>()?;
+    mode.elements(&values, n, before)
 }
 
 #[cfg(test)]

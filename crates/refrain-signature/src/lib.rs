@@ -6,11 +6,13 @@
 //!
 //! * [`head`]: the first cells: function, whether the call returned, depth, call site
 //! * [`plan`]: which values a function has, and whether they belong to the signature or to the outcome
+//! * [`args`]: typed arguments, each number with the index of its cell
 //! * [`codes`]: which cells stand for which value · [`array`]: arrays of numbers
 //! * [`outcome`]: sequences of outcomes, of which only what was not predicted is stored
-//! * [`stats`], [`times`]: durations by signature, and times of every call
+//! * [`stats`], [`times`], [`setting`]: durations by signature, times of every call, and how exactly they are kept
 //! * [`tasktrace`]: the trace of one task · [`notes`]: what stands between calls
 
+pub mod args;
 pub mod array;
 pub mod cells;
 pub mod codes;
@@ -18,6 +20,7 @@ pub mod head;
 pub mod notes;
 pub mod outcome;
 pub mod plan;
+pub mod setting;
 pub mod stats;
 pub mod tasktrace;
 pub mod times;

@@ -7,6 +7,7 @@
 //! one whose order is random stores about a byte for each call.
 
 use crate::cells::{self, Cells};
+use std::borrow::Cow;
 
 /// Predicts the next outcome: what followed the last one the time before.
 #[derive(Clone, Debug, Default)]
@@ -112,9 +113,9 @@ impl StoredOutcomes {
 /// Gives the outcomes of a signature back, one call after the other.
 #[derive(Clone, Debug)]
 pub struct OutcomeReader<'a> {
-    stored: &'a StoredOutcomes,
-    runs: Cells<'a>,
-    misses: Cells<'a>,
+    rows: usize,
+    runs: Varints<'a>,
+    misses: Varints<'a>,
     predictor: Predictor,
     /// Hits until the next miss; `None` when no miss follows.
     hits: Option<u64>,
@@ -123,17 +124,33 @@ pub struct OutcomeReader<'a> {
 impl<'a> OutcomeReader<'a> {
     /// From the first call on.
     pub fn new(stored: &'a StoredOutcomes) -> OutcomeReader<'a> {
-        let (mut runs, misses) = (Cells::new(&stored.runs), Cells::new(&stored.misses));
-        let hits = runs.get_unsigned();
-        OutcomeReader { stored, runs, misses, predictor: Predictor::default(), hits }
+        OutcomeReader::of(stored.rows.len(), &stored.runs, &stored.misses)
     }
 
-    /// The row of the next call.
+    /// The same, of what is stored ([`StoredOutcomes`]) for so many distinct outcomes.
+    pub fn of(rows: usize, runs: &'a [u8], misses: &'a [u8]) -> OutcomeReader<'a> {
+        OutcomeReader::from(rows, Cow::Borrowed(runs), Cow::Borrowed(misses))
+    }
+
+    /// The same, with a copy of what is stored.
+    pub fn owned(stored: &StoredOutcomes) -> OutcomeReader<'static> {
+        let (runs, misses) = (stored.runs.clone(), stored.misses.clone());
+        OutcomeReader::from(stored.rows.len(), Cow::Owned(runs), Cow::Owned(misses))
+    }
+
+    fn from(rows: usize, runs: Cow<'a, [u8]>, misses: Cow<'a, [u8]>) -> OutcomeReader<'a> {
+        let mut runs = Varints { bytes: runs, at: 0 };
+        let hits = runs.next();
+        let misses = Varints { bytes: misses, at: 0 };
+        OutcomeReader { rows, runs, misses, predictor: Predictor::default(), hits }
+    }
+
+    /// Which of the distinct outcomes the next call has.
     pub fn next_row(&mut self) -> Option<usize> {
         let row = match &mut self.hits {
             Some(0) => {
-                self.hits = self.runs.get_unsigned();
-                u32::try_from(self.misses.get_unsigned()?).ok()?
+                self.hits = self.runs.next();
+                u32::try_from(self.misses.next()?).ok()?
             }
             Some(hits) => {
                 *hits -= 1;
@@ -141,17 +158,27 @@ impl<'a> OutcomeReader<'a> {
             }
             None => self.predictor.expected(),
         };
-        if row as usize >= self.stored.rows.len() {
+        if row as usize >= self.rows {
             return None;
         }
         self.predictor.note(row);
         Some(row as usize)
     }
+}
 
-    /// The outcome of the next call.
-    pub fn next_outcome(&mut self) -> Option<&'a [u8]> {
-        let row = self.next_row()?;
-        self.stored.rows.get(row).map(Vec::as_slice)
+/// Numbers, borrowed or not, read one by one.
+#[derive(Clone, Debug)]
+struct Varints<'a> {
+    bytes: Cow<'a, [u8]>,
+    at: usize,
+}
+
+impl Varints<'_> {
+    fn next(&mut self) -> Option<u64> {
+        let mut cells = Cells::new(self.bytes.get(self.at..)?);
+        let value = cells.get_unsigned();
+        self.at = self.bytes.len() - cells.rest().len();
+        value
     }
 }
 
@@ -229,24 +256,33 @@ impl Polls {
 /// Gives the counts back.
 #[derive(Clone, Debug)]
 pub struct PollReader<'a> {
-    cells: Cells<'a>,
+    counts: Varints<'a>,
     quiet: Option<u64>,
 }
 
 impl<'a> PollReader<'a> {
     /// From the first call on.
     pub fn new(polls: &'a Polls) -> PollReader<'a> {
-        let mut cells = Cells::new(&polls.counts);
-        let quiet = cells.get_unsigned();
-        PollReader { cells, quiet }
+        PollReader::of(Cow::Borrowed(&polls.counts))
+    }
+
+    /// The same, with a copy of the counts.
+    pub fn owned(polls: &Polls) -> PollReader<'static> {
+        PollReader::of(Cow::Owned(polls.counts.clone()))
+    }
+
+    fn of(counts: Cow<'a, [u8]>) -> PollReader<'a> {
+        let mut counts = Varints { bytes: counts, at: 0 };
+        let quiet = counts.next();
+        PollReader { counts, quiet }
     }
 
     /// How many polls failed before the next call.
     pub fn next_count(&mut self) -> u64 {
         match &mut self.quiet {
             Some(0) => {
-                let count = self.cells.get_unsigned().unwrap_or(0);
-                self.quiet = self.cells.get_unsigned();
+                let count = self.counts.next().unwrap_or(0);
+                self.quiet = self.counts.next();
                 count
             }
             Some(quiet) => {

@@ -5,6 +5,7 @@
 
 use refrain_elastic::{Column, Formula, RankList};
 use refrain_signature::cells;
+use std::borrow::Cow;
 
 /// The lists of some ranks, all of the same length.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +40,8 @@ impl Variant {
         Some(numbers)
     }
 
-    fn column(&self, place: u32) -> Option<&Column> {
+    /// The column of the cell with that index, if ranks differ in it.
+    pub fn column(&self, place: u32) -> Option<&Column> {
         let at = self.columns.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         self.columns.get(at).map(|(_, column)| column)
     }
@@ -84,14 +86,14 @@ impl Elastic {
     }
 
     /// The list of a rank, as bytes.
-    pub fn cells(&self, rank: u32) -> Option<Vec<u8>> {
+    pub fn cells(&self, rank: u32) -> Option<Cow<'_, [u8]>> {
         let variant = self.variant(rank)?;
         if variant.columns.is_empty() {
-            return Some(variant.cells.clone());
+            return Some(Cow::Borrowed(&variant.cells));
         }
         let mut out = Vec::with_capacity(variant.cells.len());
         variant.numbers(rank)?.into_iter().for_each(|n| cells::put(&mut out, n));
-        Some(out)
+        Some(Cow::Owned(out))
     }
 
     /// The list, if it is the same for all ranks.

@@ -195,6 +195,17 @@ impl Group {
         self.ranks = all;
     }
 
+    /// How often each signature stands in the sequence.
+    pub fn occurrences(&self) -> Vec<u64> {
+        let mut counts = vec![0u64; self.rows.len()];
+        for grammar in &self.grammars {
+            for (sum, n) in counts.iter_mut().zip(grammar.counts(self.rows.len())) {
+                *sum = sum.saturating_add(n);
+            }
+        }
+        counts
+    }
+
     /// The trace of one of its tasks, without the definitions of functions.
     pub fn task(&self, rank: u32) -> Option<TaskTrace> {
         if !self.ranks.contains(rank) {
@@ -206,15 +217,18 @@ impl Group {
             let varying = match &row.outcomes {
                 Outcomes::Constant => None,
                 Outcomes::Shared { rows, runs, misses } => Some(StoredOutcomes {
-                    rows: rows.iter().map(|row| row.cells(rank)).collect::<Option<_>>()?,
+                    rows: rows
+                        .iter()
+                        .map(|row| Some(row.cells(rank)?.into_owned()))
+                        .collect::<Option<_>>()?,
                     runs: runs.clone(),
                     misses: misses.clone(),
                 }),
                 Outcomes::Own => own.and_then(|own| own.outcomes.get(&number)).cloned(),
             };
             Some(SignatureTrace {
-                cells: row.cells.cells(rank)?,
-                outcome: row.outcome.cells(rank)?,
+                cells: row.cells.cells(rank)?.into_owned(),
+                outcome: row.outcome.cells(rank)?.into_owned(),
                 varying,
                 polls: own.and_then(|own| own.polls.get(&number)).cloned(),
                 stats: row.stats.clone(),
@@ -235,7 +249,8 @@ impl Group {
 fn disown(own: &mut BTreeMap<u32, Own>, number: u32, outcomes: Outcomes, ranks: &RankList) {
     if let Outcomes::Shared { rows, runs, misses } = outcomes {
         for rank in ranks.iter() {
-            let rows = rows.iter().map(|row| row.cells(rank).unwrap_or_default()).collect();
+            let rows =
+                rows.iter().map(|row| row.cells(rank).unwrap_or_default().into_owned()).collect();
             let stored = StoredOutcomes { rows, runs: runs.clone(), misses: misses.clone() };
             own.entry(rank).or_default().outcomes.insert(number, stored);
         }

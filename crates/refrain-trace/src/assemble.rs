@@ -1,10 +1,8 @@
 //! Makes a trace of the parts that a run has left.
 
-use crate::error::TraceError;
-use crate::meta::{Meta, ProcessStreams, StreamMeta};
 use crate::parts::{Part, State, part_error, read_parts};
-use crate::times::{StreamTimes, Wanted};
-use crate::{clocks, ready, sections};
+use crate::times::StreamTimes;
+use crate::{align, ready};
 use refrain_container::{Codec, Writer};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::times::{Block, Setting};
@@ -12,6 +10,11 @@ use refrain_format::define::FunctionDef;
 use refrain_format::state;
 use refrain_mpi::abi::Family;
 use refrain_mpi::interface;
+use refrain_reader::TraceError;
+use refrain_reader::meta::{Meta, ProcessStreams, StreamMeta};
+use refrain_reader::timing::Wanted;
+use refrain_reader::view::SingleTask;
+use refrain_reader::{clocks, sections};
 use refrain_signature::cells::{put_bytes, put_unsigned};
 use refrain_signature::tasktrace::TaskTrace;
 use refrain_structure::merged::Merged;
@@ -53,7 +56,7 @@ pub fn assemble(
         }
         None => merge(&parts, &mut meta, &mut timing)?,
     };
-    clocks::align(&parts, &mut meta);
+    align::align(&parts, &mut meta);
     let mut writer = Writer::create(trace)?;
     write_sections(&mut writer, &meta, &write(&merged))?;
     if keep == Keep::Raw || timing.wanted.is_some() {
@@ -168,7 +171,13 @@ impl Timing {
             let times = StreamTimes { stream, blocks, away };
             self.times.push(match wanted.setting.mode == wanted.in_processes().mode {
                 true => times,
-                false => times.recoded(task, wanted, self.tick)?,
+                false => {
+                    let path = times.away.clone();
+                    let task = SingleTask::new(task.clone(), Family::Mpich, thread);
+                    let task =
+                        task.map_err(|why| TraceError::Times { path, why: why.to_string() })?;
+                    times.recoded(&task.view(), wanted, self.tick)?
+                }
             });
         }
         Ok(())

@@ -1,11 +1,11 @@
 //! Parts: what the threads of a run have left.
 
-use crate::error::TraceError;
-use crate::meta::{Ended, Meta, Paused, StreamMeta};
 use refrain_encode::encoder::Encoder;
 use refrain_format::part::{self, PartHeader, Sync, flags};
 use refrain_format::record::{HEAD, Tag};
 use refrain_format::state;
+use refrain_reader::TraceError;
+use refrain_reader::meta::{Ended, Meta, Paused, StreamMeta};
 use refrain_signature::cells::Cells;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;

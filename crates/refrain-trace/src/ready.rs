@@ -2,9 +2,9 @@
 //!
 //! It is taken as it is, if every rank says that it is whole, and none has called MPI since.
 
-use crate::meta::Meta;
 use crate::parts::{Part, State};
 use refrain_format::record::{HEAD, Tag};
+use refrain_reader::meta::Meta;
 use refrain_signature::cells::Cells;
 use refrain_structure::merged::Merged;
 use refrain_structure::{read, transit};

@@ -5,79 +5,19 @@
 //! are, or put into the mode that was asked for. Each stream has a section of its own, so the times of
 //! one are read without those of others.
 
-use crate::error::TraceError;
 use refrain_encode::sealed::Sealed;
-use refrain_encode::times::{Block, Setting};
+use refrain_encode::times::Block;
+use refrain_reader::TraceError;
 use refrain_reader::decoder::times::Times;
+pub use refrain_reader::timing::Wanted;
+use refrain_reader::view::TaskView;
 use refrain_signature::cells::put_unsigned;
-use refrain_signature::tasktrace::TaskTrace;
+use refrain_signature::setting::Setting;
 use refrain_signature::times::{BEFORE, BLOCK, EXACT_EVERY, Ends, Ids, put_starts};
-use refrain_timing::{Bound, Bounds, Calls, Mode, Scratch, TimingError};
+use refrain_timing::{Bounds, Calls, Mode, Scratch, TimingError};
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-
-/// The file in a folder of parts that tells what was asked for.
-pub const FILE: &str = "timing";
-
-/// What was asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
-    /// Mode and relative bounds.
-    pub setting: Setting,
-    /// The absolute bound in nanoseconds, for modes that know only that.
-    pub absolute: f64,
-}
-
-impl Wanted {
-    /// What processes do: the exact times and our own mode are cheap to write, and need nothing but
-    /// our own code. All else is made of exact times afterwards.
-    pub fn in_processes(&self) -> Setting {
-        match self.setting.mode {
-            Mode::Lossless | Mode::Loop => self.setting.clone(),
-            _ => Setting { mode: Mode::Lossless, ..self.setting.clone() },
-        }
-    }
-
-    /// As text: a line for mode and relative bounds, and one for the absolute bound.
-    pub fn to_text(&self) -> String {
-        format!("{}\n{}\n", self.setting.to_text(), self.absolute)
-    }
-
-    /// Writes it down for whoever makes the trace.
-    pub fn write(&self, folder: &Path) -> io::Result<()> {
-        std::fs::write(folder.join(FILE), self.to_text())
-    }
-
-    /// What was asked for in a folder of parts.
-    pub fn of(folder: &Path) -> Option<Wanted> {
-        Wanted::from_text(&std::fs::read_to_string(folder.join(FILE)).ok()?)
-    }
-
-    /// Reads the text; `None` if it is none.
-    pub fn from_text(text: &str) -> Option<Wanted> {
-        let mut lines = text.lines();
-        let setting = Setting::from_text(lines.next()?)?;
-        let absolute = lines.next()?.parse().ok().filter(|nanos: &f64| *nanos >= 0.0)?;
-        Some(Wanted { setting, absolute })
-    }
-
-    /// The bound in words: `exact`, `within 10 %`, `within 10 us`.
-    pub fn bound(&self) -> String {
-        let percent = |fraction: f64| format!("{} %", (fraction * 1e6).round() / 1e4);
-        match self.setting.mode.bound() {
-            Bound::Exact => "exact".to_owned(),
-            Bound::Absolute => format!("within {} us", self.absolute / 1e3),
-            Bound::Relative => {
-                let mut words = format!("within {}", percent(self.setting.relative));
-                for (function, bound) in &self.setting.functions {
-                    words += &format!(", {function} {}", percent(*bound));
-                }
-                words
-            }
-        }
-    }
-}
+use std::path::PathBuf;
 
 /// The blocks of a stream, and the file where those are that are put away.
 pub struct StreamTimes {
@@ -115,7 +55,7 @@ impl StreamTimes {
     /// The same in another mode. `tick` is a tick in nanoseconds.
     pub fn recoded(
         self,
-        task: &TaskTrace,
+        task: &TaskView<'_>,
         wanted: &Wanted,
         tick: f64,
     ) -> Result<StreamTimes, TraceError> {
@@ -156,10 +96,9 @@ impl StreamTimes {
     }
 }
 
-fn own_bound(task: &TaskTrace, terminal: u32, setting: &Setting) -> Option<f64> {
-    let function = task.head(terminal)?.function;
-    let (_, text) = task.functions.iter().find(|(number, _)| *number == function)?;
-    setting.own_bound(text.split(' ').next()?)
+fn own_bound(task: &TaskView<'_>, terminal: u32, setting: &Setting) -> Option<f64> {
+    let function = task.function(task.head(terminal)?.function)?;
+    setting.own_bound(&function.def.name)
 }
 
 /// Blocks in the making.

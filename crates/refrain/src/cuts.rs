@@ -1,6 +1,6 @@
 //! Where the records of ranks end that did not come to `MPI_Finalize`.
 
-use refrain_signature::tasktrace::TaskTrace;
+use refrain_reader::view::TaskView;
 use refrain_trace::meta::ProcessStreams;
 use refrain_trace::{Ended, Meta, Trace};
 use std::path::Path;
@@ -39,7 +39,7 @@ fn line(trace: &Trace, process: &ProcessStreams, ended: &Ended) -> Option<String
     let threads = process.streams.len();
     let mut texts = Vec::new();
     for &at in process.streams.iter().take(NAMED_THREADS) {
-        let tail = trace.task(at).ok().flatten().map(Tail::of).unwrap_or_default();
+        let tail = trace.view(at).ok().flatten().map(|task| Tail::of(&task)).unwrap_or_default();
         // A program with sessions has no MPI_Finalize to call.
         if threads == 1 && *ended == Ended::Unfinalized && tail.is_end_of_session() {
             return None;
@@ -66,6 +66,9 @@ fn line(trace: &Trace, process: &ProcessStreams, ended: &Ended) -> Option<String
     Some(format!("{what}: rank {rank} ({host}, pid {pid}): {}{why}", texts.join("; ")))
 }
 
+/// Calls inside calls are followed less deep, and notes stand between few of them.
+const ENOUGH: u64 = 256;
+
 /// The end of a task.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tail {
@@ -78,30 +81,22 @@ struct Tail {
 }
 
 impl Tail {
-    fn of(task: &TaskTrace) -> Tail {
+    fn of(task: &TaskView<'_>) -> Tail {
         let mut tail = Tail::default();
         let mut innermost = None;
-        for terminal in last_terminals(task) {
-            let Some(signature) = task.signatures.get(terminal as usize) else { break };
-            let Some(head) = signature.head() else { break };
-            if head.is_note() {
-                continue;
-            }
-            let (function, is_open, depth) = (head.function, !head.returned, head.depth);
-            let text = task.functions.iter().find(|(number, _)| *number == function);
-            let name = text.and_then(|(_, text)| text.split(' ').next());
-            let name = name.unwrap_or_default().to_owned();
+        for call in task.tail(ENOUGH).into_iter().rev() {
             // Calls that are open at the end stand there innermost first; others that never
             // returned were left by a jump.
-            if is_open && tail.last.is_none() && innermost.is_none_or(|d| depth > d) {
-                innermost = Some(depth);
-                tail.open.push(name);
-            } else if !is_open {
-                tail.last = Some(name);
+            if call.returned {
+                tail.last = Some(call.function.to_owned());
                 break;
             }
+            if innermost.is_none_or(|depth| call.depth > depth) {
+                innermost = Some(call.depth);
+                tail.open.push(call.function.to_owned());
+            }
         }
-        let total: u64 = task.calls().values().sum();
+        let total: u64 = task.calls_by_function().values().sum();
         tail.complete = total.saturating_sub(tail.open.len() as u64);
         tail
     }
@@ -122,22 +117,6 @@ impl Tail {
         let calls = if self.complete == 1 { "call" } else { "calls" };
         format!("{} {calls} complete{last}{open}", self.complete)
     }
-}
-
-/// The last terminals of a task, the very last first.
-fn last_terminals(task: &TaskTrace) -> Vec<u32> {
-    /// Calls inside calls are followed less deep, and notes stand between few of them.
-    const ENOUGH: u64 = 256;
-    let mut last = Vec::new();
-    for grammar in task.grammars.iter().rev() {
-        let from = grammar.len().saturating_sub(ENOUGH - last.len() as u64);
-        let tail: Vec<u32> = grammar.iter_from(from).collect();
-        last.extend(tail.into_iter().rev());
-        if last.len() as u64 >= ENOUGH {
-            break;
-        }
-    }
-    last
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod background;
 
 use background::{Job, mpis, signal, wait_until};
 use refrain_reader::decoder::is_note;
-use refrain_signature::tasktrace::TaskTrace;
+use refrain_reader::view::TaskView;
 use refrain_testing::{Mpi, Outcome, refrain, sorted_lines};
 use refrain_trace::{Ended, Trace};
 use std::collections::BTreeMap;
@@ -108,8 +108,8 @@ fn recorded(trace: &Path) -> BTreeMap<i32, Vec<u64>> {
     let trace = Trace::open(trace).expect("a trace");
     let mut recorded: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
     for (stream, meta) in trace.meta().streams.iter().enumerate() {
-        let task = trace.task(stream).expect("a task that reads");
-        let calls = task.map_or(0, complete);
+        let task = trace.view(stream).expect("a task that reads");
+        let calls = task.map_or(0, |task| complete(&task));
         if stream == 0 {
             let events = trace.decoded(stream).expect("a stream that reads");
             let events = events.map(|event| event.expect("a call that reads"));
@@ -122,15 +122,13 @@ fn recorded(trace: &Path) -> BTreeMap<i32, Vec<u64>> {
 }
 
 /// How many calls of a task returned.
-fn complete(task: &TaskTrace) -> u64 {
-    let open: u64 = task
-        .signatures
-        .iter()
+fn complete(task: &TaskView<'_>) -> u64 {
+    let open: u64 = (0..)
         .zip(task.occurrences())
-        .filter(|(signature, _)| signature.head().is_some_and(|head| !head.returned))
+        .filter(|(signature, _)| task.head(*signature).is_some_and(|head| !head.returned))
         .map(|(_, occurrences)| occurrences)
         .sum();
-    task.calls().values().sum::<u64>() - open
+    task.calls_by_function().values().sum::<u64>() - open
 }
 
 fn folder() -> TempDir {
@@ -381,8 +379,8 @@ fn what_was_put_away_on_the_way_is_there() {
         let run = mpi.run(1).program(&program).args([CALLS.to_string()]);
         run.trace_to(Some(&trace)).output();
         let opened = Trace::open(&trace).expect("a trace");
-        let task = opened.task(0).expect("a trace").expect("a task");
-        assert!(task.grammars.len() > 3, "{}: nothing was sealed", mpi.name());
+        let task = opened.view(0).expect("a trace").expect("a task");
+        assert!(task.grammars().len() > 3, "{}: nothing was sealed", mpi.name());
         assert_eq!(recorded(&trace)[&0], [CALLS + 1], "{}", mpi.name());
     }
 }

@@ -54,17 +54,7 @@ pub fn check_structure(trace: &Trace) -> Result<Structure, TraceError> {
 /// should be.
 fn check_own(trace: &Trace, found: &mut Structure) -> Result<(), TraceError> {
     let merged = trace.structure()?;
-    let counts = |group: usize| {
-        let group = &merged.groups[group];
-        let mut sums = vec![0u64; group.rows.len()];
-        for grammar in &group.grammars {
-            for (sum, n) in sums.iter_mut().zip(grammar.counts(group.rows.len())) {
-                *sum = sum.saturating_add(n);
-            }
-        }
-        sums
-    };
-    let counts: Vec<Vec<u64>> = (0..merged.groups.len()).map(counts).collect();
+    let counts: Vec<Vec<u64>> = merged.groups.iter().map(|group| group.occurrences()).collect();
     for (place, thread, own) in trace.owns()? {
         let mut say = |what: &str| {
             found.problems.push(format!("own data of rank {place}, thread {thread}: {what}"));

@@ -2,10 +2,9 @@
 
 mod pending;
 mod recorder;
-mod setting;
 
 pub use recorder::Recorder;
-pub use setting::Setting;
+pub use refrain_signature::setting::Setting;
 
 use crate::sealed::Sealed;
 use refrain_signature::cells::{Cells, put_unsigned};

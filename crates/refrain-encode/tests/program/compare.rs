@@ -4,8 +4,9 @@ use super::{Call, Expected, Gave, Life, Process};
 use crate::records::FAMILY;
 use refrain_mpi::abi::Layout;
 use refrain_mpi::names::HandleTable;
-use refrain_reader::decoder::{Decoder, is_note};
+use refrain_reader::decoder::is_note;
 use refrain_reader::event::{Event, Value};
+use refrain_reader::view::SingleTask;
 use refrain_signature::tasktrace::TaskTrace;
 use std::collections::HashMap;
 
@@ -39,7 +40,9 @@ pub fn compare(
     trace: &TaskTrace,
     names: &mut Names,
 ) -> Result<(), String> {
-    let decoder = Decoder::new(trace, FAMILY, thread as u32).map_err(|error| error.to_string())?;
+    let task = SingleTask::new(trace.clone(), FAMILY, thread as u32);
+    let task = task.map_err(|error| error.to_string())?;
+    let decoder = task.view().decode();
     let handles = decoder.handle_names();
     let mut calls = process.threads[thread].calls.iter();
     for event in decoder {

@@ -8,14 +8,13 @@ use refrain_signature::array;
 use refrain_signature::cells::Cells;
 use refrain_signature::codes::{change, code};
 use refrain_signature::plan::{Op, Plan, REQUEST};
-use refrain_signature::tasktrace::SignatureTrace;
 
 impl Decoder<'_> {
     pub(super) fn handles(&mut self, kind: u8, n: usize, cells: &mut Cells<'_>) -> Option<Value> {
         // Those before the call may be kept, too.
         self.hold_array(n.saturating_mul(2), cells)?;
         let firsts = array::get(cells, n, LONGEST, &[])?;
-        if self.kinds.name(kind) != REQUEST {
+        if self.view.functions.kinds().name(kind) != REQUEST {
             return firsts
                 .into_iter()
                 .map(|first| self.object(first))
@@ -39,7 +38,7 @@ impl Decoder<'_> {
     }
 
     pub(super) fn handle(&mut self, kind: u8, cells: &mut Cells<'_>) -> Option<Value> {
-        if self.kinds.name(kind) == REQUEST {
+        if self.view.functions.kinds().name(kind) == REQUEST {
             return self.request(cells);
         }
         match cells.get()? {
@@ -87,7 +86,7 @@ impl Decoder<'_> {
             state::NULL => return Some(Some(Value::Null)),
             _ => return Some(Some(Value::Unset)),
         }
-        if self.kinds.name(kind) == REQUEST {
+        if self.view.functions.kinds().name(kind) == REQUEST {
             if cells.get()? == 0 {
                 return Some(None);
             }
@@ -118,7 +117,7 @@ impl Decoder<'_> {
         let before = std::mem::take(&mut reading.before);
         let indices = &reading.indices;
         let cells = if plan.decides { &mut reading.outcome } else { &mut reading.signature };
-        let is_request = self.kinds.name(kind) == REQUEST;
+        let is_request = self.view.functions.kinds().name(kind) == REQUEST;
         let null = self.null(kind);
         let how = cells.get()?;
         let after: Vec<Value> = match how {
@@ -177,27 +176,27 @@ impl Decoder<'_> {
     pub(super) fn object(&self, first: i64) -> Option<Value> {
         Some(match first {
             first if first < 0 => Value::Word(PREDEFINED | (-1 - first) as u64),
-            number => object_of(self.thread, number),
+            number => object_of(self.view.thread(), number),
         })
     }
 
     pub(super) fn request_word(&self, thread: Option<u32>, base: u32, number: u32) -> u64 {
-        request_of(thread.unwrap_or(self.thread), base, number)
+        request_of(thread.unwrap_or(self.view.thread()), base, number)
     }
 
     fn own_request(&self, handle: u64) -> Option<(u32, u32)> {
         let is_own = handle & (REQUESTS | PREDEFINED) == REQUESTS
-            && handle >> 49 & 0x7ff == u64::from(self.thread & 0x7ff);
+            && handle >> 49 & 0x7ff == u64::from(self.view.thread() & 0x7ff);
         is_own.then_some(((handle >> 20 & 0x1fff_ffff) as u32, (handle & 0xf_ffff) as u32))
     }
 
     /// The null handle of a kind, as this decoder names it.
     pub(super) fn null(&self, kind: u8) -> u64 {
-        let kind = self.kinds.name(kind);
+        let kind = self.view.functions.kinds().name(kind);
         let is_null = |name: &String| {
             name.split_once(' ').is_some_and(|(k, name)| k == kind && name.ends_with("_NULL"))
         };
-        match self.trace.predefined.iter().position(is_null) {
+        match self.view.predefined().iter().position(is_null) {
             Some(place) => PREDEFINED | place as u64,
             None => null_of(kind),
         }
@@ -205,9 +204,9 @@ impl Decoder<'_> {
 
     pub(super) fn is_persistent(&self, handle: u64) -> bool {
         let Some((base, _)) = self.own_request(handle) else { return false };
-        let signature = self.trace.signatures.get(base as usize);
-        let function = signature.and_then(SignatureTrace::head).map(|head| head.function);
-        function.and_then(|f| self.plans.get(&f)).is_some_and(|(plan, _)| plan.persistent)
+        let head = self.view.group.rows.get(base as usize).and_then(|row| row.head());
+        let function = head.and_then(|head| self.view.functions.get(head.function));
+        function.is_some_and(|function| function.plan.persistent)
     }
 }
 
@@ -223,7 +222,7 @@ fn request_of(thread: u32, base: u32, number: u32) -> u64 {
 }
 
 /// The null handles that a trace may imply without naming them: kind, value, name.
-pub(super) fn nulls() -> impl Iterator<Item = (&'static str, u64, &'static str)> {
+pub(crate) fn nulls() -> impl Iterator<Item = (&'static str, u64, &'static str)> {
     let rows = names::handles().iter().enumerate();
     let nulls = rows.filter(|(_, row)| row.name.ends_with("_NULL"));
     nulls.map(|(place, row)| (row.group, IMPLIED | place as u64, row.name))

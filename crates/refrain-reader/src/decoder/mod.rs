@@ -4,28 +4,27 @@
 //! lives, and addresses as places: a segment and an offset. Where the times of calls were not kept, those
 //! given keep their order only.
 
-mod handles;
+pub(crate) mod handles;
 mod status;
 mod terminals;
 pub mod times;
 
 use crate::event::{Event, Value};
-use refrain_format::define::FunctionDef;
+use crate::functions::Function;
+use crate::view::{RankCells, TaskView, VaryingOutcomes, handle_names};
 use refrain_format::record::{segment, state};
-use refrain_mpi::abi::{Family, Layout};
+use refrain_mpi::abi::Layout;
 use refrain_mpi::names::HandleTable;
 use refrain_mpi::status::StatusFields;
 use refrain_signature::cells::Cells;
 use refrain_signature::codes::code;
 use refrain_signature::head::Head;
-use refrain_signature::outcome::OutcomeReader;
-use refrain_signature::plan::{Form, Kinds, Op, Plan};
-use refrain_signature::tasktrace::TaskTrace;
+use refrain_signature::plan::{Form, Op, Plan, Role};
 use refrain_signature::{array, notes};
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::sync::Arc;
-use terminals::Terminals;
+pub(crate) use terminals::Terminals;
 use times::{Clock, TimesError};
 
 /// A trace that cannot be decoded.
@@ -64,23 +63,24 @@ const EVENT: usize = 8;
 /// and of all calls inside of it.
 const MOST_HELD: usize = 1 << 23;
 
-const PREDEFINED: u64 = 1 << 62;
+pub(crate) const PREDEFINED: u64 = 1 << 62;
 const REQUESTS: u64 = 1 << 61;
 /// Predefined handles that the trace does not name.
 const IMPLIED: u64 = PREDEFINED | 1 << 32;
 
 /// The calls of a task.
 pub struct Decoder<'t> {
-    trace: &'t TaskTrace,
-    /// The task's number in its process.
-    thread: u32,
+    view: TaskView<'t>,
+    /// Signatures met so far, as this rank has them.
+    cells: Vec<Option<RankCells<'t>>>,
+    /// Their outcomes.
+    outcomes: Vec<SignatureOutcomes<'t>>,
+    /// Only samples are wanted: calls as if each were the only one.
+    is_sampling: bool,
     layout: &'static Layout,
-    kinds: Kinds,
-    plans: HashMap<u16, (Plan, Arc<FunctionDef>)>,
     terminals: Terminals<'t>,
     /// When calls were made, if that is known.
     times: Option<Clock<'t>>,
-    outcomes: Vec<Option<OutcomeReader<'t>>>,
     /// Call sites met so far, by their strings.
     sites: HashMap<usize, Arc<str>>,
     live: HashSet<(u32, u32)>,
@@ -98,6 +98,16 @@ pub struct Decoder<'t> {
     failed: bool,
 }
 
+/// The outcomes of a signature.
+enum SignatureOutcomes<'t> {
+    /// Not asked for yet.
+    Unread,
+    /// All the same.
+    Constant(RankCells<'t>),
+    /// One after the other.
+    Varying(VaryingOutcomes<'t>),
+}
+
 /// What is read of a call.
 struct Reading<'a> {
     signature: Cells<'a>,
@@ -111,33 +121,17 @@ struct Reading<'a> {
 }
 
 impl<'t> Decoder<'t> {
-    /// From the task's first call on.
-    pub fn new(
-        trace: &'t TaskTrace,
-        family: Family,
-        thread: u32,
-    ) -> Result<Decoder<'t>, TaskError> {
-        let mut kinds = Kinds::default();
-        let mut plans = HashMap::new();
-        for (number, text) in &trace.functions {
-            let def =
-                FunctionDef::from_text(text).map_err(|why| TaskError::Function(*number, why))?;
-            let plan = Plan::new(def.clone(), &mut kinds);
-            plans.insert(*number, (plan, Arc::new(def)));
-        }
-        let signatures = &trace.signatures;
-        Ok(Decoder {
-            trace,
-            thread,
-            layout: Layout::of(family),
-            kinds,
-            plans,
-            terminals: Terminals::new(trace),
+    /// The calls of a task in that sequence.
+    pub(crate) fn new(view: TaskView<'t>, terminals: Terminals<'t>) -> Decoder<'t> {
+        let rows = view.signatures();
+        Decoder {
+            layout: Layout::of(view.family),
+            view,
+            cells: vec![None; rows],
+            outcomes: (0..rows).map(|_| SignatureOutcomes::Unread).collect(),
+            is_sampling: false,
+            terminals,
             times: None,
-            outcomes: signatures
-                .iter()
-                .map(|s| s.varying.as_ref().map(OutcomeReader::new))
-                .collect(),
             sites: HashMap::new(),
             live: HashSet::new(),
             last_status: None,
@@ -148,64 +142,95 @@ impl<'t> Decoder<'t> {
             number: 0,
             clock: 0,
             failed: false,
-        })
+        }
+    }
+
+    /// A call for each of these signatures; see [`TaskView::samples`].
+    pub(crate) fn samples(view: TaskView<'t>, signatures: &[u32]) -> Result<Vec<Event>, TaskError> {
+        let mut decoder = Decoder::new(view, Terminals::list(Vec::new()));
+        decoder.is_sampling = true;
+        let mut events = Vec::with_capacity(signatures.len());
+        for &signature in signatures {
+            decoder.live.clear();
+            decoder.last_status = None;
+            decoder.terminals = Terminals::list(vec![signature]);
+            decoder.decode_next()?;
+            events.extend(decoder.ready.pop());
+        }
+        Ok(events)
     }
 
     /// With the times of its calls: bytes as [`times::Times`] reads them.
     pub fn with_times(mut self, input: Box<dyn Read + 't>) -> Decoder<'t> {
-        self.times = Some(Clock::new(times::Times::new(self.trace, input)));
+        self.times = Some(Clock::new(times::Times::new(&self.view, input)));
         self
     }
 
     /// The names of the handles that calls hold.
     pub fn handle_names(&self) -> HandleTable {
-        let mut entries: Vec<(String, u64, String)> = Vec::new();
-        for (i, name) in self.trace.predefined.iter().enumerate() {
-            let (kind, name) = name.split_once(' ').unwrap_or(("", name));
-            entries.push((kind.to_owned(), PREDEFINED | i as u64, name.to_owned()));
-        }
-        let own =
-            |(kind, value, name): (&str, u64, &str)| (kind.to_owned(), value, name.to_owned());
-        entries.extend(handles::nulls().map(own));
-        entries.into_iter().collect()
+        handle_names(self.view.predefined())
     }
 
     fn decode_next(&mut self) -> Result<bool, TaskError> {
         let Some((number, is_failed_poll)) = self.terminals.next() else { return Ok(false) };
-        let trace = self.trace;
         let undefined = TaskError::Undefined(self.number, number);
-        let Some(signature) = trace.signatures.get(number as usize) else { return Err(undefined) };
-        let function = signature.head().map(|head| head.function);
-        let Some((plan, def)) = function.and_then(|f| self.plans.get(&f)) else {
-            return Err(undefined);
-        };
-        let (plan, def) = (plan.clone(), def.clone());
-        let bad = || TaskError::Signature(number, def.name.clone());
-        let outcome: &[u8] = if is_failed_poll {
-            &signature.polls.as_ref().ok_or_else(bad)?.failed
-        } else {
-            match self.outcomes.get_mut(number as usize).and_then(Option::as_mut) {
-                Some(reader) => reader.next_outcome().ok_or_else(bad)?,
-                None => &signature.outcome,
+        let Some(cells) = self.cells_of(number) else { return Err(undefined) };
+        let mut signature = Cells::new(&cells);
+        let head = Head::read(&mut signature);
+        let functions = self.view.functions;
+        let function = head.and_then(|head| functions.get(head.function));
+        let (Some(head), Some(function)) = (head, function) else { return Err(undefined) };
+        let bad = || TaskError::Signature(number, function.def.name.clone());
+        let outcome = match is_failed_poll {
+            true => {
+                let polls = self.view.polls().get(&number);
+                polls.map(|polls| RankCells::Evaluated(polls.failed.as_slice().into()))
             }
+            false => self.outcome_of(number),
         };
+        let outcome = outcome.ok_or_else(bad)?;
         let mut reading = Reading {
-            signature: Cells::new(&signature.cells),
-            outcome: Cells::new(outcome),
+            signature,
+            outcome: Cells::new(&outcome),
             numbers: Vec::new(),
             indices: Vec::new(),
             depth: 0,
             before: Vec::new(),
         };
-        let mut event = self.event(number, &plan, &def, &mut reading).ok_or_else(bad)?;
+        let mut event = self.event(number, head, function, &mut reading).ok_or_else(bad)?;
         if !reading.signature.is_empty() || !reading.outcome.is_empty() {
             return Err(bad());
         }
         self.give_times(&mut event, reading.depth)?;
-        self.note_segment(function, &event);
+        self.note_segment(head.function, &event);
         self.hold(EVENT + event.inputs.len()).ok_or(TaskError::TooDeep(self.number))?;
         self.place_in_order(event, reading.depth);
         Ok(true)
+    }
+
+    /// The cells of a signature on this rank.
+    fn cells_of(&mut self, number: u32) -> Option<RankCells<'t>> {
+        let known = self.cells.get_mut(number as usize)?;
+        if known.is_none() {
+            *known = self.view.cells(number);
+        }
+        known.clone()
+    }
+
+    /// The next outcome of a signature.
+    fn outcome_of(&mut self, number: u32) -> Option<RankCells<'t>> {
+        let outcomes = self.outcomes.get_mut(number as usize)?;
+        if let SignatureOutcomes::Unread = outcomes {
+            *outcomes = match self.view.varying(number).filter(|_| !self.is_sampling) {
+                Some(varying) => SignatureOutcomes::Varying(varying),
+                None => SignatureOutcomes::Constant(self.view.first_outcome(number)?),
+            };
+        }
+        match outcomes {
+            SignatureOutcomes::Varying(varying) => varying.next_outcome(),
+            SignatureOutcomes::Constant(outcome) => Some(outcome.clone()),
+            SignatureOutcomes::Unread => None,
+        }
     }
 
     /// Gives a call its times, if they are known.
@@ -286,13 +311,13 @@ impl<'t> Decoder<'t> {
         self.clock += 1;
     }
 
-    fn note_segment(&mut self, function: Option<u16>, event: &Event) {
+    fn note_segment(&mut self, function: u16, event: &Event) {
         let int = |i: usize| match event.inputs.get(i) {
             Some(Some(Value::Int(n))) => *n,
             _ => 0,
         };
         match function {
-            Some(notes::SEGMENT) => {
+            notes::SEGMENT => {
                 let (number, device) = (int(0), int(2));
                 let name = match int(1) as u8 {
                     segment::HEAP => format!("heap{number}"),
@@ -312,7 +337,6 @@ impl<'t> Decoder<'t> {
                 // 0 stands for the task's own thread.
                 self.segments.insert((0, number as u32), name.into());
             }
-            Some(notes::RELEASE) => {}
             _ => {}
         }
     }
@@ -320,11 +344,13 @@ impl<'t> Decoder<'t> {
     fn event(
         &mut self,
         number: u32,
-        plan: &Plan,
-        def: &Arc<FunctionDef>,
+        head: Head,
+        function: &Function,
         reading: &mut Reading<'_>,
     ) -> Option<Event> {
-        let Head { returned, depth, site, .. } = Head::read(&mut reading.signature)?;
+        let Function { def, plan } = function;
+        let Head { returned, site, .. } = head;
+        let depth = if self.is_sampling { 0 } else { head.depth };
         reading.depth = depth;
         let site = match site {
             Some(site) => Some(self.site(site)?),
@@ -447,7 +473,7 @@ impl<'t> Decoder<'t> {
         match op.form {
             Form::Int | Form::Long => {
                 let n = cells.get()?;
-                if op.role == refrain_signature::plan::Role::Index {
+                if op.role == Role::Index {
                     indices.push(n);
                 }
                 Some(Value::Int(n))
@@ -497,7 +523,7 @@ impl<'t> Decoder<'t> {
         }
         self.hold_array(n, cells)?;
         let all = array::get(cells, n, LONGEST, numbers)?;
-        if op.role == refrain_signature::plan::Role::Indices {
+        if op.role == Role::Indices {
             indices.clone_from(&all);
         }
         let list = all.iter().map(|v| Value::Int(*v)).collect();
@@ -564,18 +590,14 @@ impl<'t> Decoder<'t> {
         if let Some(site) = self.sites.get(&string) {
             return Some(site.clone());
         }
-        let text = self.trace.strings.get(string)?;
-        let site: Arc<str> = String::from_utf8_lossy(text).into();
+        let site: Arc<str> = String::from_utf8_lossy(&self.view.text(string)?).into();
         self.sites.insert(string, site.clone());
         Some(site)
     }
 
     fn text(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
         match self.count(cells)? {
-            Ok(number) => {
-                let text = self.trace.strings.get(usize::try_from(number).ok()?)?;
-                Some(Value::Text(text.clone()))
-            }
+            Ok(number) => self.view.text(usize::try_from(number).ok()?).map(Value::Text),
             Err(value) => Some(value),
         }
     }

@@ -1,30 +1,57 @@
 //! The sequence of a task's terminals, with its failed polls.
 
-use refrain_grammar::Iter;
+use crate::view::TaskView;
+use refrain_grammar::{Grammar, Iter};
 use refrain_signature::outcome::PollReader;
-use refrain_signature::tasktrace::TaskTrace;
 
 /// A walk along the sequence.
-pub(super) struct Terminals<'t> {
-    trace: &'t TaskTrace,
-    grammar: usize,
-    terminals: Option<Iter<'t>>,
-    polls: Vec<Option<PollReader<'t>>>,
+pub(crate) struct Terminals<'t> {
+    sequence: Sequence<'t>,
+    /// By signature; none at all where no poll failed.
+    polls: Vec<Option<PollReader<'static>>>,
     /// Failed polls to give out before the call of that signature.
     pending: Option<(u32, u64)>,
 }
 
+enum Sequence<'t> {
+    Grammars { current: Option<Iter<'t>>, rest: std::slice::Iter<'t, Grammar> },
+    List(std::vec::IntoIter<u32>),
+}
+
+impl Sequence<'_> {
+    fn next(&mut self) -> Option<u32> {
+        match self {
+            Sequence::List(list) => list.next(),
+            Sequence::Grammars { current, rest } => loop {
+                if let Some(terminal) = current.as_mut()?.next() {
+                    return Some(terminal);
+                }
+                *current = rest.next().map(Grammar::iter);
+            },
+        }
+    }
+}
+
 impl<'t> Terminals<'t> {
     /// From the first call on.
-    pub fn new(trace: &'t TaskTrace) -> Terminals<'t> {
-        let polls = trace.signatures.iter().map(|s| s.polls.as_ref().map(PollReader::new));
-        Terminals {
-            trace,
-            grammar: 0,
-            terminals: trace.grammars.first().map(|g| g.iter()),
-            polls: polls.collect(),
-            pending: None,
+    pub fn new(view: &TaskView<'t>) -> Terminals<'t> {
+        let mut rest = view.grammars().iter();
+        let mut polls = Vec::new();
+        for (signature, failed) in view.polls() {
+            let signature = *signature as usize;
+            if signature < view.signatures() {
+                polls.resize(polls.len().max(signature + 1), None);
+                polls[signature] = Some(PollReader::owned(failed));
+            }
         }
+        let current = rest.next().map(Grammar::iter);
+        Terminals { sequence: Sequence::Grammars { current, rest }, polls, pending: None }
+    }
+
+    /// These terminals, without failed polls.
+    pub fn list(terminals: Vec<u32>) -> Terminals<'t> {
+        let sequence = Sequence::List(terminals.into_iter());
+        Terminals { sequence, polls: Vec::new(), pending: None }
     }
 }
 
@@ -42,19 +69,14 @@ impl Iterator for Terminals<'_> {
             *count -= 1;
             return Some((signature, true));
         }
-        loop {
-            if let Some(signature) = self.terminals.as_mut()?.next() {
-                let reader = self.polls.get_mut(signature as usize).and_then(Option::as_mut);
-                match reader.map_or(0, PollReader::next_count) {
-                    0 => return Some((signature, false)),
-                    count => {
-                        self.pending = Some((signature, count - 1));
-                        return Some((signature, true));
-                    }
-                }
+        let signature = self.sequence.next()?;
+        let reader = self.polls.get_mut(signature as usize).and_then(Option::as_mut);
+        match reader.map_or(0, PollReader::next_count) {
+            0 => Some((signature, false)),
+            count => {
+                self.pending = Some((signature, count - 1));
+                Some((signature, true))
             }
-            self.grammar += 1;
-            self.terminals = self.trace.grammars.get(self.grammar).map(|g| g.iter());
         }
     }
 }

@@ -5,8 +5,8 @@
 
 use super::terminals::Terminals;
 use refrain_bytes::varint;
+use crate::view::TaskView;
 use refrain_signature::cells::Cells;
-use refrain_signature::tasktrace::{SignatureTrace, TaskTrace};
 use refrain_signature::times::{BEFORE, BLOCK, EXACT_EVERY, Ends, Ids};
 use refrain_timing::TimingError;
 use std::io::{self, Read};
@@ -60,12 +60,11 @@ pub struct Times<'t> {
 
 impl<'t> Times<'t> {
     /// The times of a task.
-    pub fn new(trace: &'t TaskTrace, input: Box<dyn Read + 't>) -> Times<'t> {
-        let is_note = |s: &SignatureTrace| s.head().is_some_and(|head| head.is_note());
+    pub fn new(view: &TaskView<'t>, input: Box<dyn Read + 't>) -> Times<'t> {
         Times {
             input,
-            terminals: Terminals::new(trace),
-            notes: trace.signatures.iter().map(is_note).collect(),
+            terminals: Terminals::new(view),
+            notes: (0..view.signatures() as u32).map(|s| view.is_note(s)).collect(),
             ids: Ids::default(),
             before: Vec::new(),
             block: refrain_timing::Times::default(),

@@ -1,8 +1,7 @@
 //! The calls of a trace with raw records: what each thread called, and when.
 
 use anyhow::{Context, Result, bail};
-use refrain_signature::notes;
-use refrain_signature::tasktrace::TaskTrace;
+use refrain_reader::view::TaskView;
 use refrain_trace::Trace;
 use std::path::Path;
 
@@ -29,8 +28,8 @@ pub fn of(path: &Path) -> Result<Vec<Stream>> {
 }
 
 fn stream_of(trace: &Trace, stream: usize) -> Result<Option<Stream>> {
-    let Some(task) = trace.task(stream)? else { return Ok(None) };
-    let mut terminals = terminals_of(task);
+    let Some(task) = trace.view(stream)? else { return Ok(None) };
+    let mut terminals = terminals_of(&task);
     let (mut gaps, mut durations, mut start, mut before) = (Vec::new(), Vec::new(), None, 0);
     for event in trace.raw(stream)? {
         let event = event.context("a raw record")?;
@@ -52,10 +51,7 @@ fn stream_of(trace: &Trace, stream: usize) -> Result<Option<Stream>> {
 }
 
 /// The sequence of signatures, without those that stand for notes.
-fn terminals_of(task: &TaskTrace) -> Vec<u32> {
-    let is_call = |terminal: &u32| {
-        let function = task.head(*terminal).map(|head| head.function);
-        function.is_some_and(|function| function < notes::FIRST)
-    };
-    task.grammars.iter().flat_map(|grammar| grammar.iter()).filter(is_call).collect()
+fn terminals_of(task: &TaskView<'_>) -> Vec<u32> {
+    let is_call = |terminal: &u32| task.head(*terminal).is_some_and(|head| !head.is_note());
+    task.grammars().iter().flat_map(|grammar| grammar.iter()).filter(is_call).collect()
 }

@@ -34,10 +34,13 @@ fn walk_trace(trace: &Trace, events: usize, errors: &mut Vec<String>) -> usize {
         meta.streams[stream].nanos(1 << 40);
         trace.own(stream).err().into_iter().for_each(|e| say(e.to_string()));
         trace.calls(stream).err().into_iter().for_each(|e| say(e.to_string()));
-        if let Ok(Some(task)) = trace.task(stream) {
-            for (signature, calls) in task.signatures.iter().zip(task.occurrences()) {
-                signature.varying.as_ref().map(|outcomes| outcomes.counts(calls));
+        if let (Ok(Some(task)), Ok(own)) = (trace.view(stream), trace.own(stream)) {
+            let counts = task.occurrences();
+            for (signature, outcomes) in &own.outcomes {
+                counts.get(*signature as usize).map(|calls| outcomes.counts(*calls));
             }
+            task.tail(100);
+            task.digest(10).into_iter().flatten().take(events).for_each(drop);
         }
         let raw = trace.has_raw().then(|| trace.events(stream));
         for all in [trace.decoded(stream)].into_iter().chain(raw) {
@@ -70,6 +73,14 @@ fn walk_trace(trace: &Trace, events: usize, errors: &mut Vec<String>) -> usize {
             }
         }
         Err(error) => say(error.to_string()),
+    }
+    for structure in trace.structures().into_iter().flatten() {
+        let rank = structure.ranks().first().unwrap_or(0);
+        for signature in structure.signatures().take(1000) {
+            for arguments in signature.variants().take(10) {
+                arguments.all().iter().filter_map(|(_, arg)| arg.int()?.on(rank)).for_each(drop);
+            }
+        }
     }
     trace.owns().err().into_iter().for_each(|e| say(e.to_string()));
     read

@@ -1,23 +1,21 @@
 //! `refrain where`: the call every rank is in, and who waits for whom.
 
-mod digest;
 mod json;
 mod recorded;
 mod told;
 
-use self::digest::Digest;
 use self::recorded::Recorded;
 use crate::merge::parts_of;
 use crate::open::open;
 use anyhow::{Context, Result, bail};
 use refrain_analysis::waits::Life;
 use refrain_analysis::waits::graph::{Findings, findings};
-use refrain_analysis::waits::position::{About, Position, position};
+use refrain_analysis::waits::position::{About, Position, Times, position};
 use refrain_format::part;
+use refrain_grammar::Grammar;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::{HandleTable, version_of};
-use refrain_reader::decoder::Decoder;
-use refrain_signature::tasktrace::TaskTrace;
+use refrain_reader::view::{SingleTask, TaskView};
 use refrain_trace::assemble::{Encoded, encode};
 use refrain_trace::parts::{Part, is_running, noted_run, read_parts};
 use refrain_trace::{Ended, Meta, StreamMeta, Trace};
@@ -194,7 +192,12 @@ fn of_parts(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
             ended = Ended::Unfinalized;
         }
         let ages = if state == State::Running { ages(&encoded, parts[0]) } else { BTreeMap::new() };
-        let position = stand(&stream, &world, encoded.tasks)?;
+        let family = Family::from_code(stream.family).unwrap_or(Family::Mpich);
+        let single = |(thread, task)| SingleTask::new(task, family, thread);
+        let tasks: Vec<SingleTask> =
+            encoded.tasks.into_iter().map(single).collect::<Result<_, _>>()?;
+        let views: Vec<TaskView<'_>> = tasks.iter().map(SingleTask::view).collect();
+        let position = stand(&stream, &world, &views)?;
         processes.push(Process { stream, ended, state, position, ages });
     }
     lost.iter().for_each(|lost| say!("refrain: warning: could not be read: {lost}"));
@@ -227,11 +230,10 @@ fn of_trace(trace: &Trace) -> Result<(Vec<Process>, Recorded)> {
     for process in meta.processes() {
         let mut tasks = Vec::new();
         for &stream in &process.streams {
-            let task = trace.task(stream)?.cloned();
-            tasks.extend(task.map(|task| (meta.streams[stream].thread, task)));
+            tasks.extend(trace.view(stream)?);
         }
         let stream = meta.streams[process.streams[0]].clone();
-        let position = stand(&stream, &world, tasks)?;
+        let position = stand(&stream, &world, &tasks)?;
         let (ended, ages) = (ending(meta, &process.streams), BTreeMap::new());
         processes.push(Process { stream, ended, state: State::Past, position, ages });
     }
@@ -244,31 +246,37 @@ fn world(meta: &Meta) -> Arc<[i32]> {
     (0..size.max(0)).collect()
 }
 
+/// Tasks with fewer calls are decoded as they are.
+const LONG: u64 = 100_000;
+
+/// Of longer ones so many are decoded one by one, and of those before each signature once: the wait-for graph needs
+/// numbers of the past (messages sent, collectives called), which the grammar has without being expanded.
+const TAIL: u64 = 4096;
+
 /// Where a process stands: from few of its calls, if they tell, else from all.
-fn stand(
-    stream: &StreamMeta,
-    world: &Arc<[i32]>,
-    tasks: Vec<(u32, TaskTrace)>,
-) -> Result<Position> {
+fn stand(stream: &StreamMeta, world: &Arc<[i32]>, tasks: &[TaskView<'_>]) -> Result<Position> {
     let family = Family::from_code(stream.family).unwrap_or(Family::Mpich);
-    let stand = |digests: &[(u32, Digest)]| {
+    let stand = |whole: bool| {
         let (mut threads, mut names) = (Vec::new(), Vec::new());
-        for (thread, digest) in digests {
-            let decoder = Decoder::new(&digest.task, family, *thread)?;
-            names.push(decoder.handle_names());
-            threads.push((*thread, digest.calls(decoder)));
+        for task in tasks {
+            let length: u64 = task.grammars().iter().map(Grammar::len).sum();
+            let digest = Some(task).filter(|_| !whole && length >= LONG);
+            let calls: Box<dyn Iterator<Item = Result<Times>>> =
+                match digest.and_then(|task| task.digest(TAIL)) {
+                    Some(digest) => Box::new(digest.map(|call| Ok(call?))),
+                    None => Box::new(task.decode().map(|call| Ok((call?, 1)))),
+                };
+            names.push(task.handle_names());
+            threads.push((task.thread(), calls));
         }
         let names = names.iter().flat_map(HandleTable::entries).collect();
         let version = version_of(&stream.library);
         position(About { rank: stream.rank, world, family, version, names }, threads)
     };
-    let few = |(thread, task): &(u32, TaskTrace)| (*thread, Digest::of(task.clone()));
-    let few: Vec<_> = tasks.iter().map(few).collect();
-    if let Some(position) = stand(&few)? {
+    if let Some(position) = stand(false)? {
         return Ok(position);
     }
-    let whole: Vec<_> = tasks.into_iter().map(|(t, task)| (t, Digest::whole(task))).collect();
-    stand(&whole)?.context("the calls of a process do not read")
+    stand(true)?.context("the calls of a process do not read")
 }
 
 /// How a process ended: what happened to one thread happened to all.

@@ -1,7 +1,7 @@
 //! What can be wrong with a trace.
 
+use crate::decoder::TaskError;
 use refrain_container::ContainerError;
-use refrain_reader::decoder::TaskError;
 use std::io;
 use std::path::PathBuf;
 

@@ -1,22 +1,10 @@
-//! The clocks of the processes, where times of single calls are kept.
-//!
-//! Ticks count from some moment that each machine chose for itself. For each process the file
-//! tells two moments in ticks and in nanoseconds since 1970, early and late; what lies between
-//! follows. The nanoseconds are those of the first rank's clock: where ranks have compared clocks,
-//! [`align`] follows what they found from rank to rank.
-//!
-//! The section's bytes, all numbers as in [`refrain_signature::cells`], unsigned: how many processes;
-//! for each its place, ticks and nanoseconds early, how many more of both there were late, and the
-//! nanoseconds by which all that may be off.
+//! Sets the clocks of all processes to that of the first rank, by what ranks found when they compared clocks.
 
-use crate::meta::Meta;
 use crate::parts::Part;
 use refrain_format::part::Sync;
-use refrain_signature::cells::{Cells, put_list, put_unsigned};
+use refrain_reader::clocks::{Clock, nanos};
+use refrain_reader::meta::Meta;
 use std::collections::HashMap;
-
-/// A clock: ticks and nanoseconds, early and late.
-type Clock = [(u64, u64); 2];
 
 /// Sets the clocks of all streams to that of the first rank.
 pub fn align(parts: &[Part], meta: &mut Meta) {
@@ -67,61 +55,6 @@ fn aligned(own: Clock, sync: &[Sync; 2], parent: &Clock, uncertainty: u64) -> (C
     let later = own[1].0.max(first.0);
     let span = nanos(&own, later).saturating_sub(nanos(&own, first.0));
     ([first, (later, first.1.saturating_add(span))], uncertainty + off(beginning))
-}
-
-/// Nanoseconds since 1970 at that tick.
-pub fn nanos(clock: &Clock, ticks: u64) -> u64 {
-    let [(t0, n0), (t1, n1)] = *clock;
-    let since = ticks.wrapping_sub(t0) as i64;
-    if t1 <= t0 || n1 <= n0 {
-        return n0.saturating_add_signed(since);
-    }
-    let rate = (n1 - n0) as f64 / (t1 - t0) as f64;
-    n0.saturating_add_signed((since as f64 * rate) as i64)
-}
-
-/// The bytes.
-pub fn to_bytes(meta: &Meta) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_list(&mut out, meta.processes().into_iter(), |out, process| {
-        let stream = &meta.streams[process.streams[0]];
-        let [(ticks, nanos), (late_ticks, late_nanos)] = stream.clock;
-        put_unsigned(out, process.place.into());
-        for value in [
-            ticks,
-            nanos,
-            late_ticks.saturating_sub(ticks),
-            late_nanos.saturating_sub(nanos),
-            stream.uncertainty,
-        ] {
-            put_unsigned(out, value);
-        }
-    });
-    out
-}
-
-/// Sets the clocks of all streams; `None` if the bytes are none.
-pub fn read(bytes: &[u8], meta: &mut Meta) -> Option<()> {
-    let mut cells = Cells::new(bytes);
-    let all = cells.get_list(|cells| {
-        let place = cells.get_u32()?;
-        let (ticks, nanos) = (cells.get_unsigned()?, cells.get_unsigned()?);
-        let late_ticks = ticks.checked_add(cells.get_unsigned()?)?;
-        let late_nanos = nanos.checked_add(cells.get_unsigned()?)?;
-        Some((place, [(ticks, nanos), (late_ticks, late_nanos)], cells.get_unsigned()?))
-    })?;
-    if !cells.is_empty() {
-        return None;
-    }
-    let processes = meta.processes();
-    for (place, clock, uncertainty) in all {
-        let index = processes.binary_search_by_key(&place, |process| process.place).ok()?;
-        for stream in &processes[index].streams {
-            meta.streams[*stream].clock = clock;
-            meta.streams[*stream].uncertainty = uncertainty;
-        }
-    }
-    Some(())
 }
 
 #[cfg(test)]

@@ -1,29 +1,28 @@
-//! An open trace.
+//! An open trace of calls: its sections, read when they are first asked for.
 
+use crate::decoder::times::Times;
+use crate::decoder::{Decoder, TaskError};
 use crate::error::TraceError;
-use crate::meta::Meta;
-use crate::times::Wanted;
+use crate::event::Event;
+use crate::functions::Functions;
+use crate::meta::{Meta, ProcessStreams};
+use crate::own::OwnSections;
+use crate::raw::{DecodeError, Events};
+use crate::structure::Structure;
+use crate::timing::Wanted;
+use crate::view::{TaskView, handle_names};
 use crate::{clocks, sections};
 use refrain_container::Container;
 use refrain_format::define::FunctionDef;
-use refrain_grammar::{Grammar, Symbol};
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::HandleTable;
-use refrain_reader::decoder::Decoder;
-use refrain_reader::decoder::times::Times;
-use refrain_reader::event::Event;
-use refrain_reader::raw::{DecodeError, Events};
-use refrain_signature::cells::Cells;
-use refrain_signature::head::Head;
-use refrain_signature::notes;
-use refrain_signature::tasktrace::{SignatureTrace, TaskTrace};
 use refrain_structure::group::Own;
 use refrain_structure::merged::Merged;
 use refrain_structure::read;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 pub use refrain_signature::stats::Stats;
 pub use refrain_structure::group::Group;
@@ -39,30 +38,39 @@ fn physical_memory() -> u64 {
     kilobytes.map_or(LITTLE_MEMORY, |kilobytes| kilobytes << 10)
 }
 
-/// An open trace.
+/// An open trace of calls.
+///
+/// Opening reads the facts of the run; the structure, and what single ranks have of their own, are read when they are
+/// first asked for. Calls are decoded from the structure in place: tasks of one group share it, however many.
 #[derive(Debug)]
-pub struct Trace {
-    container: Container,
-    meta: Meta,
-    /// For each stream the place of its process.
-    places: Vec<u32>,
+pub struct CallTrace {
+    pub(crate) container: Container,
+    pub(crate) meta: Meta,
+    processes: Vec<ProcessStreams>,
+    /// For each stream the index of its process.
+    process_of: Vec<usize>,
     merged: OnceLock<Merged>,
+    functions: OnceLock<Functions>,
     /// Why durations do not read, if they do not.
     bad_timing: OnceLock<String>,
-    tasks: Vec<OnceLock<Box<TaskTrace>>>,
+    own: OwnSections,
 }
 
-impl Trace {
+impl CallTrace {
     /// Opens a trace.
-    pub fn open(path: &Path) -> Result<Trace, TraceError> {
-        let container = Container::open(path)?;
+    pub fn open(path: &Path) -> Result<CallTrace, TraceError> {
+        CallTrace::of(Container::open(path)?)
+    }
+
+    /// The trace in a container.
+    pub fn of(container: Container) -> Result<CallTrace, TraceError> {
         // A name that nobody asks for may be one that was damaged.
         for section in container.sections().iter().filter(|s| !sections::is_known(&s.name)) {
             container.check(&section.name)?;
         }
         let meta = container.read_checked(sections::META)?;
         let unread = |section: &str| TraceError::Section {
-            path: path.to_owned(),
+            path: container.path().to_owned(),
             section: section.into(),
             why: "it does not read".into(),
         };
@@ -71,13 +79,21 @@ impl Trace {
             let bytes = container.read_checked(sections::CLOCKS)?;
             clocks::read(&bytes, &mut meta).ok_or_else(|| unread(sections::CLOCKS))?;
         }
-        let mut places = vec![0; meta.streams.len()];
-        for process in meta.processes() {
-            process.streams.iter().for_each(|s| places[*s] = process.place);
+        let processes = meta.processes();
+        let mut process_of = vec![0; meta.streams.len()];
+        for (index, process) in processes.iter().enumerate() {
+            process.streams.iter().for_each(|s| process_of[*s] = index);
         }
-        let tasks = meta.streams.iter().map(|_| OnceLock::new()).collect();
-        let (merged, bad_timing) = (OnceLock::new(), OnceLock::new());
-        Ok(Trace { container, meta, places, merged, bad_timing, tasks })
+        Ok(CallTrace {
+            container,
+            meta,
+            processes,
+            process_of,
+            merged: OnceLock::new(),
+            functions: OnceLock::new(),
+            bad_timing: OnceLock::new(),
+            own: OwnSections::default(),
+        })
     }
 
     /// Its facts.
@@ -121,8 +137,8 @@ impl Trace {
 
     /// The times of a stream's calls, in the order of their return; none if they were not kept.
     pub fn times(&self, stream: usize) -> Result<Option<Times<'_>>, TraceError> {
-        match (self.task(stream)?, self.times_section(stream)?) {
-            (Some(task), Some(bytes)) => Ok(Some(Times::new(task, bytes))),
+        match (self.view(stream)?, self.times_section(stream)?) {
+            (Some(view), Some(bytes)) => Ok(Some(Times::new(&view, bytes))),
             _ => Ok(None),
         }
     }
@@ -176,168 +192,105 @@ impl Trace {
         }
     }
 
+    /// The processes, in order.
+    pub fn processes(&self) -> &[ProcessStreams] {
+        &self.processes
+    }
+
+    /// The process of a stream.
+    pub fn process_of(&self, stream: usize) -> Option<&ProcessStreams> {
+        self.processes.get(*self.process_of.get(stream)?)
+    }
+
     /// The place of a stream's process.
     pub fn place(&self, stream: usize) -> u32 {
-        self.places.get(stream).copied().unwrap_or(0)
+        self.process_of(stream).map_or(0, |process| process.place)
     }
 
-    /// What a task has of its own.
-    pub fn own(&self, stream: usize) -> Result<Own, TraceError> {
-        let place = self.place(stream);
+    /// What only this task has: outcomes and failed polls that its group does not share.
+    pub fn own(&self, stream: usize) -> Result<Arc<Own>, TraceError> {
         let thread = self.meta.streams.get(stream).map_or(0, |s| s.thread);
-        let holds = |name: &str| {
-            let range = name.strip_prefix(sections::OWN)?.split_once('-')?;
-            let (first, last): (u32, u32) = (range.0.parse().ok()?, range.1.parse().ok()?);
-            (first..=last).contains(&place).then_some(())
-        };
-        for section in self.container.sections() {
-            if holds(&section.name).is_none() {
-                continue;
-            }
-            let bytes = self.container.read_checked(&section.name)?;
-            let mut cells = Cells::new(&bytes);
-            while !cells.is_empty() {
-                let entry =
-                    (|| Some((cells.get_unsigned()?, cells.get_unsigned()?, cells.get_bytes()?)))();
-                let (rank, of, own) =
-                    entry.ok_or_else(|| self.bad(&section.name, "it does not read"))?;
-                if rank == u64::from(place) && of == u64::from(thread) {
-                    return read::own(own).map_err(|why| self.bad(&section.name, why));
-                }
-            }
-        }
-        Ok(Own::default())
+        self.own.of(&self.container, self.place(stream), thread)
     }
 
-    /// What all tasks have of their own: rank's place, thread, and it.
+    /// What only single tasks have: rank's place, thread, and it.
     pub fn owns(&self) -> Result<Vec<(u32, u32, Own)>, TraceError> {
-        let mut all = Vec::new();
-        for section in self.container.sections() {
-            if !section.name.starts_with(sections::OWN) {
-                continue;
-            }
-            let bytes = self.container.read_checked(&section.name)?;
-            let mut cells = Cells::new(&bytes);
-            while !cells.is_empty() {
-                let entry = (|| {
-                    let place = u32::try_from(cells.get_unsigned()?).ok()?;
-                    let thread = u32::try_from(cells.get_unsigned()?).ok()?;
-                    Some((place, thread, cells.get_bytes()?))
-                })();
-                let (place, thread, own) =
-                    entry.ok_or_else(|| self.bad(&section.name, "it does not read"))?;
-                let own = read::own(own).map_err(|why| self.bad(&section.name, why))?;
-                all.push((place, thread, own));
-            }
-        }
-        Ok(all)
+        self.own.all(&self.container)
     }
 
-    /// The whole trace of a task; none if it made no call.
-    pub fn task(&self, stream: usize) -> Result<Option<&TaskTrace>, TraceError> {
-        let (Some(room), Some(meta)) = (self.tasks.get(stream), self.meta.streams.get(stream))
-        else {
-            return Ok(None);
-        };
-        if let Some(task) = room.get() {
-            return Ok(Some(task.as_ref()));
+    /// The functions that are called, by their numbers in signatures.
+    pub fn function_table(&self) -> Result<&Functions, TraceError> {
+        if let Some(functions) = self.functions.get() {
+            return Ok(functions);
         }
-        let merged = self.structure()?;
-        let Some(mut task) = merged.task(self.place(stream), meta.thread) else {
-            return Ok(None);
-        };
-        let own = self.own(stream)?;
-        for (signature, outcomes) in own.outcomes {
-            if let Some(s) = task.signatures.get_mut(signature as usize) {
-                s.varying = Some(outcomes);
-            }
-        }
-        for (signature, polls) in own.polls {
-            if let Some(s) = task.signatures.get_mut(signature as usize) {
-                s.polls = Some(polls);
-            }
-        }
-        Ok(Some(room.get_or_init(|| Box::new(task)).as_ref()))
+        let texts = self.structure()?.functions.iter();
+        let texts = texts.map(|(number, text)| (*number, text.as_str()));
+        let functions = Functions::read(texts).map_err(|source| self.task_error(source))?;
+        Ok(self.functions.get_or_init(|| functions))
+    }
+
+    fn task_error(&self, source: TaskError) -> TraceError {
+        TraceError::Task { path: self.container.path().to_owned(), source }
+    }
+
+    /// A task, in place; none if it made no call.
+    pub fn view(&self, stream: usize) -> Result<Option<TaskView<'_>>, TraceError> {
+        let Some(meta) = self.meta.streams.get(stream) else { return Ok(None) };
+        let (place, mut groups) = (self.place(stream), self.structure()?.groups.iter());
+        let group = groups.find(|g| g.thread == meta.thread && g.ranks.contains(place));
+        let Some(group) = group else { return Ok(None) };
+        let family = Family::from_code(meta.family).unwrap_or(Family::Mpich);
+        let (functions, own) = (self.function_table()?, self.own(stream)?);
+        Ok(Some(TaskView::new(group, functions, place, family, own)))
+    }
+
+    /// The structures: tasks that do the same, symbolically.
+    pub fn structures(&self) -> Result<impl Iterator<Item = Structure<'_>>, TraceError> {
+        let functions = self.function_table()?;
+        Ok(self.structure()?.groups.iter().map(move |group| Structure { group, functions }))
     }
 
     /// The calls of a stream, from the compressed trace.
     pub fn decode(&self, stream: usize) -> Result<Option<Decoder<'_>>, TraceError> {
         let times = self.times_section(stream)?;
-        Ok(self.decode_untimed(stream)?.map(|decoder| match times {
-            Some(times) => decoder.with_times(times),
-            None => decoder,
+        Ok(self.view(stream)?.map(|view| match times {
+            Some(times) => view.decode().with_times(times),
+            None => view.decode(),
         }))
-    }
-
-    /// The same without their times.
-    fn decode_untimed(&self, stream: usize) -> Result<Option<Decoder<'_>>, TraceError> {
-        let Some(task) = self.task(stream)? else { return Ok(None) };
-        let meta = &self.meta.streams[stream];
-        let family = Family::from_code(meta.family).unwrap_or(Family::Mpich);
-        let decoder = Decoder::new(task, family, meta.thread).map(Some);
-        decoder
-            .map_err(|source| TraceError::Task { path: self.container.path().to_owned(), source })
     }
 
     /// How often a stream calls each function.
     pub fn calls(&self, stream: usize) -> Result<BTreeMap<String, u64>, TraceError> {
-        Ok(self.task(stream)?.map(TaskTrace::calls).unwrap_or_default())
+        Ok(self.view(stream)?.map(|view| view.calls_by_function()).unwrap_or_default())
     }
 
-    /// The forms of the functions that are called, by their numbers in signatures. Those of notes
-    /// are not among them.
-    pub fn functions(&self) -> Result<BTreeMap<u16, FunctionDef>, TraceError> {
-        let form = |(number, text): (&u16, &String)| match FunctionDef::from_text(text) {
-            Ok(form) => Ok((*number, form)),
-            Err(why) => Err(self.bad(sections::STRUCTURE, why)),
-        };
-        self.structure()?.functions.range(..notes::FIRST).map(form).collect()
+    /// The forms of the functions that are called, by their numbers in signatures, without notes.
+    pub fn functions(&self) -> Result<BTreeMap<u16, Arc<FunctionDef>>, TraceError> {
+        let called = self.function_table()?.called();
+        Ok(called.map(|(number, function)| (number, function.def.clone())).collect())
     }
 
-    /// One call for each place and signature of a group, as if it were the only one: with the
-    /// outcome of the first, outside of all others, with no requests from before, and with empty
-    /// texts, since those are a place's own.
+    /// One call for each place and signature of a group; see [`TaskView::samples`].
     pub fn samples(
         &self,
         group: &Group,
         wanted: &[(u32, usize)],
     ) -> Result<Vec<Event>, TraceError> {
-        let sample = |(place, row): &(u32, usize)| {
-            let row = group.rows.get(*row)?;
-            let cells = outermost(&row.cells.cells(*place)?)?;
-            let outcome = row.outcome.cells(*place)?;
-            Some(SignatureTrace { cells, outcome, ..SignatureTrace::default() })
-        };
-        let signatures: Option<Vec<_>> = wanted.iter().map(sample).collect();
-        let signatures =
-            signatures.ok_or_else(|| self.bad(sections::STRUCTURE, "a signature does not read"))?;
-        let used: BTreeSet<u16> =
-            signatures.iter().filter_map(|s| Some(s.head()?.function)).collect();
-        let functions = self.structure()?.functions.iter();
-        let sequence = (0..signatures.len() as u32).map(|s| Symbol::terminal(s, 1)).collect();
-        let sequence =
-            Grammar::new(vec![sequence]).map_err(|why| self.bad(sections::STRUCTURE, why))?;
-        let task = TaskTrace {
-            functions: functions
-                .filter(|(number, _)| used.contains(number))
-                .map(|(number, text)| (*number, text.clone()))
-                .collect(),
-            predefined: group.predefined.clone(),
-            strings: vec![Vec::new(); group.strings.len()],
-            signatures,
-            grammars: vec![sequence],
-            ..TaskTrace::default()
-        };
-        let error = |source| TraceError::Task { path: self.container.path().to_owned(), source };
-        let decoder = Decoder::new(&task, self.family(), group.thread).map_err(error)?;
-        decoder.map(|event| event.map_err(error)).collect()
+        let functions = self.function_table()?;
+        let none = Arc::new(Own::default());
+        let mut events = Vec::with_capacity(wanted.len());
+        for some in wanted.chunk_by(|a, b| a.0 == b.0) {
+            let place = some.first().map_or(0, |(place, _)| *place);
+            let signatures: Vec<u32> = some.iter().map(|(_, row)| *row as u32).collect();
+            let view = TaskView::new(group, functions, place, self.family(), none.clone());
+            events.extend(view.samples(&signatures).map_err(|why| self.task_error(why))?);
+        }
+        Ok(events)
     }
 
     /// The names of the handles in a group's samples.
-    pub fn sample_names(&self, group: &Group) -> Result<HandleTable, TraceError> {
-        let task = TaskTrace { predefined: group.predefined.clone(), ..TaskTrace::default() };
-        let error = |source| TraceError::Task { path: self.container.path().to_owned(), source };
-        Ok(Decoder::new(&task, self.family(), group.thread).map_err(error)?.handle_names())
+    pub fn sample_names(&self, group: &Group) -> HandleTable {
+        handle_names(&group.predefined)
     }
 
     /// The family of the MPI of the first process; no job has two.
@@ -367,30 +320,19 @@ impl Trace {
 
     /// The same, without the times of calls, which may be damaged where the calls are not.
     pub fn untimed(&self, stream: usize) -> Result<StreamEvents<'_>, TraceError> {
-        Ok(match self.decode_untimed(stream)? {
-            Some(decoder) => StreamEvents::Decoded(Box::new(decoder)),
+        Ok(match self.view(stream)? {
+            Some(view) => StreamEvents::Decoded(Box::new(view.decode())),
             None => StreamEvents::None,
         })
     }
 
     /// The calls of a stream: from its records, if they were kept.
     pub fn events(&self, stream: usize) -> Result<StreamEvents<'_>, TraceError> {
-        Ok(match (self.has_raw(), self.decode(stream)?) {
-            (true, _) => StreamEvents::Raw(Box::new(self.raw(stream)?)),
-            (false, Some(decoder)) => StreamEvents::Decoded(Box::new(decoder)),
-            (false, None) => StreamEvents::None,
-        })
+        match self.has_raw() {
+            true => Ok(StreamEvents::Raw(Box::new(self.raw(stream)?))),
+            false => self.decoded(stream),
+        }
     }
-}
-
-/// The cells of a signature without its depth; see [`refrain_encode::call`].
-fn outermost(cells: &[u8]) -> Option<Vec<u8>> {
-    let mut from = Cells::new(cells);
-    let head = Head::read(&mut from)?;
-    let mut out = Vec::with_capacity(cells.len());
-    Head { depth: 0, ..head }.put(&mut out);
-    out.extend_from_slice(from.rest());
-    Some(out)
 }
 
 /// The calls of a stream.

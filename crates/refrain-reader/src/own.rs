@@ -1,0 +1,109 @@
+//! What only single ranks have: outcomes and failed polls that their groups do not share.
+//!
+//! Section `own/A-B` holds those of the ranks A to B: a list of rank, thread, bytes. The section that was read last is
+//! kept, unpacked, since tasks are mostly read in their order.
+
+use crate::error::TraceError;
+use crate::sections;
+use refrain_container::Container;
+use refrain_signature::cells::Cells;
+use refrain_structure::group::Own;
+use refrain_structure::read;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The `own` sections of a trace.
+#[derive(Debug, Default)]
+pub(crate) struct OwnSections {
+    last: Mutex<Option<Arc<Unpacked>>>,
+}
+
+/// A section, and where in it each task's bytes are.
+#[derive(Debug)]
+struct Unpacked {
+    name: String,
+    bytes: Vec<u8>,
+    tasks: HashMap<(u32, u32), Range<usize>>,
+}
+
+impl OwnSections {
+    /// What a task has of its own.
+    pub fn of(
+        &self,
+        container: &Container,
+        place: u32,
+        thread: u32,
+    ) -> Result<Arc<Own>, TraceError> {
+        let holds = |name: &str| {
+            let range = name.strip_prefix(sections::OWN).and_then(|range| range.split_once('-'));
+            let range = range.and_then(|(first, last)| {
+                Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+            });
+            range.is_some_and(|range| range.contains(&place))
+        };
+        for section in container.sections().iter().filter(|section| holds(&section.name)) {
+            let unpacked = self.section(container, &section.name)?;
+            if let Some(range) = unpacked.tasks.get(&(place, thread)) {
+                let bytes = unpacked.bytes.get(range.clone()).unwrap_or_default();
+                let own = read::own(bytes).map_err(|why| bad(container, &section.name, why))?;
+                return Ok(Arc::new(own));
+            }
+        }
+        Ok(Arc::default())
+    }
+
+    /// What all tasks have of their own: rank's place, thread, and it.
+    pub fn all(&self, container: &Container) -> Result<Vec<(u32, u32, Own)>, TraceError> {
+        let mut all = Vec::new();
+        for section in container.sections() {
+            if section.name.starts_with(sections::OWN) {
+                let bytes = container.read_checked(&section.name)?;
+                for ((place, thread), range) in tasks(container, &section.name, &bytes)? {
+                    let own = read::own(bytes.get(range).unwrap_or_default());
+                    let own = own.map_err(|why| bad(container, &section.name, why))?;
+                    all.push((place, thread, own));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn section(&self, container: &Container, name: &str) -> Result<Arc<Unpacked>, TraceError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(unpacked) = last.as_ref().filter(|unpacked| unpacked.name == name) {
+            return Ok(unpacked.clone());
+        }
+        let bytes = container.read_checked(name)?;
+        let mut first_of = HashMap::new();
+        for (task, range) in tasks(container, name, &bytes)? {
+            first_of.entry(task).or_insert(range);
+        }
+        let unpacked = Arc::new(Unpacked { name: name.to_owned(), bytes, tasks: first_of });
+        *last = Some(unpacked.clone());
+        Ok(unpacked)
+    }
+}
+
+/// Rank's place and thread of each task in a section, and where its bytes are.
+type Tasks = Vec<((u32, u32), Range<usize>)>;
+
+fn tasks(container: &Container, name: &str, bytes: &[u8]) -> Result<Tasks, TraceError> {
+    let mut cells = Cells::new(bytes);
+    let mut all = Vec::new();
+    while !cells.is_empty() {
+        let entry = (|| {
+            let task = (cells.get_u32()?, cells.get_u32()?);
+            let length = cells.get_bytes()?.len();
+            let end = bytes.len() - cells.rest().len();
+            Some((task, end - length..end))
+        })();
+        all.push(entry.ok_or_else(|| bad(container, name, "it does not read"))?);
+    }
+    Ok(all)
+}
+
+fn bad(container: &Container, section: &str, why: impl ToString) -> TraceError {
+    let path = container.path().to_owned();
+    TraceError::Section { path, section: section.to_owned(), why: why.to_string() }
+}
