@@ -6,7 +6,8 @@
 //!
 //! `refrain-bench sizes` measures only how large traces are, `refrain-bench times` how the times of
 //! calls are kept, `refrain-bench order` records of receive orders, `refrain-bench clock` those by
-//! clocks, `refrain-bench memory` memory traces. `refrain-bench scale [tasks…] [patterns…]` measures the merge of simulated tasks instead.
+//! clocks, `refrain-bench memory` memory traces. `refrain-bench scale [tasks…] [patterns…]` measures the merge of simulated tasks instead,
+//! and `refrain-bench walk` the memory that reading thousands of ranks takes.
 
 mod clock;
 mod memory;
@@ -19,6 +20,7 @@ mod scale;
 mod simulated;
 mod sizes;
 mod times;
+mod walk;
 mod whole;
 
 use std::fmt::Write as _;
@@ -78,7 +80,10 @@ fn main() -> ExitCode {
             }
             let heading = machine();
             print!("{heading}");
-            let (table, figures) = scale::measure(&tasks, &names);
+            let (table, mut figures) = scale::measure(&tasks, &names);
+            if names.is_empty() {
+                figures.extend(walk::measure());
+            }
             report(heading + &table, figures, "scale-")
         }
         Some((word, [])) if word == "order" => {
@@ -106,9 +111,22 @@ fn main() -> ExitCode {
             scale::measure_one(name, tasks.parse().unwrap_or(0));
             ExitCode::SUCCESS
         }
+        Some((word, [])) if word == "walk" => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, walk::measure(), "walk-")
+        }
+        Some((word, [name, path])) if word == "walk-make" => {
+            walk::make(name, path.as_ref());
+            ExitCode::SUCCESS
+        }
+        Some((word, [path])) if word == "walk-one" => {
+            walk::walk(path.as_ref());
+            ExitCode::SUCCESS
+        }
         Some(_) => {
             eprintln!(
-                "usage: refrain-bench [sizes | times | order | clock [sizes] | memory | scale [TASKS…] [PATTERNS…]]"
+                "usage: refrain-bench [sizes | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
             );
             ExitCode::from(2)
         }

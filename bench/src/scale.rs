@@ -150,7 +150,8 @@ fn compressed(bytes: &[u8]) -> usize {
     zstd::bulk::compress(bytes, LEVEL).expect("bytes compress").len()
 }
 
-fn encode(log: &[u8]) -> TaskTrace {
+/// The trace of a task with that log.
+pub fn encode(log: &[u8]) -> TaskTrace {
     let mut encoder = Encoder::new(FAMILY);
     let damage = encoder.feed(&[Batch { thread: 0, records: log }]);
     assert!(damage.is_empty(), "{damage:?}");
@@ -179,7 +180,7 @@ fn check(pattern: &Pattern, tasks: u32, streams: &write::Streams) {
 }
 
 /// The most memory this process ever held.
-fn peak() -> u64 {
+pub fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());

@@ -17,12 +17,12 @@
 pub mod arguments;
 pub mod calls;
 pub mod causality;
-pub mod datatypes;
 pub mod figures;
 pub mod objects;
 pub mod order;
-pub mod payload;
 pub mod render;
 pub mod sites;
 pub mod verify;
 pub mod waits;
+
+pub use refrain_reader::{datatypes, payload};

@@ -9,6 +9,7 @@
 //! `constants.txt`, `handles.txt`, `fortran.txt`), made to be read and edited by people.
 
 pub mod abi;
+pub mod datatypes;
 pub mod fortran;
 pub mod interface;
 pub mod kind;

@@ -48,4 +48,12 @@ pub enum TraceError {
         /// Why.
         source: TaskError,
     },
+    /// References to memory do not read.
+    #[error("{path}: {why}")]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
 }

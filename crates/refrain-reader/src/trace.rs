@@ -229,7 +229,7 @@ impl CallTrace {
         Ok(self.functions.get_or_init(|| functions))
     }
 
-    fn task_error(&self, source: TaskError) -> TraceError {
+    pub(crate) fn task_error(&self, source: TaskError) -> TraceError {
         TraceError::Task { path: self.container.path().to_owned(), source }
     }
 

@@ -118,6 +118,11 @@ impl<'t> TaskView<'t> {
         self.functions.get(number)
     }
 
+    /// The function of a signature, which is the same on all ranks.
+    pub(crate) fn head_function(&self, signature: u32) -> Option<u16> {
+        Some(self.group.rows.get(signature as usize)?.head()?.function)
+    }
+
     /// Whether a signature is a note's.
     pub(crate) fn is_note(&self, signature: u32) -> bool {
         let row = self.group.rows.get(signature as usize);

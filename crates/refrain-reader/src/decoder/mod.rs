@@ -316,29 +316,27 @@ impl<'t> Decoder<'t> {
             Some(Some(Value::Int(n))) => *n,
             _ => 0,
         };
-        match function {
-            notes::SEGMENT => {
-                let (number, device) = (int(0), int(2));
-                let name = match int(1) as u8 {
-                    segment::HEAP => format!("heap{number}"),
-                    segment::STATIC => match event.inputs.get(3) {
-                        Some(Some(Value::Text(path))) => {
-                            let path = String::from_utf8_lossy(path);
-                            path.rsplit('/').next().unwrap_or_default().to_owned()
-                        }
-                        _ => format!("static{number}"),
-                    },
-                    segment::STACK => "stack".to_owned(),
-                    segment::DEVICE => format!("gpu{device}.{number}"),
-                    segment::MANAGED => format!("managed{number}"),
-                    segment::PINNED => format!("pinned{number}"),
-                    _ => format!("mem{number}"),
-                };
-                // 0 stands for the task's own thread.
-                self.segments.insert((0, number as u32), name.into());
-            }
-            _ => {}
+        if function != notes::SEGMENT {
+            return;
         }
+        let (number, device) = (int(0), int(2));
+        let name = match int(1) as u8 {
+            segment::HEAP => format!("heap{number}"),
+            segment::STATIC => match event.inputs.get(3) {
+                Some(Some(Value::Text(path))) => {
+                    let path = String::from_utf8_lossy(path);
+                    path.rsplit('/').next().unwrap_or_default().to_owned()
+                }
+                _ => format!("static{number}"),
+            },
+            segment::STACK => "stack".to_owned(),
+            segment::DEVICE => format!("gpu{device}.{number}"),
+            segment::MANAGED => format!("managed{number}"),
+            segment::PINNED => format!("pinned{number}"),
+            _ => format!("mem{number}"),
+        };
+        // 0 stands for the task's own thread.
+        self.segments.insert((0, number as u32), name.into());
     }
 
     fn event(

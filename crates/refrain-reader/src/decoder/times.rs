@@ -4,8 +4,8 @@
 //! ([`put_block`]). What the calls are is known from the sequence, which is walked a block ahead.
 
 use super::terminals::Terminals;
-use refrain_bytes::varint;
 use crate::view::TaskView;
+use refrain_bytes::varint;
 use refrain_signature::cells::Cells;
 use refrain_signature::times::{BEFORE, BLOCK, EXACT_EVERY, Ends, Ids};
 use refrain_timing::TimingError;

@@ -15,12 +15,12 @@
 //! Nothing goes to or comes from `MPI_PROC_NULL`.
 
 use crate::datatypes::{DATATYPE, Elements, counts, handles};
+use crate::event::{Event, Value};
 use refrain_format::define::{FunctionDef, ParamDef};
 use refrain_mpi::abi::{Family, Layout, Source};
 use refrain_mpi::interface::Direction;
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::{HandleTable, constant_value};
-use refrain_reader::event::{Event, Value};
 
 /// The places of a buffer, a count and a datatype among the parameters of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

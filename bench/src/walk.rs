@@ -1,0 +1,112 @@
+//! Reading at scale: a simulated trace of thousands of ranks is written as a file, and every call of every rank is read
+//! back, in a process of its own whose peak of memory is measured.
+
+use crate::Figure;
+use crate::scale::{encode, peak};
+use crate::simulated::Pattern;
+use refrain_container::Writer;
+use refrain_reader::{CallTrace, Ended, Meta, Paused, StreamMeta, sections};
+use refrain_signature::cells::{put_bytes, put_unsigned};
+use refrain_structure::merged::Merged;
+use refrain_structure::write;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// Ranks of the trace.
+pub const RANKS: u32 = 16384;
+/// The patterns: one structure for all, and one of many structures.
+const PATTERNS: [&str; 2] = ["stencil-2d", "amr"];
+/// Megabytes that a walk may take.
+const MOST_MEMORY: f64 = 500.0;
+
+/// Walks each of the traces; gives the figures.
+pub fn measure() -> Vec<Figure> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let figure = |name: &str| {
+        let path = folder.path().join(format!("{name}.refrain"));
+        child(&["walk-make", name, &path.to_string_lossy()]);
+        let said = child(&["walk-one", &path.to_string_lossy()]);
+        let mut numbers =
+            said.split_whitespace().map(|word| word.parse::<f64>().expect("a number"));
+        let mut next = || numbers.next().expect("a number");
+        let (calls, seconds, megabytes) = (next(), next(), next());
+        Figure {
+            name: format!("{name}: memory to read {RANKS} ranks"),
+            detail: format!("{calls} calls in {seconds:.1} s"),
+            value: megabytes,
+            bound: MOST_MEMORY,
+            unit: "MB",
+        }
+    };
+    PATTERNS.iter().map(|name| figure(name)).collect()
+}
+
+fn child(args: &[&str]) -> String {
+    let program = std::env::current_exe().expect("this program has a path");
+    let output = Command::new(program).args(args).output().expect("this program starts again");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Writes a trace of a pattern.
+pub fn make(name: &str, path: &Path) {
+    let pattern = Pattern::named(name).unwrap_or_else(|| panic!("no pattern {name}"));
+    let tasks = (0..RANKS).map(|rank| Merged::of(rank, 0, encode(&pattern.log(rank, RANKS))));
+    let streams = write::write(&Merged::merge_all(tasks));
+    let meta = Meta { streams: (0..RANKS).map(facts).collect(), tick: 1.0, ..Meta::default() };
+    let mut own = Vec::new();
+    for (rank, thread, bytes) in &streams.own {
+        put_unsigned(&mut own, (*rank).into());
+        put_unsigned(&mut own, (*thread).into());
+        put_bytes(&mut own, bytes);
+    }
+    let mut writer = Writer::create(path).expect("a file");
+    for (section, bytes) in [
+        (sections::META.to_owned(), meta.to_bytes()),
+        (sections::STRUCTURE.to_owned(), streams.structure),
+        (sections::TIMING.to_owned(), streams.timing),
+        (format!("{}0-{}", sections::OWN, RANKS - 1), own),
+    ] {
+        writer.add_bytes(&section, &bytes).expect("a section");
+    }
+    writer.finish().expect("a trace");
+}
+
+fn facts(rank: u32) -> StreamMeta {
+    StreamMeta {
+        rank: rank as i32,
+        size: RANKS as i32,
+        thread: 0,
+        process: rank.into(),
+        pid: 1000 + rank as i32,
+        host: format!("node{:04}", rank / 64),
+        program: "/home/user/app".to_owned(),
+        library: "MPICH Version: 4.0.2".to_owned(),
+        family: 0,
+        ended: Ended::Finalized,
+        unrecorded: 0,
+        missing: 0,
+        paused: Paused::Never,
+        clock: [(0, 0); 2],
+        uncertainty: 0,
+        calls: BTreeMap::new(),
+        bytes: 0,
+    }
+}
+
+/// Reads every call of every rank, and prints calls, seconds, megabytes.
+pub fn walk(path: &Path) {
+    let begin = Instant::now();
+    let trace = CallTrace::open(path).expect("a trace");
+    let mut calls = 0u64;
+    for task in trace.tasks() {
+        for call in task.calls().expect("a task") {
+            call.expect("a call");
+            calls += 1;
+        }
+    }
+    println!("{calls} {} {}", begin.elapsed().as_secs_f64(), peak() as f64 / 1e6);
+}
