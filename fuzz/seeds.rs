@@ -1,12 +1,12 @@
 //! Writes inputs to begin with, to `corpus/TARGET/`: from small programs, and all that a trace of
 //! them is made of.
 
-#[path = "../crates/refrain-encode/tests/program/mod.rs"]
+#[path = "../crates/refrain-encode/tests/it/program/mod.rs"]
 mod program;
 #[path = "../crates/refrain-trace/tests/bad_input/random.rs"]
 #[allow(dead_code)]
 mod random;
-#[path = "../crates/refrain-encode/tests/records/mod.rs"]
+#[path = "../crates/refrain-encode/tests/it/records/mod.rs"]
 mod records;
 #[path = "../crates/refrain-trace/tests/bad_input/sample.rs"]
 mod sample;

@@ -13,7 +13,7 @@ mod clock;
 mod memory;
 mod order;
 mod per_call;
-#[path = "../../crates/refrain-encode/tests/records/mod.rs"]
+#[path = "../../crates/refrain-encode/tests/it/records/mod.rs"]
 mod records;
 mod runs;
 mod scale;

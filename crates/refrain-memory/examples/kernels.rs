@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p refrain-memory --example kernels`
 
-#[path = "../tests/kernels/mod.rs"]
+#[path = "../tests/it/kernels/mod.rs"]
 mod kernels;
 
 use std::time::Duration;

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-#[path = "../tests/montecarlo/mod.rs"]
+#[path = "../tests/it/montecarlo/mod.rs"]
 mod montecarlo;
 
 use montecarlo::base_table::{base_table, zipped};

@@ -12,7 +12,7 @@ use refrain_order::{
     Call, Completed, Envelope, Fate, Finished, Kind, Post, Recording, Stamp, Ticket,
 };
 
-#[path = "../tests/montecarlo/mod.rs"]
+#[path = "../tests/it/montecarlo/mod.rs"]
 mod montecarlo;
 
 use montecarlo::base_table::{base_table, zipped};

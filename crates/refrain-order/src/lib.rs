@@ -13,7 +13,7 @@
 //!   holds how the order of receives differs from the order of clocks.
 //!
 //! This crate is the pure part of both: it knows nothing of MPI, files or threads, and does not panic.
-//! Recorder and replayer run inside the program, one per rank. `tests/model` runs them in a model of
+//! Recorder and replayer run inside the program, one per rank. `tests/it/model` runs them in a model of
 //! MPI's matching rules, over random programs and schedules. How an agent has to use them, and why, is
 //! in `docs/record-replay.md`.
 //!

@@ -1,9 +1,9 @@
 //! The calls of all ranks come out of a merged trace again, in whatever order it was merged, and
 //! any bytes in its place are refused or read, quickly.
 
-#[path = "../../refrain-encode/tests/program/mod.rs"]
+#[path = "../../refrain-encode/tests/it/program/mod.rs"]
 mod program;
-#[path = "../../refrain-encode/tests/records/mod.rs"]
+#[path = "../../refrain-encode/tests/it/records/mod.rs"]
 mod records;
 
 use program::compare::{Names, compare};

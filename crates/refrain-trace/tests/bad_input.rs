@@ -3,11 +3,11 @@
 
 #[path = "bad_input/limits.rs"]
 mod limits;
-#[path = "../../refrain-encode/tests/program/mod.rs"]
+#[path = "../../refrain-encode/tests/it/program/mod.rs"]
 mod program;
 #[path = "bad_input/random.rs"]
 mod random;
-#[path = "../../refrain-encode/tests/records/mod.rs"]
+#[path = "../../refrain-encode/tests/it/records/mod.rs"]
 mod records;
 #[path = "bad_input/sample.rs"]
 mod sample;

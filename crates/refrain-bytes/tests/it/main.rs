@@ -1,0 +1,4 @@
+//! How numbers are written and hashed.
+
+mod hashes;
+mod numbers;

@@ -1,0 +1,4 @@
+//! Values over ranks.
+
+mod patterns;
+mod properties;

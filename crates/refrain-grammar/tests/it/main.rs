@@ -1,0 +1,5 @@
+//! Sequences as grammars.
+
+mod finished;
+mod hostile;
+mod properties;

@@ -1,0 +1,4 @@
+//! Memory traces as files.
+
+mod golden;
+mod states;

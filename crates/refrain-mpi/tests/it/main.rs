@@ -1,0 +1,5 @@
+//! The table of MPI's interface.
+
+mod constants;
+mod interface;
+mod semantics;

@@ -1,0 +1,4 @@
+//! How small records are, by either method.
+
+mod causal;
+mod clock;

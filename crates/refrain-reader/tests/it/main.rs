@@ -1,0 +1,4 @@
+//! The reader as an analysis uses it.
+
+mod examples;
+mod symbolic;

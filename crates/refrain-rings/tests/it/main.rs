@@ -1,0 +1,4 @@
+//! Rings in shared memory.
+
+mod header;
+mod rings;

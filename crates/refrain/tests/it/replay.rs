@@ -1,0 +1,433 @@
+//! `refrain record` and `refrain replay` on real programs: what was recorded is replayed bit for
+//! bit, what diverges is stopped, and what was killed is replayed up to where it was.
+
+use crate::order_programs::{Victim, assert_same, mpis, ranks, replays_bit_for_bit, times};
+use refrain_testing::{Mpi, Outcome, is_full, sorted_lines};
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::Duration;
+
+#[test]
+fn particles_replay_bit_for_bit() {
+    // Enough for several blocks.
+    replays_bit_for_bit("causal", "order_montecarlo.c", &["2000"]);
+}
+
+#[test]
+fn a_master_and_its_workers_replay_bit_for_bit() {
+    replays_bit_for_bit("causal", "order_master.c", &["5000"]);
+}
+
+#[test]
+fn pipelines_replay_bit_for_bit() {
+    replays_bit_for_bit("causal", "order_waitany.c", &["200"]);
+}
+
+#[test]
+fn a_rank_that_looks_for_messages_replays_bit_for_bit() {
+    // Enough for several blocks: of a probe, a block may end between the call and what it found.
+    replays_bit_for_bit("causal", "order_iprobe.c", &["4000"]);
+}
+
+#[test]
+fn threads_that_call_mpi_at_the_same_time_replay_bit_for_bit() {
+    replays_bit_for_bit("causal", "order_threads.c", &["30"]);
+}
+
+/// Who gets a lock of the program's own is as much the scheduler's choice; and who waits for its turn
+/// while it holds one must not wait for somebody who wants it.
+#[test]
+fn threads_that_call_mpi_under_locks_of_their_own_replay_bit_for_bit() {
+    for mpi in mpis() {
+        for how in ["mutex", "try", "queue", "semaphore", "serialized"] {
+            let victim = Victim::new(&mpi, "order_locks.c", &[how, "20"]);
+            let recorded = victim.record("run.refrain").expect_success();
+            for _ in 0..if is_full() { 20 } else { 1 } {
+                assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+            }
+        }
+    }
+}
+
+/// Particles whose receives complete together, out of the order they were posted in: none is asked for
+/// when it is gone.
+#[test]
+fn receives_that_complete_together_replay_bit_for_bit() {
+    for mpi in mpis() {
+        let mut victim = Victim::new(&mpi, "order_montecarlo.c", &["3000"]);
+        victim.words[2] = "2".to_owned();
+        let recorded = victim.record("run.refrain").expect_success();
+        assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+    }
+}
+
+#[test]
+fn every_way_to_receive_replays_bit_for_bit() {
+    replays_bit_for_bit("causal", "order_paths.c", &["all", "10"]);
+}
+
+/// What came with MPI 4: Isendrecv, partitioned receives, looks at several requests.
+#[test]
+fn the_newer_ways_to_receive_replay_bit_for_bit() {
+    let is_newer = |mpi: &Mpi| ["mpich-5.0", "mpich-5.0-abi", "openmpi-5.0"].contains(&mpi.name());
+    for mpi in Mpi::installed().into_iter().filter(is_newer) {
+        let victim = Victim::new(&mpi, "order_paths.c", &["all", "5"]);
+        let recorded = victim.record("run.refrain").expect_success();
+        if mpi.name().starts_with("mpich") {
+            for path in ["isendrecv 0:", "partitioned 0:", "get_status_of_several 0:"] {
+                assert!(recorded.stdout.contains(path), "no `{path}` in\n{recorded}");
+            }
+        }
+        assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+    }
+}
+
+/// Sessions instead of MPI_Init, one of which outlives the other.
+#[test]
+fn programs_with_sessions_alone_replay_bit_for_bit() {
+    let has_sessions = |mpi: &Mpi| match mpi.name() {
+        "mpich-4.0" | "openmpi-5.0" => true,
+        "openmpi-4.1" | "path" => false,
+        _ => is_full(),
+    };
+    for mpi in Mpi::installed().into_iter().filter(has_sessions) {
+        let victim = Victim::new(&mpi, "order_sessions.c", &["50"]);
+        let recorded = victim.record("run.refrain").expect_success();
+        assert!(!recorded.stderr.contains("note:"), "{recorded}");
+        for _ in 0..times() {
+            assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+        }
+        let other = victim.with(&["60"]);
+        let stopped = victim.run(&["replay", "--stall", "2s", "run.refrain", "--"], &other);
+        assert!(!stopped.timed_out && [94, 95].contains(&stopped.code), "{stopped}");
+        let clocks = victim.run(&["record", "--method", "clock", "--"], &victim.words);
+        assert!(clocks.stderr.contains("sessions"), "{clocks}");
+    }
+}
+
+#[test]
+fn fortran_replays_bit_for_bit() {
+    replays_bit_for_bit("causal", "order_fortran.F90", &[]);
+}
+
+#[test]
+fn clocks_and_random_numbers_are_replayed_if_that_is_wanted() {
+    for mpi in mpis() {
+        for source in ["order_random.c", "order_draws.cpp"] {
+            let victim = Victim::new(&mpi, source, &[]);
+            let record = ["record", "--rand", "-o", "run.refrain", "--"];
+            let recorded = victim.run(&record, &victim.words).expect_success();
+            for _ in 0..times() {
+                assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+            }
+        }
+    }
+}
+
+/// A victim that prints the same every time would show nothing.
+#[test]
+fn the_programs_differ_from_run_to_run() {
+    for mpi in mpis() {
+        for (source, arguments) in [
+            ("order_montecarlo.c", &["300"][..]),
+            ("order_master.c", &["500"]),
+            ("order_waitany.c", &["200"]),
+            ("order_crash.c", &["1000"]),
+            ("order_iprobe.c", &["100"]),
+            ("order_threads.c", &["30"]),
+            ("order_locks.c", &["mutex", "30"]),
+            ("order_locks.c", &["queue", "30"]),
+            ("order_paths.c", &["all", "5"]),
+        ] {
+            let victim = Victim::new(&mpi, source, arguments);
+            let program = &victim.words[3];
+            let ranks = ranks().parse().expect("a number");
+            let mut seen = BTreeSet::new();
+            for _ in 0..10 {
+                let run = mpi.run(ranks).program(program).args(arguments).output();
+                let lines: Vec<String> =
+                    sorted_lines(&run.stdout).into_iter().map(str::to_owned).collect();
+                seen.insert(lines);
+                if seen.len() > 1 {
+                    break;
+                }
+            }
+            assert!(seen.len() > 1, "{source} prints the same with {} every time", mpi.name());
+        }
+    }
+}
+
+#[test]
+fn a_program_that_does_something_else_is_stopped() {
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_montecarlo.c", &["100", "1"]);
+        victim.record("run.refrain").expect_success();
+        let other = victim.with(&["100", "2"]);
+        let stopped = victim.run(&["replay", "--stall", "2s", "run.refrain", "--"], &other);
+        assert!(!stopped.timed_out && [94, 95].contains(&stopped.code), "{stopped}");
+        assert!(stopped.stderr.contains("refrain: rank "), "{stopped}");
+
+        let master = Victim::new(&mpi, "order_master.c", &[]);
+        let record = victim.folder.path().join("run.refrain");
+        let stopped = master.replay(record.to_str().expect("a plain path"));
+        assert_eq!(stopped.code, 94, "{stopped}");
+        for word in ["rank ", "diverged", "expected", "got", "recorded", "order_montecarlo"] {
+            assert!(stopped.stderr.contains(word), "no `{word}` in\n{stopped}");
+        }
+    }
+}
+
+/// Nothing of what the ranks hang in was recorded, and none of them looks after the others.
+#[test]
+fn ranks_that_all_hang_in_unrecorded_calls_are_named() {
+    let hangs = [
+        ("barriers", ["rank 0 is in MPI_Barrier", "rank 3 is in MPI_Barrier"]),
+        ("send", ["rank 0 is in MPI_Ssend", "rank 1 is in MPI_Barrier"]),
+        ("finalize", ["rank 0 is in MPI_Barrier", "rank 1 is in MPI_Finalize"]),
+    ];
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_hang.c", &["meet"]);
+        let recorded = victim.record("run.refrain").expect_success();
+        for (how, told) in hangs.iter().take(if is_full() { 3 } else { 1 }) {
+            let other = victim.with(&[how]);
+            let stopped = victim.run(&["replay", "--stall", "0.1s", "run.refrain", "--"], &other);
+            assert_eq!(stopped.code, 95, "{stopped}");
+            for line in told {
+                assert!(stopped.stderr.contains(line), "no `{line}` in\n{stopped}");
+            }
+        }
+        assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+        assert!(victim.is_clean(), "something was left behind");
+        // What came in place of what was recorded.
+        let other = victim.with(&["tag"]);
+        let stopped = victim.run(&["replay", "--stall", "1s", "run.refrain", "--"], &other);
+        assert_eq!(stopped.code, 95, "{stopped}");
+        let told = "for a message from 0 with tag 2; there is one with tag 3";
+        assert!(stopped.stderr.contains(told), "{stopped}");
+    }
+}
+
+/// What was traced is replayed, but for the clock.
+#[test]
+fn a_trace_of_calls_is_replayed_too() {
+    let untimed = |outcome: &Outcome| {
+        let line = |line: &&str| line.split(" in ").next().unwrap_or_default().to_owned();
+        sorted_lines(&outcome.stdout).iter().map(line).collect::<Vec<String>>()
+    };
+    for mpi in mpis() {
+        for (source, arguments) in [
+            ("order_montecarlo.c", &["100"][..]),
+            ("order_master.c", &["300"]),
+            ("order_waitany.c", &["50"]),
+            ("order_iprobe.c", &["100"]),
+            ("order_paths.c", &["traced", "3"]),
+        ] {
+            let victim = Victim::new(&mpi, source, arguments);
+            let traced = victim.run(&["trace", "-o", "run.refrain", "--"], &victim.words);
+            let traced = traced.expect_success();
+            for _ in 0..if is_full() { 20 } else { 2 } {
+                let replayed = victim.replay("run.refrain").expect_success();
+                assert_eq!(untimed(&traced), untimed(&replayed), "{replayed}");
+            }
+            assert!(victim.is_clean(), "something was left behind");
+        }
+    }
+}
+
+#[test]
+fn a_trace_in_which_something_is_missing_is_refused() {
+    let Some(mpi) = mpis().into_iter().next() else { return };
+    let traced = |victim: &Victim, options: &[&str]| {
+        let options = [&["trace", "-o", "run.refrain"], options, &["--"]].concat();
+        victim.run(&options, &victim.words).expect_success();
+        victim.replay("run.refrain")
+    };
+    let master = Victim::new(&mpi, "order_master.c", &["20"]);
+    let paths = Victim::new(&mpi, "order_paths.c", &["freed", "1"]);
+    let threads = Victim::new(&mpi, "order_threads.c", &["3"]);
+    for (refused, why) in [
+        (traced(&master, &["--functions", "Recv"]), "recorded with `--functions Recv`"),
+        (traced(&master, &["--ranks", "0-1"]), "recorded with `--ranks 0-1`"),
+        (traced(&paths, &[]), "let go of before it is complete"),
+        (traced(&threads, &[]), "does not have the order among them"),
+    ] {
+        assert_eq!(refused.code, 125, "{refused}");
+        assert!(refused.stderr.contains(why), "no `{why}` in\n{refused}");
+    }
+}
+
+/// Another program is stopped, and told where it was.
+#[test]
+fn a_program_that_does_something_else_than_was_traced_is_stopped() {
+    let Some(mpi) = mpis().into_iter().next() else { return };
+    let victim = Victim::new(&mpi, "order_montecarlo.c", &["100"]);
+    victim.run(&["trace", "-o", "run.refrain", "--"], &victim.words).expect_success();
+    let other = Victim::new(&mpi, "order_master.c", &["100"]);
+    let stopped = victim.run(&["replay", "--stall", "2s", "run.refrain", "--"], &other.words);
+    assert_eq!(stopped.code, 94, "{stopped}");
+    for word in ["diverged", "expected", "got", "which is at order_master", "MPI_Wtime"] {
+        assert!(stopped.stderr.contains(word), "no `{word}` in\n{stopped}");
+    }
+}
+
+#[test]
+fn who_computes_for_long_is_waited_for() {
+    let Some(mpi) = mpis().into_iter().next() else { return };
+    let victim = Victim::new(&mpi, "order_slow.c", &["3"]);
+    let recorded = victim.record("run.refrain").expect_success();
+    let replayed = victim.run(&["replay", "--stall", "1s", "run.refrain", "--"], &victim.words);
+    assert_same(&recorded, &replayed.expect_success());
+}
+
+#[test]
+fn a_program_that_ends_early_or_late_is_stopped() {
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_master.c", &["100"]);
+        victim.record("run.refrain").expect_success();
+        for tasks in ["50", "200"] {
+            let other = victim.with(&[tasks]);
+            let stopped = victim.run(&["replay", "--stall", "2s", "run.refrain", "--"], &other);
+            assert!(!stopped.timed_out && (94..=95).contains(&stopped.code), "{stopped}");
+        }
+        let nothing = [&victim.words[..3], &["true".to_owned()]].concat();
+        let stopped = victim.run(&["replay", "run.refrain", "--"], &nothing);
+        assert_eq!(stopped.code, 94, "{stopped}");
+        assert!(stopped.stderr.contains("all ranks ended without MPI_Finalize"), "{stopped}");
+    }
+}
+
+#[test]
+fn a_killed_run_replays_up_to_where_it_was() {
+    for mpi in mpis() {
+        for messages in ["700", "20011"] {
+            let victim = Victim::new(&mpi, "order_crash.c", &[messages]);
+            let recorded = victim.record("run.refrain");
+            let last = |outcome: &Outcome| -> String {
+                let line = outcome.stdout.lines().find(|line| line.starts_with("after"));
+                line.unwrap_or_else(|| panic!("it did not get there\n{outcome}")).to_owned()
+            };
+            assert!(recorded.stderr.contains("cut short"), "{recorded}");
+            for _ in 0..times() {
+                let replayed = victim.replay("run.refrain");
+                assert!(!replayed.timed_out && replayed.code != 0, "{replayed}");
+                assert_eq!(last(&recorded), last(&replayed), "{replayed}");
+            }
+        }
+    }
+}
+
+/// Launchers may end before their ranks do, and the next recording may have the same name.
+#[test]
+fn a_rank_that_outlives_its_folder_leaves_the_next_one_alone() {
+    for method in ["causal", "clock"] {
+        let Some(mpi) = mpis().into_iter().next() else { return };
+        let victim = Victim::new(&mpi, "order_slow.c", &["2"]);
+        let _turn = refrain_testing::turn();
+        let record = ["record", "--method", method, "-o", "run.refrain", "--"];
+        let mut command = victim.command(&record, &victim.words);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut job = command.spawn().expect("it can be started");
+        let at = |name: &str| victim.folder.path().join(name);
+        let parts = at("run.refrain.parts");
+        let has_begun = |rank: u32| {
+            let facts = std::fs::read(parts.join(format!("rank-{rank}.facts"))).unwrap_or_default();
+            facts.windows(5).any(|word| word == b"size ")
+        };
+        while !(0..ranks().parse().expect("a number")).all(has_begun) {
+            assert!(job.try_wait().expect("it runs").is_none(), "it has ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        std::fs::rename(&parts, at("before")).expect("it can be moved");
+        std::fs::create_dir(&parts).expect("a new one");
+        let files = ["rank-0.order", "rank-0.facts", "rank-1.order", "rank-1.facts"];
+        for name in files {
+            std::fs::write(parts.join(name), "").expect("a file");
+            std::fs::hard_link(parts.join(name), at(name)).expect("another name");
+        }
+        assert!(job.wait().expect("it ends").success());
+        for name in files {
+            assert_eq!(std::fs::read(at(name)).expect("it is there"), b"", "{method}: {name}");
+        }
+    }
+}
+
+/// Receives that stay pending while others come and go are sealed with the blocks behind, if they are few.
+#[test]
+fn receives_that_stay_pending_replay_bit_for_bit() {
+    for pending in ["60", "65", "300"] {
+        replays_bit_for_bit("causal", "order_pending.c", &[pending, "5000"]);
+    }
+}
+
+/// What came before the message that was seen is known, however many receives wait for something else.
+#[test]
+fn messages_that_a_killed_rank_has_not_seen_are_known() {
+    for mpi in mpis() {
+        let victim = Victim::new(&mpi, "order_pending.c", &["0", "200", "killed"]);
+        let seen = |outcome: &Outcome| -> Vec<String> {
+            let lines = outcome.stdout.lines().filter(|line| line.starts_with("receive"));
+            lines.map(str::to_owned).collect()
+        };
+        let recorded = victim.record("run.refrain");
+        assert_eq!(seen(&recorded).len(), 2, "{recorded}");
+        let replayed = victim.replay("run.refrain");
+        assert_eq!(seen(&recorded), seen(&replayed), "{replayed}");
+    }
+}
+
+#[test]
+fn another_number_of_ranks_is_refused() {
+    let Some(mpi) = mpis().into_iter().next() else { return };
+    let victim = Victim::new(&mpi, "order_master.c", &[]);
+    victim.record("run.refrain").expect_success();
+    let mut words = victim.words.clone();
+    words[2] = "3".to_owned();
+    let refused = victim.run(&["replay", "run.refrain", "--"], &words);
+    assert_eq!(refused.code, 125, "{refused}");
+    let said = format!("3 ranks are asked for, but run.refrain has {}", ranks());
+    assert!(refused.stderr.contains(&said), "{refused}");
+    let none = victim.run(&["replay", "nothing.refrain", "--"], &victim.words);
+    assert_eq!(none.code, 125, "{none}");
+    for (until, why) in [("99:0", "there is no rank 99"), ("0:1000000", "numbered from 0")] {
+        let refused = victim.run(&["replay", "run.refrain", "--until", until, "--"], &victim.words);
+        assert!(refused.code == 2 && refused.stderr.contains(why), "{refused}");
+    }
+    let stats = victim.look(&["stats", "run.refrain"]);
+    assert!(stats.code == 125 && stats.stderr.contains("holds receive orders"), "{stats}");
+}
+
+#[test]
+fn a_record_can_be_looked_at() {
+    let Some(mpi) = mpis().into_iter().next() else { return };
+    let victim = Victim::new(&mpi, "order_montecarlo.c", &["200"]);
+    victim.record("one.refrain").expect_success();
+    victim.record("two.refrain").expect_success();
+
+    let info = victim.look(&["info", "one.refrain", "--json"]).expect_success();
+    let info: serde_json::Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["ranks"].to_string(), ranks());
+    assert_eq!(info["complete"], true);
+    let receives = info["receives"].as_u64().expect("a number");
+    assert!(receives > 1000, "{info}");
+    assert!(info["bytes_per_receive"].as_f64().is_some_and(|each| each < 1.0), "{info}");
+    assert!(info["failed_polls"].as_u64().is_some(), "{info}");
+
+    let shown = victim.look(&["show", "one.refrain", "--rank", "1"]).expect_success();
+    assert!(shown.stdout.contains("receive 0: any source"), "{shown}");
+    assert!(shown.stdout.contains("Testsome at main order_montecarlo.c:"), "{shown}");
+
+    let calls =
+        victim.look(&["show", "one.refrain", "--function", "MPI_Testsome"]).expect_success();
+    assert!(calls.stdout.lines().all(|line| line.contains(": Testsome at ")), "{calls}");
+    let none = victim.look(&["show", "one.refrain", "--function", "Send"]);
+    assert!(none.code == 2 && none.stderr.contains("no other calls than these"), "{none}");
+
+    let same = victim.look(&["diff", "one.refrain", "one.refrain"]).expect_success();
+    assert_eq!(same.stdout, "no difference\n");
+    let other = victim.look(&["diff", "one.refrain", "two.refrain"]);
+    assert!(other.code == 1 && other.stdout.contains("one.refrain: "), "{other}");
+
+    let races = victim.look(&["races", "one.refrain"]).expect_success();
+    assert!(races.stdout.contains("could have got another message"), "{races}");
+}

@@ -1,0 +1,146 @@
+//! `refrain where`: of a job that hangs, and of what it leaves when it is killed.
+
+use crate::background::{Job, mpis, wait_until};
+use refrain_testing::{Mpi, refrain};
+use std::path::Path;
+
+/// What `refrain where` says.
+fn told(place: &Path) -> String {
+    refrain(["where".as_ref(), place.as_os_str()]).expect_success().stdout
+}
+
+/// Starts a program that hangs, waits until all ranks do, and hands what is said to `check`: while
+/// it hangs, of its parts when all was killed, and of the trace that comes of them.
+fn hang(victim: &str, ranks: usize, check: impl Fn(&str, &str)) {
+    for mpi in mpis() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let program = mpi.compile(victim);
+        let job = Job::start::<&str>(&mpi, folder.path(), ranks, &program, &[]);
+        let parts = job.parts();
+        wait_until("all ranks hang", || {
+            std::fs::read_to_string(folder.path().join("stdout"))
+                .is_ok_and(|out| out.matches("about to deadlock").count() == ranks)
+                && told(&parts).contains(&format!("stuck: ranks 0-{}", ranks - 1))
+        });
+        let who = |when: &str| format!("{victim} under {}, {when}", mpi.name());
+        check(&who("running"), &told(&parts));
+        assert_ages(&mpi, &parts);
+        job.signal_all("KILL");
+        job.outcome();
+        check(&who("killed"), &told(&parts));
+        refrain(["merge".as_ref(), parts.as_os_str()]).expect_success();
+        check(&who("merged"), &told(&folder.path().join("run.refrain")));
+    }
+}
+
+/// Of calls of a running job it is known how long they have taken.
+fn assert_ages(mpi: &Mpi, parts: &Path) {
+    let json = refrain(["where".as_ref(), parts.as_os_str(), "--json".as_ref()]).expect_success();
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+    for rank in json["ranks"].as_array().expect("ranks") {
+        let seconds = rank["threads"][0]["in"][0]["seconds"].as_f64();
+        assert!(seconds.is_some_and(|s| (0.1..600.0).contains(&s)), "{}: {rank}", mpi.name());
+    }
+}
+
+#[test]
+fn ranks_that_wait_in_a_circle_are_named_with_their_calls() {
+    hang("deadlock_cycle.c", 4, |who, said| {
+        let cycle = "cycle: rank 0 waits for rank 1 (MPI_Recv, source=1, tag=2) → \
+                     rank 1 waits for rank 2 (MPI_Recv, source=2, tag=2) → \
+                     rank 2 waits for rank 3 (MPI_Recv, source=3, tag=2) → \
+                     rank 3 waits for rank 0 (MPI_Recv, source=0, tag=2) → rank 0\n";
+        assert!(said.contains(cycle), "{who}:\n{said}");
+        assert_eq!(said.matches("MPI_Recv(buf=").count(), 4, "{who}:\n{said}");
+    });
+}
+
+#[test]
+fn a_collective_names_the_ranks_that_have_not_called_it() {
+    hang("deadlock_collective.c", 3, |who, said| {
+        let collective = "MPI_Barrier, comm=MPI_COMM_WORLD: rank 0; missing: ranks 1, 2\n";
+        assert!(said.contains(collective), "{who}:\n{said}");
+        assert!(said.contains("cycle: rank 0 waits for rank 1 (MPI_Barrier"), "{who}:\n{said}");
+    });
+}
+
+#[test]
+fn requests_are_followed_to_their_peers_on_any_communicator() {
+    hang("deadlock_requests.c", 3, |who, said| {
+        // Backwards: the left neighbour of rank 0 is rank 1.
+        for (rank, peer) in [(0, 1), (1, 2), (2, 0)] {
+            let edge =
+                format!("rank {rank} waits for rank {peer} (MPI_Waitall: MPI_Irecv, source=");
+            assert!(said.contains(&edge), "{who}:\n{said}");
+        }
+        assert!(!said.contains("tag=1"), "{who}: these messages were sent\n{said}");
+        assert!(said.contains("tag=2, comm=comm1"), "{who}:\n{said}");
+        assert!(said.contains("cycle: rank 0 waits for rank 1"), "{who}:\n{said}");
+    });
+}
+
+#[test]
+fn a_job_that_goes_on_is_not_said_to_hang() {
+    for mpi in mpis() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let job = Job::start(&mpi, folder.path(), 4, &mpi.compile("long_run.c"), &["0"]);
+        let parts = job.parts();
+        wait_until("it runs", || job.headers().iter().filter(|h| h.size == 4).count() == 4);
+        for _ in 0..3 {
+            let said = told(&parts);
+            assert!(!said.contains("cycle"), "{}:\n{said}", mpi.name());
+            assert!(!said.contains("stuck"), "{}:\n{said}", mpi.name());
+        }
+        // Nor is one that was killed while it went on.
+        job.signal_all("KILL");
+        job.outcome();
+        let said = told(&parts);
+        assert!(!said.contains("cycle"), "{}:\n{said}", mpi.name());
+        assert!(!said.contains("go on"), "{}: they have ended\n{said}", mpi.name());
+    }
+}
+
+#[test]
+fn ranks_in_different_collectives_wait_for_each_other() {
+    hang("deadlock_mismatch.c", 4, |who, said| {
+        let different = "different collectives at once: \
+                         MPI_Allreduce, comm=MPI_COMM_WORLD: ranks 0, 2; \
+                         MPI_Barrier, comm=MPI_COMM_WORLD: ranks 1, 3\n";
+        assert!(said.contains(different), "{who}:\n{said}");
+        assert!(said.contains("ranks 0, 2 wait for ranks 1, 3 (MPI_Allreduce"), "{who}:\n{said}");
+        assert!(said.contains("cycle: rank 0 waits for rank 1 (MPI_Allreduce"), "{who}:\n{said}");
+        // Ranks in the same call are named together.
+        assert_eq!(said.matches("MPI_Barrier(comm=").count(), 1, "{who}:\n{said}");
+    });
+}
+
+#[test]
+fn a_trace_made_while_the_job_runs_is_a_snapshot() {
+    let (mpi, folder) = (mpis().remove(0), tempfile::tempdir().expect("a temporary folder"));
+    let job = Job::start(&mpi, folder.path(), 2, &mpi.compile("long_run.c"), &["0"]);
+    wait_until("it runs", || job.headers().iter().filter(|h| h.size == 2).count() == 2);
+    let merged = refrain(["merge".as_ref(), job.parts().as_os_str()]).expect_success();
+    assert!(merged.stderr.contains("a snapshot: every rank still runs"), "{merged}");
+    assert!(merged.stderr.contains("so far: rank 0 ("), "{merged}");
+    assert!(!merged.stderr.contains("cut:"), "{merged}");
+    let info = refrain(["info".as_ref(), folder.path().join("run.refrain").as_os_str()]);
+    assert!(info.stdout.contains("ended      2 not yet: a snapshot"), "{info}");
+}
+
+#[test]
+fn a_job_that_ends_while_it_is_looked_at_leaves_its_trace_to_look_at() {
+    let (mpi, folder) = (mpis().remove(0), tempfile::tempdir().expect("a temporary folder"));
+    let job = Job::start(&mpi, folder.path(), 2, &mpi.compile("long_run.c"), &["20000"]);
+    let parts = job.parts();
+    wait_until("it runs", || job.headers().iter().filter(|h| h.size == 2).count() == 2);
+    let look = || refrain(["where".as_ref(), parts.as_os_str()]);
+    wait_until("it ends", || {
+        look().expect_success();
+        !parts.exists()
+    });
+    job.outcome();
+    let said = look().expect_success();
+    assert!(said.stderr.contains("the job has ended, and this is of its trace"), "{said}");
+    assert!(said.stdout.contains("ranks 0, 1  in no call"), "{said}");
+    assert!(said.stdout.ends_with("all ranks have ended\n"), "{said}");
+}
