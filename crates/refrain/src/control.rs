@@ -1,4 +1,4 @@
-//! What of a program is recorded: options that become variables for the agent.
+//! Options that select what is recorded. They become environment variables for the agent.
 
 use crate::Usage;
 use crate::select::{Names, parse_ranks};
@@ -6,34 +6,34 @@ use anyhow::{Result, bail};
 use refrain_mpi::interface;
 use refrain_trace::Meta;
 
-/// What is recorded.
+/// Selects what is recorded.
 #[derive(clap::Args)]
 pub struct Control {
-    /// Only these functions, with or without MPI_; `*` stands for anything. The beginning and the
-    /// end of MPI (Init, Finalize, Abort, sessions) are recorded always, and on all ranks.
+    /// Record only these functions; the prefix MPI_ is optional, `*` matches any characters. Init,
+    /// Finalize, Abort and the session functions are always recorded, on all ranks.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     functions: Vec<String>,
-    /// Not these functions.
+    /// Do not record these functions.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     exclude: Vec<String>,
-    /// Only these ranks, e.g. 0-3,7.
+    /// Record only these ranks, e.g. 0-3,7.
     #[arg(long, value_name = "LIST")]
     ranks: Option<String>,
-    /// Tell calls apart by where they come from: none, return (the return address), or stack:N
-    /// (N frames). `refrain show` prints them as function, file and line.
+    /// Record call sites: none, return (the return address) or stack:N (N frames). `refrain show`
+    /// prints them as function, file and line.
     #[arg(long, value_name = "HOW", default_value = "none")]
     callsite: String,
-    /// When the ranks' traces are put together: by the ranks themselves in MPI_Finalize, or after
-    /// the program has ended; auto: by the ranks if they are more than 64.
+    /// When to merge the traces of the ranks: finalize (the ranks do it in MPI_Finalize), after (when
+    /// the program has ended), or auto (finalize if there are more than 64 ranks).
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "finalize", "after"])]
     merge: String,
 }
 
-/// From so many ranks on they merge their traces themselves.
+/// With `--merge auto`, jobs of at least this many ranks merge in `MPI_Finalize`.
 const MANY_RANKS: u32 = 65;
 
 impl Control {
-    /// The variables, as NAME=VALUE.
+    /// The environment variables, as NAME=VALUE.
     pub fn variables(&self, raw: bool, ranks: Option<u32>) -> Result<Vec<String>> {
         let mut variables = Vec::new();
         self.check_names()?;
@@ -67,7 +67,7 @@ impl Control {
         Ok(variables)
     }
 
-    /// What was selected, option by option as it could be given again.
+    /// The selecting options, each as it would be written on a command line.
     pub fn selected(&self) -> Vec<String> {
         let mut selected = Vec::new();
         for (option, names) in [("--functions", &self.functions), ("--exclude", &self.exclude)] {
@@ -82,7 +82,7 @@ impl Control {
         selected
     }
 
-    /// The names must be those of functions, of which some are recorded.
+    /// Refuses names that match no function, and selections that leave nothing to record.
     fn check_names(&self) -> Result<()> {
         let only = Names::parse("--functions", &self.functions)?;
         let not = Names::parse("--exclude", &self.exclude)?;
@@ -99,7 +99,7 @@ impl Control {
     }
 }
 
-/// Recorded whatever was selected.
+/// Functions that are recorded whatever was selected.
 const ALWAYS: [&str; 6] = [
     "MPI_Init",
     "MPI_Init_thread",
@@ -109,7 +109,7 @@ const ALWAYS: [&str; 6] = [
     "MPI_Session_finalize",
 ];
 
-/// A warning where what was selected is nowhere in the trace.
+/// A warning if the trace has nothing of what was selected.
 pub fn unmatched(meta: &Meta) -> Option<String> {
     let options: Vec<_> = meta.selected.iter().filter(|o| !o.starts_with("--callsite")).collect();
     let size = meta.streams.iter().map(|s| s.size).max().unwrap_or(0);

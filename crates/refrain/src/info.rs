@@ -1,4 +1,4 @@
-//! `refrain info`: what was run, whether all of it was recorded, and how large the trace is.
+//! `refrain info`: what was run, whether the file is complete, and how large it is.
 
 use crate::open::open;
 use crate::orders;
@@ -15,42 +15,44 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Prints what was run, whether all of it was recorded, and how large the trace is.
+/// Prints what was run, whether the file is complete, and how large it is.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   refrain info app.refrain
   refrain info app.refrain --json | jq '.sections'
 
-A group is of ranks that make the same calls in the same order, with other values. Its ranks are
-listed as numbers, ranges, and ranges with a step: 0-12:4 is 0, 4, 8 and 12; `x 3 by 16` behind
-one is that range three times, 16 apart. A trace is complete if every
-rank is there and ended by MPI_Finalize, and no call went unrecorded: neither because of --functions,
---exclude or --ranks, nor because the program switched recording off.
+A group is a set of ranks that make the same calls in the same order, with values that may differ.
+Ranks are listed as numbers, ranges, and ranges with a step: 0-12:4 is 0, 4, 8, 12; `x 3 by 16` after
+a range repeats it three times, 16 apart.
 
-JSON: path, ranks, threads, calls, functions, signatures, grammars, rules, bytes, sections (bytes
-by name; own and raw are sums), complete, selected (what was to be recorded: values by option
-without --), paused (ranks that switched recording off), raw_bytes (of the records before
-compression), ratio (raw_bytes to bytes), mpi, family, hosts, program, programs, command, exit_code (null if nobody
-saw it), refrain (the version that wrote it), ended (number of ranks by how they did), started,
-duration_s, groups (array: ranks, list, thread, signatures, calls), times (null if those of single
-calls were not kept: mode, error, error_abs_ns, bytes, bytes_per_call, clock_uncertainty_ns: how much
-the clock of a rank may be off from that of the first, at most).
+A trace is complete if it has every rank, every rank ended by MPI_Finalize, and no call is missing:
+neither because of --functions, --exclude or --ranks, nor because the program switched recording off.
 
-Of receive orders (refrain record) the JSON has: path, refrain, command, exit_code, method, ranks,
-size, complete, receives, wildcard_receives, calls (that completed something), failed_polls, values (clock
-readings), bytes (of the file), order_bytes, bytes_per_receive (order_bytes to receives), outside,
-by_rank, by_call_site, by_receive_site. By clocks (--method clock) it has in place of receives: messages
-(that could have come otherwise), permuted and permuted_percent (of them, not in the order of clocks).
+JSON of a trace: path, ranks, threads, calls, functions, signatures, grammars, rules, bytes, sections
+(bytes by name; own and raw are sums), complete, selected (the selecting options and their values),
+paused (ranks that switched recording off), raw_bytes (size of the records before compression), ratio
+(raw_bytes to bytes), mpi, family, hosts, program, programs, command, exit_code (null if unknown),
+refrain (version that wrote the file), ended (number of ranks by how they ended), started, duration_s,
+groups (array: ranks, list, thread, signatures, calls), times (null without --timing: mode, error,
+error_abs_ns, bytes, bytes_per_call, clock_uncertainty_ns: the largest possible offset of a rank's
+clock from that of the first rank).
+
+JSON of receive orders (refrain record): path, refrain, command, exit_code, method, ranks, size,
+complete, receives, wildcard_receives, calls (that completed something), failed_polls, values (clock
+readings and random numbers), bytes (of the file), order_bytes, bytes_per_receive (order_bytes to
+receives), outside (operations used that are not supported), by_rank, by_call_site, by_receive_site.
+With --method clock, instead of receives: messages (whose order was not determined), permuted and
+permuted_percent (those not received in clock order).
 
 JSON of a memory trace (refrain mem): path, kind (memory), processes, threads, references, bytes
-(without raw records), sections, complete, holds (what the references are all of), selected, lost, raw
-(whether there are raw records), command, exit_code, refrain, groups (lists of processes that share what
-some threads do), process (array: rank, pid, image, host, program, frontend, threads, references, ended,
-lost).")]
+(without raw records), sections, complete, holds (which references are recorded), selected, lost, raw
+(whether there are raw records), command, exit_code, refrain, groups (lists of processes with threads
+of the same structure), process (array: rank, pid, image, host, program, frontend, threads,
+references, ended, lost).")]
 pub struct Args {
-    /// The trace.
+    /// The file to describe.
     trace: PathBuf,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }

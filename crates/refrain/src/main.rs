@@ -1,7 +1,6 @@
 //! The command line: one file per subcommand, glue only.
 
-/// Says something on stderr; where that cannot be written to, the program's exit code still
-/// counts, so nothing is made of it.
+/// Prints a line to stderr and ignores failure: the program's exit code matters more.
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -34,14 +33,14 @@ mod where_;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Exit code when Refrain itself could not do what was asked, before or after the program.
+/// Exit code if Refrain itself failed, before or after the program ran.
 pub const FAILED: u8 = 125;
-/// Exit code for a command line that cannot be read.
+/// Exit code for an invalid command line.
 const MISUSED: u8 = 2;
-/// Exit code when the program to run is not there, as shells have it.
+/// Exit code if the program to run does not exist, as in shells.
 pub const NOT_FOUND: u8 = 127;
 
-/// The commands, grouped by what people want to do. A test compares it with the commands there are.
+/// The commands, grouped by task. A test compares this list with the subcommands.
 const HELP_TEMPLATE: &str = "\
 {about}
 
@@ -51,13 +50,13 @@ Record a run:
   trace    Record every MPI call of every rank
   record   Record which message each receive got, so that the run can be replayed
   mem      Record every load and store of every thread
-  merge    Make a trace of what a killed run left behind
+  merge    Make a trace of the parts that a killed run left behind
 
 Look at it:
-  info     What was run, whether the trace is complete, and its size
+  info     What was run, whether the file is complete, and its size
   show     The calls (or receives, or memory references), as text or JSON
   stats    Calls, time and bytes by function
-  where    Why a job hangs: the calls in flight, and who waits for whom
+  where    Why a job hangs: the call each rank is in, and which rank waits for which
 
 Replay and compare:
   replay   Run the program again with the recorded matches
@@ -94,8 +93,8 @@ pub struct Usage(pub String);
                                                    forces the same matches on another run
   refrain mem -- ./app                             every load and store of every thread
 
-Exit codes: trace, record and mem exit with the program's own code once it has run, whatever became
-of the trace. Otherwise: 1 if a trace is damaged or not lossless (verify), 2 for an invalid command
+Exit codes: trace, record and mem exit with the program's own code once it has run, even if the trace
+could not be written. Otherwise: 1 if a trace is damaged or not lossless (verify), 2 for an invalid command
 line, 125 if Refrain itself failed, 127 if the program does not exist.
 
 Refrain looks for its agent, librefrain_agent.so, beside this program and in ../lib; the
@@ -152,7 +151,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// An error and its causes, each once: many name their cause themselves.
+/// An error and its causes, each once: many errors include their cause in their message.
 fn message(error: &anyhow::Error) -> String {
     let mut message = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -1,4 +1,4 @@
-//! `refrain merge`: makes a trace of the parts that a run left behind.
+//! `refrain merge`: makes a trace of the parts that a killed run left behind.
 
 use crate::{orders, summary};
 use anyhow::{Context, Result, bail};
@@ -8,17 +8,21 @@ use refrain_trace::parts::noted_run;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Makes a trace of the parts a run left behind (it was killed, or `refrain` itself was).
+/// Makes a trace of the parts that a killed run left behind.
 #[derive(clap::Args)]
-#[command(after_help = "Example:
-  refrain merge app.refrain.parts        writes app.refrain; the parts stay where they are")]
+#[command(after_help = "Examples:
+  refrain merge app.refrain.parts              writes app.refrain
+  refrain merge app.refrain.parts -o killed.refrain
+
+The parts stay where they are. They may come from trace, record or mem. The result has everything up
+to the call that each rank was in; `refrain info` says that it is not complete.")]
 pub struct Args {
-    /// The folder of parts, NAME.refrain.parts.
+    /// The folder of parts: NAME.refrain.parts.
     parts: PathBuf,
     /// The trace to write [default: the folder's name without .parts].
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Keep the records as well.
+    /// Also keep the uncompressed records that are still there.
     #[arg(long)]
     raw: bool,
 }

@@ -1,4 +1,4 @@
-//! `refrain show`: prints the calls of a trace.
+//! `refrain show`: prints the calls of a trace, or hands over to the modules for records and memory traces.
 
 use crate::mem::show::Wanted;
 use crate::open::open;
@@ -17,49 +17,49 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Prints the calls of a trace, rank by rank.
+/// Prints what was recorded: MPI calls, receive orders or memory references, rank by rank.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   refrain show app.refrain --rank 0-3,7 --limit 20
   refrain show app.refrain --function Send,Irecv --times
   refrain show app.refrain --json | jq 'select(.function == \"MPI_Waitall\")'
+  refrain show matmul.refrain --structure      the loop nests of a memory trace
 
-A line is the rank (rank.thread where there are threads), the number of the call in its thread,
-and the call. Values are those after the call; `a→b` where the call changed one. Objects have
-names of their own, as small as possible: comm1, type2, r3. A call made inside another, by a
-callback, is indented. Where several processes have the same rank, it is rank@pid.
+MPI calls (refrain trace):
+  rank 3  #17  MPI_Recv(buf=heap3+0x40, count=8, …, status={…}) = SUCCESS  at exchange stencil.c:42
+  #17 is the number of the call in its thread. The rank is RANK.THREAD if there are several threads,
+  RANK@PID if several processes have the same rank. A call that a callback made is indented.
+  Arguments have their values after the call, or before→after if the call changed them. Objects get
+  the smallest free number of their kind: comm1, type2, r3. An address is a piece of memory and an
+  offset: heap3+0x40, stack-0x120, app+0x4060 (static data); with raw records, a plain number.
+  Call sites (trace --callsite) come last, innermost first; without debug information as
+  module+offset.
+  undefined      MPI does not define this field of the status
+  unset          MPI returned no value
+  insignificant  MPI does not use this argument on this rank
+  ignored=true   the program ignored the status; Refrain recorded it to know the match
+  The order of calls is that of each thread. Only raw records (trace --raw) have the order between
+  threads; without them threads are interleaved evenly, and --thread shows one alone.
+  JSON: rank, thread, pid, call, depth, function, arguments, result (name), code; with --raw or
+  --timing also start and end (nanoseconds since 1970) and duration (nanoseconds); with --callsite
+  also site (array of module, offset, function, file, line, innermost first; offset is the return
+  address). An argument that the call changed is {before, after}.
 
-Calls of different threads are in their true order only where the records were kept (trace --raw):
-a trace without them knows the order in each thread alone, and threads are shown side by side as if
-they went on evenly. --thread shows one by itself.
+Receive orders (refrain record):
+  For each rank, wildcard receives in posting order with the message that each matched, then the
+  calls that completed something. --function selects among these calls and hides the receives.
+  Communicators are numbered as the rank first receives on them (with threads: by size and rank).
+  JSON: rank, thread, site; receive, communicator, any_source, any_tag, and source and tag or
+  cancelled or never; or call, kind, requests, failed_polls, completed.
 
-Of receive orders (refrain record) are printed, for each rank, receives with a wildcard in the order
-they were posted, each with what it received, then calls that completed something, in their order;
-with --function only the latter. Communicators are numbered as the rank first receives on them, or from
-size and rank where threads share MPI. JSON: rank, thread, site; receive, communicator, any_source,
-any_tag and source and tag (or cancelled, never); or call, kind, requests, failed_polls, completed.
-
-`undefined`: a source or tag of a status that MPI does not define, as after access to a file.
-`unset`: MPI gave no value. `insignificant`: not used on this rank. `ignored=true`: the program
-asked for no status, and Refrain kept it to know what a wildcard matched.
-
-Where call sites were recorded (trace --callsite) a line ends with the call's, innermost first:
-`at exchange stencil.c:42 < main stencil.c:90`; without debug information, module and offset.
-
-An address is a piece of memory and an offset: heap3+0x40, stack-0x120, app+0x4060 (static data).
-Of a trace with records (trace --raw) these are shown, and addresses are plain numbers.
-
-Of a memory trace (refrain mem) a line is `T2 store 8 0x7f12a4c01040 matmul.c:14`: thread, kind,
-bytes, address, place; before it P and the rank where there are several. With --structure, threads
-and processes are lists <first,count,stride>, and a reference has, in brackets, its step for each
-loop around it. JSON: rank, thread, kind, size, address, place.
-
-JSON: rank, thread, pid, call, depth, function, arguments, result (name), code; from raw records
-and of traces with times (trace --timing) also start and end (nanoseconds since 1970) and duration (nanoseconds). A value the call changed is
-{before, after}. With call sites, site: an array of {module, offset, function, file, line}, innermost
-first, offset being where the call returns to.")]
+Memory references (refrain mem):
+  T2 store 8 0x7f12a4c01040 matmul.c:14
+  Thread, kind, bytes, address, call site; P and the rank come first if there are several processes.
+  With --structure, sets of threads or processes are <first,count,stride>, and a reference has its
+  stride for each enclosing loop in brackets, the outermost first.
+  JSON: rank, thread, kind, size, address, place.")]
 pub struct Args {
-    /// The trace.
+    /// The file to print.
     trace: PathBuf,
     /// Only these ranks, e.g. 0-3,7.
     #[arg(long, value_name = "LIST")]
@@ -67,25 +67,25 @@ pub struct Args {
     /// Only this thread of each rank.
     #[arg(long, value_name = "N")]
     thread: Option<u32>,
-    /// Only these functions, with or without MPI_; `*` stands for anything.
+    /// Only these functions; the prefix MPI_ is optional, `*` matches any characters.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     function: Vec<String>,
-    /// At most this many calls.
+    /// Print at most this many calls or references.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
-    /// Also what stands between calls: memory that came into use, members of communicators.
+    /// Also print the notes between calls: memory that came into use, members of communicators.
     #[arg(long)]
     notes: bool,
-    /// Every element of long arrays.
+    /// Print every element of long arrays.
     #[arg(long)]
     full: bool,
-    /// When each call began (seconds since the first rank was started) and how long it took.
+    /// Print when each call began, in seconds since the first rank was started, and its duration.
     #[arg(long)]
     times: bool,
-    /// Of a memory trace: the loops, with sections, strides and threads.
+    /// Print the loop nests of a memory trace, with strides and threads.
     #[arg(long)]
     structure: bool,
 }

@@ -1,4 +1,4 @@
-//! `refrain stats`: how often which function was called, for how long, with how many bytes.
+//! `refrain stats`: calls, time and bytes by function.
 
 use crate::open::open;
 use crate::select::parse_ranks;
@@ -11,8 +11,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Prints how often each function was called, for how long and with how many bytes, over all
-/// ranks or some.
+/// Prints calls, time and bytes by function, over all ranks or some.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   refrain stats app.refrain
@@ -20,31 +19,31 @@ use std::process::ExitCode;
   refrain stats app.refrain --json | jq '.[0]'
   refrain stats app.refrain --json | jq 'map(.bytes) | add'
 
-The function that took longest comes first. The time is that spent inside the calls, on all ranks
-together. Calls are counted in the compressed trace, so this takes no longer for long runs.
-Durations are kept of groups of ranks (see refrain info), not of single ones: with --rank, only
-functions whose groups are asked for as a whole have times.
+The function that took longest comes first. Time is the time inside the calls, summed over all ranks.
+Calls are counted in the compressed trace, so the length of the run does not matter.
+Durations are kept per group of ranks (see refrain info), not per rank. With --rank, a function has
+times only if the selected ranks include every rank of its groups.
 
-Bytes are those of the buffer that a call names with its first count and datatype: what is sent,
-or may be received; the origin's of one-sided communication; what a rank itself gives to a
-collective, which is the sum if there are several counts, and one block of those for every rank
-(MPI_Alltoall); its own block of MPI_Scatter. Nothing goes to MPI_PROC_NULL. A persistent request
-counts where it is made, not where it is started. Calls with a datatype whose size the trace does
-not tell count as unsized.
+Bytes are the size of the buffer that a call names with its first count and datatype:
+  point-to-point   what is sent, or may be received; 0 for MPI_PROC_NULL
+  one-sided        the origin buffer
+  collective       what the rank itself contributes: the sum of its counts, one block per rank for
+                   MPI_Alltoall, its own block for MPI_Scatter
+  persistent       counted when the request is created, not when it is started
+A call whose datatype has a size that the trace does not know counts as unsized.
 
 JSON: an array of objects with function, calls, ranks (that called it), bytes, unsized_calls,
-failed_polls (tests and probes that found nothing and were made again at once; they are among the
-calls; one that was not repeated does not count), time_s, mean_us, min_us, max_us, deviation_us
-(null where no call returned); median_us and p95_us (95 of 100 calls took no longer), right to a factor
-of two; gap_mean_us and gap_median_us, of the time between the rank's call before and this one;
-histogram_us: pairs of an upper limit and how many durations lie below it and above the one before.")]
+failed_polls (tests and probes that found nothing and were repeated at once; they are included in
+calls), time_s, mean_us, min_us, max_us, deviation_us (null if no call returned), median_us and p95_us
+(correct within a factor of two), gap_mean_us and gap_median_us (time since the rank's previous call),
+histogram_us (pairs of an upper limit and the number of durations between the previous limit and it).")]
 pub struct Args {
-    /// The trace.
+    /// The trace to count.
     trace: PathBuf,
-    /// Only these ranks, e.g. 0-3,7.
+    /// Count only these ranks, e.g. 0-3,7.
     #[arg(long, value_name = "LIST")]
     rank: Option<String>,
-    /// A JSON array, an object for each function.
+    /// Print a JSON array with one object per function.
     #[arg(long)]
     json: bool,
 }

@@ -1,23 +1,23 @@
-//! Options for the times of every call.
+//! Options that say how the times of every call are recorded.
 
 use anyhow::{Context, Result, bail};
 use refrain_encode::times::Setting;
 use refrain_timing::{Bound, Mode};
 use refrain_trace::times::Wanted;
 
-/// How times are kept.
+/// How the times of every call are recorded.
 #[derive(clap::Args)]
 pub struct Timing {
-    /// Keep when every call began and how long it took: lossless (exact), or lossy (within a bound);
-    /// the modes of lossy times are loop (the best, and what lossy means), cfg, hist,
-    /// zfp, zfp-clustered. Without this, statistics only, which cost next to nothing.
+    /// Record when every call began and how long it took: lossless (exact) or lossy (within a bound).
+    /// Lossy modes are loop (the smallest as a rule; lossy means this one), cfg, hist, zfp and
+    /// zfp-clustered. Without this option a trace has statistics of durations only.
     #[arg(long, value_name = "MODE")]
     timing: Option<String>,
-    /// How far durations and intervals may be off, as a fraction of each, from 0.000001 to 0.5: 0.1,
-    /// or MPI_Send=0.01 for one function [default: 0.1].
+    /// Relative error bound of durations and of intervals between calls, from 0.000001 to 0.5: 0.1 for
+    /// all functions, MPI_Send=0.01 for one [default: 0.1].
     #[arg(long, value_name = "FRACTION", value_delimiter = ',', requires = "timing")]
     error: Vec<String>,
-    /// The same as a time, for zfp and zfp-clustered: 10us, 500ns, 1ms [default: 10us].
+    /// Absolute error bound, for zfp and zfp-clustered: 10us, 500ns, 1ms [default: 10us].
     #[arg(long, value_name = "TIME", requires = "timing")]
     error_abs: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `refrain trace`: runs a program and writes down what its ranks do.
+//! `refrain trace`: runs a program and records the MPI calls of its ranks.
 
 use crate::control::Control;
 use crate::merge::{base_meta, how, keep, parts_of};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Runs a program and writes down every MPI call of every rank.
+/// Runs a program and records every MPI call of every rank.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   refrain trace -- mpirun -n 4 ./app input.dat
@@ -30,30 +30,31 @@ use std::sync::atomic::{AtomicI32, Ordering};
   refrain trace --functions 'Isend,Irecv,Wait*' --callsite return -- mpirun -n 4 ./app
   refrain trace --timing loop --error 0.05,MPI_Send=0.01 -- mpirun -n 4 ./app
   refrain trace -- mpirun --odd-option 3 -- ./app
-                                               `--` shows where the program begins
+                                               `--` marks where the program begins
 
-The trace is named after the program, or after the script that python, bash and the like run:
-app.refrain, and app.2.refrain if that is there. One named with -o is overwritten if it is there.
+The trace is named after the program, or after the script that python, bash or another interpreter
+runs: app.refrain, or app.2.refrain if app.refrain exists. A file named with -o is overwritten.
 
-The program's output and exit code are its own. Ranks write to NAME.refrain.parts while they
-run; when the program has ended the parts become NAME.refrain. If the job is killed, the parts
-stay, and `refrain merge NAME.refrain.parts` makes a trace of them.
+The program keeps its output and its exit code. While it runs, the ranks write to NAME.refrain.parts;
+when it has ended, the parts become NAME.refrain. If the job is killed, the parts remain, and
+`refrain merge NAME.refrain.parts` makes a trace of them.
 
-A program can switch recording off and on itself, with nothing to link: MPI_Pcontrol(0) and
-MPI_Pcontrol(1), or MPI_Info_set(info, \"refrain\", \"off\") and \"on\".")]
+A program can switch recording off and on: MPI_Pcontrol(0) and MPI_Pcontrol(1), or
+MPI_Info_set(info, \"refrain\", \"off\") and \"on\". Neither needs anything to be linked.")]
 pub struct Args {
-    /// The trace to write; one that is there is overwritten [default: the program's name with
+    /// The trace to write; an existing file is overwritten [default: the program's name with
     /// .refrain].
     #[arg(short, long, value_name = "NAME.refrain")]
     output: Option<PathBuf>,
-    /// Keep the records as well, with times and addresses; `refrain verify` compares both.
+    /// Also keep the uncompressed records, with times and addresses, so that `refrain verify` can
+    /// compare every value.
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
     control: Control,
     #[command(flatten)]
     timing: Timing,
-    /// The command, as without Refrain.
+    /// The command to run, as without Refrain.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! `refrain verify`: whether a trace is whole, sound, and what was recorded.
+//! `refrain verify`: checks that a trace is intact, and compares it with its raw records.
 
 mod times;
 
@@ -16,45 +16,46 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit code when the trace is not what it should be.
+/// Exit code if a trace is damaged or not lossless.
 const WRONG: u8 = 1;
 
-/// Checks a trace: its sections, its grammars, that every call decodes; and, where the records
-/// were kept, that it gives back exactly what was recorded.
+/// Checks that a trace is intact and, if it has raw records, that it is lossless.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   refrain verify app.refrain
   refrain trace --raw -- mpirun -n 4 ./app && refrain verify app.refrain
   refrain verify app.refrain --json | jq .differences
 
-Checked are the checksum of every section; the invariants of every grammar; that every call of
-every thread decodes. Of a trace made with --raw, every value of every call is compared with the
-records: function, result, numbers, strings and arrays must be equal, handles and addresses must
-stand for the same objects and the same memory for as long as these live. Of a status only
-what MPI defines counts; the time that MPI_Wtime returned does not.
+Always checked: the checksum of every section, the invariants of every grammar, and that every call of
+every thread decodes.
 
-Of a trace made with --timing, every call must have its times; with --raw as well, those must be as
-near to the recorded ones as was asked for. Messages that seem to have been received before they were
-sent are told, by the records' times where there are records, else by the kept ones: the clocks of two
-ranks may be off a little, and times that are kept within a bound more.
+With raw records (trace --raw): every value of every call is compared with the records. Function,
+result, numbers, strings and arrays must be equal; handles and addresses must name the same objects
+and the same memory for as long as these exist. Not compared: fields of a status that MPI does not
+define, and the value of MPI_Wtime.
 
-Of a memory trace (refrain mem) every reference of every thread must decode; of one made with --raw each is
-compared with what came from the program. JSON: path, ok, sections_checked, raw, references,
-references_compared, different, raw_bytes, problems.
+With times (trace --timing): every call must have its times; with raw records as well, they must be
+within the requested error. A remark says how many messages were received before they were sent:
+clocks of two ranks may be off by a little, and lossy times by more.
 
-Exit codes: 0 if all is right; 1 if not; 125 if the trace cannot be read at all.
+Memory traces (refrain mem): every reference of every thread must decode; with --raw each is compared
+with what the program reported.
 
-JSON: path, ok, sections_checked, groups, grammars, rules, signatures, calls, raw,
-events_compared, arguments_compared, different (how many differences), differences (the first:
-rank, thread, call, function, parameter, expected, got), problems, remarks; times (null if there are
-none: mode, error, error_abs_ns, calls, compared, worst_duration_error and worst_interval_error, as
-fractions, beyond: how many are off by more than that), messages (null if there are no times: paired,
-unpaired, early: how many were received before they were sent, worst_ns, beyond_clocks: how many by
-more than the clocks may be off).")]
+Exit codes: 0 if everything is right, 1 if not, 125 if the file cannot be read at all.
+
+JSON: path, ok, sections_checked, groups, grammars, rules, signatures, calls, raw, events_compared,
+arguments_compared, different (number of differences), differences (the first ones: rank, thread,
+call, function, parameter, expected, got), problems, remarks, times (null if there are none: mode,
+error, error_abs_ns, calls, compared, worst_duration_error and worst_interval_error as fractions,
+beyond: number of times outside the bound), messages (null if there are no times: paired, unpaired,
+early: number received before they were sent, worst_ns, beyond_clocks: number that clock uncertainty
+does not explain).
+JSON of a memory trace: path, ok, sections_checked, raw, references, references_compared, different,
+raw_bytes, problems.")]
 pub struct Args {
-    /// The trace.
+    /// The file to check.
     trace: PathBuf,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `refrain cc` and `refrain fc`: compile and link programs that record themselves.
+//! `refrain cc` and `refrain fc`: compile and link programs that record their own references.
 
 use super::runtime;
 use crate::NOT_FOUND;
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-/// What is compiled.
+/// The language to compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     /// C and C++: `REFRAIN_CC`, or `cc`.
@@ -16,7 +16,7 @@ pub enum Language {
     Fortran,
 }
 
-/// Compiles and links a program that tells its loads and stores to `refrain mem`.
+/// Compiles and links a program so that `refrain mem` can record it without DynamoRIO.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 #[command(after_help = "Examples:
@@ -25,10 +25,10 @@ pub enum Language {
   REFRAIN_CC=g++ refrain cc -O2 -g app.cc -o app
   REFRAIN_FC=mpifort refrain fc -O2 -g app.f90 -o app
 
-The compiler is the one in REFRAIN_CC or REFRAIN_FC, else cc or gfortran; its options are passed on.
-Where a build system wants flags instead: refrain mem --flags.")]
+The compiler is $REFRAIN_CC (default cc) or $REFRAIN_FC (default gfortran). All options are passed to
+it. If a build system needs flags instead: refrain mem --flags.")]
 pub struct Args {
-    /// The compiler's own options.
+    /// Options for the compiler.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
     options: Vec<OsString>,
 }

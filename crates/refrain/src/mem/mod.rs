@@ -1,4 +1,4 @@
-//! `refrain mem`: runs a program and writes down every load and store.
+//! `refrain mem`: runs a program and records every load and store.
 
 pub mod compilers;
 pub mod info;
@@ -28,7 +28,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 
-/// Where references come from.
+/// How references are captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum FrontEnd {
     /// Unmodified programs, under DynamoRIO.
@@ -37,70 +37,75 @@ pub enum FrontEnd {
     Compiled,
 }
 
-/// Runs a program and writes down every load and store of every thread.
+/// Runs a program and records every load and store of every thread.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  refrain mem -- ./app                         an unmodified program, under DynamoRIO
   refrain cc -O2 -g -fopenmp matmul.c -o matmul
-  refrain mem -- ./matmul                      writes matmul.refrain
+  refrain mem -- ./matmul                      a recompiled program records itself
   refrain mem --raw -o run.refrain -- mpirun -n 4 ./app
   refrain show run.refrain --thread 2 --limit 20
-  refrain show run.refrain --structure         the loops, with sections, strides and threads
-  refrain mem --flags                          what `refrain cc` adds to a compiler's options
+  refrain show run.refrain --structure         loop nests, with strides and threads
+  refrain mem --flags                          the options that `refrain cc` adds
 
-A program compiled by `refrain cc` or `refrain fc` records itself; its trace holds what the compiler
-instruments: loads and stores of the code that was compiled so, not those of libraries, nor of values
-that never leave the processor or the frame of their function.
+Two front ends (--frontend; the default follows from how the program was built):
+  dynamorio  unmodified programs: every load and store of the program's code; with --libs of its
+             libraries too
+  compiled   programs built by `refrain cc` or `refrain fc`: what the compiler instruments, which is
+             code compiled this way, without libraries and without values that never leave a
+             register or the function's frame
 
-The program's output and exit code are its own. A compressor runs beside each process; what it has
-compressed is in NAME.refrain.parts until the program ends and it becomes NAME.refrain. If the
+The program keeps its output and its exit code. A compressor process runs beside each process and
+writes to NAME.refrain.parts; when the program has ended, the parts become NAME.refrain. If the
 program is killed, nothing is lost.
 
 A program can switch recording off and on: MPI_Pcontrol(0) and MPI_Pcontrol(1).")]
 pub struct Args {
-    /// The trace to write; one that is there is overwritten [default: the program's name with
+    /// The trace to write; an existing file is overwritten [default: the program's name with
     /// .refrain].
     #[arg(short, long, value_name = "NAME.refrain")]
     output: Option<PathBuf>,
-    /// Where references come from [default: what the program was made for].
+    /// How references are captured [default: compiled if the program was built for it, else
+    /// dynamorio].
     #[arg(long, value_enum)]
     frontend: Option<FrontEnd>,
-    /// Put a chunk away when it holds so many numbers: less memory, and less found in
-    /// irregular programs.
+    /// Close a chunk when it holds this many numbers. A small window takes less memory and finds less
+    /// structure in irregular programs.
     #[arg(long, value_name = "NUMBERS")]
     window: Option<usize>,
-    /// Keep the references as they came, too: `refrain verify` compares both.
+    /// Also keep the uncompressed references, so that `refrain verify` can compare every one.
     #[arg(long)]
     raw: bool,
-    /// Begin when this function is called.
+    /// Start recording when this function is called.
     #[arg(long, value_name = "FUNCTION")]
     from: Option<String>,
-    /// End when this function is called.
+    /// Stop recording when this function is called.
     #[arg(long, value_name = "FUNCTION")]
     until: Option<String>,
-    /// Record libraries, too, not the program alone (DynamoRIO).
+    /// Record libraries as well as the program (DynamoRIO only).
     #[arg(long)]
     libs: bool,
-    /// Stack signatures: kept per function, walked at every instruction that refers to memory (as
-    /// a measure of what that would cost; DynamoRIO), or none.
+    /// Stack signatures: function (kept at function entry and exit, the default), instruction (walked
+    /// at every memory reference, only to measure what that costs; DynamoRIO), or none.
     #[arg(long, value_enum, default_value_t, hide_default_value = true)]
     stacks: Stacks,
-    /// Print the options that `refrain cc` gives to a compiler, and end.
+    /// Print the options that `refrain cc` passes to the compiler, and exit.
     #[arg(long)]
     flags: bool,
-    /// The command, as without Refrain.
+    /// The command to run, as without Refrain.
     #[arg(trailing_var_arg = true, required_unless_present = "flags", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// How stack signatures are kept.
+/// When stack signatures are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Stacks {
-    /// Whenever a function is entered or left.
+    /// At function entry and exit.
     #[default]
     Function,
-    /// And walked at every instruction that refers to memory.
+    /// By a stack walk at every memory reference.
     Instruction,
-    /// Not at all.
+    /// Never.
     None,
 }
 

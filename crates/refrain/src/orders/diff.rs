@@ -1,4 +1,4 @@
-//! `refrain diff`: where two records of receive orders first part.
+//! `refrain diff`: where two records of receive orders first differ.
 
 use super::{Places, open, print};
 use anyhow::{Result, bail};
@@ -9,25 +9,28 @@ use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Says where two runs first received messages in another order.
+/// Finds where two recorded runs first differ.
 #[derive(clap::Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   refrain diff good.refrain bad.refrain
+  refrain diff good.refrain bad.refrain --json
 
-For each rank the first receive with a wildcard that got another message, and the first call that
-completed something else. Exit code 1 if there are any.
+For each rank: the first wildcard receive that matched another message, and the first call that
+completed something else. Both records must have the same number of ranks and the same method.
 
-Records by clocks (refrain record --method clock) hold no sources: for each of their tables the first
-call is told that found its messages at another place in the order of the clocks.")]
+Records made with --method clock hold no sources. For each of their tables, the first call is printed
+whose messages had another position in the order of the clocks.
+
+Exit codes: 0 if the runs are equal, 1 if they differ, 125 if a file cannot be read.")]
 pub struct Args {
     /// The record of one run.
     left: PathBuf,
     /// The record of another.
     right: PathBuf,
-    /// How often polls fail counts too; that differs between any two runs.
+    /// Also compare the number of failed polls, which differs between almost any two runs.
     #[arg(long)]
     pub polls: bool,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
 }

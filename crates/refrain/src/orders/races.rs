@@ -1,4 +1,4 @@
-//! `refrain races`: receives and calls whose outcome could have been another.
+//! `refrain races`: receives and completing calls that could have had another outcome.
 
 use super::{Places, open, print, wildcards};
 use crate::summary::{counted, grouped};
@@ -10,25 +10,28 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Says which receives and calls could have had another outcome, from one record.
+/// Lists the receives and completing calls of a record that could have had another outcome.
 #[derive(clap::Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   refrain races app.refrain
+  refrain races app.refrain --horizon 1000 --json
 
-By place in the program: receives with a wildcard that could have got the message of another source,
-as a later receive of the same communicator did get it, with the sources that competed; and calls
-that could have completed other requests, or failed. `surprises` is how often the outcome was not
-what had followed the last time: a place without any may be deterministic after all.
+By call site: wildcard receives that could have matched a message of another source, because a later
+receive on the same communicator did match it, with the competing sources; and calls that could have
+completed other requests, or none. `surprises` counts how often the outcome differed from what
+followed the last time: a call site without surprises may be deterministic.
 
-A record holds no sends. Whether a message was sent in time to compete is not known, so what is told
-is an upper bound within --horizon later receives.")]
+A record holds no sends, so it is not known whether a competing message was sent in time. The result
+is an upper bound, within --horizon later receives.
+
+Records made with --method clock hold no sources; `races` refuses them.")]
 pub struct Args {
     /// The record.
     record: PathBuf,
-    /// So many later receives are searched for competitors.
+    /// Search this many later receives for competing messages.
     #[arg(long, value_name = "N", default_value_t = HORIZON)]
     horizon: usize,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }

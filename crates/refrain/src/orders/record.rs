@@ -1,4 +1,4 @@
-//! `refrain record`: runs a program and keeps the order in which its ranks received messages.
+//! `refrain record`: runs a program and records which message each receive got.
 
 use crate::merge::{base_meta, parts_of};
 use crate::naming::name_of;
@@ -14,50 +14,51 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Runs a program and keeps the order in which its ranks received messages.
+/// Runs a program and records which message each receive got, so that the run can be replayed.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   refrain record -- mpirun -n 4 ./app input.dat     writes app.refrain
   refrain replay app.refrain -- mpirun -n 4 ./app input.dat
-  refrain info app.refrain; refrain races app.refrain
+  refrain info app.refrain
+  refrain races app.refrain
   refrain record --method clock -- mpirun -n 4 ./app input.dat
 
-Kept is what MPI decides and the program does not: which message a receive from any source got,
-which requests a call found complete, how often a poll failed, what MPI_Wtime said. A replay forces
-it again, and the program does the same again, bit for bit.
+Records MPI's nondeterministic choices: the matched source and tag of wildcard receives, the indices
+of completed requests, the number of failed polls, and the values of MPI_Wtime. A replay forces the
+same choices, and the program repeats its results bit for bit.
 
---method says how. causal (the default) keeps sources and requests where they cannot be predicted, and
-costs the program no message. clock is clock delta compression (Sato et al., SC '15): every message
-carries a Lamport clock, by a small message beside it, and kept is how the order of receives
-differs from that of the clocks. Clocks go through collective operations too, which then wait for all
-ranks, as MPI allows.
+--method causal (default) records choices that cannot be predicted. It sends nothing.
+--method clock is clock delta compression (Sato et al., SC '15). A small message with a Lamport clock
+accompanies every message, and the record holds how the order of receives differs from the order of
+the clocks. Collectives then wait for all ranks, which MPI allows. docs/record-replay.md compares the
+two methods and lists what each does not support.
 
-The program's output and exit code are its own. If it is killed, the order is known up to then (by
-clocks: up to a second of calls before).")]
+The program keeps its output and its exit code. If it is killed, the record is exact up to the last
+call (--method clock: up to about a second before).")]
 pub struct Args {
-    /// The file to write; one that is there is overwritten [default: the program's name with
+    /// The file to write; an existing file is overwritten [default: the program's name with
     /// .refrain].
     #[arg(short, long, value_name = "RUN.refrain")]
     output: Option<PathBuf>,
-    /// Record the system's clocks and random numbers too, as the program asks for them once MPI has
-    /// begun: gettimeofday, clock_gettime, time, rand, random, getrandom, getentropy, arc4random,
-    /// std::random_device; not what it reads from /dev/urandom itself.
+    /// Also record the system's clocks and random numbers after MPI_Init: gettimeofday, clock_gettime,
+    /// time, rand, random, getrandom, getentropy, arc4random, std::random_device. Reads of
+    /// /dev/urandom are not recorded.
     #[arg(long)]
     rand: bool,
-    /// How the order is recorded.
+    /// The recording method.
     #[arg(long, value_enum, default_value = "causal")]
     method: MethodName,
-    /// The command, as without Refrain.
+    /// The command to run, as without Refrain.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// How orders are recorded.
+/// A recording method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum MethodName {
-    /// By what MPI tells receivers.
+    /// Record what MPI reported to receivers.
     Causal,
-    /// By clocks that messages carry.
+    /// Send Lamport clocks along with messages.
     Clock,
 }
 

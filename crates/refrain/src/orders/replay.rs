@@ -1,4 +1,4 @@
-//! `refrain replay`: runs a program, and makes it receive messages in the order of a record.
+//! `refrain replay`: runs a program again, with the recorded matches.
 
 use super::record::outside;
 use super::{Places, are_in, open, watch};
@@ -15,35 +15,37 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Runs a program, and makes its ranks receive messages in the order of a record.
+/// Runs a program again, with the recorded matches.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   refrain replay app.refrain -- mpirun -n 4 ./app input.dat
   refrain replay app.refrain --until 2:1031 -- mpirun -n 4 ./app input.dat
+  refrain replay app.refrain --stall 5m -- mpirun -n 4 ./app input.dat
 
-The program, its input and the number of ranks have to be those that were recorded. A program that
-does something else is stopped, and told where it left the record. That includes another build of it:
-places of calls are told by their offsets in the file.
+The program, its build, its input and the number of ranks must be those that were recorded. If the
+program does something that the record does not have, all ranks are stopped, and the message says
+where it diverged, what was expected and what happened instead. Call sites are compared by their
+offset in the file, so another build of the program diverges too.
 
---until R:N holds rank R at the completing call that `refrain show` calls N, R.T:N that of its thread T.
-When a debugger is attached and goes on, the program is stopped there by SIGTRAP.
+--until R:N holds rank R at the completing call that `refrain show` numbers N; R.T:N at that of thread
+T. Attach a debugger and continue: the program gets SIGTRAP there.
 
-A trace of all calls (refrain trace) holds their order too, and can be replayed if no call is missing
-in it and one thread of each rank receives; MPI_Wtime, which no trace holds, goes on then.
+A trace of all calls (refrain trace) can be replayed as well, if no call is missing and only one
+thread of each rank receives. It has no values of MPI_Wtime, so the clock runs on.
 
-Exit codes: that of the program; 94 if it diverged; 95 if nothing went on; 96 where the record ends
-before the program, as that of a run that was killed; 97 if there is no record for it; 125 if Refrain
+Exit codes: the program's own; 94 if it diverged; 95 if no rank made progress (--stall); 96 if the
+record ended before the program (a run that was killed); 97 if a rank has no record; 125 if Refrain
 itself failed.")]
 pub struct Args {
     /// The record, or a trace of all calls (refrain trace).
     record: PathBuf,
-    /// So long may all ranks stand still before the replay is given up, e.g. 30s, 5m.
+    /// Stop the replay if no rank makes progress for this long, e.g. 30s, 5m.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     stall: String,
-    /// Hold this rank at that call of it, and wait for a debugger.
+    /// Hold this rank at this completing call and wait for a debugger.
     #[arg(long, value_name = "RANK[.THREAD]:EVENT")]
     until: Option<String>,
-    /// The command, as without Refrain.
+    /// The command to run, as without Refrain.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! `refrain where`: the call every rank is in, and who waits for whom.
+//! `refrain where`: the call that each rank is in, and which rank waits for which.
 
 mod json;
 mod recorded;
@@ -26,28 +26,32 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Shows the call that every rank is in, and who waits for whom: of a job that hangs or has died.
+/// Shows the call that each rank is in, and which rank waits for which, in a job that hangs or died.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  refrain where app.refrain.parts        while the job runs, or when it was killed
-  refrain where app.refrain              a trace with calls that never returned
+  refrain where app.refrain.parts              while the job runs, or after it was killed
+  refrain where app.refrain                    a trace with calls that never returned
+  refrain where app.refrain.parts --json
 
-A running job is not disturbed: its ranks' logs are read while they write them, twice, and only a
-rank that has not moved in between counts as waiting. A rank waits for the source of its receive
-if no message has been sent that it could get, for the destination of its send if that has not
-received, and in a collective for the members that have not called it, or have called another.
-Ranks are stuck if what they wait for cannot come: from ranks that are stuck themselves, or ended.
+The running job is not disturbed: its logs are read twice while it writes them, and only a rank that
+made no progress in between counts as waiting.
 
-Where calls that tell who waits for whom are not recorded (trace --functions, --exclude, --ranks;
-MPI_Pcontrol), that is said instead.
+A rank waits for
+  the source of its receive            if no matching message was sent
+  the destination of its send          if that rank has not received it
+  the members of a collective          that have not called it, or have called another one
+Ranks are stuck if what they wait for cannot happen: it depends on ranks that are stuck or have ended.
 
-JSON: one object with ranks (rank, host, pid, state, threads), waits (rank, thread, for, until,
-call), cycles, ended (ranks that wait for one that has ended), collectives (inside, missing),
-stuck (ranks that cannot go on), and doubt (why the rest may be wrong; null if it is not).")]
+If the calls that decide this were not recorded (trace --functions, --exclude, --ranks, MPI_Pcontrol),
+the output says so instead of guessing.
+
+JSON: one object with ranks (rank, host, pid, state, threads), waits (rank, thread, for, until, call),
+cycles, ended (ranks that wait for one that has ended), collectives (inside, missing), stuck (ranks
+that cannot make progress), doubt (why the rest may be wrong, or null).")]
 pub struct Args {
-    /// The folder of parts, NAME.refrain.parts, or a trace.
+    /// A folder of parts (NAME.refrain.parts) or a trace.
     place: PathBuf,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
