@@ -7,16 +7,16 @@
 //! | directory | number of sections, then the offset of each, from the one before |
 //! | trailer | checksum of the directory `u32`, its length `u32`, `RFND` |
 //!
-//! Fixed numbers are little-endian; lengths and offsets are varints (LEB128), but `u64` in a long
-//! head, which is written before the lengths are known. Checksums are the low half of XXH3-64: of
-//! codec, name and stored bytes. The directory gives random access: a reader touches the
-//! trailer, the directory and the heads, and the sections it wants. Where the end of a file is
-//! lost, the heads still lead from one section to the next, so what is undamaged stays readable
+//! Fixed numbers are little-endian. Lengths and offsets are varints (LEB128), except in a long head,
+//! which is written before the lengths are known and has them as `u64`. A checksum is the low half
+//! of XXH3-64 over codec, name and stored bytes. The directory gives random access: a reader
+//! touches the trailer, the directory, the heads, and the sections that it wants. If the end of a
+//! file is lost, each head still leads to the next section, so undamaged sections stay readable
 //! ([`Container::is_recovered`]).
 //!
 //! # Example
 //!
-//! A container with the one section `hi` holding `abc`, stored as it is:
+//! A container with one section `hi`, which holds `abc` uncompressed:
 //!
 //! ```text
 //! 00  89 52 45 46 52 41 49 4e  01 00 00 00               head, version 1
@@ -35,7 +35,7 @@ use twox_hash::XxHash3_64;
 
 /// The first bytes of every container.
 pub const MAGIC: [u8; 8] = *b"\x89REFRAIN";
-/// The version this Refrain writes.
+/// The format version that this Refrain writes.
 pub const VERSION: u32 = 1;
 
 const HEAD_BYTES: u64 = 12;
@@ -45,23 +45,24 @@ const FIXED_HEAD: usize = 8;
 const LONG: u8 = 0x80;
 const TRAILER_BYTES: usize = 12;
 const TRAILER_MARK: [u8; 4] = *b"RFND";
-/// More sections than this is damage, not a trace.
+/// A directory that claims more sections is damaged.
 const MOST_SECTIONS: u64 = 1 << 24;
-/// A section held in memory is not believed to be this large, unless the file is, too.
+/// Sections that are read into memory may always be this large.
 const MOST_UNPACKED: u64 = 1 << 26;
-/// How many times larger than in the file it is believed to be then.
+/// Larger sections may be at most this many times larger than their stored bytes.
 const MOST_RATIO: u64 = 1 << 10;
 
-/// So many packed bytes are not believed to become more.
+/// The largest decoded size that a reader accepts for so many stored bytes: damaged files must not
+/// exhaust memory.
 fn most_unpacked(stored: u64) -> u64 {
     MOST_UNPACKED.max(stored.saturating_mul(MOST_RATIO))
 }
-/// How hard sections are compressed that are at hand.
+/// The zstd level for sections that are in memory.
 const BEST: i32 = 19;
-/// The same for large ones, for which the best would take minutes.
+/// The zstd level for large sections, for which [`BEST`] would take minutes.
 const GOOD: i32 = 9;
 const LARGE: usize = 4 << 20;
-/// How hard they are tried at first, and up to which size that tells nothing.
+/// The zstd level of a first try, and the size up to which that try says nothing.
 const HASTE: i32 = 1;
 const SMALL: usize = 1 << 10;
 
@@ -75,7 +76,7 @@ pub enum Codec {
     Zstd = 1,
 }
 
-/// What the directory says of a section.
+/// A section, as its head describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// Its name, e.g. `raw/3`.
@@ -86,15 +87,15 @@ pub struct Section {
     pub stored: u64,
     /// Bytes when decoded.
     pub full: u64,
-    /// Of codec, name and stored bytes.
+    /// Checksum of codec, name and stored bytes.
     pub checksum: u32,
     /// Where its head begins.
     offset: u64,
-    /// Its lengths are of fixed size.
+    /// Whether its head is long: lengths of fixed size.
     long: bool,
 }
 
-/// A file that is not a whole container.
+/// Why a container could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
     /// The file could not be read or written.
@@ -105,13 +106,13 @@ pub enum ContainerError {
         /// Why.
         source: io::Error,
     },
-    /// Another kind of file.
+    /// The file is not a container.
     #[error("{path}: not a Refrain trace")]
     NotRefrain {
         /// The file.
         path: PathBuf,
     },
-    /// A later version.
+    /// The file was written by a newer Refrain.
     #[error(
         "{path}: format version {version}; this Refrain reads up to {VERSION}: use a newer one"
     )]
@@ -121,14 +122,14 @@ pub enum ContainerError {
         /// Its version.
         version: u32,
     },
-    /// A section is not there.
+    /// A section is missing.
     #[error("{path}: has no section `{name}`{}", if *recovered { " (the end of the file is missing)" } else { "" })]
     NoSection {
         /// The file.
         path: PathBuf,
         /// The section.
         name: String,
-        /// The directory was lost.
+        /// Whether the directory was lost.
         recovered: bool,
     },
     /// A section's bytes are not those that were written.
@@ -138,12 +139,12 @@ pub enum ContainerError {
         path: PathBuf,
         /// The section.
         name: String,
-        /// How it shows.
+        /// What is wrong with it.
         what: String,
     },
 }
 
-/// Writes a container; it appears under its name only when it is whole.
+/// Writes a container. The file gets its name only when it is complete.
 pub struct Writer {
     path: PathBuf,
     temporary: PathBuf,
@@ -153,7 +154,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a container beside its final place.
+    /// Creates a temporary file beside `path`.
     pub fn create(path: &Path) -> Result<Writer, ContainerError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".{}.incomplete", std::process::id()));
@@ -169,7 +170,7 @@ impl Writer {
         Ok(Writer { path, temporary, file, at: HEAD_BYTES, sections: Vec::new() })
     }
 
-    /// Adds a section with everything the reader gives.
+    /// Adds a section with all bytes of a reader.
     pub fn add(
         &mut self,
         name: &str,
@@ -211,22 +212,22 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds a section that is at hand, as small as it gets.
+    /// Adds a section from memory, compressed as well as possible.
     pub fn add_bytes(&mut self, name: &str, content: &[u8]) -> Result<(), ContainerError> {
         self.try_add_bytes(name, content).map_err(|source| io_error(&self.temporary, source))
     }
 
     fn try_add_bytes(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         let level = if content.len() > LARGE { GOOD } else { BEST };
-        // What is packed already, as numbers of an entropy coder are, is not packed again: haste
-        // tells as much in a twentieth of the time.
+        // Bytes of an entropy coder do not compress further. A fast level finds that out in a
+        // twentieth of the time.
         let mut packed = zstd::bulk::compress(content, HASTE)?;
         if packed.len() < content.len() || content.len() < SMALL {
             packed = zstd::bulk::compress(content, level)?;
         }
-        // What packs too well would not be believed by a reader.
-        let is_believed = content.len() as u64 <= most_unpacked(packed.len() as u64);
-        let (codec, stored) = match packed.len() < content.len() && is_believed {
+        // A reader refuses sections that compress too well.
+        let is_accepted = content.len() as u64 <= most_unpacked(packed.len() as u64);
+        let (codec, stored) = match packed.len() < content.len() && is_accepted {
             true => (Codec::Zstd, packed.as_slice()),
             false => (Codec::Stored, content),
         };
@@ -249,7 +250,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the directory and puts the file in its place; gives its size.
+    /// Writes the directory and gives the file its name; returns its size.
     pub fn finish(mut self) -> Result<u64, ContainerError> {
         self.try_finish().map_err(|source| io_error(&self.path, source))
     }
@@ -277,19 +278,18 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Of no use while it is incomplete; what it was made from is still there. A complete
-        // one has been renamed.
+        // Removes an incomplete file, whose source still exists. A complete one has been renamed.
         let _ = std::fs::remove_file(&self.temporary);
     }
 }
 
-/// A number that must be there.
+/// Reads a number; the end of the input is an error.
 fn read_number(input: &mut impl Read) -> io::Result<u64> {
     varint::read(input)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 impl Section {
-    /// The head, name and all.
+    /// The bytes of the head, with the name.
     fn head(&self) -> io::Result<Vec<u8>> {
         let length = u8::try_from(self.name.len())
             .map_err(|_| io::Error::other("a section's name is too long"))?;
@@ -307,7 +307,7 @@ impl Section {
         Ok(head)
     }
 
-    /// The hash of what comes before the stored bytes.
+    /// A hasher that has consumed codec and name; the stored bytes follow.
     fn hasher(&self) -> XxHash3_64 {
         let mut hash = XxHash3_64::new();
         hash.write(&[self.codec as u8]);
@@ -315,7 +315,7 @@ impl Section {
         hash
     }
 
-    /// Reads a head and the name behind it.
+    /// Reads a head with its name.
     fn read(input: &mut impl Read, offset: u64) -> io::Result<Section> {
         let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
         let mut head = [0; FIXED_HEAD];
@@ -363,13 +363,13 @@ pub struct Container {
 }
 
 impl Container {
-    /// Whether a file begins as a container does.
+    /// Whether a file begins with the magic of a container.
     pub fn is_one(path: &Path) -> bool {
         let mut head = [0; MAGIC.len()];
         File::open(path).and_then(|mut f| f.read_exact(&mut head)).is_ok_and(|()| head == MAGIC)
     }
 
-    /// Opens a file and reads its directory, or what can be found without one.
+    /// Opens a file and reads its directory. If that is damaged, looks for sections one by one.
     pub fn open(path: &Path) -> Result<Container, ContainerError> {
         let io = |source| io_error(path, source);
         let mut file = BufReader::new(File::open(path).map_err(io)?);
@@ -420,7 +420,7 @@ impl Container {
             file.seek(SeekFrom::Start(at))?;
             let section = Section::read(file, at)?;
             let end = section.content_offset().checked_add(section.stored).ok_or_else(bad)?;
-            // Sections do not overlap, or a small file could have any number of them.
+            // Overlapping sections would let a small file claim any amount of data.
             if end > offset || at < last_end {
                 return Err(bad());
             }
@@ -430,7 +430,7 @@ impl Container {
         Ok(sections)
     }
 
-    /// Follows the heads from section to section, as far as they lead.
+    /// Follows the heads from section to section, up to the first that is damaged.
     fn scan(file: &mut BufReader<File>, bytes: u64) -> Vec<Section> {
         let (mut sections, mut at) = (Vec::new(), HEAD_BYTES);
         while at < bytes && file.seek(SeekFrom::Start(at)).is_ok() {
@@ -459,7 +459,7 @@ impl Container {
         self.bytes
     }
 
-    /// Whether the directory was lost and the sections found one by one.
+    /// Whether the directory was lost, and sections were found by their heads.
     pub fn is_recovered(&self) -> bool {
         self.recovered
     }
@@ -478,8 +478,7 @@ impl Container {
         })
     }
 
-    /// Reads a section's content as a stream. Its last bytes are given out only if the
-    /// checksum fits.
+    /// Reads a section as a stream. The last bytes are returned only if the checksum is right.
     pub fn read(&self, name: &str) -> Result<Box<dyn Read>, ContainerError> {
         let section = self.section(name)?;
         let stored = self.stored(section)?;
@@ -505,28 +504,30 @@ impl Container {
         open().map_err(|source| io_error(&self.path, source))
     }
 
-    /// Reads a whole section after checking it; for sections known to be small.
+    /// Reads a whole section into memory and verifies it.
     pub fn read_checked(&self, name: &str) -> Result<Vec<u8>, ContainerError> {
         self.check(name)?;
         let section = self.section(name)?;
         if section.full > most_unpacked(section.stored) {
             let (stored, full) = (section.stored, section.full);
-            return Err(self.damage(name, format!("{stored} bytes that claim to be {full}")));
+            return Err(
+                self.damage(name, format!("{stored} stored bytes claim to decode to {full}"))
+            );
         }
         let mut content = Vec::new();
         let done = self.read(name)?.read_to_end(&mut content);
         done.map_err(|e| self.damage(name, e.to_string()))?;
         match content.len() as u64 == section.full {
             true => Ok(content),
-            false => Err(self.damage(name, "it is not as long as it should be")),
+            false => Err(self.damage(name, "wrong length")),
         }
     }
 
-    /// Compares a section's bytes with its checksum.
+    /// Verifies the checksum of a section.
     pub fn check(&self, name: &str) -> Result<(), ContainerError> {
         let section = self.section(name)?;
         if section.stored == 0 && section.hasher().finish() as u32 != section.checksum {
-            return Err(self.damage(name, "its checksum does not fit"));
+            return Err(self.damage(name, "wrong checksum"));
         }
         let read = io::copy(&mut self.stored(section)?, &mut io::sink());
         read.map(drop).map_err(|e| self.damage(name, e.to_string()))
@@ -542,7 +543,7 @@ fn io_error(path: &Path, source: io::Error) -> ContainerError {
     ContainerError::Io { path: path.to_owned(), source }
 }
 
-/// A section's stored bytes, held to their checksum.
+/// Reads the stored bytes of a section and verifies their checksum.
 struct Verified<R> {
     inner: R,
     left: u64,
@@ -560,18 +561,18 @@ impl<R: Read> Read for Verified<R> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
         let n = self.inner.read(&mut buffer[..most])?;
         if n == 0 && most > 0 {
-            return bad("it is cut short");
+            return bad("truncated");
         }
         self.hash.write(&buffer[..n]);
         self.left -= n as u64;
         if self.left == 0 && n > 0 && self.hash.finish() as u32 != self.expected {
-            return bad("its checksum does not fit");
+            return bad("wrong checksum");
         }
         Ok(n)
     }
 }
 
-/// Counts and hashes what is written through it.
+/// Counts and hashes the bytes that are written through it.
 struct Measured<W> {
     inner: W,
     bytes: u64,
@@ -647,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_is_noticed_and_named() {
+    fn a_changed_byte_is_detected_and_its_section_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = sample(dir.path());
         let mut bytes = std::fs::read(&path).unwrap();

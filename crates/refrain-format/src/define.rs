@@ -1,7 +1,7 @@
-//! The form of a function as it stands in a file, so that any later version can read it.
+//! Function definitions as text. Files carry them, so any later version can read the files.
 //!
 //! One line of text: the name, the result as `class:reads_as`, then each parameter as
-//! `name:direction:class:reads_as`, with `[]` behind the class of an array:
+//! `name:direction:class:reads_as`, with `[]` after the class of an array:
 //!
 //! ```text
 //! MPI_Waitany int:error count:in:int:number array_of_requests:inout:handle[]:request index:out:int:undefined status:out:status:-
@@ -14,38 +14,38 @@ use std::fmt::Write;
 /// One parameter of a recorded function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamDef {
-    /// The standard's name for it.
+    /// Its name in the MPI standard.
     pub name: String,
-    /// Which way its value goes.
+    /// Input, output or both.
     pub direction: Direction,
-    /// What C passes.
+    /// What C passes for it.
     pub class: Class,
     /// Whether it is an array.
     pub array: bool,
-    /// The group of constants, or the kind of handle, a value may stand for.
+    /// The group of constants or the kind of handle that its values belong to.
     pub reads_as: String,
 }
 
 impl ParamDef {
-    /// Whether its value is among the inputs of a call.
+    /// Whether its value is an input of a call.
     pub fn is_input(&self) -> bool {
         self.direction != Direction::Out || self.class == Class::Memory
     }
 
-    /// Whether its value is among the outputs of a call.
+    /// Whether its value is an output of a call.
     pub fn is_output(&self) -> bool {
         self.direction != Direction::In && self.class != Class::Memory
     }
 }
 
-/// The form of a recorded function.
+/// The definition of a recorded function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionDef {
     /// Its name in C.
     pub name: String,
     /// What it returns.
     pub result: Class,
-    /// What the result reads as (`error` for an error code).
+    /// The group of constants that the result belongs to (`error` for an error code).
     pub result_reads_as: String,
     /// Its parameters in order.
     pub params: Vec<ParamDef>,
@@ -57,7 +57,7 @@ impl From<&Function> for FunctionDef {
             name: p.name.to_owned(),
             direction: p.direction,
             class: p.class,
-            // A string's rule is a limit on its length, not a number of strings.
+            // The length rule of a string limits its characters; it is not a number of strings.
             array: p.length.is_some()
                 && !matches!(p.class, Class::Str | Class::Strings | Class::Strings2),
             reads_as: p.kind.reads_as.to_owned(),
@@ -72,7 +72,7 @@ impl From<&Function> for FunctionDef {
 }
 
 impl FunctionDef {
-    /// Writes the line.
+    /// The line of text.
     pub fn to_text(&self) -> String {
         let mut text = format!("{} {}:{}", self.name, self.result.name(), self.result_reads_as);
         for p in &self.params {
@@ -84,7 +84,7 @@ impl FunctionDef {
         text
     }
 
-    /// Reads the line; says what is wrong with it.
+    /// Reads the line; the error says what is wrong.
     pub fn from_text(text: &str) -> Result<FunctionDef, String> {
         let mut words = text.split_whitespace();
         let name = words.next().ok_or("an empty function definition")?.to_owned();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_line_is_named() {
+    fn a_malformed_line_is_refused() {
         for line in ["", "MPI_X", "MPI_X what", "MPI_X int a:in", "MPI_X int a:sideways:int:-"] {
             assert!(FunctionDef::from_text(line).is_err(), "{line}");
         }

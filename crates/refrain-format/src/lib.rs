@@ -6,10 +6,11 @@
 //!                                                        *.state ([`state`])
 //! ```
 //!
-//! A *part* is the log of one thread: a page of facts about its process, then records, each complete on disk the moment
-//! it is written, so that a killed program leaves a readable part. A *state* is the encoder's, with what it has encoded.
-//! When the program has ended, both become one file, a container (`refrain-container`). [`define`] has the forms of
-//! functions, which every file carries, so that any later version can read it.
+//! A *part* is the log of one thread: a page of facts about its process, then records. A record is safe as soon as it is
+//! written, so a killed program leaves a readable part. A *state* is the encoder's memory of a process: everything that
+//! was encoded and removed from the log. When the program has ended, both become one file, a container
+//! (`refrain-container`). [`define`] describes functions. Every file carries the definitions that it uses, so any later
+//! version can read it.
 
 pub mod define;
 pub mod part;

@@ -8,23 +8,23 @@
 //! | [`HEADER_BYTES`] | [`WINDOW_BYTES`] | the window: `u64` position in the log, then records |
 //! | [`BODY`] | `appended` | records |
 //!
-//! A log has positions, counted in bytes from its beginning. The body holds it from position
-//! `base` on, `appended` bytes; the window continues it up to its first record with tag End,
-//! *if* its first word is the position where the body ends. (While the window is being moved to
-//! the body, for an instant it is not; its records are in the body then.)
+//! Positions in a log are bytes from its beginning. The body holds `appended` bytes from position
+//! `base` on. The window continues the body, up to its first record with tag End, *if* the window's
+//! first word is the position where the body ends. (While the window is appended to the body, its
+//! first word differs for an instant; its records are in the body then.)
 //!
-//! What is before `base` has been encoded, and is in the process's *state* ([`crate::state`]),
-//! which says up to which position it knows the log of each thread.
+//! The log before `base` has been encoded into the process's *state* ([`crate::state`]), which says
+//! up to which position it includes the log of each thread.
 //!
-//! Records are described in [`crate::record`]. Everything is little-endian; text fields end
-//! at the first NUL.
+//! Records are described in [`crate::record`]. Numbers are little-endian; a text field ends at its
+//! first NUL.
 
 use std::mem::{offset_of, size_of};
 
 /// The first eight bytes of every part.
 pub const MAGIC: [u8; 8] = *b"REFRPART";
 
-/// The layout described here and in [`crate::record`].
+/// The version of the layout that is described here and in [`crate::record`].
 pub const VERSION: u32 = 3;
 
 /// The length of the header.
@@ -33,18 +33,18 @@ pub const HEADER_BYTES: usize = 4096;
 /// The length of the window.
 pub const WINDOW_BYTES: usize = 256 << 10;
 
-/// The length of the window's first word.
+/// Bytes of the window's first word.
 pub const WINDOW_HEAD: usize = 8;
 
-/// Where the body begins.
+/// The offset of the body in the file.
 pub const BODY: usize = HEADER_BYTES + WINDOW_BYTES;
 
-/// The ending of a part's file name.
+/// The extension of a part's file name.
 pub const EXTENSION: &str = "part";
 
-/// What is known of the process: bits of [`PartHeader::flags`].
+/// Facts about the process: bits of [`PartHeader::flags`].
 pub mod flags {
-    /// `MPI_Init` or `MPI_Init_thread` has returned: rank and size are true.
+    /// `MPI_Init` or `MPI_Init_thread` has returned: rank and size are known.
     pub const INITIALIZED: u32 = 1;
     /// `MPI_Finalize` has returned.
     pub const FINALIZED: u32 = 2;
@@ -52,15 +52,15 @@ pub mod flags {
     pub const ABORTED: u32 = 4;
     /// The log stopped before the program did; see [`super::PartHeader::stop_errno`].
     pub const STOPPED: u32 = 8;
-    /// Ticks are nanoseconds of the system's clock, not of a time-stamp counter.
+    /// Ticks are nanoseconds of the system's clock instead of a time-stamp counter.
     pub const NANOSECONDS: u32 = 16;
     /// The thread that owned the log has ended.
     pub const THREAD_ENDED: u32 = 32;
-    /// All ranks have merged what they did before `MPI_Finalize`.
+    /// All ranks have merged their traces in `MPI_Finalize`.
     pub const MERGED: u32 = 64;
-    /// The program has switched recording off.
+    /// Recording is switched off by the program.
     pub const PAUSED: u32 = 128;
-    /// The program has switched recording off at some time.
+    /// The program has switched recording off at least once.
     pub const WAS_PAUSED: u32 = 256;
 }
 
@@ -82,11 +82,11 @@ pub struct PartHeader {
     pub pid: i32,
     /// The thread's number within the process, in order of first MPI call, from 0.
     pub thread: u32,
-    /// See [`flags`].
+    /// Bits of [`flags`].
     pub flags: u32,
     /// The error code given to `MPI_Abort`.
     pub abort_code: i32,
-    /// Why the log stopped.
+    /// The `errno` with which the log stopped.
     pub stop_errno: i32,
     /// Calls of the program that were forwarded but not recorded.
     pub unrecorded: u32,
@@ -94,13 +94,13 @@ pub struct PartHeader {
     pub missing: u32,
     /// Zero.
     pub reserved: u32,
-    /// Tells processes apart: the time this one first called MPI, in nanoseconds since 1970.
+    /// Identifies the process: the time of its first MPI call, in nanoseconds since 1970.
     pub process: u64,
     /// Ticks and nanoseconds since 1970 when the log began.
     pub first_ticks: u64,
     /// See `first_ticks`.
     pub first_nanos: u64,
-    /// The same, as late as known.
+    /// Ticks and nanoseconds at the latest known moment.
     pub last_ticks: u64,
     /// See `last_ticks`.
     pub last_nanos: u64,
@@ -108,7 +108,7 @@ pub struct PartHeader {
     pub appended: u64,
     /// The position of the body's first byte in the log.
     pub base: u64,
-    /// What it knows of its parent's clock, after Init and before Finalize.
+    /// Comparisons with the clock of its parent rank, after Init and before Finalize.
     pub sync: [Sync; 2],
     /// The machine's name.
     pub host: [u8; 64],
@@ -118,12 +118,12 @@ pub struct PartHeader {
     pub library: [u8; 2048],
 }
 
-/// A file in the folder of parts that says: a rank runs without the agent, so the others must not wait
-/// for it.
+/// The name of a file in the folder of parts. It exists if a rank runs without the agent: the other
+/// ranks must not wait for it.
 pub const UNSEEN: &str = "unseen";
 
-/// A moment on two clocks: a rank's, and that of its parent, the rank without the lowest bit that is
-/// set in its own.
+/// One moment on two clocks: the rank's, and its parent's. The parent is the rank with the lowest
+/// set bit cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Sync {
@@ -131,7 +131,7 @@ pub struct Sync {
     pub own: u64,
     /// Ticks of its parent.
     pub parent: u64,
-    /// How many of the rank's ticks it may be off by.
+    /// Possible error, in ticks of the rank.
     pub uncertainty: u64,
 }
 
@@ -147,7 +147,7 @@ macro_rules! number {
 }
 
 impl PartHeader {
-    /// A header with nothing in it but its magic and version.
+    /// A header with magic and version only.
     pub fn empty() -> PartHeader {
         PartHeader {
             magic: MAGIC,
@@ -177,13 +177,13 @@ impl PartHeader {
         }
     }
 
-    /// Reads the page; says what is wrong with it.
+    /// Reads the page; the error says what is wrong.
     pub fn read(page: &[u8]) -> Result<PartHeader, String> {
         if page.len() < HEADER_BYTES {
             return Err(format!("{} bytes, shorter than a part's header", page.len()));
         }
         if page[..8] != MAGIC {
-            return Err("does not begin as a part does".into());
+            return Err("not a part: wrong magic".into());
         }
         let version = number!(page, u32, version);
         if version != VERSION {
@@ -240,7 +240,7 @@ pub fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(&field[..end]).into_owned()
 }
 
-/// Puts text into a field, cut to fit, with a closing NUL.
+/// Stores text in a field, truncated to fit, with a closing NUL.
 pub fn set_text(field: &mut [u8], text: &[u8]) {
     let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
     let n = end.min(field.len().saturating_sub(1));

@@ -1,40 +1,41 @@
-//! The bytes of a raw log: what the agent writes for every call.
+//! The bytes of a log: the records that the agent writes for every call.
 //!
 //! A log is a sequence of records. Numbers are little-endian and unaligned. Every record
-//! starts with eight bytes:
+//! begins with eight bytes:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 0-1 | function number (see *define*), or 0 |
 //! | 2 | [`Tag`] |
-//! | 3 | of an enter: how many calls it was made inside of (from a callback); of a leave: [`PLAIN`] or 0 |
+//! | 3 | enter: nesting depth (more than 0 for calls made by callbacks); leave: [`PLAIN`] or 0 |
 //! | 4-7 | length of the whole record |
 //!
-//! This word is stored *after* the rest of the record, so a log cut off by `kill -9` ends in
-//! zeros, never in half a record.
+//! This word is stored *after* the rest of the record, so a log truncated by `kill -9` ends in
+//! zeros, never in an incomplete record.
 //!
-//! * **define**: the text of a function's form ([`crate::define::FunctionDef`]). It stands in
-//!   a log before the function's first call, so that a log explains itself.
+//! * **define**: the definition of a function, as text ([`crate::define::FunctionDef`]). It precedes
+//!   the function's first call, so a log explains itself.
 //! * **enter**: `u64` start ticks, then the inputs. Written before the call is forwarded: a
 //!   program that dies inside a call leaves its arguments.
-//! * **leave**: `u64` end ticks, `i64` result, `u32` number of the *enter* it belongs to
-//!   (counted from 0 in this log), `i32` error class, then the outputs. Calls made by callbacks
-//!   during the call stand between its enter and its leave. A *plain* leave is one of success
-//!   (0) that follows its enter at once: it goes without result, number and class.
-//! * **handles**: text, one line `kind hex-value name` for each predefined handle, where
-//!   handles are addresses (Open MPI). Once per process.
-//! * **segment**: memory that the next record is about: `u64` ticks, `u64` first address, `u64`
-//!   bytes, `u64` anchor (the address that offsets count from; the first, but for stacks), `u8`
-//!   [`segment`] kind, `u32` device (0 for the host), then text: the module's file of static
-//!   data. Stands in front of the enter (or leave) that first names an address in it; the same
-//!   segment may be announced again, by this thread or another. It lasts until its release, or
-//!   until another segment that overlaps it is announced.
+//! * **leave**: `u64` end ticks, `i64` result, `u32` number of its *enter* (counted from 0 in this
+//!   log), `i32` error class, then the outputs. Calls made by callbacks during the call are between
+//!   its enter and its leave. A *plain* leave means success (0) and directly follows its enter; it
+//!   has neither result, number nor class.
+//! * **handles**: text, one line `kind hex-value name` for each predefined handle; only if handles
+//!   are addresses (Open MPI). Once per process.
+//! * **segment**: a piece of memory that the next record refers to: `u64` ticks, `u64` first address,
+//!   `u64` bytes, `u64` anchor (offsets count from it; the first address, except for stacks), `u8`
+//!   [`segment`] kind, `u32` device (0 for the host), then text: the module's file, for static data.
+//!   It precedes the enter (or leave) that first names an address in it. The same segment may be
+//!   announced again, by this thread or another. It exists until its release, or until an
+//!   overlapping segment is announced.
 //! * **release**: `u64` ticks, `u64` first address: the program freed a segment that MPI used.
-//! * **members**: who is in a communicator that was just created: `u64` ticks, `u64` handle,
-//!   `u32` number and `i32` ranks in `MPI_COMM_WORLD` (-1: not in it) of the group, the same of
-//!   the remote group (none: number 0). Behind the leave of the call that created it.
+//! * **members**: the members of a communicator that was just created: `u64` ticks, `u64` handle,
+//!   `u32` number and `i32` ranks in `MPI_COMM_WORLD` (-1: not in it) of the group, then the same for
+//!   the remote group (number 0 if there is none). It follows the leave of the call that created the
+//!   communicator.
 //! * **site**: `u32` number of a call site, then text: frames, innermost first, as
-//!   `module+hex-offset`, a line each. In front of the first *enter at* that names it.
+//!   `module+hex-offset`, one line each. It precedes the first *enter at* that names it.
 //! * **enter at**: an enter with `u32` call site between ticks and inputs.
 //!
 //! # Values
@@ -67,13 +68,13 @@
 //! 01 03 00 00 00            rank: a value, 3
 //! ```
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Tag {
-    /// Nothing: the end of what was written.
+    /// The end of the log.
     End = 0,
-    /// The form of a function.
+    /// A function definition.
     Define = 1,
     /// A call begins.
     Enter = 2,
@@ -81,20 +82,20 @@ pub enum Tag {
     Leave = 3,
     /// Names of predefined handles.
     Handles = 4,
-    /// Memory that the next record is about.
+    /// A piece of memory that the next record refers to.
     Segment = 5,
-    /// Such memory was freed.
+    /// A piece of memory was freed.
     Release = 6,
-    /// Who is in a new communicator.
+    /// The members of a new communicator.
     Members = 7,
     /// A call site.
     Site = 8,
-    /// A call begins at a known site.
+    /// A call begins, at a known call site.
     EnterAt = 9,
 }
 
 impl Tag {
-    /// The tag of that number.
+    /// The tag with that number.
     pub fn from_byte(byte: u8) -> Option<Tag> {
         const ALL: [Tag; 10] = [
             Tag::End,
@@ -112,13 +113,13 @@ impl Tag {
     }
 }
 
-/// In a leave: success, and nothing was called in between.
+/// In a leave: the call succeeded, and no other call was made inside it.
 pub const PLAIN: u8 = 1;
 
-/// Bytes before a record's own content.
+/// Bytes before a record's content.
 pub const HEAD: usize = 8;
 
-/// The eight bytes that begin a record, as one number.
+/// The first eight bytes of a record, as one number.
 #[inline(always)]
 pub const fn head(function: u16, tag: Tag, detail: u8, length: usize) -> u64 {
     function as u64 | (tag as u64) << 16 | (detail as u64) << 24 | (length as u64) << 32
@@ -126,7 +127,7 @@ pub const fn head(function: u16, tag: Tag, detail: u8, length: usize) -> u64 {
 
 /// Kinds of memory.
 pub mod segment {
-    /// From `malloc` and its kin.
+    /// From `malloc` and its relatives.
     pub const HEAP: u8 = 0;
     /// From `mmap`, or a mapping of unknown origin.
     pub const MAPPED: u8 = 1;
@@ -136,27 +137,27 @@ pub mod segment {
     pub const STACK: u8 = 3;
     /// Memory of a GPU.
     pub const DEVICE: u8 = 4;
-    /// Memory that moves between host and GPU.
+    /// Memory that migrates between host and GPU.
     pub const MANAGED: u8 = 5;
-    /// Memory of the host that a GPU reaches.
+    /// Host memory that a GPU can access.
     pub const PINNED: u8 = 6;
 }
 
 /// States of a value that C passes by address.
 pub mod state {
-    /// The program gave no address.
+    /// The program passed a null address.
     pub const NULL: u8 = 0;
     /// The value follows.
     pub const VALUE: u8 = 1;
     /// MPI did not set it (a failed test, an error).
     pub const UNSET: u8 = 2;
-    /// A status the program ignored (`MPI_STATUS_IGNORE`); the agent kept it all the same.
+    /// A status that the program ignored (`MPI_STATUS_IGNORE`) and the agent recorded.
     pub const CAPTURED: u8 = 3;
-    /// A status the program ignored and that was not kept.
+    /// A status that the program ignored and that was not recorded.
     pub const IGNORED: u8 = 4;
 }
 
-/// Codes that stand where an array has its number of elements.
+/// Codes in place of an array's number of elements.
 pub mod array {
     /// A null address.
     pub const NULL: u32 = u32::MAX;
@@ -166,7 +167,7 @@ pub mod array {
     pub const INSIGNIFICANT: u32 = u32::MAX - 2;
     /// MPI did not set it (a failed test, an error).
     pub const UNSET: u32 = u32::MAX - 3;
-    /// `MPI_STATUSES_IGNORE`, and the statuses were not kept.
+    /// `MPI_STATUSES_IGNORE`, and the statuses were not recorded.
     pub const IGNORED: u32 = u32::MAX - 4;
     /// The smallest code.
     pub const FIRST: u32 = IGNORED;

@@ -1,41 +1,40 @@
-//! The state of a process: what has been made of its logs so far.
+//! The state of a process: the encoder with everything it has encoded so far.
 //!
-//! A file in the folder of parts ([`file_name`]), one for each process, put in place whole each time
-//! it is written:
+//! One file per process in the folder of parts ([`file_name`]). Each write replaces it as a whole:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 8 | [`MAGIC`] |
-//! | 8 | checksum of all that follows: [`stable::checksum`] |
-//! | varint | number of threads; for each: number, position up to which its log is encoded |
+//! | 8 | checksum of the bytes that follow: [`stable::checksum`] |
+//! | varint | number of threads; for each: its number, the log position up to which it is encoded |
 //! | the rest | the encoder's state |
 //!
-//! Numbers are LEB128. What the encoder has sealed is in a second file ([`sealed_file_name`]), which
-//! only grows; the state tells where.
+//! Numbers are LEB128. Sealed data is in a second file ([`sealed_file_name`]), which only grows; the
+//! state has the offsets.
 
 use refrain_bytes::stable;
 
 /// The first bytes of a state.
 pub const MAGIC: [u8; 8] = *b"REFRSTA2";
 
-/// The ending of its file name.
+/// The extension of its file name.
 pub const EXTENSION: &str = "state";
 
-/// The name of the file of a process; see [`crate::part::PartHeader`].
+/// The file name of a process's state; see [`crate::part::PartHeader`].
 pub fn file_name(host: &str, pid: i32, process: u64) -> String {
     format!("{host}.{pid}.{process:x}.{EXTENSION}")
 }
 
-/// The ending of the name of the file that states refer to: bytes that are complete, put there
-/// as they were sealed, and never changed.
+/// The extension of the file of sealed data: bytes that are complete, appended when they were
+/// sealed, and never changed.
 pub const SEALED: &str = "sealed";
 
-/// The name of the file that a process's states refer to.
+/// The file name of a process's sealed data.
 pub fn sealed_file_name(host: &str, pid: i32, process: u64) -> String {
     format!("{host}.{pid}.{process:x}.{SEALED}")
 }
 
-/// The bytes before the content.
+/// Bytes before the content.
 pub const HEAD: usize = 16;
 
 /// Completes a state whose first [`HEAD`] bytes are free.
@@ -46,15 +45,15 @@ pub fn seal(state: &mut [u8]) {
     }
 }
 
-/// The content of a state; says what is wrong with it.
+/// Verifies a state and returns its content; the error says what is wrong.
 pub fn open(state: &[u8]) -> Result<&[u8], &'static str> {
-    let (head, content) = state.split_at_checked(HEAD).ok_or("it is cut short")?;
+    let (head, content) = state.split_at_checked(HEAD).ok_or("truncated state")?;
     if head[..8] != MAGIC {
-        return Err("it does not begin like one");
+        return Err("not a state: wrong magic");
     }
     match head[8..] == stable::checksum(content).to_le_bytes() {
         true => Ok(content),
-        false => Err("its checksum does not fit"),
+        false => Err("wrong checksum"),
     }
 }
 
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_or_cut_state_is_noticed() {
+    fn a_changed_or_truncated_state_is_detected() {
         let mut state = vec![0; HEAD];
         state.extend(b"something to remember");
         seal(&mut state);
