@@ -1,23 +1,22 @@
 //! The canonical form of a grammar.
 //!
-//! Processes compare their grammars by hash, and grammars are taken apart, shared and put together
-//! again: both need that a grammar can be written down in one way only. In canonical form, all
-//! rules can be reached from the start, no two have the same body, and they are numbered in the
-//! order in which a walk meets them first, depth first and left to right.
+//! Processes compare their grammars by hash, and [`crate::share()`] takes grammars apart and restores
+//! them. Both need a unique representation. In canonical form, all rules can be reached from the
+//! start rule, no two rules have the same body, and rules are numbered in the order of their first
+//! visit by a walk, depth first and left to right.
 
 use std::collections::HashMap;
 
 use crate::error::GrammarError;
 use crate::grammar::{Symbol, What};
 
-/// The orders in which a depth-first walk meets the rules. Rules that are not reached are in
-/// neither.
+/// The orders in which a depth-first walk visits the rules. Unreachable rules are in neither.
 pub(crate) struct Order {
-    /// As they are met first.
+    /// By first visit.
     pub first_met: Vec<u32>,
-    /// As they are left: each after all the rules it uses.
+    /// By last visit: each rule after all the rules that it uses.
     pub children_first: Vec<u32>,
-    /// A rule that contains itself.
+    /// A rule that contains itself, if there is one.
     pub cycle: Option<u32>,
 }
 
@@ -28,7 +27,7 @@ impl Order {
     }
 }
 
-/// Walks rules, depth first, as often as needed: a walk costs what it meets, not what there is.
+/// Walks rules depth first, repeatedly. The cost of a walk follows from the rules that it visits.
 pub(crate) struct Walker<'a> {
     rules: &'a [Vec<Symbol>],
     states: Vec<State>,
@@ -46,7 +45,7 @@ impl<'a> Walker<'a> {
         Walker { rules, states: vec![State::Unmet; rules.len()] }
     }
 
-    /// Walks from each of some rules. What stands for no rule is passed over.
+    /// Walks from each start rule. Terminals are skipped.
     pub fn walk(&mut self, starts: impl IntoIterator<Item = u32>) -> Order {
         let mut order = Order { first_met: Vec::new(), children_first: Vec::new(), cycle: None };
         let mut path: Vec<(u32, usize)> = Vec::new();
@@ -103,8 +102,8 @@ pub(crate) fn lengths(
     Ok(lengths)
 }
 
-/// Checks that rules are a grammar: all used rules are there and not empty, no count is zero, no
-/// rule contains itself.
+/// Checks that rules form a grammar: every rule that is used exists and is not empty, no count is
+/// zero, and no rule contains itself.
 pub(crate) fn validate(rules: &[Vec<Symbol>]) -> Result<Order, GrammarError> {
     if rules.is_empty() {
         return Err(GrammarError::NoStart);
@@ -117,7 +116,7 @@ pub(crate) fn validate(rules: &[Vec<Symbol>]) -> Result<Order, GrammarError> {
     }
 }
 
-/// Checks each symbol for itself.
+/// Checks each symbol on its own.
 pub(crate) fn validate_symbols(rules: &[Vec<Symbol>]) -> Result<(), GrammarError> {
     for (rule, body) in rules.iter().enumerate() {
         for (position, symbol) in body.iter().enumerate() {
@@ -142,8 +141,8 @@ pub(crate) fn validate_symbols(rules: &[Vec<Symbol>]) -> Result<(), GrammarError
 
 /// Brings valid rules into canonical form.
 pub(crate) fn canonical(mut rules: Vec<Vec<Symbol>>, order: &Order) -> Vec<Vec<Symbol>> {
-    // Of the rules with the same body, one stands for all. Children come first, so bodies are
-    // compared when what they use has been unified.
+    // Rules with the same body become one. Children come first, so the rules that a body uses are
+    // unified before the body is compared.
     let mut same: Vec<u32> = (0..rules.len() as u32).collect();
     let mut by_body: HashMap<Vec<Symbol>, u32> = HashMap::new();
     for &rule in &order.children_first {
@@ -152,7 +151,7 @@ pub(crate) fn canonical(mut rules: Vec<Vec<Symbol>>, order: &Order) -> Vec<Vec<S
         let first = *by_body.entry(body).or_insert(rule);
         same[rule as usize] = first;
     }
-    // The number of each class: the order in which the first of its members was met.
+    // Number the classes by the first visit of any member.
     let mut met = vec![u32::MAX; rules.len()];
     let mut numbers = vec![0; rules.len()];
     let mut next = 0;

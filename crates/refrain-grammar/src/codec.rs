@@ -12,9 +12,9 @@
 //! | `101` | a terminal, repeated | as for a terminal | its count less 2 |
 //! | `111` | a run *k, k+1, k+2, …* | of *k*, as for a terminal | its length less 3 |
 //!
-//! The terminal before is the last one written, in this rule or an earlier one; -1 at first.
-//! Terminals are numbered as they first occur, so the differences are often 0 and runs are
-//! frequent: what happens once, when a program starts, is a run.
+//! The terminal before is the last one written, in this rule or an earlier one; -1 at the beginning.
+//! Terminals are numbered by first occurrence, so differences are often 0 and runs are frequent:
+//! the calls that a program makes once at its start are a run.
 //!
 //! Example: `0 → 1^1000 5`, `1 → 0 1 2 3^4` is
 //!
@@ -28,11 +28,11 @@
 //!
 //! # Runs in hostile bytes
 //!
-//! A run of three bytes could claim four billion symbols. But where digrams are unique, each pair
-//! *k, k+1* occurs once, so all runs together have no more pairs than the alphabet has. The
-//! decoder, which is told the alphabet, holds its input to that; the encoder writes runs only as
-//! long as that holds, so it can write grammars, too, whose digrams are not unique. So what is
-//! decoded has at most as many symbols as there are bytes and terminals.
+//! A run of three bytes could claim four billion symbols. But if digrams are unique, each pair
+//! *k, k+1* occurs once, so all runs together have at most as many pairs as the alphabet. The
+//! decoder, which knows the alphabet, enforces this limit. The encoder writes runs only within it,
+//! so it can also write grammars whose digrams are not unique. Hence decoded rules have at most as
+//! many symbols as there are bytes and terminals.
 
 use crate::error::GrammarError;
 use crate::grammar::{Symbol, What};
@@ -48,7 +48,7 @@ const LEAST_RUN: usize = 3;
 
 /// Appends rules.
 pub(crate) fn encode(rules: &[Vec<Symbol>], out: &mut Vec<u8>) {
-    // Pairs that may still be written as runs.
+    // The number of pairs that may still be written as runs.
     let mut pairs = rules.iter().flatten().fold(0, |most, symbol| match symbol.what {
         What::Terminal(terminal) => most.max(terminal as usize),
         What::Rule(_) => most,
@@ -99,8 +99,7 @@ pub(crate) fn encode(rules: &[Vec<Symbol>], out: &mut Vec<u8>) {
     }
 }
 
-/// How many symbols, from the first on, are the terminals *k, k+1, k+2, …*, with `pairs` pairs at
-/// most.
+/// The length of the run *k, k+1, k+2, …* at the beginning of a body, with at most `pairs` pairs.
 fn run_length(body: &[Symbol], pairs: usize) -> usize {
     let follows = |pair: &&[Symbol]| match (pair[0].what, pair[1].what) {
         (What::Terminal(left), What::Terminal(right)) => {
@@ -111,7 +110,7 @@ fn run_length(body: &[Symbol], pairs: usize) -> usize {
     1 + body.windows(2).take(pairs).take_while(follows).count()
 }
 
-/// Reads rules over the terminals below `terminals`. Whether they are a grammar is not looked at.
+/// Reads rules over the terminals below `terminals`, without checking that they form a grammar.
 pub(crate) fn decode(
     reader: &mut Reader<'_>,
     terminals: usize,
@@ -140,7 +139,7 @@ fn decode_item(
     pairs: &mut usize,
 ) -> Result<(), GrammarError> {
     let item = reader.number()?;
-    // Far outside the alphabet is outside all the same, so that sums do not overflow.
+    // Clamped, so that sums do not overflow: far outside the alphabet is an error anyway.
     let bounded = |folded| unzigzag(folded).clamp(-(1 << 40), 1 << 40);
     let terminal = |number: i64| match u32::try_from(number) {
         Ok(terminal) if (terminal as usize) < terminals => Ok(terminal),
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_whose_runs_repeat_are_written_all_the_same() {
+    fn rules_whose_runs_repeat_can_be_written_too() {
         let body: Vec<_> = [0, 1, 2, 3, 0, 1, 2, 3].map(|t| Symbol::terminal(t, 1)).into();
         let rules = vec![body; 3];
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! A position in the sequence that a grammar yields: advances by one or by many, and tells where it is.
+//! A position in the sequence of a grammar, which can advance by one or by many terminals.
 
 use crate::grammar::{Grammar, What};
 use crate::iter::Iter;
@@ -10,7 +10,7 @@ pub struct Level {
     pub rule: u32,
     /// The iteration, from 0.
     pub iteration: u64,
-    /// How many iterations the enclosing symbol asks for.
+    /// The repetition count of the enclosing symbol.
     pub count: u64,
     /// The index in the rule's body of the symbol that yields the next terminal.
     pub symbol: usize,
@@ -46,17 +46,17 @@ impl<'a> Cursor<'a> {
         Cursor { grammar, iter: grammar.iter(), position: 0 }
     }
 
-    /// How many terminals lie before the next one; the sequence's length at its end.
+    /// The number of terminals before the next one; at the end, the length of the sequence.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// How many terminals are left.
+    /// The number of terminals that are left.
     pub fn left(&self) -> u64 {
         self.grammar.len() - self.position
     }
 
-    /// Passes over `n` terminals, or to the end if fewer are left.
+    /// Skips `n` terminals, or to the end if fewer are left.
     pub fn advance(&mut self, n: u64) {
         let n = n.min(self.left());
         self.position += n;
@@ -99,7 +99,7 @@ impl Iterator for Cursor<'_> {
 
 impl std::iter::FusedIterator for Cursor<'_> {}
 
-/// Sees the rules of a grammar as nested loops; see [`Grammar::walk`].
+/// Visits the rules of a grammar as nested loops; see [`Grammar::walk`].
 pub trait Visitor {
     /// A rule is repeated `count` times. Returns whether to walk through its body, once. A visitor that
     /// refuses rules it has seen visits each rule once; one that never refuses may take time exponential in
@@ -109,7 +109,7 @@ pub trait Visitor {
     /// A terminal is repeated `count` times.
     fn terminal(&mut self, terminal: u32, count: u64);
 
-    /// The body of a rule that was entered ends.
+    /// The body of an entered rule ends.
     fn leave_loop(&mut self, rule: u32);
 }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a grammar from elsewhere.
+//! Why rules or bytes are not a grammar.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GrammarError {
-    /// The bytes end too early.
+    /// The bytes are truncated.
     Truncated,
-    /// A number does not fit into its type.
+    /// A number is too large for its type.
     NumberTooLarge {
         /// Offset of the number's first byte.
         at: usize,
@@ -29,18 +29,18 @@ pub enum GrammarError {
         /// The size of the alphabet.
         terminals: usize,
     },
-    /// The runs of terminals are longer, together, than the alphabet.
+    /// All runs of terminals together are longer than the alphabet.
     RunsTooLong {
-        /// The rule with the run that is too much.
+        /// The rule with the run that exceeds the limit.
         rule: usize,
     },
-    /// A symbol stands for a rule that is not there.
+    /// A symbol names a rule that does not exist.
     UnknownRule {
         /// The rule it stands in.
         rule: usize,
-        /// What it stands for.
+        /// The rule that it names.
         names: i64,
-        /// How many rules there are.
+        /// The number of rules.
         rules: usize,
     },
     /// A symbol is repeated zero times.
@@ -50,8 +50,8 @@ pub enum GrammarError {
         /// Its position in the rule.
         position: usize,
     },
-    /// A rule that is in use has no symbols, or, in the rules shared by grammars, one where it
-    /// needs two.
+    /// A rule that is in use has no symbols; or a common part of shared grammars has fewer than
+    /// two.
     TooFewSymbols {
         /// The rule.
         rule: usize,
@@ -66,15 +66,15 @@ pub enum GrammarError {
         /// The rule that yields that many.
         rule: usize,
     },
-    /// There is no such grammar among the shared ones.
+    /// The index is outside the list of shared grammars.
     NoSuchGrammar {
-        /// The one asked for.
+        /// The index.
         index: usize,
-        /// How many there are.
+        /// The number of grammars.
         grammars: usize,
     },
-    /// A grammar among shared ones repeats stretches so often that it is larger than the whole.
-    StretchesTooLong {
+    /// A shared grammar claims to be larger than all shared rules together.
+    FragmentsTooLong {
         /// The grammar.
         index: usize,
     },
@@ -84,7 +84,7 @@ impl fmt::Display for GrammarError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use GrammarError::*;
         match *self {
-            Truncated => write!(f, "the grammar ends too early"),
+            Truncated => write!(f, "the grammar is truncated"),
             NumberTooLarge { at } => write!(f, "the number at byte {at} is too large"),
             TrailingBytes { at } => write!(f, "the grammar ends at byte {at}, the data do not"),
             NoStart => write!(f, "the grammar has no start rule"),
@@ -106,7 +106,7 @@ impl fmt::Display for GrammarError {
             NoSuchGrammar { index, grammars } => {
                 write!(f, "there is no grammar {index}; there are {grammars}")
             }
-            StretchesTooLong { index } => {
+            FragmentsTooLong { index } => {
                 write!(f, "grammar {index} is larger than all shared rules together")
             }
         }

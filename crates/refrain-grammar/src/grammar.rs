@@ -12,7 +12,7 @@ use refrain_bytes::stable;
 /// What a symbol stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
-    /// Itself.
+    /// A terminal.
     Terminal(u32),
     /// The body of the rule with this number.
     Rule(u32),
@@ -41,14 +41,14 @@ impl Symbol {
 
 /// A grammar that yields one sequence of terminals.
 ///
-/// It is canonical: all rules can be reached from rule 0, the start; no two have the same body;
-/// they are numbered in the order in which a walk from the start meets them first, depth first
-/// and left to right. No rule contains itself, and the sequence has less than 2^64 terminals.
-/// Whether the grammar also has what Sequitur promises is asked with [`Grammar::verify`].
+/// It is canonical: all rules can be reached from rule 0, the start rule; no two rules have the same
+/// body; rules are numbered by the first visit of a walk, depth first and left to right. No rule
+/// contains itself, and the sequence has less than 2^64 terminals. [`Grammar::verify`] checks the
+/// invariants of Sequitur as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grammar {
     rules: Vec<Vec<Symbol>>,
-    /// How many terminals each rule yields.
+    /// The number of terminals that each rule yields.
     lengths: Vec<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Default for Grammar {
 }
 
 impl Grammar {
-    /// A grammar from its rules, in whatever order; the first is the start.
+    /// A grammar from its rules, in any order; the first is the start rule.
     pub fn new(rules: Vec<Vec<Symbol>>) -> Result<Grammar, GrammarError> {
         let order = validate(&rules)?;
         lengths(&rules, &order.children_first)?;
@@ -71,7 +71,7 @@ impl Grammar {
     pub(crate) fn from_canonical(rules: Vec<Vec<Symbol>>) -> Grammar {
         match lengths(&rules, &Order::of(&rules).children_first) {
             Ok(lengths) => Grammar { rules, lengths },
-            // Sequitur would have had to be pushed 2^64 terminals.
+            // An overflow would need 2^64 pushes.
             Err(_) => Grammar::default(),
         }
     }
@@ -81,12 +81,12 @@ impl Grammar {
         &self.rules
     }
 
-    /// How many symbols the rules have together: the size of the grammar.
+    /// The number of symbols of all rules: the size of the grammar.
     pub fn symbols(&self) -> usize {
         self.rules.iter().map(Vec::len).sum()
     }
 
-    /// How many terminals the sequence has.
+    /// The number of terminals of the sequence.
     pub fn len(&self) -> u64 {
         self.length(0)
     }
@@ -96,17 +96,17 @@ impl Grammar {
         self.len() == 0
     }
 
-    /// How many terminals a rule yields; none, if there is no such rule.
+    /// The number of terminals that a rule yields; 0 if there is no such rule.
     pub fn length(&self, rule: u32) -> u64 {
         self.lengths.get(rule as usize).copied().unwrap_or(0)
     }
 
-    /// The sequence, in memory that depends on how deep the rules are nested, not on its length.
+    /// The sequence. The iterator takes memory for the nesting depth of the rules, not for the length.
     pub fn iter(&self) -> Iter<'_> {
         self.iter_from(0)
     }
 
-    /// The sequence from position `n` on, which is found without walking there.
+    /// The sequence from position `n` on; the terminals before it are not visited.
     pub fn iter_from(&self, n: u64) -> Iter<'_> {
         Iter::new(self, n)
     }
@@ -121,7 +121,7 @@ impl Grammar {
         cursor::walk(self, visitor);
     }
 
-    /// How often each terminal below `terminals` occurs, without expanding.
+    /// How often each terminal below `terminals` occurs, computed without expanding.
     pub fn counts(&self, terminals: usize) -> Vec<u64> {
         let mut counts = vec![0_u64; terminals];
         let mut times = vec![0_u64; self.rules.len()];
@@ -142,8 +142,8 @@ impl Grammar {
         counts
     }
 
-    /// The same grammar over other terminals. `name` should give different terminals different
-    /// names; the sequence is right in any case, but [`Grammar::verify`] may not hold otherwise.
+    /// The same grammar over other terminals. `name` should map different terminals to different
+    /// ones: otherwise the sequence is still right, but [`Grammar::verify`] may fail.
     pub fn relabel(&self, mut name: impl FnMut(u32) -> u32) -> Grammar {
         let mut rules = self.rules.clone();
         for symbol in rules.iter_mut().flatten() {
@@ -162,8 +162,8 @@ impl Grammar {
 
     /// The grammar from all of `bytes`, over the terminals below `terminals`.
     ///
-    /// Any bytes will do: what is not a grammar is an error, found in time and memory that are in
-    /// proportion to the bytes and the alphabet.
+    /// The bytes may be arbitrary: if they are not a grammar, the result is an error. Time and memory are
+    /// bounded by the number of bytes and the alphabet.
     pub fn decode(bytes: &[u8], terminals: usize) -> Result<Grammar, GrammarError> {
         let mut reader = Reader::new(bytes);
         let rules = codec::decode(&mut reader, terminals)?;
@@ -171,14 +171,14 @@ impl Grammar {
         Grammar::new(rules)
     }
 
-    /// Checks what Sequitur promises: no symbol stands next to itself, no digram occurs twice,
-    /// every rule is of use. The error says what is violated where.
+    /// Checks the invariants of Sequitur: no symbol is next to itself, no digram occurs twice, every rule
+    /// is useful. The error says which invariant is violated, and where.
     pub fn verify(&self) -> Result<(), Violation> {
         verify(self)
     }
 
-    /// A hash of the rules, the same in every process and on every machine. As grammars are
-    /// canonical, equal ones have equal hashes.
+    /// A hash of the rules: the same in every process and on every machine. Grammars are canonical, so
+    /// equal grammars have equal hashes.
     pub fn hash(&self) -> u64 {
         let mut hash = stable::FNV_BASIS;
         let mut mix = |word: u64| hash = stable::mix::<0, 29>(hash, word);

@@ -1,24 +1,24 @@
-//! The sequence a grammar yields, as a stream.
+//! Iterates over the sequence of a grammar.
 
 use crate::grammar::{Grammar, What};
 
-/// The sequence a grammar yields; see [`Grammar::iter`].
+/// Iterates over the sequence of a grammar; see [`Grammar::iter`].
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     grammar: &'a Grammar,
-    /// The terminal at hand, and how often it is still to be given.
+    /// The current terminal, and how often it is still to be returned.
     terminal: u32,
     left: u64,
-    path: Vec<Place>,
+    path: Vec<Level>,
 }
 
-/// A place in the body of a rule.
+/// A position in the body of a rule.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Level {
     rule: u32,
-    /// Of the symbol to come next.
+    /// The index of the next symbol.
     position: usize,
-    /// How often the rule is still to be repeated from its start.
+    /// How often the whole rule is still to be repeated.
     left: u64,
 }
 
@@ -29,17 +29,17 @@ impl<'a> Iter<'a> {
         if n >= grammar.len() {
             return iter;
         }
-        iter.path.push(Place { rule: 0, position: 0, left: 0 });
-        // At each level, passes by the symbols that end before position n.
-        while let Some(place) = iter.path.last_mut() {
-            let Some(symbol) = grammar.rules()[place.rule as usize].get(place.position) else {
+        iter.path.push(Level { rule: 0, position: 0, left: 0 });
+        // At each level, skip the symbols that end before position n.
+        while let Some(level) = iter.path.last_mut() {
+            let Some(symbol) = grammar.rules()[level.rule as usize].get(level.position) else {
                 break;
             };
             let unit = match symbol.what {
                 What::Terminal(_) => 1,
                 What::Rule(rule) => grammar.length(rule).max(1),
             };
-            place.position += 1;
+            level.position += 1;
             let repeated = n / unit;
             if repeated >= symbol.count {
                 n -= unit * symbol.count;
@@ -53,14 +53,14 @@ impl<'a> Iter<'a> {
                 }
                 What::Rule(rule) => {
                     let left = symbol.count - repeated - 1;
-                    iter.path.push(Place { rule, position: 0, left });
+                    iter.path.push(Level { rule, position: 0, left });
                 }
             }
         }
         iter
     }
 
-    /// Passes over `n` repetitions of the terminal at hand, if there are more than that.
+    /// Skips `n` repetitions of the current terminal, if there are more than that.
     pub(crate) fn skip_repeated(&mut self, n: u64) -> bool {
         let is_enough = n <= self.left;
         if is_enough {
@@ -69,21 +69,21 @@ impl<'a> Iter<'a> {
         is_enough
     }
 
-    /// The rules around the terminal at hand, outermost first: rule, index of the symbol after the one at hand,
-    /// and iterations still to come. None at the end of the sequence.
+    /// The rules around the current terminal, outermost first: rule, index of the symbol after the current one,
+    /// and remaining iterations. None at the end of the sequence.
     pub(crate) fn stack(&self) -> Option<Vec<(u32, usize, u64)>> {
-        let level = |at: &Place| (at.rule, at.position, at.left);
+        let level = |at: &Level| (at.rule, at.position, at.left);
         (self.left > 0).then(|| self.path.iter().map(level).collect())
     }
 
-    /// Goes to the next symbol that is a terminal.
+    /// Advances to the next symbol that is a terminal.
     fn advance(&mut self) -> Option<()> {
         loop {
-            let place = self.path.last_mut()?;
-            let body = &self.grammar.rules()[place.rule as usize];
-            match body.get(place.position) {
+            let level = self.path.last_mut()?;
+            let body = &self.grammar.rules()[level.rule as usize];
+            match body.get(level.position) {
                 Some(symbol) => {
-                    place.position += 1;
+                    level.position += 1;
                     match symbol.what {
                         What::Terminal(terminal) => {
                             (self.terminal, self.left) = (terminal, symbol.count);
@@ -91,13 +91,13 @@ impl<'a> Iter<'a> {
                         }
                         What::Rule(rule) => {
                             let left = symbol.count - 1;
-                            self.path.push(Place { rule, position: 0, left });
+                            self.path.push(Level { rule, position: 0, left });
                         }
                     }
                 }
-                None if place.left > 0 => {
-                    place.left -= 1;
-                    place.position = 0;
+                None if level.left > 0 => {
+                    level.left -= 1;
+                    level.position = 0;
                 }
                 None => {
                     self.path.pop();

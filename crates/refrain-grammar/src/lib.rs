@@ -1,16 +1,15 @@
 //! Sequences as grammars.
 //!
-//! A program that communicates in loops makes a sequence of calls that is long, and says little.
-//! This crate turns such a sequence of *terminals* (plain `u32`s: what they stand for is the
-//! caller's business) into a context-free grammar that yields this one sequence, while it is
-//! being made, and in space that grows with what is new in it and not with its length
-//! (Pilgrim §2.2).
+//! A program that communicates in loops makes a long sequence of calls with little information.
+//! This crate turns a sequence of *terminals* (plain `u32`s, whose meaning is up to the caller) into
+//! a context-free grammar that yields exactly this sequence. It works online, and its space grows
+//! with what is new in the sequence, not with its length (Pilgrim §2.2).
 //!
 //! - [`Sequitur`] grows a grammar, terminal by terminal.
-//! - [`Grammar`] is a finished one: canonical, immutable, small on disk. It is measured, searched
-//!   and counted without being expanded.
+//! - [`Grammar`] is a finished grammar: canonical, immutable, small on disk. Length, positions and
+//!   counts are found without expanding it.
 //! - [`Cursor`] is a position in its sequence; [`Grammar::walk`] shows its rules as loops to a [`Visitor`].
-//! - [`share()`] stores the grammars of many processes as one, each common stretch once.
+//! - [`share()`] stores the grammars of many processes as one, with each common part once.
 //!
 //! ```
 //! use refrain_grammar::{Sequitur, Symbol};
@@ -31,8 +30,8 @@
 //! assert_eq!(grammar.iter_from(4998).collect::<Vec<_>>(), [8, 9]);
 //! ```
 //!
-//! Nothing here panics, whatever it is given, and nothing recurses: it runs inside other people's
-//! programs, and on files that may be damaged.
+//! No function panics, whatever its input, and none recurses: this code runs inside other people's
+//! programs, and reads files that may be damaged.
 
 mod canonical;
 mod codec;

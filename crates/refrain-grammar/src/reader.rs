@@ -1,4 +1,4 @@
-//! Reads numbers and knows their offsets, which errors name.
+//! Reads numbers and tracks their offsets, for error messages.
 
 use crate::error::GrammarError;
 
@@ -20,7 +20,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// How many bytes are left: no more numbers than that can follow.
+    /// The number of bytes that are left, which limits how many numbers can follow.
     pub fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
@@ -37,13 +37,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The next number, of things that take a byte at least and follow.
+    /// The next number, which counts items of at least one byte that follow.
     pub fn amount(&mut self) -> Result<usize, GrammarError> {
         let amount = usize::try_from(self.number()?).map_err(|_| GrammarError::Truncated)?;
         if amount > self.left() { Err(GrammarError::Truncated) } else { Ok(amount) }
     }
 
-    /// Makes sure that nothing is left.
+    /// Checks that no bytes are left.
     pub fn finish(&self) -> Result<(), GrammarError> {
         match self.left() {
             0 => Ok(()),

@@ -1,24 +1,24 @@
-//! Many grammars in one: what is equal in the grammars of many processes is stored once.
+//! Many grammars in one: what the grammars of many processes have in common is stored once.
 //!
-//! Processes of one program run the same loops, so their grammars have rules in common, and where
-//! they differ, they differ in a few symbols of a long body. Pilgrim (§2.5.2) joins all grammars and
-//! runs Sequitur once more; so do we, in two steps that keep each grammar as it was:
+//! Processes of one program run the same loops, so their grammars have rules in common, and bodies
+//! that differ often differ in a few symbols only. Pilgrim (§2.5.2) joins all grammars and runs
+//! Sequitur once more. So does this module, in two steps that preserve each grammar:
 //!
 //! 1. Rules with equal bodies become one, from the innermost out.
-//! 2. The bodies left are strung together, each followed by a separator of its own, and Sequitur
-//!    runs over them, with symbols and their counts as terminals. A separator occurs once, so no
-//!    rule found this way contains one. Such a rule is a *stretch*: a piece of several bodies, and
-//!    not a rule of any of the grammars.
+//! 2. The remaining bodies are concatenated, each followed by its own separator, and Sequitur runs
+//!    over them, with symbols and their counts as terminals. A separator occurs once, so no rule
+//!    found this way contains one. Such a rule is a *fragment*: a part of several bodies, and not a
+//!    rule of any of the grammars.
 //!
-//! To get a grammar back, the rules are collected from its start, stretches are put in their place,
-//! and the rules are numbered. The canonical form makes it the grammar there was.
+//! To restore a grammar, its rules are collected from its start rule, fragments are expanded, and
+//! the rules are numbered. The canonical form is unique, so the result is the original grammar.
 //!
-//! # Stretches in hostile bytes
+//! # Fragments in hostile bytes
 //!
-//! Stretches within stretches could claim bodies of any length. But where digrams are unique, a
-//! stretch occurs once in a grammar, so a grammar has no more symbols than all shared rules
-//! together. This is made sure of before a grammar is put together; [`share()`] does without
-//! stretches if its input breaks this.
+//! Nested fragments could claim bodies of any length. But if digrams are unique, a fragment occurs
+//! once in a grammar, so a grammar has at most as many symbols as all shared rules together. This is
+//! checked before a grammar is restored. If the input of [`share()`] violates it, no fragments are
+//! used.
 
 use std::collections::HashMap;
 
@@ -30,26 +30,26 @@ use crate::reader::Reader;
 use crate::sequitur::Sequitur;
 use refrain_bytes::varint;
 
-/// Several grammars over the same terminals, with what they have in common stored once.
+/// Several grammars over the same terminals, with their common parts stored once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shared {
-    /// The rules of the grammars, then the stretches.
+    /// The rules of the grammars, then the fragments.
     rules: Vec<Vec<Symbol>>,
-    /// How many rules are not stretches.
+    /// The number of rules that are not fragments.
     whole: usize,
     /// The start rule of each grammar.
     starts: Vec<u32>,
 }
 
-/// Stores what grammars over the same terminals have in common once.
+/// Stores the common parts of grammars over the same terminals once.
 pub fn share(grammars: &[Grammar]) -> Shared {
     let (bodies, starts) = unify(grammars);
     let shared = Shared { whole: bodies.len(), rules: bodies, starts };
-    let stretched = shared.stretched();
-    let mut walker = Walker::new(&stretched.rules);
-    let symbols = stretched.symbols();
-    let mut restorable = |index| stretched.reached(index, symbols, &mut walker).is_ok();
-    if (0..grammars.len()).all(&mut restorable) { stretched } else { shared }
+    let with_fragments = shared.with_fragments();
+    let mut walker = Walker::new(&with_fragments.rules);
+    let symbols = with_fragments.symbols();
+    let mut restorable = |index| with_fragments.reached(index, symbols, &mut walker).is_ok();
+    if (0..grammars.len()).all(&mut restorable) { with_fragments } else { shared }
 }
 
 /// The different rules of some grammars, and the start rule of each grammar.
@@ -83,17 +83,17 @@ fn unify(grammars: &[Grammar]) -> (Vec<Vec<Symbol>>, Vec<u32>) {
 }
 
 impl Shared {
-    /// How many grammars there are.
+    /// The number of grammars.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no grammars.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// How many symbols all rules have together.
+    /// The number of symbols of all rules.
     pub fn symbols(&self) -> usize {
         self.rules.iter().map(Vec::len).sum()
     }
@@ -103,16 +103,16 @@ impl Shared {
         self.iter().collect()
     }
 
-    /// The grammars that were shared, one after the other. Together they may be much larger than
-    /// what they share.
+    /// The grammars that were shared, one after the other. Together they may be much larger than this
+    /// value.
     pub fn iter(&self) -> impl Iterator<Item = Result<Grammar, GrammarError>> + '_ {
         let mut walker = Walker::new(&self.rules);
         let symbols = self.symbols();
         (0..self.len()).map(move |index| self.restore(index, symbols, &mut walker))
     }
 
-    /// One of the grammars. An error is only possible if this was decoded from bytes that
-    /// [`Shared::encode`] did not write, or if there is no such grammar.
+    /// One of the grammars. It is an error if there is no such grammar, or if this was decoded from
+    /// bytes that [`Shared::encode`] did not write.
     pub fn grammar(&self, index: usize) -> Result<Grammar, GrammarError> {
         self.restore(index, self.symbols(), &mut Walker::new(&self.rules))
     }
@@ -129,9 +129,9 @@ impl Shared {
         Grammar::new(bodies)
     }
 
-    /// Appends the grammars as bytes: how many of the rules are not stretches, the rules as a
-    /// grammar's (see [`Grammar::encode`]), how many grammars there are, and their start rules,
-    /// each as the difference to the one before plus one.
+    /// Appends the grammars as bytes: the number of rules that are not fragments, the rules (see
+    /// [`Grammar::encode`]), the number of grammars, and their start rules, each as the difference to
+    /// the one before plus one.
     pub fn encode(&self, out: &mut Vec<u8>) {
         varint::put(out, self.whole as u64);
         codec::encode(&self.rules, out);
@@ -143,8 +143,8 @@ impl Shared {
         }
     }
 
-    /// The grammars from all of `bytes`, over the terminals below `terminals`; any bytes will do,
-    /// as for [`Grammar::decode`].
+    /// The grammars from all of `bytes`, over the terminals below `terminals`. The bytes may be
+    /// arbitrary, as for [`Grammar::decode`].
     pub fn decode(bytes: &[u8], terminals: usize) -> Result<Shared, GrammarError> {
         let mut reader = Reader::new(bytes);
         let whole = reader.number()?;
@@ -166,8 +166,8 @@ impl Shared {
             return Err(GrammarError::Truncated);
         }
         validate_symbols(&rules)?;
-        // A stretch of two symbols at least makes putting it in its place no more work than what
-        // comes of it.
+        // Fragments have at least two symbols, so expanding them takes time in proportion to the
+        // result.
         if let Some(short) = rules[whole..].iter().position(|body| body.len() < 2) {
             return Err(GrammarError::TooFewSymbols { rule: whole + short });
         }
@@ -177,8 +177,8 @@ impl Shared {
         }
     }
 
-    /// The same with stretches.
-    fn stretched(&self) -> Shared {
+    /// The same grammars with fragments.
+    fn with_fragments(&self) -> Shared {
         let mut atoms: Vec<Symbol> = Vec::new();
         let mut by_symbol: HashMap<Symbol, u32> = HashMap::new();
         for &symbol in self.rules.iter().flatten() {
@@ -205,8 +205,8 @@ impl Shared {
         for (rule, strung_body) in strung.rules().iter().enumerate() {
             for symbol in strung_body {
                 match symbol.what {
-                    What::Rule(stretch) => {
-                        let number = self.whole as u32 + stretch - 1;
+                    What::Rule(fragment) => {
+                        let number = self.whole as u32 + fragment - 1;
                         body.push(Symbol::rule(number, symbol.count));
                     }
                     What::Terminal(atom) => match atoms.get(atom as usize) {
@@ -222,12 +222,12 @@ impl Shared {
         shared
     }
 
-    fn is_stretch(&self, rule: u32) -> bool {
+    fn is_fragment(&self, rule: u32) -> bool {
         rule as usize >= self.whole
     }
 
-    /// The rules of a grammar, the start first. Makes sure that they have no more symbols, when
-    /// stretches are in their place, than there are in all.
+    /// The rules of a grammar, the start rule first. Checks that with fragments expanded they have at
+    /// most as many symbols as all shared rules.
     fn reached(
         &self,
         index: usize,
@@ -243,28 +243,28 @@ impl Shared {
         for &rule in &order.children_first {
             let length = self.rules[rule as usize].iter().fold(0_u64, |length, symbol| {
                 length.saturating_add(match symbol.what {
-                    What::Rule(inner) if self.is_stretch(inner) => {
+                    What::Rule(inner) if self.is_fragment(inner) => {
                         lengths[&inner].saturating_mul(symbol.count)
                     }
                     _ => 1,
                 })
             });
             lengths.insert(rule, length);
-            if !self.is_stretch(rule) {
+            if !self.is_fragment(rule) {
                 sum = sum.saturating_add(length);
             }
         }
         if sum > symbols as u64 {
-            return Err(GrammarError::StretchesTooLong { index });
+            return Err(GrammarError::FragmentsTooLong { index });
         }
-        let whole = |rule: &u32| !self.is_stretch(*rule);
+        let whole = |rule: &u32| !self.is_fragment(*rule);
         Ok(order.first_met.into_iter().filter(whole).collect())
     }
 
-    /// The body of a rule with the stretches in their place and the rules under other numbers.
+    /// The body of a rule with fragments expanded and rules renumbered.
     fn body(&self, rule: u32, numbers: &HashMap<u32, u32>) -> Vec<Symbol> {
         let mut body = Vec::new();
-        // Stretches entered: the position in each, and how often it is to be repeated.
+        // The entered fragments: the position in each, and its remaining repetitions.
         let mut path = vec![(rule, 0, 0)];
         while let Some((rule, position, left)) = path.last_mut() {
             match self.rules[*rule as usize].get(*position) {
@@ -278,7 +278,7 @@ impl Shared {
                 Some(symbol) => {
                     *position += 1;
                     match symbol.what {
-                        What::Rule(inner) if self.is_stretch(inner) => {
+                        What::Rule(inner) if self.is_fragment(inner) => {
                             path.push((inner, 0, symbol.count - 1));
                         }
                         What::Rule(inner) => {
@@ -326,7 +326,7 @@ mod tests {
         let grammars: Vec<_> =
             (1000..1010).map(|own| grammar((0..100).chain([own]).chain(100..200))).collect();
         let shared = share(&grammars);
-        // Two stretches of a hundred, and ten starts of three.
+        // Two fragments of a hundred, and ten starts of three.
         assert_eq!(shared.symbols(), 230);
         assert_eq!(shared.grammars(), Ok(grammars));
     }
@@ -346,8 +346,8 @@ mod tests {
     }
 
     #[test]
-    fn stretches_cannot_claim_more_than_there_is() {
-        // Ten stretches, each a hundred million of the next.
+    fn fragments_cannot_claim_more_than_there_is() {
+        // Ten fragments, each a hundred million of the next.
         let mut rules = vec![vec![Symbol::rule(1, 1)]];
         for next in 2..=10 {
             rules.push(vec![Symbol::rule(next, 100_000_000), Symbol::terminal(next, 1)]);
@@ -357,6 +357,6 @@ mod tests {
         let mut bytes = Vec::new();
         shared.encode(&mut bytes);
         let decoded = Shared::decode(&bytes, 20).unwrap();
-        assert_eq!(decoded.grammar(0), Err(GrammarError::StretchesTooLong { index: 0 }));
+        assert_eq!(decoded.grammar(0), Err(GrammarError::FragmentsTooLong { index: 0 }));
     }
 }

@@ -1,25 +1,25 @@
-//! Checks that a grammar has what Sequitur promises.
+//! Checks the invariants of Sequitur in a finished grammar.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use crate::grammar::{Grammar, Symbol, What};
 
-/// An invariant that does not hold, and where.
+/// A violated invariant, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A symbol stands next to itself, where its count should be higher.
+    /// A symbol is next to itself; its count should be higher instead.
     NotMerged {
         /// The rule.
         rule: usize,
         /// Position of the first of the two.
         position: usize,
     },
-    /// Two neighbours stand next to each other elsewhere, too.
+    /// A pair of neighbours occurs twice.
     DigramTwice {
-        /// Rule and position of the first place.
+        /// Rule and position of the first occurrence.
         first: (usize, usize),
-        /// Rule and position of the second place.
+        /// Rule and position of the second occurrence.
         second: (usize, usize),
     },
     /// A rule is used once, without repetition.
@@ -27,7 +27,7 @@ pub enum Violation {
         /// The rule.
         rule: usize,
     },
-    /// A rule other than the start has one symbol only.
+    /// A rule other than the start rule has only one symbol.
     OneSymbol {
         /// The rule.
         rule: usize,
@@ -55,7 +55,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Checks merging, digram uniqueness and rule utility.
+/// Checks merged symbols, digram uniqueness and rule utility.
 pub(crate) fn verify(grammar: &Grammar) -> Result<(), Violation> {
     let mut digrams: HashMap<(Symbol, Symbol), (usize, usize)> = HashMap::new();
     let mut uses = vec![0_u64; grammar.rules().len()];
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_violated_is_named_with_its_place() {
+    fn a_violation_is_named_with_its_position() {
         let [a, b, c] = [0, 1, 2].map(|terminal| Symbol::terminal(terminal, 1));
         let r = Symbol::rule(1, 1);
         assert_eq!(violation(vec![vec![Symbol::rule(1, 2)], vec![a, b]]), None);

@@ -1,5 +1,5 @@
-//! Checks a growing grammar from the inside, where a finished one cannot be looked at: the links,
-//! the index, the walk.
+//! Checks the internal state of a growing grammar, which a finished one does not have: links, index
+//! of digrams, walk.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use super::Sequitur;
 use super::nodes::{Id, Kind, Nodes, START};
 
 impl Sequitur {
-    /// Checks that the invariants hold: digram uniqueness (but for the last pair of the start
-    /// rule, which is settled when the sequence has gone past it), rule utility, and that the
-    /// bookkeeping agrees with the rules. The error says what is wrong where.
+    /// Checks that the invariants hold: digram uniqueness (except for the last pair of the start rule,
+    /// which is settled when the sequence has continued), rule utility, and consistent bookkeeping.
+    /// The error says what is wrong, and where.
     ///
-    /// Takes time in proportion to the grammar; this is for tests and for doubt.
+    /// Takes time in proportion to the grammar. For tests and debugging.
     pub fn check(&self) -> Result<(), String> {
         let nodes = &self.rules.nodes;
         let guards: Vec<Id> =
@@ -93,7 +93,7 @@ impl Sequitur {
     }
 }
 
-/// The symbols of a rule, if they are linked well.
+/// The symbols of a rule, if their links are consistent.
 fn body(nodes: &Nodes, guard: Id) -> Result<Vec<Id>, String> {
     let mut body = Vec::new();
     let (mut prev, mut id) = (guard, nodes.next(guard));
@@ -110,7 +110,7 @@ fn body(nodes: &Nodes, guard: Id) -> Result<Vec<Id>, String> {
     Ok(body)
 }
 
-/// Checks that a rule is of use.
+/// Checks that a rule is useful.
 fn check_use(nodes: &Nodes, guard: Id, body: &[Id]) -> Result<(), String> {
     if body.len() < 2 {
         return Err(format!("rule {guard} has {} symbols", body.len()));

@@ -1,18 +1,17 @@
-//! Prediction: a cursor that walks what the grammar expects next.
+//! Prediction: a cursor over the terminals that the grammar expects next.
 //!
-//! In a loop, the next terminal is known. While the sequence does what the grammar expects,
-//! nothing is built: a terminal is compared with the one at the cursor, and the cursor advances.
-//! What has been walked is *deferred*; it is the caller's to add to the grammar when the walk
-//! ends, as whole symbols where whole symbols have been walked. As each of them yields a terminal
-//! at least, that costs no more than the terminals cost already.
+//! In a loop, the next terminal is known. While the sequence matches the prediction, nothing is
+//! built: a terminal is compared with the one at the cursor, and the cursor advances. The walked
+//! terminals are *deferred*: the caller adds them to the grammar when the walk ends, as whole
+//! symbols if whole symbols were walked. Each of these yields at least one terminal, so adding them
+//! costs no more than the comparisons did.
 //!
 //! There are two walks.
 //!
-//! - [`Walk::Repeat`]: the last symbol of the start rule once more, and again. This is a loop's
-//!   steady state, and has no end. Inner loops, however deep, are walked by their counts.
-//! - [`Walk::Continue`]: what followed the last symbol of the start rule at an earlier place, to
-//!   the end of the body there. This is what brings the sequence back on its track after a
-//!   surprise.
+//! - [`Walk::Repeat`]: the last symbol of the start rule, again and again. This is the steady state
+//!   of a loop, and has no end. Inner loops of any depth are walked by their counts.
+//! - [`Walk::Continue`]: the symbols that followed an earlier occurrence of the last symbol of the
+//!   start rule, to the end of that body. This resumes prediction after an unexpected terminal.
 //!
 //! The rules do not change during a walk.
 
@@ -20,13 +19,13 @@ use super::nodes::{Id, Kind, Nodes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Walk {
-    /// Of the last symbol of the start rule.
+    /// Repeats the last symbol of the start rule.
     Repeat,
-    /// Of what follows this symbol.
+    /// Continues with what follows this symbol.
     Continue(Id),
 }
 
-/// A symbol for a rule whose body is being walked.
+/// A symbol that stands for a rule whose body is being walked.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     id: Id,
@@ -44,27 +43,27 @@ pub(super) struct Walked {
     pub count: u64,
 }
 
-/// A place in what the grammar expects next.
+/// A position in the predicted sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor {
     expected: u32,
-    /// How often `expected` is expected; 0 if there is no walk.
+    /// The remaining repetitions of `expected`; 0 if there is no walk.
     left: u64,
-    /// The symbol `expected` comes from.
+    /// The symbol that yields `expected`.
     at: Id,
     of: u64,
     walk: Walk,
     levels: Vec<Level>,
 }
 
-/// What became of a terminal given to the cursor.
+/// The result of giving a terminal to the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It is not the one expected, or nothing is.
+    /// It was not expected, or there is no walk.
     Surprise,
     /// It is deferred.
     Deferred,
-    /// It is deferred, and the end of the body in which the walk began is reached.
+    /// It is deferred, and the walk has reached the end of the body in which it began.
     End,
 }
 
@@ -98,8 +97,8 @@ impl Cursor {
         if self.left != 0 { Step::Deferred } else { self.advance(nodes) }
     }
 
-    /// Begins to walk a symbol: the last one of the start rule, or one further up. Gives up if
-    /// its first terminal lies deeper than `fuel` rules, and takes what it used from the fuel.
+    /// Begins to walk a symbol: the last one of the start rule, or an earlier one. Gives up if its first
+    /// terminal lies deeper than `fuel` rules; subtracts the depth from the fuel.
     pub fn begin(&mut self, nodes: &Nodes, walk: Walk, symbol: Id, fuel: &mut u64) -> bool {
         self.walk = walk;
         self.levels.clear();
@@ -120,13 +119,13 @@ impl Cursor {
         }
     }
 
-    /// Ends the walk. Returns how often a [`Walk::Repeat`] saw all of its symbol; what was
-    /// walked besides goes to `out`.
+    /// Ends the walk. Returns how often a [`Walk::Repeat`] completed its symbol; the rest of the walk is
+    /// appended to `out`.
     pub fn end(&mut self, nodes: &Nodes, out: &mut Vec<Walked>) -> u64 {
         if self.left == 0 {
             return 0;
         }
-        // The symbols on the way down: all but the last are rules entered.
+        // The symbols on the path: all but the last are entered rules.
         self.levels.push(Level { id: self.at, done: self.of - self.left, of: self.of });
         self.left = 0;
         let (mut repeated, mut start) = (0, 0);
@@ -148,8 +147,8 @@ impl Cursor {
         repeated
     }
 
-    /// After [`Step::End`]: the symbol the walk began after, and the guard it ended at. What was
-    /// walked goes to `out`.
+    /// After [`Step::End`]: the symbol after which the walk began, and the guard at which it ended. The
+    /// walked symbols are appended to `out`.
     pub fn arrived(&self, nodes: &Nodes, out: &mut Vec<Walked>) -> Option<(Id, Id)> {
         let Walk::Continue(after) = self.walk else { return None };
         let end = Level { id: self.at, done: 0, of: 0 };
@@ -157,7 +156,7 @@ impl Cursor {
         Some((after, self.at))
     }
 
-    /// How many terminals are deferred, given how many each rule yields.
+    /// The number of deferred terminals; `yields` gives the number of terminals of each rule.
     pub fn deferred(&self, nodes: &Nodes, yields: impl Fn(Id) -> u64) -> u64 {
         let mut out = Vec::new();
         let repeated = self.clone().end(nodes, &mut out);
@@ -168,7 +167,7 @@ impl Cursor {
         })
     }
 
-    /// Goes to the next terminal; the symbol at the cursor has been walked.
+    /// Advances to the next terminal after the symbol at the cursor.
     #[inline(always)]
     fn advance(&mut self, nodes: &Nodes) -> Step {
         let id = nodes.next(self.at);
@@ -180,7 +179,7 @@ impl Cursor {
         self.cross(nodes, id)
     }
 
-    /// Goes to the next terminal across the boundaries of rules.
+    /// Advances to the next terminal across rule boundaries.
     fn cross(&mut self, nodes: &Nodes, mut id: Id) -> Step {
         loop {
             let node = nodes.get(id);
@@ -212,7 +211,8 @@ impl Cursor {
     }
 }
 
-/// The symbols of a body from `start` up to a level's, and that one as often as it was walked.
+/// The symbols of a body from `start` up to that of a level, which is repeated as often as it was
+/// walked.
 fn walked(nodes: &Nodes, start: Id, level: &Level, out: &mut Vec<Walked>) {
     let mut id = start;
     while id != level.id {

@@ -1,9 +1,9 @@
-//! The index of digrams: where each pair of neighbouring symbols stands.
+//! The index of digrams: the position of each pair of neighbouring symbols.
 //!
-//! Every structural step looks up, adds or removes a pair, so this table is what Sequitur's speed
-//! depends on. It is open addressing with linear probing; a slot holds the index of the pair's
-//! first node and 32 bits of the pair's hash. The hash bits also say where the slot belongs, so
-//! probing, removing and growing touch nodes only where the hashes agree.
+//! Every structural step looks up, adds or removes a pair, so Sequitur's speed depends on this
+//! table. It uses open addressing with linear probing. A slot holds the index of the pair's first
+//! node and 32 bits of the pair's hash. The hash bits also give the slot's home, so probing, removing
+//! and growing touch nodes only if the hashes agree.
 
 use super::nodes::{Id, Node};
 use refrain_bytes::stable::GOLDEN;
@@ -18,7 +18,7 @@ struct Slot {
 const EMPTY: Id = 0;
 const LEAST_BITS: u32 = 6;
 
-/// From the hash of a digram to the one place where it stands.
+/// Maps the hash of a digram to its only occurrence.
 #[derive(Clone, Debug)]
 pub(super) struct Digrams {
     slots: Vec<Slot>,
@@ -54,7 +54,7 @@ impl Digrams {
         self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// The place of a digram that `equal` accepts. If there is none, `node` becomes its place.
+    /// The occurrence of a digram that `equal` accepts. If there is none, `node` is inserted.
     #[inline]
     pub fn find_or_insert(
         &mut self,
@@ -81,16 +81,16 @@ impl Digrams {
         }
     }
 
-    /// Whether `node` is the place of the digram with this hash.
+    /// Whether `node` is the occurrence of the digram with this hash.
     pub fn contains(&self, hash: u32, node: Id) -> bool {
         self.position(hash, node).is_some()
     }
 
-    /// Forgets the digram with this hash, if `node` is its place.
+    /// Removes the digram with this hash, if `node` is its occurrence.
     #[inline]
     pub fn remove(&mut self, hash: u32, node: Id) {
         let Some(mut hole) = self.position(hash, node) else { return };
-        // No tombstones: what follows in the cluster moves up, unless that is before its home.
+        // No tombstones: the following slots of the cluster move up, but not before their home.
         let mask = self.slots.len() - 1;
         let mut at = hole;
         loop {
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_still_found_after_removals_from_a_crowded_table() {
+    fn remaining_digrams_are_found_after_removals_from_a_crowded_table() {
         let mut digrams = Digrams::new();
         let hash = |node: Id| (node % 7) << 29 | node;
         for node in 1..=40 {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digram_is_not_removed_from_under_another_place() {
+    fn a_digram_with_another_occurrence_is_not_removed() {
         let mut digrams = Digrams::new();
         digrams.find_or_insert(5, 1, |_| false);
         digrams.remove(5, 2);

@@ -1,11 +1,11 @@
 //! Sequitur with repetition counts: a grammar that grows with its sequence.
 //!
 //! The algorithm is Nevill-Manning and Witten's, with the repetition counts of omnisc'IO and
-//! Pilgrim (§2.2): rules may hold `R^1000`, and a loop takes constant space however often it
-//! runs. Two things are Refrain's own. Symbols are matched only when it is known how often they
-//! are repeated (see [`rules`]), so loops that run a varying number of times keep their shape. And
-//! what the grammar predicts is not built but walked (see [`cursor`]), so the steady state of a
-//! loop costs a comparison per terminal.
+//! Pilgrim (§2.2): rules may contain `R^1000`, so a loop takes constant space for any number of
+//! iterations. Refrain adds two things. Symbols are matched only when their repetition count is
+//! known (see [`rules`]), so loops with varying trip counts keep their structure. And predicted
+//! terminals are compared instead of inserted (see [`cursor`]), so the steady state of a loop costs
+//! one comparison per terminal.
 
 mod check;
 mod cursor;
@@ -18,10 +18,10 @@ use cursor::{Cursor, Step, Walk, Walked};
 use nodes::{Id, Kind, START};
 use rules::Rules;
 
-/// How many earlier uses of the last symbol are asked for what came next.
+/// How many earlier uses of the last symbol are tried for a prediction.
 const EARLIER_USES: usize = 4;
 
-/// What a surprise adds to the fuel for finding the next track.
+/// The fuel that an unexpected terminal adds for finding the next prediction.
 const FUEL: u64 = 4;
 
 /// Grows a grammar, terminal by terminal.
@@ -35,11 +35,11 @@ const FUEL: u64 = 4;
 pub struct Sequitur {
     cursor: Cursor,
     len: u64,
-    /// How many terminals are in the rules; the others are deferred.
+    /// The number of terminals in the rules; the others are deferred.
     settled: u64,
     rules: Rules,
-    /// How many rules may be entered to begin a walk. A walk that begins deep down and ends soon
-    /// costs more than the terminals it defers; this makes others pay for it.
+    /// How many rules may be entered to begin a walk. A walk that begins deep in the rules and ends
+    /// soon costs more than it saves; this bounds the total cost.
     fuel: u64,
     walked: Vec<Walked>,
 }
@@ -65,24 +65,24 @@ impl Sequitur {
 
     /// Adds a terminal to the end of the sequence.
     ///
-    /// A grammar of 2^31 symbols, which hold 64 GiB, takes no further one; see
-    /// [`Sequitur::memory`] for a more modest limit.
+    /// A grammar of 2^31 symbols, which take 64 GiB, ignores further terminals; see
+    /// [`Sequitur::memory`] for a smaller limit.
     #[inline]
     pub fn push(&mut self, terminal: u32) {
         self.len = self.len.saturating_add(1);
         match self.cursor.step(&self.rules.nodes, terminal) {
             Step::Deferred => {}
-            Step::Surprise => self.surprise(terminal),
+            Step::Surprise => self.push_unexpected(terminal),
             Step::End => self.arrive(),
         }
     }
 
-    /// How many terminals have been pushed.
+    /// The number of terminals that were pushed.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether nothing has been pushed.
+    /// Whether nothing was pushed.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -95,7 +95,7 @@ impl Sequitur {
             + self.walked.capacity() * size_of::<Walked>()
     }
 
-    /// The terminal expected next, if the grammar suggests one.
+    /// The terminal that the grammar predicts next, if any.
     pub fn predicted(&self) -> Option<u32> {
         if let Some(expected) = self.cursor.expected() {
             return Some(expected);
@@ -109,9 +109,9 @@ impl Sequitur {
         Some(nodes.first_terminal(nodes.next(earlier)))
     }
 
-    /// Takes a terminal the cursor did not expect.
+    /// Adds a terminal that the cursor did not expect.
     #[inline(never)]
-    fn surprise(&mut self, terminal: u32) {
+    fn push_unexpected(&mut self, terminal: u32) {
         self.fuel = self.fuel.saturating_add(FUEL);
         self.settle_deferred(1);
         while !self.repeat(terminal) {
@@ -124,7 +124,7 @@ impl Sequitur {
         }
     }
 
-    /// Ends the walk and adds what was walked to the start rule: all terminals but the last few.
+    /// Ends the walk and adds the walked terminals to the start rule, except for the last few.
     fn settle_deferred(&mut self, few: u64) {
         let walk = self.cursor.walk();
         let repeated = self.cursor.end(&self.rules.nodes, &mut self.walked);
@@ -141,8 +141,8 @@ impl Sequitur {
         self.settled_all_but(few);
     }
 
-    /// Adds the symbols walked to the start rule. They are all linked before the first is
-    /// settled, so that the rules they stand for are in use and stay.
+    /// Adds the walked symbols to the start rule. All are linked before the first is settled, so that
+    /// the rules they stand for stay in use.
     fn append_walked(&mut self) {
         let nodes = &mut self.rules.nodes;
         let before = nodes.tail();
@@ -152,8 +152,8 @@ impl Sequitur {
         for symbol in self.walked.drain(..) {
             nodes.append(START, symbol.kind, symbol.value, symbol.count);
         }
-        // Right to left, so that they are settled left to right. The tail before was not settled
-        // if it was being repeated.
+        // Noted right to left, so that they are settled left to right. The previous tail was not
+        // settled if it was being repeated.
         let stop = nodes.prev(before);
         let mut id = nodes.tail();
         if id == before {
@@ -169,14 +169,14 @@ impl Sequitur {
         self.rules.settle();
     }
 
-    /// Notes that all terminals are in the rules, but the last few.
+    /// Notes that all terminals but the last few are in the rules.
     fn settled_all_but(&mut self, few: u64) {
         let settled = self.len.saturating_sub(few);
         self.fuel = self.fuel.saturating_add(settled.saturating_sub(self.settled));
         self.settled = settled;
     }
 
-    /// Begins to walk the last symbol once more, if that begins with the terminal.
+    /// Begins to walk the last symbol again, if it begins with the terminal.
     fn repeat(&mut self, terminal: u32) -> bool {
         let nodes = &self.rules.nodes;
         let tail = nodes.tail();
@@ -186,8 +186,8 @@ impl Sequitur {
         self.begin(Walk::Repeat, tail, terminal)
     }
 
-    /// Begins to walk what came after the last symbol at an earlier place, if that begins with
-    /// the terminal.
+    /// Begins to walk what followed an earlier occurrence of the last symbol, if it begins with the
+    /// terminal.
     fn resume(&mut self, terminal: u32) -> bool {
         let nodes = &self.rules.nodes;
         let follows = |id| nodes.first_terminal(nodes.next(id)) == terminal;
@@ -206,8 +206,8 @@ impl Sequitur {
         true
     }
 
-    /// An earlier place with the same rule as a symbol, that something follows which will do: a
-    /// late one, and one where the rule is repeated as often if there is any.
+    /// An earlier occurrence of a symbol's rule whose successor `will_do` accepts: a recent one, and
+    /// preferably one with the same repetition count.
     fn earlier(&self, symbol: Id, will_do: impl Fn(Id) -> bool) -> Option<Id> {
         let nodes = &self.rules.nodes;
         let node = nodes.get(symbol);
@@ -232,7 +232,7 @@ impl Sequitur {
         found
     }
 
-    /// Ends a walk that reached the end of the body it began in.
+    /// Ends a walk that reached the end of the body in which it began.
     #[inline(never)]
     fn arrive(&mut self) {
         let Some((after, guard)) = self.cursor.arrived(&self.rules.nodes, &mut self.walked) else {
@@ -245,8 +245,8 @@ impl Sequitur {
             && nodes.same(after, tail)
             && nodes.get(after).count == nodes.get(tail).count;
         if whole {
-            // The last symbol and the walk spell all of a rule. To add the symbols walked would
-            // lead to the same end.
+            // The last symbol and the walk together are the whole body of a rule: use the rule.
+            // Adding the walked symbols would have the same result.
             self.walked.clear();
             let prev = nodes.prev(tail);
             self.rules.forget(prev);

@@ -4,9 +4,9 @@
 //! to a ring by a *guard*. Links are `u32` indices: half the size of pointers, no `unsafe`, and a
 //! copy of the arena is a copy of the grammar.
 //!
-//! A rule *is* its guard: a symbol that stands for a rule holds the guard's index. The guard is
-//! also the head of a second ring, through all the symbols that stand for its rule, so that the
-//! only use of a rule, or the previous one, is found at once.
+//! A rule is identified by its guard: a symbol that stands for a rule holds the guard's index. The
+//! guard is also the head of a second ring, through all the symbols that stand for its rule, so that
+//! the only use of a rule, or the previous one, is found at once.
 
 /// Index of a node.
 pub(super) type Id = u32;
@@ -14,15 +14,15 @@ pub(super) type Id = u32;
 /// The guard of the start rule.
 pub(super) const START: Id = 0;
 
-/// A grammar with this many symbols takes no more: the index of digrams has room for no more, and
-/// it would hold 64 GiB.
+/// The most symbols of a grammar: the index of digrams has no room for more, and they would take
+/// 64 GiB.
 const MOST: usize = 1 << 31;
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// Not in use; `next` is the next such.
+    /// Free; `next` is the next free node.
     Free,
     /// Start and end of a rule's body.
     Guard,
@@ -43,8 +43,8 @@ pub(super) struct Node {
     /// The ring of uses: in a symbol for a rule, its neighbours; in a guard, its ends.
     pub use_prev: Id,
     pub use_next: Id,
-    /// How often the symbol is repeated. In a guard, the first terminal of what the rule yields,
-    /// which never changes, however the rule is rewritten.
+    /// The repetition count. In a guard, the first terminal that the rule yields, which no rewriting
+    /// changes.
     pub count: u64,
 }
 
@@ -65,7 +65,7 @@ impl Nodes {
         nodes
     }
 
-    /// Whether no symbol can be added any more.
+    /// Whether the arena is full.
     pub fn full(&self) -> bool {
         self.nodes.len() >= MOST
     }
@@ -116,13 +116,13 @@ impl Nodes {
         matches!(self.kind(id), Kind::Terminal | Kind::Rule)
     }
 
-    /// Whether two nodes are the same symbol, repeated as often or not.
+    /// Whether two nodes are the same symbol, with any repetition counts.
     pub fn same(&self, a: Id, b: Id) -> bool {
         let (a, b) = (self.get(a), self.get(b));
         a.kind == b.kind && a.value == b.value
     }
 
-    /// The first terminal of what a symbol yields.
+    /// The first terminal that a symbol yields.
     pub fn first_terminal(&self, id: Id) -> u32 {
         let node = self.get(id);
         match node.kind {
@@ -145,14 +145,14 @@ impl Nodes {
             .then_some(guard_node.use_next)
     }
 
-    /// Makes a node the neighbour of another.
+    /// Links two nodes as neighbours.
     #[inline(always)]
     pub fn link(&mut self, left: Id, right: Id) {
         self.get_mut(left).next = right;
         self.get_mut(right).prev = left;
     }
 
-    /// Adds a rule with an empty body. `first` is the first terminal of what it will yield.
+    /// Adds a rule with an empty body. `first` is the first terminal that it will yield.
     pub fn add_guard(&mut self, first: u32) -> Id {
         let id = self.add(Node {
             prev: 0,
@@ -188,7 +188,7 @@ impl Nodes {
         id
     }
 
-    /// Frees a node that is linked nowhere any more.
+    /// Frees a node that is no longer linked.
     pub fn release(&mut self, id: Id) {
         let free = self.free;
         let node = self.get_mut(id);
@@ -222,7 +222,8 @@ impl Nodes {
             return id;
         }
         if self.nodes.len() == self.nodes.capacity() {
-            // By half, not twofold: this is most of the memory a host program lends us.
+            // Grow by half, not twofold: this is most of the memory that the encoder takes from the
+            // program.
             self.nodes.reserve_exact(self.nodes.len() / 2 + 16);
         }
         self.nodes.push(node);

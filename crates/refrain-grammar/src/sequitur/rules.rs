@@ -1,22 +1,21 @@
-//! The rules of a growing grammar, and the steps that keep them in order.
+//! The rules of a growing grammar, and the steps that restore their invariants.
 //!
-//! What holds whenever [`Rules::settle`] returns:
+//! Invariants whenever [`Rules::settle`] returns:
 //!
-//! - *merged*: no symbol stands next to itself: `a a` is `a^2`;
-//! - *digram uniqueness*: no two neighbours, with their repetition counts, stand next to each
-//!   other in two places;
-//! - *rule utility*: every rule but the start is used twice, or once with repetition, and has
-//!   two symbols at least.
+//! - *merged*: no symbol is next to itself: `a a` is `a^2`;
+//! - *digram uniqueness*: no pair of neighbours, with their repetition counts, occurs twice;
+//! - *rule utility*: every rule but the start rule is used twice, or once with repetition, and has
+//!   at least two symbols.
 //!
-//! One place is exempt from digram uniqueness: the last symbol of the start rule and the one
-//! before it. Whether the last symbol is repeated, and how often, only what follows can tell, and
-//! a pair matched too early tears loops apart: had `x a` occurred before, the `x a` of `x a a y`
-//! would become a rule, and the `x a a y` of the next iteration would not be recognised. So the
-//! last pair is settled ([`Rules::settle_tail`]) when the sequence has gone past it.
+//! The last pair of the start rule is exempt from digram uniqueness. Only the following terminals
+//! tell how often the last symbol is repeated, and matching a pair too early breaks loops: if `x a`
+//! occurred before, the `x a` of `x a a y` would become a rule, and the `x a a y` of the next
+//! iteration would not be recognised. So the last pair is settled ([`Rules::settle_tail`]) when the
+//! sequence has continued.
 //!
-//! Broken order is noted in two lists, places and rules, and repaired step by step until the
-//! lists are empty; the order of the repairs depends on the sequence alone. An entry may be stale,
-//! its node gone or serving another purpose: to look at a place twice does no harm.
+//! Possible violations are noted in two lists, of symbols and of rules, and repaired until the lists
+//! are empty. The order of repairs depends on the sequence alone. An entry may be stale, its node
+//! freed or reused: checking a symbol twice is harmless.
 //!
 //! Repairing ends, and takes constant time per symbol appended, amortised. Let Φ be twice the
 //! number of symbols less the number of rules. A merge, a substitution by an old rule, and an
@@ -30,9 +29,9 @@ use super::nodes::{Id, Kind, Nodes, START};
 pub(super) struct Rules {
     pub nodes: Nodes,
     pub digrams: Digrams,
-    /// Symbols that may not be in order with their right neighbour.
+    /// Symbols that may violate an invariant with their right neighbour.
     places: Vec<Id>,
-    /// Rules that may be of no use.
+    /// Rules that may be useless.
     idle: Vec<Id>,
 }
 
@@ -48,40 +47,40 @@ impl Rules {
             + (self.places.capacity() + self.idle.capacity()) * size_of::<Id>()
     }
 
-    /// Notes that a symbol may not be in order with its right neighbour. What was noted last is
+    /// Notes that a symbol may violate an invariant with its right neighbour. The last one noted is
     /// repaired first.
     pub fn suspect(&mut self, id: Id) {
         self.places.push(id);
     }
 
-    /// Notes that a rule may be of no use.
+    /// Notes that a rule may be useless.
     pub fn suspect_rule(&mut self, guard: Id) {
         self.idle.push(guard);
     }
 
-    /// Brings everything in order but the tail.
+    /// Restores all invariants, except at the tail.
     pub fn settle(&mut self) {
         loop {
             if let Some(guard) = self.idle.pop() {
                 self.settle_rule(guard);
             } else if let Some(id) = self.places.pop() {
-                self.settle_place(id, false);
+                self.settle_pair(id, false);
             } else {
                 return;
             }
         }
     }
 
-    /// Brings the tail in order. Says whether that made it another symbol, whose left neighbour
-    /// is not looked at yet.
+    /// Restores the invariants at the tail. Returns whether the tail became another symbol, whose left
+    /// neighbour has not been checked yet.
     pub fn settle_tail(&mut self) -> bool {
         let left = self.nodes.prev(self.nodes.tail());
-        let changed = self.settle_place(left, true);
+        let changed = self.settle_pair(left, true);
         self.settle();
         changed
     }
 
-    /// Whether the tail is in order.
+    /// Whether the invariants hold at the tail.
     pub fn tail_is_settled(&self) -> bool {
         let left = self.nodes.prev(self.nodes.tail());
         !self.nodes.is_symbol(left) || self.digrams.contains(self.hash(left), left)
@@ -96,7 +95,7 @@ impl Rules {
         }
     }
 
-    /// Makes a symbol another one. Its digrams have been forgotten.
+    /// Changes a symbol. Its digrams must have been forgotten.
     pub fn replace(&mut self, id: Id, kind: Kind, value: u32, count: u64) {
         self.drop_use(id);
         let node = self.nodes.get_mut(id);
@@ -122,8 +121,9 @@ impl Rules {
         }
     }
 
-    /// Brings a symbol and its right neighbour in order. Says whether their digram was replaced.
-    fn settle_place(&mut self, id: Id, tail_too: bool) -> bool {
+    /// Restores the invariants for a symbol and its right neighbour. Returns whether their digram was
+    /// replaced.
+    fn settle_pair(&mut self, id: Id, tail_too: bool) -> bool {
         let next = self.nodes.next(id);
         if !self.nodes.is_symbol(id) || !self.nodes.is_symbol(next) {
             return false;
@@ -157,7 +157,7 @@ impl Rules {
         }
     }
 
-    /// Makes `a^i a^j` one symbol.
+    /// Merges `a^i a^j` into one symbol.
     fn merge(&mut self, id: Id, next: Id) {
         let prev = self.nodes.prev(id);
         self.forget(prev);
@@ -189,7 +189,7 @@ impl Rules {
         }
     }
 
-    /// Puts a rule in the place of a digram.
+    /// Replaces a digram by a rule.
     fn substitute(&mut self, id: Id, guard: Id) {
         let prev = self.nodes.prev(id);
         let next = self.nodes.next(id);
@@ -202,7 +202,7 @@ impl Rules {
         self.suspect(prev);
     }
 
-    /// Takes a symbol out of its body. Its digrams have been forgotten.
+    /// Removes a symbol from its body. Its digrams must have been forgotten.
     fn remove(&mut self, id: Id) {
         let (prev, next) = (self.nodes.prev(id), self.nodes.next(id));
         self.drop_use(id);
@@ -214,7 +214,7 @@ impl Rules {
         }
     }
 
-    /// Sees to it that a rule is of use.
+    /// Restores rule utility.
     fn settle_rule(&mut self, guard: Id) {
         if guard == START || self.nodes.kind(guard) != Kind::Guard {
             return;
@@ -246,7 +246,7 @@ impl Rules {
         self.nodes.release(guard);
     }
 
-    /// Puts the one symbol of a rule in the place of all uses of the rule.
+    /// Replaces all uses of a rule by its only symbol.
     fn dissolve(&mut self, guard: Id, only: Id) {
         let symbol = *self.nodes.get(only);
         loop {
@@ -265,7 +265,7 @@ impl Rules {
         self.delete(guard);
     }
 
-    /// Puts a rule's body in the place of its only use.
+    /// Replaces the only use of a rule by its body.
     fn inline(&mut self, guard: Id, only: Id) {
         let (prev, next) = (self.nodes.prev(only), self.nodes.next(only));
         let (first, last) = (self.nodes.next(guard), self.nodes.prev(guard));

@@ -1,4 +1,4 @@
-//! Between a growing grammar and a finished one.
+//! Conversions between a growing grammar and a finished one.
 
 use super::Sequitur;
 use super::nodes::{Id, Kind, Nodes, START};
@@ -6,22 +6,22 @@ use crate::canonical::Order;
 use crate::grammar::{Grammar, Symbol, What};
 
 impl Sequitur {
-    /// The grammar of what has been pushed so far. Later pushes are not affected.
+    /// The grammar of the terminals pushed so far. Later pushes are not affected.
     pub fn grammar(&self) -> Grammar {
         if self.cursor.walk().is_none() && self.rules.tail_is_settled() {
             return finished(&self.rules.nodes);
         }
-        // What is deferred is settled in a copy, so that the grammar does not come to depend on
-        // when a snapshot was taken.
+        // Deferred terminals are settled in a copy, so that the grammar does not depend on when
+        // snapshots are taken.
         let mut copy = self.clone();
         copy.settle_deferred(0);
         while copy.rules.settle_tail() {}
         finished(&copy.rules.nodes)
     }
 
-    /// Goes on from a finished grammar.
+    /// Continues from a finished grammar.
     ///
-    /// Where the grammar breaks an invariant (see [`Grammar::verify`]), that is mended.
+    /// Violated invariants (see [`Grammar::verify`]) are repaired.
     pub fn from_grammar(grammar: &Grammar) -> Sequitur {
         let mut sequitur = Sequitur::new();
         let rules = &mut sequitur.rules;
@@ -57,7 +57,7 @@ impl Sequitur {
     }
 }
 
-/// The rules reached from the start, numbered as they are met.
+/// The rules that are reachable from the start rule, numbered by first visit.
 fn finished(nodes: &Nodes) -> Grammar {
     const UNMET: u32 = u32::MAX;
     let mut numbers = vec![UNMET; nodes.end() as usize];

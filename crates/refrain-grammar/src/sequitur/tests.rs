@@ -133,7 +133,7 @@ fn a_loop_predicts_its_next_terminal() {
 }
 
 #[test]
-fn a_known_stretch_predicts_how_it_goes_on() {
+fn a_known_sequence_predicts_its_continuation() {
     assert_eq!(letters("abcdefg.abc").predicted(), Some(b'd'.into()));
 }
 
