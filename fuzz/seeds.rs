@@ -107,7 +107,7 @@ fn memory(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()
         // one or two users of a byte, and a length of two.
         let code = read("code")?;
         let skipped = (3..=6).find(|at| {
-            refrain_memtrace::tables::Code::decode(&mut &code[*at..])
+            refrain_memtrace::code::Code::decode(&mut &code[*at..])
                 .is_ok_and(|c| !c.blocks.is_empty())
         });
         for section in [&code[skipped.unwrap_or(0)..], &read("segments/0")?, &read("threads")?] {

@@ -6,8 +6,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use refrain_memory::{Processes, Segments, Trace};
-use refrain_memtrace::state::State;
-use refrain_memtrace::tables::Code;
+use refrain_memrecord::state::State;
+use refrain_memtrace::code::Code;
 
 /// Of each thread.
 const REFERENCES: usize = 2000;

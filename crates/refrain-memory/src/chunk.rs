@@ -71,7 +71,7 @@ pub struct Finished {
     pub entries: Vec<Entry>,
     /// The executions: indices of entries.
     pub sequence: Vec<u32>,
-    /// Which executions broke off, by ascending place in the sequence, and after how
+    /// Which executions broke off, by ascending position in the sequence, and after how
     /// many steps (blocks executed, loops begun).
     pub cuts: Vec<(usize, u64)>,
 }
@@ -79,24 +79,24 @@ pub struct Finished {
 /// Where each reference was last, by the block's number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lasts {
-    places: Vec<Vec<u64>>,
+    logical: Vec<Vec<u64>>,
 }
 
 impl Lasts {
-    /// The last places of a block's references.
+    /// The last logical addresses of a block's references.
     #[inline]
     pub fn of(&mut self, block: u32, references: usize) -> &mut [u64] {
         let block = block as usize;
-        if self.places.get(block).is_none_or(|places| places.len() < references) {
+        if self.logical.get(block).is_none_or(|logical| logical.len() < references) {
             self.make_room(block, references);
         }
-        &mut self.places[block]
+        &mut self.logical[block]
     }
 
     #[cold]
     fn make_room(&mut self, block: usize, references: usize) {
-        self.places.resize(self.places.len().max(block + 1), Vec::new());
-        self.places[block].resize(references, 0);
+        self.logical.resize(self.logical.len().max(block + 1), Vec::new());
+        self.logical[block].resize(references, 0);
     }
 }
 
@@ -149,24 +149,24 @@ impl Chunk {
         self.numbers += item.runs() + shape.slots.len();
     }
 
-    /// Appends executions of single blocks: each its number and its places.
+    /// Appends executions of single blocks: each with its number and its logical addresses.
     fn append_blocks(&mut self, mut journal: &[u64], shapes: &Shapes) {
         while let [block, rest @ ..] = journal {
             // The blocks of a journal have shapes already.
             let Some(id) = shapes.known_block(*block as u32) else { return };
             let shape = shapes.get(id);
-            let (places, rest) = rest.split_at(shape.slots.len().min(rest.len()));
+            let (logical, rest) = rest.split_at(shape.slots.len().min(rest.len()));
             let at = match self.by_shape.get(id as usize).and_then(|entries| entries.first()) {
                 Some(at) => *at as usize,
                 None => self.add_entry(id, shape),
             };
             self.sequence.push(at as u32);
-            let lasts = self.lasts.of(*block as u32, places.len());
+            let lasts = self.lasts.of(*block as u32, logical.len());
             let slots = &mut self.entries[at].slots;
-            for ((slot, last), &place) in slots.iter_mut().zip(lasts).zip(places) {
-                slot.firsts.push(place.wrapping_sub(std::mem::replace(last, place)) as i64);
+            for ((slot, last), &logical) in slots.iter_mut().zip(lasts).zip(logical) {
+                slot.firsts.push(logical.wrapping_sub(std::mem::replace(last, logical)) as i64);
             }
-            self.numbers += 1 + places.len();
+            self.numbers += 1 + logical.len();
             journal = rest;
         }
     }

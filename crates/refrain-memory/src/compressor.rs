@@ -2,7 +2,7 @@
 //!
 //! Executions wait on a stack, each a block or a nest. When the top of the stack repeats what is
 //! right below it, the two become the first iterations of a loop, and the stream is followed
-//! through that loop from then on (`running`); when it leaves the loop, the finished nest
+//! through that loop from then on (`follow`); when it leaves the loop, the finished nest
 //! waits on the stack like any block. So nests grow from the inside out, and once the outermost
 //! loop of a phase is found, nothing is looked for any more until it ends.
 //!
@@ -19,8 +19,8 @@ use std::collections::VecDeque;
 use crate::block::Blocks;
 use crate::chunk::Chunk;
 use crate::error::MemoryError;
+use crate::follow::{End, NOTHING, Running, Stop};
 use crate::item::{Item, SMALL};
-use crate::running::{End, NOTHING, Running, Stop};
 use crate::segment::{Segments, Window};
 use crate::shapes::{ShapeId, Shapes};
 
@@ -212,8 +212,8 @@ impl Compressor {
         let mut journal = self.spare.pop().unwrap_or_default();
         journal.clear();
         journal.push(words[0]);
-        let places = addresses.iter().zip(windows);
-        journal.extend(places.map(|(&address, window)| segments.place(address, window)));
+        let logical = addresses.iter().zip(windows);
+        journal.extend(logical.map(|(&address, window)| segments.logical(address, window)));
         let used = journal.len();
         let series = Vec::new();
         let executed = 1;

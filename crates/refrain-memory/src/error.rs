@@ -10,7 +10,7 @@ pub enum MemoryError {
     /// The bytes end in the middle of something.
     #[error("the bytes of a memory trace end too early")]
     Truncated,
-    /// A number lies outside what its place allows; the text names the place.
+    /// A number is outside of its range; the text names the field.
     #[error("a memory trace's {0} is out of range")]
     OutOfRange(&'static str),
     /// The bytes were written by a version that this one does not know.

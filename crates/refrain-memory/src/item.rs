@@ -23,7 +23,7 @@ pub struct Item {
     pub executed: u64,
     /// How many times loops were begun, also for no iteration.
     pub entered: u64,
-    /// Block by block, the number and the places: whole as long as the item is small.
+    /// Block by block, the number and the logical addresses; complete as long as the item is small.
     pub journal: Vec<u64>,
     /// Whether it broke off in the middle of an inner loop, so that only [`Item::steps`] says where.
     pub cut: bool,
@@ -56,7 +56,7 @@ impl Item {
     /// The values of the slots, whatever the shape.
     fn into_series(self) -> Vec<Series> {
         match self.is_block() {
-            true => self.journal.iter().skip(1).map(|&place| Series::of(place)).collect(),
+            true => self.journal.iter().skip(1).map(|&logical| Series::of(logical)).collect(),
             false => self.series,
         }
     }

@@ -51,56 +51,56 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`block`], [`segment`], `rows` | the tables: what blocks refer to, where memory lies |
+//! | [`block`], [`segment`], `segment_rows` | the tables: what blocks refer to, where memory lies |
 //! | `runs`, `series` | numbers as runs; the values of a slot, level by level |
 //! | [`shape`], `shapes` | the structure of a nest, compiled; all structures met |
-//! | `item`, `running`, `sprint` | one execution of a nest; following a stream through it, slowly and fast |
+//! | `item`, `follow`, `fast_path` | one execution of a nest; matching a stream against it, block by block or many iterations at once |
 //! | [`compressor`] | the stack on which nests grow |
 //! | [`chunk`], `parts`, `bulk` | a compressed stretch of a stream, and its bytes |
-//! | [`player`], [`trace`] | giving the stream back |
-//! | `guide`, `weave`, [`lines`], [`threads`] | the threads of a process as one |
-//! | [`ranks`] | processes as one |
+//! | [`player`], [`trace`] | decoding the stream |
+//! | [`thread_groups`], `reshape`, `align`, [`bases`] | merging the threads of a process |
+//! | [`rank_groups`] | merging processes |
 //! | `structure` | the nest as text |
 //!
 //! Nothing here panics on a damaged trace: decoders return a [`MemoryError`], and hold no more
 //! than the input and fixed bounds allow.
 
+mod align;
+pub mod bases;
 pub mod block;
 mod bulk;
 pub mod chunk;
 pub mod compressor;
 mod error;
-mod guide;
+mod fast_path;
+mod follow;
 mod item;
-pub mod lines;
 mod parts;
 pub mod player;
-pub mod ranks;
-mod rows;
-mod running;
+pub mod rank_groups;
+mod reshape;
 mod runs;
 pub mod segment;
+mod segment_rows;
 mod series;
 pub mod shape;
 mod shapes;
-mod sprint;
 mod structure;
-pub mod threads;
+pub mod thread_groups;
 pub mod trace;
-mod weave;
 
+pub use align::Substitutes;
 pub use block::{Blocks, Kind, Reference, Signatures};
 pub use chunk::{Chunk, Finished};
 pub use compressor::Compressor;
 pub use error::MemoryError;
 pub use player::Player;
-pub use ranks::{Processes, RankGroup};
+pub use rank_groups::{Processes, RankGroup};
 pub use runs::Runs;
 pub use segment::{Addresses, Segment, SegmentKind, Segments};
 pub use structure::{Name, triples};
-pub use threads::{Group, Merged};
+pub use thread_groups::{Group, Merged};
 pub use trace::{Access, References, Trace};
-pub use weave::Substitutes;
 
 /// The version of the bytes that this crate writes. Version 1, which can be read as well, had every
 /// thread in one group.

@@ -2,18 +2,18 @@
 //!
 //! The *skeleton* is the structure: shapes, the sequence of executions, how many runs each stream
 //! has. Threads (and processes) that ran the same code have equal skeletons, and their *numbers*
-//! (places, strides, trip counts) can be compared one by one, and be written as functions of the
+//! (logical addresses, strides, trip counts) can be compared one by one, and be written as functions of the
 //! thread. Streams with many runs are *bulk*: each thread keeps its own.
 
 use std::sync::Arc;
 
+use crate::align::HOLE;
 use crate::block::Blocks;
 use crate::bulk;
 use crate::chunk::{Entry, Finished, Stream};
 use crate::error::MemoryError;
 use crate::runs::Runs;
 use crate::shape::{Node, Shape};
-use crate::weave::HOLE;
 use refrain_bytes::varint;
 
 /// Streams with more runs than this are bulk. No cycle has more.
@@ -60,10 +60,10 @@ impl Finished {
         }
         varint::put(&mut parts.skeleton, self.cuts.len() as u64);
         let mut before = 0;
-        for &(place, steps) in &self.cuts {
-            varint::put(&mut parts.skeleton, (place - before) as u64);
+        for &(at, steps) in &self.cuts {
+            varint::put(&mut parts.skeleton, (at - before) as u64);
             parts.numbers.push(Some(steps as i64));
-            before = place;
+            before = at;
         }
         parts
     }
@@ -90,10 +90,10 @@ impl Finished {
             chunk.entries.push(Entry { shape, streams });
         }
         chunk.sequence = source.take_sequence(input, chunk.entries.len())?;
-        let mut place = 0usize;
+        let mut at = 0usize;
         for _ in 0..varint::take_count(input, "number of cuts")? {
-            place = place.saturating_add(varint::take(input)? as usize);
-            chunk.cuts.push((place, source.number()? as u64));
+            at = at.saturating_add(varint::take(input)? as usize);
+            chunk.cuts.push((at, source.number()? as u64));
         }
         Ok(chunk)
     }
@@ -103,12 +103,12 @@ impl Finished {
     pub(crate) fn renumber_skeleton(
         mut skeleton: &[u8],
         bulk: &[Vec<i64>],
-        lines: usize,
+        columns: usize,
         numbers: &[u32],
         blocks: &Blocks,
     ) -> Result<Vec<u8>, MemoryError> {
         let input = &mut skeleton;
-        let indices: Vec<i64> = (0..lines as i64).collect();
+        let indices: Vec<i64> = (0..columns as i64).collect();
         let mut source = Source { numbers: indices.iter(), bulk, used: 0, most: MOST_BULK };
         let mut out = Vec::new();
         let count = varint::take_count(input, "number of shapes")?;

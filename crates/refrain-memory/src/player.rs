@@ -1,7 +1,7 @@
 //! Gives the stream of a chunk back, block by block, without expanding it.
 //!
 //! Playing mirrors compressing: the program of a shape is walked, each loop's count is read from
-//! its stream when the loop begins, and each place is the last one plus the next step of the
+//! its stream when the loop begins, and each address is the last one plus the next step of the
 //! level that went on. Memory is that of the chunk, however long the stream.
 
 use crate::chunk::{Entry, Finished, Lasts};
@@ -97,13 +97,13 @@ impl Player {
         }
     }
 
-    /// The next block; `places` becomes the places of its references. None at the end.
-    pub fn next_block(&mut self, places: &mut Vec<u64>) -> Result<Option<u32>, MemoryError> {
+    /// The next block; `logical` becomes the logical addresses of its references. `None` at the end.
+    pub fn next_block(&mut self, logical: &mut Vec<u64>) -> Result<Option<u32>, MemoryError> {
         loop {
             if self.walk.is_none() && !self.begin() {
                 return Ok(None);
             }
-            let block = self.advance(places)?;
+            let block = self.advance(logical)?;
             if block.is_some() {
                 return Ok(block);
             }
@@ -114,7 +114,7 @@ impl Player {
     fn begin(&mut self) -> bool {
         let Some(entry) = self.sequence.next() else { return false };
         let entry = entry as usize;
-        let cut = self.cuts.next_if(|&(place, _)| place == self.begun);
+        let cut = self.cuts.next_if(|&(at, _)| at == self.begun);
         self.begun += 1;
         self.states[entry].iter_mut().for_each(|state| state.pending = FIRST);
         let left = vec![0; self.entries[entry].shape.loops.len()];
@@ -124,7 +124,7 @@ impl Player {
     }
 
     /// Walks to the next block of the execution; none when it has ended.
-    fn advance(&mut self, places: &mut Vec<u64>) -> Result<Option<u32>, MemoryError> {
+    fn advance(&mut self, logical: &mut Vec<u64>) -> Result<Option<u32>, MemoryError> {
         const WHAT: MemoryError = MemoryError::OutOfRange("stream");
         let Some(walk) = &mut self.walk else { return Ok(None) };
         let shape = &self.entries[walk.entry].shape;
@@ -142,9 +142,9 @@ impl Player {
                 Op::Block { block, slot, references } => {
                     let (slot, references) = (slot as usize, references as usize);
                     let lasts = self.lasts.of(block, references);
-                    places.clear();
+                    logical.clear();
                     for (state, &last) in states[slot..slot + references].iter_mut().zip(&*lasts) {
-                        places.push(state.next(last).ok_or(WHAT)?);
+                        logical.push(state.next(last).ok_or(WHAT)?);
                     }
                     walk.at += 1;
                     walk.steps_left -= 1;
@@ -183,7 +183,7 @@ impl Player {
         Err(WHAT)
     }
 
-    /// Ends the execution: its last places are where the next ones are measured from.
+    /// Ends the execution: the next addresses are measured from its last ones.
     fn end(&mut self) {
         let Some(walk) = self.walk.take() else { return };
         let slots = &self.entries[walk.entry].shape.slots;

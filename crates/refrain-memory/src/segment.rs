@@ -1,20 +1,21 @@
 //! Addresses as segment and offset.
 //!
-//! Where a module, a stack or an allocation lies differs from run to run and from process to
-//! process. So every segment also has a *place*: where it would lie if segments were laid out one
-//! after the other, in the order in which their owner got them (EPRSD §III.B keeps a table of
-//! stack bases for the same reason). Traces hold places; the table of segments, written beside
-//! them, turns them back into addresses. Layout in order has a further use: list nodes or rows
-//! that were allocated one by one are a fixed distance apart.
+//! The address of a module, a stack or an allocation differs from run to run and from process to
+//! process. So every segment also has a *logical address*: where it would lie if segments were laid out
+//! one after the other, in the order in which their owner allocated them (EPRSD §III.B keeps a table of
+//! stack bases for the same reason). Traces hold logical addresses; the table of segments, stored beside
+//! them, maps them back to addresses. The layout in order has a second use: list nodes or rows that were
+//! allocated one by one are a fixed distance apart.
 //!
-//! Addresses in no segment are kept as they are, in a range of their own. Segments that no address
-//! was ever looked up in take no room: only where the next one lies is remembered.
+//! Addresses outside of all segments are kept unchanged, in a range of their own. Segments that no
+//! address was ever looked up in are not stored; only the logical address of the next one accounts for
+//! them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::MemoryError;
-use crate::rows::{Row, Rows, Steps, put_step, take_step};
+use crate::segment_rows::{Row, Rows, Steps, put_step, take_step};
 use refrain_bytes::varint;
 
 /// What a segment is.
@@ -44,21 +45,21 @@ pub struct Segment {
     pub base: u64,
     /// How many bytes.
     pub size: u64,
-    /// Its place.
-    pub place: u64,
+    /// Its logical address.
+    pub logical: u64,
 }
 
-/// The places of an owner's segments of one kind have so many bits.
+/// Bits of the logical addresses of an owner's segments of one kind.
 const ARENA_BITS: u32 = 40;
-/// Owners past this have no places left; their addresses are kept as they are.
+/// Owners from this number on have no logical addresses; their addresses are kept unchanged.
 const MOST_OWNERS: u32 = 1 << 18;
 /// How large the stack of a program's first thread is, mostly.
 pub(crate) const USUAL_STACK: u64 = 8 << 20;
-/// Flipped in what stands for an address in no segment. Places do not have it, and neither has any
-/// address that today's machines allow.
-const UNPLACED: u64 = 1 << 62;
+/// This bit is flipped in an address outside of all segments. Logical addresses do not have it, and
+/// neither has any address that today's machines allow.
+const NO_SEGMENT: u64 = 1 << 62;
 
-/// A range of addresses, and the way from them to places.
+/// A range of addresses, and how they map to logical addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window {
     /// The first address.
@@ -115,7 +116,7 @@ impl Segments {
         Self { age: 1, ..Self::default() }
     }
 
-    /// For streams of plain values: each is its own place.
+    /// For streams of plain values: each address is its own logical address.
     pub fn identity() -> Self {
         Self { age: 1, identity: true, ..Self::default() }
     }
@@ -131,12 +132,12 @@ impl Segments {
         {
             self.end(old);
         }
-        if let Some(place) = self.place_for(kind, owner, size) {
+        if let Some(logical) = self.reserve(kind, owner, size) {
             // While there was no segment, windows were given out for all addresses.
             self.age += u64::from(self.live.is_empty());
             let index = self.table.len();
-            self.add(Segment { kind, owner, base, size, place }, false);
-            self.live.insert(base, Live { size, shift: place.wrapping_sub(base), index });
+            self.add(Segment { kind, owner, base, size, logical }, false);
+            self.live.insert(base, Live { size, shift: logical.wrapping_sub(base), index });
         }
     }
 
@@ -152,15 +153,15 @@ impl Segments {
         }
     }
 
-    fn place_for(&mut self, kind: SegmentKind, owner: u32, size: u64) -> Option<u64> {
+    fn reserve(&mut self, kind: SegmentKind, owner: u32, size: u64) -> Option<u64> {
         let used = self.arenas.entry((kind, owner)).or_insert(0);
         let room = room_for(size)?;
         if owner >= MOST_OWNERS || room > (1 << ARENA_BITS) - *used {
             return None;
         }
-        let place = arena(kind, owner) + *used;
+        let logical = arena(kind, owner) + *used;
         *used += room;
-        Some(place)
+        Some(logical)
     }
 
     /// Changes whenever windows given out may have become wrong.
@@ -169,9 +170,9 @@ impl Segments {
         self.age
     }
 
-    /// The place of an address; `window` remembers the segment from one time to the next.
+    /// The logical address of an address; `window` caches the segment between calls.
     #[inline]
-    pub fn place(&self, address: u64, window: &mut Window) -> u64 {
+    pub fn logical(&self, address: u64, window: &mut Window) -> u64 {
         if window.age != self.age || !window.holds(address) {
             self.find(address, window);
         }
@@ -191,12 +192,12 @@ impl Segments {
                 self.used.0[index].store(true, Ordering::Relaxed);
                 window
             }
-            None if self.live.is_empty() && address < UNPLACED => {
-                Window { base: 0, size: UNPLACED, shift: UNPLACED, age }
+            None if self.live.is_empty() && address < NO_SEGMENT => {
+                Window { base: 0, size: NO_SEGMENT, shift: NO_SEGMENT, age }
             }
             // For this address only, and this time: a segment may begin right beside it.
             _ => {
-                let shift = (address ^ UNPLACED).wrapping_sub(address);
+                let shift = (address ^ NO_SEGMENT).wrapping_sub(address);
                 Window { base: address, size: 1, shift, age: 0 }
             }
         };
@@ -218,7 +219,7 @@ impl Segments {
     }
 
     /// Appends the segments that were used, as columns: kind and owner; size, less that of the last of
-    /// its kind, and how much of the owner's places is skipped before it, unless these are 0; where it
+    /// its kind, and how much of the owner's range is skipped before it, unless these are 0; where it
     /// lies from the last; and how often the same comes again, if it does. Stacks of threads, and what
     /// is allocated one after the other, mostly lie at equal distances. Nothing is packed: whoever
     /// packs the whole does it better.
@@ -296,12 +297,12 @@ impl Segments {
         Ok(segments)
     }
 
-    /// Gives a segment its place, so many times 16 after the last.
+    /// Gives a segment its logical address, `skipped` times 16 bytes after the last.
     fn skip_to(&mut self, mut segment: Segment, skipped: u64) -> Option<Segment> {
         let used = self.arenas.entry((segment.kind, segment.owner)).or_insert(0);
         let at = used.checked_add(skipped.checked_mul(16)?)?;
         *used = Some(at).filter(|at| *at < 1 << ARENA_BITS)?;
-        segment.place = self.place_for(segment.kind, segment.owner, segment.size)?;
+        segment.logical = self.reserve(segment.kind, segment.owner, segment.size)?;
         Some(segment)
     }
 
@@ -324,34 +325,34 @@ impl Segments {
             base = base.wrapping_add(step);
             let owner = u32::try_from(owner).map_err(|_| WHAT)?;
             let skipped = varint::take(&mut columns[3])?;
-            let segment = Segment { kind, owner, base, size, place: 0 };
+            let segment = Segment { kind, owner, base, size, logical: 0 };
             let segment = segments.skip_to(segment, skipped).ok_or(WHAT)?;
             segments.add(segment, true);
         }
         Ok(segments)
     }
 
-    /// The way back from places to addresses.
+    /// The map from logical addresses back to addresses.
     pub fn addresses(&self) -> Addresses {
-        let mut by_place = self.table.clone();
-        by_place.sort_by_key(|segment| segment.place);
-        Addresses { by_place, identity: self.identity, latest: None }
+        let mut by_logical = self.table.clone();
+        by_logical.sort_by_key(|segment| segment.logical);
+        Addresses { by_logical, identity: self.identity, latest: None }
     }
 }
 
-/// Where the places of an owner's segments of one kind begin.
+/// The first logical address of an owner's segments of one kind.
 pub(crate) fn arena(kind: SegmentKind, owner: u32) -> u64 {
     (u64::from(owner) * KINDS.len() as u64 + kind as u64) << ARENA_BITS
 }
 
 /// Stacks are smaller, mostly.
 const OWN_BITS: u32 = 27;
-/// Where the places of a thread's own stack begin when threads are compared: beside those of the first
+/// The first logical address of a thread's own stack when threads are compared: beside the initial
 /// thread's stack.
 const OWN_STACK: u64 = (SegmentKind::Stack as u64) << ARENA_BITS | 1 << OWN_BITS;
 
-/// A number of a thread in which its own stack has places that are the same for all threads but the
-/// first, and the other way round. Numbers that are no such places stay what they are.
+/// Swaps a logical address on the stack of `thread` with the address that stands for "own stack" and is
+/// the same for all threads but the initial one. Other numbers stay unchanged.
 pub(crate) fn swap_own(thread: u32, number: i64) -> i64 {
     const MASK: u64 = (1 << OWN_BITS) - 1;
     let (number, stack) = (number as u64, arena(SegmentKind::Stack, thread));
@@ -363,62 +364,62 @@ pub(crate) fn swap_own(thread: u32, number: i64) -> i64 {
     swapped as i64
 }
 
-/// The offset in a thread's own stack that is meant by a number that was swapped.
+/// The offset in a thread's own stack of a number that [`swap_own`] returned.
 pub(crate) fn own_offset(number: i64) -> Option<u64> {
     (number as u64).checked_sub(OWN_STACK).filter(|offset| *offset < 1 << OWN_BITS)
 }
 
-/// Where most programs begin: at the top of the first thread's stack, with its first allocation.
-pub(crate) fn usual_places() -> [i64; 2] {
+/// The first addresses of most programs: the top of the initial thread's stack, and its first allocation.
+pub(crate) fn usual_addresses() -> [i64; 2] {
     let (stack, heap) = (arena(SegmentKind::Stack, 0), arena(SegmentKind::Heap, 0));
     [(stack + USUAL_STACK) as i64, heap as i64]
 }
 
-/// The places that a segment takes: one more than it has, so that its end is not another's
-/// beginning.
+/// The logical addresses that a segment of this size takes: more than its size, so that its end is not
+/// the beginning of another.
 pub(crate) fn room_for(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(16)?.checked_add(16)
 }
 
-/// Turns places back into addresses.
+/// Maps logical addresses back to addresses.
 #[derive(Clone, Debug)]
 pub struct Addresses {
-    by_place: Vec<Segment>,
+    by_logical: Vec<Segment>,
     identity: bool,
     latest: Option<Segment>,
 }
 
 impl Addresses {
-    /// The segment of a place, and the offset in it.
-    pub fn segment(&self, place: u64) -> Option<(&Segment, u64)> {
-        let after = self.by_place.partition_point(|segment| segment.place <= place);
-        let segment = self.by_place.get(after.checked_sub(1)?)?;
-        let offset = place - segment.place;
+    /// The segment of a logical address, and the offset in it.
+    pub fn segment(&self, logical: u64) -> Option<(&Segment, u64)> {
+        let after = self.by_logical.partition_point(|segment| segment.logical <= logical);
+        let segment = self.by_logical.get(after.checked_sub(1)?)?;
+        let offset = logical - segment.logical;
         (offset < segment.size).then_some((segment, offset))
     }
 
-    /// The address of a place.
+    /// The address of a logical address.
     #[inline]
-    pub fn address(&mut self, place: u64) -> u64 {
+    pub fn address(&mut self, logical: u64) -> u64 {
         if self.identity {
-            return place;
+            return logical;
         }
         if let Some(latest) = &self.latest
-            && place.wrapping_sub(latest.place) < latest.size
+            && logical.wrapping_sub(latest.logical) < latest.size
         {
-            return place.wrapping_sub(latest.place).wrapping_add(latest.base);
+            return logical.wrapping_sub(latest.logical).wrapping_add(latest.base);
         }
-        self.look_up(place)
+        self.look_up(logical)
     }
 
-    fn look_up(&mut self, place: u64) -> u64 {
-        match self.segment(place) {
+    fn look_up(&mut self, logical: u64) -> u64 {
+        match self.segment(logical) {
             Some((segment, offset)) => {
                 let address = segment.base.wrapping_add(offset);
                 self.latest = Some(*segment);
                 address
             }
-            None => place ^ UNPLACED,
+            None => logical ^ NO_SEGMENT,
         }
     }
 }

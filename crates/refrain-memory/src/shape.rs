@@ -50,7 +50,7 @@ pub enum Op {
     },
     /// A loop begins.
     Enter(u32),
-    /// The place in the body where the loop is left, if it is not its end.
+    /// The position in the body where the loop is left, if it is not the end.
     Check(u32),
     /// The end of the body.
     Next(u32),
@@ -70,7 +70,7 @@ pub enum Meaning {
     },
 }
 
-/// A number that each execution of its place in the shape has.
+/// A number that varies between executions: a trip count or an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// What it stands for.
@@ -88,7 +88,7 @@ pub struct Loop {
     pub exit: u32,
     /// The first block of the body.
     pub head: u32,
-    /// The block that says, at the place of exit, that the loop goes on.
+    /// The block that, at the exit, begins the next iteration.
     pub goes_on: u32,
     /// The first step of the body.
     pub body: usize,
@@ -307,16 +307,16 @@ impl Shape {
     /// if it stands between two of them; none inside of an inner loop.
     pub fn complete_nodes(&self, at: usize) -> Option<u32> {
         let outer = self.loops.first()?;
-        let mut place = outer.body;
+        let mut op = outer.body;
         let mut complete = 0;
-        while place < at {
-            place = match self.ops.get(place)? {
+        while op < at {
+            op = match self.ops.get(op)? {
                 Op::Enter(inner) => self.loops[*inner as usize].after,
-                _ => place + 1,
+                _ => op + 1,
             };
             complete += 1;
         }
-        (place == at).then_some(complete)
+        (op == at).then_some(complete)
     }
 
     /// The loops that the program is inside of when it stands at `at`, the outermost first.

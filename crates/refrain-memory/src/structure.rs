@@ -24,15 +24,15 @@ use std::fmt::Write;
 
 use refrain_elastic::RankList;
 
+use crate::align::HOLE;
+use crate::bases::{Affine, Base};
 use crate::block::{Blocks, Kind};
 use crate::chunk::{Entry, Finished, Stream};
 use crate::error::MemoryError;
-use crate::lines::{Base, Line};
 use crate::runs::Runs;
 use crate::segment::{Addresses, own_offset};
 use crate::shape::Node;
-use crate::threads::{Group, Merged};
-use crate::weave::HOLE;
+use crate::thread_groups::{Group, Merged};
 
 /// Something that whoever reads the structure may know another name for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,9 +107,9 @@ struct Place<'a> {
 impl Writer<'_> {
     fn group(&mut self, out: &mut String) -> Result<(), MemoryError> {
         let threads = triples(&self.group.threads);
-        let _ = match self.group.turn {
+        let _ = match self.group.hole {
             0 => writeln!(out, "threads {threads}"),
-            turn => writeln!(out, "threads {threads}, part {turn}"),
+            hole => writeln!(out, "threads {threads}, part {hole}"),
         };
         for others in &self.group.substitutes {
             for &(ours, theirs) in &others.blocks {
@@ -119,7 +119,7 @@ impl Writer<'_> {
                 let _ = writeln!(out, "where threads {threads} are {theirs}, not {ours}");
             }
         }
-        for (i, base) in self.group.lines.bases.iter().enumerate() {
+        for (i, base) in self.group.numbers.bases.iter().enumerate() {
             let text = match base {
                 Base::Column(column) => column.to_string().replace("rank", "thread"),
                 Base::Others => {
@@ -127,14 +127,14 @@ impl Writer<'_> {
                     format!("0 for thread {first}, 1 for others")
                 }
                 Base::Sum { of, scale, plus } => {
-                    let line = Line::Over { base: *of, scale: *scale, offset: *plus };
+                    let line = Affine::Over { base: *of, scale: *scale, offset: *plus };
                     format!("the sum of {} of all threads before", self.text(line, false))
                 }
             };
             let _ = writeln!(out, "where b{} is {text}", i + 1);
         }
         // Numbers that stand for themselves: each is the index of its line.
-        let indices: Vec<i64> = (0..self.group.lines.lines.len() as i64).collect();
+        let indices: Vec<i64> = (0..self.group.numbers.columns.len() as i64).collect();
         let bulk = self.group.bulk.iter().map(|each| each.first().cloned().unwrap_or_default());
         let chunk =
             Finished::from_parts(&self.group.skeleton, &indices, bulk.collect(), self.blocks)?;
@@ -203,10 +203,10 @@ impl Writer<'_> {
         match self.only(&stream.firsts) {
             None => "at changing places".into(),
             Some(line) if !is_first => format!("{} from its last", self.text(line, true)),
-            Some(Line::Constant(place)) => self.place(place),
-            Some(Line::Over { base, scale, offset }) => {
+            Some(Affine::Constant(place)) => self.place(place),
+            Some(Affine::Over { base, scale, offset }) => {
                 if let Some(Base::Others) =
-                    self.group.lines.bases.get((base as usize).wrapping_sub(1))
+                    self.group.numbers.bases.get((base as usize).wrapping_sub(1))
                 {
                     let (first, others) =
                         (self.place(offset), self.place(offset.wrapping_add(scale)));
@@ -219,7 +219,7 @@ impl Writer<'_> {
     }
 
     fn place(&self, place: i64) -> String {
-        if let Some(offset) = own_offset(place).filter(|_| self.group.lines.own_stacks) {
+        if let Some(offset) = own_offset(place).filter(|_| self.group.numbers.own_stacks) {
             return format!("own stack + {offset:#x}");
         }
         match self.addresses.segment(place as u64) {
@@ -258,18 +258,18 @@ impl Writer<'_> {
     }
 
     /// The line of a stream of one run.
-    fn only(&self, runs: &Runs) -> Option<Line> {
+    fn only(&self, runs: &Runs) -> Option<Affine> {
         match (runs.count(), runs.cycle()) {
-            (1, 0) => self.group.lines.lines.get(runs.current().0 as usize).copied(),
+            (1, 0) => self.group.numbers.columns.get(runs.current().0 as usize).copied(),
             _ => None,
         }
     }
 
-    fn text(&self, line: Line, signed: bool) -> String {
+    fn text(&self, line: Affine, signed: bool) -> String {
         match line {
-            Line::Constant(value) if signed => format!("{value:+}"),
-            Line::Constant(value) => value.to_string(),
-            Line::Over { base, scale, offset } => {
+            Affine::Constant(value) if signed => format!("{value:+}"),
+            Affine::Constant(value) => value.to_string(),
+            Affine::Over { base, scale, offset } => {
                 let (base, plus) = (base_name(base), if signed { "+" } else { "" });
                 match (scale, offset) {
                     (1, 0) => format!("{plus}{base}"),

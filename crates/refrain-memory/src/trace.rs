@@ -19,7 +19,7 @@ use crate::chunk::Finished;
 use crate::error::MemoryError;
 use crate::player::Player;
 use crate::segment::{Addresses, Segments};
-use crate::threads::Merged;
+use crate::thread_groups::Merged;
 
 /// The trace of a process.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +69,7 @@ impl Trace {
             player: None,
             addresses: self.segments.addresses(),
             block: [].iter(),
-            places: Vec::new(),
+            logical: Vec::new(),
             at: 0,
         }
     }
@@ -104,7 +104,7 @@ pub struct References<'a> {
     player: Option<Player>,
     addresses: Addresses,
     block: std::slice::Iter<'a, Reference>,
-    places: Vec<u64>,
+    logical: Vec<u64>,
     at: usize,
 }
 
@@ -120,12 +120,12 @@ impl References<'_> {
                 self.player = Some(Player::new(chunk?));
                 continue;
             };
-            match player.next_block(&mut self.places)? {
+            match player.next_block(&mut self.logical)? {
                 None => self.player = None,
                 Some(block) => {
                     self.block = self.trace.blocks.get(block).unwrap_or_default().iter();
                     self.at = 0;
-                    if !self.places.is_empty() {
+                    if !self.logical.is_empty() {
                         return Ok(true);
                     }
                 }
@@ -140,10 +140,12 @@ impl Iterator for References<'_> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let (Some(reference), Some(&place)) = (self.block.next(), self.places.get(self.at)) {
+            if let (Some(reference), Some(&logical)) =
+                (self.block.next(), self.logical.get(self.at))
+            {
                 self.at += 1;
                 let Reference { kind, size, pc } = *reference;
-                let address = self.addresses.address(place);
+                let address = self.addresses.address(logical);
                 return Some(Ok(Access { kind, size, pc, address }));
             }
             match self.next_block() {

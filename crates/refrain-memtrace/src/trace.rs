@@ -1,10 +1,10 @@
 //! A trace of memory references, to be read.
 
 use crate::bytes::take_text;
+use crate::code::Code;
 use crate::error::{TraceError, within};
-use crate::part::sealed_chunks;
-use crate::state::{ProcessFacts, decode_numbers};
-use crate::tables::Code;
+use crate::process::{ProcessFacts, decode_numbers};
+use crate::sealed;
 use refrain_bytes::varint::{put, put_bytes, put_signed, take, take_bytes, take_signed, take_u32};
 use refrain_container::Container;
 use refrain_memory::{Processes, Segments, Trace};
@@ -190,7 +190,7 @@ impl MemoryTrace {
         let mut sealed: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
         let name = format!("sealed/{number}");
         if self.has(&name) {
-            for (thread, chunk) in sealed_chunks(&self.container.read_checked(&name)?) {
+            for (thread, chunk) in sealed::chunks(&self.container.read_checked(&name)?) {
                 sealed.entry(thread).or_default().push(chunk.to_vec());
             }
         }

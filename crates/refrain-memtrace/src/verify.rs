@@ -5,7 +5,7 @@
 //! where its last state ends, and may end anywhere.
 
 use crate::error::TraceError;
-use crate::state::Ended;
+use crate::process::Ended;
 use crate::trace::{MemoryTrace, ProcessTrace};
 use refrain_memory::{Access, Reference, References};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use crate::meta::{Ended, Meta, StreamMeta};
 use crate::orders::Orders;
-use refrain_memtrace::state::Ended as MemoryEnded;
+use refrain_memtrace::process::Ended as MemoryEnded;
 use refrain_memtrace::trace::Facts;
 
 /// How a program was run, and what of it was recorded.
@@ -121,7 +121,7 @@ impl Run {
     }
 
     pub(crate) fn of_memory(facts: &Facts) -> Run {
-        let process = |process: &refrain_memtrace::state::ProcessFacts| Process {
+        let process = |process: &refrain_memtrace::process::ProcessFacts| Process {
             rank: process.rank,
             pid: process.pid,
             host: process.host.clone(),

@@ -1,4 +1,3 @@
 //! Memory traces as files.
 
 mod golden;
-mod states;

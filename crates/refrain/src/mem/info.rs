@@ -4,7 +4,7 @@ use crate::summary::{counted, grouped, size};
 use anyhow::Result;
 use refrain_memory::triples;
 use refrain_memtrace::MemoryTrace;
-use refrain_memtrace::state::{Ended, ProcessFacts};
+use refrain_memtrace::process::{Ended, ProcessFacts};
 use refrain_memtrace::trace::Stages;
 use refrain_rings::layout::{COMPILED, DYNAMORIO};
 use serde_json::{Value as Json, json};

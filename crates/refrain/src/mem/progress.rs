@@ -1,7 +1,7 @@
 //! A line that says how far the recording is, on a terminal.
 
 use crate::summary::{grouped, size};
-use refrain_memtrace::part::progress;
+use refrain_memrecord::part::progress;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -3,7 +3,7 @@
 use crate::path::locate;
 use crate::{NOT_FOUND, descriptors, dynamorio};
 use anyhow::{Context, Result, bail};
-use refrain_memtrace::keeper::{Keeping, start};
+use refrain_memrecord::keeper::{Keeping, start};
 use refrain_rings::SOCKET;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

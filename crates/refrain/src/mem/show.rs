@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use refrain_analysis::sites::Sites;
 use refrain_memory::{Access, Kind, Name, triples};
 use refrain_memtrace::MemoryTrace;
-use refrain_memtrace::tables::Code;
+use refrain_memtrace::code::Code;
 use refrain_memtrace::trace::ProcessTrace;
 use serde_json::json;
 use std::collections::{BTreeSet, HashMap};

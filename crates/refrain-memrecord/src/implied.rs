@@ -5,9 +5,10 @@
 //! `compute` calls in turn follows from that: the pair of contexts is left out, and the context itself
 //! if nobody else is in it.
 
-use crate::error::{TraceError, within};
-use crate::tables::Code;
 use refrain_memory::Merged;
+use refrain_memtrace::TraceError;
+use refrain_memtrace::code::Code;
+use refrain_memtrace::error::within;
 use std::collections::BTreeSet;
 
 /// The code and the threads without what follows from the rest.

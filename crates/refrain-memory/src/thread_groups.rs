@@ -1,24 +1,26 @@
-//! The traces of a process's threads as one (EPRSD §III.B, ScalaMemTrace §2.2).
+//! Merges the traces of a process's threads (EPRSD §III.B, ScalaMemTrace §2.2).
 //!
-//! Threads whose chunks have the same skeleton form a group with a ranklist: one structure for
-//! all, and every number a function of the thread ([`crate::lines`]). Threads that differ only in
-//! having too few iterations for a loop are first told in the shapes of a thread that has enough
-//! (`guide`). What threads of different groups have in common is a group of its own (`weave`): so a
-//! thread may be in several. One of them, of [`Group::turn`] 0, may have holes in its sequence of
-//! executions, which the others fill in the order of their turns.
+//! Threads whose chunks have the same skeleton form a [`Group`]: one structure for all of its threads, and
+//! every number is a function of the thread ([`crate::bases`]).
+//!
+//! * A thread that has too few iterations for a loop is first re-encoded with the loop nest of a thread
+//!   that has enough (`reshape`).
+//! * A stretch of executions that several groups have in common becomes a group of its own (`align`). So a
+//!   thread can be in several groups. One of them, with [`Group::hole`] 0, can have holes in its sequence of
+//!   executions; the others fill these holes, in the order of their numbers.
 
 use std::collections::BTreeSet;
 
 use refrain_elastic::RankList;
 
+use crate::align::{self, Substitutes};
+use crate::bases::ColumnSet;
 use crate::block::Blocks;
 use crate::bulk;
 use crate::chunk::{Chunk, Finished};
 use crate::error::MemoryError;
-use crate::guide;
-use crate::lines::Lines;
 use crate::parts::{self, Parts};
-use crate::weave::{self, Substitutes};
+use crate::reshape::reshape;
 use refrain_bytes::varint;
 
 /// The most threads of a process.
@@ -34,29 +36,29 @@ pub struct Group {
     /// The structure.
     pub skeleton: Vec<u8>,
     /// The numbers over the threads.
-    pub lines: Lines,
+    pub numbers: ColumnSet,
     /// Irregular streams: for each, one for all threads, or one for each.
     pub bulk: Vec<Vec<Vec<i64>>>,
-    /// 0, or which of the holes of its threads it fills.
-    pub turn: u32,
-    /// How blocks without references differ between threads.
+    /// Which hole in its threads' sequences it fills, from 1; 0 for the group that has the holes.
+    pub hole: u32,
+    /// Blocks without references that differ between its threads.
     pub substitutes: Vec<Substitutes>,
 }
 
 /// A chunk of each of several threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// The groups; what a thread did is in all that it is in.
+    /// The groups. A thread's chunk is spread over all groups that contain the thread.
     pub groups: Vec<Group>,
 }
 
-/// A group while threads are sorted into it.
+/// A group to which threads are still added.
 #[derive(Clone)]
-struct Gathering {
+struct GroupBuilder {
     skeleton: Vec<u8>,
-    /// The first is the model of all.
+    /// The first member is the template of all others.
     members: Vec<(u32, Finished)>,
-    turn: u32,
+    hole: u32,
     substitutes: Vec<Substitutes>,
 }
 
@@ -65,11 +67,11 @@ impl Merged {
     pub fn merge(chunks: &[(u32, Chunk)]) -> Self {
         let mut finished: Vec<(u32, &Chunk, Finished)> =
             chunks.iter().map(|(thread, chunk)| (*thread, chunk, chunk.finish())).collect();
-        // The richest structure first: it is what others can be told in.
+        // The richest structure first: it can serve as a template for the others.
         finished.sort_by_key(|(thread, _, chunk)| {
             (std::cmp::Reverse((chunk.depth(), chunk.sequence.len())), *thread)
         });
-        let mut groups: Vec<Gathering> = Vec::new();
+        let mut groups: Vec<GroupBuilder> = Vec::new();
         for (thread, chunk, finished) in finished {
             let found = groups.iter_mut().take(TRIES).find_map(|group| {
                 let like = group.like_others(chunk, &finished)?;
@@ -77,17 +79,17 @@ impl Merged {
             });
             match found {
                 Some((group, like)) => group.members.push((thread, like)),
-                None => groups.push(Gathering::new(vec![(thread, finished)])),
+                None => groups.push(GroupBuilder::new(vec![(thread, finished)])),
             }
         }
         groups.iter_mut().for_each(|group| group.members.sort_by_key(|(thread, _)| *thread));
-        let groups = woven(groups).into_iter().map(Gathering::finish).collect();
+        let groups = share_stretches(groups).into_iter().map(GroupBuilder::finish).collect();
         Self::in_order(groups)
     }
 
-    /// Groups as they are kept and shown.
+    /// The groups in the order in which they are stored and shown.
     pub(crate) fn in_order(mut groups: Vec<Group>) -> Self {
-        groups.sort_by_key(|group| (group.threads.first(), group.turn));
+        groups.sort_by_key(|group| (group.threads.first(), group.hole));
         Self { groups }
     }
 
@@ -95,8 +97,8 @@ impl Merged {
     pub fn chunk(&self, thread: u32, blocks: &Blocks) -> Option<Result<Finished, MemoryError>> {
         let mine = self.groups.iter().filter(|group| group.threads.contains(thread));
         let mut mine: Vec<&Group> = mine.collect();
-        mine.sort_by_key(|group| group.turn);
-        let main = mine.iter().take_while(|group| group.turn == 0).count().min(1);
+        mine.sort_by_key(|group| group.hole);
+        let main = mine.iter().take_while(|group| group.hole == 0).count().min(1);
         let (main, pieces) = mine.split_at(main);
         if main.is_empty() && pieces.is_empty() {
             return None;
@@ -113,9 +115,10 @@ impl Merged {
         for group in &mut groups {
             let bulk: Vec<Vec<i64>> =
                 group.bulk.iter().map(|each| each.first().cloned().unwrap_or_default()).collect();
-            let lines = group.lines.lines.len();
+            let columns = group.numbers.columns.len();
             let skeleton = &group.skeleton;
-            group.skeleton = Finished::renumber_skeleton(skeleton, &bulk, lines, numbers, blocks)?;
+            group.skeleton =
+                Finished::renumber_skeleton(skeleton, &bulk, columns, numbers, blocks)?;
             let number = |block: u32| {
                 let number = numbers.get(block as usize).copied();
                 number.ok_or(MemoryError::OutOfRange("block"))
@@ -158,13 +161,13 @@ impl Merged {
         for group in &self.groups {
             group.threads.encode(out);
             bulk::put_packed(out, &group.skeleton);
-            group.lines.encode(out);
+            group.numbers.encode(out);
             varint::put(out, group.bulk.len() as u64);
             for streams in &group.bulk {
                 out.push(u8::from(streams.len() > 1));
                 streams.iter().for_each(|stream| bulk::put_numbers(out, stream));
             }
-            group.put_turn(out);
+            group.put_hole(out);
         }
     }
 
@@ -175,7 +178,7 @@ impl Merged {
         let groups = (0..count).map(|_| {
             let mut group = Group::decode(input, version)?;
             if version > 1 {
-                group.take_turn(input)?;
+                group.take_hole(input)?;
             }
             Ok(group)
         });
@@ -183,23 +186,23 @@ impl Merged {
     }
 }
 
-/// Makes groups of what several groups have in common.
-fn woven(mut groups: Vec<Gathering>) -> Vec<Gathering> {
-    // The one that does most is compared with the others.
+/// Moves the stretches that several groups have in common to groups of their own.
+fn share_stretches(mut groups: Vec<GroupBuilder>) -> Vec<GroupBuilder> {
+    // The group with the longest sequence is compared with each of the others.
     let length = |at: &usize| groups[*at].members[0].1.sequence.len();
     let Some(most) = (0..groups.len()).max_by_key(|at| (length(at), usize::MAX - at)) else {
         return groups;
     };
     let main = groups.swap_remove(most);
-    // Those that do nearly as much first.
+    // Longest sequences first.
     groups.sort_by_key(|group| std::cmp::Reverse(group.members[0].1.sequence.len()));
-    let mut pieces: Vec<(std::ops::Range<usize>, Gathering)> = Vec::new();
+    let mut pieces: Vec<(std::ops::Range<usize>, GroupBuilder)> = Vec::new();
     let mut rest = Vec::new();
     for (at, group) in groups.into_iter().enumerate() {
         let theirs = &group.members[0].1;
-        let found = if at < TRIES { weave::common(&main.members[0].1, theirs) } else { Vec::new() };
+        let found = if at < TRIES { align::common(&main.members[0].1, theirs) } else { Vec::new() };
         let is_first = pieces.is_empty();
-        let known = |piece: &weave::Piece| pieces.iter().any(|(range, _)| *range == piece.ours);
+        let known = |piece: &align::Piece| pieces.iter().any(|(range, _)| *range == piece.ours);
         let all_known = found.iter().all(known);
         let joined: Option<Vec<_>> = match found.is_empty() || !(is_first || all_known) {
             true => None,
@@ -220,26 +223,28 @@ fn woven(mut groups: Vec<Gathering>) -> Vec<Gathering> {
     }
     let holes: Vec<_> = pieces.iter().map(|(range, _)| range.clone()).collect();
     rest.extend(main.without(&holes));
-    for (turn, (_, mut piece)) in (1..).zip(pieces) {
-        piece.turn = turn;
+    for (hole, (_, mut piece)) in (1..).zip(pieces) {
+        piece.hole = hole;
         rest.push(piece);
     }
     rest
 }
 
-/// The group of a piece: the threads of `main` (and those that are in it already) and of `group`;
-/// none if these cannot be told alike.
+/// The group of a piece: the threads of `main`, those that joined the piece before, and those of `group`.
+/// `None` if their stretches do not have the same skeleton.
 fn join(
-    main: &Gathering,
-    pieces: &[(std::ops::Range<usize>, Gathering)],
-    group: &Gathering,
-    piece: &weave::Piece,
-) -> Option<Gathering> {
+    main: &GroupBuilder,
+    pieces: &[(std::ops::Range<usize>, GroupBuilder)],
+    group: &GroupBuilder,
+    piece: &align::Piece,
+) -> Option<GroupBuilder> {
     let stretch = |(thread, chunk): &(u32, Finished), range| (*thread, chunk.stretch(range));
     let known = pieces.iter().find(|(range, _)| *range == piece.ours);
     let mut joined = match known {
         Some((_, known)) => known.clone(),
-        None => Gathering::alike(main.members.iter().map(|m| stretch(m, &piece.ours)).collect())?,
+        None => {
+            GroupBuilder::alike(main.members.iter().map(|m| stretch(m, &piece.ours)).collect())?
+        }
     };
     let model = joined.members[0].1.clone();
     for member in &group.members {
@@ -260,22 +265,22 @@ fn join(
     Some(joined)
 }
 
-impl Gathering {
+impl GroupBuilder {
     fn new(members: Vec<(u32, Finished)>) -> Self {
         let skeleton = members.first().map(|(_, chunk)| chunk.to_parts().skeleton);
         let skeleton = skeleton.unwrap_or_default();
-        Self { skeleton, members, turn: 0, substitutes: Vec::new() }
+        Self { skeleton, members, hole: 0, substitutes: Vec::new() }
     }
 
-    /// Of members that need not have the same skeleton: none if they do not. What is alike as a whole
-    /// need not be in part: numbers become equal when others between them are gone, and are one run.
+    /// A group of these members; `None` if their skeletons differ. Equal wholes can have different parts:
+    /// where numbers in between are removed, equal neighbours become one run.
     fn alike(members: Vec<(u32, Finished)>) -> Option<Self> {
         let group = Self::new(members);
         let same = |(_, chunk): &(u32, Finished)| chunk.to_parts().skeleton == group.skeleton;
         group.members.iter().skip(1).all(same).then_some(group)
     }
 
-    /// The chunk told as those of the group, if that can be.
+    /// The chunk with the structure of the group, if it has that structure or can be reshaped to it.
     fn like_others(&self, chunk: &Chunk, finished: &Finished) -> Option<Finished> {
         let model = &self.members[0].1;
         let fits = |chunk: &Chunk| {
@@ -286,11 +291,11 @@ impl Gathering {
             if chunk.finish_like(model).is_some() {
                 return None;
             }
-            fits(&guide::retell(finished, model)?)
+            fits(&reshape(finished, model)?)
         })
     }
 
-    /// What is left beside the holes, of members that are still alike.
+    /// The members without the stretches `holes`, grouped by their new skeletons.
     fn without(self, holes: &[std::ops::Range<usize>]) -> Vec<Self> {
         if holes.is_empty() {
             return vec![self];
@@ -327,24 +332,24 @@ impl Gathering {
             each
         });
         Group {
-            lines: Lines::fit(&threads, &numbers),
+            numbers: ColumnSet::fit(&threads, &numbers),
             bulk: bulk.collect(),
             threads,
             skeleton: self.skeleton,
-            turn: self.turn,
+            hole: self.hole,
             substitutes: self.substitutes,
         }
     }
 }
 
 impl Group {
-    /// The chunk of a thread of the group, with holes where other groups fill in.
+    /// The chunk of a thread of the group, with a hole wherever another group fills in.
     fn chunk(&self, thread: u32, blocks: &Blocks) -> Result<Finished, MemoryError> {
         let at = self.threads.position(thread).unwrap_or(0);
         let stream = |each: &Vec<Vec<i64>>| each.get(at).or(each.first()).cloned();
         let bulk: Option<Vec<_>> = self.bulk.iter().map(stream).collect();
         let bulk = bulk.ok_or(MemoryError::Truncated)?;
-        let numbers = self.lines.numbers(&self.threads, thread);
+        let numbers = self.numbers.values(&self.threads, thread);
         let chunk = Finished::from_parts(&self.skeleton, &numbers, bulk, blocks)?;
         match self.substitutes.iter().find(|others| others.threads.contains(thread)) {
             Some(others) => others.apply(chunk, blocks),
@@ -356,14 +361,14 @@ impl Group {
         RankList::from_sorted(&self.threads.iter().skip(1).collect::<Vec<_>>())
     }
 
-    /// Appends the turn and the substitutes.
-    pub(crate) fn put_turn(&self, out: &mut Vec<u8>) {
-        varint::put(out, u64::from(self.turn));
-        if self.turn != 0 {
+    /// Appends the number of the hole and the substitutes.
+    pub(crate) fn put_hole(&self, out: &mut Vec<u8>) {
+        varint::put(out, u64::from(self.hole));
+        if self.hole != 0 {
             varint::put(out, self.substitutes.len() as u64);
         }
-        for substitutes in self.substitutes.iter().filter(|_| self.turn != 0) {
-            // Mostly those of all threads but the first.
+        for substitutes in self.substitutes.iter().filter(|_| self.hole != 0) {
+            // The usual case, all threads but the first, is written as an empty list.
             match substitutes.threads == self.all_but_first() {
                 true => RankList::from_sorted(&[]).encode(out),
                 false => substitutes.threads.encode(out),
@@ -378,10 +383,10 @@ impl Group {
         }
     }
 
-    /// Takes the turn and the substitutes.
-    pub(crate) fn take_turn(&mut self, input: &mut &[u8]) -> Result<(), MemoryError> {
-        self.turn = varint::take_u32(input, "turn")?;
-        if self.turn == 0 {
+    /// Takes the number of the hole and the substitutes.
+    pub(crate) fn take_hole(&mut self, input: &mut &[u8]) -> Result<(), MemoryError> {
+        self.hole = varint::take_u32(input, "hole")?;
+        if self.hole == 0 {
             return Ok(());
         }
         for _ in 0..varint::take_count(input, "number of substitutes")? {
@@ -401,7 +406,7 @@ impl Group {
     fn decode(input: &mut &[u8], version: u8) -> Result<Self, MemoryError> {
         let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
         let skeleton = bulk::take_packed(input)?;
-        let lines = Lines::decode(input, &threads, version)?;
+        let numbers = ColumnSet::decode(input, &threads, version)?;
         let mut most = parts::MOST_BULK;
         let mut all = Vec::new();
         for _ in 0..varint::take_count(input, "number of streams")? {
@@ -414,6 +419,6 @@ impl Group {
             }
             all.push(streams);
         }
-        Ok(Self { threads, skeleton, lines, bulk: all, turn: 0, substitutes: Vec::new() })
+        Ok(Self { threads, skeleton, numbers, bulk: all, hole: 0, substitutes: Vec::new() })
     }
 }

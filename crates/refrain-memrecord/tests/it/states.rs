@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 use refrain_memory::{Blocks, Compressor, Kind, Merged, Reference};
-use refrain_memtrace::state::{Ended, ProcessFacts, State};
-use refrain_memtrace::tables::{Code, Context, Module, Tables};
+use refrain_memrecord::state::State;
+use refrain_memrecord::tables::Tables;
+use refrain_memtrace::code::{Code, Context, Module};
+use refrain_memtrace::process::{Ended, ProcessFacts};
 use refrain_memtrace::trace::Facts;
 use refrain_rings::record::{NO_CONTEXT, Record, Reference as Told, pc};
 

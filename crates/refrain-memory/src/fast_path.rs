@@ -1,25 +1,25 @@
-//! Iterations that come true, many at once.
+//! Fast path: verifies many predicted iterations at once.
 //!
-//! The body of an innermost loop is, in the stream, a fixed pattern of words: block numbers that
-//! stay, and addresses that each grow by their stride. Whole iterations are compared with what
-//! they should be, a few words in each instruction; the series learn of it only at the end.
+//! In the stream, an innermost loop without branches is a fixed pattern of words: block numbers that stay
+//! the same, and addresses that each advance by their stride. This module compares whole iterations with
+//! the predicted words, several words per instruction, and updates the series once at the end.
 
 use crate::item::Item;
 use crate::segment::{Segments, Window};
 use crate::shape::Op;
 
-/// What the next iteration should look like.
+/// The predicted words of the next iteration.
 #[derive(Clone, Debug, Default)]
-pub struct Sprint {
+pub struct FastPath {
     expected: Vec<u64>,
     strides: Vec<u64>,
     /// The slot of each word; none for block numbers.
     slots: Vec<Option<usize>>,
 }
 
-impl Sprint {
-    /// Compares iterations of the body `ops` with `words`. Returns how many came true (the item's
-    /// series hold them then), and how many words an iteration has.
+impl FastPath {
+    /// Compares iterations of the body `ops` with `words`. Returns how many iterations matched the prediction
+    /// (they are in the item's series then), and how many words an iteration has.
     pub fn run<'a>(
         &mut self,
         ops: impl Iterator<Item = &'a Op>,
@@ -52,7 +52,7 @@ impl Sprint {
         (iterations, width)
     }
 
-    /// Sets up the words of the next iteration; false if there is no telling.
+    /// Predicts the words of the next iteration; false if there is no basis for a prediction.
     fn expect<'a>(
         &mut self,
         ops: impl Iterator<Item = &'a Op>,
@@ -109,7 +109,7 @@ fn within(window: &Window, first: u64, stride: u64, iterations: u64) -> u64 {
     }
 }
 
-/// How many iterations of `words` are as expected.
+/// How many iterations of `words` match the prediction.
 fn compare(words: &[u64], expected: &mut [u64], strides: &[u64]) -> u64 {
     match expected.len() {
         2 => compare_wide::<2>(words, expected, strides),

@@ -1,15 +1,10 @@
-//! All that is known of a process, as bytes.
+//! Facts about one recorded process.
 
 use crate::bytes::take_text;
-use crate::error::{TraceError, within};
-use crate::tables::Code;
-use refrain_bytes::varint::{put, put_bytes, put_signed, take, take_bytes, take_signed, take_u32};
-use refrain_memory::{Merged, Segments};
+use crate::error::TraceError;
+use refrain_bytes::varint::{put, put_bytes, put_signed, take, take_signed, take_u32};
 
-/// Version 1, which can be read as well, had no times of stages.
-const VERSION: u64 = 2;
-
-/// What a compressor was told or found out about its process.
+/// What the compressor knows about its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessFacts {
     /// The rank that the launcher gave.
@@ -101,60 +96,6 @@ impl ProcessFacts {
             references,
             stages,
         })
-    }
-}
-
-/// All that is known of a process.
-#[derive(Clone, Debug, Default)]
-pub struct State {
-    /// Facts.
-    pub facts: ProcessFacts,
-    /// Its code.
-    pub code: Code,
-    /// Its segments.
-    pub segments: Segments,
-    /// The open chunks of its threads.
-    pub merged: Merged,
-    /// Bytes of sealed chunks.
-    pub sealed: u64,
-    /// The number that each block has here, by the number that it had in sealed chunks and raw
-    /// words.
-    pub numbers: Vec<u32>,
-}
-
-impl State {
-    /// The bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        put(&mut out, VERSION);
-        self.facts.encode(&mut out);
-        put(&mut out, self.sealed);
-        let mut piece = |encode: &dyn Fn(&mut Vec<u8>)| {
-            let mut bytes = Vec::new();
-            encode(&mut bytes);
-            put_bytes(&mut out, &bytes);
-        };
-        piece(&|bytes| self.code.encode(bytes));
-        piece(&|bytes| self.segments.encode(bytes));
-        piece(&|bytes| self.merged.encode(bytes));
-        piece(&|bytes| encode_numbers(&self.numbers, bytes));
-        out
-    }
-
-    /// Reads bytes.
-    pub fn from_bytes(mut input: &[u8]) -> Result<Self, TraceError> {
-        let input = &mut input;
-        let version = match take(input)? {
-            version @ 1..=VERSION => version,
-            version => return Err(TraceError::Newer(version)),
-        };
-        let facts = ProcessFacts::decode(input, version)?;
-        let sealed = take(input)?;
-        let code = Code::decode(&mut take_bytes(input)?)?;
-        let segments = within("segments", Segments::decode(&mut take_bytes(input)?))?;
-        let merged = within("threads", Merged::decode(&mut take_bytes(input)?))?;
-        let numbers = decode_numbers(take_bytes(input)?)?;
-        Ok(Self { facts, code, segments, merged, sealed, numbers })
     }
 }
 

@@ -1,13 +1,15 @@
 //! One trace of all processes.
 
-use crate::error::{TraceError, within};
-use crate::part::{PartFiles, sealed_chunks};
-use crate::state::{ProcessFacts, State, encode_numbers};
-use crate::tables::Code;
-use crate::trace::Facts;
+use crate::part::PartFiles;
+use crate::state::State;
 use refrain_bytes::varint::{put, put_bytes};
 use refrain_container::{Codec, Writer};
 use refrain_memory::Processes;
+use refrain_memtrace::TraceError;
+use refrain_memtrace::code::Code;
+use refrain_memtrace::error::within;
+use refrain_memtrace::process::{ProcessFacts, encode_numbers};
+use refrain_memtrace::trace::Facts;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -170,7 +172,7 @@ fn write_sealed(
     let bytes = std::fs::read(files.sealed())?;
     // Chunks that were sealed after the state was written are in the state's open chunks, too.
     let counted = bytes.get(..state.sealed as usize).ok_or(TraceError::Short)?;
-    debug_assert!(sealed_chunks(counted).count() > 0);
+    debug_assert!(refrain_memtrace::sealed::chunks(counted).count() > 0);
     writer.add(&format!("sealed/{number}"), Codec::Stored, &mut &counted[..])?;
     Ok(())
 }

@@ -13,7 +13,7 @@
 //! A sealed chunk is in its file before a state counts it, so a state never promises what is not
 //! there.
 
-use refrain_bytes::varint::{put, put_bytes, take_bytes, take_u32};
+use refrain_memtrace::sealed::put_chunk;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -117,20 +117,11 @@ impl SealedWriter {
     /// Appends a chunk.
     pub fn write(&mut self, thread: u32, chunk: &[u8]) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(chunk.len() + 12);
-        put(&mut bytes, u64::from(thread));
-        put_bytes(&mut bytes, chunk);
+        put_chunk(&mut bytes, thread, chunk);
         self.file.write_all(&bytes)?;
         self.bytes += bytes.len() as u64;
         Ok(())
     }
-}
-
-/// The chunks of a file of sealed chunks, as far as they are whole.
-pub fn sealed_chunks(mut input: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
-    std::iter::from_fn(move || {
-        let thread = take_u32(&mut input, "thread").ok()?;
-        Some((thread, take_bytes(&mut input).ok()?))
-    })
 }
 
 /// Appends raw words.

@@ -1,20 +1,20 @@
-//! Following a stream through a nest that is still being executed.
+//! Matches a stream against a nest that is still being executed.
 //!
-//! The nest on top of the stack is matched, block by block, against its compiled shape. What
-//! comes true costs the comparison of a block number and, for each reference, of one step with the
-//! run it should prolong (`series`): the same in a nest of any depth. Bodies without
-//! inner loops go faster still (`sprint`).
+//! The stream is compared, block by block, with the compiled shape of the nest on top of the stack. A
+//! match costs one comparison of block numbers and, for each reference, one comparison of its step with
+//! the run that it should prolong (`series`), in a nest of any depth. Bodies without inner loops are
+//! matched many iterations at once (`fast_path`).
 
+use crate::fast_path::FastPath;
 use crate::item::{Item, SMALL};
 use crate::segment::{Segments, Window};
 use crate::shape::{Op, Shape};
-use crate::sprint::Sprint;
 
 /// Pending level of a slot that has occurred in the current iterations of all loops around it.
 const DONE: u8 = u8::MAX;
 /// Runs of this many steps are regular: an address that breaks one may be an outer loop's doing.
 const STEADY: u64 = 4;
-/// How many iterations a loop is followed step by step after a sprint that got nowhere.
+/// How many iterations a loop is followed step by step after the fast path matched none.
 const REST: u32 = 15;
 
 /// A record of no block: what follows the end of a stream.
@@ -40,7 +40,7 @@ pub struct Running {
     pending: Vec<u8>,
     windows: Vec<Window>,
     rests: Vec<u32>,
-    sprint: Sprint,
+    fast_path: FastPath,
 }
 
 impl Running {
@@ -57,7 +57,7 @@ impl Running {
             pending: vec![DONE; shape.slots.len()],
             windows: vec![Window::default(); shape.slots.len()],
             rests: vec![0; shape.loops.len()],
-            sprint: Sprint::default(),
+            fast_path: FastPath::default(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Running {
                 Op::Check(this) => {
                     // The other part of the body has a step to go on from after one iteration.
                     if self.counts[this as usize] != 0 {
-                        pos += self.sprint(item, &shape, this as usize, &words[pos..], segments);
+                        pos += self.fast_path(item, &shape, this as usize, &words[pos..], segments);
                     }
                     let Some(&id) = words.get(pos) else { return (pos, Stop::Hungry) };
                     if id == u64::from(shape.loops[this as usize].goes_on) {
@@ -125,7 +125,7 @@ impl Running {
                 }
                 Op::Next(this) => {
                     if shape.loops[this as usize].exit == 0 {
-                        pos += self.sprint(item, &shape, this as usize, &words[pos..], segments);
+                        pos += self.fast_path(item, &shape, this as usize, &words[pos..], segments);
                     }
                     if pos == words.len() {
                         return (pos, Stop::Hungry);
@@ -157,10 +157,10 @@ impl Running {
         for (((&address, series), pending), window) in
             record[1..].iter().zip(series).zip(pending).zip(windows)
         {
-            let place = segments.place(address, window);
-            series.push(place, std::mem::replace(pending, DONE));
+            let logical = segments.logical(address, window);
+            series.push(logical, std::mem::replace(pending, DONE));
             if item.executed < SMALL {
-                item.journal.push(place);
+                item.journal.push(logical);
             }
         }
         item.executed += 1;
@@ -215,16 +215,16 @@ impl Running {
         let at = usize::from(inner.level) - 1;
         let broken = addresses.iter().zip(slot..).any(|(&address, slot)| {
             let series = &item.series[slot];
-            let place = segments.place(address, &mut self.windows[slot]);
-            series.levels[at].is_broken_by(place, series.last, STEADY)
+            let logical = segments.logical(address, &mut self.windows[slot]);
+            series.levels[at].is_broken_by(logical, series.last, STEADY)
         });
         Some(!broken)
     }
 
-    /// Takes as many whole iterations of a loop without inner loops as come true at once, from its
-    /// place of exit around to the same place. Returns the number of words used.
+    /// Matches as many whole iterations of a loop without inner loops as possible at once, from its exit
+    /// around to its exit. Returns the number of words used.
     #[inline]
-    fn sprint(
+    fn fast_path(
         &mut self,
         item: &mut Item,
         shape: &Shape,
@@ -246,7 +246,7 @@ impl Running {
             at => (at + 1..last, inner.body..at),
         };
         let ops = shape.ops[rest].iter().chain(&shape.ops[begin]);
-        let (iterations, width) = self.sprint.run(ops, item, &self.windows, words, segments);
+        let (iterations, width) = self.fast_path.run(ops, item, &self.windows, words, segments);
         if iterations == 0 {
             self.rests[this] = REST;
             return 0;

@@ -1,10 +1,10 @@
-//! Many numbers as functions of the thread.
+//! Numbers as functions of the thread, over a few shared bases.
 //!
-//! The numbers of a trace that differ between threads mostly differ in the same way: all places in
-//! a thread's share of the rows follow from the first row of the share, and that is a line for an
-//! even static schedule, and two lines (floor and ceiling) for an uneven one. So a number is a
-//! constant, or a line over the thread's number or over one of a few *bases*, each of which is a
-//! [`Column`] of the threads.
+//! The numbers of a trace that differ between threads mostly differ in the same way. All addresses in a
+//! thread's share of the rows follow from the first row of the share, which is affine in the thread for an
+//! even static schedule, and piecewise affine (floor and ceiling) for an uneven one. So a number is a
+//! constant, or affine in the thread's number or in one of a few *bases*; each base is a [`Column`] over
+//! the threads.
 
 use std::collections::HashMap;
 
@@ -12,62 +12,62 @@ use refrain_elastic::{Column, RankList};
 
 use crate::bulk;
 use crate::error::MemoryError;
-use crate::segment::{swap_own, usual_places};
+use crate::segment::{swap_own, usual_addresses};
 use refrain_bytes::varint;
 
-/// The most values that columns of a damaged trace may unpack to.
+/// The most values that the columns of a damaged trace may unpack to.
 pub const MOST_VALUES: usize = 1 << 25;
 
 /// A number as a function of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum Affine {
     /// The same for every thread.
     Constant(i64),
-    /// `scale * base + offset`, where base 0 is the thread's number, and others follow.
+    /// `scale * base + offset`. Base 0 is the thread's number; base n is `ColumnSet::bases[n - 1]`.
     Over {
         /// Which base.
         base: u32,
-        /// By what it is multiplied.
+        /// The factor.
         scale: i64,
-        /// What is added.
+        /// The summand.
         offset: i64,
     },
 }
 
-/// What each thread of a list has apart from its number.
+/// A value for each thread of a list that several numbers are affine in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// A column of its own.
+    /// Any values.
     Column(Column),
-    /// 0 for the first thread, 1 for the others: the first is not on the stack that it was given, but
-    /// deep in its own.
+    /// 0 for the first thread, 1 for the others: the initial thread starts deep in its own stack, the
+    /// others at the top of theirs.
     Others,
-    /// The sum over all threads before it of `scale * base + plus`, of an earlier base: where the
-    /// share of a thread begins, if that base says how large shares are.
+    /// The sum over all earlier threads of `scale * base + plus`, where `base` is an earlier base. If that
+    /// base is the size of each thread's share, this is where the share begins.
     Sum {
         /// Which base, from 1.
         of: u32,
-        /// By what it is multiplied.
+        /// The factor.
         scale: i64,
-        /// What is added.
+        /// The summand.
         plus: i64,
     },
 }
 
 /// Numbers over the threads of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lines {
-    /// What threads have apart from their numbers.
+pub struct ColumnSet {
+    /// The bases that the columns share.
     pub bases: Vec<Base>,
-    /// The numbers.
-    pub lines: Vec<Line>,
-    /// Whether places on a thread's own stack are told as such ([`swap_own`]).
+    /// One entry for each number.
+    pub columns: Vec<Affine>,
+    /// Whether addresses on a thread's own stack are relative to it ([`swap_own`]).
     pub own_stacks: bool,
 }
 
-impl Lines {
-    /// Finds the lines: `numbers` has, for each thread of the list in ascending order, all
-    /// numbers; none where any will do.
+impl ColumnSet {
+    /// Fits the numbers. `numbers` has all numbers of each thread of the list, in ascending order of the
+    /// threads; `None` where any value will do.
     pub fn fit(threads: &RankList, numbers: &[Vec<Option<i64>>]) -> Self {
         let ids: Vec<i64> = threads.iter().map(i64::from).collect();
         let mut fitted = Self { own_stacks: true, ..Self::default() };
@@ -77,8 +77,8 @@ impl Lines {
                 Some(swap_own(thread, numbers.get(at).copied().flatten()?))
             };
             let values: Vec<Option<i64>> = threads.iter().zip(numbers).map(value).collect();
-            let line = bases.iter().enumerate().find_map(|(i, base)| line(&values, base, i));
-            fitted.lines.push(line.unwrap_or_else(|| {
+            let affine = bases.iter().enumerate().find_map(|(i, base)| affine(&values, base, i));
+            fitted.columns.push(affine.unwrap_or_else(|| {
                 let (base, scale, offset) = new_base(&values);
                 let column = || Base::Column(Column::fit_over(threads, &base));
                 let base_is = match base.split_first() {
@@ -91,28 +91,28 @@ impl Lines {
                 };
                 fitted.bases.push(base_is.unwrap_or_else(column));
                 bases.push(base);
-                Line::Over { base: bases.len() as u32 - 1, scale, offset }
+                Affine::Over { base: bases.len() as u32 - 1, scale, offset }
             }));
         }
         fitted
     }
 
     /// The numbers of a thread of the list.
-    pub fn numbers(&self, threads: &RankList, thread: u32) -> Vec<i64> {
+    pub fn values(&self, threads: &RankList, thread: u32) -> Vec<i64> {
         let bases: Vec<i64> =
             (0..self.bases.len()).map(|at| self.base(threads, thread, at)).collect();
-        let number = |line: &Line| match *line {
-            Line::Constant(value) => value,
-            Line::Over { base: 0, scale, offset } => {
+        let number = |affine: &Affine| match *affine {
+            Affine::Constant(value) => value,
+            Affine::Over { base: 0, scale, offset } => {
                 scale.wrapping_mul(i64::from(thread)).wrapping_add(offset)
             }
-            Line::Over { base, scale, offset } => {
+            Affine::Over { base, scale, offset } => {
                 let base = bases.get(base as usize - 1).copied().unwrap_or(0);
                 scale.wrapping_mul(base).wrapping_add(offset)
             }
         };
         let own = |number| if self.own_stacks { swap_own(thread, number) } else { number };
-        self.lines.iter().map(|line| own(number(line))).collect()
+        self.columns.iter().map(|affine| own(number(affine))).collect()
     }
 
     /// A base of a thread of the list.
@@ -135,10 +135,10 @@ impl Lines {
         }
     }
 
-    /// The structure: which number is over which base, and which are near an earlier one.
+    /// The structure: which base each number uses, and whether it is near an earlier address.
     pub fn kinds(&self) -> Vec<u8> {
         let mut nearby = Nearby::default();
-        let codes: Vec<u64> = self.lines.iter().map(|line| nearby.code(line).0).collect();
+        let codes: Vec<u64> = self.columns.iter().map(|affine| nearby.code(affine).0).collect();
         let mut kinds = Vec::new();
         for run in codes.chunk_by(|a, b| a == b) {
             varint::put(&mut kinds, run[0] << 1 | u64::from(run.len() > 1));
@@ -149,13 +149,13 @@ impl Lines {
         kinds
     }
 
-    /// The plain numbers: what [`Lines::kinds`] does not say.
+    /// The scales and offsets: what [`ColumnSet::kinds`] leaves out.
     pub fn plain(&self) -> Vec<i64> {
         let mut nearby = Nearby::default();
-        self.lines.iter().flat_map(|line| nearby.code(line).1).collect()
+        self.columns.iter().flat_map(|affine| nearby.code(affine).1).collect()
     }
 
-    /// Puts lines together.
+    /// The inverse of [`ColumnSet::kinds`] and [`ColumnSet::plain`].
     pub fn assemble(
         bases: Vec<Base>,
         mut kinds: &[u8],
@@ -165,12 +165,12 @@ impl Lines {
         let mut plain = plain.iter().copied();
         let mut nearby = Nearby::default();
         if version == 1 {
-            nearby.places.clear();
+            nearby.addresses.clear();
         }
-        let mut lines = Vec::new();
+        let mut columns = Vec::new();
         while !kinds.is_empty() {
             let code = varint::take_u32(&mut kinds, "kind of number")?;
-            // In version 1 there were kinds alone, and every number stood for itself.
+            // Version 1 had kinds only, and no number was relative to another.
             let (code, is_alone) = match version {
                 1 => (code.saturating_mul(8) | code.min(1), false),
                 _ => (code >> 1, code & 1 == 0),
@@ -179,14 +179,15 @@ impl Lines {
                 return Err(MemoryError::OutOfRange("base"));
             }
             for _ in 0..if is_alone { 1 } else { varint::take(&mut kinds)? } {
-                let line = nearby.line(code, &mut plain);
-                lines.push(line.ok_or(MemoryError::Truncated)?);
+                let affine = nearby.affine(code, &mut plain);
+                columns.push(affine.ok_or(MemoryError::Truncated)?);
             }
         }
-        Ok(Self { bases, lines, own_stacks: version > 1 })
+        Ok(Self { bases, columns, own_stacks: version > 1 })
     }
 
-    /// Appends the bases. What is no column begins with 0, as no column does that is not constant.
+    /// Appends the bases. A base that is no column begins with a 0 byte; a column begins so only if it is
+    /// constant, and no base is.
     pub fn put_bases(&self, out: &mut Vec<u8>) {
         varint::put(out, self.bases.len() as u64);
         for base in &self.bases {
@@ -203,14 +204,14 @@ impl Lines {
         }
     }
 
-    /// Appends the lines; the reader knows the threads.
+    /// Appends the set; the reader knows the threads.
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.put_bases(out);
         bulk::put_packed(out, &self.kinds());
         bulk::put_numbers(out, &self.plain());
     }
 
-    /// Takes lines over these threads.
+    /// Takes a set over these threads.
     pub fn decode(input: &mut &[u8], threads: &RankList, version: u8) -> Result<Self, MemoryError> {
         let bases = take_bases(input, threads, version)?;
         let kinds = bulk::take_packed(input)?;
@@ -219,38 +220,38 @@ impl Lines {
     }
 }
 
-/// Numbers of at least this are places, most likely: large, and many of them close together.
+/// Numbers of at least this size are taken for addresses: large, and many of them close together.
 const FAR: u64 = 1 << 40;
-/// Places that are nearer to each other are written as their distance.
+/// Addresses that are nearer to each other than this are written as their distance.
 const NEAR: u64 = 1 << 36;
-/// How many places that are not near each other are remembered.
-const PLACES: usize = 3;
+/// How many addresses that are not near each other are remembered.
+const REMEMBERED: usize = 3;
 
-/// The last places, of which the next is mostly near one: on the same stack, or in the same
-/// allocation; and how each kind of line was scaled.
+/// The last addresses, of which the next is mostly near one (on the same stack, or in the same
+/// allocation), and the last scale over each base.
 struct Nearby {
-    places: Vec<i64>,
+    addresses: Vec<i64>,
     scales: HashMap<u32, i64>,
 }
 
 impl Default for Nearby {
-    /// Near the beginning of the first thread's stack, and of its allocations.
+    /// Starts near the initial thread's stack and heap.
     fn default() -> Self {
-        Self { places: usual_places().to_vec(), scales: HashMap::new() }
+        Self { addresses: usual_addresses().to_vec(), scales: HashMap::new() }
     }
 }
 
 impl Nearby {
-    /// What a line is written as: kind, which place it is near (from 1; 0 for none) and whether
-    /// its scale is another than the last of its kind; numbers.
-    fn code(&mut self, line: &Line) -> (u64, Vec<i64>) {
-        let (kind, scale, offset) = match *line {
-            Line::Constant(value) => (0, 0, value),
-            Line::Over { base, scale, offset } => (1 + base, scale, offset),
+    /// The code of a number (its base, which remembered address it is near, counted from 1 with 0 for
+    /// none, and whether its scale is new), and the numbers that follow the code.
+    fn code(&mut self, affine: &Affine) -> (u64, Vec<i64>) {
+        let (kind, scale, offset) = match *affine {
+            Affine::Constant(value) => (0, 0, value),
+            Affine::Over { base, scale, offset } => (1 + base, scale, offset),
         };
-        let near = self.places.iter().position(|place| is_near(*place, offset));
-        let near = near.filter(|_| is_place(offset));
-        let distance = offset.wrapping_sub(near.map_or(0, |at| self.places[at]));
+        let near = self.addresses.iter().position(|address| is_near(*address, offset));
+        let near = near.filter(|_| is_address(offset));
+        let distance = offset.wrapping_sub(near.map_or(0, |at| self.addresses[at]));
         let is_scaled = kind != 0 && self.scales.get(&kind) != Some(&scale);
         self.note(kind, scale, offset);
         let near = near.map_or(0, |at| 1 + at as u64);
@@ -258,43 +259,43 @@ impl Nearby {
         (code, is_scaled.then_some(scale).into_iter().chain([distance]).collect())
     }
 
-    /// The line that was written so.
-    fn line(&mut self, code: u32, plain: &mut impl Iterator<Item = i64>) -> Option<Line> {
+    /// The number with this code.
+    fn affine(&mut self, code: u32, plain: &mut impl Iterator<Item = i64>) -> Option<Affine> {
         let (kind, near, is_scaled) = (code >> 3, code >> 1 & 3, code & 1 != 0);
         let scale = match is_scaled {
             true => plain.next()?,
             false => self.scales.get(&kind).copied().unwrap_or(0),
         };
-        let place = near.checked_sub(1).and_then(|at| self.places.get(at as usize));
-        let offset = plain.next()?.wrapping_add(place.copied().unwrap_or(0));
+        let address = near.checked_sub(1).and_then(|at| self.addresses.get(at as usize));
+        let offset = plain.next()?.wrapping_add(address.copied().unwrap_or(0));
         self.note(kind, scale, offset);
-        Some(line_of(kind, scale, offset))
+        Some(affine_of(kind, scale, offset))
     }
 
     fn note(&mut self, kind: u32, scale: i64, offset: i64) {
         if kind != 0 {
             self.scales.insert(kind, scale);
         }
-        if is_place(offset) {
-            self.places.retain(|place| !is_near(*place, offset));
-            self.places.insert(0, offset);
-            self.places.truncate(PLACES);
+        if is_address(offset) {
+            self.addresses.retain(|address| !is_near(*address, offset));
+            self.addresses.insert(0, offset);
+            self.addresses.truncate(REMEMBERED);
         }
     }
 }
 
-fn is_place(number: i64) -> bool {
+fn is_address(number: i64) -> bool {
     number.unsigned_abs() >= FAR
 }
 
-fn is_near(place: i64, other: i64) -> bool {
-    other.wrapping_sub(place).unsigned_abs() < NEAR
+fn is_near(address: i64, other: i64) -> bool {
+    other.wrapping_sub(address).unsigned_abs() < NEAR
 }
 
-fn line_of(kind: u32, scale: i64, offset: i64) -> Line {
+fn affine_of(kind: u32, scale: i64, offset: i64) -> Affine {
     match kind.checked_sub(1) {
-        None => Line::Constant(offset),
-        Some(base) => Line::Over { base, scale, offset },
+        None => Affine::Constant(offset),
+        Some(base) => Affine::Over { base, scale, offset },
     }
 }
 
@@ -331,18 +332,18 @@ fn sum(base: &[i64], of: &[i64], at: usize) -> Option<Base> {
     }
     let steps: Vec<Option<i64>> =
         base.windows(2).map(|pair| Some(pair[1].wrapping_sub(pair[0]))).collect();
-    match line(&steps, &of[..steps.len()], at)? {
-        Line::Over { base, scale, offset } => Some(Base::Sum { of: base, scale, plus: offset }),
-        Line::Constant(_) => None,
+    match affine(&steps, &of[..steps.len()], at)? {
+        Affine::Over { base, scale, offset } => Some(Base::Sum { of: base, scale, plus: offset }),
+        Affine::Constant(_) => None,
     }
 }
 
-/// The values as a constant, or as a line over the base of index `at`.
-fn line(values: &[Option<i64>], base: &[i64], at: usize) -> Option<Line> {
+/// The values as a constant, or as affine in the base of index `at`.
+fn affine(values: &[Option<i64>], base: &[i64], at: usize) -> Option<Affine> {
     let mut known = values.iter().zip(base).filter_map(|(value, base)| Some(((*value)?, *base)));
-    let Some((first, first_base)) = known.next() else { return Some(Line::Constant(0)) };
+    let Some((first, first_base)) = known.next() else { return Some(Affine::Constant(0)) };
     let Some((other, other_base)) = known.clone().find(|(value, _)| *value != first) else {
-        return Some(Line::Constant(first));
+        return Some(Affine::Constant(first));
     };
     let (rise, run) = (other.wrapping_sub(first), other_base.wrapping_sub(first_base));
     if run == 0 || rise.checked_rem(run)? != 0 {
@@ -351,12 +352,12 @@ fn line(values: &[Option<i64>], base: &[i64], at: usize) -> Option<Line> {
     let scale = rise / run;
     let offset = first.wrapping_sub(scale.wrapping_mul(first_base));
     let holds = |(value, base): (i64, i64)| scale.wrapping_mul(base).wrapping_add(offset) == value;
-    known.all(holds).then_some(Line::Over { base: at as u32, scale, offset })
+    known.all(holds).then_some(Affine::Over { base: at as u32, scale, offset })
 }
 
-/// A base for values that are on no line over the others: what they have in common is taken out,
-/// so that places in rows become numbers of rows. Returns the base, scale and offset; where any
-/// value will do, it is some near one.
+/// A base for values that are not affine in any other base. Offset and common divisor are taken out, so
+/// that addresses of rows become indices of rows. Returns base, scale and offset. Where any value will
+/// do, the base repeats the value before.
 fn new_base(values: &[Option<i64>]) -> (Vec<i64>, i64, i64) {
     let offset = values.iter().copied().flatten().next().unwrap_or(0);
     let mut near = 0;

@@ -7,10 +7,11 @@
 use crate::implied::without_implied;
 use crate::keeper::Watched;
 use crate::part::{PartFiles, RawWriter, SealedWriter};
-use crate::state::{Ended, ProcessFacts, State};
+use crate::state::State;
 use crate::streams::{Stream, StreamError, Work};
 use crate::tables::{OutOfOrder, Tables};
 use refrain_memory::Merged;
+use refrain_memtrace::process::{Ended, ProcessFacts};
 use refrain_rings::consumer::Program;
 use refrain_rings::layout::{DONE, RUNNING};
 use refrain_rings::record::Record;

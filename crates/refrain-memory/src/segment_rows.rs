@@ -1,4 +1,4 @@
-//! The table of segments as it is written: each as it differs from those before it.
+//! The encoding of the table of segments: each segment as its difference from earlier ones.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub struct Row {
     pub kind: SegmentKind,
     /// Bytes more than the last of the kind.
     pub size: i64,
-    /// Sixteens of places left out before it.
+    /// Logical addresses skipped before it, in units of 16.
     pub skipped: u64,
     /// How far from the last of the kind it lies.
     pub step: i64,
@@ -46,9 +46,9 @@ impl Default for Rows {
 
 impl Rows {
     pub fn row(&mut self, segment: &Segment) -> Row {
-        let Segment { kind, owner, base, size, place } = *segment;
+        let Segment { kind, owner, base, size, logical } = *segment;
         let next = self.nexts.entry((kind, owner)).or_insert(0);
-        let offset = place - arena(kind, owner);
+        let offset = logical - arena(kind, owner);
         let skipped = offset.saturating_sub(*next) / 16;
         *next = offset + room_for(size).unwrap_or(0);
         let last = std::mem::replace(&mut self.sizes[kind as usize], size);
@@ -79,7 +79,7 @@ impl Rows {
         self.first.get_or_insert(base);
     }
 
-    /// The segment of a row; its place is not known here.
+    /// The segment of a row; its logical address is not known here.
     pub fn segment(&mut self, row: &Row) -> Option<Segment> {
         let owner = u64::from(self.last_owner(row.kind)).checked_add(row.owner)?;
         let owner = u32::try_from(owner).ok()?;
@@ -87,7 +87,7 @@ impl Rows {
         self.note(row.kind, owner, base);
         let size = &mut self.sizes[row.kind as usize];
         *size = size.wrapping_add(row.size as u64);
-        Some(Segment { kind: row.kind, owner, base, size: *size, place: 0 })
+        Some(Segment { kind: row.kind, owner, base, size: *size, logical: 0 })
     }
 }
 

@@ -1,21 +1,21 @@
-//! The traces of many processes as one (ScalaMemTrace §2.3).
+//! Merges the traces of many processes (ScalaMemTrace §2.3).
 //!
-//! What is done for threads is done once more for processes, for each of their groups of threads:
-//! processes in which that has the same skeleton form a group with a ranklist, and every number is
-//! a [`Column`] over the ranks. So a master that does more than the others, in its first thread,
-//! still shares what the other threads do.
+//! Each group of threads of a process is merged with the equal groups of other processes: processes in
+//! which the group has the same skeleton form a [`RankGroup`], and every number is a [`Column`] over the
+//! ranks. So rank 0, whose first thread does more than the first threads of other ranks, still shares the
+//! groups of its other threads.
 //!
-//! Traces are joined two at a time, in any order, so a binary tree over the processes takes as
-//! many rounds as the logarithm of their number, and a join of regular traces costs the same
-//! whatever the number of ranks on either side.
+//! [`Processes::join`] merges two traces, in any order. A binary tree over the processes therefore takes
+//! log₂(processes) rounds, and a join of regular traces costs the same for any number of ranks on
+//! either side.
 
 use refrain_elastic::{Column, Formula, RankList};
 
+use crate::bases::{ColumnSet, MOST_VALUES, take_bases};
 use crate::bulk;
 use crate::error::MemoryError;
-use crate::lines::{Lines, MOST_VALUES, take_bases};
 use crate::parts;
-use crate::threads::{Group, MOST_THREADS, Merged};
+use crate::thread_groups::{Group, MOST_THREADS, Merged};
 use refrain_bytes::varint;
 
 /// The most processes.
@@ -236,16 +236,16 @@ impl Group {
         let mut skeleton = Vec::new();
         self.threads.encode(&mut skeleton);
         varint::put_bytes(&mut skeleton, &self.skeleton);
-        self.lines.put_bases(&mut skeleton);
-        varint::put_bytes(&mut skeleton, &self.lines.kinds());
+        self.numbers.put_bases(&mut skeleton);
+        varint::put_bytes(&mut skeleton, &self.numbers.kinds());
         varint::put(&mut skeleton, self.bulk.len() as u64);
         for streams in &self.bulk {
             varint::put(&mut skeleton, streams.len() as u64);
         }
-        if self.turn != 0 {
-            self.put_turn(&mut skeleton);
+        if self.hole != 0 {
+            self.put_hole(&mut skeleton);
         }
-        (skeleton, self.lines.plain(), self.bulk.iter().flatten().cloned().collect())
+        (skeleton, self.numbers.plain(), self.bulk.iter().flatten().cloned().collect())
     }
 
     fn put_together(
@@ -259,15 +259,15 @@ impl Group {
         let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
         let skeleton = varint::take_bytes(input)?.to_vec();
         let bases = take_bases(input, &threads, version)?;
-        let lines = Lines::assemble(bases, varint::take_bytes(input)?, numbers, version)?;
+        let numbers = ColumnSet::assemble(bases, varint::take_bytes(input)?, numbers, version)?;
         let mut bulk = Vec::new();
         for _ in 0..varint::take_count(input, "number of streams")? {
             let count = usize::try_from(varint::take(input)?).unwrap_or(usize::MAX);
             bulk.push(all.by_ref().take(count).collect());
         }
-        let mut group = Self { threads, skeleton, lines, bulk, turn: 0, substitutes: Vec::new() };
+        let mut group = Self { threads, skeleton, numbers, bulk, hole: 0, substitutes: Vec::new() };
         if !input.is_empty() {
-            group.take_turn(input)?;
+            group.take_hole(input)?;
         }
         Ok(group)
     }

@@ -1,14 +1,13 @@
-//! What threads do together although one of them does more.
+//! Aligns threads that share a parallel region although one of them does more.
 //!
-//! The thread that began the program also reads its input and prints its result, so its structure
-//! is another than that of the threads it started; but what all of them do in between, a parallel
-//! loop, is the same code. Here the executions of two groups of threads are aligned, and each
-//! stretch that both have becomes a group of its own, of all these threads ([`Piece`]). Where it was,
-//! a [`HOLE`] is left.
+//! The initial thread also reads the input and prints the result, so its structure differs from that of
+//! the threads it starts. Yet all of them execute the parallel loop in between. This module aligns the
+//! execution sequences of two groups of threads (a longest common subsequence). Each common stretch becomes
+//! a group of its own with the threads of both ([`Piece`]), and leaves a [`HOLE`] in both sequences.
 //!
-//! The same code is reached on different ways: the first thread calls it itself, the others are
-//! called by the runtime. So blocks without references, which say what function a thread is in,
-//! need not be equal: the piece tells which stands for which ([`Substitutes`]).
+//! Threads reach the same code on different call paths: the initial thread calls it, the runtime calls it
+//! for the others. Blocks without references stand for call paths, so they may differ between the two
+//! sequences; the piece lists the pairs ([`Substitutes`]).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,18 +21,18 @@ use crate::error::MemoryError;
 use crate::runs::{RunReader, Runs};
 use crate::shape::{Node, Shape};
 
-/// In a sequence of executions: what the next piece of the thread says.
+/// An element of a sequence of executions that stands for the thread's next piece.
 pub const HOLE: u32 = u32::MAX;
-/// Sequences of which more pairs would have to be looked at are not aligned.
+/// Sequences with more pairs to compare than this are not aligned.
 const MOST_PAIRS: usize = 1 << 22;
-/// A stretch with fewer numbers is not worth a group.
+/// A stretch with fewer slots is not worth a group.
 const LEAST_SLOTS: usize = 4;
 /// Stands for any block without references.
 const ANY: u32 = u32::MAX - 1;
 
-/// Blocks of some threads that stand where the first thread of their group has others: its block,
-/// theirs. Where blocks are nodes of a tree of calls, whoever knows that tree may leave out those
-/// pairs that follow from others, because the same was called in both.
+/// Blocks that some threads execute where the first thread of their group executes other blocks: pairs of
+/// (block of the first thread, block of these threads). Where blocks are nodes of a call tree, pairs that
+/// follow from the pair of their callers may be left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Substitutes {
     /// The threads.
@@ -77,14 +76,14 @@ fn replaced(node: &Node, other: &impl Fn(u32) -> u32) -> Node {
     }
 }
 
-/// Where two sequences have the same.
+/// A stretch that two sequences have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// In the one.
+    /// Its position in our sequence.
     pub ours: Range<usize>,
-    /// In the other.
+    /// Its position in their sequence.
     pub theirs: Range<usize>,
-    /// Our blocks that are others there.
+    /// Pairs of blocks without references that differ: ours, theirs.
     pub blocks: Vec<(u32, u32)>,
 }
 
@@ -92,7 +91,7 @@ pub struct Piece {
 pub fn common(ours: &Finished, theirs: &Finished) -> Vec<Piece> {
     let mut names = HashMap::new();
     let (a, b) = (tokens(ours, &mut names), tokens(theirs, &mut names));
-    let mut partner = align(&a, &b);
+    let mut partner = partners(&a, &b);
     // Dropping one pair may make another impossible.
     while drop_impossible(ours, theirs, &mut partner) {}
     let mut pieces = stretches(ours, theirs, &partner);
@@ -105,8 +104,7 @@ pub fn common(ours: &Finished, theirs: &Finished) -> Vec<Piece> {
     pieces
 }
 
-/// Each execution as a number that is equal for those that may be the same; 0 for blocks without
-/// references.
+/// A token for each execution: equal tokens can be aligned. Blocks without references have token 0.
 fn tokens(chunk: &Finished, names: &mut HashMap<Node, u32>) -> Vec<u32> {
     let mut token = |entry: &Entry| {
         if entry.shape.slots.is_empty() {
@@ -119,7 +117,7 @@ fn tokens(chunk: &Finished, names: &mut HashMap<Node, u32>) -> Vec<u32> {
     chunk.sequence.iter().map(|&entry| tokens[entry as usize]).collect()
 }
 
-/// The tree without what functions it is in.
+/// The tree with all blocks without references (call paths) made equal.
 fn anonymous(shape: &Shape) -> Node {
     let is_empty = |op: &crate::shape::Op| match *op {
         crate::shape::Op::Block { block, references: 0, .. } => Some(block),
@@ -129,9 +127,9 @@ fn anonymous(shape: &Shape) -> Node {
     replaced(&shape.node, &|block| if empty.contains(&block) { ANY } else { block })
 }
 
-/// The partner of each of ours, one more than its index: a longest common subsequence of what has
-/// references, and what stands between.
-fn align(a: &[u32], b: &[u32]) -> Vec<usize> {
+/// For each of our executions, one more than the index of its partner; 0 for none. Executions with
+/// references are paired by a longest common subsequence, those without by [`attach`].
+fn partners(a: &[u32], b: &[u32]) -> Vec<usize> {
     let mut partner = vec![0; a.len()];
     let anchors = |tokens: &[u32]| -> Vec<usize> {
         (0..tokens.len()).filter(|&at| tokens[at] != 0).collect()
@@ -165,7 +163,7 @@ fn align(a: &[u32], b: &[u32]) -> Vec<usize> {
     partner
 }
 
-/// What has no references goes with what follows it, or, at the end, with what is before.
+/// Pairs executions without references next to a pair: first those before it, then those after it.
 fn attach(a: &[u32], b: &[u32], partner: &mut [usize]) {
     let mut taken = vec![false; b.len()];
     partner.iter().filter(|at| **at != 0).for_each(|at| taken[*at - 1] = true);
@@ -193,8 +191,8 @@ fn attach(a: &[u32], b: &[u32], partner: &mut [usize]) {
     }
 }
 
-/// Drops pairs of entries that cannot become one: those of which an execution has another partner,
-/// and loops of which one has none. Whether there were any.
+/// Drops pairs of entries that cannot become one entry: an execution of the entry has another partner, or
+/// the entry is a loop and one of its executions has no partner. Says whether any pair was dropped.
 fn drop_impossible(ours: &Finished, theirs: &Finished, partner: &mut [usize]) -> bool {
     let mut of_ours: Vec<Option<u32>> = vec![None; ours.entries.len()];
     let mut of_theirs: Vec<Option<u32>> = vec![None; theirs.entries.len()];
@@ -235,7 +233,7 @@ fn occurrences(sequence: &[u32], entries: usize) -> Vec<usize> {
     count
 }
 
-/// The longest stretches of pairs in which blocks without references can be told from each other.
+/// The longest stretches of pairs in which each of our blocks has one partner block.
 fn stretches(ours: &Finished, theirs: &Finished, partner: &[usize]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (at, &other) in partner.iter().enumerate().filter(|(_, other)| **other != 0) {
@@ -266,7 +264,7 @@ fn stretches(ours: &Finished, theirs: &Finished, partner: &[usize]) -> Vec<Piece
 }
 
 impl Piece {
-    /// Takes further pairs of blocks, unless they contradict those it has.
+    /// Adds pairs of blocks, unless they contradict those that it has.
     fn takes(&mut self, pairs: &[(u32, u32)]) -> bool {
         let before = self.blocks.len();
         for &(x, y) in pairs {
@@ -309,7 +307,7 @@ impl Finished {
         self.part(|at| range.contains(&at), &[])
     }
 
-    /// The executions outside of some stretches, with holes in their places.
+    /// The executions outside of the stretches `ranges`, with a hole for each stretch.
     pub(crate) fn without(&self, ranges: &[Range<usize>]) -> Self {
         self.part(|at| !ranges.iter().any(|range| range.contains(&at)), ranges)
     }
@@ -352,7 +350,7 @@ impl Finished {
         part
     }
 
-    /// Puts the pieces of a thread into the holes; without holes one after the other.
+    /// Fills the holes with the pieces of a thread, in order; further pieces are appended.
     pub(crate) fn filled(mut self, pieces: Vec<Self>) -> Self {
         let mut pieces = pieces.into_iter();
         let mut whole = Self { entries: std::mem::take(&mut self.entries), ..Self::default() };

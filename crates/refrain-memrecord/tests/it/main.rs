@@ -1,0 +1,3 @@
+//! The state of a compressor as bytes.
+
+mod states;
