@@ -20,7 +20,8 @@
 //!   [`split`]: blocking calls in two steps, one of which has its turn
 //! * [`locks`]: locks of the program's own, around its calls of MPI
 //! * [`unseen`]: what has come without the program having looked
-//! * [`outcome`]: what a completion call was given, and what came of it
+//! * [`outcome`]: what a completion call was given, and what came of it · [`error_field`]: what MPI leaves
+//!   in `MPI_ERROR`
 //! * [`board`]: what the ranks of a replay tell each other · [`stop`]: how it waits, and ends
 //! * [`files`]: what is written and read · [`names`]: places, in words · [`guarded`]: what threads share
 //! * [`clock`]: MPI_Wtime, of which programs make decisions too · [`values`]: other clocks, and
@@ -29,6 +30,7 @@
 mod board;
 mod clock;
 mod clocked;
+mod error_field;
 mod files;
 mod guarded;
 mod lifetime;

@@ -173,17 +173,38 @@ impl<F: Fn() -> String> Waiting<F> {
 /// Others that can still get on are waited for so long when they do not.
 const GRACE: Duration = Duration::from_secs(2);
 
+fn facts() -> String {
+    String::from_utf8(files::read("facts").unwrap_or_default()).unwrap_or_default()
+}
+
+/// Whether the recorded run has reached `MPI_Finalize`, and is recorded up to there.
+pub fn is_recorded_to_the_end() -> bool {
+    facts().lines().any(|fact| fact == "finalized")
+}
+
 /// The record ends here, behind so many completing calls of the thread. Other ranks may have more: this
 /// one stays where it is until all are where theirs end, or nobody gets on.
 pub fn record_ends(calls: u64, name: impl Fn(u64) -> String) -> ! {
     let doing = thread::this().doing.map(|(function, site)| {
         let function = table::NAMES.get(function).copied().unwrap_or_default();
-        format!(", in {function} at {}", name(site))
+        // By clocks, calls that find no messages have no site.
+        let site = if site == 0 { String::new() } else { format!(" at {}", name(site)) };
+        format!(", in {function}{site}")
     });
+    stop_at_end(calls, &doing.unwrap_or_default())
+}
+
+/// The record ends before `MPI_Finalize`, which the program has come to: no call after its end asked for
+/// anything that is recorded.
+pub fn record_ends_at_finalize(calls: u64) -> ! {
+    stop_at_end(calls, ", in MPI_Finalize")
+}
+
+fn stop_at_end(calls: u64, doing: &str) -> ! {
     let calls = format!("{calls} completing {}", if calls == 1 { "call" } else { "calls" });
-    let where_ = &format!("after {calls}{}", doing.unwrap_or_default());
-    let facts = String::from_utf8(files::read("facts").unwrap_or_default()).unwrap_or_default();
-    if facts.lines().any(|fact| fact == "finalized") {
+    let where_ = &format!("after {calls}{doing}");
+    let facts = facts();
+    if is_recorded_to_the_end() {
         let text = format!(
             "diverged {where_}: there was MPI_Finalize in the recorded run, and the \
              program goes on"

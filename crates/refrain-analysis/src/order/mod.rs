@@ -93,8 +93,11 @@ pub enum NoOrder {
 /// The receive orders of a trace.
 pub fn orders(trace: &Trace) -> Result<Orders, NoOrder> {
     let meta = trace.meta();
-    if !meta.selected.is_empty() {
-        return Err(NoOrder::Selected(meta.selected.join(" ")));
+    // Call sites are recorded in addition: nothing is missing then.
+    let leaves_out = |option: &&String| !option.starts_with("--callsite ");
+    let selected: Vec<&str> = meta.selected.iter().filter(leaves_out).map(String::as_str).collect();
+    if !selected.is_empty() {
+        return Err(NoOrder::Selected(selected.join(" ")));
     }
     if let Some(lost) = meta.lost.first() {
         return Err(NoOrder::Lost(lost.clone()));

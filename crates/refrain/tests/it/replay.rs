@@ -223,8 +223,10 @@ fn a_trace_of_calls_is_replayed_too() {
             ("order_paths.c", &["traced", "3"]),
         ] {
             let victim = Victim::new(&mpi, source, arguments);
-            let traced = victim.run(&["trace", "-o", "run.refrain", "--"], &victim.words);
-            let traced = traced.expect_success();
+            // Call sites are recorded in addition: no call is missing.
+            let sites = if source == "order_master.c" { "return" } else { "none" };
+            let trace = ["trace", "--callsite", sites, "-o", "run.refrain", "--"];
+            let traced = victim.run(&trace, &victim.words).expect_success();
             for _ in 0..if is_full() { 20 } else { 2 } {
                 let replayed = victim.replay("run.refrain").expect_success();
                 assert_eq!(untimed(&traced), untimed(&replayed), "{replayed}");
@@ -311,6 +313,46 @@ fn a_killed_run_replays_up_to_where_it_was() {
                 let replayed = victim.replay("run.refrain");
                 assert!(!replayed.timed_out && replayed.code != 0, "{replayed}");
                 assert_eq!(last(&recorded), last(&replayed), "{replayed}");
+            }
+        }
+    }
+}
+
+/// Whether a call writes MPI_ERROR of a status is up to the MPI library, the function and the request. A
+/// replay completes requests by other functions, and leaves the same there.
+#[test]
+fn statuses_have_the_same_mpi_error_in_a_replay() {
+    for mpi in mpis() {
+        for method in ["causal", "clock"] {
+            for arguments in [&[][..], &["multiple"]] {
+                let victim = Victim::new(&mpi, "order_status_errors.c", arguments).by(method);
+                let plain = victim.plain().expect_success();
+                assert!(plain.stdout.contains("0 both waitall 6: 0 0 0 0 0 0"), "{plain}");
+                assert!(plain.stdout.contains("0 both wait 2: untouched untouched"), "{plain}");
+                let recorded = victim.record("run.refrain").expect_success();
+                assert_eq!(plain.stdout, recorded.stdout, "{method}: recording differs");
+                let replayed = victim.replay("run.refrain").expect_success();
+                assert_eq!(plain.stdout, replayed.stdout, "{method}: a replay differs");
+            }
+        }
+    }
+}
+
+/// A program that asks for nothing more that is recorded gets as far as MPI_Finalize.
+#[test]
+fn a_truncated_record_ends_the_replay_though_nothing_more_is_asked_for() {
+    for mpi in mpis() {
+        for method in ["causal", "clock"] {
+            let victim = Victim::new(&mpi, "order_collectives_after.c", &["killed"]).by(method);
+            let recorded = victim.record("run.refrain");
+            assert!(recorded.code != 0, "{recorded}");
+            let whole = victim.with(&["whole"]);
+            let replayed = victim.run(&["replay", "--stall", "20s", "run.refrain", "--"], &whole);
+            assert_eq!(replayed.code, 96, "{method}: {replayed}");
+            assert!(replayed.stderr.contains("the record ends here, after "), "{replayed}");
+            assert!(replayed.stderr.contains("the recorded run went no further"), "{replayed}");
+            if method == "causal" {
+                assert!(replayed.stderr.contains("calls, in MPI_Finalize"), "{replayed}");
             }
         }
     }

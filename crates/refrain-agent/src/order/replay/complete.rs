@@ -6,6 +6,7 @@ use crate::table;
 use refrain_order::{Choice, Kind};
 use std::ffi::c_int;
 
+use super::super::error_field::{self, Class};
 use super::super::mpi::{self, Status};
 use super::super::record;
 use super::super::role::{Hooked, Place};
@@ -73,11 +74,12 @@ pub(super) fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let one = |(n, index): (usize, &u32)| {
         choose(&call, place, kind, *index as usize, status_of(&call, kind, n))
     };
-    let chosen: Vec<Chosen> = indices.iter().enumerate().map(one).collect();
+    let mut chosen: Vec<Chosen> = indices.iter().enumerate().map(one).collect();
     let result = match record::consumes(kind) {
-        true => finish(&call, kind, chosen),
+        true => finish(&call, kind, &mut chosen),
         false => look_at(&call, kind, &chosen),
     };
+    put_errors(&call, kind, result, &mut chosen);
     call.set_output(call.role.flag, 1);
     match kind.choice() {
         Choice::One => call.set_output(call.role.index, indices.first().map_or(0, |i| *i as c_int)),
@@ -103,6 +105,9 @@ struct Chosen {
     request: usize,
     /// The program's handle is of a receive that can be started again.
     stays: bool,
+    class: Class,
+    /// `MPI_ERROR` of its status before the call.
+    error_before: Option<c_int>,
     /// What is no receive was completed already, with that status and result.
     completed: Option<(Status, c_int)>,
 }
@@ -126,16 +131,26 @@ fn choose(call: &Hooked<'_>, place: Place, kind: Kind, index: usize, status: Sta
         };
         format!("{kind} at {name} for request {index}, {what}")
     };
+    let mut class = match known {
+        _ if handle == mpi::request_null() => Class::Null,
+        Some((None, _)) => Class::Inactive,
+        _ => Class::Active,
+    };
+    let error_before = error_field::get(status);
     let mut completed = None;
     if known.is_some() || !record::consumes(kind) {
         await_request(request, what);
     } else {
         let mut own = Status::new();
         own.copy_from(status);
+        error_field::mark(&mut own);
         let result = complete_other(&mut request, own.place(), what);
+        if class == Class::Active && error_field::was_inactive(&mut own) {
+            class = Class::Inactive;
+        }
         completed = Some((own, result));
     }
-    Chosen { index, handle, request, stays: false, completed }
+    Chosen { index, handle, request, stays: false, class, error_before, completed }
 }
 
 /// Completes something that is no receive.
@@ -154,9 +169,30 @@ fn complete_other(request: &mut usize, status: Statuses, what: impl Fn() -> Stri
     }
 }
 
+/// Whether a call has a status for each request.
+fn has_several(kind: Kind) -> bool {
+    kind.has_array() && kind.choice() != Choice::One
+}
+
+/// Leaves in `MPI_ERROR` of the statuses what the program's function leaves there. After an error, calls
+/// with several statuses say in each what went wrong; of receives MPI has said so itself.
+fn put_errors(call: &Hooked<'_>, kind: Kind, result: c_int, chosen: &mut [Chosen]) {
+    for (n, one) in chosen.iter_mut().enumerate() {
+        let status = status_of(call, kind, n);
+        match &one.completed {
+            _ if result == 0 => {
+                error_field::put_right(status, kind, one.class, one.error_before);
+            }
+            Some((_, error)) if has_several(kind) => error_field::put(status, *error),
+            Some(_) => drop(one.error_before.map(|before| error_field::put(status, before))),
+            None => {}
+        }
+    }
+}
+
 /// The status of the n-th completed request, if the program wants one.
 fn status_of(call: &Hooked<'_>, kind: Kind, n: usize) -> Statuses {
-    let has_array = kind.has_array() && kind.choice() != Choice::One;
+    let has_array = has_several(kind);
     let offset = if has_array { n * process::abi().status_bytes } else { 0 };
     match call.ignores_status(has_array) {
         true => mpi::status_ignore(),
@@ -165,13 +201,13 @@ fn status_of(call: &Hooked<'_>, kind: Kind, n: usize) -> Statuses {
 }
 
 /// Completes requests that are complete in MPI: all at once where the call has several statuses.
-fn finish(call: &Hooked<'_>, kind: Kind, mut chosen: Vec<Chosen>) -> c_int {
+fn finish(call: &Hooked<'_>, kind: Kind, chosen: &mut [Chosen]) -> c_int {
     let status = call.status() as usize;
     let bytes = process::abi().handle_bytes;
     let mut result = 0;
     // Before they are complete: another thread may get their handles then.
     ask(|own| {
-        for one in &mut chosen {
+        for one in chosen.iter_mut() {
             match own.requests.get_mut(one.handle).filter(|known| known.persistent.is_some()) {
                 Some(persistent) => (persistent.active, one.stays) = (None, true),
                 None => drop(own.requests.remove(one.handle)),
@@ -179,7 +215,7 @@ fn finish(call: &Hooked<'_>, kind: Kind, mut chosen: Vec<Chosen>) -> c_int {
         }
         Ok(())
     });
-    if kind.has_array() && kind.choice() != Choice::One {
+    if has_several(kind) {
         let mut requests = vec![0u8; chosen.len() * bytes];
         for (n, one) in chosen.iter().enumerate() {
             // SAFETY: there is room for all of them.
@@ -203,7 +239,9 @@ fn finish(call: &Hooked<'_>, kind: Kind, mut chosen: Vec<Chosen>) -> c_int {
     for (n, one) in chosen.iter_mut().enumerate() {
         if let Some((own, error)) = &mut one.completed {
             own.copy_to(status_of(call, kind, n));
-            result = if result == 0 { *error } else { result };
+            if *error != 0 && result == 0 {
+                result = if has_several(kind) { mpi::layout().err_in_status } else { *error };
+            }
         }
     }
     for one in chosen.iter().filter(|one| !one.stays) {

@@ -12,6 +12,7 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use super::board::{self, State};
+use super::error_field;
 use super::files;
 use super::guarded::Guarded;
 use super::lifetime;
@@ -155,11 +156,14 @@ pub fn start(rank: c_int, size: c_int) {
         until: stop::until(),
     });
     // For requests on which nothing is received.
-    OWN_COMM.store(lifetime::own_comm() as u64, Ordering::Relaxed);
+    let own_comm = lifetime::own_comm();
+    error_field::learn(mpi::handle(own_comm));
+    OWN_COMM.store(own_comm as u64, Ordering::Relaxed);
 }
 
 /// MPI is about to end.
 pub fn end() {
+    let position = REPLAYING.with(|own| own.replayer.position(thread::this().stream));
     let Some(own) = REPLAYING.take() else { return };
     for (_, receive) in own.requests.iter().filter(|(_, receive)| receive.withheld) {
         if let Some(mut request) = receive.active {
@@ -177,6 +181,9 @@ pub fn end() {
     if let Err(Stop::Diverged(divergence)) = replayer.finish() {
         let text = places.told(&divergence);
         stop::abort(stop::DIVERGED, &format!("diverged at MPI_Finalize: {text}"));
+    }
+    if !stop::is_recorded_to_the_end() {
+        stop::record_ends_at_finalize(position.unwrap_or(0));
     }
     if let Some(board) = board::get() {
         board.say(State::Finalizing, "");

@@ -5,6 +5,7 @@ use crate::inside::process;
 use refrain_order::{Call, Choice, Completed, Kind, Recording as _, Ticket};
 use std::ffi::c_int;
 
+use super::super::super::error_field::{self, Class};
 use super::super::super::files::outside;
 use super::super::super::outcome::{Outcome, Requests, Room};
 use super::super::super::record::consumes;
@@ -45,11 +46,26 @@ pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int 
     }
     // Where threads share MPI, requests are completed and looked up in one step: others may get
     // their handles.
+    let several = if has_array { before.len() } else { 1 };
+    let at = |n: usize| status.wrapping_add(n * process::abi().status_bytes);
+    // Of calls that block another function is called, which may treat `MPI_ERROR` differently.
+    let errors: Vec<Option<c_int>> = match kind.polls() || statuses.is_none() {
+        true => Vec::new(),
+        false => (0..several).map(|n| error_field::get(at(n))).collect(),
+    };
     loop {
         let given = call.replace(call.role.status, status as usize);
         let result = RECORDING.with(|own| {
             own.listen();
             let (result, found) = split::poll(&call, kind);
+            if found && result == 0 && !errors.is_empty() {
+                let mut index = [0];
+                let outcome = Outcome::of(&call, kind, result, &mut index);
+                for (index, n) in outcome.places(before.len()) {
+                    let class = own.class(before.get(index).copied());
+                    error_field::put_right(at(n), kind, class, errors.get(n).copied().flatten());
+                }
+            }
             if found || kind.polls() {
                 own.told(&call, place, kind, before, statuses, result);
             }
@@ -71,6 +87,17 @@ impl Recording {
                 receive.cancelled || receive.ticket.is_some_and(|ticket| ticket.wild)
             }
             _ => false,
+        }
+    }
+
+    /// The state of a request.
+    fn class(&self, handle: Option<usize>) -> Class {
+        match handle {
+            Some(handle) if handle == mpi::request_null() => Class::Null,
+            Some(handle) if self.receive(handle).is_some_and(|own| own.ticket.is_none()) => {
+                Class::Inactive
+            }
+            _ => Class::Active,
         }
     }
 

@@ -29,7 +29,7 @@ use super::super::mpi::{self, Status};
 use super::super::requests::{Map, Requests};
 use super::super::role::{Act, Hooked, Place};
 use super::super::thread::Thread;
-use super::super::{line, mpi::status_ignore};
+use super::super::{error_field, lifetime, line, mpi::status_ignore};
 use super::comms::{Comm, Comms};
 use super::meetings::Gathering;
 use super::wire::{Channel, Word};
@@ -141,6 +141,12 @@ pub fn start(rank: c_int, size: c_int) {
     let Some(channel) = Channel::open(size as usize) else { return };
     files::introduce(size);
     files::note("method clock");
+    if line::is_shared() {
+        // Blocking completions poll then, by other functions than the program calls.
+        let comm = lifetime::own_comm();
+        error_field::learn(mpi::handle(comm));
+        lifetime::free_own_comm(comm);
+    }
     // The thread inherits that signals are blocked: they are the program's.
     let _quiet = Quiet::keep();
     let events = match std::env::var_os(CLOCKS_ONLY) {

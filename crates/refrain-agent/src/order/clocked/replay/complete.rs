@@ -7,6 +7,7 @@ use refrain_order::clock::Delivery;
 use refrain_order::{Choice, Envelope, Kind, Ticket};
 use std::ffi::c_int;
 
+use super::super::super::error_field::{self, Class};
 use super::super::super::mpi::{self, Status};
 use super::super::super::outcome::Requests;
 use super::super::super::record::consumes;
@@ -102,8 +103,9 @@ fn complete_some(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         true => finish(&call, place, kind, &mut chosen),
         false => look_at(&call, kind, &chosen),
     };
+    put_errors(&call, kind, result, &chosen);
     for index in left.iter().filter(|_| kind.choice() == Choice::All) {
-        put_error(status_of(&call, kind, *index as usize), mpi::layout().err_pending);
+        error_field::put(status_of(&call, kind, *index as usize), mpi::layout().err_pending);
     }
     report(&call, kind, &indices);
     result
@@ -154,6 +156,11 @@ struct Chosen {
     /// As MPI has it when it is complete.
     request: usize,
     what: What,
+    class: Class,
+    /// `MPI_ERROR` of its status before the call.
+    error_before: Option<c_int>,
+    /// What went wrong with it, when it is completed.
+    error: c_int,
     /// What is no receive was completed already, with that status and result.
     completed: Option<(Status, c_int)>,
 }
@@ -189,14 +196,22 @@ fn choose(
     handle: usize,
     status: Statuses,
 ) -> Chosen {
-    let what = ask(place.stream, |own| {
-        Ok(match own.requests.get(handle) {
-            Some(Pending::Receive(held)) => What::Held(held.comm, held.got),
+    let (what, mut class) = ask(place.stream, |own| {
+        let mut class = Class::Active;
+        let what = match own.requests.get(handle) {
+            Some(Pending::Receive(held)) => {
+                if held.ticket.is_none() {
+                    class = Class::Inactive;
+                }
+                What::Held(held.comm, held.got)
+            }
             Some(Pending::Matched(from)) => What::Matched(*from),
             Some(Pending::Meeting(..)) => What::Meeting,
             Some(Pending::Send(_) | Pending::Generalized) | None => What::Other,
-        })
+        };
+        Ok((what, if handle == mpi::request_null() { Class::Null } else { class }))
     });
+    let error_before = error_field::get(status);
     let told = || format!("{kind} at {} for request {index}", name(place));
     let (mut request, mut completed) = (handle, None);
     if let What::Held(_, Some(_)) = what
@@ -209,6 +224,7 @@ fn choose(
     } else {
         let mut own = Status::new();
         own.copy_from(status);
+        error_field::mark(&mut own);
         let mut waiting = Waiting::new(told);
         let result = loop {
             let mut flag: c_int = 0;
@@ -226,12 +242,15 @@ fn choose(
             waiting.again();
         };
         request = mpi::handle(request);
+        if class == Class::Active && error_field::was_inactive(&mut own) {
+            class = Class::Inactive;
+        }
         completed = Some((own, result));
     }
     if what == What::Meeting && consumes(kind) {
         collective::is_done(place, handle);
     }
-    Chosen { index, slot, handle, request, what, completed }
+    Chosen { index, slot, handle, request, what, class, error_before, error: 0, completed }
 }
 
 /// The status of the n-th completed request, if the program wants one.
@@ -267,9 +286,7 @@ fn finish(call: &Hooked<'_>, place: Place, kind: Kind, chosen: &mut [Chosen]) ->
             }
         };
         put_right(status, one.what.from());
-        if many {
-            put_error(status, error);
-        }
+        one.error = error;
         if error != 0 && result == 0 {
             result = if many { mpi::layout().err_in_status } else { error };
         }
@@ -280,11 +297,18 @@ fn finish(call: &Hooked<'_>, place: Place, kind: Kind, chosen: &mut [Chosen]) ->
     result
 }
 
-/// Calls with several statuses say in each what went wrong, if anything did.
-fn put_error(status: Statuses, error: c_int) {
-    if error != 0 && status as usize != process::abi().status_ignore {
-        // SAFETY: a status of the program; its fields are ints.
-        unsafe { status.add(mpi::layout().status.error).cast::<c_int>().write_unaligned(error) };
+/// Leaves in `MPI_ERROR` of the statuses what the program's function leaves there. After an error, calls
+/// with several statuses say in each what went wrong.
+fn put_errors(call: &Hooked<'_>, kind: Kind, result: c_int, chosen: &[Chosen]) {
+    let many = kind.has_array() && kind.choice() != Choice::One;
+    for one in chosen {
+        let status = status_of(call, kind, one.slot);
+        match one.error_before {
+            before if result == 0 => error_field::put_right(status, kind, one.class, before),
+            _ if many => error_field::put(status, one.error),
+            Some(before) => error_field::put(status, before),
+            None => {}
+        }
     }
 }
 

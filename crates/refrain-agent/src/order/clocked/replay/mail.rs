@@ -11,8 +11,10 @@ use crate::inside::process;
 use crate::table;
 use refrain_order::{Envelope, Stamp};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::c_int;
 
+use super::super::super::error_field;
 use super::super::super::mpi::{self, Status};
 use super::super::super::role::Mode;
 use super::super::super::split;
@@ -25,6 +27,8 @@ type Name = (u32, i32, i32);
 pub struct Letter {
     /// Its content.
     pub bytes: Vec<u8>,
+    /// What a matched probe writes into `MPI_ERROR`, if it does.
+    pub error: Option<c_int>,
     request: usize,
 }
 
@@ -41,6 +45,9 @@ pub struct Mail {
     heard: HashMap<u32, u64>,
     /// By sender and number.
     stamped: HashMap<(u32, u64), (Name, u64)>,
+    /// What a probe writes into `MPI_ERROR`, if it does, by communicator and source: MPIs may treat ranks
+    /// differently that are reached in different ways.
+    probed: HashMap<(u32, i32), Option<c_int>>,
 }
 
 impl Mail {
@@ -66,18 +73,28 @@ impl Mail {
         let [source, tag] = [name.1, name.2].map(|word| word as u32 as usize);
         let (mut flag, mut message, mut status) = (0 as c_int, 0usize, Status::new());
         let [flag_at, message_at] = [&raw mut flag as usize, &raw mut message as usize];
+        error_field::mark(&mut status);
         let place = status.place() as usize;
         let words = [source, tag, comm, flag_at, message_at, place];
         let mut count: i64 = 0;
         // SAFETY: a communicator of the program, and room for what is asked for.
         unsafe {
+            if let Entry::Vacant(unknown) = self.probed.entry((name.0, name.1)) {
+                let words = [source, tag, comm, flag_at, place];
+                if mpi::call(table::MPI_Iprobe, &words) != 0 || flag == 0 {
+                    return false;
+                }
+                unknown.insert(error_field::written(&mut status));
+                error_field::mark(&mut status);
+            }
             if mpi::call(table::MPI_Improbe, &words) != 0 || flag == 0 {
                 return false;
             }
             mpi::call(table::MPI_Get_elements_x, &[place, mpi::byte(), &raw mut count as usize]);
         }
         let count = usize::try_from(count).unwrap_or(0);
-        let mut letter = Letter { bytes: vec![0; count.max(1)], request: 0 };
+        let error = error_field::written(&mut status);
+        let mut letter = Letter { bytes: vec![0; count.max(1)], error, request: 0 };
         letter.bytes.truncate(count);
         let large = i32::try_from(count).is_err();
         let function = if large { table::MPI_Imrecv_c } else { table::MPI_Imrecv };
@@ -127,10 +144,13 @@ impl Mail {
         format!(" (number {nth} from {source} with tag {tag}, {state}; {taken} have come)")
     }
 
-    /// A message, if it has come: where from, and how many bytes.
-    pub fn look(&mut self, stamp: &Stamp) -> Option<(Envelope, usize)> {
+    /// A message, if it has come: where from, how many bytes, and what a probe that finds it writes into
+    /// `MPI_ERROR`, if it does.
+    pub fn look(&mut self, stamp: &Stamp) -> Option<(Envelope, usize, Option<c_int>)> {
         let (from, key) = self.find(stamp)?;
-        Some((from, self.letters.get(&key)?.bytes.len()))
+        let ((communicator, source, _), _) = key;
+        let error = self.probed.get(&(communicator, source)).copied().flatten();
+        Some((from, self.letters.get(&key)?.bytes.len(), error))
     }
 
     /// Takes a message out, if it has come.

@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 
 use super::super::board::{self, State};
+use super::super::error_field;
 use super::super::files;
 use super::super::guarded::Guarded;
 use super::super::line;
@@ -32,7 +33,7 @@ use super::super::names::Names;
 use super::super::requests::{Map, Requests};
 use super::super::role::{Act, Hooked, Place};
 use super::super::stop::{self, Waiting};
-use super::super::thread::Thread;
+use super::super::thread::{self, Thread};
 use super::Target;
 use super::comms::{Comm, Comms};
 use super::meetings::Gathering;
@@ -219,6 +220,7 @@ pub fn start(rank: c_int, size: c_int) {
         stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
     });
     replayer.expect_gatherings();
+    error_field::learn(hand.comm);
     let names = Names::recorded(facts.iter().map(|(fact, text)| (fact.as_str(), text.as_str())));
     board::start(rank as usize, size as usize);
     let mut comms = Comms::default();
@@ -287,13 +289,17 @@ pub fn end() {
             }
         }
     }
-    let Replaying { replayer, names, channel, hand, .. } = own;
+    let Replaying { replayer, names, channel, hand, calls, .. } = own;
     channel.close(|_, _| {});
     hand.close();
     if let Err(Stop::Diverged(divergence)) = replayer.finish() {
         let name = |site: u64| names.name(site).unwrap_or_else(|| format!("{site:#x}"));
         let text = divergence.text(name);
         stop::abort(stop::DIVERGED, &format!("diverged at MPI_Finalize: {text}"));
+    }
+    if !stop::is_recorded_to_the_end() {
+        let calls = calls.get(&thread::this().stream).copied();
+        stop::record_ends_at_finalize(calls.unwrap_or(0));
     }
 }
 

@@ -4,6 +4,7 @@ use crate::table;
 use refrain_order::{Envelope, Kind, Post, Stamp, Ticket};
 use std::ffi::c_int;
 
+use super::super::super::error_field;
 use super::super::super::mpi::{self, Status};
 use super::super::super::role::{Hooked, Mode, Place};
 use super::super::super::{line, split, stop};
@@ -235,11 +236,9 @@ pub(super) fn restart(request: usize, place: Place) {
     });
 }
 
-/// Says what was found.
-fn report(status: Statuses, from: Envelope, bytes: usize) {
-    if status as usize == crate::inside::process::abi().status_ignore {
-        return;
-    }
+/// Reports what a probe found, and what it writes into `MPI_ERROR`.
+fn report(status: Statuses, from: Envelope, bytes: usize, error: Option<c_int>) {
+    let Some(before) = error_field::get(status) else { return };
     let place = status as usize;
     // SAFETY: a status of the program.
     unsafe {
@@ -247,6 +246,7 @@ fn report(status: Statuses, from: Envelope, bytes: usize) {
         mpi::call(table::MPI_Status_set_cancelled, &[place, 0]);
     }
     put_right(status, Some(from));
+    error_field::put(status, error.unwrap_or(before));
 }
 
 pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
@@ -274,8 +274,9 @@ pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     call.set_output(call.role.flag, 1);
     if matches!(kind, Kind::Probe | Kind::Iprobe) {
         let what = || format!("{kind} at {}, for its message", name(place));
-        let (from, bytes) = ask_until(place.stream, what, |own| Ok(own.mail.look(&stamp)));
-        report(call.status(), from, bytes);
+        let found = ask_until(place.stream, what, |own| Ok(own.mail.look(&stamp)));
+        let (from, bytes, error) = found;
+        report(call.status(), from, bytes, error);
         return 0;
     }
     let (from, letter) = fetch(place, stamp);
@@ -286,6 +287,7 @@ pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
 fn hand_over(call: &Hooked<'_>, place: Place, from: Envelope, letter: Letter) -> c_int {
     let mut own_status = Status::new();
     own_status.copy_from(call.status());
+    let error = letter.error.or(error_field::get(call.status()));
     let message = call.word(call.role.message);
     let (comm, tag) = ask(place.stream, |own| {
         let tag = own.hand.tag();
@@ -297,6 +299,9 @@ fn hand_over(call: &Hooked<'_>, place: Place, from: Envelope, letter: Letter) ->
     let result = unsafe { mpi::call(table::MPI_Mprobe, &words) };
     put_right(own_status.place(), Some(from));
     own_status.copy_to(call.status());
+    if let Some(error) = error.filter(|_| result == 0) {
+        error_field::put(call.status(), error);
+    }
     // SAFETY: the table says a message is there.
     let handle = unsafe { mpi::handle_at(message as *mut u8, 0) };
     ask(place.stream, |own| {

@@ -1,0 +1,216 @@
+//! Whether this MPI writes `MPI_ERROR` into the status of an operation that succeeded.
+//!
+//! The standard leaves that to the library: MPICH's `MPI_Waitall` writes it, its `MPI_Testall` does not,
+//! Open MPI writes it in both. A replay completes requests by other functions than the program called, so
+//! it has to put right what they leave in that field. What the program's function would leave depends on
+//! the function and on whether the request is active, and on nothing else; so it is found out once, with
+//! messages to ourselves.
+
+use crate::inside::memory::Statuses;
+use crate::inside::process::{self, abi};
+use crate::table;
+use refrain_order::{Choice, Kind};
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+use super::mpi::{self, Status};
+use super::role::Mode;
+use super::split;
+
+/// The state of a request when a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// It stands for an operation.
+    Active,
+    /// It is persistent, and was not started.
+    Inactive,
+    /// It is `MPI_REQUEST_NULL`.
+    Null,
+}
+
+const CLASSES: [Class; 3] = [Class::Active, Class::Inactive, Class::Null];
+
+/// What a call leaves in the field of a successful operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// What was there before.
+    Untouched,
+    /// This value.
+    Written(c_int),
+    /// It could not be found out.
+    Unknown,
+}
+
+type Table = [[Left; CLASSES.len()]; Kind::ALL.len()];
+
+static TABLE: OnceLock<Table> = OnceLock::new();
+
+/// A value that no MPI writes.
+const PATTERN: c_int = 0x5a5a_5a5a;
+
+/// Finds out what this MPI does, on a communicator of the agent with this process alone.
+pub fn learn(comm: usize) {
+    TABLE.get_or_init(|| {
+        Kind::ALL.map(|kind| {
+            CLASSES.map(|class| if comm == 0 { Left::Unknown } else { ask(comm, kind, class) })
+        })
+    });
+}
+
+fn left(kind: Kind, class: Class) -> Left {
+    let row = TABLE.get().and_then(|table| table.get(kind as usize));
+    row.map_or(Left::Unknown, |row| row[class as usize])
+}
+
+/// The field of a status; nothing if the program ignores it.
+pub fn get(status: Statuses) -> Option<c_int> {
+    // SAFETY: a status of the program or ours; its fields are ints.
+    (status as usize != abi().status_ignore).then(|| unsafe { field(status).read_unaligned() })
+}
+
+/// Sets the field of a status, unless the program ignores it.
+pub fn put(status: Statuses, error: c_int) {
+    if status as usize != abi().status_ignore {
+        // SAFETY: as above.
+        unsafe { field(status).write_unaligned(error) };
+    }
+}
+
+fn field(status: Statuses) -> *mut c_int {
+    status.wrapping_add(mpi::layout().status.error).cast()
+}
+
+/// Leaves in a status what a call of this kind leaves there when the operation succeeds; `before` is what
+/// was there before the call.
+pub fn put_right(status: Statuses, kind: Kind, class: Class, before: Option<c_int>) {
+    match (left(kind, class), before) {
+        (Left::Written(value), _) => put(status, value),
+        (Left::Untouched, Some(before)) => put(status, before),
+        (Left::Unknown, Some(before)) if get(status) == Some(PATTERN) => put(status, before),
+        _ => {}
+    }
+}
+
+/// Marks the field of a status, so that [`was_inactive`] can tell whether a call has written it.
+pub fn mark(status: &mut Status) {
+    put(status.place(), PATTERN);
+}
+
+/// Whether an `MPI_Test` that left this in a marked status was given an inactive request, as far as that
+/// shows.
+pub fn was_inactive(status: &mut Status) -> bool {
+    let found = read(status);
+    let [active, inactive] = [Class::Active, Class::Inactive].map(|class| left(Kind::Test, class));
+    active != inactive && found == inactive
+}
+
+/// What a call has left in a marked status: nothing if the field is untouched.
+pub fn written(status: &mut Status) -> Option<c_int> {
+    match read(status) {
+        Left::Written(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn read(status: &mut Status) -> Left {
+    match get(status.place()) {
+        Some(PATTERN) => Left::Untouched,
+        Some(value) => Left::Written(value),
+        None => Left::Unknown,
+    }
+}
+
+/// What a call of a kind leaves for a request of a class.
+fn ask(comm: usize, kind: Kind, class: Class) -> Left {
+    let Some(function) = function(kind) else { return Left::Unknown };
+    let Some(byte) = process::predefined("MPI_BYTE") else { return Left::Unknown };
+    let mut request = mpi::request_null();
+    let mut sending = mpi::request_null();
+    let mut status = Status::new();
+    mark(&mut status);
+    let ignore = mpi::status_ignore() as usize;
+    let receive = [0, 0, byte, 0, 0, comm];
+    let made = match class {
+        Class::Null => 0,
+        Class::Inactive => {
+            let [a, b, c, d, e, f] = receive;
+            let words = [a, b, c, d, e, f, &raw mut request as usize];
+            // SAFETY: the description of a receive of no bytes, which is never started.
+            unsafe { mpi::call(table::MPI_Recv_init, &words) }
+        }
+        Class::Active => match split::irecv(&receive, false, &mut request) {
+            0 => split::isend(&receive, false, Mode::Standard, &mut sending),
+            error => error,
+        },
+    };
+    if made != 0 {
+        return Left::Unknown;
+    }
+    // Calls that look at requests are given the request itself if they take one only.
+    let given = if kind == Kind::GetStatus { request } else { &raw mut request as usize };
+    let (mut flag, mut index, mut outcount): (c_int, c_int, c_int) = (0, 0, 0);
+    let [flag_at, index_at, outcount_at] =
+        [&raw mut flag, &raw mut index, &raw mut outcount].map(|at| at as usize);
+    let at = status.place() as usize;
+    let arguments: &[usize] = match (kind.choice(), kind.polls(), kind.has_array()) {
+        (Choice::All, false, false) => &[given, at],
+        (Choice::All, true, false) => &[given, flag_at, at],
+        (Choice::All, false, true) => &[1, given, at],
+        (Choice::All, true, true) => &[1, given, flag_at, at],
+        (Choice::One, false, _) => &[1, given, index_at, at],
+        (Choice::One, true, _) => &[1, given, index_at, flag_at, at],
+        (Choice::Some, ..) => &[1, given, outcount_at, index_at, at],
+    };
+    let mut found = Left::Unknown;
+    // A message to ourselves is there at once, or soon.
+    for _ in 0..LOOKS {
+        // SAFETY: one request, and room for all that is asked for.
+        let result = unsafe { mpi::call(function, arguments) };
+        let reports = if kind.choice() == Choice::Some {
+            outcount
+        } else {
+            c_int::from(!kind.polls()) | flag
+        };
+        if result != 0 || reports != 0 {
+            found = if result == 0 { read(&mut status) } else { Left::Unknown };
+            break;
+        }
+    }
+    // SAFETY: requests of our own, which are null where they were completed.
+    unsafe {
+        match class {
+            Class::Active => {
+                mpi::call(table::MPI_Wait, &[&raw mut request as usize, ignore]);
+                mpi::call(table::MPI_Wait, &[&raw mut sending as usize, ignore]);
+            }
+            Class::Inactive => {
+                mpi::call(table::MPI_Request_free, &[&raw mut request as usize]);
+            }
+            Class::Null => {}
+        }
+    }
+    found
+}
+
+/// So often a poll may fail.
+const LOOKS: u32 = 100_000;
+
+/// The function of a kind that completes requests or looks at them.
+fn function(kind: Kind) -> Option<usize> {
+    Some(match kind {
+        Kind::Wait => table::MPI_Wait,
+        Kind::Waitall => table::MPI_Waitall,
+        Kind::Waitany => table::MPI_Waitany,
+        Kind::Waitsome => table::MPI_Waitsome,
+        Kind::Test => table::MPI_Test,
+        Kind::Testall => table::MPI_Testall,
+        Kind::Testany => table::MPI_Testany,
+        Kind::Testsome => table::MPI_Testsome,
+        Kind::GetStatus => table::MPI_Request_get_status,
+        Kind::GetStatusAll => table::MPI_Request_get_status_all,
+        Kind::GetStatusAny => table::MPI_Request_get_status_any,
+        Kind::GetStatusSome => table::MPI_Request_get_status_some,
+        Kind::Recv | Kind::Sendrecv | Kind::Mrecv | Kind::Parrived => return None,
+        Kind::Probe | Kind::Mprobe | Kind::Iprobe | Kind::Improbe => return None,
+    })
+}
