@@ -199,6 +199,25 @@ else
 fi
 yield_preload
 
+# What tests may rely on: one that lacks a thing of this list fails; one that lacks another is
+# skipped, and counted as such (refrain_testing::require).
+list_installed() {
+    local program thing
+    scripts/mpi --list
+    [[ -z $(scripts/mpi --fortran) ]] || echo gfortran
+    for program in lmp hpcc clang; do
+        ! command -v "$program" >/dev/null || echo "$program"
+    done
+    [[ ! -e /usr/lib/x86_64-linux-gnu/scalapack/mpich-tests/xdlu ]] || echo scalapack-mpi-test
+    [[ ! -e $home/mpi4py-$mpi4py/source.tar.gz ]] || echo mpi4py
+    for thing in mpich-4.0 openmpi-4.1; do
+        [[ ! -x $home/mpi4py-$mpi4py/$thing/bin/python ]] || echo "mpi4py-$thing"
+    done
+    [[ ! -e $home/mpi4py-wheel/mpich/libmpi.so.12 ]] || echo mpi4py-wheel
+    [[ ! -e target/dynamorio/libdynamorio.so ]] || echo dynamorio
+}
+[[ $1 == demo ]] || list_installed >target/installed.txt
+
 if [[ -z $(scripts/mpi --list) ]]; then
     echo "setup: no MPI here. Install one that has mpicc and mpirun, and put it on the PATH." >&2
     exit 1

@@ -29,12 +29,19 @@ mod exports;
 mod job;
 mod mpi;
 mod outcome;
+mod plain_runs;
+mod requirement;
 mod run;
+mod small_file_system;
+mod turn;
 
 pub use exports::{exported_functions, is_procedure};
 pub use mpi::{Family, Mpi};
 pub use outcome::{Outcome, sorted_lines};
-pub use run::{Run, turn};
+pub use requirement::{require, require_full, require_mpi, require_path, require_program, skip};
+pub use run::Run;
+pub use small_file_system::SmallFileSystem;
+pub use turn::{Turn, turn};
 
 use std::env;
 use std::ffi::OsStr;

@@ -8,7 +8,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use crate::{DEFAULT_TIMEOUT, Outcome, Run, job, refrain_binary, turn, workspace};
+use crate::requirement::{require, require_mpi};
+use crate::turn::turn_of;
+use crate::{DEFAULT_TIMEOUT, Outcome, Run, is_full, job, refrain_binary, workspace};
 
 /// Whose binary interface an MPI has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +53,54 @@ impl Mpi {
         });
         assert!(!installed.is_empty(), "no MPI here: run `make setup`");
         installed.clone()
+    }
+
+    /// Debian's MPIs, one of each family, which stand for all; on a machine with neither, every MPI.
+    ///
+    /// # Panics
+    ///
+    /// When the set-up lists one of them and it is not there, or there is no MPI at all.
+    pub fn representatives() -> Vec<Self> {
+        let debian = ["mpich-4.0", "openmpi-4.1"];
+        let chosen: Vec<Mpi> = debian.into_iter().filter_map(require_mpi).collect();
+        if chosen.is_empty() { Self::installed() } else { chosen }
+    }
+
+    /// [`representatives`](Self::representatives), or every MPI if the long tests were asked for.
+    ///
+    /// # Panics
+    ///
+    /// As they do.
+    pub fn usual() -> Vec<Self> {
+        if is_full() { Self::installed() } else { Self::representatives() }
+    }
+
+    /// One MPI, for what has nothing to do with which.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub fn any() -> Self {
+        Self::representatives().swap_remove(0)
+    }
+
+    /// The MPIs that can do something. If there is none, the test is counted as skipped.
+    ///
+    /// # Panics
+    ///
+    /// When the set-up lists `what` and no MPI can do it, or there is no MPI at all.
+    pub fn with(what: &str, can: impl Fn(&Mpi) -> bool) -> Vec<Self> {
+        let able: Vec<Mpi> = Self::installed().into_iter().filter(can).collect();
+        require(what, (!able.is_empty()).then_some(able)).unwrap_or_default()
+    }
+
+    /// Those that compile Fortran.
+    ///
+    /// # Panics
+    ///
+    /// As [`with`](Self::with) does.
+    pub fn with_fortran() -> Vec<Self> {
+        Self::with("gfortran", Mpi::has_fortran)
     }
 
     /// The MPI of this name (`mpich-4.0`, `openmpi-5.0` …), if this machine has it.
@@ -137,7 +187,7 @@ impl Mpi {
     {
         let mut command = self.command(refrain_binary());
         command.args(args).current_dir(folder);
-        let _turn = turn();
+        let _turn = turn_of(&self.name, 0);
         job::execute(&mut command, DEFAULT_TIMEOUT)
     }
 

@@ -1,11 +1,12 @@
 //! A job: so many ranks of a program, plain or traced.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{DEFAULT_TIMEOUT, Mpi, Outcome, job, refrain_binary, workspace};
+use crate::plain_runs::{self, PlainRun};
+use crate::turn::turn_of;
+use crate::{DEFAULT_TIMEOUT, Mpi, Outcome, job, refrain_binary};
 
 /// A job under an MPI, described step by step and started by [`output`](Self::output).
 ///
@@ -23,6 +24,7 @@ pub struct Run {
     trace: Option<PathBuf>,
     records: bool,
     bare: bool,
+    files: Vec<PathBuf>,
 }
 
 impl Run {
@@ -38,6 +40,7 @@ impl Run {
             trace: None,
             records: true,
             bare: false,
+            files: Vec::new(),
         }
     }
 
@@ -98,6 +101,13 @@ impl Run {
         self
     }
 
+    /// A file that the program reads although no argument names it, such as a library that it is linked
+    /// to. Only [`output_once`](Self::output_once) must know.
+    pub fn reads(mut self, file: impl Into<PathBuf>) -> Self {
+        self.files.push(file.into());
+        self
+    }
+
     /// Runs the job and waits for its end, and for the end of everything it has started.
     ///
     /// Jobs take turns: this one waits for those of all other tests first, but for jobs of one rank
@@ -107,6 +117,42 @@ impl Run {
     ///
     /// When no program is given, or it cannot be started.
     pub fn output(self) -> Outcome {
+        let words = self.words();
+        self.execute(&words)
+    }
+
+    /// The outcome of a program that prints the same and ends alike in every run: the program runs
+    /// unless the outcome of the same plain run is [kept](crate::plain_runs) from before.
+    ///
+    /// # Panics
+    ///
+    /// When the job is traced or has a directory of its own, or as [`output`](Self::output) does.
+    pub fn output_once(self) -> Outcome {
+        assert!(self.trace.is_none() && self.directory.is_none(), "only plain runs are kept");
+        let words = self.words();
+        let (mpi, environment, files) = (self.mpi.name(), &self.environment[..], &self.files[..]);
+        let file = PlainRun { mpi, words: &words, environment, files }.kept_in();
+        plain_runs::kept(&file).unwrap_or_else(|| self.output_anew())
+    }
+
+    /// The same, of a new run, which is kept in place of an earlier one.
+    ///
+    /// # Panics
+    ///
+    /// As [`output_once`](Self::output_once) does.
+    pub fn output_anew(self) -> Outcome {
+        let words = self.words();
+        let (mpi, environment, files) = (self.mpi.name(), &self.environment[..], &self.files[..]);
+        let file = PlainRun { mpi, words: &words, environment, files }.kept_in();
+        let outcome = self.execute(&words);
+        if !outcome.timed_out && !launcher_failed(&outcome) {
+            plain_runs::keep(&file, &outcome);
+        }
+        outcome
+    }
+
+    /// The whole command.
+    fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         if let Some(file) = &self.trace {
             words.push(refrain_binary().into());
@@ -119,27 +165,31 @@ impl Run {
         if !self.bare {
             words.extend(["mpirun".into(), "-n".into(), self.ranks.to_string().into()]);
         }
-        words.push(self.program.expect("a job needs a program"));
-        words.extend(self.args);
+        words.push(self.program.clone().expect("a job needs a program"));
+        words.extend(self.args.iter().cloned());
+        words
+    }
 
+    fn execute(&self, words: &[OsString]) -> Outcome {
         let mut command = self.mpi.command(&words[0]);
-        command.args(&words[1..]).envs(self.environment);
-        if let Some(directory) = self.directory {
+        command.args(&words[1..]).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let _turn = match self.ranks {
-            1 => turns_beside_others(self.mpi.name()),
-            _ => vec![turn()],
-        };
+        let _turn = turn_of(self.mpi.name(), self.ranks);
         let mut outcome = job::execute(&mut command, self.timeout);
         for _ in 0..RETRIES {
-            if !LAUNCHER_FAILED.iter().any(|message| outcome.stderr.contains(message)) {
+            if !launcher_failed(&outcome) {
                 break;
             }
             outcome = job::execute(&mut command, self.timeout);
         }
         outcome
     }
+}
+
+fn launcher_failed(outcome: &Outcome) -> bool {
+    LAUNCHER_FAILED.iter().any(|message| outcome.stderr.contains(message))
 }
 
 /// Open MPI's launchers say so, now and then, before they have started anything, because other jobs
@@ -150,30 +200,3 @@ const LAUNCHER_FAILED: [&str; 2] =
 
 /// How often.
 const RETRIES: usize = 3;
-
-/// Waits for this job's turn, which ends when the file is closed. Whoever starts a job without
-/// [`Run`] asks for it too: launchers that start and end at the same moment disturb each other.
-///
-/// # Panics
-///
-/// When `target` cannot be written to.
-pub fn turn() -> File {
-    locked("mpi-jobs.lock", File::lock)
-}
-
-/// The same for a job that keeps only one core busy: jobs under other MPIs may run beside it, if
-/// they do so too.
-fn turns_beside_others(mpi: &str) -> Vec<File> {
-    vec![
-        locked("mpi-jobs.lock", File::lock_shared),
-        locked(&format!("mpi-jobs-{mpi}.lock"), File::lock),
-    ]
-}
-
-fn locked(name: &str, lock: impl FnOnce(&File) -> std::io::Result<()>) -> File {
-    let path = workspace().join("target").join(name);
-    let file = File::create(&path)
-        .unwrap_or_else(|error| panic!("cannot open {}: {error}", path.display()));
-    lock(&file).unwrap_or_else(|error| panic!("cannot lock {}: {error}", path.display()));
-    file
-}

@@ -252,14 +252,19 @@ fn a_program_whose_compressor_is_killed_is_told_and_goes_on() {
         };
         (end, pushed, ledger.append(&Record::ThreadEnd { thread: 0 }), ledger.end())
     });
-    std::thread::sleep(Duration::from_millis(200));
+    // What both sides have written says when: all three parts are taken, and the program waits for room.
+    let (_, looking) = shared.consumer();
+    let head = looking.head();
+    while head.consumed.load(Ordering::SeqCst) < 3 || head.waits.load(Ordering::SeqCst) == 0 {
+        assert!(!waits.is_finished(), "back pressure, not loss");
+        std::thread::yield_now();
+    }
     assert!(!waits.is_finished(), "back pressure, not loss");
     kill(child);
-    let killed = Instant::now();
+    // A program that is not told waits for ever.
     let (end, pushed, _, ended) = waits.join().unwrap();
     assert_eq!((end, ended), (Gone, Err(Gone)));
     assert!((64 / 2 * 3..=64 / 2 * 5).contains(&pushed), "{pushed}");
-    assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
 }
 
 #[test]

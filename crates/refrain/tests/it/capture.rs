@@ -368,7 +368,7 @@ fn calls_have_their_sites_where_asked_for() {
 
 #[test]
 fn calls_of_fortran_have_their_sites_in_the_program() {
-    for mpi in Mpi::installed().into_iter().filter(Mpi::has_fortran) {
+    for mpi in Mpi::with_fortran() {
         let program = mpi.compile("many_calls.F90");
         let file = program.to_str().expect("a plain path");
         for how in ["return", "stack:1"] {

@@ -1,13 +1,9 @@
 //! The command line as a person meets it: the summary, exit codes, and errors that say what
 //! to do.
 
-use refrain_testing::{Mpi, Outcome, refrain, refrain_binary};
+use refrain_testing::{Mpi, Outcome, refrain, refrain_binary, require_mpi};
 use std::path::Path;
 use std::process::Command;
-
-fn any_mpi() -> Mpi {
-    Mpi::installed().swap_remove(0)
-}
 
 fn trace(mpi: &Mpi, folder: &Path, command: &[&str]) -> Outcome {
     mpi.refrain_in(folder, [&["trace", "--"], command].concat())
@@ -20,7 +16,7 @@ fn install(mpi: &Mpi, victim: &str, folder: &Path, name: &str) {
 
 #[test]
 fn a_run_ends_with_three_lines_and_a_file_named_after_the_program() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     install(&mpi, "hello.c", folder.path(), "hello");
     let outcome = trace(&mpi, folder.path(), &["mpirun", "-n", "2", "./hello"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -44,7 +40,7 @@ fn a_run_ends_with_three_lines_and_a_file_named_after_the_program() {
 
 #[test]
 fn a_program_that_is_not_there_is_named() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     for command in [&["mpirun", "-n", "2", "./helo"][..], &["./helo"]] {
         let outcome = trace(&mpi, folder.path(), command);
         assert_eq!(outcome.code, 127);
@@ -56,7 +52,7 @@ fn a_program_that_is_not_there_is_named() {
 #[test]
 fn a_program_without_mpi_is_said_to_have_made_no_call() {
     let folder = tempfile::tempdir().unwrap();
-    let outcome = trace(&any_mpi(), folder.path(), &["/bin/echo", "hello"]);
+    let outcome = trace(&Mpi::any(), folder.path(), &["/bin/echo", "hello"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "hello\n"));
     assert!(outcome.stderr.contains("no MPI call was seen"), "{}", outcome.stderr);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -64,7 +60,7 @@ fn a_program_without_mpi_is_said_to_have_made_no_call() {
 
 #[test]
 fn an_output_that_cannot_be_written_is_refused_before_the_program_runs() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     install(&mpi, "hello.c", folder.path(), "hello");
     for place in ["/nowhere/at/all.refrain", "/proc/x.refrain", "."] {
         let args = ["trace", "-o", place, "--", "mpirun", "-n", "1", "./hello"];
@@ -77,7 +73,7 @@ fn an_output_that_cannot_be_written_is_refused_before_the_program_runs() {
 
 #[test]
 fn an_option_the_launcher_is_not_known_to_have_asks_for_a_marker() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     install(&mpi, "hello.c", folder.path(), "hello");
     let outcome = trace(&mpi, folder.path(), &["mpirun", "--weird", "3", "./hello"]);
     assert_eq!(outcome.code, 125);
@@ -87,7 +83,7 @@ fn an_option_the_launcher_is_not_known_to_have_asks_for_a_marker() {
 
 #[test]
 fn leftover_parts_are_never_overwritten_and_can_be_merged() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     install(&mpi, "hello.c", folder.path(), "hello");
     let parts = folder.path().join("run.refrain.parts");
     std::fs::create_dir(&parts).unwrap();
@@ -129,7 +125,7 @@ fn files_that_are_no_traces_get_a_clear_error() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     install(&mpi, "hello.c", folder.path(), "hello");
     trace(&mpi, folder.path(), &["mpirun", "-n", "2", "./hello"]);
     let pipeline = format!("{} show hello.refrain | head -n 1", refrain_binary().display());
@@ -143,7 +139,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 
 #[test]
 fn show_selects_ranks_functions_and_numbers_of_calls() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     install(&mpi, "hello.c", folder.path(), "hello");
     trace(&mpi, folder.path(), &["mpirun", "-n", "3", "./hello"]);
     let show =
@@ -184,7 +180,7 @@ fn a_child_that_forks_silently_does_not_write_into_its_parent_s_log() {
 #[test]
 fn a_handler_that_jumps_out_of_the_agent_does_not_end_the_log() {
     // MPICH's calls of this kind hold no lock that a jump would leave behind.
-    let Some(mpi) = Mpi::named("mpich-4.0") else { return };
+    let Some(mpi) = require_mpi("mpich-4.0") else { return };
     let folder = tempfile::tempdir().unwrap();
     install(&mpi, "jumps_away.c", folder.path(), "jump");
     let outcome = trace(&mpi, folder.path(), &["mpirun", "-n", "1", "./jump"]);
@@ -195,7 +191,7 @@ fn a_handler_that_jumps_out_of_the_agent_does_not_end_the_log() {
 #[test]
 fn a_folder_whose_name_is_no_text_will_do() {
     use std::os::unix::ffi::OsStrExt;
-    let (mpi, outer) = (any_mpi(), tempfile::tempdir().unwrap());
+    let (mpi, outer) = (Mpi::any(), tempfile::tempdir().unwrap());
     let folder = outer.path().join(std::ffi::OsStr::from_bytes(b"odd\xff name"));
     std::fs::create_dir(&folder).unwrap();
     install(&mpi, "hello.c", &folder, "hello");
@@ -206,7 +202,7 @@ fn a_folder_whose_name_is_no_text_will_do() {
 
 #[test]
 fn the_program_s_exit_code_counts_even_where_nothing_can_be_said() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().unwrap());
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     let command = format!("{} trace -- sh -c 'exit 7' 2>/dev/full", refrain_binary().display());
     let status = mpi.command("bash").args(["-c", &command]).current_dir(folder.path()).status();
     assert_eq!(status.unwrap().code(), Some(7));

@@ -2,7 +2,7 @@
 //! and what is not called is listed.
 
 use refrain_mpi::interface::is_wrapped;
-use refrain_testing::{Mpi, exported_functions, is_full, refrain};
+use refrain_testing::{Mpi, exported_functions, refrain, require_full, require_mpi};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -76,16 +76,14 @@ fn assert_covered(mpi: &Mpi) {
 
 #[test]
 fn nearly_every_function_of_debian_s_mpich_is_called_with_the_same_results() {
-    match Mpi::named("mpich-4.0") {
-        Some(mpi) => assert_covered(&mpi),
-        None => eprintln!("skipped: no Debian MPICH here (make setup installs it)"),
+    if let Some(mpi) = require_mpi("mpich-4.0") {
+        assert_covered(&mpi);
     }
 }
 
 #[test]
 fn and_of_every_other_mpi() {
-    if !is_full() {
-        eprintln!("skipped: `make test-full` runs it");
+    if !require_full() {
         return;
     }
     for mpi in Mpi::installed().iter().filter(|mpi| mpi.name() != "mpich-4.0") {

@@ -5,13 +5,6 @@ use serde_json::Value as Json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The MPIs that these tests run under: Debian's, or whatever there is.
-fn mpis() -> Vec<Mpi> {
-    let chosen: Vec<Mpi> =
-        ["mpich-4.0", "openmpi-4.1"].into_iter().filter_map(Mpi::named).collect();
-    if chosen.is_empty() { Mpi::installed() } else { chosen }
-}
-
 /// Runs a program traced; gives the trace and what the program said.
 fn traced(
     mpi: &Mpi,
@@ -45,7 +38,7 @@ fn moved(stats: &Json, function: &str) -> (u64, u64, u64) {
 
 #[test]
 fn the_figures_of_a_stencil_are_exact() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let program = mpi.compile("../../bench/programs/stencil2d.c");
         let (trace, _) = traced(&mpi, folder.path(), 4, &program, &["hand", "300"]);
@@ -201,7 +194,7 @@ int main(int argc, char **argv)
 
 #[test]
 fn bytes_follow_datatypes_and_polls_are_counted() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (source, program) = (folder.path().join("moves.c"), folder.path().join("moves"));
         fs::write(&source, PROGRAM).expect("a source");
@@ -233,7 +226,7 @@ fn bytes_follow_datatypes_and_polls_are_counted() {
 
 #[test]
 fn a_trace_of_a_job_that_aborts_is_not_complete() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let program = mpi.compile("../../bench/programs/stencil2d.c");
         let trace = folder.path().join("run.refrain");

@@ -49,7 +49,7 @@ impl Flavour {
     }
 
     fn each_call_is_written_down_once(&self) {
-        for mpi in with_fortran() {
+        for mpi in Mpi::with_fortran() {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let trace = folder.path().join("victim.refrain");
             let stated = self.stated(&mpi, folder.path(), Some(&trace));
@@ -69,7 +69,7 @@ impl Flavour {
     }
 
     fn the_program_runs_as_without_the_agent(&self) {
-        for mpi in with_fortran() {
+        for mpi in Mpi::with_fortran() {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let trace = folder.path().join("victim.refrain");
             let plain = self.stated(&mpi, folder.path(), None);
@@ -82,10 +82,6 @@ impl Flavour {
             }
         }
     }
-}
-
-fn with_fortran() -> impl Iterator<Item = Mpi> {
-    Mpi::installed().into_iter().filter(Mpi::has_fortran)
 }
 
 /// `expect RANK.THREAD DEPTH CALL`

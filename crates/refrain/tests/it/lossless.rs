@@ -5,7 +5,9 @@
 //! `REFRAIN_TEST_FULL=1` takes every one.
 
 use refrain_container::{Codec, Container, Writer};
-use refrain_testing::{Mpi, Outcome, Run, is_full, refrain};
+use refrain_testing::{
+    Mpi, Outcome, Run, is_full, refrain, require_mpi, require_path, require_program,
+};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,11 +35,6 @@ const fn threaded(file: &'static str, ranks: usize) -> Victim {
 
 const fn with_args(file: &'static str, ranks: usize, args: &'static [&'static str]) -> Victim {
     Victim { file, ranks, flags: &[], args, not_under: &[] }
-}
-
-fn mpis() -> Vec<Mpi> {
-    let chosen = |mpi: &Mpi| is_full() || matches!(mpi.name(), "mpich-4.0" | "openmpi-4.1");
-    Mpi::installed().into_iter().filter(chosen).collect()
 }
 
 /// What `refrain verify` says of a trace.
@@ -74,7 +71,7 @@ fn check_run(who: &str, mpi: &Mpi, ranks: usize, describe: impl FnOnce(Run) -> R
 }
 
 fn check(victims: &[Victim]) {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for victim in victims {
             if victim.not_under.iter().any(|name| mpi.name().starts_with(name)) {
                 continue;
@@ -226,7 +223,7 @@ fn processes_and_signals_do_not_disturb_what_is_given_back() {
 
 #[test]
 fn every_kind_of_memory_is_given_back() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let program = mpi.compile_with("buffers.c", &["-pthread", "-ldl"]);
         let library = mpi.compile_with("library_data.c", &["-shared", "-fPIC"]);
         let who = format!("buffers.c under {}", mpi.name());
@@ -245,17 +242,9 @@ fn sixteen_ranks_of_a_stencil_are_given_back() {
 
 // Real programs.
 
-/// Whether a program is here; says so if not.
-fn is_here(program: &str) -> bool {
-    let here = Path::new(program).is_file();
-    if !here {
-        eprintln!("skipped: no {program} here (make setup installs it)");
-    }
-    here
-}
-
-fn openmpi() -> Option<Mpi> {
-    Mpi::named("openmpi-4.1")
+/// The MPI that Debian links its programs to, if this program is here.
+fn debian_openmpi(program: &str) -> Option<Mpi> {
+    require_program(program).and_then(|_| require_mpi("openmpi-4.1"))
 }
 
 const MELT: &str = "\
@@ -278,7 +267,7 @@ run             100
 
 #[test]
 fn lammps_is_given_back() {
-    let Some(mpi) = openmpi().filter(|_| is_here("/usr/bin/lmp")) else { return };
+    let Some(mpi) = debian_openmpi("lmp") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let input = folder.path().join("in.melt");
     std::fs::write(&input, MELT).expect("an input file");
@@ -293,7 +282,7 @@ const HPCC: &str = include_str!("lossless/hpccinf.txt");
 
 #[test]
 fn hpcc_is_given_back() {
-    let Some(mpi) = openmpi().filter(|_| is_here("/usr/bin/hpcc")) else { return };
+    let Some(mpi) = debian_openmpi("hpcc") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("hpccinf.txt"), HPCC).expect("an input file");
     let place = folder.path().to_owned();
@@ -304,14 +293,12 @@ fn hpcc_is_given_back() {
 #[test]
 fn a_factorisation_of_scalapack_is_given_back() {
     let input = Path::new("/usr/share/scalapack/LU.dat");
-    for (mpi, make) in [("mpich-4.0", "mpich"), ("openmpi-4.1", "openmpi")] {
-        let program = format!("/usr/lib/x86_64-linux-gnu/scalapack/{make}-tests/xdlu");
-        let Some(mpi) = Mpi::named(mpi).filter(|_| is_here(&program) && input.is_file()) else {
+    let both = [("mpich-4.0", "mpich"), ("openmpi-4.1", "openmpi")];
+    for (name, family) in both.into_iter().take(if is_full() { 2 } else { 1 }) {
+        let program = format!("/usr/lib/x86_64-linux-gnu/scalapack/{family}-tests/xdlu");
+        let Some(mpi) = require_path("scalapack-mpi-test", &program).and(require_mpi(name)) else {
             continue;
         };
-        if make == "openmpi" && !is_full() {
-            continue;
-        }
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::copy(input, folder.path().join("LU.dat")).expect("an input file");
         let place = folder.path().to_owned();
@@ -334,7 +321,7 @@ fn stencil(mpi: &Mpi, iterations: &str) -> (TempDir, PathBuf) {
 
 #[test]
 fn a_trace_of_another_run_is_told_from_its_records() {
-    let Some(mpi) = mpis().into_iter().next() else { return };
+    let mpi = Mpi::any();
     let ((_one, ten), (_other, eleven)) = (stencil(&mpi, "10"), stencil(&mpi, "11"));
     let (records, structure) = (Container::open(&ten).unwrap(), Container::open(&eleven).unwrap());
     let mixed = ten.with_file_name("mixed.refrain");
@@ -359,7 +346,7 @@ fn a_trace_of_another_run_is_told_from_its_records() {
 
 #[test]
 fn a_damaged_section_is_named() {
-    let Some(mpi) = mpis().into_iter().next() else { return };
+    let mpi = Mpi::any();
     let (_folder, trace) = stencil(&mpi, "10");
     let mut bytes = std::fs::read(&trace).unwrap();
     let middle = bytes.len() / 2;
@@ -372,7 +359,7 @@ fn a_damaged_section_is_named() {
 
 #[test]
 fn a_trace_without_records_is_checked_all_the_same() {
-    let Some(mpi) = mpis().into_iter().next() else { return };
+    let mpi = Mpi::any();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = mpi.compile("hello.c");
     let command = ["trace", "-o", "hello.refrain", "--", "mpirun", "-n", "2"];

@@ -6,7 +6,7 @@
 
 use crate::memory_recorded::FrontEnd::{self, Compiled};
 use crate::memory_recorded::{Recorded, build, build_by, build_with, record, run, succeed};
-use refrain_testing::{Mpi, refrain_binary, turn};
+use refrain_testing::{Mpi, refrain_binary, require, turn};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
@@ -92,10 +92,8 @@ fn threads_without_openmp_come_back() {
 fn what_clang_compiles_comes_back() {
     let versions = (11..25).rev().map(|version| format!("clang-{version}"));
     let is_there = |name: &String| Command::new(name).arg("--version").output().is_ok();
-    let Some(clang) = std::iter::once("clang".to_owned()).chain(versions).find(is_there) else {
-        eprintln!("skipped: there is no clang");
-        return;
-    };
+    let found = std::iter::once("clang".to_owned()).chain(versions).find(is_there);
+    let Some(clang) = require("clang", found) else { return };
     let folder = TempDir::new().expect("a folder");
     // Of a load and a store of the same place in a row, clang tells only the store.
     for (victim, least) in [("pthreads.c", 16_000), ("sorting.c", 70_000), ("jumps.c", 800)] {

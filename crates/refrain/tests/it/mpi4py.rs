@@ -1,15 +1,26 @@
 //! mpi4py's own test suite: the same tests pass, fail and are skipped with the agent as
 //! without it, and on one rank the compressed trace gives every call back as it was recorded.
 
-use refrain_testing::{Mpi, is_full, refrain, sorted_lines, workspace};
+use refrain_testing::{
+    Mpi, refrain, require, require_full, require_mpi, require_path, sorted_lines, workspace,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where the set-up puts the suite.
-fn suite() -> Option<PathBuf> {
-    let folder = std::fs::read_dir(workspace().join("target/mpi")).ok()?;
-    folder.flatten().map(|entry| entry.path().join("test/main.py")).find(|main| main.is_file())
+pub fn suite() -> Option<PathBuf> {
+    let folder = std::fs::read_dir(workspace().join("target/mpi")).into_iter().flatten().flatten();
+    let mut suites = folder.map(|entry| entry.path().join("test/main.py"));
+    require("mpi4py", suites.find(|main| main.is_file()))
+}
+
+/// An MPI that mpi4py was built for.
+pub fn mpi(name: &str) -> Option<Mpi> {
+    let folder = std::fs::read_dir(workspace().join("target/mpi")).into_iter().flatten().flatten();
+    let mut pythons = folder.map(|entry| entry.path().join(name).join("bin/python3"));
+    let thing = format!("mpi4py-{name}");
+    require(&thing, pythons.find(|python| python.is_file())).and_then(|_| require_mpi(name))
 }
 
 /// Tests that start processes of their own, or that a machine with few cores cannot run.
@@ -68,10 +79,7 @@ fn run(mpi: &Mpi, main: &Path, ranks: usize, trace: Option<&Path>) -> Suite {
 }
 
 fn same_with_the_agent(name: &str, ranks: usize) {
-    let (Some(mpi), Some(main)) = (Mpi::named(name), suite()) else {
-        eprintln!("skipped: no {name} or no mpi4py here (make setup installs them)");
-        return;
-    };
+    let Some((main, mpi)) = suite().zip(mpi(name)) else { return };
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("mpi4py.refrain");
     let plain = run(&mpi, &main, ranks, None);
@@ -108,8 +116,7 @@ fn a_wheel_made_for_any_mpi_finds_only_the_functions_its_mpi_has() {
     let script = workspace().join("tests/victims/wheel.py");
     let folder = tempfile::tempdir().unwrap();
     for (name, abi) in [("mpich-4.0", "mpich"), ("openmpi-4.1", "openmpi")] {
-        let Some(mpi) = Mpi::named(name).filter(|_| wheel.is_dir()) else {
-            eprintln!("skipped: no {name} or no mpi4py wheel here (make setup installs them)");
+        let Some(mpi) = require_path("mpi4py-wheel", &wheel).and(require_mpi(name)) else {
             continue;
         };
         let run = |trace: Option<&Path>| {
@@ -143,12 +150,10 @@ fn openmpi_runs_the_suite_alike_on_1_rank() {
 
 #[test]
 fn both_run_the_suite_alike_on_2_and_3_ranks() {
-    if is_full() {
+    if require_full() {
         for ranks in [2, 3] {
             same_with_the_agent("mpich-4.0", ranks);
             same_with_the_agent("openmpi-4.1", ranks);
         }
-    } else {
-        eprintln!("skipped: `make test-full` runs it");
     }
 }

@@ -1,7 +1,7 @@
 //! Real programs give the same numbers with and without the agent: LAMMPS and the HPC
 //! Challenge benchmark, as Debian builds them, under Open MPI on 4 ranks.
 
-use refrain_testing::{Mpi, Outcome, refrain};
+use refrain_testing::{Mpi, Outcome, refrain, require_mpi, require_program};
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,12 +9,7 @@ const RANKS: usize = 4;
 
 /// The MPI that Debian links these programs to.
 fn debian_openmpi(program: &str) -> Option<Mpi> {
-    let mpi = Mpi::named("openmpi-4.1");
-    let there = Path::new("/usr/bin").join(program).is_file();
-    if mpi.is_none() || !there {
-        eprintln!("skipped: no {program} with Debian's Open MPI here (make setup installs it)");
-    }
-    mpi.filter(|_| there)
+    require_program(program).and_then(|_| require_mpi("openmpi-4.1"))
 }
 
 fn run(mpi: &Mpi, program: &str, args: &[&str], folder: &Path, trace: Option<&Path>) -> Outcome {

@@ -1,7 +1,7 @@
 //! `refrain record` and `refrain replay` on real programs: what was recorded is replayed bit for
 //! bit, what diverges is stopped, and what was killed is replayed up to where it was.
 
-use crate::order_programs::{Victim, assert_same, mpis, ranks, replays_bit_for_bit, times};
+use crate::order_programs::{Victim, assert_same, ranks, replays_bit_for_bit, times};
 use refrain_testing::{Mpi, Outcome, is_full, sorted_lines};
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -38,7 +38,7 @@ fn threads_that_call_mpi_at_the_same_time_replay_bit_for_bit() {
 /// while it holds one must not wait for somebody who wants it.
 #[test]
 fn threads_that_call_mpi_under_locks_of_their_own_replay_bit_for_bit() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for how in ["mutex", "try", "queue", "semaphore", "serialized"] {
             let victim = Victim::new(&mpi, "order_locks.c", &[how, "20"]);
             let recorded = victim.record("run.refrain").expect_success();
@@ -53,7 +53,7 @@ fn threads_that_call_mpi_under_locks_of_their_own_replay_bit_for_bit() {
 /// when it is gone.
 #[test]
 fn receives_that_complete_together_replay_bit_for_bit() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let mut victim = Victim::new(&mpi, "order_montecarlo.c", &["3000"]);
         victim.words[2] = "2".to_owned();
         let recorded = victim.record("run.refrain").expect_success();
@@ -70,7 +70,7 @@ fn every_way_to_receive_replays_bit_for_bit() {
 #[test]
 fn the_newer_ways_to_receive_replay_bit_for_bit() {
     let is_newer = |mpi: &Mpi| ["mpich-5.0", "mpich-5.0-abi", "openmpi-5.0"].contains(&mpi.name());
-    for mpi in Mpi::installed().into_iter().filter(is_newer) {
+    for mpi in Mpi::with("an MPI of version 4 or later", is_newer) {
         let victim = Victim::new(&mpi, "order_paths.c", &["all", "5"]);
         let recorded = victim.record("run.refrain").expect_success();
         if mpi.name().starts_with("mpich") {
@@ -90,7 +90,7 @@ fn programs_with_sessions_alone_replay_bit_for_bit() {
         "openmpi-4.1" | "path" => false,
         _ => is_full(),
     };
-    for mpi in Mpi::installed().into_iter().filter(has_sessions) {
+    for mpi in Mpi::with("an MPI with sessions", has_sessions) {
         let victim = Victim::new(&mpi, "order_sessions.c", &["50"]);
         let recorded = victim.record("run.refrain").expect_success();
         assert!(!recorded.stderr.contains("note:"), "{recorded}");
@@ -112,7 +112,7 @@ fn fortran_replays_bit_for_bit() {
 
 #[test]
 fn clocks_and_random_numbers_are_replayed_if_that_is_wanted() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for source in ["order_random.c", "order_draws.cpp"] {
             let victim = Victim::new(&mpi, source, &[]);
             let record = ["record", "--rand", "-o", "run.refrain", "--"];
@@ -127,7 +127,7 @@ fn clocks_and_random_numbers_are_replayed_if_that_is_wanted() {
 /// A victim that prints the same every time would show nothing.
 #[test]
 fn the_programs_differ_from_run_to_run() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for (source, arguments) in [
             ("order_montecarlo.c", &["300"][..]),
             ("order_master.c", &["500"]),
@@ -159,7 +159,7 @@ fn the_programs_differ_from_run_to_run() {
 
 #[test]
 fn a_program_that_does_something_else_is_stopped() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_montecarlo.c", &["100", "1"]);
         victim.record("run.refrain").expect_success();
         let other = victim.with(&["100", "2"]);
@@ -185,7 +185,7 @@ fn ranks_that_all_hang_in_unrecorded_calls_are_named() {
         ("send", ["rank 0 is in MPI_Ssend", "rank 1 is in MPI_Barrier"]),
         ("finalize", ["rank 0 is in MPI_Barrier", "rank 1 is in MPI_Finalize"]),
     ];
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_hang.c", &["meet"]);
         let recorded = victim.record("run.refrain").expect_success();
         for (how, told) in hangs.iter().take(if is_full() { 3 } else { 1 }) {
@@ -214,7 +214,7 @@ fn a_trace_of_calls_is_replayed_too() {
         let line = |line: &&str| line.split(" in ").next().unwrap_or_default().to_owned();
         sorted_lines(&outcome.stdout).iter().map(line).collect::<Vec<String>>()
     };
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for (source, arguments) in [
             ("order_montecarlo.c", &["100"][..]),
             ("order_master.c", &["300"]),
@@ -238,7 +238,7 @@ fn a_trace_of_calls_is_replayed_too() {
 
 #[test]
 fn a_trace_in_which_something_is_missing_is_refused() {
-    let Some(mpi) = mpis().into_iter().next() else { return };
+    let mpi = Mpi::any();
     let traced = |victim: &Victim, options: &[&str]| {
         let options = [&["trace", "-o", "run.refrain"], options, &["--"]].concat();
         victim.run(&options, &victim.words).expect_success();
@@ -261,7 +261,7 @@ fn a_trace_in_which_something_is_missing_is_refused() {
 /// Another program is stopped, and told where it was.
 #[test]
 fn a_program_that_does_something_else_than_was_traced_is_stopped() {
-    let Some(mpi) = mpis().into_iter().next() else { return };
+    let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_montecarlo.c", &["100"]);
     victim.run(&["trace", "-o", "run.refrain", "--"], &victim.words).expect_success();
     let other = Victim::new(&mpi, "order_master.c", &["100"]);
@@ -274,7 +274,7 @@ fn a_program_that_does_something_else_than_was_traced_is_stopped() {
 
 #[test]
 fn who_computes_for_long_is_waited_for() {
-    let Some(mpi) = mpis().into_iter().next() else { return };
+    let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_slow.c", &["3"]);
     let recorded = victim.record("run.refrain").expect_success();
     let replayed = victim.run(&["replay", "--stall", "1s", "run.refrain", "--"], &victim.words);
@@ -283,7 +283,7 @@ fn who_computes_for_long_is_waited_for() {
 
 #[test]
 fn a_program_that_ends_early_or_late_is_stopped() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_master.c", &["100"]);
         victim.record("run.refrain").expect_success();
         for tasks in ["50", "200"] {
@@ -300,7 +300,7 @@ fn a_program_that_ends_early_or_late_is_stopped() {
 
 #[test]
 fn a_killed_run_replays_up_to_where_it_was() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for messages in ["700", "20011"] {
             let victim = Victim::new(&mpi, "order_crash.c", &[messages]);
             let recorded = victim.record("run.refrain");
@@ -362,7 +362,7 @@ fn a_truncated_record_ends_the_replay_though_nothing_more_is_asked_for() {
 #[test]
 fn a_rank_that_outlives_its_folder_leaves_the_next_one_alone() {
     for method in ["causal", "clock"] {
-        let Some(mpi) = mpis().into_iter().next() else { return };
+        let mpi = Mpi::any();
         let victim = Victim::new(&mpi, "order_slow.c", &["2"]);
         let _turn = refrain_testing::turn();
         let record = ["record", "--method", method, "-o", "run.refrain", "--"];
@@ -405,7 +405,7 @@ fn receives_that_stay_pending_replay_bit_for_bit() {
 /// What came before the message that was seen is known, however many receives wait for something else.
 #[test]
 fn messages_that_a_killed_rank_has_not_seen_are_known() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_pending.c", &["0", "200", "killed"]);
         let seen = |outcome: &Outcome| -> Vec<String> {
             let lines = outcome.stdout.lines().filter(|line| line.starts_with("receive"));
@@ -420,7 +420,7 @@ fn messages_that_a_killed_rank_has_not_seen_are_known() {
 
 #[test]
 fn another_number_of_ranks_is_refused() {
-    let Some(mpi) = mpis().into_iter().next() else { return };
+    let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_master.c", &[]);
     victim.record("run.refrain").expect_success();
     let mut words = victim.words.clone();
@@ -441,10 +441,12 @@ fn another_number_of_ranks_is_refused() {
 
 #[test]
 fn a_record_can_be_looked_at() {
-    let Some(mpi) = mpis().into_iter().next() else { return };
+    let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_montecarlo.c", &["200"]);
     victim.record("one.refrain").expect_success();
-    victim.record("two.refrain").expect_success();
+    // Of another seed, so that it differs for certain.
+    let other = victim.with(&["200", "2"]);
+    victim.run(&["record", "-o", "two.refrain", "--"], &other).expect_success();
 
     let info = victim.look(&["info", "one.refrain", "--json"]).expect_success();
     let info: serde_json::Value = serde_json::from_str(&info.stdout).expect("JSON");

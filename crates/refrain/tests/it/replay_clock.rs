@@ -1,9 +1,7 @@
 //! `refrain record --method clock` and the replay of such records on real programs.
 
-use crate::order_programs::{
-    Victim, assert_same, mpis, ranks, replays, replays_bit_for_bit, times,
-};
-use refrain_testing::{Outcome, is_full};
+use crate::order_programs::{Victim, assert_same, ranks, replays, replays_bit_for_bit, times};
+use refrain_testing::{Mpi, Outcome, is_full};
 
 const CLOCK: &str = "clock";
 
@@ -14,7 +12,7 @@ fn sizes() -> &'static [&'static str] {
 
 /// With every number of ranks.
 fn replays_at_every_size(source: &str, arguments: &[&str]) {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for ranks in sizes() {
             replays(&Victim::new(&mpi, source, arguments).by(CLOCK).on(ranks));
         }
@@ -59,7 +57,7 @@ fn threads_that_call_mpi_at_the_same_time_replay_by_clocks() {
 #[test]
 fn threads_that_call_mpi_under_locks_of_their_own_replay_by_clocks() {
     let all = ["mutex", "queue", "try", "semaphore", "serialized"];
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for how in &all[..if is_full() { all.len() } else { 2 }] {
             let victim = Victim::new(&mpi, "order_locks.c", &[how, "20"]).by(CLOCK);
             let recorded = victim.record("run.refrain").expect_success();
@@ -77,7 +75,7 @@ fn fortran_replays_by_clocks() {
 
 #[test]
 fn clocks_and_random_numbers_are_replayed_by_clocks() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_random.c", &[]).by(CLOCK);
         let words = ["record", "--rand", "--method", CLOCK, "-o", "run.refrain", "--"];
         let recorded = victim.run(&words, &victim.words);
@@ -97,7 +95,7 @@ fn clocks_leave_no_trace_in_what_a_program_sees() {
         ("pending_at_finalize.c", "2"),
         ("callbacks.c", "2"),
     ];
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for (source, ranks) in victims {
             let victim = Victim::new(&mpi, source, &[]).by(CLOCK).on(ranks);
             let plain = victim.plain().expect_success();
@@ -119,7 +117,7 @@ fn classes(outcome: &Outcome) -> Vec<String> {
 /// MPICH completes some requests of a Waitall, and leaves others, where a message is too long.
 #[test]
 fn messages_that_are_too_long_replay_by_clocks() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "truncation.c", &[]).by(CLOCK).on("2");
         let recorded = victim.record("run.refrain").expect_success();
         let replayed = victim.replay("run.refrain").expect_success();
@@ -130,7 +128,7 @@ fn messages_that_are_too_long_replay_by_clocks() {
 
 #[test]
 fn who_computes_for_long_is_waited_for() {
-    let Some(mpi) = mpis().into_iter().next() else { return };
+    let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_slow.c", &["3"]).by(CLOCK);
     let recorded = victim.record("run.refrain").expect_success();
     let replayed = victim.run(&["replay", "--stall", "1s", "run.refrain", "--"], &victim.words);
@@ -139,7 +137,7 @@ fn who_computes_for_long_is_waited_for() {
 
 #[test]
 fn a_program_that_does_something_else_is_stopped() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_montecarlo.c", &["100", "1"]).by(CLOCK);
         victim.record("run.refrain").expect_success();
         let other = victim.with(&["100", "2"]);
@@ -159,7 +157,7 @@ fn communicators_that_come_and_go_early_replay_by_clocks() {
 /// Little is lost, however seldom it calls MPI, and if a rank does nothing but send.
 #[test]
 fn a_slow_run_that_is_killed_is_known_up_to_a_second_before() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_trickle.c", &["20"]).by(CLOCK);
         let recorded = victim.record("run.refrain");
         assert!(recorded.stderr.contains("cut short"), "{recorded}");
@@ -179,7 +177,7 @@ fn a_slow_run_that_is_killed_is_known_up_to_a_second_before() {
 
 #[test]
 fn a_killed_run_replays_and_ends_where_its_record_does() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_crash.c", &["20011"]).by(CLOCK);
         let recorded = victim.record("run.refrain");
         assert!(recorded.stderr.contains("cut short"), "{recorded}");
@@ -191,7 +189,7 @@ fn a_killed_run_replays_and_ends_where_its_record_does() {
 
 #[test]
 fn a_record_by_clocks_can_be_looked_at() {
-    let Some(mpi) = mpis().into_iter().next() else { return };
+    let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_montecarlo.c", &["200"]).by(CLOCK);
     victim.record("one.refrain").expect_success();
     victim.record("two.refrain").expect_success();

@@ -1,7 +1,8 @@
 //! Real programs record and replay without a changed result: LAMMPS and HPCC as Debian builds them for
 //! Open MPI, ScaLAPACK's test of the LU decomposition for both MPIs, and mpi4py's test suite.
 
-use refrain_testing::{Mpi, Outcome, is_full, workspace};
+use crate::mpi4py;
+use refrain_testing::{Mpi, Outcome, is_full, require_mpi, require_path, require_program};
 use std::path::Path;
 use std::time::Duration;
 
@@ -36,12 +37,7 @@ fn three_runs(
 }
 
 fn debian_openmpi(program: &str) -> Option<Mpi> {
-    let there = Path::new("/usr/bin").join(program).is_file();
-    let mpi = Mpi::named("openmpi-4.1").filter(|_| there);
-    if mpi.is_none() {
-        eprintln!("skipped: no {program} with Debian's Open MPI here (make setup installs it)");
-    }
-    mpi
+    require_program(program).and_then(|_| require_mpi("openmpi-4.1"))
 }
 
 const MELT: &str = "units lj\natom_style atomic\nlattice fcc 0.8442\n\
@@ -99,8 +95,7 @@ fn an_lu_decomposition_prints_the_same_again() {
     for (name, family) in [("mpich-4.0", "mpich"), ("openmpi-4.1", "openmpi")] {
         let program = format!("/usr/lib/x86_64-linux-gnu/scalapack/{family}-tests/xdlu");
         let input = Path::new("/usr/share/scalapack/LU.dat");
-        let Some(mpi) = Mpi::named(name).filter(|_| Path::new(&program).is_file()) else {
-            eprintln!("skipped: no scalapack-mpi-test for {name} here");
+        let Some(mpi) = require_path("scalapack-mpi-test", &program).and(require_mpi(name)) else {
             continue;
         };
         let folder = tempfile::tempdir().unwrap();
@@ -133,12 +128,7 @@ fn verdicts(outcome: &Outcome) -> String {
 /// Its whole suite takes minutes; the short run has what receives messages, and addresses.
 #[test]
 fn mpi4py_passes_its_tests_again() {
-    let folders = std::fs::read_dir(workspace().join("target/mpi")).into_iter().flatten().flatten();
-    let mut suites = folders.map(|entry| entry.path().join("test/main.py"));
-    let Some(main) = suites.find(|main| main.is_file()) else {
-        eprintln!("skipped: no mpi4py here (make setup installs it)");
-        return;
-    };
+    let Some(main) = mpi4py::suite() else { return };
     let main = main.to_str().expect("a plain path");
     let (option, modules): (_, &[&str]) = if is_full() {
         ("-x", &["test_spawn", "test_dynproc", "test_util_pool", "test_util_sync"])
@@ -146,7 +136,7 @@ fn mpi4py_passes_its_tests_again() {
         ("-i", &["test_p2p", "test_request", "test_grequest", "test_status", "test_address"])
     };
     let modules: Vec<&str> = modules.iter().flat_map(|module| [option, module]).collect();
-    for mpi in ["mpich-4.0", "openmpi-4.1"].into_iter().filter_map(Mpi::named) {
+    for mpi in ["mpich-4.0", "openmpi-4.1"].into_iter().filter_map(mpi4py::mpi) {
         let folder = tempfile::tempdir().unwrap();
         let program = [&["2", "python3", main, "-v"][..], &modules].concat();
         let [plain, recorded, replayed] = three_runs(&mpi, folder.path(), &[], &program, verdicts);

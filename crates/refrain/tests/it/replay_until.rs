@@ -1,8 +1,8 @@
 //! `refrain replay --until` holds a rank, or one thread of it, until a debugger is attached. The debugger
 //! is this test: it traces the threads of the process, as gdb does, and lets them go on.
 
-use crate::order_programs::{Victim, mpis};
-use refrain_testing::turn;
+use crate::order_programs::Victim;
+use refrain_testing::{Mpi, turn};
 use std::ffi::c_long;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -92,14 +92,14 @@ fn is_held(victim: &Victim) {
 
 #[test]
 fn a_rank_is_held_for_a_debugger_and_goes_on() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         is_held(&Victim::new(&mpi, "order_waitany.c", &["5"]));
     }
 }
 
 #[test]
 fn a_thread_is_held_for_a_debugger_and_goes_on() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_threads.c", &["5"]);
         is_held(&victim);
         let which = victim.run(&["replay", "run.refrain", "--until", "1:5", "--"], &victim.words);

@@ -5,10 +5,6 @@ use refrain_testing::{Mpi, Outcome, refrain};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 
-fn any_mpi() -> Mpi {
-    Mpi::installed().swap_remove(0)
-}
-
 /// Traces two ranks of a program with options; the trace, and what was said.
 fn traced(mpi: &Mpi, folder: &Path, victim: &str, options: &[&str]) -> (PathBuf, Outcome) {
     let program = mpi.compile(victim);
@@ -26,7 +22,7 @@ fn info(trace: &Path) -> (String, Json) {
 
 #[test]
 fn a_trace_of_selected_calls_is_not_complete_and_says_what_was_selected() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().expect("a folder"));
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a folder"));
     let options = ["--functions", "Comm_*", "--exclude", "Comm_size", "--callsite", "return"];
     let (trace, said) = traced(&mpi, folder.path(), "hello.c", &options);
     assert!(!said.stderr.contains("warning"), "{said}");
@@ -48,7 +44,7 @@ fn a_trace_of_selected_calls_is_not_complete_and_says_what_was_selected() {
 
 #[test]
 fn a_selection_that_matches_nothing_is_warned_about() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().expect("a folder"));
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a folder"));
     for (options, why) in [
         (["--ranks", "1,9"], "--ranks 9: the job has ranks 0-1 only"),
         (["--functions", "Send,Win_*"], "nothing matched --functions Send,Win_*"),
@@ -61,7 +57,7 @@ fn a_selection_that_matches_nothing_is_warned_about() {
 
 #[test]
 fn options_that_cannot_be_are_refused_with_exit_code_2() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().expect("a folder"));
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a folder"));
     for options in [
         &["--ranks", "abc"][..],
         &["--functions", "Foo*"],
@@ -80,7 +76,7 @@ fn options_that_cannot_be_are_refused_with_exit_code_2() {
 
 #[test]
 fn a_program_that_switches_recording_off_has_no_complete_trace() {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().expect("a folder"));
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a folder"));
     let (trace, _) = traced(&mpi, folder.path(), "switches.c", &[]);
     let (text, json) = info(&trace);
     assert!(text.contains("paused     recording was switched off by 2 ranks\n"), "{text}");
@@ -91,7 +87,7 @@ fn a_program_that_switches_recording_off_has_no_complete_trace() {
 
 /// A program that hangs, with options: what is said while it does, and the merged trace's info.
 fn hang(options: &[&str], said_is: impl Fn(&str) -> bool) -> (String, String) {
-    let (mpi, folder) = (any_mpi(), tempfile::tempdir().expect("a folder"));
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a folder"));
     let program = mpi.compile("deadlock_cycle.c");
     let job = Job::start_with::<&str>(&mpi, folder.path(), options, 3, &program, &[]);
     let parts = job.parts();

@@ -1,14 +1,7 @@
 //! `refrain show`: what is printed is what MPI said, no more.
 
-use refrain_testing::{Mpi, refrain, refrain_binary};
+use refrain_testing::{Mpi, refrain, refrain_binary, require_mpi};
 use std::path::{Path, PathBuf};
-
-/// The MPIs that these tests run under: Debian's, or whatever there is.
-fn mpis() -> Vec<Mpi> {
-    let chosen: Vec<Mpi> =
-        ["mpich-4.0", "openmpi-4.1"].into_iter().filter_map(Mpi::named).collect();
-    if chosen.is_empty() { Mpi::installed() } else { chosen }
-}
 
 /// Traces a program, without its records.
 fn traced(mpi: &Mpi, folder: &Path, ranks: &str, program: &Path, args: &[&str]) -> PathBuf {
@@ -26,7 +19,7 @@ fn show(trace: &Path, options: &[&str]) -> String {
 
 #[test]
 fn what_mpi_does_not_define_of_a_status_is_called_undefined() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         let folder = tempfile::tempdir().expect("a folder");
         let trace = traced(&mpi, folder.path(), "1", &mpi.compile("file_status.c"), &["x.dat"]);
         let all = show(&trace, &[]);
@@ -41,9 +34,7 @@ fn what_mpi_does_not_define_of_a_status_is_called_undefined() {
 
 #[test]
 fn a_thread_can_be_shown_by_itself() {
-    let Some(mpi) = mpis().into_iter().find(|mpi| mpi.name().starts_with("openmpi")) else {
-        return;
-    };
+    let Some(mpi) = require_mpi("openmpi-4.1") else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let program = mpi.compile_with("threads_many.c", &["-pthread"]);
     let trace = traced(&mpi, folder.path(), "2", &program, &["5", "3"]);

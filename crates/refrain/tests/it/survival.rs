@@ -4,10 +4,10 @@
 //! The victim `counts_calls` keeps the numbers of calls that it began and that returned in a mapped
 //! file, so what the trace must have is known exactly, whenever it is killed.
 
-use crate::background::{Job, mpis, signal, wait_until};
+use crate::background::{Job, signal, wait_until};
 use refrain_reader::decoder::is_note;
 use refrain_reader::view::TaskView;
-use refrain_testing::{Mpi, Outcome, refrain, sorted_lines};
+use refrain_testing::{Mpi, Outcome, SmallFileSystem, refrain, sorted_lines};
 use refrain_trace::{Ended, Trace};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ fn any_number(below: u64) -> u64 {
 
 #[test]
 fn a_rank_that_is_killed_leaves_every_call_and_so_do_the_others() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         let folder = folder();
         let counts = Counts::new(folder.path(), 4, 1);
         let job = Job::start(&mpi, folder.path(), 4, &counter(&mpi), &counts.args(0));
@@ -172,7 +172,7 @@ fn a_rank_that_is_killed_leaves_every_call_and_so_do_the_others() {
 
 #[test]
 fn a_job_that_is_killed_at_any_moment_leaves_every_call() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         // From the first window on to many states.
         for (round, most) in [3000, 20_000, 80_000, 200_000, 400_000].into_iter().enumerate() {
             let folder = folder();
@@ -200,7 +200,7 @@ fn a_job_that_is_killed_at_any_moment_leaves_every_call() {
 
 #[test]
 fn a_job_of_threads_that_is_killed_leaves_every_call_of_each() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         for (round, calls) in [1000, 30_000, 60_000].into_iter().enumerate() {
             let folder = folder();
             let counts = Counts::new(folder.path(), 2, 4);
@@ -218,7 +218,7 @@ fn a_job_of_threads_that_is_killed_leaves_every_call_of_each() {
 
 #[test]
 fn a_job_that_is_told_to_end_leaves_every_call() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         let folder = folder();
         let counts = Counts::new(folder.path(), 3, 1);
         let job = Job::start(&mpi, folder.path(), 3, &counter(&mpi), &counts.args(0));
@@ -232,7 +232,7 @@ fn a_job_that_is_told_to_end_leaves_every_call() {
 
 #[test]
 fn a_program_that_aborts_or_exits_without_finalize_leaves_its_calls_up_to_there() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         for (way, code) in [("abort", 42), ("exit", 3)] {
             let folder = folder();
             let program = mpi.compile("leaves_early.c");
@@ -256,7 +256,7 @@ fn a_program_that_aborts_or_exits_without_finalize_leaves_its_calls_up_to_there(
 
 #[test]
 fn a_folder_that_is_removed_while_the_program_runs_does_not_harm_it() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         let folder = folder();
         let counts = Counts::new(folder.path(), 2, 1);
         let job = Job::start(&mpi, folder.path(), 2, &counter(&mpi), &counts.args(4000));
@@ -271,31 +271,6 @@ fn a_folder_that_is_removed_while_the_program_runs_does_not_harm_it() {
     }
 }
 
-/// A file system of so many bytes, which goes when it is dropped; none without the right to
-/// mount one.
-struct SmallFileSystem(TempDir);
-
-impl SmallFileSystem {
-    fn new(bytes: usize) -> Option<SmallFileSystem> {
-        let folder = folder();
-        let size = format!("size={bytes}");
-        let mount = ["-t", "tmpfs", "-o", &size, "refrain-test"];
-        let mounted = std::process::Command::new("mount").args(mount).arg(folder.path()).output();
-        let mounted = mounted.is_ok_and(|m| m.status.success());
-        if !mounted {
-            eprintln!("skipped: mounting a file system is not allowed here");
-        }
-        mounted.then_some(SmallFileSystem(folder))
-    }
-}
-
-impl Drop for SmallFileSystem {
-    fn drop(&mut self) {
-        // Should it fail, the folder stays behind, with nothing in it but what is in memory.
-        let _ = std::process::Command::new("umount").arg(self.0.path()).output();
-    }
-}
-
 /// Runs the counter with its trace on a file system of so many bytes.
 fn run_on_small(mpi: &Mpi, small: &SmallFileSystem, counts: &Counts, options: &[&str]) -> Outcome {
     let args = counts.args(3000);
@@ -307,14 +282,14 @@ fn run_on_small(mpi: &Mpi, small: &SmallFileSystem, counts: &Counts, options: &[
     traced.extend(["mpirun", "-n", "2"].map(Into::into));
     traced.push(counter(mpi).into());
     traced.extend(args.iter().map(Into::into));
-    let traced = mpi.refrain_in(small.0.path(), traced);
+    let traced = mpi.refrain_in(small.path(), traced);
     assert_eq!(said(&plain), said(&traced), "{}\n{traced}", mpi.name());
     traced
 }
 
 #[test]
 fn a_full_disk_ends_the_log_at_a_call_that_is_named() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         for bytes in [1 << 20, 3 << 20] {
             let Some(small) = SmallFileSystem::new(bytes) else { return };
             let folder = folder();
@@ -324,7 +299,7 @@ fn a_full_disk_ends_the_log_at_a_call_that_is_named() {
             let who = format!("{bytes} bytes under {}\n{traced}", mpi.name());
             assert!(traced.stderr.contains("No space left on device"), "{who}");
             let trace = folder.path().join("run.refrain");
-            let merged = merge(&small.0.path().join("run.refrain.parts"), &trace).expect_success();
+            let merged = merge(&small.path().join("run.refrain.parts"), &trace).expect_success();
             let recorded = recorded(&trace);
             let opened = Trace::open(&trace).expect("a trace");
             for (rank, counted) in counts.read().iter().enumerate() {
@@ -351,7 +326,7 @@ fn a_full_disk_ends_the_log_at_a_call_that_is_named() {
 
 #[test]
 fn a_disk_without_room_for_a_first_window_does_not_harm_the_program() {
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         for bytes in [8 << 10, 100 << 10] {
             let Some(small) = SmallFileSystem::new(bytes) else { return };
             let folder = folder();
@@ -369,7 +344,7 @@ fn a_disk_without_room_for_a_first_window_does_not_harm_the_program() {
 #[test]
 fn what_was_put_away_on_the_way_is_there() {
     const CALLS: u64 = 600_000;
-    for mpi in mpis() {
+    for mpi in Mpi::representatives() {
         let folder = TempDir::new().expect("a folder");
         let trace = folder.path().join("t.refrain");
         let program = mpi.compile("scattered_tags.c");

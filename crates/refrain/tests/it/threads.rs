@@ -1,7 +1,7 @@
 //! Traces of programs whose threads all call MPI.
 
 use refrain_container::Container;
-use refrain_testing::Mpi;
+use refrain_testing::require_mpi;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn bytes(trace: &Path) -> u64 {
 
 #[test]
 fn eight_threads_on_four_ranks_take_no_more_room_for_ten_times_the_iterations() {
-    let Some(mpi) = Mpi::named("openmpi-4.1") else { return };
+    let Some(mpi) = require_mpi("openmpi-4.1") else { return };
     let program = mpi.compile_with("threads_many.c", &["-pthread"]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let size = |iterations: &str| {

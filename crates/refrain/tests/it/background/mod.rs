@@ -1,7 +1,7 @@
 //! A traced job that runs while the test looks at it, and kills it.
 
 use refrain_format::part::{HEADER_BYTES, PartHeader};
-use refrain_testing::{Mpi, Outcome, refrain_binary, turn};
+use refrain_testing::{Mpi, Outcome, Turn, refrain_binary, turn};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
@@ -12,13 +12,6 @@ use std::time::{Duration, Instant};
 
 /// Waits for things that come sooner or later; this machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// The MPIs that these tests run under: Debian's, or whatever there is.
-pub fn mpis() -> Vec<Mpi> {
-    let chosen: Vec<Mpi> =
-        ["mpich-4.0", "openmpi-4.1"].into_iter().filter_map(Mpi::named).collect();
-    if chosen.is_empty() { Mpi::installed() } else { chosen }
-}
 
 /// Waits until something is so.
 #[track_caller]
@@ -35,7 +28,7 @@ pub struct Job {
     child: Child,
     mark: String,
     folder: PathBuf,
-    _turn: File,
+    _turn: Turn,
 }
 
 const MARK: &str = "REFRAIN_TEST_BACKGROUND";

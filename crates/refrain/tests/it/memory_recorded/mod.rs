@@ -1,6 +1,6 @@
 //! Programs of `tests/memory` recorded by either front end.
 
-use refrain_testing::{Mpi, refrain_binary, workspace};
+use refrain_testing::{Mpi, refrain_binary, require_path, workspace};
 use serde_json::Value as Json;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,10 @@ impl FrontEnd {
     pub fn all() -> Vec<FrontEnd> {
         let folder = std::env::var_os("REFRAIN_DYNAMORIO").map(PathBuf::from);
         let folder = folder.unwrap_or_else(|| workspace().join("target/dynamorio"));
-        if folder.join("libdynamorio.so").is_file() {
-            return vec![Compiled, Dynamorio];
+        match require_path("dynamorio", folder.join("libdynamorio.so")) {
+            Some(_) => vec![Compiled, Dynamorio],
+            None => vec![Compiled],
         }
-        eprintln!("skipped: unmodified programs; build DynamoRIO with scripts/dynamorio.sh");
-        vec![Compiled]
     }
 
     /// As an option says it.

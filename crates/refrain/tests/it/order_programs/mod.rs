@@ -13,13 +13,6 @@ pub fn ranks() -> &'static str {
     if is_full() { "8" } else { "4" }
 }
 
-/// The MPIs of both families; all of them in the long tests.
-pub fn mpis() -> Vec<Mpi> {
-    let all = Mpi::installed();
-    let is_usual = |mpi: &Mpi| ["mpich-4.0", "openmpi-4.1", "path"].contains(&mpi.name());
-    all.into_iter().filter(|mpi| is_full() || is_usual(mpi)).collect()
-}
-
 /// A program with its arguments, in a folder for what it leaves.
 pub struct Victim {
     mpi: Mpi,
@@ -107,7 +100,7 @@ pub fn assert_same(recorded: &Outcome, replayed: &Outcome) {
 
 /// Records once and replays several times.
 pub fn replays_bit_for_bit(method: &'static str, source: &str, arguments: &[&str]) {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         if source.ends_with(".F90") && !mpi.has_fortran() {
             continue;
         }
