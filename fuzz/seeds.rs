@@ -1,17 +1,8 @@
 //! Writes inputs to begin with, to `corpus/TARGET/`: from small programs, and all that a trace of
 //! them is made of.
 
-#[path = "../crates/refrain-encode/tests/it/program/mod.rs"]
-mod program;
-#[path = "../crates/refrain-trace/tests/bad_input/random.rs"]
-#[allow(dead_code)]
-mod random;
-#[path = "../crates/refrain-encode/tests/it/records/mod.rs"]
-mod records;
-#[path = "../crates/refrain-trace/tests/bad_input/sample.rs"]
-mod sample;
-
-use random::Random;
+use refrain_testing::random::Random;
+use refrain_testing::{program, sample};
 use refrain_signature::cells::{Cells, put_bytes};
 use refrain_container::Container;
 use refrain_format::state;
@@ -32,7 +23,7 @@ fn main() -> io::Result<()> {
         let (parts, path) =
             (home.join(format!("{seed}.parts")), home.join(format!("{seed}.refrain")));
         fs::create_dir_all(&parts)?;
-        let random = &mut Random(seed);
+        let random = &mut Random::new(seed);
         let program = sample::program(random, 1 + seed as usize);
         let keep = if seed % 4 == 3 { Keep::Raw } else { Keep::Trace };
         sample::leave_parts(&parts, &program, 1 + seed as u32 % 5, keep);

@@ -13,8 +13,6 @@ mod clock;
 mod memory;
 mod order;
 mod per_call;
-#[path = "../../crates/refrain-encode/tests/it/records/mod.rs"]
-mod records;
 mod runs;
 mod scale;
 mod simulated;

@@ -6,12 +6,12 @@
 //! each level of the tree is held.
 
 use crate::Figure;
-use crate::records::FAMILY;
 use crate::simulated::{Growth, PATTERNS, Pattern};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_signature::tasktrace::TaskTrace;
 use refrain_structure::merged::Merged;
 use refrain_structure::{read, write};
+use refrain_testing::records::FAMILY;
 use std::process::Command;
 use std::time::{Duration, Instant};
 

@@ -4,9 +4,9 @@
 //! Each pattern is how some well-known program communicates, reduced to its messages. Addresses
 //! and request handles differ from rank to rank, as they do in earnest.
 
-use crate::records::{Log, ints, message, words};
 use refrain_format::record::segment;
 use refrain_reader::event::Value;
+use refrain_testing::records::{Log, ints, message, words};
 
 const WORLD: Value = Value::Word(0x4400_0000);
 const DOUBLE: Value = Value::Word(0x4c00_080b);

@@ -1,19 +1,14 @@
 //! The calls of all ranks come out of a merged trace again, in whatever order it was merged, and
 //! any bytes in its place are refused or read, quickly.
 
-#[path = "../../refrain-encode/tests/it/program/mod.rs"]
-mod program;
-#[path = "../../refrain-encode/tests/it/records/mod.rs"]
-mod records;
-
-use program::compare::{Names, compare};
-use program::{Op, Process, THREADS, programs};
 use proptest::prelude::*;
-use records::FAMILY;
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_signature::tasktrace::TaskTrace;
 use refrain_structure::merged::Merged;
 use refrain_structure::{read, write};
+use refrain_testing::program::compare::{Names, compare};
+use refrain_testing::program::{Op, Process, THREADS, programs};
+use refrain_testing::records::FAMILY;
 
 /// A rank: what it did, and the tasks that came of it.
 struct Rank {

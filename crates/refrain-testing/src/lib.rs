@@ -25,6 +25,16 @@
 //! machine, however many tests run in parallel: ranks that share their cores with another
 //! job's ranks are slow beyond measure.
 
+#[cfg(feature = "records")]
+pub mod program;
+pub mod random;
+#[cfg(feature = "records")]
+pub mod records;
+#[cfg(feature = "samples")]
+pub mod sample;
+#[cfg(feature = "samples")]
+pub mod walk;
+
 mod exports;
 mod job;
 mod mpi;

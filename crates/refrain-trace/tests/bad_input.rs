@@ -3,27 +3,18 @@
 
 #[path = "bad_input/limits.rs"]
 mod limits;
-#[path = "../../refrain-encode/tests/it/program/mod.rs"]
-mod program;
-#[path = "bad_input/random.rs"]
-mod random;
-#[path = "../../refrain-encode/tests/it/records/mod.rs"]
-mod records;
-#[path = "bad_input/sample.rs"]
-mod sample;
-#[path = "bad_input/walk.rs"]
-mod walk;
 
 use limits::{Counted, run_cases};
-use random::{Random, damage};
 use refrain_container::{Codec, Container, Writer};
 use refrain_format::state;
+use refrain_testing::random::{Random, damage};
+use refrain_testing::sample;
+use refrain_testing::walk::walk;
 use refrain_trace::Trace;
 use refrain_trace::assemble::Keep;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use walk::walk;
 
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
@@ -44,7 +35,7 @@ struct Sample {
 /// Traces of several programs on several ranks, some with raw records.
 fn samples(folder: &Path) -> Vec<Sample> {
     let sample = |seed: u64| {
-        let random = &mut Random(seed);
+        let random = &mut Random::new(seed);
         let program = sample::program(random, 12 + 8 * seed as usize);
         let parts = folder.join(format!("{seed}.parts"));
         fs::create_dir(&parts).unwrap();
@@ -96,7 +87,7 @@ fn a_damaged_trace_is_refused_or_read() {
     let home = scratch();
     let samples = samples(home.path());
     run_cases(100_000, scratch, |folder, case| {
-        let random = &mut Random(case);
+        let random = &mut Random::new(case);
         let sample = &samples[random.below(samples.len())];
         let path = folder.path().join("damaged.refrain");
         if case % 4 == 0 {
@@ -155,7 +146,7 @@ type Parts = Vec<(String, Vec<u8>)>;
 
 fn parts(seed: u64, ranks: u32) -> Parts {
     let folder = scratch();
-    let program = sample::program(&mut Random(seed), 40);
+    let program = sample::program(&mut Random::new(seed), 40);
     sample::leave_parts(folder.path(), &program, ranks, Keep::Trace);
     let file = |entry: fs::DirEntry| {
         (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())
@@ -204,7 +195,7 @@ fn damage_parts(place: Where) {
         })
         .collect();
     run_cases(1_500, scratch, |folder, case| {
-        let random = &mut Random(case);
+        let random = &mut Random::new(case);
         let (parts, calls) = &samples[random.below(samples.len())];
         let mut parts = parts.clone();
         let at = random.below(parts.len());

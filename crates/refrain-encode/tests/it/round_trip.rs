@@ -1,12 +1,12 @@
 //! What a process did comes out of its trace again, whatever it did.
 
-use crate::program::compare::{Names, compare};
-use crate::program::{Process, THREADS, programs};
-use crate::records::FAMILY;
 use proptest::prelude::*;
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_signature::cells::Cells;
 use refrain_signature::tasktrace::TaskTrace;
+use refrain_testing::program::compare::{Names, compare};
+use refrain_testing::program::{Process, THREADS, programs};
+use refrain_testing::records::FAMILY;
 
 /// The records of all threads as one batch.
 fn feed(encoder: &mut Encoder, process: &Process, ranges: &[(usize, usize)]) {

@@ -1,7 +1,5 @@
 //! When calls began and returned comes out of the trace again.
 
-use crate::program::{Process, THREADS, programs};
-use crate::records::FAMILY;
 use proptest::prelude::*;
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::times::Setting;
@@ -10,6 +8,8 @@ use refrain_reader::raw::Events;
 use refrain_reader::view::SingleTask;
 use refrain_signature::cells::{Cells, put_unsigned};
 use refrain_signature::tasktrace::TaskTrace;
+use refrain_testing::program::{Process, THREADS, programs};
+use refrain_testing::records::FAMILY;
 
 /// By thread, the trace and the bytes of its times. The encoder is saved and resumed at `pauses`.
 fn encoded(process: &Process, setting: &str, pauses: &[u64]) -> Vec<(TaskTrace, Vec<u8>)> {

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use super::*;
 use crate::options::{Dialect, Syntax, Values};
 use crate::tables::{FLUX, HYDRA, ORTE, PRRTE, SRUN};
+use refrain_testing::random::Random;
 
 /// The launchers under test with their options.
 const LAUNCHERS: [(&str, Option<Flavour>, Dialect); 5] = [
@@ -93,21 +94,12 @@ fn roles_are_given_to_options_that_exist() {
     }
 }
 
-/// Pseudo-random numbers (splitmix64): the same commands in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % sides as u64) as usize
-    }
-}
-
 /// A command, and what it becomes.
-fn generate(dice: &mut Dice, launcher: &str, dialect: &Dialect) -> (Vec<OsString>, Vec<OsString>) {
+fn generate(
+    random: &mut Random,
+    launcher: &str,
+    dialect: &Dialect,
+) -> (Vec<OsString>, Vec<OsString>) {
     let options: Vec<_> = dialect
         .table
         .entries()
@@ -115,7 +107,7 @@ fn generate(dice: &mut Dice, launcher: &str, dialect: &Dialect) -> (Vec<OsString
         .collect();
     let arguments = ["a", "-n", "4", "--", "--mca", "-x", "A=B", "", "-", "mpirun", "é x"];
     let (mut command, mut expected) = (words(launcher), words(launcher));
-    let programs = if launcher == "flux run" { 1 } else { 1 + dice.roll(3) };
+    let programs = if launcher == "flux run" { 1 } else { 1 + random.below(3) };
     for program in 0..programs {
         let mut both = |word: OsString| {
             command.push(word.clone());
@@ -124,12 +116,12 @@ fn generate(dice: &mut Dice, launcher: &str, dialect: &Dialect) -> (Vec<OsString
         if program > 0 {
             both(":".into());
         }
-        for _ in 0..dice.roll(5) {
-            let (name, values) = options[dice.roll(options.len())];
+        for _ in 0..random.below(5) {
+            let (name, values) = options[random.below(options.len())];
             let spellings = spellings(dialect.syntax, name, values);
-            words(&spellings[dice.roll(spellings.len())]).into_iter().for_each(&mut both);
+            words(&spellings[random.below(spellings.len())]).into_iter().for_each(&mut both);
         }
-        if dice.roll(4) == 0 {
+        if random.below(4) == 0 {
             command.push("--".into());
         }
         expected.push("W".into());
@@ -139,8 +131,8 @@ fn generate(dice: &mut Dice, launcher: &str, dialect: &Dialect) -> (Vec<OsString
         };
         // Neither UTF-8 nor without spaces.
         both(OsString::from_vec(b"./my \xff\xfe app".to_vec()));
-        for _ in 0..dice.roll(5) {
-            both(arguments[dice.roll(arguments.len())].into());
+        for _ in 0..random.below(5) {
+            both(arguments[random.below(arguments.len())].into());
         }
     }
     (command, expected)
@@ -148,10 +140,10 @@ fn generate(dice: &mut Dice, launcher: &str, dialect: &Dialect) -> (Vec<OsString
 
 #[test]
 fn all_other_words_stay_as_they_are_and_in_order() {
-    let mut dice = Dice(1);
+    let mut random = Random::new(1);
     for (launcher, flavour, dialect) in LAUNCHERS {
         for _ in 0..1_000 {
-            let (command, expected) = generate(&mut dice, launcher, &dialect);
+            let (command, expected) = generate(&mut random, launcher, &dialect);
             let plan = Plan::parse(command.clone(), flavour)
                 .unwrap_or_else(|error| panic!("{command:?}: {error}"));
             assert_eq!(plan.command_with(&words("W")), expected, "from {command:?}");
@@ -185,13 +177,13 @@ fn whatever_the_words_the_answer_is_an_error_or_the_command_with_wrappers() {
         "--app",
         "",
     ];
-    let mut dice = Dice(2);
+    let mut random = Random::new(2);
     let flavours = [None, Some(Flavour::Hydra), Some(Flavour::OpenMpi4), Some(Flavour::OpenMpi5)];
     for _ in 0..20_000 {
-        let length = dice.roll(9);
+        let length = random.below(9);
         let command: Vec<OsString> =
-            (0..length).map(|_| vocabulary[dice.roll(vocabulary.len())].into()).collect();
-        let Ok(plan) = Plan::parse(command.clone(), flavours[dice.roll(4)]) else {
+            (0..length).map(|_| vocabulary[random.below(vocabulary.len())].into()).collect();
+        let Ok(plan) = Plan::parse(command.clone(), flavours[random.below(4)]) else {
             continue;
         };
         let marked: Vec<_> = plan.programs.iter().filter_map(|p| p.marker).collect();

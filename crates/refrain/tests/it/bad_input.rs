@@ -1,9 +1,8 @@
 //! Commands on files that are damaged: they say so, and end.
 
-use crate::random::{Random, damage};
-use crate::sample;
 use refrain_container::{Codec, Container, Writer};
-use refrain_testing::{Outcome, is_full, refrain};
+use refrain_testing::random::{Random, damage};
+use refrain_testing::{Outcome, is_full, refrain, sample};
 use refrain_trace::assemble::Keep;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ const COMMANDS: [&[&str]; 4] =
 fn trace(folder: &Path) -> PathBuf {
     let (parts, path) = (folder.join("t.refrain.parts"), folder.join("t.refrain"));
     fs::create_dir(&parts).unwrap();
-    let program = sample::program(&mut Random(7), 60);
+    let program = sample::program(&mut Random::new(7), 60);
     sample::leave_parts(&parts, &program, 3, Keep::Raw);
     sample::merge(&parts, &path, Keep::Raw).unwrap();
     path
@@ -48,7 +47,7 @@ fn commands_on_a_damaged_trace_end_and_say_what_is_wrong() {
     }
     let damaged = folder.path().join("damaged.refrain");
     for case in 0..if is_full() { 2000 } else { 200 } {
-        let random = &mut Random(case);
+        let random = &mut Random::new(case);
         if case % 4 == 0 {
             let mut bytes = whole.clone();
             damage(&mut bytes, random);

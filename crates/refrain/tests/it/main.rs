@@ -16,19 +16,11 @@ mod memory_recorded;
 mod memory_windows;
 mod mpi4py;
 mod order_programs;
-#[path = "../../../refrain-encode/tests/it/program/mod.rs"]
-mod program;
-#[path = "../../../refrain-trace/tests/bad_input/random.rs"]
-mod random;
 mod real_programs;
-#[path = "../../../refrain-encode/tests/it/records/mod.rs"]
-mod records;
 mod replay;
 mod replay_clock;
 mod replay_programs;
 mod replay_until;
-#[path = "../../../refrain-trace/tests/bad_input/sample.rs"]
-mod sample;
 mod selection;
 mod showing;
 mod shown;

@@ -4,9 +4,9 @@ use std::fmt::Debug;
 
 use crate::model::agent::Agent;
 use crate::model::program::{Config, Feature};
-use crate::model::random::Random;
 use crate::model::world::{Entry, World};
 use refrain_order::Stop;
+use refrain_testing::random::Random;
 
 /// A method's two agents.
 pub trait Method {

@@ -9,7 +9,6 @@ mod clock;
 mod driver;
 mod mpi;
 mod program;
-mod random;
 mod world;
 
 use std::collections::BTreeMap;

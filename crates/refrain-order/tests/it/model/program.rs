@@ -4,8 +4,8 @@
 //! a program that gets another message, or the same ones in another order, goes another way.
 
 use crate::model::mpi::{Message, Wanted};
-use crate::model::random::Random;
 use refrain_order::Kind;
+use refrain_testing::random::Random;
 
 /// How large programs are, and what they may do.
 #[derive(Clone, Copy, Debug)]

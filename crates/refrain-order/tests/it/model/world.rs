@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::agent::{Agent, Step};
 use crate::model::mpi::{Message, Mpi};
 use crate::model::program::{self, Config, Operation, Slot};
-use crate::model::random::Random;
+use refrain_testing::random::Random;
 
 /// What one operation returned to the program.
 pub type Entry = Vec<i64>;

@@ -15,6 +15,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
 use refrain_order::{Call, Completed, Envelope, Fate, Kind, Post, Recorder, Stamp, Ticket};
+use refrain_testing::random::Random;
 
 /// The call site of Testsome.
 pub const PARTICLES: usize = 0;
@@ -58,26 +59,6 @@ pub struct Script {
     /// The neighbours, with one receive slot for each.
     pub sources: Vec<usize>,
     pub actions: Vec<Action>,
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.unit()).ln()
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -240,7 +221,7 @@ pub fn run(workload: &Workload) -> Vec<Script> {
         ..Rank::default()
     };
     let own = scripts.iter().map(rank).collect();
-    let random = Random(workload.seed);
+    let random = Random::new(workload.seed);
     let mut simulation =
         Simulation { ranks: own, scripts, random, workload: *workload, received: 0 };
     let mut agenda: BinaryHeap<Reverse<(u64, usize)>> =

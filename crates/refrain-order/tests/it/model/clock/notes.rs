@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::model::random::Random;
 use refrain_order::clock::Note;
+use refrain_testing::random::Random;
 
 /// Rules that can be broken, to see that somebody notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

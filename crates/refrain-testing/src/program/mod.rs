@@ -5,8 +5,6 @@
 //! handles that MPI uses again once they are free, and keeps the same call in a form that does not
 //! depend on them: every object, and every piece of memory, has an identity of its own.
 
-#![allow(dead_code)]
-
 pub mod compare;
 mod requests;
 

@@ -1,10 +1,5 @@
 //! Writes the records of a thread as the agent would, from values: the inverse of
 //! [`refrain_reader::raw`].
-//!
-//! Tests of several crates and the bench of simulated tasks share this file, each using a part of
-//! it.
-
-#![allow(dead_code)]
 
 use refrain_format::define::{FunctionDef, ParamDef};
 use refrain_format::record::{HEAD, PLAIN, Tag, array, head, state};

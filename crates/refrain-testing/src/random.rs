@@ -1,10 +1,22 @@
 //! Random numbers that are the same in every run, and random damage.
 
-/// SplitMix64.
-pub struct Random(pub u64);
+/// A generator of random numbers (SplitMix64). Two of the same seed agree for ever.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
 impl Random {
+    /// The generator of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A generator that depends on several numbers.
+    pub fn of(parts: &[u64]) -> Self {
+        parts.iter().fold(Self(0x51ed), |mut random, part| Self(random.next() ^ part))
+    }
+
     /// Any number.
+    #[expect(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -13,14 +25,29 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number below `n`, which is not 0.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+    /// A number below `end`, which is not 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
     }
 
     /// Any byte.
     pub fn byte(&mut self) -> u8 {
         self.next() as u8
+    }
+
+    /// True in `part` of `whole` cases.
+    pub fn chance(&mut self, part: u64, whole: u64) -> bool {
+        self.next() % whole < part
+    }
+
+    /// A number from 0 to 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// An exponentially distributed number.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
     }
 }
 
