@@ -322,7 +322,7 @@ fn a_killed_run_replays_up_to_where_it_was() {
 /// replay completes requests by other functions, and leaves the same there.
 #[test]
 fn statuses_have_the_same_mpi_error_in_a_replay() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for method in ["causal", "clock"] {
             for arguments in [&[][..], &["multiple"]] {
                 let victim = Victim::new(&mpi, "order_status_errors.c", arguments).by(method);
@@ -341,7 +341,7 @@ fn statuses_have_the_same_mpi_error_in_a_replay() {
 /// A program that asks for nothing more that is recorded gets as far as MPI_Finalize.
 #[test]
 fn a_truncated_record_ends_the_replay_though_nothing_more_is_asked_for() {
-    for mpi in mpis() {
+    for mpi in Mpi::usual() {
         for method in ["causal", "clock"] {
             let victim = Victim::new(&mpi, "order_collectives_after.c", &["killed"]).by(method);
             let recorded = victim.record("run.refrain");
