@@ -1,5 +1,5 @@
-//! What every format of Refrain is made of: numbers as bytes, hashes whose values are stored in
-//! files, and a fast hash for tables in memory.
+//! What every format of Refrain is made of: numbers as bytes, an adaptive range coder, hashes whose
+//! values are stored in files, and a fast hash for tables in memory.
 //!
 //! ```
 //! use refrain_bytes::varint;
@@ -18,6 +18,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`varint`] | LEB128 numbers, zigzag for signed ones, bytes behind their length |
+//! | [`range`] | binary range coding with adaptive probabilities |
 //! | [`stable`] | hashes that stand in files: their values never change |
 //! | [`table`] | the hash of tables in memory: it may change with every build |
 //!
@@ -27,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod range;
 pub mod stable;
 pub mod table;
 pub mod varint;

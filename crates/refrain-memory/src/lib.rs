@@ -57,6 +57,7 @@
 //! | `item`, `follow`, `fast_path` | one execution of a nest; matching a stream against it, block by block or many iterations at once |
 //! | [`compressor`] | the stack on which nests grow |
 //! | [`chunk`], `parts`, `bulk` | a compressed stretch of a stream, and its bytes |
+//! | [`irregular`] | stretches without loops, coded record by record |
 //! | [`player`], [`trace`] | decoding the stream |
 //! | [`thread_groups`], `reshape`, `align`, [`bases`] | merging the threads of a process |
 //! | [`rank_groups`] | merging processes |
@@ -74,6 +75,7 @@ pub mod compressor;
 mod error;
 mod fast_path;
 mod follow;
+pub mod irregular;
 mod item;
 mod parts;
 pub mod player;

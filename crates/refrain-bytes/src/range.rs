@@ -1,12 +1,26 @@
 //! Binary range coding with adaptive probabilities.
 //!
-//! A [`Bit`] is one yes-or-no question asked again and again in the same circumstances; it learns
-//! how often the answer was yes. The range coder spends about `-log2(p)` bits on an answer of
-//! probability `p`: an answer that never varies costs less than a thousandth of a bit.
+//! A [`Bit`] models one binary decision in one context: it learns how often the answer was `true`.
+//! The range coder spends about `-log2(p)` bits on an answer of probability `p`. A decision whose
+//! answer never varies costs less than a thousandth of a bit.
 //!
-//! Models are written once for both directions: they ask a [`Coder`] to code a value and go on
-//! with what it returns. The [`Encoder`] returns what it was given; the [`Decoder`] ignores that
-//! and returns what was coded. So the two cannot fall out of step.
+//! A model is written once for both directions: it asks a [`Coder`] to code a value and continues
+//! with the value that the coder returns. The [`Encoder`] returns the value it was given. The
+//! [`Decoder`] ignores that value and returns the decoded one. So the two directions cannot diverge.
+//!
+//! ```
+//! use refrain_bytes::range::{Bit, Coder, Decoder, Encoder};
+//!
+//! fn code(coder: &mut impl Coder, given: [bool; 3]) -> [bool; 3] {
+//!     let mut model = Bit::EVEN;
+//!     given.map(|value| coder.bit(&mut model, value))
+//! }
+//!
+//! let mut encoder = Encoder::default();
+//! code(&mut encoder, [true, false, true]);
+//! let bytes = encoder.finish();
+//! assert_eq!(code(&mut Decoder::new(&bytes), [false; 3]), [true, false, true]);
+//! ```
 
 /// Probabilities are of 16 bits; they stay this far from certainty (0.0003 bits an answer).
 const FLOOR: u32 = 16;
@@ -119,7 +133,7 @@ pub trait Coder {
 }
 
 /// Writes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Encoder {
     low: u64,
     range: u32,
@@ -136,6 +150,16 @@ impl Default for Encoder {
 }
 
 impl Encoder {
+    /// How many bytes were written so far, but for a few.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether nothing was written so far.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
     fn shift(&mut self) {
         if self.low < 0xff00_0000 || self.low > 0xffff_ffff {
             let carry = (self.low >> 32) as u8;
@@ -268,7 +292,7 @@ impl<C: Coder> Coder for Counted<'_, C> {
 }
 
 /// Reads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     code: u32,
     range: u32,

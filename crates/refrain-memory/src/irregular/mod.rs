@@ -1,0 +1,221 @@
+//! Irregular stretches of a stream: every record predicted, mispredictions coded.
+//!
+//! A program that chases pointers, sorts or interprets bytecode has few loops whose addresses are
+//! affine, and a nest of runs of length one is a poor description of it. Such a stretch becomes a
+//! *coded chunk*: a model predicts each record (which block is executed, and the address of each of
+//! its references), and an adaptive range coder ([`refrain_bytes::range`]) writes how the prediction
+//! turned out. This is value-prediction compression (Burtscher et al., VPC3/VPC4) with the tables of
+//! TCgen, an adaptive coder in place of a general-purpose compressor, and recency ranks for addresses
+//! that no table predicts.
+//!
+//! | module | predicts |
+//! |---|---|
+//! | `blocks` | the next block, from the blocks before it |
+//! | `addresses` | a reference's address, from its own last ones and from the references before it |
+//!
+//! A well-predicted record costs one decision for its block and one for all of its addresses.
+//!
+//! # Bytes
+//!
+//! [`TAG`], the number of records (varint), then the range coder's output. The model starts anew with
+//! each chunk, so a chunk can be read without the others. Blocks are numbered in the order of their
+//! first execution in the chunk; a new one is written with its number in the trace. The hash
+//! functions and table sizes of the model are part of the format.
+
+mod addresses;
+mod blocks;
+
+use crate::block::Blocks;
+use crate::error::MemoryError;
+use addresses::AddressModel;
+use blocks::BlockModel;
+use refrain_bytes::range::{Coder, Decoder, Encoder};
+use refrain_bytes::varint;
+
+/// The first byte of a coded chunk. Chunks of nests begin with their version, which is smaller.
+pub const TAG: u8 = 0x49;
+/// The most records of a chunk.
+const MOST_RECORDS: u64 = 1 << 32;
+
+/// Hashes two numbers to an index of a table with `1 << bits` entries.
+#[inline]
+fn index(a: u64, b: u64, bits: u32) -> usize {
+    let mixed = (a ^ b.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+    let mixed = mixed ^ b.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
+}
+
+/// Codes `bits` bits of a number, the highest first, each in the context of those before it.
+/// `models` has `1 << bits` of them.
+#[inline]
+fn code_tree(
+    coder: &mut impl Coder,
+    models: &mut [refrain_bytes::range::Bit],
+    bits: u32,
+    given: u64,
+) -> u64 {
+    let mut node = 1usize;
+    for bit in (0..bits).rev() {
+        // A node has fewer than `bits` bits below its leading one.
+        let answer = match models.get_mut(node) {
+            Some(model) => coder.bit(model, given >> bit & 1 == 1),
+            None => false,
+        };
+        node = node << 1 | usize::from(answer);
+    }
+    node as u64 - (1 << bits)
+}
+
+/// A model of records, the same for both directions.
+#[derive(Clone, Debug)]
+struct Model {
+    blocks: BlockModel,
+    addresses: AddressModel,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self { blocks: BlockModel::new(), addresses: AddressModel::new() }
+    }
+
+    /// Codes a record. `places` holds the addresses: a decoder's are replaced.
+    #[inline]
+    fn record(
+        &mut self,
+        coder: &mut impl Coder,
+        block: u32,
+        places: &mut Vec<u64>,
+        known: &Blocks,
+    ) -> Result<u32, MemoryError> {
+        let (local, block) = self.blocks.code(coder, block);
+        let length = match self.addresses.length_of(local) {
+            Some(length) => length,
+            None => {
+                let references = known.get(block);
+                let length = references.ok_or(MemoryError::UnknownBlock(block.into()))?.len();
+                self.addresses.add_block(length);
+                length
+            }
+        };
+        places.resize(length, 0);
+        self.addresses.code(coder, local, self.blocks.history(), places);
+        Ok(block)
+    }
+}
+
+/// Writes a coded chunk.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    model: Box<Model>,
+    coder: Encoder,
+    records: u64,
+    references: u64,
+    places: Vec<u64>,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Writer {
+    /// An empty chunk.
+    pub fn new() -> Self {
+        Self {
+            model: Box::new(Model::new()),
+            coder: Encoder::default(),
+            records: 0,
+            references: 0,
+            places: Vec::new(),
+        }
+    }
+
+    /// Appends an execution of a block.
+    #[inline]
+    pub fn push(
+        &mut self,
+        block: u32,
+        places: impl Iterator<Item = u64>,
+        blocks: &Blocks,
+    ) -> Result<(), MemoryError> {
+        self.places.clear();
+        self.places.extend(places);
+        self.records += 1;
+        self.references += self.places.len() as u64;
+        self.model.record(&mut self.coder, block, &mut self.places, blocks)?;
+        Ok(())
+    }
+
+    /// How many executions of blocks it holds.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// How many numbers it stands for: a block and its addresses for each record.
+    pub fn words(&self) -> u64 {
+        self.records + self.references
+    }
+
+    /// About how many bytes it takes so far.
+    pub fn size(&self) -> usize {
+        self.coder.len()
+    }
+
+    /// The bytes of the chunk.
+    pub fn finish(self) -> Vec<u8> {
+        let mut out = vec![TAG];
+        varint::put(&mut out, self.records);
+        out.extend(self.coder.finish());
+        out
+    }
+}
+
+/// Reads a coded chunk, record by record.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    model: Box<Model>,
+    coder: Decoder<'a>,
+    left: u64,
+    records: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// Whether these are the bytes of a coded chunk.
+    pub fn is_coded(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&TAG)
+    }
+
+    /// A reader at the beginning of a chunk.
+    pub fn new(mut bytes: &'a [u8]) -> Result<Self, MemoryError> {
+        let input = &mut bytes;
+        if varint::take_byte(input)? != TAG {
+            return Err(MemoryError::OutOfRange("tag of a coded chunk"));
+        }
+        let records = varint::take(input)?;
+        if records > MOST_RECORDS {
+            return Err(MemoryError::OutOfRange("number of records"));
+        }
+        let coder = Decoder::new(input);
+        Ok(Self { model: Box::new(Model::new()), coder, left: records, records })
+    }
+
+    /// How many executions of blocks the chunk holds.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The next block, by the number that it had when the chunk was written; `places` becomes the
+    /// places of its references. None at the end.
+    pub fn next_block(
+        &mut self,
+        places: &mut Vec<u64>,
+        blocks: &Blocks,
+    ) -> Result<Option<u32>, MemoryError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        self.model.record(&mut self.coder, 0, places, blocks).map(Some)
+    }
+}
