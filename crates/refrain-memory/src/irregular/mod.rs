@@ -219,3 +219,106 @@ impl<'a> Reader<'a> {
         self.model.record(&mut self.coder, 0, places, blocks).map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::{Kind, Reference};
+    use proptest::prelude::*;
+
+    /// Blocks with 0, 1, 2, … references.
+    fn blocks(count: u32) -> Blocks {
+        let mut blocks = Blocks::new();
+        for block in 0..count {
+            let reference =
+                |at| Reference { kind: Kind::Load, size: 8, pc: u64::from(block * 64 + at) };
+            blocks.add((0..block % 5).map(reference).collect()).expect("a new block");
+        }
+        blocks
+    }
+
+    /// Records of blocks, with addresses of a few kinds.
+    fn records() -> impl Strategy<Value = Vec<(u32, Vec<u64>)>> {
+        let address = prop_oneof![
+            (0u64..64).prop_map(|at| 0x1000 + 8 * at),
+            (0u64..1 << 20).prop_map(|at| 0x7fff_0000_0000 - at),
+            any::<u64>(),
+        ];
+        let record = (0u32..40, prop::collection::vec(address, 4));
+        let take = |(block, mut addresses): (u32, Vec<u64>)| {
+            addresses.truncate(block as usize % 5);
+            (block, addresses)
+        };
+        prop::collection::vec(record.prop_map(take), 0..400)
+    }
+
+    fn written(records: &[(u32, Vec<u64>)], blocks: &Blocks) -> Vec<u8> {
+        let mut writer = Writer::new();
+        for (block, places) in records {
+            writer.push(*block, places.iter().copied(), blocks).expect("a block that is known");
+        }
+        writer.finish()
+    }
+
+    fn read(bytes: &[u8], blocks: &Blocks) -> Result<Vec<(u32, Vec<u64>)>, MemoryError> {
+        let mut reader = Reader::new(bytes)?;
+        let (mut records, mut places) = (Vec::new(), Vec::new());
+        while let Some(block) = reader.next_block(&mut places, blocks)? {
+            records.push((block, places.clone()));
+        }
+        Ok(records)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn records_come_back(records in records()) {
+            let blocks = blocks(40);
+            let bytes = written(&records, &blocks);
+            prop_assert_eq!(read(&bytes, &blocks), Ok(records));
+        }
+
+        #[test]
+        fn damaged_chunks_do_not_panic(
+            records in records(),
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let blocks = blocks(40);
+            let mut bytes = written(&records, &blocks);
+            for (at, byte) in damage {
+                // The number of records stays: it bounds the work.
+                let at = 3 + at.index(bytes.len());
+                bytes.get_mut(at).into_iter().for_each(|old| *old ^= byte);
+            }
+            bytes.truncate(3 + cut.index(bytes.len()));
+            let _ = read(&bytes, &blocks);
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_walked_again_costs_next_to_nothing() {
+        let blocks = blocks(40);
+        let mut state = 1u64;
+        let mut nodes = Vec::new();
+        for _ in 0..1000 {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            nodes.push(0x10_0000 + (state >> 40 << 5));
+        }
+        let walk = nodes.iter().map(|node| (2, vec![*node, node + 8]));
+        let once: Vec<_> = walk.clone().collect();
+        let hundred: Vec<_> = (0..100).flat_map(|_| once.clone()).collect();
+        let (once, hundred) = (written(&once, &blocks).len(), written(&hundred, &blocks).len());
+        assert!(once < 5_000, "{once} bytes for 1,000 random nodes");
+        // Two addresses each for 99,000 nodes that were seen before.
+        assert!(hundred < once + 3_000, "{hundred} bytes after {once}");
+    }
+
+    #[test]
+    fn a_chunk_of_another_kind_is_refused() {
+        assert!(Reader::new(&[2, 0, 0]).is_err());
+        assert!(Reader::new(&[]).is_err());
+        assert!(!Reader::is_coded(&[2]));
+    }
+}
