@@ -13,6 +13,10 @@
 //! numbers that need not be affine.
 //!
 //! What falls off the bottom of the stack goes to the open chunk ([`crate::chunk`]).
+//!
+//! Where nests are a poor description of the stream, its records are coded instead, one by one and
+//! without looking for loops ([`crate::irregular`]). Both ways are tried on the same stretch, and the
+//! smaller one is kept; nests are tried again when coded records become suspiciously small.
 
 use std::collections::VecDeque;
 
@@ -20,6 +24,7 @@ use crate::block::Blocks;
 use crate::chunk::Chunk;
 use crate::error::MemoryError;
 use crate::follow::{End, NOTHING, Running, Stop};
+use crate::irregular::{self, CodedOrNests};
 use crate::item::{Item, SMALL};
 use crate::segment::{Segments, Window};
 use crate::shapes::{ShapeId, Shapes};
@@ -42,6 +47,16 @@ const SURENESS: u8 = 4;
 pub const CHUNK_NUMBERS: usize = 1 << 21;
 /// How often (in words) the size of the running nest is looked at.
 const LOOK: usize = 1 << 16;
+/// Coding is tried first when a chunk of nests holds so many numbers, then each time they double.
+const FIRST_TRIAL: usize = 1 << 17;
+/// The fewest numbers of a finished chunk for which coding is tried.
+const LAST_TRIAL: usize = 1 << 13;
+/// Coding is tried where there is a number for every so many words or fewer.
+const IRREGULAR: usize = 8;
+/// A coded chunk is full when it stands for so many words.
+const CODED_WORDS: u64 = 8 << 20;
+/// If a coded chunk has so many words for each byte, or more, nests are tried again.
+const REGULAR: u64 = 48;
 
 /// Compresses the stream of one thread.
 #[derive(Clone, Debug)]
@@ -70,6 +85,12 @@ pub struct Compressor {
     sealed: Vec<Vec<u8>>,
     chunk_numbers: usize,
     words_to_look: usize,
+    /// The open coded chunk, if the stream is irregular.
+    coded: Option<irregular::Writer>,
+    /// How many words the open chunk of nests stands for.
+    chunk_words: usize,
+    /// Coding is tried when the open chunk of nests holds so many numbers.
+    next_trial: usize,
     /// Blocks of executions that have left the stack.
     executed: u64,
 }
@@ -105,6 +126,9 @@ impl Compressor {
             sealed: Vec::new(),
             chunk_numbers: numbers,
             words_to_look: LOOK.min(numbers),
+            coded: None,
+            chunk_words: 0,
+            next_trial: FIRST_TRIAL,
             executed: 0,
         }
     }
@@ -152,6 +176,7 @@ impl Compressor {
             let (some, result) = whole;
             used += some;
             self.words_to_look = self.words_to_look.saturating_sub(some);
+            self.chunk_words += some;
             result?;
             if some == 0 && end == words.len() {
                 break;
@@ -171,6 +196,9 @@ impl Compressor {
         blocks: &Blocks,
         segments: &Segments,
     ) -> (usize, Result<(), MemoryError>) {
+        if self.coded.is_some() {
+            return self.push_coded(words, blocks, segments);
+        }
         let mut pos = 0;
         while pos < words.len() {
             if let (Some(running), Some(top)) = (&mut self.running, self.stack.back_mut()) {
@@ -220,6 +248,39 @@ impl Compressor {
         self.put(Item { id, shape, series, executed, entered: 0, journal, cut: false });
         self.fold(blocks);
         Ok(used)
+    }
+
+    /// Appends whole records to the coded chunk; how many words they were, and whether all went well.
+    fn push_coded(
+        &mut self,
+        words: &[u64],
+        blocks: &Blocks,
+        segments: &Segments,
+    ) -> (usize, Result<(), MemoryError>) {
+        let Some(coded) = &mut self.coded else { return (0, Ok(())) };
+        let mut pos = 0;
+        while let Some(&word) = words.get(pos) {
+            let known =
+                u32::try_from(word).ok().and_then(|block| Some((block, blocks.get(block)?)));
+            let Some((block, references)) = known else {
+                return (pos, Err(MemoryError::UnknownBlock(word)));
+            };
+            let end = pos + 1 + references.len();
+            let Some(addresses) = words.get(pos + 1..end) else { break };
+            let at = block as usize;
+            if at >= self.windows.len() {
+                self.windows.resize(at + 1, Vec::new());
+            }
+            let windows = &mut self.windows[at];
+            windows.resize(addresses.len(), Window::default());
+            let logical = addresses.iter().zip(windows);
+            let logical = logical.map(|(&address, window)| segments.logical(address, window));
+            if let Err(error) = coded.push(block, logical, blocks) {
+                return (pos, Err(error));
+            }
+            pos = end;
+        }
+        (pos, Ok(()))
     }
 
     /// Ends the nest that is being followed, and sees whether it repeats what is below.
@@ -396,25 +457,116 @@ impl Compressor {
         None
     }
 
-    /// Keeps memory within bounds: seals the chunk when it is full.
+    /// Keeps memory within bounds: seals the chunk when it is full. Tries the other way of
+    /// compressing where it may be better.
     fn look(&mut self, blocks: &Blocks) {
+        if let Some(coded) = &self.coded {
+            if coded.words() >= CODED_WORDS {
+                let is_regular = coded.words() / (coded.size() as u64 + 1) >= REGULAR;
+                self.seal_coded();
+                if is_regular {
+                    self.coded = None;
+                    self.begin_chunk();
+                }
+            }
+            return;
+        }
         let waiting: usize = self.stack.back().map_or(0, Item::runs);
-        if self.chunk.numbers() + waiting >= self.chunk_numbers || self.shapes.len() > MOST_SHAPES {
+        let numbers = self.chunk.numbers() + waiting;
+        if numbers >= self.chunk_numbers || self.shapes.len() > MOST_SHAPES {
             self.seal(blocks);
+        } else if numbers >= self.next_trial && self.is_irregular(numbers) {
+            self.try_coding(blocks);
         }
     }
 
-    /// Ends the open chunk, with all that waits on the stack.
-    pub fn seal(&mut self, blocks: &Blocks) {
-        self.end_all(blocks);
-        let chunk = std::mem::take(&mut self.chunk);
-        if !chunk.is_empty() {
-            self.sealed.push(chunk.to_bytes());
+    /// Whether the open chunk of nests holds many numbers for its words.
+    fn is_irregular(&self, numbers: usize) -> bool {
+        numbers * IRREGULAR >= self.chunk_words
+    }
+
+    /// Codes what the open chunk holds, and goes on so if that is smaller.
+    fn try_coding(&mut self, blocks: &Blocks) {
+        let mut ended = self.clone();
+        ended.end_all(blocks);
+        match irregular::choose(&ended.chunk.finish(), blocks) {
+            CodedOrNests::Coded(bytes) => {
+                *self = ended;
+                self.sealed.push(bytes);
+                self.begin_chunk();
+                self.forget_shapes();
+                self.coded = Some(irregular::Writer::new());
+            }
+            CodedOrNests::Nests(_) => self.next_trial = 2 * self.next_trial.max(FIRST_TRIAL),
         }
-        if self.shapes.len() > MOST_SHAPES {
-            self.shapes = Shapes::default();
-            self.uppermost.clear();
-            self.doubts.clear();
+    }
+
+    /// Ends the open chunk, with all that waits on the stack. An irregular one is coded if that is
+    /// smaller, and so is what comes after it.
+    pub fn seal(&mut self, blocks: &Blocks) {
+        if self.coded.is_some() {
+            self.seal_coded();
+            self.coded = Some(irregular::Writer::new());
+            return;
+        }
+        self.end_all(blocks);
+        if !self.chunk.is_empty() {
+            let numbers = self.chunk.numbers();
+            let finished = self.chunk.finish();
+            self.sealed.push(if numbers >= LAST_TRIAL && self.is_irregular(numbers) {
+                match irregular::choose(&finished, blocks) {
+                    CodedOrNests::Nests(bytes) => bytes,
+                    CodedOrNests::Coded(bytes) => {
+                        if numbers >= FIRST_TRIAL {
+                            self.coded = Some(irregular::Writer::new());
+                        }
+                        bytes
+                    }
+                }
+            } else {
+                finished.to_bytes()
+            });
+        }
+        self.begin_chunk();
+        if self.shapes.len() > MOST_SHAPES || self.coded.is_some() {
+            self.forget_shapes();
+        }
+    }
+
+    /// Ends the coded chunk, if there is one that holds something.
+    pub fn seal_coded(&mut self) {
+        if let Some(coded) = self.coded.take_if(|coded| coded.records() > 0) {
+            self.executed += coded.records();
+            self.sealed.push(coded.finish());
+            self.coded = Some(irregular::Writer::new());
+        }
+    }
+
+    fn begin_chunk(&mut self) {
+        self.chunk = Chunk::default();
+        self.chunk_words = 0;
+        self.next_trial = FIRST_TRIAL;
+    }
+
+    fn forget_shapes(&mut self) {
+        self.shapes = Shapes::default();
+        self.uppermost.clear();
+        self.doubts.clear();
+    }
+
+    /// Ends the stream. What is still open and irregular is sealed; the rest waits to be merged with
+    /// other threads' chunks.
+    pub fn settle(&mut self, blocks: &Blocks) {
+        self.seal_coded();
+        self.coded = None;
+        self.end_all(blocks);
+        let numbers = self.chunk.numbers();
+        if numbers >= LAST_TRIAL
+            && self.is_irregular(numbers)
+            && let CodedOrNests::Coded(bytes) = irregular::choose(&self.chunk.finish(), blocks)
+        {
+            self.sealed.push(bytes);
+            self.begin_chunk();
         }
     }
 
@@ -440,7 +592,8 @@ impl Compressor {
     /// How many executions of blocks were appended. The other words of records are addresses, so
     /// this tells how many of those there were.
     pub fn executed(&self) -> u64 {
-        self.executed + self.stack.iter().map(|item| item.executed).sum::<u64>()
+        let coded = self.coded.as_ref().map_or(0, irregular::Writer::records);
+        self.executed + coded + self.stack.iter().map(|item| item.executed).sum::<u64>()
     }
 
     /// The chunks that were sealed since the last time: they can be written and forgotten.
@@ -448,19 +601,23 @@ impl Compressor {
         std::mem::take(&mut self.sealed)
     }
 
-    /// The chunk that is still open, as if the stream ended here. Written beside the sealed ones
-    /// from time to time, and over the last one, it limits what a crash can lose; for a regular
-    /// program it is as small as the whole trace.
-    pub fn snapshot(&self, blocks: &Blocks) -> Vec<u8> {
+    /// The chunk of nests that is still open, as if the stream ended here. Written beside the sealed
+    /// ones from time to time, and over the last one, it limits what a crash can lose; for a regular
+    /// program it is as small as the whole trace. A coded chunk is not in it: see
+    /// [`Compressor::seal_coded`].
+    pub fn open_chunk(&self, blocks: &Blocks) -> Chunk {
+        if self.coded.is_some() {
+            return Chunk::default();
+        }
         let mut copy = self.clone();
         copy.end_all(blocks);
-        copy.chunk.to_bytes()
+        copy.chunk
     }
 
     /// Ends the stream, and gives the open chunk for merging with other threads'; chunks sealed
     /// before come by [`Compressor::take_sealed`].
     pub fn finish(mut self, blocks: &Blocks) -> (Vec<Vec<u8>>, Chunk) {
-        self.end_all(blocks);
+        self.settle(blocks);
         (self.sealed, self.chunk)
     }
 }

@@ -58,7 +58,7 @@
 //! | [`compressor`] | the stack on which nests grow |
 //! | [`chunk`], `parts`, `bulk` | a compressed stretch of a stream, and its bytes |
 //! | [`irregular`] | stretches without loops, coded record by record |
-//! | [`player`], [`trace`] | decoding the stream |
+//! | [`player`], [`records`], [`trace`] | decoding the stream |
 //! | [`thread_groups`], `reshape`, `align`, [`bases`] | merging the threads of a process |
 //! | [`rank_groups`] | merging processes |
 //! | `structure` | the nest as text |
@@ -80,6 +80,7 @@ mod item;
 mod parts;
 pub mod player;
 pub mod rank_groups;
+pub mod records;
 mod reshape;
 mod runs;
 pub mod segment;
@@ -98,6 +99,7 @@ pub use compressor::Compressor;
 pub use error::MemoryError;
 pub use player::Player;
 pub use rank_groups::{Processes, RankGroup};
+pub use records::Records;
 pub use runs::Runs;
 pub use segment::{Addresses, Segment, SegmentKind, Segments};
 pub use structure::{Name, triples};

@@ -9,15 +9,15 @@
 //! | sealed | [`Compressor::take_sealed`](crate::Compressor::take_sealed) | a thread's full chunks, in order |
 //! | threads | [`Merged::encode`] | the last chunk of every thread, as one |
 //!
-//! Within a chunk: the version, the skeleton, the numbers, the bulk streams; see
-//! [`Finished::to_bytes`].
+//! A chunk is nests ([`Finished::to_bytes`](crate::Finished::to_bytes): the version, the skeleton, the numbers, the bulk streams)
+//! or, where a sealed one is irregular, coded records ([`crate::irregular`]).
 
 use std::collections::BTreeMap;
 
 use crate::block::{Blocks, Kind, Reference};
-use crate::chunk::Finished;
 use crate::error::MemoryError;
 use crate::player::Player;
+use crate::records::Records;
 use crate::segment::{Addresses, Segments};
 use crate::thread_groups::Merged;
 
@@ -66,7 +66,7 @@ impl Trace {
             trace: self,
             thread,
             next_chunk: 0,
-            player: None,
+            records: None,
             addresses: self.segments.addresses(),
             block: [].iter(),
             logical: Vec::new(),
@@ -74,24 +74,17 @@ impl Trace {
         }
     }
 
-    /// A thread's chunk; none past the last.
-    fn chunk(&self, thread: u32, at: usize) -> Option<Result<Finished, MemoryError>> {
+    /// The records of a thread's chunk; none past the last.
+    fn chunk(&self, thread: u32, at: usize) -> Option<Result<Records<'_>, MemoryError>> {
         let sealed = self.sealed.get(&thread).map_or(&[][..], Vec::as_slice);
         match sealed.get(at) {
-            Some(bytes) => Some(self.sealed_chunk(bytes)),
-            None if at == sealed.len() => self.merged.chunk(thread, &self.blocks),
+            Some(bytes) => Some(Records::of(bytes, &self.blocks, self.numbers.as_deref())),
+            None if at == sealed.len() => {
+                let chunk = self.merged.chunk(thread, &self.blocks)?;
+                Some(chunk.map(|chunk| Records::Nests(Player::new(chunk))))
+            }
             None => None,
         }
-    }
-}
-
-impl Trace {
-    fn sealed_chunk(&self, mut bytes: &[u8]) -> Result<Finished, MemoryError> {
-        let Some(numbers) = &self.numbers else {
-            return Finished::decode(&mut bytes, &self.blocks);
-        };
-        let old = self.blocks.as_numbered(numbers)?;
-        Finished::decode(&mut bytes, &old)?.renumbered(numbers, &self.blocks)
     }
 }
 
@@ -101,7 +94,7 @@ pub struct References<'a> {
     trace: &'a Trace,
     thread: u32,
     next_chunk: usize,
-    player: Option<Player>,
+    records: Option<Records<'a>>,
     addresses: Addresses,
     block: std::slice::Iter<'a, Reference>,
     logical: Vec<u64>,
@@ -112,16 +105,16 @@ impl References<'_> {
     /// Goes on to the next block that has references; false at the end.
     fn next_block(&mut self) -> Result<bool, MemoryError> {
         loop {
-            let Some(player) = &mut self.player else {
+            let Some(records) = &mut self.records else {
                 let Some(chunk) = self.trace.chunk(self.thread, self.next_chunk) else {
                     return Ok(false);
                 };
                 self.next_chunk += 1;
-                self.player = Some(Player::new(chunk?));
+                self.records = Some(chunk?);
                 continue;
             };
-            match player.next_block(&mut self.logical)? {
-                None => self.player = None,
+            match records.next_block(&mut self.logical, &self.trace.blocks)? {
+                None => self.records = None,
                 Some(block) => {
                     self.block = self.trace.blocks.get(block).unwrap_or_default().iter();
                     self.at = 0;
@@ -153,7 +146,7 @@ impl Iterator for References<'_> {
                 Ok(false) => return None,
                 Err(error) => {
                     // Nothing after the damage can be trusted.
-                    (self.player, self.next_chunk) = (None, usize::MAX);
+                    (self.records, self.next_chunk) = (None, usize::MAX);
                     return Some(Err(error));
                 }
             }

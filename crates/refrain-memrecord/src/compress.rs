@@ -249,6 +249,10 @@ impl Recording {
         self.setting.files.note_progress(references, self.sealed.bytes)?;
         self.progress_at = now + PROGRESS;
         if now >= self.snapshot_at {
+            for stream in &self.active {
+                lock(stream).seal_coded();
+            }
+            self.write_sealed()?;
             // A state never promises what there are no raw words for.
             self.flush_raw()?;
             self.write_state(false)?;
@@ -300,6 +304,13 @@ impl Recording {
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        for stream in self.streams.values() {
+            let mut work = lock(stream);
+            work.settle(&read(&self.tables));
+            for chunk in std::mem::take(&mut work.sealed) {
+                self.sealed.write(stream.thread, &chunk)?;
+            }
+        }
         self.flush_raw()?;
         self.write_state(true)
     }

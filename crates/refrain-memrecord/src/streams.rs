@@ -132,7 +132,19 @@ impl Work {
 
     /// The chunk that is still open, as if the stream ended here.
     pub fn open_chunk(&self, tables: &Tables) -> Chunk {
-        self.compressor.clone().finish(&tables.code.blocks).1
+        self.compressor.open_chunk(&tables.code.blocks)
+    }
+
+    /// Seals the coded records that are open, so that a crash does not lose them.
+    pub fn seal_coded(&mut self) {
+        self.compressor.seal_coded();
+        self.sealed.append(&mut self.compressor.take_sealed());
+    }
+
+    /// Ends the stream: what is still open and irregular is sealed.
+    pub fn settle(&mut self, tables: &Tables) {
+        self.compressor.settle(&tables.code.blocks);
+        self.sealed.append(&mut self.compressor.take_sealed());
     }
 
     /// The last chunk of a stream that has ended.

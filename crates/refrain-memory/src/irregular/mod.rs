@@ -26,7 +26,9 @@ mod addresses;
 mod blocks;
 
 use crate::block::Blocks;
+use crate::chunk::Finished;
 use crate::error::MemoryError;
+use crate::player::Player;
 use addresses::AddressModel;
 use blocks::BlockModel;
 use refrain_bytes::range::{Coder, Decoder, Encoder};
@@ -66,6 +68,43 @@ fn code_tree(
     node as u64 - (1 << bits)
 }
 
+/// The bytes of a chunk, in the smaller way.
+#[derive(Clone, Debug)]
+pub enum CodedOrNests {
+    /// Coded records.
+    Coded(Vec<u8>),
+    /// Nests.
+    Nests(Vec<u8>),
+}
+
+/// Nests are kept unless coded records are smaller than this share of them: nests can be read as
+/// loops, and be merged with those of other threads.
+const WORTH_CODING: (usize, usize) = (4, 5);
+
+/// Writes a chunk in both ways.
+pub fn choose(chunk: &Finished, blocks: &Blocks) -> CodedOrNests {
+    let nests = chunk.to_bytes();
+    let limit = nests.len() * WORTH_CODING.0 / WORTH_CODING.1;
+    match coded(chunk, blocks, limit) {
+        Some(bytes) => CodedOrNests::Coded(bytes),
+        None => CodedOrNests::Nests(nests),
+    }
+}
+
+/// The records of a chunk, coded; none if that takes more than `limit` bytes.
+fn coded(chunk: &Finished, blocks: &Blocks, limit: usize) -> Option<Vec<u8>> {
+    let mut writer = Writer::new();
+    let mut player = Player::new(chunk.clone());
+    let mut addresses = Vec::new();
+    while let Some(block) = player.next_block(&mut addresses).ok()? {
+        writer.push(block, addresses.iter().copied(), blocks).ok()?;
+        if writer.size() > limit {
+            return None;
+        }
+    }
+    Some(writer.finish()).filter(|bytes| bytes.len() <= limit)
+}
+
 /// A model of records, the same for both directions.
 #[derive(Clone, Debug)]
 struct Model {
@@ -78,27 +117,27 @@ impl Model {
         Self { blocks: BlockModel::new(), addresses: AddressModel::new() }
     }
 
-    /// Codes a record. `places` holds the addresses: a decoder's are replaced.
+    /// Codes a record. `addresses` holds the addresses: a decoder's are replaced. `length` is how many
+    /// references a block has.
     #[inline]
     fn record(
         &mut self,
         coder: &mut impl Coder,
         block: u32,
-        places: &mut Vec<u64>,
-        known: &Blocks,
+        addresses: &mut Vec<u64>,
+        length: impl Fn(u32) -> Option<usize>,
     ) -> Result<u32, MemoryError> {
         let (local, block) = self.blocks.code(coder, block);
         let length = match self.addresses.length_of(local) {
             Some(length) => length,
             None => {
-                let references = known.get(block);
-                let length = references.ok_or(MemoryError::UnknownBlock(block.into()))?.len();
+                let length = length(block).ok_or(MemoryError::UnknownBlock(block.into()))?;
                 self.addresses.add_block(length);
                 length
             }
         };
-        places.resize(length, 0);
-        self.addresses.code(coder, local, self.blocks.history(), places);
+        addresses.resize(length, 0);
+        self.addresses.code(coder, local, self.blocks.history(), addresses);
         Ok(block)
     }
 }
@@ -110,7 +149,7 @@ pub struct Writer {
     coder: Encoder,
     records: u64,
     references: u64,
-    places: Vec<u64>,
+    addresses: Vec<u64>,
 }
 
 impl Default for Writer {
@@ -127,7 +166,7 @@ impl Writer {
             coder: Encoder::default(),
             records: 0,
             references: 0,
-            places: Vec::new(),
+            addresses: Vec::new(),
         }
     }
 
@@ -136,14 +175,15 @@ impl Writer {
     pub fn push(
         &mut self,
         block: u32,
-        places: impl Iterator<Item = u64>,
+        addresses: impl Iterator<Item = u64>,
         blocks: &Blocks,
     ) -> Result<(), MemoryError> {
-        self.places.clear();
-        self.places.extend(places);
+        self.addresses.clear();
+        self.addresses.extend(addresses);
         self.records += 1;
-        self.references += self.places.len() as u64;
-        self.model.record(&mut self.coder, block, &mut self.places, blocks)?;
+        self.references += self.addresses.len() as u64;
+        let length = |block| blocks.get(block).map(<[_]>::len);
+        self.model.record(&mut self.coder, block, &mut self.addresses, length)?;
         Ok(())
     }
 
@@ -205,18 +245,19 @@ impl<'a> Reader<'a> {
         self.records
     }
 
-    /// The next block, by the number that it had when the chunk was written; `places` becomes the
-    /// places of its references. None at the end.
+    /// The next block, by the number that it had when the chunk was written; `addresses` becomes the
+    /// logical addresses of its references. None at the end. `length` is how many references a block of
+    /// that number has.
     pub fn next_block(
         &mut self,
-        places: &mut Vec<u64>,
-        blocks: &Blocks,
+        addresses: &mut Vec<u64>,
+        length: impl Fn(u32) -> Option<usize>,
     ) -> Result<Option<u32>, MemoryError> {
         if self.left == 0 {
             return Ok(None);
         }
         self.left -= 1;
-        self.model.record(&mut self.coder, 0, places, blocks).map(Some)
+        self.model.record(&mut self.coder, 0, addresses, length).map(Some)
     }
 }
 
@@ -254,17 +295,18 @@ mod tests {
 
     fn written(records: &[(u32, Vec<u64>)], blocks: &Blocks) -> Vec<u8> {
         let mut writer = Writer::new();
-        for (block, places) in records {
-            writer.push(*block, places.iter().copied(), blocks).expect("a block that is known");
+        for (block, addresses) in records {
+            writer.push(*block, addresses.iter().copied(), blocks).expect("a block that is known");
         }
         writer.finish()
     }
 
     fn read(bytes: &[u8], blocks: &Blocks) -> Result<Vec<(u32, Vec<u64>)>, MemoryError> {
         let mut reader = Reader::new(bytes)?;
-        let (mut records, mut places) = (Vec::new(), Vec::new());
-        while let Some(block) = reader.next_block(&mut places, blocks)? {
-            records.push((block, places.clone()));
+        let (mut records, mut addresses) = (Vec::new(), Vec::new());
+        let length = |block| blocks.get(block).map(<[_]>::len);
+        while let Some(block) = reader.next_block(&mut addresses, length)? {
+            records.push((block, addresses.clone()));
         }
         Ok(records)
     }

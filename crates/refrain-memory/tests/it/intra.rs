@@ -1,7 +1,7 @@
 //! One thread's stream: what comes back is what went in, and regular kernels take little.
 
 use crate::kernels::*;
-use refrain_memory::{Blocks, Compressor, Finished, Player, SegmentKind, Segments};
+use refrain_memory::{Blocks, Compressor, Finished, Player, Records, SegmentKind, Segments};
 
 /// Compresses a tape, checks that it comes back, and returns the size.
 fn size(tape: &Tape<'_>, blocks: &Blocks, segments: &Segments) -> usize {
@@ -23,8 +23,8 @@ fn size(tape: &Tape<'_>, blocks: &Blocks, segments: &Segments) -> usize {
     let mut places = Vec::new();
     let mut count = 0;
     for bytes in &chunks {
-        let mut player = Player::new(Finished::decode(&mut &bytes[..], blocks).unwrap());
-        while let Some(block) = player.next_block(&mut places).unwrap() {
+        let mut records = Records::of(bytes, blocks, None).unwrap();
+        while let Some(block) = records.next_block(&mut places, blocks).unwrap() {
             assert_eq!(words.next(), Some(&u64::from(block)), "block {count}");
             for &place in &places {
                 assert_eq!(words.next(), Some(&addresses.address(place)), "block {count}");
@@ -189,7 +189,7 @@ fn what_a_snapshot_holds_survives_and_does_not_grow() {
     let mut at = 0;
     for cut in (1..=8).map(|part| tape.words.len() * part / 8) {
         at += compressor.push_words(&tape.words[at..cut], &blocks, &memory.segments).unwrap();
-        let bytes = compressor.snapshot(&blocks);
+        let bytes = compressor.open_chunk(&blocks).to_bytes();
         sizes.push(bytes.len());
         let mut player = Player::new(Finished::decode(&mut &bytes[..], &blocks).unwrap());
         let (mut words, mut places) = (0, Vec::new());
@@ -272,4 +272,54 @@ fn walks_across_segments_and_reused_memory_come_back() {
         words.extend(places.iter().map(|&place| addresses.address(place)));
     }
     assert!(words == expected);
+}
+
+/// Random walks over nodes, a long regular loop, random walks: the walks are coded, the loop is a nest.
+#[test]
+fn a_stream_that_is_irregular_twice_and_regular_between_comes_back_small() {
+    let table = blocks(&["ll", "lls"]);
+    let (walk, copy) = (0, 1);
+    let mut state = 7u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 33) % below
+    };
+    let nodes: Vec<u64> = (0..4096).map(|_| 0x10_0000 + 48 * random(1 << 20)).collect();
+    let mut words = Vec::new();
+    let mut irregular = |words: &mut Vec<u64>| {
+        for _ in 0..3_000_000 / 3 {
+            let node = nodes[random(4096) as usize];
+            words.extend([walk, node, node + 16]);
+        }
+    };
+    irregular(&mut words);
+    for i in 0..6_000_000u64 {
+        words.extend([copy, 0x9000_0000 + 8 * i, 0xa000_0000 + 8 * i, 0xb000_0000 + 8 * i]);
+    }
+    irregular(&mut words);
+    let segments = Segments::identity();
+    let mut compressor = Compressor::new();
+    let (mut at, mut end) = (0, 0);
+    while at < words.len() {
+        // Pieces end within records.
+        end = words.len().min(end + 65_537);
+        at += compressor.push_words(&words[at..end], &table, &segments).unwrap();
+    }
+    let (sealed, last) = compressor.finish(&table);
+    let chunks: Vec<Vec<u8>> = sealed.into_iter().chain([last.to_bytes()]).collect();
+    let coded = chunks.iter().filter(|bytes| refrain_memory::irregular::Reader::is_coded(bytes));
+    assert!(coded.count() >= 2);
+    let mut expected = words.iter().copied();
+    let mut logical = Vec::new();
+    for bytes in &chunks {
+        let mut records = Records::of(bytes, &table, None).unwrap();
+        while let Some(block) = records.next_block(&mut logical, &table).unwrap() {
+            assert_eq!(expected.next(), Some(u64::from(block)));
+            assert!(logical.iter().all(|address| expected.next() == Some(*address)));
+        }
+    }
+    assert_eq!(expected.next(), None);
+    // A node is one of 4,096: twelve bits, and little else.
+    let size: usize = chunks.iter().map(Vec::len).sum();
+    assert!(size < 2_000_000 * 2, "{size} bytes");
 }

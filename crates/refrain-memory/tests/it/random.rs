@@ -2,7 +2,7 @@
 
 use crate::kernels::{Tape, blocks};
 use proptest::prelude::*;
-use refrain_memory::{Blocks, Chunk, Compressor, Finished, Merged, Player, Processes, Segments};
+use refrain_memory::{Blocks, Chunk, Compressor, Merged, Player, Processes, Records, Segments};
 
 /// The last is another that has no references, and that no program has by itself.
 const TABLE: &[&str] = &["L", "LS", "", "LLS", "A", ""];
@@ -121,14 +121,13 @@ fn compress(words: &[u64], table: &Blocks, piece: usize, chunk: usize) -> Vec<Ve
 }
 
 fn play(chunks: &[Vec<u8>], table: &Blocks) -> Vec<u64> {
-    let decode = |bytes: &Vec<u8>| Finished::decode(&mut &bytes[..], table).unwrap();
-    chunks.iter().flat_map(|bytes| play_one(decode(bytes))).collect()
+    let records = |bytes| Records::of(bytes, table, None).unwrap();
+    chunks.iter().flat_map(|bytes| play_one(records(bytes), table)).collect()
 }
 
-fn play_one(chunk: Finished) -> Vec<u64> {
-    let mut player = Player::new(chunk);
+fn play_one(mut records: Records<'_>, table: &Blocks) -> Vec<u64> {
     let (mut words, mut places) = (Vec::new(), Vec::new());
-    while let Some(block) = player.next_block(&mut places).unwrap() {
+    while let Some(block) = records.next_block(&mut places, table).unwrap() {
         words.push(u64::from(block));
         words.extend_from_slice(&places);
     }
@@ -180,7 +179,7 @@ proptest! {
         for (thread, words) in (0..).zip(&words) {
             let process = processes.process(7).unwrap();
             let chunk = process.chunk(thread, &table).unwrap().unwrap();
-            prop_assert_eq!(&play_one(chunk), words);
+            prop_assert_eq!(&play_one(Records::Nests(Player::new(chunk)), &table), words);
         }
     }
 
@@ -213,7 +212,7 @@ proptest! {
         let process = processes.process(7).unwrap();
         for (thread, words) in (0..).zip(&words) {
             let chunk = process.chunk(thread, &table).unwrap().unwrap();
-            prop_assert_eq!(&play_one(chunk), words);
+            prop_assert_eq!(&play_one(Records::Nests(Player::new(chunk)), &table), words);
         }
         process.structure(&table, &Segments::identity().addresses(), &mut |_| String::new()).unwrap();
     }
@@ -243,11 +242,10 @@ proptest! {
             let at = at.index(chunk.len());
             chunk[at] = byte;
         }
-        if let Ok(finished) = Finished::decode(&mut &chunk[..], &table) {
-            let mut player = Player::new(finished);
+        if let Ok(mut records) = Records::of(&chunk, &table, None) {
             let mut places = Vec::new();
             for _ in 0..100_000 {
-                if !matches!(player.next_block(&mut places), Ok(Some(_))) {
+                if !matches!(records.next_block(&mut places, &table), Ok(Some(_))) {
                     break;
                 }
             }
