@@ -1,7 +1,7 @@
 /*
- * Eight threads that allocate, reallocate and free in every way there is, free what others have
- * allocated, and give some of it to MPI. Every block holds a pattern that is looked at before
- * the block goes.
+ * Eight threads allocate, reallocate and free in every possible way, free memory that other threads
+ * allocated, and pass some of it to MPI. Every block holds a pattern that is checked before the
+ * block is freed.
  */
 #define _GNU_SOURCE
 #include <malloc.h>

@@ -1,6 +1,6 @@
 /*
- * Goes round in a ring and meets in a barrier, again and again: nobody leaves it before the last has
- * come, whatever the clocks say.
+ * A ring of messages and a barrier, repeatedly: no rank leaves the barrier before the last one has
+ * entered it, whatever the Lamport clocks say.
  *
  *     barriers [rounds]
  */

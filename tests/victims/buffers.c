@@ -1,10 +1,10 @@
 /*
- * Buffers in every kind of memory: allocated in each of the ways there are, mapped, static,
- * static in a library that is opened, on the stacks of several threads, given by MPI, nowhere.
- * Some are freed and their addresses used again.
+ * Buffers in every kind of memory: allocated in every possible way, mapped, static, static in a
+ * library that is opened with dlopen, on the stacks of several threads, allocated by MPI, null.
+ * Some are freed and their addresses reused.
  *
- * It says what each buffer is, by a tag: the tag of the one message that it is sent in. Of a
- * library that is opened, the first argument is the path.
+ * Each buffer is sent in one message, whose tag identifies the buffer. The first argument is the
+ * path of the library to open.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* Calls from two depths; the lines of the calls are marked, and are looked for. */
+/* Calls from two depths. The lines of the calls are marked; the test looks for them. */
 #include <mpi.h>
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 /*
- * Callbacks of every kind that call MPI, most of them as their very last act: compiled with -O2 such
- * a call becomes a jump, and MPI itself seems to be the caller.
+ * Callbacks of every kind that call MPI, most of them in tail position: compiled with -O2 such a
+ * call becomes a jump, and MPI itself appears to be the caller.
  *
- * All these calls are the program's. A tool must see them, and pass on what they return.
+ * All these calls are the program's. A tool must record them, and return their results.
  */
 #include <mpi.h>
 #include "say.h"

@@ -1,6 +1,6 @@
 /*
- * Nothing but many calls, more than any small file can hold a record of. For tests that give a tool
- * too little room.
+ * Many calls and nothing else: more than a small file can record. For tests that give a tool too
+ * little disk space.
  */
 #include <mpi.h>
 #include "say.h"

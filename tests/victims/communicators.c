@@ -1,6 +1,6 @@
 /*
- * Communicators made in every way that needs no other processes than these. It says who is in
- * each, by its own account: the ranks in MPI_COMM_WORLD of the local and of the remote group.
+ * Communicators created in every way that needs no further processes. The program prints the members
+ * of each: the ranks in MPI_COMM_WORLD of the local and of the remote group.
  * For three ranks.
  */
 #include <mpi.h>

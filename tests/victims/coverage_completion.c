@@ -1,6 +1,6 @@
-/* Every way to complete, ask after, cancel and free a request, and requests of the program's
- * own. Which request completes first is chance, so results are shown per request, or when
- * only one can complete. Runs on 2 ranks. */
+/* Every way to complete, query, cancel and free a request, and generalized requests. Which request
+ * completes first is random, so results are printed per request, or if only one can complete.
+ * Runs on 2 ranks. */
 #include "coverage.h"
 
 #define MESSAGES 4

@@ -1,7 +1,7 @@
 /*
  * A deadlock between a collective and messages: rank 0 waits for all others in MPI_Barrier, while
- * they wait for a message that it would send afterwards. Made for two ranks or more. It never ends
- * by itself.
+ * they wait for a message that rank 0 would send afterwards. For two ranks or more. It never ends by
+ * itself.
  */
 #include <mpi.h>
 #include "say.h"

@@ -1,5 +1,5 @@
 /*
- * Even ranks are in a collective, odd ranks in another, where all should be in the same.
+ * A deadlock: even ranks call one collective, odd ranks another one on the same communicator.
  */
 #include <mpi.h>
 #include "say.h"
@@ -15,7 +15,7 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
     else
         MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    /* Nor do they get past this, should the MPI not mind. */
+    /* If the MPI completes mismatched collectives, the ranks hang here. */
     MPI_Recv(&one, 1, MPI_INT, rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Finalize();
     return 0;

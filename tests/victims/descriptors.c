@@ -1,7 +1,7 @@
 /*
- * A program that keeps house with its file descriptors: closes all it does not know before
- * MPI_Init, as daemons do, and sees to it that none comes or goes while it calls MPI. After
- * MPI_Finalize it closes everything once more and uses the numbers for files of its own.
+ * A program that manages its file descriptors: it closes all unknown ones before MPI_Init, as daemons
+ * do, and checks that none is opened or closed while it calls MPI. After MPI_Finalize it closes
+ * all again and reuses the numbers for its own files.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

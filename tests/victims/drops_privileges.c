@@ -1,6 +1,6 @@
 /*
- * A program, started by root, that becomes somebody else after MPI_Init, and may no longer open what
- * was opened for it before.
+ * A program, started by root, that changes its user after MPI_Init, and may then no longer open files
+ * that were opened before.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

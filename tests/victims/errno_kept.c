@@ -1,7 +1,7 @@
 /*
- * errno and dlerror, which calls that succeed should leave alone, and which belong to the program:
- * looked at after calls of every cost, the first of a function, the first of a thread, and many
- * thousand.
+ * errno and dlerror belong to the program, and successful calls must not change them. Checked after
+ * the first call of a function, the first call of a thread, and after many thousand calls.
+ *
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /*
  * A program that handles its own page faults, on a stack of its own, as garbage collectors and
- * checkpointing libraries do: buffers, arrays of counts and requests are unreadable until somebody
- * touches them, be it MPI or a tool.
+ * checkpointing libraries do: buffers, arrays of counts and requests are unreadable until MPI or a
+ * tool accesses them.
  *
- * Only that it works is said: a tool that reads an array first moves faults from MPI to itself.
+ * The output says only that it worked: a tool that reads an array first takes the fault instead of MPI.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -1,6 +1,6 @@
 /*
- * Access to a file sets the bytes of a status, and neither source nor tag: not for the call itself,
- * nor for a wait, nor for a question about the status.
+ * File access sets the byte count of a status, but neither source nor tag: not in the call itself, not
+ * in a wait, and not in a query of the status.
  *
  *     file_status file
  */

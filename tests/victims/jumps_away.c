@@ -1,7 +1,7 @@
 /*
- * A timer's handler that jumps out of whatever was interrupted, MPI calls and the agent's own
- * code included, over and over. Afterwards calls must be recorded as before: the test counts
- * the last 500.
+ * The handler of a timer repeatedly jumps (siglongjmp) out of whatever it interrupts, including MPI
+ * calls and the agent's own code. Afterwards calls must be recorded as before: the test counts the
+ * last 500.
  */
 #include <mpi.h>
 #include <setjmp.h>

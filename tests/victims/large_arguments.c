@@ -1,6 +1,6 @@
 /*
- * Arguments of a size that no record foresees: a hundred thousand requests in one call, datatypes of
- * as many blocks, strings of a megabyte, and more text in an info object than MPI wants.
+ * Very large arguments: a hundred thousand requests in one call, datatypes of as many blocks, strings
+ * of a megabyte, and more text in an info object than MPI accepts.
  */
 #include <mpi.h>
 #include <stdlib.h>

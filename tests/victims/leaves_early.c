@@ -1,6 +1,6 @@
 /*
- * Ends without MPI_Finalize, in the way its argument names. What reached the launcher, and the
- * exit code it makes of it, must be as ever.
+ * Ends without MPI_Finalize, in the way that its argument names. What the launcher sees, and the
+ * exit code that it returns, must not change.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -1,11 +1,11 @@
 /*
- * A program under limits that it has set itself, after MPI_Init, to what it needs and no more:
+ * A program that after MPI_Init limits its own resources to the minimum that it needs:
  *
  *   files       no further file can be opened
  *   file size   files may not grow past a few kilobytes; a write past that raises SIGXFSZ
  *   memory      nothing more can be mapped
  *
- * A tool must do with less, and above all not bring the signal upon the program.
+ * A tool must cope with these limits, and above all must not cause the signal.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

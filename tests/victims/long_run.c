@@ -1,7 +1,7 @@
 /*
- * Runs until it is killed, or for so many iterations: a ring of MPI_Sendrecv and an MPI_Allreduce
- * in each. Rank 0 says how far it is after every thousandth. For tests that kill it: all that was
- * called before the last line it said has been called for sure.
+ * Runs until it is killed, or for a number of iterations: a ring of MPI_Sendrecv and an MPI_Allreduce
+ * in each. Rank 0 prints its progress after every thousandth. For tests that kill it: all calls
+ * before the last line that it printed were certainly made.
  *
  *     long_run [iterations]    10,000 by default; 0: until it is killed
  */

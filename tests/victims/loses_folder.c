@@ -1,6 +1,6 @@
 /*
- * While the program runs, somebody removes the folder that a tool writes to: its name is the first
- * argument. Without one, or without such a folder, nothing is removed.
+ * While the program runs, it removes the folder that a tool writes to, which the first argument
+ * names. Without an argument, or without such a folder, nothing is removed.
  */
 #define _GNU_SOURCE
 #include <ftw.h>

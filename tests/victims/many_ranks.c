@@ -1,5 +1,5 @@
 /*
- * As many ranks as the test likes, each of which talks to all others once.
+ * Any number of ranks, each of which exchanges a message with every other rank.
  */
 #include <mpi.h>
 #include "say.h"

@@ -2,8 +2,8 @@
  * A program that is not linked to MPI: it opens the library with local scope and calls it through
  * pointers from dlsym.
  *
- * A preloaded tool is passed by, and must be content with that. It may still be found by the MPI
- * library's own calls.
+ * Such calls bypass a preloaded tool, which must tolerate that. The MPI library's own calls may still
+ * reach it.
  */
 #include <mpi.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Ranks that receive from whoever comes first, and then meet. If they are told to, they do not meet:
- * each waits for something that never comes, in a call of which no order is kept; or all but one wait for
- * a message whose tag was another.
+/* Ranks receive from any source, and then enter a barrier. With another argument they hang: each
+ * waits in a call whose order is not recorded for something that never happens; or all but one wait for
+ * a message that was sent with another tag.
  *
  *     order_hang [meet | barriers | send | finalize | tag]
  */

@@ -1,5 +1,5 @@
-/* A rank that serves whoever comes, and does work of its own between looks: how much it gets done, and
- * what it answers, depends on how often it looked in vain.
+/* A server rank that probes for requests of any rank, and does other work between probes: how much work
+ * it does, and what it answers, depends on the number of failed probes.
  *
  *     order_iprobe [questions a rank] [seed]
  */

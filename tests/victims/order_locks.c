@@ -1,9 +1,9 @@
-/* Threads that call MPI under locks of their own, which the scheduler gives to whoever comes first.
+/* Threads that call MPI while they hold locks; the scheduler decides which thread gets a lock first.
  *
  *     order_locks mutex|try|queue|semaphore|serialized [rounds]
  *
  * mutex       all threads receive from anybody, and answer, while they hold one lock
- * try         the same; who does not get the lock does something else meanwhile
+ * try         the same with trylock; a thread that does not get the lock does other work
  * queue       one thread receives and puts what came into a queue, others wait for a condition, take
  *             it out and answer
  * semaphore   as mutex, with a semaphore

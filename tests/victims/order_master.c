@@ -1,4 +1,4 @@
-/* A master hands out work to whoever asks first, and adds up results as they come.
+/* A master gives work to the first rank that asks, and sums results in the order of arrival.
  *
  *     order_master [tasks] [seed]
  */

@@ -1,13 +1,13 @@
-/* Receives from any source that stay pending while much else goes on: rank 0 receives, the others send.
+/* Receives from any source that stay pending during much other traffic: rank 0 receives, the others send.
  *
  *     order_pending [pending] [messages] [mode]
  *
- * Of the pending receives half are completed at once and posted again, the others only at the end. Then
- * rank 0 completes very many requests by one call, while some receives are pending; and cancels receives
- * and lets go of them.
+ * Half of the pending receives are completed at once and posted again, the others only at the end. Then
+ * rank 0 completes very many requests in one call, while some receives are pending, and cancels and
+ * frees receives.
  *
- * With the mode "killed" it posts receives that nobody sends to, and others; when all messages are there it
- * waits for the last two of these, prints them, and kills itself: what the others have nobody has seen.
+ * With the mode "killed" it posts receives that no rank sends to, and others. When all messages have
+ * arrived it waits for the last two, prints them, and kills itself: the other matches were never observed.
  */
 #include <mpi.h>
 #include <signal.h>

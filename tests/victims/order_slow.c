@@ -1,4 +1,4 @@
-/* All wait for a rank that computes for a while, and makes no call meanwhile.
+/* All ranks wait for one that computes for a while without any call.
  *
  *     order_slow [seconds]
  */

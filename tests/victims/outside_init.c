@@ -1,6 +1,6 @@
 /*
- * Calls before MPI_Init and after MPI_Finalize: those that are allowed there, again and again,
- * and from a thread that never calls anything else.
+ * Calls that are allowed before MPI_Init and after MPI_Finalize, repeatedly, also from a thread that
+ * makes no other calls.
  */
 #include <mpi.h>
 #include <pthread.h>

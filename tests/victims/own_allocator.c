@@ -1,7 +1,7 @@
 /*
- * A program that brings its own allocator: one that never frees, and serves whoever asks for
- * memory in this process, MPI too. With -DPARTLY it leaves the functions for aligned memory to
- * the C library.
+ * A program with its own allocator, which never frees and serves the whole process, including MPI.
+ * With -DPARTLY the functions for aligned memory are those of the C library.
+ *
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -1,6 +1,6 @@
 /*
- * A program that defines MPI functions itself, as one with a profiling library linked into it does:
- * its own definitions stand before everything preloaded.
+ * A program that defines MPI functions itself, like one with a profiling library linked into it: its
+ * own definitions take precedence over preloaded ones.
  */
 #include <mpi.h>
 #include "say.h"

@@ -1,7 +1,7 @@
 /*
- * Loops that poll: MPI_Iprobe, MPI_Test, MPI_Testany and MPI_Testsome, each again and again until
- * the messages of the left neighbour are there. How often a poll fails differs from run to run,
- * for a rank sends to its right neighbour only after polling a random number of times itself.
+ * Loops that poll with MPI_Iprobe, MPI_Test, MPI_Testany and MPI_Testsome until the messages of the
+ * left neighbour have arrived. The number of failed polls differs from run to run, because a rank
+ * sends to its right neighbour only after a random number of polls.
  *
  *     polls [rounds]
  */

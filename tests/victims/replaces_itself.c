@@ -1,6 +1,6 @@
 /*
- * A program that asks MPI a question, then replaces itself by exec (a wrapper that first looks
- * around): one process number, two programs, one rank.
+ * A program that queries MPI, then replaces itself with exec, like a wrapper that first looks at its
+ * environment: one process number, two programs, one rank.
  */
 #include <mpi.h>
 #include <stdlib.h>

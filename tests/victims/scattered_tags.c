@@ -1,4 +1,4 @@
-/* Calls that hardly repeat, so many that grammars are sealed and put away; ends without a warning. */
+/* So many calls without repetition that grammars are sealed and written to disk; ends abruptly. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>

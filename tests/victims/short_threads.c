@@ -1,5 +1,5 @@
 /*
- * Two hundred threads that come, call MPI a few times, and go: twenty at a time. Some leave by
+ * Two hundred short-lived threads, twenty at a time, each of which calls MPI a few times. Some end by
  * pthread_exit, some are detached, one ends after MPI_Finalize.
  */
 #include <mpi.h>

@@ -1,5 +1,5 @@
 /*
- * MPI_THREAD_MULTIPLE in earnest: eight threads on each rank, all sending and receiving at once,
+ * MPI_THREAD_MULTIPLE under load: eight threads on each rank, all sending and receiving at once,
  * with wildcards, collectives on communicators of their own, and requests.
  */
 #include <mpi.h>

@@ -1,5 +1,5 @@
 /*
- * MPI_THREAD_MULTIPLE for as long as the test likes: several threads on each rank, each of which
+ * MPI_THREAD_MULTIPLE for any number of iterations: several threads on each rank, each of which
  * exchanges messages with the same thread of the ranks on its left and right, on a communicator
  * that only these threads use.
  *

@@ -2,8 +2,8 @@
  * A signal every fraction of a millisecond while MPI is called without pause; system calls are
  * interrupted, and the handler itself asks MPI what may be asked at any time.
  *
- * A tool that notes anything about a call between its entry and its being forwarded must not be
- * misled by the handler's call in between: another function might be called than was meant.
+ * A tool that stores anything about a call between entry and forwarding must not be confused by a
+ * call of the handler in between: it might forward to another function.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -1,6 +1,6 @@
 /*
- * Threads with the smallest stacks there may be, calling MPI: how much of the stack is left for
- * MPI, when a tool stands before it?
+ * Threads with stacks of the smallest allowed size call MPI: a tool must leave enough of the stack for
+ * MPI.
  */
 #define _GNU_SOURCE
 #include <limits.h>

@@ -1,6 +1,6 @@
 /*
- * A tool that finds the function it stands before by dlsym(RTLD_NEXT), so that other tools behind
- * it are called too.
+ * A tool that finds the next definition of a function with dlsym(RTLD_NEXT), so that later tools are
+ * called too.
  *
  * Built with -shared -fPIC.
  */

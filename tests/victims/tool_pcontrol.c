@@ -1,6 +1,6 @@
 /*
- * A profiling library whose MPI_Pcontrol says all its arguments, of which the level tells how many
- * and which they are.
+ * A profiling library whose MPI_Pcontrol prints all its arguments. The level tells how many there are
+ * and their types.
  *
  * Built with -shared -fPIC.
  */

@@ -1,6 +1,6 @@
 /*
- * A profiling library as the standard has it: defines MPI_X, calls PMPI_X, and says at the end what
- * it has seen. Preloaded before or behind another tool, it must see the same.
+ * A profiling library as in the standard: defines MPI_X, calls PMPI_X, and prints at the end which
+ * calls it saw. It must see the same calls if it is preloaded before or after another tool.
  *
  * Built with -shared -fPIC.
  */

@@ -1,5 +1,5 @@
 /*
- * A program for tools to watch: sends, receives, waits and reductions, so many of each.
+ * A program for tests of tools: a known number of sends, receives, waits and reductions.
  */
 #include <mpi.h>
 #include "say.h"

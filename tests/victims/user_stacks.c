@@ -2,7 +2,7 @@
  * Coroutines: MPI called from stacks that the program has mapped itself, left in the middle of
  * a call for good, and unmapped.
  *
- * A tool that remembers where on the stack a call stands must not look there again.
+ * A tool that remembers the stack address of a call must not access it again.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -6,13 +6,13 @@
 //!
 //! The agent's environment (`LD_PRELOAD` and its settings) belongs in the ranks and nowhere
 //! else: a preloaded launcher, daemon or shell would be traced too, and whether a launcher
-//! forwards a variable at all depends on the launcher, on its version and on the machine's
-//! configuration. A wrapper that runs as each rank, sets the environment and then becomes the
-//! program needs nothing of the launcher. The price is that we must find where the program
-//! begins, which means knowing which of the launcher's options take values: see `tables`.
+//! forwards a variable depends on the launcher, its version and the machine's configuration. A
+//! wrapper that runs as each rank, sets the environment and then becomes the program needs nothing
+//! of the launcher. The price is that this crate must find where the program begins, so it must
+//! know which options of the launcher take values: see `tables`.
 //!
-//! What we do not know we do not guess. An unknown option or launcher is an error which asks for
-//! a second `--` in front of the program; that `--` is dropped from the command.
+//! Nothing is guessed. An unknown option or launcher is an error that asks for a second `--` before
+//! the program; that `--` is dropped from the command.
 //!
 //! ```
 //! use refrain_launch::Plan;
@@ -47,7 +47,7 @@ pub use error::LaunchError;
 pub use lookup::{MissingProgram, missing_program};
 pub use recognise::{Flavour, flavour_of_file, flavour_of_version_output, version_command};
 
-/// Who starts the ranks.
+/// The program that starts the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launcher {
     /// MPICH's Hydra and its relatives: Intel MPI, MVAPICH.
@@ -58,16 +58,16 @@ pub enum Launcher {
     Slurm,
     /// Flux's `flux run`.
     Flux,
-    /// A launcher whose options we do not know, or an `mpirun` of unknown make.
+    /// A launcher with unknown options, or an `mpirun` of unknown make.
     Other,
     /// None: the command is the program, run as a single process.
     Bare,
 }
 
 impl Launcher {
-    /// Whether a program named without `/` that is not in `PATH` is also found in the working
-    /// directory, as Open MPI and Slurm do. Between the launcher and the program stands our
-    /// wrapper, so the wrapper has to look there too.
+    /// Whether the launcher also looks in the working directory for a program that is named without
+    /// `/` and not in `PATH`, as Open MPI and Slurm do. Then the wrapper, which starts the program,
+    /// has to look there too.
     pub fn looks_in_working_directory(self) -> bool {
         matches!(self, Self::OpenMpi | Self::Slurm)
     }
@@ -87,31 +87,31 @@ pub struct Program {
     pub marker: Option<usize>,
     /// Number of ranks asked for (`-n`, `-np`, `--ntasks` …), if it was given.
     pub ranks: Option<u32>,
-    /// Working directory that the launcher was told to use.
+    /// Working directory that an option of the launcher sets.
     pub directory: Option<OsString>,
 }
 
-/// A command that was understood: where its programs are, and what its options say of them.
+/// A parsed command: where its programs are, and what its options say about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Who starts the ranks.
+    /// The program that starts the ranks.
     pub launcher: Launcher,
     /// The words as the user wrote them.
     pub words: Vec<OsString>,
     /// The programs, in the order of the command; never empty.
     pub programs: Vec<Program>,
-    /// Whether the user passes an `LD_PRELOAD` of their own (`-x`, `-genv`, `env` …).
+    /// Whether the command sets `LD_PRELOAD` itself (`-x`, `-genv`, `env` …).
     pub passes_preload: bool,
-    /// Whether the command changes `PATH` for the ranks, so that ours says nothing about theirs.
+    /// Whether the command changes `PATH` for the ranks, so that they do not search ours.
     pub changes_path: bool,
     /// Directory that a prefix (`env -C DIR`) starts the launcher in.
     pub start_directory: Option<OsString>,
 }
 
 impl Plan {
-    /// Understands a command, given as its words.
+    /// Parses a command, given as its words.
     ///
-    /// `flavour` says whose `mpirun` it is, where the name does not tell: the caller runs
+    /// `flavour` says which MPI's `mpirun` it is, if the name does not tell: the caller runs
     /// [`version_command`] and passes its output to [`flavour_of_version_output`]. Without it only
     /// options on which all flavours agree are accepted.
     pub fn parse(words: Vec<OsString>, flavour: Option<Flavour>) -> Result<Self, LaunchError> {
@@ -134,7 +134,7 @@ impl Plan {
         command
     }
 
-    /// The name of a program as it stands in the command.
+    /// The name of a program as written in the command.
     pub fn name(&self, program: &Program) -> &OsStr {
         &self.words[program.position]
     }

@@ -1,7 +1,7 @@
-//! Does the program exist? The one part of this module that looks at the file system.
+//! Checks that the program exists. Only this module looks at the file system.
 //!
-//! A mistyped program name otherwise comes back from the launcher as an error of our wrapper's,
-//! once per rank and in words that differ from launcher to launcher.
+//! Otherwise a mistyped name would be reported as an error of the wrapper, once per rank, in words
+//! that differ from launcher to launcher.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -61,8 +61,8 @@ fn hint(near: &Option<String>) -> String {
 /// The first program of a command that cannot be run, with the reason.
 ///
 /// A name with `/` is looked up where the launcher will start the program, other names in `PATH`.
-/// What is true here may be false on the nodes where the ranks will run, and the other way round:
-/// on a cluster whose nodes have file systems of their own this is a reason to warn, not to stop.
+/// The nodes where the ranks will run may have other files: on a cluster whose nodes have their own
+/// file systems, this is a reason to warn, not to stop.
 pub fn missing_program(plan: &Plan) -> Option<MissingProgram> {
     let here = std::env::current_dir().ok()?;
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -145,8 +145,8 @@ fn near_name(directory: &Path, name: &OsStr) -> Option<String> {
         .map(|(_, other)| other)
 }
 
-/// How far two names are apart, if they are near: a slip or two of the finger, another case, or an
-/// extension left out.
+/// The distance of two names, if they are similar: up to two typing errors, different case, or a
+/// missing extension.
 pub(crate) fn near(name: &str, other: &str) -> Option<usize> {
     if name.eq_ignore_ascii_case(other) {
         return Some(0);

@@ -1,7 +1,7 @@
-//! Commands that may stand in front of a launcher: `env A=B mpirun …`, `nice -n 5 srun …`.
+//! Commands that may precede a launcher: `env A=B mpirun …`, `nice -n 5 srun …`.
 //!
-//! They are passed over only if a launcher follows. Otherwise they belong to a bare command, and
-//! the wrapper goes in front of everything.
+//! They are skipped only if a launcher follows. Otherwise they are part of a bare command, and the
+//! wrapper goes before everything.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -64,9 +64,9 @@ const fn prefix(name: &'static str, table: &'static Table, operands: usize) -> P
     Prefix { name, dialect: Dialect { table, syntax: Syntax::Getopt }, operands }
 }
 
-/// What was found in front of a launcher.
+/// A launcher and the prefix commands before it.
 pub(crate) struct Prefixed {
-    /// What the launcher's name says.
+    /// The launcher, as far as its name tells.
     pub launcher: Named,
     /// Index of the launcher's name.
     pub position: usize,
@@ -78,7 +78,7 @@ pub(crate) struct Prefixed {
     pub directory: Option<OsString>,
 }
 
-/// Passes over prefix commands up to a launcher; `None` if there is no launcher.
+/// Skips prefix commands up to a launcher; `None` if there is no launcher.
 pub(crate) fn skip(words: &[OsString]) -> Option<Prefixed> {
     let mut position = 0;
     let mut env_words = Vec::new();

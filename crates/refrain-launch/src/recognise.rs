@@ -1,4 +1,4 @@
-//! Which launcher is it? By name where the name tells, otherwise by what `--version` prints.
+//! Recognises the launcher: by its name if that is unambiguous, otherwise by the output of `--version`.
 //!
 //! `mpirun` and `mpiexec` are names that every MPI uses. Asking costs 2-3 ms with Hydra and Open
 //! MPI 4, 15 ms with Open MPI 5 and 30 ms with Intel MPI, where `mpirun` is a script; so the caller
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::prefix;
 
-/// Whose `mpirun` it is.
+/// The MPI that an `mpirun` belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// MPICH's Hydra, Intel MPI's, MVAPICH's.
@@ -34,7 +34,7 @@ pub(crate) enum Named {
     Srun,
     /// `flux run`.
     FluxRun,
-    /// A launcher whose options we do not know.
+    /// A launcher with unknown options.
     Other,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn file_name(word: &OsStr) -> &str {
     std::str::from_utf8(&bytes[start..]).unwrap_or("")
 }
 
-/// Recognises the launcher that `words` begin with, and of how many words its name consists.
+/// Recognises the launcher at the beginning of `words`, and the number of words of its name.
 pub(crate) fn launcher(words: &[OsString]) -> Option<(Named, usize)> {
     let word = |at: usize| words.get(at).map_or("", |w| file_name(w));
     let named = match word(0) {
@@ -91,8 +91,8 @@ pub(crate) fn launcher(words: &[OsString]) -> Option<(Named, usize)> {
     Some((named, 1))
 }
 
-/// The command that tells whose launcher it is, if its name does not tell; its output (standard
-/// output and error) is for [`flavour_of_version_output`].
+/// The command that identifies the launcher, if its name does not; its output (standard output and
+/// error) is for [`flavour_of_version_output`].
 ///
 /// It keeps an `env` in front of the launcher, which may change `PATH`, and drops other prefixes.
 pub fn version_command(words: &[OsString]) -> Option<Vec<OsString>> {
@@ -107,7 +107,7 @@ pub fn version_command(words: &[OsString]) -> Option<Vec<OsString>> {
     Some(command)
 }
 
-/// Whose launcher a file is, if its own name tells.
+/// The flavour of a launcher by its file name, if that is unambiguous.
 pub fn flavour_of_file(file: &Path) -> Option<Flavour> {
     match launcher(&[file.file_name()?.to_owned()])? {
         (Named::Flavour(flavour), _) => Some(flavour),
@@ -115,8 +115,7 @@ pub fn flavour_of_file(file: &Path) -> Option<Flavour> {
     }
 }
 
-/// Whose launcher it is, by what it prints when called with `--version`; `None` if the text is of
-/// no make we know.
+/// The flavour of a launcher by the output of `--version`; `None` if it is unknown.
 pub fn flavour_of_version_output(output: &str) -> Option<Flavour> {
     if output.contains("HYDRA build details") || output.contains("Intel(R) MPI Library") {
         return Some(Flavour::Hydra);

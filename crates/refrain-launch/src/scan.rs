@@ -1,4 +1,4 @@
-//! Walks over a launcher's words to where each program begins.
+//! Walks over a launcher's words and finds where each program begins.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
@@ -10,14 +10,14 @@ use crate::recognise::{Flavour, Named, file_name};
 use crate::tables::{FLUX, HYDRA, ORTE, PRRTE, SRUN};
 use crate::{LaunchError, Launcher, Plan, Program};
 
-/// How far dialects are trusted where more than one is possible.
+/// How options are read if more than one dialect is possible.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
     /// The first is the launcher's own; the others complete it with options of other versions.
     First,
-    /// Any of them may be the launcher's: those that know an option must agree.
+    /// Any of them may be the launcher's: all that know an option must agree.
     Agreed,
-    /// The same, but each of them must know it.
+    /// Any of them may be the launcher's: all must know an option, and agree.
     Unanimous,
 }
 
@@ -79,21 +79,21 @@ fn reader(named: Named, name: String, flavour: Option<Flavour>) -> Reader {
     Reader { launcher, name, dialects, trust }
 }
 
-/// What the options in front of a program say.
+/// What the options before a program specify.
 #[derive(Default)]
-struct Said {
+struct Settings {
     marker: Option<usize>,
     ranks: Option<u32>,
     directory: Option<OsString>,
     every_directory: Option<OsString>,
-    /// The option that says where to look for the program.
+    /// The option that gives a search path for the program.
     search: Option<String>,
     preload: bool,
     path: bool,
 }
 
-impl Said {
-    /// Notes what an option says, by its first value.
+impl Settings {
+    /// Notes an option by its first value.
     fn note(&mut self, word: &OsStr, name: &str, table: &Table, value: OsString) {
         if has(table.ranks, name) {
             self.ranks = value.to_str().and_then(|v| v.parse().ok());
@@ -118,20 +118,20 @@ impl Reader {
         let mut changes_path = prefixed.env_words.iter().any(|w| sets(w, "PATH"));
         let mut every_directory = None;
         for context in self.contexts(&words, prefixed.options) {
-            let (said, position) = match self.dialects {
+            let (settings, position) = match self.dialects {
                 // Whether an unknown launcher knows `:` is unknown too: this may be an argument.
                 [] if !programs.is_empty() && marker(&words, context.clone()).is_none() => continue,
                 [] => self.marked(&words, context)?,
                 _ => self.walk(&words, context)?,
             };
-            passes_preload |= said.preload;
-            changes_path |= said.path;
-            every_directory = every_directory.or(said.every_directory);
+            passes_preload |= settings.preload;
+            changes_path |= settings.path;
+            every_directory = every_directory.or(settings.every_directory);
             programs.push(Program {
                 position,
-                marker: said.marker,
-                ranks: said.ranks,
-                directory: said.directory,
+                marker: settings.marker,
+                ranks: settings.ranks,
+                directory: settings.directory,
             });
         }
         if programs.is_empty() {
@@ -164,13 +164,13 @@ impl Reader {
         contexts
     }
 
-    /// Walks over the options of one context: what they say, and where the program is.
+    /// Walks over the options of one context: their settings, and the index of the program.
     fn walk(
         &self,
         words: &[OsString],
         context: Range<usize>,
-    ) -> Result<(Said, usize), LaunchError> {
-        let mut said = Said::default();
+    ) -> Result<(Settings, usize), LaunchError> {
+        let mut settings = Settings::default();
         let mut at = context.start;
         while at < context.end && words[at].as_bytes().starts_with(b"-") {
             let word = &words[at];
@@ -182,7 +182,7 @@ impl Reader {
                 // An unknown option, or the marker itself.
                 let marker = marker(words, at..context.end);
                 at = 1 + marker.ok_or_else(|| self.unknown_option(word))?;
-                said.marker = marker;
+                settings.marker = marker;
                 break;
             };
             if has(dialect.table.program_file, found.name) {
@@ -192,19 +192,19 @@ impl Reader {
                 found.take(&words[at + 1..context.end]).ok_or_else(|| self.missing_value(word))?;
             at += 1 + found.words(&values);
             if let Some(value) = values.into_iter().next() {
-                said.note(word, found.name, dialect.table, value);
+                settings.note(word, found.name, dialect.table, value);
             }
         }
         if at >= context.end {
             return Err(self.no_program());
         }
-        match said.search.filter(|_| !words[at].as_bytes().contains(&b'/')) {
+        match settings.search.filter(|_| !words[at].as_bytes().contains(&b'/')) {
             Some(option) => Err(LaunchError::SearchPath {
                 launcher: self.name.clone(),
                 option,
                 program: words[at].display().to_string(),
             }),
-            None => Ok((Said { search: None, ..said }, at)),
+            None => Ok((Settings { search: None, ..settings }, at)),
         }
     }
 
@@ -213,14 +213,14 @@ impl Reader {
         &self,
         words: &[OsString],
         context: Range<usize>,
-    ) -> Result<(Said, usize), LaunchError> {
+    ) -> Result<(Settings, usize), LaunchError> {
         let marker = marker(words, context.clone())
             .ok_or_else(|| LaunchError::UnknownLauncher { launcher: self.name.clone() })?;
         if marker + 1 == context.end {
             return Err(self.no_program());
         }
-        let said = Said { marker: Some(marker), ..Said::default() };
-        Ok((said, marker + 1))
+        let settings = Settings { marker: Some(marker), ..Settings::default() };
+        Ok((settings, marker + 1))
     }
 
     /// Reads an option, in the dialect that knows it.
@@ -264,7 +264,7 @@ impl Reader {
     }
 }
 
-/// An optional value stands in the same word, so that for the words which follow it is like none.
+/// An optional value is part of the same word. For the following words it is like no value.
 fn words_of(values: Values) -> Values {
     match values {
         Values::Attached => Values::None,
@@ -277,12 +277,12 @@ fn marker(words: &[OsString], mut range: Range<usize>) -> Option<usize> {
     range.find(|at| words[*at] == "--")
 }
 
-/// Whether an unknown option carries its value: `--container-image=x`, as plugins have them.
+/// Whether an unknown option includes its value: `--container-image=x`, as plugins have them.
 fn is_self_contained(word: &OsStr) -> bool {
     word.as_bytes().starts_with(b"--") && word.as_bytes().contains(&b'=')
 }
 
-/// Whether an assignment, a name or a list of either with commas speaks of a variable.
+/// Whether a value names a variable: an assignment, a name, or a comma-separated list of either.
 fn sets(value: &OsStr, variable: &str) -> bool {
     value.as_bytes().split(|b| *b == b',').any(|part| {
         part.strip_prefix(variable.as_bytes())

@@ -1,8 +1,8 @@
 //! The launchers' options. Names stand without dashes; see [`Table`] for the columns.
 //!
-//! What matters is only how many words an option takes. Options that were dropped in the course of
-//! time are kept, since no later version gave their names another meaning; the exceptions are
-//! between ORTE and PRRTE, which have a table each.
+//! Only the number of words that an option takes matters. Options of old versions are kept, since no
+//! later version gave their names another meaning. The exceptions are between ORTE and PRRTE, which
+//! have separate tables.
 
 use crate::options::{Dialect, NOTHING, Syntax, Table};
 

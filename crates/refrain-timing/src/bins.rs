@@ -1,8 +1,8 @@
-//! Exponential bins: the numbers of times that are off by no more than a fraction of themselves.
+//! Exponential bins: intervals of times within which every value is correct up to a relative error.
 //!
-//! All limits of bins are whole numbers found in integer arithmetic from the bound (in units of
-//! 2^-32), so that encoder and decoder agree, and the bound holds for every integer and not only
-//! before rounding. Bin 0 is that of 0 alone.
+//! The limits of bins are integers, computed in integer arithmetic from the bound (in units of 2^-32).
+//! So encoder and decoder agree, and the bound holds for every integer, not only before rounding. Bin
+//! 0 contains 0 alone.
 
 use crate::bounds::Relative;
 use crate::floating;
@@ -10,19 +10,19 @@ use crate::floating;
 /// One in units of [`Relative`].
 const ONE: u128 = 1 << 32;
 
-/// Bits behind the first by which a value is looked up.
+/// Mantissa bits by which a value is looked up.
 const LOOK: u32 = 6;
 
 /// Bounds below this (in units of 2^-32: about 0.01) have too many bins for a table.
 const FINEST: u64 = 1 << 25;
 
-/// What a bin stands for.
+/// Which value represents a bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stand {
-    /// For its largest value, and so each is too large by up to the bound: the bins of Pilgrim
-    /// §2.3.2, with `ceil(log(d) / log(1 + e))` for the number of d's bin.
+    /// Its largest value: decoded values are too large by up to the bound. These are the bins of
+    /// Pilgrim §2.3.2, where `ceil(log(d) / log(1 + e))` is the number of d's bin.
     Top,
-    /// For a value in the middle, with errors of either sign: half as many bins.
+    /// A value in the middle, with errors of either sign: half as many bins.
     Middle,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Stand {
 pub(crate) struct Bin {
     pub first: u64,
     pub last: u64,
-    /// What its values are decoded as.
+    /// The value that its values are decoded as.
     pub value: u64,
 }
 
@@ -40,8 +40,7 @@ pub(crate) struct Bin {
 pub(crate) enum Bins {
     /// As wide as the bound allows.
     Table(Table),
-    /// So many in each power of two, equally wide: for bounds that are so fine that a table would
-    /// be large.
+    /// So many in each power of two, equally wide: for bounds so small that a table would be large.
     Even(u64),
 }
 
@@ -49,10 +48,10 @@ pub(crate) enum Bins {
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     bins: Vec<Bin>,
-    /// The last value of each.
+    /// The last value of each bin.
     lasts: Vec<u64>,
-    /// For each cell of [`floating`] the bin of its first number.
-    places: Vec<u16>,
+    /// For each cell of [`floating`], the bin of its first number.
+    first_bins: Vec<u16>,
 }
 
 impl Table {
@@ -61,7 +60,7 @@ impl Table {
         let mut last = 0;
         while last < u64::MAX {
             let first = last + 1;
-            // The most that `first` may be decoded as.
+            // The largest value that `first` may be decoded as.
             let most = u128::from(first) + ((u128::from(first) * units) >> 32);
             let top = match stand {
                 Stand::Top => most,
@@ -71,20 +70,20 @@ impl Table {
             let value = u64::try_from(most).unwrap_or(u64::MAX).min(last);
             bins.push(Bin { first, last, value });
         }
-        let place = |cell| {
+        let first_bin = |cell| {
             let (high, open) = floating::bits::<LOOK>(cell);
             bins.partition_point(|bin| bin.last < high << open) as u16
         };
-        let places = (0..floating::cells::<LOOK>()).map(place).collect();
+        let first_bins = (0..floating::cells::<LOOK>()).map(first_bin).collect();
         let lasts = bins.iter().map(|bin| bin.last).collect();
-        Table { bins, lasts, places }
+        Table { bins, lasts, first_bins }
     }
 
     /// The number of the bin of a value.
     #[inline(always)]
     pub fn number(&self, value: u64) -> usize {
-        let mut number = usize::from(self.places[floating::cell::<LOOK>(value) as usize]);
-        // Cells are narrower than bins: this is at most one step, but for the smallest.
+        let mut number = usize::from(self.first_bins[floating::cell::<LOOK>(value) as usize]);
+        // Cells are narrower than bins, so this is at most one step, except for the smallest bins.
         while self.lasts[number] < value {
             number += 1;
         }
@@ -99,8 +98,8 @@ impl Bins {
         if units >= FINEST {
             return Bins::Table(Table::new(units.into(), stand));
         }
-        // A bin that begins at 2^k or above is no wider than the bound on 2^k. (Half as many would
-        // do for real numbers; with integers the middle of two would be too far from one.)
+        // A bin that begins at 2^k or above is no wider than the bound on 2^k. (Half as many bins
+        // would suffice for real numbers; with integers, the middle of two would be too far off.)
         Bins::Even((ONE as u64).div_ceil(units))
     }
 
@@ -129,12 +128,12 @@ impl Bins {
             Bins::Even(_) if number == 0 => Bin { first: 0, last: 0, value: 0 },
             Bins::Even(n) => {
                 let number = number.min(64 * n) - 1;
-                let (power, place) = (number / n, number % n);
-                let limit = |place: u64| {
-                    let within = (u128::from(place) << power).div_ceil((*n).into());
+                let (power, step) = (number / n, number % n);
+                let limit = |step: u64| {
+                    let within = (u128::from(step) << power).div_ceil((*n).into());
                     (1u128 << power) + within
                 };
-                let (first, next) = (limit(place), limit(place + 1));
+                let (first, next) = (limit(step), limit(step + 1));
                 let last = (next - 1).max(first) as u64;
                 let first = first as u64;
                 Bin { first, last, value: first + (last - first) / 2 }
@@ -142,7 +141,7 @@ impl Bins {
         }
     }
 
-    /// How many there are.
+    /// The number of bins.
     pub fn len(&self) -> u64 {
         match self {
             Bins::Table(Table { bins, .. }) => bins.len() as u64,
@@ -181,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bin_holds_its_values_and_is_near_all_of_them(
+        fn a_bin_contains_its_values_and_represents_them_within_the_bound(
             value in values(), fraction in fractions(), top: bool,
         ) {
             let bound = Bounds::relative(fraction).unwrap().levels()[0];

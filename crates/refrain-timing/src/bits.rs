@@ -1,22 +1,22 @@
-//! Numbers of any number of bits, one after the other, least significant bit first.
+//! A bit stream: numbers of any number of bits, least significant bit first.
 
 use crate::TimingError;
 
 /// The most bits that [`BitWriter::push`] takes at once.
 pub(crate) const MOST_BITS: u32 = 56;
 
-/// Where they are written, one block's after the other's.
+/// Memory for a bit stream, reused from block to block.
 #[derive(Debug, Default)]
 pub(crate) struct BitBuffer {
-    /// Memory, in use up to `length`.
+    /// The memory; `length` bytes are in use.
     bytes: Vec<u8>,
     length: usize,
 }
 
 impl BitBuffer {
-    /// Begins again, with room for so many bits.
+    /// Begins a new stream with room for so many bits.
     pub fn begin(&mut self, bits: usize) -> BitWriter<'_> {
-        // A word is written wherever the last bit is.
+        // A whole word is written at the position of the last bit.
         let room = bits / 8 + 9;
         if self.bytes.len() < room {
             self.bytes.resize(room, 0);
@@ -24,20 +24,20 @@ impl BitBuffer {
         BitWriter { bytes: &mut self.bytes, length: &mut self.length, at: 0, last: 0, filled: 0 }
     }
 
-    /// What was written.
+    /// The bytes that were written.
     pub fn written(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
 
-/// Writes them. What is beyond the room that was asked for is lost.
+/// Writes a bit stream. Bits beyond the requested room are lost.
 #[derive(Debug)]
 pub(crate) struct BitWriter<'a> {
     bytes: &'a mut [u8],
     length: &'a mut usize,
     /// Whole bytes.
     at: usize,
-    /// Bits that make no whole byte: fewer than 8.
+    /// Bits that do not fill a byte: fewer than 8.
     last: u64,
     filled: u32,
 }
@@ -45,8 +45,7 @@ pub(crate) struct BitWriter<'a> {
 impl BitWriter<'_> {
     /// Appends the lowest `bits` (up to [`MOST_BITS`]) of `value`; the others are 0.
     ///
-    /// Always writes eight bytes, whatever is full: to ask would cost more, as the answer cannot be
-    /// foreseen.
+    /// Always writes eight bytes: a branch would cost more, since it cannot be predicted.
     #[inline(always)]
     pub fn push(&mut self, value: u64, bits: u32) {
         self.last |= value << self.filled;
@@ -67,7 +66,7 @@ impl BitWriter<'_> {
         self.push(value >> 32, bits - low);
     }
 
-    /// Appends a small number: `small` bits, or more for each time it does not fit (Rice).
+    /// Appends a small number in a Rice code with `small` low bits.
     pub fn push_rice(&mut self, value: u32, small: u32) {
         let high = value >> small;
         let low = u64::from(value & ((1 << small) - 1));
@@ -78,19 +77,19 @@ impl BitWriter<'_> {
         self.push(low << 1, small + 1);
     }
 
-    /// Ends.
+    /// Ends the stream.
     pub fn end(mut self) {
-        // To a whole byte.
+        // Pad to a whole byte.
         self.push(0, (8 - self.filled) & 7);
         *self.length = self.at.min(self.bytes.len());
     }
 }
 
-/// Reads them.
+/// Reads a bit stream.
 #[derive(Clone, Debug)]
 pub(crate) struct BitReader<'a> {
     bytes: &'a [u8],
-    /// The next bit.
+    /// The position of the next bit.
     at: usize,
 }
 
@@ -112,7 +111,7 @@ impl<'a> BitReader<'a> {
         Ok(window as u64 & mask)
     }
 
-    /// 16 bytes from there on, with zeros behind the last.
+    /// 16 bytes from that position on, padded with zeros.
     #[inline]
     fn window(&self, from: usize) -> u128 {
         let rest = &self.bytes[from.min(self.bytes.len())..];
@@ -136,11 +135,11 @@ impl<'a> BitReader<'a> {
         Ok(high << small | self.read(small)? as u32)
     }
 
-    /// Makes sure that no whole byte is left.
+    /// Checks that no whole byte is left.
     pub fn finish(&self) -> Result<(), TimingError> {
         match self.bytes.len() == self.at.div_ceil(8) {
             true => Ok(()),
-            false => Err(TimingError::Damaged("bits at its end")),
+            false => Err(TimingError::Damaged("surplus bits at its end")),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! A block: the times of some calls of one thread, complete in itself.
+//! A block: the times of some consecutive calls of one thread. Blocks are independent.
 //!
 //! ```text
 //! byte      the mode
 //! number    the tick at which the first call began
-//! …         as the mode has it
+//! …         the times, as the mode encodes them
 //! ```
 //!
-//! Numbers have seven bits to a byte, least significant first. What the calls *are*, and how many,
-//! is not in the block: the trace's grammar says so.
+//! Numbers are LEB128. The block does not say *which* calls it is about, nor how many: that is in the
+//! trace's grammar.
 
 use crate::bytes::{Reader, put_number};
 use crate::{Bounds, Mode, TimingError, cfg, hist, loops, lossless, symbols};
@@ -15,17 +15,17 @@ use crate::{Bounds, Mode, TimingError, cfg, hist, loops, lossless, symbols};
 /// The most calls of a block.
 pub const MOST_CALLS: usize = 65_535;
 
-/// Calls of one thread, one after the other, and their times.
+/// Consecutive calls of one thread, and their times.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls<'a> {
-    /// The terminals of the calls before these: at least two, unless there are fewer. More make no
-    /// difference.
+    /// The terminals of the calls before these: at least two if there are as many. Earlier ones are
+    /// ignored.
     pub before: &'a [u32],
     /// The terminals of the calls: numbers of their signatures.
     pub terminals: &'a [u32],
-    /// The intervals: ticks from the return of the thread's call before to the beginning of this.
+    /// The intervals: ticks from the return of the thread's previous call to the start of this one.
     pub gaps: &'a [u64],
-    /// Ticks from the beginning of the call to its return.
+    /// The durations: ticks from the start of the call to its return.
     pub durations: &'a [u64],
     /// The tick at which the first call began.
     pub start: u64,
@@ -34,7 +34,7 @@ pub struct Calls<'a> {
 /// The times of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// The tick at which the first call began: exact in any mode.
+    /// The tick at which the first call began; exact in every mode.
     pub start: u64,
     /// The intervals.
     pub gaps: Vec<u64>,
@@ -43,12 +43,12 @@ pub struct Times {
 }
 
 impl Times {
-    /// For each call the tick at which it began, and that at which it returned. The errors of lossy
-    /// times add up within a block, and not beyond.
+    /// For each call, the ticks at which it began and returned. The errors of lossy times accumulate
+    /// within a block, but not from block to block.
     pub fn spans(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut end = None::<u64>;
         self.gaps.iter().zip(&self.durations).map(move |(gap, duration)| {
-            // The first call's interval leads to its start, which is known.
+            // The interval of the first call ends at its start, which is known.
             let start = end.map_or(self.start, |end| end.saturating_add(*gap));
             let returned = start.saturating_add(*duration);
             end = Some(returned);
@@ -57,7 +57,7 @@ impl Times {
     }
 }
 
-/// What encoding needs besides: memory that is used again, nothing that shows in a block.
+/// Memory that encoders reuse from block to block. It does not influence the result.
 #[derive(Debug, Default)]
 pub struct Scratch {
     symbols: symbols::Scratch,
@@ -68,8 +68,8 @@ pub struct Scratch {
 ///
 /// # Errors
 ///
-/// If the calls are too many or their columns uneven, or this build does not have the mode; nothing
-/// is appended then.
+/// If there are too many calls, if the columns differ in length, or if this build does not have the
+/// mode. Nothing is appended then.
 pub fn encode(
     mode: Mode,
     bounds: &Bounds,
@@ -98,7 +98,7 @@ pub fn encode(
     done
 }
 
-/// Appends the times as the mode has them.
+/// Appends the times as the mode encodes them.
 fn append(
     mode: Mode,
     bounds: &Bounds,
@@ -120,8 +120,8 @@ fn append(
     Ok(())
 }
 
-/// Appends exact times. All is in shifts by numbers that only the data knows, for which newer
-/// processors have instructions that take a third of the time.
+/// Appends exact times. The work is mostly shifts by variable amounts, for which newer processors
+/// have instructions that take a third of the time.
 fn encode_exactly(calls: &Calls<'_>, scratch: &mut symbols::Scratch, out: &mut Vec<u8>) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -133,22 +133,22 @@ fn encode_exactly(calls: &Calls<'_>, scratch: &mut symbols::Scratch, out: &mut V
             && std::arch::is_x86_feature_detected!("bmi2")
             && std::arch::is_x86_feature_detected!("lzcnt");
         if has {
-            // SAFETY: the processor has what the function is compiled for.
+            // SAFETY: the processor has the features that the function is compiled for.
             return unsafe { with_shifts(calls, scratch, out) };
         }
     }
     lossless::encode(calls, scratch, out);
 }
 
-/// Reads a block with the times of the calls with these terminals, which follow those of `before`.
+/// Reads a block: the times of calls with these terminals, which follow those of `before`.
 ///
 /// # Errors
 ///
-/// If the bytes are no block of so many calls, or one of a mode that this build does not have. Any
-/// bytes are an error or give times: memory and work grow with the number of calls only.
+/// If the bytes are not a block of so many calls, or if this build does not have the mode. Arbitrary
+/// bytes are safe: memory and time grow with the number of calls only.
 pub fn decode(bytes: &[u8], before: &[u32], terminals: &[u32]) -> Result<Times, TimingError> {
     let mut reader = Reader::new(bytes);
-    let mode = Mode::from_tag(reader.byte()?).ok_or(TimingError::Damaged("its mode"))?;
+    let mode = Mode::from_tag(reader.byte()?).ok_or(TimingError::Damaged("unknown mode"))?;
     let mut times = Times { start: reader.number()?, ..Times::default() };
     times.gaps.reserve(terminals.len());
     times.durations.reserve(terminals.len());
@@ -170,5 +170,5 @@ pub fn decode(bytes: &[u8], before: &[u32], terminals: &[u32]) -> Result<Times, 
 /// The mode of a block.
 pub fn mode_of(bytes: &[u8]) -> Result<Mode, TimingError> {
     let tag = bytes.first().ok_or(TimingError::Truncated)?;
-    Mode::from_tag(*tag).ok_or(TimingError::Damaged("its mode"))
+    Mode::from_tag(*tag).ok_or(TimingError::Damaged("unknown mode"))
 }

@@ -1,11 +1,11 @@
-//! Numbers and bytes, one after the other.
+//! Reads and writes numbers and byte strings.
 
 use crate::TimingError;
 use refrain_bytes::varint;
 
 pub(crate) use refrain_bytes::varint::{put as put_number, put_bytes};
 
-/// Reads what was appended.
+/// Reads a sequence of numbers and byte strings.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
         Ok(varint::take(&mut self.rest)?)
     }
 
-    /// The next number, of things of which each takes a byte at least of what follows.
+    /// The next number, which counts items of at least one byte that follow.
     pub fn amount(&mut self) -> Result<usize, TimingError> {
         let amount = usize::try_from(self.number()?).ok();
         amount.filter(|n| *n <= self.rest.len()).ok_or(TimingError::Truncated)
@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
         Ok(varint::take_slice(&mut self.rest, n as u64)?)
     }
 
-    /// Bytes with their number in front.
+    /// A length and that many bytes.
     pub fn bytes(&mut self) -> Result<&'a [u8], TimingError> {
         let n = self.amount()?;
         self.take(n)
@@ -48,8 +48,12 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.rest)
     }
 
-    /// Makes sure that nothing is left.
+    /// Checks that no bytes are left.
     pub fn finish(&self) -> Result<(), TimingError> {
-        if self.rest.is_empty() { Ok(()) } else { Err(TimingError::Damaged("bytes at its end")) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(TimingError::Damaged("surplus bytes at its end"))
+        }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) fn encode(bounds: &Bounds, calls: &Calls<'_>, out: &mut Vec<u8>) {
     for column in [calls.gaps, calls.durations] {
         let mut sequitur = Sequitur::new();
         for (value, terminal) in column.iter().zip(calls.terminals) {
-            sequitur.push(levels[bounds.place(*terminal)].number(*value) as u32);
+            sequitur.push(levels[bounds.level_index(*terminal)].number(*value) as u32);
         }
         let mut bytes = Vec::new();
         sequitur.grammar().encode(&mut bytes);
@@ -31,13 +31,13 @@ pub(crate) fn decode(
     for column in [&mut times.gaps, &mut times.durations] {
         let most = levels.iter().map(Bins::len).max().unwrap_or(0);
         let grammar = Grammar::decode(reader.bytes()?, usize::try_from(most).unwrap_or(usize::MAX))
-            .map_err(|_| TimingError::Damaged("a grammar of times"))?;
+            .map_err(|_| TimingError::Damaged("malformed grammar of times"))?;
         if grammar.len() != terminals.len() as u64 {
-            return Err(TimingError::Damaged("the length of a grammar of times"));
+            return Err(TimingError::Damaged("wrong length of a grammar of times"));
         }
         let bins = grammar.iter().zip(terminals);
         column.extend(
-            bins.map(|(bin, terminal)| levels[bounds.place(*terminal)].bin(bin.into()).value),
+            bins.map(|(bin, terminal)| levels[bounds.level_index(*terminal)].bin(bin.into()).value),
         );
     }
     Ok(())

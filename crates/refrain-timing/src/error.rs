@@ -1,28 +1,28 @@
-//! What can be wrong with times, with a block's bytes, and with what was asked for.
+//! Errors of encoding, decoding and settings.
 
 use crate::bounds::MOST_LEVELS;
 use crate::{MOST_CALLS, MOST_RELATIVE, Mode};
 use refrain_bytes::BytesError;
 use std::fmt;
 
-/// Why calls could not be encoded, or bytes not decoded.
+/// Why calls could not be encoded, or bytes could not be decoded.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum TimingError {
     /// The columns of a block differ in length.
     Uneven {
-        /// Calls.
+        /// Number of calls.
         terminals: usize,
-        /// Intervals.
+        /// Number of intervals.
         gaps: usize,
-        /// Durations.
+        /// Number of durations.
         durations: usize,
     },
     /// A block has more calls than [`MOST_CALLS`](crate::MOST_CALLS).
     TooLong(usize),
-    /// The bytes end in the middle of something.
+    /// The bytes are truncated.
     Truncated,
-    /// The bytes make no sense; the text names what does not.
+    /// The bytes are malformed; the text says how.
     Damaged(&'static str),
     /// This build cannot read or write the mode.
     Unavailable(Mode),
@@ -32,9 +32,9 @@ pub enum TimingError {
     UnknownMode(String),
     /// A relative bound is out of range.
     Relative(f64),
-    /// A terminal is too large to have a bound of its own.
+    /// A terminal is too large to have an individual bound.
     Terminal(u32),
-    /// More different bounds than a block can name.
+    /// There are more different bounds than a block can encode.
     TooManyBounds,
 }
 
@@ -50,7 +50,7 @@ impl From<BytesError> for TimingError {
     }
 }
 
-// By hand: the agent has this crate in it, and goes without others.
+// Written by hand: this crate is part of the agent, which has no other dependencies.
 impl fmt::Display for TimingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -61,23 +61,23 @@ impl fmt::Display for TimingError {
                 )
             }
             Self::TooLong(calls) => {
-                write!(f, "a block has {calls} calls, and may have {MOST_CALLS}")
+                write!(f, "a block has {calls} calls; at most {MOST_CALLS} are possible")
             }
-            Self::Truncated => f.write_str("the bytes of a timing block end too early"),
-            Self::Damaged(what) => write!(f, "a timing block is damaged: {what}"),
+            Self::Truncated => f.write_str("a timing block is truncated"),
+            Self::Damaged(what) => write!(f, "malformed timing block: {what}"),
             Self::Unavailable(mode) => f.write_str(&unavailable(*mode)),
-            Self::Library(name) => write!(f, "the {name} library could not do its work"),
+            Self::Library(name) => write!(f, "the {name} library failed"),
             Self::UnknownMode(word) => {
                 write!(f, "`{word}` is no way to keep times: use {}", Mode::words())
             }
             Self::Relative(fraction) => write!(
                 f,
-                "{fraction} is no relative error: use one from 0.000001 to {MOST_RELATIVE}, such as 0.1"
+                "{fraction} is not a valid relative error: use one from 0.000001 to {MOST_RELATIVE}, such as 0.1"
             ),
             Self::Terminal(terminal) => {
                 write!(
                     f,
-                    "signature {terminal} is too large a number to have an error bound of its own"
+                    "the number of signature {terminal} is too large for an individual error bound"
                 )
             }
             Self::TooManyBounds => write!(f, "more than {MOST_LEVELS} different error bounds"),

@@ -1,12 +1,12 @@
-//! The size of a number, to a few bits: how a floating-point number begins.
+//! The leading bits of a number, as a floating-point number has them: exponent and a few mantissa bits.
 //!
-//! Numbers below 2^(M + 1) are cells of their own; each power of two above has 2^M cells, equally
-//! wide. Cells are numbered in order.
+//! Each number below 2^(M + 1) is a cell of its own. Each power of two above has 2^M cells of equal
+//! width. Cells are numbered in ascending order.
 
-/// The cell of a number, with M bits behind the first.
+/// The cell of a number, with M mantissa bits.
 ///
-/// The processor's conversion to floating point does the work: it is faster than counting leading
-/// zeros where that is not a single instruction of every x86-64.
+/// Uses the processor's conversion to floating point, which is faster than counting leading zeros:
+/// not every x86-64 has an instruction for that.
 #[inline(always)]
 pub(crate) fn cell<const M: u32>(number: u64) -> u32 {
     if number >> 53 != 0 {
@@ -17,21 +17,21 @@ pub(crate) fn cell<const M: u32>(number: u64) -> u32 {
     if number < 1 << M { number as u32 } else { cell }
 }
 
-/// The same for numbers that a floating-point number would round.
+/// The same for numbers that the conversion to floating point would round.
 #[cold]
 fn large_cell<const M: u32>(number: u64) -> u32 {
     let open = 63 - M - number.leading_zeros();
     (open << M) + (number >> open) as u32
 }
 
-/// Of a cell's numbers: the bits that are the same in all, and how many follow.
+/// The leading bits that all numbers of a cell have in common, and the number of bits that follow.
 #[inline(always)]
 pub(crate) fn bits<const M: u32>(cell: u32) -> (u64, u32) {
     let open = (cell >> M).saturating_sub(1);
     (u64::from(cell - (open << M)), open)
 }
 
-/// How many cells there are.
+/// The number of cells.
 pub(crate) const fn cells<const M: u32>() -> u32 {
     (65 - M) << M
 }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_what_its_numbers_begin_with() {
+    fn all_numbers_of_a_cell_have_the_same_leading_bits() {
         check::<2>();
         check::<6>();
     }

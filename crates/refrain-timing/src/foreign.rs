@@ -1,10 +1,10 @@
-//! Times through libraries made for fields of floating-point numbers.
+//! Times compressed by libraries for fields of floating-point numbers.
 //!
-//! Such a library promises a bound for numbers as it likes them; times of a program are not always
-//! so (0 and 10^19 side by side), and they are rounded to ticks in the end. So what it made of a
-//! column is decompressed at once, and each time that is not within its bound is kept beside it,
-//! exactly. And a library trusts its input, as a trace must not: it is given only bytes whose hash
-//! is that of the bytes it wrote. That finds damage; it does not stop an adversary.
+//! Such a library guarantees a bound for well-behaved numbers only. Times of a program may be 0 and
+//! 10^19 side by side, and they are rounded to ticks in the end. So each column is decompressed at
+//! once, and times that are not within the bound are stored exactly beside it. Such a library also
+//! trusts its input. So it is given only bytes with the hash of the bytes that it wrote, which detects
+//! damage, but does not stop an adversary.
 
 use crate::TimingError;
 use crate::bytes::{Reader, put_bytes, put_number};
@@ -16,14 +16,14 @@ pub(crate) trait Library {
     /// Its name.
     const NAME: &'static str;
 
-    /// Numbers, of which there is one at least, as bytes.
+    /// Compresses at least one number.
     fn compress(&self, numbers: &mut [f64]) -> Option<Vec<u8>>;
 
-    /// So many numbers again.
+    /// Restores `n` numbers.
     fn decompress(&self, bytes: &[u8], n: usize) -> Option<Vec<f64>>;
 }
 
-/// How a time becomes a number, and a number a time.
+/// Converts between times and the numbers that a library compresses.
 pub(crate) trait Scale {
     /// The number for the time of that call.
     fn number(&self, call: usize, time: u64) -> f64;
@@ -35,8 +35,8 @@ pub(crate) trait Scale {
     fn is_within(&self, call: usize, time: u64, number: f64) -> bool;
 }
 
-/// The calls in the order in which their times are compressed: as they are, or signature by
-/// signature (Pilgrim §2.3.2).
+/// The order in which the times of calls are compressed: program order, or by signature (Pilgrim
+/// §2.3.2).
 pub(crate) fn order(terminals: &[u32], clustered: bool) -> Vec<usize> {
     let mut order: Vec<_> = (0..terminals.len()).collect();
     if clustered {
@@ -102,7 +102,7 @@ pub(crate) fn decode<L: Library>(
     let expected = reader.take(8)?;
     let bytes = reader.bytes()?;
     if hash(bytes).to_le_bytes() != expected {
-        return Err(TimingError::Damaged("what a library wrote"));
+        return Err(TimingError::Damaged("wrong hash of the bytes of a library"));
     }
     let numbers = library.decompress(bytes, order.len());
     let numbers = numbers.ok_or(TimingError::Library(L::NAME))?;
@@ -116,7 +116,7 @@ pub(crate) fn decode<L: Library>(
     Ok(())
 }
 
-/// FNV-1a, by eight bytes at a time.
+/// FNV-1a over words of eight bytes.
 fn hash(bytes: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(FNV_PRIME).rotate_left(29);
     let (words, rest) = bytes.as_chunks();

@@ -1,14 +1,14 @@
 //! Times as the most frequent bins of their signature: HIST of Pilgrim §2.3.2.
 //!
-//! Where the paper is silent, this is what is done here:
+//! Choices that the paper leaves open:
 //!
-//! - Each signature has its own bins (table 2 of the paper: HIST is clustered by signature), those
-//!   of its first [`SAMPLES`] calls in the block, intervals and durations apart.
-//! - A time in one of these is written as a bit and the bin's place, in as many bits as the places
-//!   in use need, and K at most. (The paper says K + 1 bits; but with K = 8 the ratios of 15 that it
-//!   measures cannot be had from 64 bits a time.)
-//! - Any other time stands unchanged: a bit and 64 bits.
-//! - The bins themselves are written in front, by their differences.
+//! - Each signature has its own bins (table 2 of the paper: HIST is clustered by signature): those of
+//!   its first [`SAMPLES`] calls in the block, separately for intervals and durations.
+//! - A time in one of these bins is a bit and the bin's index, in as few bits as the indices in use
+//!   need, and at most K. (The paper says K + 1 bits; but with K = 8 and 64-bit times that cannot
+//!   give the ratio of 15 that it measures.)
+//! - Any other time is a bit and 64 bits.
+//! - The bins themselves precede the times, as differences.
 
 use crate::bins::{Bins, Stand};
 use crate::bits::{BitBuffer, BitReader};
@@ -41,7 +41,7 @@ impl Top {
         Top { bins }
     }
 
-    /// Bits of a place.
+    /// Bits of an index.
     fn width(&self) -> u32 {
         self.bins.len().next_power_of_two().trailing_zeros()
     }
@@ -56,7 +56,7 @@ impl Top {
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Top, TimingError> {
-        let damaged = TimingError::Damaged("the bins of a signature");
+        let damaged = TimingError::Damaged("malformed bins of a signature");
         let n = reader.amount()?;
         if n > 1 << K {
             return Err(damaged);
@@ -72,36 +72,37 @@ impl Top {
     }
 }
 
-/// Signatures by first appearance, and for each call which it is.
+/// The number of signatures, and for each call the number of its signature by first appearance.
 fn signatures(terminals: &[u32]) -> (usize, Vec<usize>) {
-    let mut places = HashMap::new();
-    let place = |terminal: &u32| {
-        let next = places.len();
-        *places.entry(*terminal).or_insert(next)
+    let mut numbers = HashMap::new();
+    let number = |terminal: &u32| {
+        let next = numbers.len();
+        *numbers.entry(*terminal).or_insert(next)
     };
-    let all = terminals.iter().map(place).collect();
-    (places.len(), all)
+    let all = terminals.iter().map(number).collect();
+    (numbers.len(), all)
 }
 
 /// Appends the times.
 pub(crate) fn encode(bounds: &Bounds, calls: &Calls<'_>, out: &mut Vec<u8>) {
     bounds.put(calls.terminals, out);
     let levels = levels(bounds);
-    let (n, places) = signatures(calls.terminals);
+    let (n, numbers) = signatures(calls.terminals);
     let mut buffer = BitBuffer::default();
     let mut bits = buffer.begin(calls.terminals.len() * 2 * 65);
     for column in [calls.gaps, calls.durations] {
-        let bin = |call: usize| levels[bounds.place(calls.terminals[call])].number(column[call]);
+        let bin =
+            |call: usize| levels[bounds.level_index(calls.terminals[call])].number(column[call]);
         let mut samples = vec![Vec::new(); n];
-        for (call, place) in places.iter().enumerate() {
-            if samples[*place].len() < SAMPLES {
-                samples[*place].push(bin(call));
+        for (call, number) in numbers.iter().enumerate() {
+            if samples[*number].len() < SAMPLES {
+                samples[*number].push(bin(call));
             }
         }
         let tops: Vec<_> = samples.iter().map(|samples| Top::of(samples)).collect();
         tops.iter().for_each(|top| top.put(out));
-        for (call, place) in places.iter().enumerate() {
-            let top = &tops[*place];
+        for (call, number) in numbers.iter().enumerate() {
+            let top = &tops[*number];
             match top.bins.binary_search(&bin(call)) {
                 Ok(found) => bits.push((found as u64) << 1 | 1, top.width() + 1),
                 Err(_) => {
@@ -123,20 +124,20 @@ pub(crate) fn decode(
 ) -> Result<(), TimingError> {
     let bounds = Bounds::get(terminals, reader)?;
     let levels = levels(&bounds);
-    let (n, places) = signatures(terminals);
+    let (n, numbers) = signatures(terminals);
     let mut tops = || (0..n).map(|_| Top::get(reader)).collect::<Result<Vec<_>, _>>();
     // The bits of both columns follow the bins of both.
     let tops = [tops()?, tops()?];
     let mut bits = BitReader::new(reader.rest());
     for (tops, column) in tops.iter().zip([&mut times.gaps, &mut times.durations]) {
-        for (place, terminal) in places.iter().zip(terminals) {
-            let top = &tops[*place];
+        for (number, terminal) in numbers.iter().zip(terminals) {
+            let top = &tops[*number];
             column.push(match bits.read(1)? {
                 0 => bits.read(64)?,
                 _ => {
                     let bin = top.bins.get(bits.read(top.width())? as usize);
-                    let bin = *bin.ok_or(TimingError::Damaged("the place of a bin"))?;
-                    levels[bounds.place(*terminal)].bin(bin).value
+                    let bin = *bin.ok_or(TimingError::Damaged("index of a bin out of range"))?;
+                    levels[bounds.level_index(*terminal)].bin(bin).value
                 }
             });
         }

@@ -1,13 +1,13 @@
-//! How times are spread, in a few bytes: a histogram over powers of two.
+//! The distribution of times in a few bytes: a histogram over powers of two.
 //!
-//! One is kept for each signature, noted to at every call: noting is a conversion and an addition.
-//! On disk a signature whose calls are alike takes a few bytes.
+//! Each signature has one, updated at every call by a conversion and an addition. On disk, a
+//! signature with similar times takes a few bytes.
 
 use crate::TimingError;
 use crate::bytes::{Reader, put_number};
 use crate::floating;
 
-/// How many buckets there are.
+/// The number of buckets.
 const BUCKETS: usize = 32;
 
 /// Bits of times that are all in the first bucket.
@@ -23,7 +23,7 @@ pub struct LogHistogram {
 }
 
 impl LogHistogram {
-    /// Takes in a time.
+    /// Adds a time.
     #[inline(always)]
     pub fn note(&mut self, time: u64) {
         let bucket = floating::cell::<0>(time).saturating_sub(SMALLEST) as usize;
@@ -31,20 +31,20 @@ impl LogHistogram {
         *count = count.saturating_add(1);
     }
 
-    /// Takes in the times of another.
+    /// Adds the times of another histogram.
     pub fn add(&mut self, other: &LogHistogram) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count = count.saturating_add(more);
         }
     }
 
-    /// How many times there are.
+    /// The number of times.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// The buckets that are not empty: the first and the last time that belong to it, and how many
-    /// there are.
+    /// The buckets that are not empty: the smallest and the largest time of the bucket, and the number
+    /// of times in it.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u32)> + '_ {
         let limits = |bucket: usize| {
             let first = if bucket == 0 { 0 } else { 1 << (bucket as u32 + SMALLEST - 1) };
@@ -62,9 +62,9 @@ impl LogHistogram {
         })
     }
 
-    /// About what the given part of all times (0.5 for the median) is not above, given the smallest
-    /// and the largest of all; `None` if there are none. It is right to a factor of two, and better
-    /// where times are spread evenly.
+    /// An estimate of a quantile (0.5 for the median), given the smallest and the largest time; `None`
+    /// if there are no times. It is correct within a factor of two, and better if times are spread
+    /// evenly.
     pub fn quantile(&self, part: f64, smallest: u64, largest: u64) -> Option<u64> {
         let mut wanted = part.clamp(0.0, 1.0) * self.count() as f64;
         for (first, last, count) in self.buckets() {
@@ -81,27 +81,27 @@ impl LogHistogram {
         (self.count() > 0).then_some(largest)
     }
 
-    /// Writes it: the first bucket in use and how many there are, and a number for each.
+    /// Writes the first bucket in use, the number of buckets, and a count for each.
     pub fn put(&self, out: &mut Vec<u8>) {
         let first = self.counts.iter().position(|count| *count > 0);
         let last = self.counts.iter().rposition(|count| *count > 0);
         let (Some(first), Some(last)) = (first, last) else { return put_number(out, 0) };
-        // From 32 on; below it is that there are none.
+        // Offset by 32; smaller numbers mean an empty histogram.
         put_number(out, (last - first + 1) as u64 * BUCKETS as u64 + first as u64);
         self.counts[first..=last].iter().for_each(|count| put_number(out, (*count).into()));
     }
 
-    /// Reads what [`put`](LogHistogram::put) wrote at the beginning of these bytes; gives also how
-    /// many it took.
+    /// Reads what [`put`](LogHistogram::put) wrote at the beginning of these bytes; also returns the
+    /// number of bytes read.
     pub fn get(bytes: &[u8]) -> Result<(LogHistogram, usize), TimingError> {
         let mut reader = Reader::new(bytes);
         let head = reader.number()? as usize;
         let (length, first) = (head / BUCKETS, head % BUCKETS);
         let mut histogram = LogHistogram::default();
         let counts = first.checked_add(length).and_then(|end| histogram.counts.get_mut(first..end));
-        for count in counts.ok_or(TimingError::Damaged("the buckets of a histogram"))? {
+        for count in counts.ok_or(TimingError::Damaged("malformed buckets of a histogram"))? {
             let read = u32::try_from(reader.number()?);
-            *count = read.map_err(|_| TimingError::Damaged("a count of a histogram"))?;
+            *count = read.map_err(|_| TimingError::Damaged("malformed count of a histogram"))?;
         }
         Ok((histogram, bytes.len() - reader.rest().len()))
     }
@@ -149,8 +149,8 @@ mod tests {
             times.sort_unstable();
             let (smallest, largest) = (times[0], times[times.len() - 1]);
             let found = of(&times).quantile(part, smallest, largest).unwrap();
-            let place = (part * times.len() as f64).ceil() as usize;
-            let right = times[place.saturating_sub(1)];
+            let index = (part * times.len() as f64).ceil() as usize;
+            let right = times[index.saturating_sub(1)];
             prop_assert!(found <= right * 2 && right <= found * 2, "{found} for {right}");
         }
 

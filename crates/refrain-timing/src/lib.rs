@@ -1,20 +1,20 @@
-//! When calls were made, and how long they took: every time, in few bytes.
+//! Compresses the times of every call: when it began, and how long it took.
 //!
-//! A trace's grammar says *what* a thread called. This crate keeps *when*: for each call its
-//! duration, and the interval since the thread's call before returned, both in ticks of a clock. It
-//! knows nothing of MPI, files or threads: terminals (numbers of signatures) and times go in, bytes
-//! come out, and given the terminals again, the times.
+//! A trace's grammar says *what* a thread called; this crate stores *when*. For each call it stores the
+//! duration and the interval since the thread's previous call returned, both in ticks of a clock. It
+//! knows nothing of MPI, files or threads: the encoder turns terminals (numbers of signatures) and
+//! times into bytes; the decoder turns terminals and bytes back into times.
 //!
-//! Times are kept in blocks, each complete in itself, with the exact tick at which its first call
-//! began. A block may end at any call, and is decoded without those before it.
+//! Times are stored in independent blocks, with the exact start tick of the first call. A block may
+//! end at any call, and is decoded without earlier blocks.
 //!
-//! | mode | keeps | how |
+//! | mode | error bound | how |
 //! |---|---|---|
-//! | [`Lossless`](Mode::Lossless) | exact times | symbols and open bits, by position in the loops |
-//! | [`Loop`](Mode::Loop) | a relative bound | wide bins, by position in the loops: the best of these |
-//! | [`Cfg`](Mode::Cfg) | a relative bound | bins as two grammars (Pilgrim §2.3.2) |
-//! | [`Hist`](Mode::Hist) | a relative bound | frequent bins of each signature (Pilgrim §2.3.2) |
-//! | [`Zfp`](Mode::Zfp), [`ZfpClustered`](Mode::ZfpClustered) | an absolute bound | by ZFP |
+//! | [`Lossless`](Mode::Lossless) | exact | symbols and low bits, predicted by position in the loops |
+//! | [`Loop`](Mode::Loop) | relative | wide bins, predicted by position in the loops: the smallest as a rule |
+//! | [`Cfg`](Mode::Cfg) | relative | two grammars over bins (Pilgrim §2.3.2) |
+//! | [`Hist`](Mode::Hist) | relative | the most frequent bins of each signature (Pilgrim §2.3.2) |
+//! | [`Zfp`](Mode::Zfp), [`ZfpClustered`](Mode::ZfpClustered) | absolute | ZFP |
 //!
 //! ```
 //! use refrain_timing::{Bounds, Calls, Mode, Scratch, decode, encode};
@@ -35,12 +35,12 @@
 //! # Ok::<(), refrain_timing::TimingError>(())
 //! ```
 //!
-//! All of it is Rust, and runs inside other people's programs, but for the feature `zfp`: for
-//! offline use, it loads the ZFP library if it is installed. Blocks that earlier builds wrote by
-//! SZ3 ([`Sz`](Mode::Sz), [`SzClustered`](Mode::SzClustered)) are recognized and refused: the only
-//! Rust binding of SZ3 is under GPL-3.0, and Refrain is not.
+//! This crate runs inside other people's programs. The exception is the feature `zfp`, for offline
+//! use, which loads the ZFP library if it is installed. Blocks that earlier builds wrote with SZ3
+//! ([`Sz`](Mode::Sz), [`SzClustered`](Mode::SzClustered)) are recognized and refused: the only Rust
+//! binding of SZ3 is under GPL-3.0, and Refrain is not.
 //!
-//! [`LogHistogram`] is the other end: how times are spread, in a few bytes for all calls.
+//! [`LogHistogram`] is for statistics: the distribution of the times of all calls, in a few bytes.
 
 mod bins;
 mod bits;

@@ -1,13 +1,13 @@
 //! Times within a relative bound, clustered by position in the program's loops.
 //!
-//! A time is kept as the number of its bin. Bins are as wide as the bound allows, twice as wide as
-//! those of Pilgrim §2.3.2; their numbers are the symbols that are coded by what was expected at
-//! the call's position.
+//! A time is stored as the number of its bin. Bins are as wide as the bound allows, twice as wide as
+//! those of Pilgrim §2.3.2. Their numbers are symbols, which are coded by the expectation at the
+//! call's position.
 //!
-//! A bound that is relative lets the few large times be off by far more ticks than all others
-//! together: they alone make the error of any sum of times, or the signal-to-noise ratio. So the
-//! bins of the largest times are divided into equal steps of some number of ticks: the smallest
-//! for which that takes no more than [`FINE`] bits for each call of the block.
+//! With a relative bound, the few large times may be off by far more ticks than all others together,
+//! and dominate the error of any sum and the signal-to-noise ratio. So the bins of the largest times
+//! are divided into steps of equal width: the smallest width that takes at most [`FINE`] bits per call
+//! of the block.
 
 use crate::bins::{Bin, Bins, Stand};
 use crate::bounds::Relative;
@@ -16,10 +16,10 @@ use crate::position::{MOST_SYMBOL, Pair};
 use crate::symbols::{self, SymbolReader};
 use crate::{Bounds, Calls, Times, TimingError};
 
-/// One bit in so many calls (of each column) is spent on the largest times.
+/// In each column, one bit per so many calls is spent on the largest times.
 const FINE: u64 = 8;
 
-/// And that many bits in any case.
+/// At least this many bits are spent on them.
 const FINE_LEAST: u64 = 128;
 
 /// The bins of one bound, and how their numbers become symbols.
@@ -27,7 +27,7 @@ const FINE_LEAST: u64 = 128;
 struct Level {
     bound: Relative,
     bins: Bins,
-    /// Low bits of the number that are not in the symbol.
+    /// Low bits of the bin number that are not part of the symbol.
     low: u32,
 }
 
@@ -44,21 +44,21 @@ impl Level {
         (self.bins.number(value) >> self.low) as u8
     }
 
-    /// The bin of the largest values with that symbol.
+    /// The last bin with that symbol.
     fn last_bin(&self, symbol: u8) -> Bin {
         let next = (u64::from(symbol) + 1) << self.low;
         self.bins.bin((next - 1).min(self.bins.len() - 1))
     }
 }
 
-/// What the encoder holds from block to block.
+/// What the encoder reuses from block to block.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     levels: Vec<Level>,
 }
 
 impl Scratch {
-    /// Makes the bins of these bounds, where they are not there.
+    /// Computes the bins of these bounds, unless they are known.
     fn prepare(&mut self, bounds: &Bounds) {
         let same = |(level, bound): (&Level, &Relative)| level.bound == *bound;
         if self.levels.len() != bounds.levels().len()
@@ -69,13 +69,13 @@ impl Scratch {
     }
 }
 
-/// The steps, as a power of two of ticks, into which bins of a column are divided if they are at
-/// least two steps wide.
+/// The width of steps, as a power of two of ticks. Bins of a column that are at least two steps wide
+/// are divided into steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Steps(u32);
 
 impl Steps {
-    /// The smallest that stay within what may be spent on these symbols.
+    /// The smallest width whose bits stay within the budget for these symbols.
     fn choose(level: &Level, counts: &[u32; 256], calls: usize) -> Steps {
         let budget = calls as u64 / FINE + FINE_LEAST;
         let bins = counts.iter().zip(0..=u8::MAX).filter(|(n, _)| **n > 0);
@@ -92,7 +92,7 @@ impl Steps {
         Steps((0..64).rev().take_while(|steps| cost(steps) <= budget).last().unwrap_or(63))
     }
 
-    /// Bits that say which step, in a bin whose last value is that much above its first.
+    /// Bits of a step index in a bin of that width (last value minus first).
     #[inline]
     fn bits(self, width: u64) -> u32 {
         match width >> self.0 {
@@ -107,7 +107,7 @@ impl Steps {
         let middle = first + ((1 << self.0) - 1) / 2;
         match first <= bin.last.into() {
             true => Ok(middle.min(bin.last.into()) as u64),
-            false => Err(TimingError::Damaged("a time beyond its bin")),
+            false => Err(TimingError::Damaged("step beyond its bin")),
         }
     }
 }
@@ -131,7 +131,7 @@ pub(crate) fn encode(
         }));
     } else {
         let symbols = values.zip(calls.terminals).map(|((gap, duration), terminal)| {
-            let level = &levels[bounds.place(*terminal)];
+            let level = &levels[bounds.level_index(*terminal)];
             Pair::new(level.symbol(*gap).into(), level.symbol(*duration).into())
         });
         scratch.calls.extend(symbols);
@@ -145,7 +145,7 @@ pub(crate) fn encode(
     scratch.encode(out);
 }
 
-/// Notes what symbols leave open: low bits of bins, steps within bins.
+/// Notes the bits that are not part of symbols: low bits of bin numbers, steps within bins.
 fn note_open_bits(
     bounds: &Bounds,
     levels: &[Level],
@@ -154,7 +154,7 @@ fn note_open_bits(
     scratch: &mut symbols::Scratch,
 ) {
     let mut bits = scratch.bits.begin(calls.terminals.len() * 2 * 128);
-    // The first symbol that leaves something open. Bins grow with their numbers.
+    // The first symbol with such bits. Bins grow with their numbers.
     let open = |level: &Level, steps: Steps| {
         let wide = |symbol: &u8| {
             let bin = level.last_bin(*symbol);
@@ -164,12 +164,12 @@ fn note_open_bits(
     };
     let open: Vec<_> = levels.iter().map(|level| steps.map(|steps| open(level, steps))).collect();
     for (i, call) in scratch.calls.iter().enumerate() {
-        let place = bounds.place(calls.terminals[i]);
+        let index = bounds.level_index(calls.terminals[i]);
         for column in 0..2 {
-            if call.get(column) & 0xff < open[place][column] {
+            if call.get(column) & 0xff < open[index][column] {
                 continue;
             }
-            let level = &levels[place];
+            let level = &levels[index];
             let value = [calls.gaps, calls.durations][column][i];
             let number = level.bins.number(value);
             bits.push(number & !(u64::MAX << level.low), level.low);
@@ -194,13 +194,13 @@ pub(crate) fn decode(
     let levels: Vec<_> = bounds.levels().iter().map(|bound| Level::new(*bound)).collect();
     let mut steps = || match reader.byte()? {
         steps @ 0..64 => Ok(Steps(steps.into())),
-        _ => Err(TimingError::Damaged("steps in bins")),
+        _ => Err(TimingError::Damaged("malformed steps")),
     };
     let steps = [steps()?, steps()?];
     let mut symbols = SymbolReader::new(before, reader)?;
     for terminal in terminals {
         let both = symbols.next(*terminal)?;
-        let level = &levels[bounds.place(*terminal)];
+        let level = &levels[bounds.level_index(*terminal)];
         for (column, room) in [&mut times.gaps, &mut times.durations].into_iter().enumerate() {
             let low = symbols.bits.read(level.low)?;
             let bin = level.bins.bin(u64::from(both[column]) << level.low | low);

@@ -1,9 +1,8 @@
-//! Times kept exactly.
+//! Exact times.
 //!
-//! Each time, in units of the clock's [`Quantum`], is split as a floating-point number is: a
-//! symbol says how large it is, to two bits behind the first, and the bits below stand as they
-//! are. Symbols are coded by what was expected at the call's position. There is
-//! little to be had beyond that: the lowest bits of times are noise.
+//! Each time, in units of the clock's [`Quantum`], is split like a floating-point number: a symbol
+//! with exponent and two mantissa bits, and the remaining bits as they are. Symbols are coded by the
+//! expectation at the call's position. Little more is possible: the low bits of times are noise.
 
 use crate::bits::MOST_BITS;
 use crate::bytes::{Reader, put_number};
@@ -12,18 +11,18 @@ use crate::quantum::Quantum;
 use crate::symbols::{Scratch, SymbolReader};
 use crate::{Calls, Times, TimingError, floating};
 
-/// Bits behind the first that are part of the symbol.
+/// Mantissa bits of a symbol.
 const MANTISSA: u32 = 2;
 
-/// If more than one call in so many has a time that is no multiple, the clock has no quantum.
+/// If more than one in so many times is not a multiple, the clock has no quantum.
 const ODD: usize = 16;
 
-/// Times of a column that are no multiples: the calls, and what is left of their times.
+/// The times of a column that are not multiples of the quantum: call and remainder.
 #[derive(Debug, Default)]
 struct Rests(Vec<(usize, u64)>);
 
 impl Rests {
-    /// Takes in one of them; gives the quotient.
+    /// Divides a time; notes the remainder if there is one.
     #[cold]
     fn divide(&mut self, call: usize, value: u64, quantum: Quantum) -> u64 {
         self.0.push((call, value % quantum.ticks()));
@@ -40,7 +39,7 @@ impl Rests {
         }
     }
 
-    /// Reads those of a column of so many calls.
+    /// Reads the remainders of a column of so many calls.
     fn get(reader: &mut Reader<'_>, calls: usize) -> Result<Rests, TimingError> {
         let n = reader.amount()?;
         let mut next = 0;
@@ -53,7 +52,7 @@ impl Rests {
         Ok(Rests((0..n).map(rest).collect::<Result<_, TimingError>>()?))
     }
 
-    /// Adds them to the column.
+    /// Adds the remainders to the column.
     fn add_to(&self, column: &mut [u64]) -> Result<(), TimingError> {
         for (call, rest) in &self.0 {
             let value = column.get_mut(*call).ok_or(TimingError::Damaged("a call's number"))?;
@@ -63,7 +62,7 @@ impl Rests {
     }
 }
 
-/// Appends the times. Compiled into each caller, which may know more of the processor.
+/// Appends the times. Inlined into each caller, which may be compiled for newer processors.
 #[inline(always)]
 pub(crate) fn encode(calls: &Calls<'_>, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let both = calls.gaps.iter().zip(calls.durations).flat_map(|(gap, duration)| [*gap, *duration]);
@@ -71,7 +70,7 @@ pub(crate) fn encode(calls: &Calls<'_>, scratch: &mut Scratch, out: &mut Vec<u8>
     let most = calls.terminals.len() / ODD + 1;
     let rests = loop {
         let rests = note(calls, quantum, scratch);
-        // By 1 nothing is left.
+        // Division by 1 leaves no remainders.
         if rests.iter().map(|rests| rests.0.len()).sum::<usize>() <= most {
             break rests;
         }
@@ -83,7 +82,7 @@ pub(crate) fn encode(calls: &Calls<'_>, scratch: &mut Scratch, out: &mut Vec<u8>
     scratch.encode(out);
 }
 
-/// Finds the symbols, and the bits below them.
+/// Splits times into symbols and remaining bits.
 #[inline(always)]
 fn note(calls: &Calls<'_>, quantum: Quantum, scratch: &mut Scratch) -> [Rests; 2] {
     let mut rests = [Rests::default(), Rests::default()];

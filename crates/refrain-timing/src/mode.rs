@@ -1,10 +1,10 @@
-//! The ways to keep the times of every call.
+//! The modes in which the times of every call can be stored.
 
 use crate::TimingError;
 use std::fmt;
 use std::str::FromStr;
 
-/// How the times of every call are kept.
+/// How the times of every call are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Exactly.
@@ -39,7 +39,7 @@ impl Mode {
         Mode::ZfpClustered,
     ];
 
-    /// The word for it.
+    /// Its name on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Mode::Lossless => "lossless",
@@ -53,12 +53,12 @@ impl Mode {
         }
     }
 
-    /// Whether this build can write and read it at all, given its library.
+    /// Whether this build supports the mode, if its library is installed.
     fn is_supported(self) -> bool {
         !matches!(self, Mode::Sz | Mode::SzClustered)
     }
 
-    /// The words of all modes that can be asked for, as a list to read.
+    /// The names of all supported modes, as a phrase.
     pub fn words() -> String {
         let supported = Mode::ALL.into_iter().filter(|mode| mode.is_supported());
         let words: Vec<_> = supported.map(Mode::word).collect();
@@ -67,7 +67,7 @@ impl Mode {
         format!("{} or {last}", first.join(", "))
     }
 
-    /// Whether it can be written and read: this build has it, and the library is there.
+    /// Whether the mode can be used: this build supports it, and its library is installed.
     pub fn is_available(self) -> bool {
         match self {
             Mode::Lossless | Mode::Loop | Mode::Cfg | Mode::Hist => true,
@@ -79,7 +79,7 @@ impl Mode {
         }
     }
 
-    /// What its bound is.
+    /// The kind of its error bound.
     pub fn bound(self) -> Bound {
         match self {
             Mode::Lossless => Bound::Exact,
@@ -88,7 +88,7 @@ impl Mode {
         }
     }
 
-    /// The byte a block of it begins with.
+    /// The first byte of a block in this mode.
     pub(crate) fn tag(self) -> u8 {
         Mode::ALL.iter().position(|mode| *mode == self).unwrap_or(0) as u8
     }
@@ -99,14 +99,14 @@ impl Mode {
     }
 }
 
-/// What a mode promises of each time.
+/// The error bound that a mode guarantees for each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// It is what it was.
+    /// Exact.
     Exact,
-    /// It is off by no more than a fraction of what it was.
+    /// The error is at most a fraction of the time.
     Relative,
-    /// It is off by no more than a number of ticks.
+    /// The error is at most a number of ticks.
     Absolute,
 }
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_is_answered_with_the_right_ones() {
+    fn the_error_for_an_unknown_mode_lists_the_modes() {
         let told = "zpf".parse::<Mode>().unwrap_err().to_string();
         assert_eq!(
             told,

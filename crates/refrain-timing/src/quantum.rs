@@ -1,59 +1,59 @@
-//! The steps in which a clock counts.
+//! The quantum of a clock: the step by which it advances.
 //!
-//! Many processors' counters advance by more than one at a time (by 26 or so on AMD's, which
-//! count a base clock of 100 MHz times a factor): then nearly all times are multiples of one
-//! number, and dividing by it saves its bits. Nearly all: now and then a clock is corrected.
+//! Many processors' counters advance by more than one at a time (by about 26 on AMD's, which count a
+//! base clock of 100 MHz times a factor). Then nearly all times are multiples of one number, and
+//! dividing by it saves bits. Not all are: now and then a clock is corrected.
 
-/// Values looked at in one group.
+/// Values in a sampled group.
 const GROUP: usize = 6;
 
-/// Groups looked at.
+/// Sampled groups.
 const GROUPS: usize = 9;
 
-/// A divisor, and how to divide by it without dividing: a multiple of an odd number, multiplied with
-/// its inverse modulo 2^64, is the quotient; what is no multiple becomes something larger than any
+/// A divisor with exact division by multiplication: a multiple of an odd number times the inverse of
+/// that number modulo 2^64 is the quotient; any other value gives something larger than every
 /// quotient (T. Granlund, P. Montgomery, "Division by invariant integers using multiplication", 1994,
 /// section 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quantum {
     ticks: u64,
-    /// Of the divisor without its factors of two.
+    /// The inverse of the divisor without its factors of two.
     inverse: u64,
     twos: u32,
     largest: u64,
 }
 
 impl Quantum {
-    /// Of so many ticks, of at least 1.
+    /// A quantum of so many ticks, at least 1.
     pub fn new(ticks: u64) -> Quantum {
         let ticks = ticks.max(1);
         let twos = ticks.trailing_zeros();
         let odd = ticks >> twos;
-        // Right in three bits; each step doubles them (Newton).
+        // Correct in three bits; each Newton step doubles that.
         let inverse = (0..5).fold(odd, |inverse, _| {
             inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)))
         });
         Quantum { ticks, inverse, twos, largest: u64::MAX / ticks }
     }
 
-    /// The number that most of these values are multiples of: 1 if in doubt.
+    /// The number that most of these values are multiples of; 1 if that is unclear.
     pub fn of(values: impl Iterator<Item = u64>) -> Quantum {
         let mut found = [0; GROUPS];
         for (i, value) in values.filter(|value| *value > 0).take(GROUP * GROUPS).enumerate() {
             found[i / GROUP] = gcd(found[i / GROUP], value);
         }
-        // A value that is no multiple, or values that are all multiples of more, spoil a group or
-        // two: not the one that stands in the middle.
+        // A value that is not a multiple, or values that share a larger factor, spoil a group or two,
+        // but not the median group.
         found.sort_unstable();
         Quantum::new(found[GROUPS / 2])
     }
 
-    /// How many ticks it is.
+    /// The quantum in ticks.
     pub fn ticks(self) -> u64 {
         self.ticks
     }
 
-    /// The quotient of a multiple.
+    /// The quotient, if the value is a multiple.
     #[inline(always)]
     pub fn divide(self, value: u64) -> Option<u64> {
         let quotient = value.wrapping_mul(self.inverse).rotate_right(self.twos);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_odd_values_do_not_hide_it() {
+    fn a_few_other_values_do_not_hide_the_quantum() {
         let values = (0..200u64).map(|i| if i % 50 == 3 { i * i } else { 26 * (i * i % 61) });
         assert_eq!(Quantum::of(values).ticks(), 26);
         assert_eq!(Quantum::of([].into_iter()).ticks(), 1);

@@ -2,8 +2,8 @@
 //! "Asymmetric numeral systems", 2013; the 64-bit variant of F. Giesen's `ryg_rans`, with
 //! divisions replaced by multiplications).
 //!
-//! A frequent symbol costs a fraction of a bit, one that is always the same costs nothing. Symbols
-//! are put in last to first, and come out first to last.
+//! A frequent symbol costs a fraction of a bit, a constant symbol nothing. Symbols are encoded from the
+//! last to the first, and decoded from the first to the last.
 
 use crate::TimingError;
 
@@ -13,12 +13,12 @@ pub(crate) const SCALE: u32 = 12;
 /// The state stays at or above this between symbols.
 const LOWEST: u64 = 1 << 31;
 
-/// What it takes to put in a symbol.
+/// Precomputed values for encoding a symbol.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Step {
-    /// From this state on, 32 bits move out first.
+    /// From this state on, 32 bits are written first.
     full: u64,
-    /// Dividing by the frequency is multiplying by this and shifting.
+    /// Reciprocal of the frequency: division is multiplication by this and a shift.
     reciprocal: u64,
     shift: u32,
     bias: u32,
@@ -31,14 +31,14 @@ impl Step {
         let full = u64::from(frequency) << (63 - SCALE);
         let rest = (1 << SCALE) - frequency;
         let (reciprocal, shift) = RECIPROCALS[frequency as usize % RECIPROCALS.len()];
-        // What the reciprocal of 1, which would take 65 bits, lacks is made up for.
+        // Compensates for the reciprocal of 1, which would take 65 bits.
         let bias = if frequency == 1 { before + (1 << SCALE) - 1 } else { before };
         Step { full, reciprocal, shift, bias, rest }
     }
 }
 
-/// For each frequency f and all states x, x / f is the upper half of the product with the first,
-/// shifted by the second. (For f = 1 it is one less.)
+/// For each frequency f: reciprocal and shift. For all states x, x / f is the upper half of the product
+/// of x and the reciprocal, shifted. (For f = 1 it is one less.)
 static RECIPROCALS: [(u64, u32); (1 << SCALE) + 1] = {
     let mut all = [(u64::MAX, 0); (1 << SCALE) + 1];
     let mut frequency = 2;
@@ -51,11 +51,11 @@ static RECIPROCALS: [(u64, u32); (1 << SCALE) + 1] = {
     all
 };
 
-/// Puts symbols in, last first.
+/// Encodes symbols, the last first.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     state: u64,
-    /// Words written.
+    /// The number of words written.
     at: usize,
 }
 
@@ -64,13 +64,13 @@ impl Encoder {
         Encoder { state: LOWEST, at: 0 }
     }
 
-    /// How many words so many symbols take at most.
+    /// The most words that so many symbols take.
     pub fn room(symbols: usize) -> usize {
         symbols + 2
     }
 
-    /// Puts in a symbol. Always writes a word, and counts it only if it is full: to ask would cost
-    /// more, as the answer cannot be foreseen.
+    /// Encodes a symbol. Always writes a word, and counts it only if it is full: a branch would cost
+    /// more, since it cannot be predicted.
     #[inline(always)]
     pub fn put(&mut self, step: &Step, out: &mut [u32]) {
         let x = self.state;
@@ -82,7 +82,7 @@ impl Encoder {
         self.state = x + u64::from(step.bias) + quotient * u64::from(step.rest);
     }
 
-    /// Ends; gives the words, which are read from the last to the first.
+    /// Ends the encoding; returns the words, which are read from the last to the first.
     pub fn finish(self, out: &mut [u32]) -> &[u32] {
         out[self.at] = self.state as u32;
         out[self.at + 1] = (self.state >> 32) as u32;
@@ -90,11 +90,11 @@ impl Encoder {
     }
 }
 
-/// A symbol as the decoder finds it.
+/// A symbol with its interval of frequencies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span {
     pub symbol: u8,
-    /// Of all symbols before it.
+    /// The sum of the frequencies of all symbols before it.
     pub before: u16,
     pub frequency: u16,
 }
@@ -102,30 +102,30 @@ pub(crate) struct Span {
 /// Symbols by the lowest bits of the state.
 #[derive(Clone, Debug)]
 pub(crate) struct Spans {
-    /// For each value of the lowest bits the place of its symbol.
-    places: Vec<u8>,
+    /// For each value of the lowest bits, the index of its symbol.
+    by_low_bits: Vec<u8>,
     spans: Vec<Span>,
 }
 
 impl Spans {
-    /// Of symbols (up to 256) whose frequencies add up to 2 to the [`SCALE`].
+    /// From up to 256 symbols whose frequencies add up to 2 to the [`SCALE`].
     pub fn new(symbols: impl Iterator<Item = (u8, u32)>) -> Spans {
-        let mut places = Vec::with_capacity(1 << SCALE);
+        let mut by_low_bits = Vec::with_capacity(1 << SCALE);
         let mut spans = Vec::new();
         for (symbol, frequency) in symbols {
-            let before = places.len() as u16;
-            places.resize(places.len() + frequency as usize, spans.len() as u8);
+            let before = by_low_bits.len() as u16;
+            by_low_bits.resize(by_low_bits.len() + frequency as usize, spans.len() as u8);
             spans.push(Span { symbol, before, frequency: frequency as u16 });
         }
-        Spans { places, spans }
+        Spans { by_low_bits, spans }
     }
 }
 
-/// Takes symbols out, first to last.
+/// Decodes symbols, first to last.
 #[derive(Debug)]
 pub(crate) struct Decoder<'a> {
     state: u64,
-    /// What is not read, four bytes a word.
+    /// The bytes that are not read yet, four per word.
     rest: &'a [u8],
 }
 
@@ -135,7 +135,7 @@ impl<'a> Decoder<'a> {
         let mut decoder = Decoder { state: 0, rest: bytes };
         let state = u64::from(decoder.word()?) << 32 | u64::from(decoder.word()?);
         if !(LOWEST..LOWEST << 32).contains(&state) {
-            return Err(TimingError::Damaged("the state of a column"));
+            return Err(TimingError::Damaged("wrong state of a column"));
         }
         decoder.state = state;
         Ok(decoder)
@@ -151,8 +151,9 @@ impl<'a> Decoder<'a> {
     #[inline]
     pub fn get(&mut self, spans: &Spans) -> Result<u8, TimingError> {
         let low = (self.state & ((1 << SCALE) - 1)) as usize;
-        let span = spans.places.get(low).and_then(|place| spans.spans.get(usize::from(*place)));
-        let Some(span) = span else { return Err(TimingError::Damaged("frequencies")) };
+        let span =
+            spans.by_low_bits.get(low).and_then(|index| spans.spans.get(usize::from(*index)));
+        let Some(span) = span else { return Err(TimingError::Damaged("malformed frequencies")) };
         let within = (low as u64).wrapping_sub(span.before.into());
         self.state = u64::from(span.frequency) * (self.state >> SCALE) + within;
         if self.state < LOWEST {
@@ -161,11 +162,11 @@ impl<'a> Decoder<'a> {
         Ok(span.symbol)
     }
 
-    /// Makes sure that nothing is left: the last check that all was as it was written.
+    /// Checks that nothing is left and that the state is the initial one: the last check of a column.
     pub fn finish(&self) -> Result<(), TimingError> {
         match self.rest.is_empty() && self.state == LOWEST {
             true => Ok(()),
-            false => Err(TimingError::Damaged("a column does not end where it began")),
+            false => Err(TimingError::Damaged("wrong final state of a column")),
         }
     }
 }
@@ -186,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn symbols_come_out_as_they_went_in(
+        fn symbols_decode_as_encoded(
             weights in prop::collection::vec(1..5000u32, 1..256),
             message in prop::collection::vec(any::<prop::sample::Index>(), 0..500),
         ) {

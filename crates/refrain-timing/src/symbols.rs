@@ -1,32 +1,33 @@
 //! Two columns of symbols, intervals and durations, each symbol coded in its class.
 //!
-//! The encoder goes over a block three times: the mode finds the symbols, and writes the bits that
-//! they leave open; then classes are found and symbols counted; then they are coded, last to first. Intervals and
-//! durations are two chains of dependent steps, which the processor works on side by side.
+//! The encoder makes three passes over a block. The mode finds the symbols and writes the bits that
+//! are not part of them. Then classes are found and symbols counted. Then symbols are coded, last to
+//! first. Intervals and durations are two independent chains, which the processor executes in
+//! parallel.
 
 use crate::TimingError;
 use crate::bits::{BitBuffer, BitReader, BitWriter};
 use crate::bytes::{Reader, put_bytes, put_number};
-use crate::position::{CLASSES, Pair, Places, Positions};
+use crate::position::{CLASSES, Pair, Positions, SlotFinder};
 use crate::rans::{Decoder, Encoder, Spans, Step};
 use crate::weights::{self, Frequencies};
 
-/// A class with fewer symbols has no table of its own.
+/// A class with fewer symbols shares a table.
 const FEWEST: u32 = 48;
 
-/// Counts of one column.
+/// Counts of one column, by class and symbol.
 type Counts = [[u16; 256]; CLASSES];
 
-/// What the encoder holds from block to block: memory only.
+/// Memory that the encoder reuses from block to block.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     positions: Positions,
-    /// For each call the symbols of interval and duration, each below its class.
+    /// For each call, the symbols of interval and duration, each below its class.
     pub calls: Vec<Pair>,
     counts: Box<[Counts; 2]>,
     steps: [Vec<Step>; 2],
     words: [Vec<u32>; 2],
-    /// Bits that symbols leave open.
+    /// The bits that are not part of symbols.
     pub bits: BitBuffer,
     tables: BitBuffer,
 }
@@ -46,7 +47,7 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// Finds the classes of all calls, of which the symbols are there, and counts symbols by class.
+    /// Finds the classes of all calls, whose symbols are set, and counts symbols by class.
     #[inline(always)]
     pub fn classify(&mut self, before: &[u32], terminals: &[u32]) {
         self.positions.clear();
@@ -54,23 +55,23 @@ impl Scratch {
         let (gaps, durations) = (gaps.as_flattened_mut(), durations.as_flattened_mut());
         gaps.fill(0);
         durations.fill(0);
-        let mut places = Places::after(before);
+        let mut finder = SlotFinder::after(before);
         for (call, terminal) in self.calls.iter_mut().zip(terminals) {
-            let place = places.next(*terminal);
+            let slots = finder.next(*terminal);
             let symbols = *call;
-            *call = Pair(symbols.0 | self.positions.expect(place).0);
-            self.positions.learn(place, symbols);
+            *call = Pair(symbols.0 | self.positions.expect(slots).0);
+            self.positions.learn(slots, symbols);
             gaps[usize::from(call.get(0))] += 1;
             durations[usize::from(call.get(1))] += 1;
         }
     }
 
-    /// How often each symbol of a column comes.
+    /// How often each symbol of a column occurs.
     pub fn totals(&self, column: usize) -> [u32; 256] {
         sum(&self.counts[column], u64::MAX)
     }
 
-    /// Writes the symbols, which are classified, and the open bits.
+    /// Writes the classified symbols and the remaining bits.
     #[inline(always)]
     pub fn encode(&mut self, out: &mut Vec<u8>) {
         let mut bits = self.tables.begin(2 * (CLASSES + 2) * weights::MOST_BITS);
@@ -106,7 +107,7 @@ impl Scratch {
     }
 }
 
-/// Which classes have a table of their own: a bit each.
+/// The classes with their own table, as a bit set.
 fn classes_with_own(counts: &Counts) -> u64 {
     let own = |class: &[u16; 256]| class.iter().map(|n| u32::from(*n)).sum::<u32>() >= FEWEST;
     counts.iter().rev().fold(0, |bits, class| bits << 1 | u64::from(own(class)))
@@ -123,7 +124,8 @@ fn sum(counts: &Counts, classes: u64) -> [u32; 256] {
     sum
 }
 
-/// Writes the tables of a column; gives for each class where its steps are, less its first symbol.
+/// Writes the tables of a column; returns for each class the index of its steps, minus its first
+/// symbol.
 fn put_tables(counts: &Counts, bits: &mut BitWriter<'_>, steps: &mut Vec<Step>) -> [u32; CLASSES] {
     let own = classes_with_own(counts);
     bits.push_wide(own, 64);
@@ -151,7 +153,7 @@ fn put_tables(counts: &Counts, bits: &mut BitWriter<'_>, steps: &mut Vec<Step>) 
     bases
 }
 
-/// The tables of a column, as read.
+/// The tables of a column, for decoding.
 struct Tables {
     own: Vec<Option<Spans>>,
     shared: Option<Spans>,
@@ -175,17 +177,17 @@ impl Tables {
 
     fn of(&self, class: u8) -> Result<&Spans, TimingError> {
         let own = self.own.get(usize::from(class)).and_then(Option::as_ref);
-        own.or(self.shared.as_ref()).ok_or(TimingError::Damaged("a class has no table"))
+        own.or(self.shared.as_ref()).ok_or(TimingError::Damaged("class without a table"))
     }
 }
 
 /// Reads symbols call by call.
 pub(crate) struct SymbolReader<'a> {
     positions: Positions,
-    places: Places,
+    finder: SlotFinder,
     tables: [Tables; 2],
     columns: [Decoder<'a>; 2],
-    /// Bits that symbols leave open.
+    /// The bits that are not part of symbols.
     pub bits: BitReader<'a>,
 }
 
@@ -197,25 +199,25 @@ impl<'a> SymbolReader<'a> {
         tables.finish()?;
         let bits = BitReader::new(reader.bytes()?);
         let columns = [Decoder::new(reader.bytes()?)?, Decoder::new(reader.bytes()?)?];
-        let (positions, places) = (Positions::new(), Places::after(before));
-        Ok(SymbolReader { positions, places, tables: both, columns, bits })
+        let (positions, finder) = (Positions::new(), SlotFinder::after(before));
+        Ok(SymbolReader { positions, finder, tables: both, columns, bits })
     }
 
     /// The symbols of the interval and the duration of the next call.
     #[inline]
     pub fn next(&mut self, terminal: u32) -> Result<[u8; 2], TimingError> {
-        let place = self.places.next(terminal);
-        let classes = self.positions.expect(place);
+        let slots = self.finder.next(terminal);
+        let classes = self.positions.expect(slots);
         let mut symbol = |column: usize| {
             let [_, class] = classes.get(column).to_le_bytes();
             self.columns[column].get(self.tables[column].of(class)?)
         };
         let symbols = [symbol(0)?, symbol(1)?];
-        self.positions.learn(place, Pair::new(symbols[0].into(), symbols[1].into()));
+        self.positions.learn(slots, Pair::new(symbols[0].into(), symbols[1].into()));
         Ok(symbols)
     }
 
-    /// Makes sure that all was read.
+    /// Checks that everything was read.
     pub fn finish(&self) -> Result<(), TimingError> {
         self.bits.finish()?;
         self.columns.iter().try_for_each(Decoder::finish)

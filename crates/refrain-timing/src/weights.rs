@@ -1,16 +1,16 @@
-//! How often each symbol comes, in a few bits a symbol.
+//! Frequencies of symbols, in a few bits per symbol.
 //!
-//! A symbol's frequency is written as one of [`LEVELS`] levels, each a third more than the one
-//! below: being off by a sixth costs a hundredth of a bit a symbol, and writing exact counts would
-//! cost more. Frequencies of neighbours are alike (times are spread like bells, Pilgrim figure 3),
-//! so a level is written as its difference from the one before.
+//! A frequency is stored as one of [`LEVELS`] levels, each a third more than the one below. An error of
+//! a sixth costs a hundredth of a bit per symbol; exact counts would cost more. Neighbouring symbols
+//! have similar frequencies (the distribution of times is bell-shaped, Pilgrim figure 3), so a level is
+//! stored as its difference from the previous one.
 
 use crate::TimingError;
 use crate::bits::{BitReader, BitWriter};
 use crate::floating;
 use crate::rans::SCALE;
 
-/// The highest level, that of the most frequent symbol; 0 is that of a symbol that does not come.
+/// The highest level, that of the most frequent symbol; level 0 means that a symbol does not occur.
 const LEVELS: u8 = 28;
 
 /// Bits of a small difference.
@@ -22,7 +22,7 @@ pub(crate) const MOST_BITS: usize = 16 + 256 * (1 + LEVELS as usize + 2);
 /// Weights of the levels: 4/3 to the level.
 const WEIGHTS: [u32; LEVELS as usize + 1] = {
     let mut weights = [0; LEVELS as usize + 1];
-    // In 256ths, to round only once.
+    // In units of 1/256, to round only once.
     let (mut level, mut weight) = (1, 256 * 16);
     while level < weights.len() {
         weights[level] = (weight + 128) / 256;
@@ -32,17 +32,17 @@ const WEIGHTS: [u32; LEVELS as usize + 1] = {
     weights
 };
 
-/// Symbols from the first to the last that comes, with the frequency of each.
+/// The symbols from the first to the last that occurs, with their frequencies.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Frequencies {
     pub first: u8,
     pub each: Vec<u32>,
 }
 
-/// Bits by which a share is looked up.
+/// Bits by which a ratio is looked up.
 const LOOK: u32 = 3;
 
-/// For each cell of a share of the highest weight, the level whose weight is nearest.
+/// For each ratio to the highest weight, the level whose weight is nearest.
 static NEAREST: [u8; 128] = {
     let mut nearest = [1; 128];
     let mut cell = 0;
@@ -50,7 +50,7 @@ static NEAREST: [u8; 128] = {
         let open = (cell >> LOOK).saturating_sub(1);
         let middle = ((cell - (open << LOOK)) << open) + (1 << open) / 2;
         let mut level = 1;
-        // A level's range ends halfway to the next: at 7/6 of its weight.
+        // The range of a level ends halfway to the next: at 7/6 of its weight.
         while level < LEVELS && WEIGHTS[level as usize] * 7 < middle * 6 {
             level += 1;
         }
@@ -60,14 +60,14 @@ static NEAREST: [u8; 128] = {
     nearest
 };
 
-/// The level of a symbol that comes `count` times where the most frequent comes `most` times.
+/// The level of a symbol that occurs `count` times if the most frequent one occurs `most` times.
 fn level(count: u32, most: u32) -> u8 {
     let highest = u64::from(WEIGHTS[usize::from(LEVELS)]);
     let share = u64::from(count) * highest / u64::from(most.max(1));
     NEAREST[floating::cell::<LOOK>(share) as usize % NEAREST.len()]
 }
 
-/// Writes how often symbols come, nearly; gives what was written.
+/// Writes approximate frequencies; returns what was written.
 pub(crate) fn put(counts: &[u32; 256], bits: &mut BitWriter<'_>) -> Frequencies {
     let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
     let last = counts.iter().rposition(|count| *count > 0).unwrap_or(first);
@@ -94,7 +94,7 @@ pub(crate) fn get(bits: &mut BitReader<'_>) -> Result<Frequencies, TimingError> 
     let first = bits.read(8)? as u8;
     let length = bits.read(8)? as usize + 1;
     if usize::from(first) + length > 256 {
-        return Err(TimingError::Damaged("the symbols of a table"));
+        return Err(TimingError::Damaged("malformed symbols of a table"));
     }
     let mut levels = vec![0; length];
     let mut before = LEVELS;
@@ -104,7 +104,7 @@ pub(crate) fn get(bits: &mut BitReader<'_>) -> Result<Frequencies, TimingError> 
             let difference = (folded >> 1) as i32 ^ -((folded & 1) as i32);
             let found = i32::from(before) + difference;
             if !(1..=i32::from(LEVELS)).contains(&found) {
-                return Err(TimingError::Damaged("the frequency of a symbol"));
+                return Err(TimingError::Damaged("malformed frequency of a symbol"));
             }
             *level = found as u8;
             before = *level;
@@ -116,7 +116,7 @@ pub(crate) fn get(bits: &mut BitReader<'_>) -> Result<Frequencies, TimingError> 
     Ok(Frequencies { first, each: frequencies(&levels) })
 }
 
-/// Frequencies that add up to 2 to the [`SCALE`], at least 1 for each symbol that comes.
+/// Frequencies that add up to 2 to the [`SCALE`], at least 1 for each symbol that occurs.
 fn frequencies(levels: &[u8]) -> Vec<u32> {
     let weight = |level: &u8| WEIGHTS[usize::from(*level).min(LEVELS.into())];
     let sum: u32 = levels.iter().map(weight).sum::<u32>().max(1);
@@ -126,7 +126,7 @@ fn frequencies(levels: &[u8]) -> Vec<u32> {
     };
     let mut each: Vec<u32> = levels.iter().map(scaled).collect();
     let mut left = (1i32 << SCALE) - each.iter().sum::<u32>() as i32;
-    // What rounding took or gave is shared out, a part at a time, where it matters least.
+    // The rounding error is distributed in steps, over the largest frequencies.
     while left != 0 {
         let Some(largest) = each.iter_mut().max() else { break };
         let change = left.max(-((*largest as i32) / 2)).min(left.abs());
@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frequencies_read_back_add_up_and_leave_no_symbol_out(some in counts()) {
+        fn frequencies_read_back_add_up_and_include_every_symbol(some in counts()) {
             let mut counts = [0; 256];
             some.iter().for_each(|(symbol, n)| counts[usize::from(*symbol)] += u32::from(*n));
             let mut buffer = BitBuffer::default();
@@ -158,8 +158,8 @@ mod tests {
             prop_assert_eq!(get(&mut BitReader::new(buffer.written())), Ok(written.clone()));
             prop_assert_eq!(written.each.iter().sum::<u32>(), 1 << SCALE);
             for (symbol, count) in counts.iter().enumerate() {
-                let place = symbol.checked_sub(written.first.into());
-                let given = place.and_then(|place| written.each.get(place)).copied().unwrap_or(0);
+                let index = symbol.checked_sub(written.first.into());
+                let given = index.and_then(|index| written.each.get(index)).copied().unwrap_or(0);
                 prop_assert_eq!(given > 0, *count > 0);
             }
         }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_near_what_it_stands_for() {
+    fn a_level_is_close_to_the_frequency() {
         for count in 1..=10_000u32 {
             let weight = f64::from(WEIGHTS[usize::from(level(count, 10_000))]);
             let stands_for = weight / f64::from(WEIGHTS[usize::from(LEVELS)]) * 10_000.0;

@@ -1,8 +1,8 @@
-//! Times by ZFP (P. Lindstrom, "Fixed-rate compressed floating-point arrays", 2014): an absolute
+//! Times compressed by ZFP (P. Lindstrom, "Fixed-rate compressed floating-point arrays", 2014): an absolute
 //! bound, in ticks.
 //!
-//! ZFP (under the BSD licence) is loaded when it is first needed, so that Refrain builds and runs
-//! without it. What is called here is the interface of version 1, `libzfp.so.1`.
+//! ZFP (BSD licence) is loaded when it is first needed, so Refrain builds and runs without it. This
+//! module uses the interface of version 1, `libzfp.so.1`.
 
 use crate::bytes::{Reader, put_number};
 use crate::foreign::{self, Library, Scale};
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 /// `zfp_type_double`.
 const DOUBLE: c_int = 4;
 
-/// Bytes behind the end that ZFP's bit stream, which works in words, may touch.
+/// Bytes after the end that ZFP's bit stream, which works in words, may access.
 const SLACK: usize = 64;
 
 type Pointer = *mut c_void;
@@ -33,7 +33,7 @@ struct Functions {
     zfp_stream_rewind: unsafe extern "C" fn(Pointer),
     zfp_compress: unsafe extern "C" fn(Pointer, Pointer) -> usize,
     zfp_decompress: unsafe extern "C" fn(Pointer, Pointer) -> usize,
-    /// Keeps them in memory.
+    /// Keeps the library loaded.
     _library: Loaded,
 }
 
@@ -43,7 +43,7 @@ impl Functions {
         let library = unsafe { Loaded::new("libzfp.so.1") }.ok()?;
         macro_rules! get {
             ($name:literal) => {
-                // SAFETY: zfp.h of version 1 declares a function of that name so.
+                // SAFETY: the type is that of the declaration in zfp.h of version 1.
                 *unsafe { library.get(concat!($name, "\0").as_bytes()) }.ok()?
             };
         }
@@ -75,7 +75,7 @@ pub(crate) fn is_there() -> bool {
     Functions::get().is_some()
 }
 
-/// ZFP at some accuracy.
+/// ZFP with a certain accuracy.
 struct Zfp {
     functions: &'static Functions,
     tolerance: f64,
@@ -84,12 +84,12 @@ struct Zfp {
 impl Zfp {
     fn new(ticks: u64, mode: Mode) -> Result<Zfp, TimingError> {
         let functions = Functions::get().ok_or(TimingError::Unavailable(mode))?;
-        // A number that is off by less than half a tick is rounded to what it was.
+        // A number that is off by less than half a tick is rounded to the original one.
         Ok(Zfp { functions, tolerance: if ticks == 0 { 0.25 } else { ticks as f64 } })
     }
 
-    /// Works on `numbers`, with a bit stream that begins with `bytes`; gives what `work` does, and
-    /// the bit stream's bytes.
+    /// Calls `work` with `numbers` and a bit stream that begins with `bytes`; returns its result and the
+    /// bytes of the bit stream.
     fn run(
         &self,
         numbers: &mut [f64],
@@ -142,7 +142,7 @@ impl Library for Zfp {
     }
 }
 
-/// Ticks as they are, off by so many at most.
+/// Ticks as numbers, with an absolute bound.
 struct Ticks(u64);
 
 impl Scale for Ticks {
