@@ -9,6 +9,7 @@ use refrain_memtrace::TraceError;
 use refrain_memtrace::code::Code;
 use refrain_memtrace::error::within;
 use refrain_memtrace::process::{ProcessFacts, encode_numbers};
+use refrain_memtrace::sections;
 use refrain_memtrace::trace::Facts;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,7 +46,7 @@ pub fn assemble(
     let codes = distinct_codes(&processes);
     facts.codes = codes.iter().flat_map(|(_, users)| users.iter().copied()).count() as u64;
     facts.processes = processes.iter().map(|(_, state)| state.facts.clone()).collect();
-    writer.add_bytes("memory", &facts.to_bytes())?;
+    writer.add_bytes(sections::MEMORY, &facts.to_bytes())?;
     let mut code = Vec::new();
     put(&mut code, codes.len() as u64);
     for (bytes, users) in &codes {
@@ -53,25 +54,25 @@ pub fn assemble(
         users.iter().for_each(|user| put(&mut code, u64::from(*user)));
         put_bytes(&mut code, bytes);
     }
-    writer.add_bytes("code", &code)?;
+    writer.add_bytes(sections::CODE, &code)?;
     match threads.len() {
-        ..LARGE => writer.add_bytes("threads", &threads)?,
+        ..LARGE => writer.add_bytes(sections::THREADS, &threads)?,
         // Irregular streams, which are packed already.
-        _ => writer.add("threads", Codec::Zstd, &mut &threads[..])?,
+        _ => writer.add(sections::THREADS, Codec::Zstd, &mut &threads[..])?,
     }
     for (number, (files, state)) in processes.iter().enumerate() {
         let mut segments = Vec::new();
         state.segments.encode(&mut segments);
-        writer.add_bytes(&format!("segments/{number}"), &segments)?;
+        writer.add_bytes(&format!("{}{number}", sections::SEGMENTS), &segments)?;
         write_sealed(&mut writer, number, files, state)?;
         let raw = File::open(files.raw());
         if state.sealed > 0 || raw.is_ok() {
             let mut numbers = Vec::new();
             encode_numbers(&state.numbers, &mut numbers);
-            writer.add_bytes(&format!("numbers/{number}"), &numbers)?;
+            writer.add_bytes(&format!("{}{number}", sections::NUMBERS), &numbers)?;
         }
         if let Ok(mut raw) = raw {
-            writer.add(&format!("raw/{number}"), Codec::Zstd, &mut raw)?;
+            writer.add(&format!("{}{number}", sections::RAW), Codec::Zstd, &mut raw)?;
         }
     }
     let bytes = writer.finish()?;
@@ -114,7 +115,7 @@ fn share_code(processes: &mut [(PartFiles, State)]) -> Result<(), TraceError> {
         for (at, numbers) in group.into_iter().zip(numbers) {
             let state = &mut processes[at].1;
             let renumbered = state.merged.renumbered(&numbers, &state.code.blocks);
-            state.merged = within("threads", renumbered)?;
+            state.merged = within(sections::THREADS, renumbered)?;
             let last = numbers.len().saturating_sub(1);
             for number in &mut state.numbers {
                 *number = numbers.get((*number as usize).min(last)).copied().unwrap_or(0);
@@ -173,6 +174,6 @@ fn write_sealed(
     // Chunks that were sealed after the state was written are in the state's open chunks, too.
     let counted = bytes.get(..state.sealed as usize).ok_or(TraceError::Short)?;
     debug_assert!(refrain_memtrace::sealed::chunks(counted).count() > 0);
-    writer.add(&format!("sealed/{number}"), Codec::Stored, &mut &counted[..])?;
+    writer.add(&format!("{}{number}", sections::SEALED), Codec::Stored, &mut &counted[..])?;
     Ok(())
 }

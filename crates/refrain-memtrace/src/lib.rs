@@ -43,6 +43,7 @@ pub mod code;
 pub mod error;
 pub mod process;
 pub mod sealed;
+pub mod sections;
 pub mod trace;
 pub mod verify;
 

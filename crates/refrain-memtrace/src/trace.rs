@@ -4,7 +4,7 @@ use crate::bytes::take_text;
 use crate::code::Code;
 use crate::error::{TraceError, within};
 use crate::process::{ProcessFacts, decode_numbers};
-use crate::sealed;
+use crate::{sealed, sections};
 use refrain_bytes::varint::{put, put_bytes, put_signed, take, take_bytes, take_signed, take_u32};
 use refrain_container::Container;
 use refrain_memory::{Processes, Segments, Trace};
@@ -133,7 +133,7 @@ pub struct ProcessTrace {
 impl MemoryTrace {
     /// Whether a container holds memory references.
     pub fn is_in(container: &Container) -> bool {
-        container.sections().iter().any(|section| section.name == "memory")
+        container.sections().iter().any(|section| section.name == sections::MEMORY)
     }
 
     /// Opens a trace.
@@ -143,8 +143,8 @@ impl MemoryTrace {
 
     /// The trace in a container.
     pub fn of(container: Container) -> Result<Self, TraceError> {
-        let facts = Facts::from_bytes(&container.read_checked("memory")?)?;
-        let code = container.read_checked("code")?;
+        let facts = Facts::from_bytes(&container.read_checked(sections::MEMORY)?)?;
+        let code = container.read_checked(sections::CODE)?;
         let input = &mut &code[..];
         let mut codes = BTreeMap::new();
         for _ in 0..take(input)? {
@@ -155,8 +155,8 @@ impl MemoryTrace {
             let code = Arc::new(Code::decode(&mut take_bytes(input)?)?);
             codes.extend(users.into_iter().map(|user| (user, code.clone())));
         }
-        let threads = container.read_checked("threads")?;
-        let merged = within("threads", Processes::decode(&mut &threads[..]))?;
+        let threads = container.read_checked(sections::THREADS)?;
+        let merged = within(sections::THREADS, Processes::decode(&mut &threads[..]))?;
         Ok(Self { container, facts, codes, merged })
     }
 
@@ -177,24 +177,24 @@ impl MemoryTrace {
 
     /// Whether raw words were kept.
     pub fn has_raw(&self) -> bool {
-        self.container.sections().iter().any(|section| section.name.starts_with("raw/"))
+        self.container.sections().iter().any(|section| section.name.starts_with(sections::RAW))
     }
 
     /// A process.
     pub fn process(&self, number: u32) -> Result<ProcessTrace, TraceError> {
         let code = self.codes.get(&number).cloned().unwrap_or_default();
-        let name = format!("segments/{number}");
+        let name = format!("{}{number}", sections::SEGMENTS);
         let bytes = self.container.read_checked(&name)?;
         let segments = within(&name, Segments::decode(&mut &bytes[..]))?;
-        let merged = within("threads", self.merged.process(number))?;
+        let merged = within(sections::THREADS, self.merged.process(number))?;
         let mut sealed: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
-        let name = format!("sealed/{number}");
+        let name = format!("{}{number}", sections::SEALED);
         if self.has(&name) {
             for (thread, chunk) in sealed::chunks(&self.container.read_checked(&name)?) {
                 sealed.entry(thread).or_default().push(chunk.to_vec());
             }
         }
-        let name = format!("numbers/{number}");
+        let name = format!("{}{number}", sections::NUMBERS);
         let numbers = match self.has(&name) {
             true => Some(decode_numbers(&self.container.read_checked(&name)?)?),
             false => None,

@@ -6,6 +6,7 @@
 
 use crate::error::TraceError;
 use crate::process::Ended;
+use crate::sections;
 use crate::trace::{MemoryTrace, ProcessTrace};
 use refrain_memory::{Access, Reference, References};
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ impl Comparison {
 pub fn compare(trace: &MemoryTrace) -> Result<Comparison, TraceError> {
     let mut comparison = Comparison::default();
     for number in 0..trace.facts().processes.len() as u32 {
-        let name = format!("raw/{number}");
+        let name = format!("{}{number}", sections::RAW);
         if trace.container().sections().iter().any(|section| section.name == name) {
             let process = trace.process(number)?;
             let raw = trace.container().read(&name)?;

@@ -1,13 +1,13 @@
 //! The three binary interfaces of MPI: what a handle, a status and a sentinel look like.
 //!
-//! One agent serves every MPI, so nothing of `mpi.h` is compiled in: once the family of the
-//! running library is known, its [`Layout`] tells how to read what the program passes and what
-//! the library fills in. Names of constants and handles are in [`crate::names`]; here is only
-//! what code must compare with or take apart.
+//! One agent serves every MPI, so no `mpi.h` is compiled in: once the family of the running library
+//! is known, its [`Layout`] says how to read what the program passes and what the library fills in.
+//! Names of constants and handles are in [`crate::names`]; this module has only the values that code
+//! compares with, and the layout of structures.
 //!
-//! The opaque part of a status is the exception: the standard ABI fixes its size, not what is
-//! in it. The layout here has what MPICH's and Intel's libraries write; another's can be found
-//! out at run time ([`CountEncoding::recognise`]).
+//! The opaque part of a status is special: the standard ABI fixes its size, but not its contents. The
+//! layout here is that of MPICH's and Intel's libraries; other contents are recognised at run time
+//! ([`CountEncoding::recognise`]).
 
 use crate::status::{CountEncoding, StatusLayout};
 use std::ffi::c_void;
@@ -16,7 +16,7 @@ use std::ffi::c_void;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum Family {
-    /// MPICH, and what keeps to its ABI: Intel MPI, MVAPICH, Cray's.
+    /// MPICH, and libraries with its ABI: Intel MPI, MVAPICH, Cray's.
     Mpich = 1,
     /// Open MPI.
     OpenMpi = 2,
@@ -28,12 +28,12 @@ impl Family {
     /// All families, in the order of the tables' columns.
     pub const ALL: [Family; 3] = [Family::Mpich, Family::OpenMpi, Family::StandardAbi];
 
-    /// The number that stands for the family in files; never 0, never reused.
+    /// The number of the family in files; never 0, never reused.
     pub const fn code(self) -> u32 {
         self as u32
     }
 
-    /// The family that a file means by a number.
+    /// The family with that number in files.
     pub const fn from_code(code: u32) -> Option<Family> {
         match code {
             1 => Some(Family::Mpich),
@@ -43,7 +43,7 @@ impl Family {
         }
     }
 
-    /// The name used in the tables and shown to people.
+    /// The name in tables and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Family::Mpich => "mpich",
@@ -70,11 +70,11 @@ impl Family {
 /// Where the value of a predefined handle or sentinel comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// It is this number, in every process.
+    /// This number, in every process.
     Value(usize),
-    /// It is the address of this symbol.
+    /// The address of this symbol.
     Address(&'static str),
-    /// It is what the pointer of this name contains.
+    /// The content of the pointer of this name.
     Content(&'static str),
 }
 
@@ -103,13 +103,12 @@ impl Source {
     }
 }
 
-/// What a family's binary interface fixes.
+/// The binary interface of a family.
 ///
-/// Integers are those that code compares with; any other constant is found by
-/// [`crate::names::constant_value`].
+/// It has the constants that code compares with; [`crate::names::constant_value`] has the others.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Whose layout this is.
+    /// The family.
     pub family: Family,
     /// Bytes of a handle, other than of a file or of the tools interface.
     pub handle_bytes: usize,
@@ -440,7 +439,7 @@ impl Layout {
         }
     }
 
-    /// The predefined error class that an error code belongs to, where the code alone tells.
+    /// The predefined error class of an error code, if it follows from the code alone.
     ///
     /// MPICH packs the class into the low bits of a code. Codes and classes that the program
     /// added (and, under the standard ABI, those with details of the library) are `None`:
@@ -457,8 +456,8 @@ impl Layout {
     }
 }
 
-/// Cuts what travelled as a pointer-sized argument down to a handle of `bytes` bytes: above
-/// a 4-byte handle a register holds anything.
+/// Truncates a pointer-sized argument to a handle of `bytes` bytes: the upper bits of a register are
+/// undefined for a 4-byte handle.
 pub const fn narrow_handle(bytes: usize, raw: usize) -> usize {
     if bytes == 4 { raw as u32 as usize } else { raw }
 }
@@ -511,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_of_four_bytes_lose_what_stood_above_them() {
+    fn the_upper_bits_of_four_byte_handles_are_ignored() {
         assert_eq!(narrow_handle(4, 0xdead_beef_4400_0000), 0x4400_0000);
         assert_eq!(narrow_handle(8, 0xdead_beef_4400_0000), 0xdead_beef_4400_0000);
         for bytes in [4, 8] {

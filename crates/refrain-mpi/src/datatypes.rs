@@ -1,6 +1,6 @@
-//! Sizes of predefined datatypes: on 64-bit Linux, and of Fortran as compilers have it by default.
+//! Sizes of predefined datatypes on 64-bit Linux; those of Fortran with the default options of compilers.
 
-/// Bytes, and the predefined datatypes that have as many.
+/// Sizes in bytes, and the predefined datatypes of that size.
 const PREDEFINED: [(u64, &str); 9] = [
     (0, "LB UB"),
     (
@@ -31,7 +31,7 @@ const PREDEFINED: [(u64, &str); 9] = [
     (32, "C_LONG_DOUBLE_COMPLEX CXX_LONG_DOUBLE_COMPLEX COMPLEX32 2DOUBLE_COMPLEX"),
 ];
 
-/// The size of a predefined datatype, `MPI_INT` or so.
+/// The size of a predefined datatype, such as `MPI_INT`.
 pub fn predefined_size(name: &str) -> Option<u64> {
     match name {
         "MPI_LONG_DOUBLE_INT" => return Some(20),

@@ -1,4 +1,4 @@
-//! Fortran's procedures, as symbols of a library.
+//! Symbols of Fortran procedures in MPI libraries.
 //!
 //! A procedure `MPI_Send` is called `mpi_send_` by every Fortran compiler of Linux on x86-64
 //! where the program includes `mpif.h` or uses the module `mpi`. Behind the module `mpi_f08`
@@ -9,7 +9,7 @@
 
 use crate::kind::rows;
 
-/// A procedure that some Fortran library carries out without calling C (`fortran.txt`).
+/// A procedure that some Fortran library implements without calling C (`fortran.txt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Procedure {
     /// The function's name in C.

@@ -6,12 +6,12 @@ use crate::semantics::{self, Semantics};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Which way a parameter's value goes.
+/// The direction of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Into MPI.
+    /// Input of the call.
     In,
-    /// Out of MPI.
+    /// Output of the call.
     Out,
     /// Both.
     InOut,
@@ -41,9 +41,9 @@ impl Direction {
 /// One parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param {
-    /// The standard's name for it.
+    /// Its name in the standard.
     pub name: &'static str,
-    /// Which way its value goes.
+    /// Input, output or both.
     pub direction: Direction,
     /// Its kind.
     pub kind: &'static Kind,
@@ -51,7 +51,7 @@ pub struct Param {
     pub class: Class,
     /// The length rule, if it is an array (or a string with a limit).
     pub length: Option<Length>,
-    /// Set only if this logical output is true.
+    /// The logical output that must be true for this output to be set.
     pub only_if: Option<&'static str>,
 }
 
@@ -64,9 +64,9 @@ pub struct Function {
     pub result: &'static Kind,
     /// Its parameters in order.
     pub params: Vec<Param>,
-    /// No longer in the standard, but still exported by some libraries.
+    /// Whether it is no longer in the standard. Some libraries still export it.
     pub removed: bool,
-    /// A `_c` variant.
+    /// Whether it is a `_c` variant.
     pub large: bool,
     /// What it does; see its accessors in [`crate::semantics`].
     pub(crate) semantics: Semantics,

@@ -1,10 +1,10 @@
 //! Kinds of parameters: what C passes for them and how their values read.
 //!
-//! The kinds stand in `kinds.txt`, under the names the MPI standard itself gives them.
+//! The kinds are in `kinds.txt`, under their names in the MPI standard.
 
 use std::sync::OnceLock;
 
-/// What C passes for a kind: decides how a value travels through a wrapper and a log.
+/// What C passes for a kind. It determines how wrappers pass a value and how logs store it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// `int` (and C enumerations).
@@ -101,7 +101,7 @@ pub fn kind(name: &str) -> Option<&'static Kind> {
     kinds().iter().find(|k| k.name == name)
 }
 
-/// The lines of a text table that carry something: no comments, no blank lines.
+/// The lines of a text table without comments and blank lines.
 pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = &'static str> {
     table
         .lines()

@@ -1,12 +1,15 @@
 //! MPI as data: its functions and what they do, its kinds of values, its binary layouts, its named
 //! constants.
 //!
-//! Everything in Refrain that must know the form or the meaning of an MPI call derives it from here:
-//! the agent's wrappers are generated from [`interface`], [`semantics`] says what each function does,
-//! the raw log is written and read by [`kind::Class`], calls are printed with the names in [`names`],
-//! and memory that MPI filled in is understood through the layouts in [`abi`]. The facts themselves
-//! stand in text tables beside the code (`interface.txt`, `semantics.txt`, `kinds.txt`,
-//! `constants.txt`, `handles.txt`, `fortran.txt`), made to be read and edited by people.
+//! All of Refrain derives its knowledge of MPI from this crate: the agent's wrappers are generated from
+//! [`interface`], [`semantics`] says what each function does, the log is written and read by
+//! [`kind::Class`], calls are printed with the names in [`names`], and memory that MPI filled in is
+//! interpreted with the layouts in [`abi`]. The facts are in text tables beside the code
+//! (`interface.txt`, `semantics.txt`, `kinds.txt`, `constants.txt`, `handles.txt`, `fortran.txt`),
+//! which people can read and edit.
+//!
+//! To add a function: its form goes into `interface.txt`, its meaning into `semantics.txt`. The wrapper,
+//! the log format and the decoder follow from these.
 
 pub mod abi;
 pub mod datatypes;

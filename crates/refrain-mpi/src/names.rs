@@ -1,12 +1,12 @@
 //! Names for numbers: the constants and the predefined handles of MPI.
 //!
-//! The facts stand in `constants.txt` and `handles.txt`; their first lines explain the
-//! notation. The tables are parsed once, at the first question; after that, no question
-//! allocates, except [`mask_names`]. An agent asks one at its start, where it may allocate.
+//! The facts are in `constants.txt` and `handles.txt`, whose first lines explain the notation. The
+//! tables are parsed at the first query; later queries do not allocate, except [`mask_names`]. The
+//! agent makes its first query at start, when it may allocate.
 //!
-//! Handles of MPICH and of the standard ABI are numbers that mean the same in every process.
-//! Open MPI's are addresses: the agent resolves [`predefined_handles`] in the running program
-//! and writes down what it found, and who reads the log looks it up in a [`HandleTable`].
+//! Handles of MPICH and of the standard ABI are numbers that mean the same in every process. Open
+//! MPI's are addresses: the agent resolves [`predefined_handles`] in the running program and records
+//! the result, and readers of the log look them up in a [`HandleTable`].
 
 use std::fmt::Write;
 use std::sync::OnceLock;
@@ -14,10 +14,10 @@ use std::sync::OnceLock;
 use crate::abi::{Family, Source};
 use crate::kind::rows;
 
-/// When a value of a table holds.
+/// When a value of a table is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Condition {
-    /// In every version that the tables know of.
+    /// In every version.
     Always,
     /// Since this version of the library (major, minor).
     Since(u32, u32),
@@ -30,7 +30,7 @@ pub enum Condition {
 /// One of the values that a name has in a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Variant<T> {
-    /// When it holds.
+    /// When it is valid.
     pub condition: Condition,
     /// The value.
     pub value: T,
@@ -55,7 +55,7 @@ impl<T: Copy> Row<T> {
         self.values.get(family.column()).map_or(&[], Vec::as_slice)
     }
 
-    /// The value in a family, the newest where versions differ, no single vendor's.
+    /// The value in a family: the newest if versions differ, and never that of a single vendor.
     pub fn value(&self, family: Family) -> Option<T> {
         self.variants(family)
             .iter()
@@ -101,8 +101,8 @@ pub fn constant_name_in(
     tables().constants.name(family, version, group, &value)
 }
 
-/// The version (major, minor) of a library, from what it says of itself: `Open MPI v4.1.4, …`,
-/// `MPICH Version: 4.0.2 …`. Those made of MPICH by vendors have versions of their own.
+/// The version (major, minor) of a library, from its version string: `Open MPI v4.1.4, …`,
+/// `MPICH Version: 4.0.2 …`. Vendors' variants of MPICH have other version numbers.
 pub fn version_of(library: &str) -> Option<(u32, u32)> {
     let rest =
         library.strip_prefix("Open MPI v").or_else(|| library.strip_prefix("MPICH Version:"))?;
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_tells_its_version() {
+    fn the_version_is_read_from_the_version_string() {
         assert_eq!(version_of("Open MPI v4.1.4, package: Debian OpenMPI"), Some((4, 1)));
         assert_eq!(version_of("MPICH Version:      5.0.2\nMPICH Release date:"), Some((5, 0)));
         assert_eq!(version_of("MPICH Version:\t4.3.0b1"), Some((4, 3)));
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_has_the_first_word() {
+    fn the_newest_version_takes_precedence() {
         assert_eq!(constant_name(Mpich, "splittype", 4), Some("MPI_COMM_TYPE_RESOURCE_GUIDED"));
         assert_eq!(constant_value(Mpich, "MPIX_COMM_TYPE_NEIGHBORHOOD"), Some(5));
         assert_eq!(constant_value(Mpich, "MPI_BSEND_OVERHEAD"), Some(96));

@@ -33,11 +33,11 @@ pub enum CountEncoding {
         /// Offset of the count.
         count: usize,
     },
-    /// Something else: counts must be asked for by `MPI_Get_elements_x`.
+    /// Unknown: `MPI_Get_elements_x` has to be called for counts.
     Unknown,
 }
 
-/// What a status says.
+/// The contents of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusFields {
     /// `MPI_SOURCE`.
@@ -48,15 +48,15 @@ pub struct StatusFields {
     pub error: i32,
     /// Bytes received; `None` where that is undefined or cannot be read.
     pub count_bytes: Option<i64>,
-    /// What `MPI_Test_cancelled` would say.
+    /// The result of `MPI_Test_cancelled`.
     pub cancelled: bool,
 }
 
 impl StatusLayout {
     /// Reads a status; `None` if `status` is shorter than one.
     ///
-    /// A status means something only where MPI wrote one. MPICH leaves the status of a
-    /// completed send entirely as it was, and gives a cancelled receive a stale source and tag.
+    /// Fields are meaningful only if MPI set them. MPICH does not change the status of a completed send,
+    /// and gives a cancelled receive a stale source and tag.
     pub fn status_fields(&self, status: &[u8]) -> Option<StatusFields> {
         let status = status.get(..self.bytes)?;
         let (count, cancelled) = self.count.read(status).unwrap_or((None, false));
@@ -104,7 +104,7 @@ impl StatusLayout {
 }
 
 impl CountEncoding {
-    /// A count for [`CountEncoding::recognise`] that no two encodings hold alike.
+    /// A count for [`CountEncoding::recognise`] that differs in all encodings.
     pub const SAMPLE: i64 = 0x1_2a05_f27b;
 
     /// The encodings that libraries with the standard ABI are known to use: MPICH's and

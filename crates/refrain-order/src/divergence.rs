@@ -97,7 +97,7 @@ impl Moment {
                     text += &format!(" of {count} requests");
                 }
                 if *polls > 0 {
-                    text += &format!(", after {polls} in vain");
+                    text += &format!(", after {polls} failed polls");
                 }
                 if !picks.is_empty() {
                     text += &format!(", completing {picks:?}");

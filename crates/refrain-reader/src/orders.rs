@@ -11,6 +11,7 @@
 //! the program, for all.
 
 use crate::error::TraceError;
+use crate::sections;
 use refrain_container::{Container, Writer};
 use refrain_order::causal::log::{self, InUse};
 use refrain_order::{Frames, OrderError, Recorder, Sums};
@@ -19,9 +20,6 @@ use std::fmt::Write;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
-
-/// The section with facts.
-const FACTS: &str = "order/facts";
 
 /// The receive orders of a run.
 #[derive(Clone, Debug, Default)]
@@ -292,12 +290,12 @@ impl Orders {
 
     /// Whether a container holds receive orders.
     pub fn are_in(container: &Container) -> bool {
-        container.section(FACTS).is_ok()
+        container.section(sections::ORDER_FACTS).is_ok()
     }
 
     /// Reads those that a container holds.
     pub fn read(container: &Container) -> Result<Orders, TraceError> {
-        let facts = container.read_checked(FACTS)?;
+        let facts = container.read_checked(sections::ORDER_FACTS)?;
         let mut orders = Orders::default();
         let mut own: Option<RankOrder> = None;
         for line in String::from_utf8_lossy(&facts).lines() {
@@ -311,7 +309,7 @@ impl Orders {
         }
         orders.ranks.extend(own);
         for rank in &mut orders.ranks {
-            rank.put_bytes(container.read_checked(&format!("order/{}", rank.rank))?);
+            rank.put_bytes(container.read_checked(&format!("{}{}", sections::ORDER, rank.rank))?);
             rank.finalized &= rank.frames.cut().is_none();
         }
         Ok(orders)
@@ -330,9 +328,9 @@ impl Orders {
         self.exit_code.iter().for_each(|code| facts += &format!("exit {code}\n"));
         self.ranks.iter().for_each(|rank| facts += &rank.facts());
         self.sites.iter().for_each(|(site, place)| facts += &format!("site {site:x} {place}\n"));
-        writer.add_bytes(FACTS, facts.as_bytes())?;
+        writer.add_bytes(sections::ORDER_FACTS, facts.as_bytes())?;
         for rank in &self.ranks {
-            writer.add_bytes(&format!("order/{}", rank.rank), rank.bytes())?;
+            writer.add_bytes(&format!("{}{}", sections::ORDER, rank.rank), rank.bytes())?;
         }
         Ok(writer.finish()?)
     }

@@ -1,4 +1,4 @@
-//! Arguments: where those stand that mean the same in many functions, and what numbers stand for.
+//! Arguments: positions of those that have the same meaning in many functions, and meanings of parameters.
 
 use crate::interface::{Function, Param};
 use crate::kind::Class;
@@ -43,7 +43,7 @@ pub enum Argument {
 }
 
 impl Argument {
-    /// The standard's names for it. A function has at most one of them, or the first counts.
+    /// Its names in the standard. If a function has several of them, the first one counts.
     pub fn names(self) -> &'static [&'static str] {
         match self {
             Argument::Source => &["source"],

@@ -8,18 +8,18 @@ use crate::interface::{Function, Param};
 pub struct Buffer {
     /// The address.
     pub address: usize,
-    /// How much of it.
+    /// Its size.
     pub amount: Amount,
     /// The datatype, or an array with one for each block; none: bytes, or unknown.
     pub datatype: Option<usize>,
-    /// Only the root's counts.
+    /// Significant at the root only.
     pub at_root: bool,
 }
 
-/// How much memory a buffer is.
+/// The size of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// As much as it was when the operation began: the call that ends it does not say.
+    /// That of the call that began the operation; the call that ends it has no size.
     Unknown,
     /// A constant number of elements.
     Constant(u32),
@@ -27,7 +27,7 @@ pub enum Amount {
     Count(usize),
     /// A block of that many for each of several.
     Each(usize, Blocks),
-    /// Blocks behind each other, with the counts in the array at this position.
+    /// Consecutive blocks, with the counts in the array at this position.
     Counts(usize),
     /// One block: the caller's own entry of the array at this position.
     OwnCount(usize),
@@ -40,7 +40,7 @@ pub enum Amount {
     },
 }
 
-/// What there is a block for.
+/// What each block of a buffer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
     /// Each process that the caller communicates with: of the remote group of an intercommunicator,

@@ -85,7 +85,9 @@ fn another_call_is_told_with_what_was_expected_and_its_neighbours() {
         panic!("{divergence}");
     };
     assert_eq!(divergence.neighbours.len(), 2);
-    assert!(divergence.to_string().contains("expected  call 1: Test at 0x1e, after 2 in vain"));
+    assert!(
+        divergence.to_string().contains("expected  call 1: Test at 0x1e, after 2 failed polls")
+    );
 }
 
 #[test]

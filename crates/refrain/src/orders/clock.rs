@@ -140,7 +140,7 @@ impl Told<'_> {
         let each = self.sum(|rank| rank.bytes) as f64 / self.all.messages.max(1) as f64;
         line("size", format!("{}, {each:.3} bytes a message", size(self.bytes)));
         let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());
-        let why = format!("no: {}", why.unwrap_or("it was cut short"));
+        let why = format!("no: {}", why.unwrap_or("it is truncated"));
         line("complete", if self.is_complete() { "yes".to_owned() } else { why });
         for what in super::record::outside(self.orders) {
             line("outside", what.to_owned());
@@ -171,8 +171,11 @@ fn found_text(found: &Found) -> String {
         Row::Other(Other::Index(index)) => format!("request {index}"),
     };
     let rows: Vec<String> = found.rows.iter().map(one).collect();
-    let polls =
-        if found.polls > 0 { format!(", after {} in vain", found.polls) } else { String::new() };
+    let polls = if found.polls > 0 {
+        format!(", after {} failed polls", found.polls)
+    } else {
+        String::new()
+    };
     format!("{}{polls}", rows.join("; "))
 }
 

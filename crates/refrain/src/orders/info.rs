@@ -128,7 +128,7 @@ impl<'o> Info<'o> {
         let each = each.map_or_else(String::new, |each| format!(", {each:.3} bytes a receive"));
         line("size", size(self.bytes) + &each);
         let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());
-        let why = format!("no: {}", why.unwrap_or("it was cut short"));
+        let why = format!("no: {}", why.unwrap_or("it is truncated"));
         line("complete", if self.is_complete() { "yes".to_owned() } else { why });
         for what in super::record::outside(self.orders) {
             line("outside", what.to_owned());

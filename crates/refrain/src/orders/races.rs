@@ -124,8 +124,8 @@ fn text(receives: &All, calls: &All) -> String {
         let ranks = counted(ranks.len() as u64, "rank");
         text += &format!("{site}: {kind} on {ranks}\n");
         text += &format!(
-            "  {open} of {total} could have had another outcome; {surprises} surprises, {polls} polls \
-             in vain\n"
+            "  {open} of {total} could have had another outcome; {surprises} surprises, {polls} failed \
+             polls\n"
         );
     }
     if text.is_empty() {

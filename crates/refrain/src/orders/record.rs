@@ -86,12 +86,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         variables.push("REFRAIN_ORDER_METHOD=clock".to_owned());
     }
     let words: Vec<String> = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    // Only `refrain merge` needs it.
+    // Only `refrain merge` needs this.
     let noted = Meta { time: (time, time), ..base_meta(words.clone(), Vec::new()) };
     let _ = note_run(&parts, &noted);
     let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
     let status = execute(&command).inspect_err(|_| {
-        // Nothing ran, so there is nothing in it.
+        // The command did not start, so the folder is empty.
         let _ = std::fs::remove_dir_all(&parts);
     })?;
     let run = Orders {
@@ -103,7 +103,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let written = write(run, &parts, &output, plan.ranks());
     if let Err(error) = written.and_then(|()| Ok(std::fs::remove_dir_all(&parts)?)) {
-        // The program has run, and its exit code is what counts.
+        // The program has run: return its exit code.
         say!("refrain: {error:#}");
         if !refrain_trace::orders::are_in(&parts) {
             let _ = std::fs::remove_dir_all(&parts);
@@ -129,7 +129,7 @@ fn write(run: Orders, parts: &Path, output: &Path, asked: Option<u32>) -> Result
     Ok(())
 }
 
-/// Makes a file of what a run left behind.
+/// Makes a file of the parts that a killed run left behind.
 pub fn merge(noted: Meta, parts: &Path, output: &Path) -> Result<ExitCode> {
     let Meta { command, time: (time, _), .. } = noted;
     let refrain = env!("CARGO_PKG_VERSION").to_owned();
@@ -137,7 +137,7 @@ pub fn merge(noted: Meta, parts: &Path, output: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How much is in a record.
+/// The number of receives, completing calls and failed polls of a record.
 pub(super) fn sums(rank: &RankOrder) -> Result<Sums, OrderError> {
     if rank.method == Method::Clock {
         let own = refrain_order::clock::summary::summary(&rank.chunks)?.all;
@@ -148,7 +148,7 @@ pub(super) fn sums(rank: &RankOrder) -> Result<Sums, OrderError> {
     Ok(Sums { receives, calls, polls })
 }
 
-/// Says what was recorded.
+/// Prints a summary of a record.
 pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
     let (mut receives, mut calls, mut polls) = (0, 0, 0);
     for rank in &orders.ranks {
@@ -162,11 +162,11 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
         }
     }
     say!(
-        "refrain: {}, {} with a wildcard, {}, {} in vain; {}",
+        "refrain: {}, {} with a wildcard, {}, {}; {}",
         summary::counted(orders.ranks.len() as u64, "rank"),
         summary::counted(receives, "receive"),
         summary::counted(calls, "completing call"),
-        summary::counted(polls, "poll"),
+        summary::counted(polls, "failed poll"),
         summary::size(bytes),
     );
     let expected = asked.unwrap_or(0).max(orders.size());
@@ -181,12 +181,12 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
         .collect();
     if !cut.is_empty() {
         say!(
-            "refrain: note: cut short, as they did not reach MPI_Finalize: ranks {}",
+            "refrain: note: truncated, because these ranks did not reach MPI_Finalize: {}",
             cut.join(",")
         );
     }
     if !cut.is_empty() && orders.method() == Method::Clock {
-        say!("refrain: note: by clocks, up to a second of calls before that is not known");
+        say!("refrain: note: with --method clock, up to a second of calls before that is missing");
     }
     for rank in &orders.ranks {
         if let Some(why) = &rank.why_cut {
@@ -196,13 +196,13 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
     let outside: Vec<&str> = outside(orders).into_iter().collect();
     if !outside.is_empty() {
         let outside = outside.join(", ");
-        say!("refrain: warning: outside what a replay forces, so results may differ: {outside}");
+        say!("refrain: warning: unsupported in a replay, so results may differ: {outside}");
     }
     let path = output.display();
     say!("refrain: written to {path}; replay it with: refrain replay {path} -- COMMAND");
 }
 
-/// What programs did that a record does not hold.
+/// The unsupported operations that a program used.
 pub fn outside(orders: &Orders) -> std::collections::BTreeSet<&str> {
     let all = orders.ranks.iter().flat_map(|rank| &rank.outside);
     all.map(|what| what.strip_suffix("_c").unwrap_or(what)).collect()

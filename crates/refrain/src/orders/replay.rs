@@ -94,15 +94,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Ok(status)
         })
     })();
-    // Names may be written just now.
+    // The thread that writes names may still be running.
     let _ = (0..3).any(|_| std::fs::remove_dir_all(&folder).is_ok());
-    // A launcher may have another code for that.
+    // Not every launcher passes on the code of a rank.
     let mut code = stopped.unwrap_or(exit_code(result?));
     if let Some(said) = stood_still {
         say!("refrain: {said}");
         code = STALLED;
     }
-    // Ranks that the program or a replay has ended say so themselves.
+    // Ranks that were ended by the program or by the replay have reported it themselves.
     if let Some(left) = left.filter(|_| code == 0) {
         say!("refrain: diverged: {left}");
         code = DIVERGED;
@@ -113,31 +113,31 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Ranks tell where they are, and do not look into debugging information themselves. It may be large: they
-/// are not kept waiting, and find the names when there are any.
+/// Symbolizes call sites concurrently with the replay. Ranks read the names when they have something to
+/// report; they never wait for them.
 fn find_names(orders: &Orders, folder: &Path) {
     let (sites, time, folder) = (orders.sites.clone(), orders.time, folder.to_owned());
     std::thread::spawn(move || {
         let places = Places::at(&sites, time);
         let line = |site: &u64| format!("{site:x} {}\n", places.exact(*site));
         let names: String = sites.keys().map(line).collect();
-        // In one piece. Without them, places are offsets.
+        // Renamed, so that ranks never read half a file. Without it they print offsets.
         let new = folder.join("names.new");
         let _ =
             std::fs::write(&new, names).and_then(|()| std::fs::rename(&new, folder.join("names")));
     });
 }
 
-/// What may be why a program has diverged that nobody has changed.
+/// Prints a hint for programs that diverge although they were not changed.
 fn hint(orders: &Orders) {
     if orders.ranks.iter().any(|rank| rank.traced) {
         say!(
-            "refrain: hint: a trace does not hold MPI_Wtime, the system's clocks and random numbers: \
-             refrain record does, the latter two with --rand"
+            "refrain: hint: a trace has no values of MPI_Wtime, of the system's clocks and of random \
+             numbers: use refrain record (--rand for the latter two)"
         );
     } else if !orders.ranks.iter().any(|rank| rank.rand) {
         say!(
-            "refrain: hint: clocks of the system and random numbers are replayed only if they were \
+            "refrain: hint: the system's clocks and random numbers are replayed only if they were \
              recorded: refrain record --rand"
         );
     }
@@ -149,23 +149,22 @@ fn orders_in(path: &Path) -> Result<Orders> {
         return open(path);
     }
     if crate::mem::memory_trace(path)?.is_some() {
-        bail!("{} holds loads and stores, and no receive orders", path.display());
+        bail!("{} is a memory trace; it has no receive orders", path.display());
     }
     let trace = crate::open::open(path)?;
-    let orders = refrain_analysis::order::orders(&trace).with_context(|| {
-        format!("{} cannot be replayed; `refrain record` makes what can", path.display())
-    })?;
+    let orders = refrain_analysis::order::orders(&trace)
+        .with_context(|| format!("{} cannot be replayed; use `refrain record`", path.display()))?;
     let outside: Vec<&str> = outside(&orders).into_iter().collect();
     if !outside.is_empty() {
         let outside = outside.join(", ");
-        say!("refrain: warning: outside what a replay forces, so results may differ: {outside}");
+        say!("refrain: warning: unsupported in a replay, so results may differ: {outside}");
     }
     Ok(orders)
 }
 
-/// The exit code of ranks that did something else than was recorded.
+/// Exit code if the program diverged.
 const DIVERGED: u8 = 94;
-/// The exit code of a replay in which nothing went on.
+/// Exit code if no rank made progress.
 const STALLED: u8 = 95;
 
 /// A folder beside the record, where the ranks find it wherever they run.

@@ -308,7 +308,7 @@ fn a_killed_run_replays_up_to_where_it_was() {
                 let line = outcome.stdout.lines().find(|line| line.starts_with("after"));
                 line.unwrap_or_else(|| panic!("it did not get there\n{outcome}")).to_owned()
             };
-            assert!(recorded.stderr.contains("cut short"), "{recorded}");
+            assert!(recorded.stderr.contains("truncated"), "{recorded}");
             for _ in 0..times() {
                 let replayed = victim.replay("run.refrain");
                 assert!(!replayed.timed_out && replayed.code != 0, "{replayed}");

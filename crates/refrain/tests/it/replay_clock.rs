@@ -160,7 +160,7 @@ fn a_slow_run_that_is_killed_is_known_up_to_a_second_before() {
     for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_trickle.c", &["20"]).by(CLOCK);
         let recorded = victim.record("run.refrain");
-        assert!(recorded.stderr.contains("cut short"), "{recorded}");
+        assert!(recorded.stderr.contains("truncated"), "{recorded}");
         let replayed = victim.replay("run.refrain");
         assert!(!replayed.timed_out, "{replayed}");
         assert_eq!(replayed.code, 96, "{replayed}");
@@ -180,7 +180,7 @@ fn a_killed_run_replays_and_ends_where_its_record_does() {
     for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_crash.c", &["20011"]).by(CLOCK);
         let recorded = victim.record("run.refrain");
-        assert!(recorded.stderr.contains("cut short"), "{recorded}");
+        assert!(recorded.stderr.contains("truncated"), "{recorded}");
         let replayed = victim.replay("run.refrain");
         assert!(!replayed.timed_out, "{replayed}");
         assert_eq!(replayed.code, 96, "{replayed}");

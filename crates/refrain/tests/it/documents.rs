@@ -1,0 +1,202 @@
+//! The documents say what is true: files that they name exist, commands that they show are
+//! understood, and sections that they list are those of the code.
+
+use refrain_container::Container;
+use refrain_testing::{refrain, workspace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// All documents with their names.
+fn documents() -> Vec<(String, String)> {
+    let names = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
+    let mut paths: Vec<PathBuf> = names.iter().map(|name| workspace().join(name)).collect();
+    paths.extend(files(&workspace().join("docs"), "md"));
+    let read = |path: &PathBuf| {
+        let name = path.strip_prefix(workspace()).unwrap().display().to_string();
+        (name, fs::read_to_string(path).unwrap())
+    };
+    paths.iter().map(read).collect()
+}
+
+/// The files of a folder with that extension.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
+}
+
+/// The texts between backticks, outside of blocks of code.
+fn quoted(text: &str) -> Vec<&str> {
+    let prose = text.split("```").step_by(2);
+    prose.flat_map(|prose| prose.split('`').skip(1).step_by(2)).collect()
+}
+
+/// The targets of links to other files.
+fn links(text: &str) -> Vec<&str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let targets = targets.filter(|target| !target.starts_with(['#', '<']));
+    let targets = targets.filter(|target| !target.contains("://"));
+    targets.map(|target| target.split('#').next().unwrap()).collect()
+}
+
+/// The shell commands in blocks of code: lines of `sh` blocks, and lines after `$` in `console` blocks.
+fn commands(text: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    for block in text.split("```").skip(1).step_by(2) {
+        let (language, body) = block.split_once('\n').unwrap();
+        let body = body.replace("\\\n", " ");
+        match language.trim() {
+            "sh" => commands.extend(body.lines().map(str::to_owned)),
+            "console" => {
+                let typed = body.lines().filter_map(|line| line.strip_prefix("$ "));
+                commands.extend(typed.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    commands
+}
+
+#[test]
+fn every_file_that_a_document_names_exists() {
+    let crates = workspace().join("crates");
+    let mut checked = 0;
+    let mut missing = Vec::new();
+    for (document, text) in documents() {
+        let here = workspace().join(&document);
+        for link in links(&text) {
+            checked += 1;
+            if !here.parent().unwrap().join(link).exists() {
+                missing.push(format!("{document}: link to {link}"));
+            }
+        }
+        for path in quoted(&text).into_iter().filter(|text| text.contains('/')) {
+            let first = path.split('/').next().unwrap();
+            let is_path = !path.contains([' ', '…', '*', '{']) && !first.is_empty();
+            let root = match (crates.join(first).is_dir(), workspace().join(first).exists()) {
+                (true, _) => &crates,
+                (false, true) => workspace(),
+                (false, false) if first.starts_with("refrain-") => &crates,
+                (false, false) => continue,
+            };
+            if is_path {
+                checked += 1;
+                if !root.join(path).exists() {
+                    missing.push(format!("{document}: {path}"));
+                }
+            }
+        }
+    }
+    assert!(checked > 100, "only {checked} paths were found");
+    assert!(missing.is_empty(), "documents name files that do not exist:\n{}", missing.join("\n"));
+}
+
+/// The words of a command up to the program that it runs.
+fn words_of_refrain(command: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let start = words.iter().position(|word| *word == "refrain")?;
+    // What is before it may only be assignments: `mpirun` may run something of that name too.
+    if !words[..start].iter().all(|word| word.contains('=') || *word == "&&") {
+        return None;
+    }
+    let words = words[start + 1..].iter().copied();
+    Some(words.take_while(|word| !["--", "|", "&&", ";", "#"].contains(word)).collect())
+}
+
+#[test]
+fn every_command_and_option_in_the_documents_is_known() {
+    let mut helps: BTreeMap<String, String> = BTreeMap::new();
+    let mut checked = 0;
+    for (document, text) in documents() {
+        let inline = quoted(&text).into_iter().filter(|text| text.starts_with("refrain "));
+        let inline = inline.map(|text| text.replace('\n', " "));
+        for command in commands(&text).into_iter().chain(inline) {
+            let Some(words) = words_of_refrain(&command) else { continue };
+            let Some(subcommand) = words.first().filter(|word| !word.starts_with('-')) else {
+                continue;
+            };
+            if subcommand.starts_with("__") || subcommand.chars().all(char::is_uppercase) {
+                continue;
+            }
+            let help = helps.entry((*subcommand).to_owned()).or_insert_with(|| {
+                let outcome = refrain(["help", subcommand]);
+                assert_eq!(outcome.code, 0, "{document}: `{command}`: {}", outcome.stderr);
+                outcome.stdout
+            });
+            checked += 1;
+            // The options of a compiler are its own.
+            let options = words
+                .iter()
+                .filter(|word| !["cc", "fc"].contains(subcommand) && word.starts_with('-'));
+            for option in options {
+                let name = option.split('=').next().unwrap();
+                let is_known = help
+                    .split_whitespace()
+                    .any(|word| word.trim_end_matches([',', '.', ';', ':']) == name);
+                assert!(is_known, "{document}: `{command}`: {subcommand} has no option {name}");
+            }
+        }
+    }
+    assert!(checked >= 20, "only {checked} commands were found");
+}
+
+/// The names of sections in `docs/format.md`: those of [`code_sections`], with `N` or `A-B` left out.
+fn documented_sections() -> BTreeSet<String> {
+    let text = fs::read_to_string(workspace().join("docs/format.md")).unwrap();
+    let mut sections = BTreeSet::new();
+    let mut is_table_of_sections = false;
+    for line in text.lines() {
+        if line.starts_with("| section |") {
+            is_table_of_sections = true;
+        } else if !line.starts_with('|') {
+            is_table_of_sections = false;
+        } else if is_table_of_sections && let Some(name) = line.split('`').nth(1) {
+            let number = ["N", "A-B"].iter().find_map(|end| name.strip_suffix(end));
+            sections.insert(number.unwrap_or(name).to_owned());
+        }
+    }
+    sections
+}
+
+/// The constants in all files named `sections.rs`.
+fn code_sections() -> BTreeSet<String> {
+    let mut sections = BTreeSet::new();
+    for entry in fs::read_dir(workspace().join("crates")).unwrap() {
+        let file = entry.unwrap().path().join("src/sections.rs");
+        let text = fs::read_to_string(file).unwrap_or_default();
+        for line in text.lines().filter(|line| line.starts_with("pub const ")) {
+            sections.insert(line.split('"').nth(1).expect("a name").to_owned());
+        }
+    }
+    sections
+}
+
+#[test]
+fn the_documented_sections_are_those_of_the_code() {
+    let documented = documented_sections();
+    assert!(documented.len() > 10, "{documented:?}");
+    assert_eq!(documented, code_sections());
+}
+
+#[test]
+fn golden_files_have_documented_sections_only() {
+    let documented = documented_sections();
+    let mut checked = 0;
+    for entry in fs::read_dir(workspace().join("crates")).unwrap() {
+        let folder = entry.unwrap().path().join("tests/golden");
+        if !folder.is_dir() {
+            continue;
+        }
+        for path in files(&folder, "refrain") {
+            checked += 1;
+            for section in Container::open(&path).unwrap().sections() {
+                let is_documented = documented.iter().any(|name| match name.ends_with('/') {
+                    true => section.name.starts_with(name.as_str()),
+                    false => section.name == *name,
+                });
+                assert!(is_documented, "{}: section {}", path.display(), section.name);
+            }
+        }
+    }
+    assert!(checked > 10, "only {checked} golden files were found");
+}
