@@ -8,20 +8,9 @@
 //! Ranks are gone through one after the other. What one has sent is held until the other end has been
 //! gone through, too. Collectives are not looked at.
 
-use crate::calls::{CallsError, Process, processes};
-use crate::objects::CallNames;
-use crate::verify::{is_note, stream_error};
-use crate::waits::observe::Observer;
-use crate::waits::{Lane, Need, Receipt, Scope, Step};
-use refrain_mpi::abi::Family;
-use refrain_mpi::names::HandleTable;
-use refrain_reader::event::Event;
-use refrain_reader::raw::Events;
-use refrain_trace::trace::StreamEvents;
-use refrain_trace::{StreamMeta, Trace};
+use crate::matching::{Lane, Op, Operation, Receive, Scope, Step, Tracker};
+use refrain_reader::{CallTrace, Item, ProcessRef, Source, TraceError};
 use std::collections::{HashMap, HashSet};
-use std::io::Read;
-use std::sync::Arc;
 
 /// What the messages of a trace tell about its clocks.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,59 +28,23 @@ pub struct Messages {
 }
 
 /// Pairs the messages of a trace; none if it has no times, or its ranks are not those of one world.
-pub fn messages(trace: &Trace) -> Result<Option<Messages>, CallsError> {
-    let streams = &trace.meta().streams;
-    let size = streams.iter().map(|s| s.size).max().unwrap_or(0);
-    let world: Arc<[i32]> = (0..size).collect();
-    let all = processes(trace);
-    let ranks: HashSet<i32> = all.iter().map(|p| p.rank).collect();
-    let is_world = ranks.len() == all.len() && ranks.iter().all(|rank| (0..size).contains(rank));
+pub fn messages(trace: &CallTrace) -> Result<Option<Messages>, TraceError> {
+    let size = trace.processes().map(|process| process.facts().size).max().unwrap_or(0);
+    let ranks: HashSet<i32> = trace.processes().map(|process| process.rank()).collect();
+    let is_world =
+        ranks.len() == trace.processes().len() && ranks.iter().all(|rank| (0..size).contains(rank));
     if !is_world || !(trace.has_raw() || trace.has_times()) {
         return Ok(None);
     }
     let mut board = Board { waited_for: ranks, ..Board::default() };
-    for process in &all {
-        let mut ends = Ends::of(trace, process, &world)?;
-        let first = process.streams.first().map(|s| &streams[*s]);
-        board.uncertainty.insert(process.rank, first.map_or(0, |s| s.uncertainty));
+    for process in trace.processes() {
+        let mut ends = Ends::of(process, size as usize)?;
+        board.uncertainty.insert(process.rank(), process.facts().uncertainty);
         // What was not recorded may have been messages.
-        ends.is_unsure |= process.streams.iter().any(|s| streams[*s].unrecorded > 0);
-        board.take(process.rank, ends);
+        ends.is_unsure |= process.tasks().any(|task| task.facts().unrecorded > 0);
+        board.take(process.rank(), ends);
     }
     Ok(Some(board.found))
-}
-
-/// The calls of a stream with their times: those of the records, if they were kept.
-struct Timed<'t> {
-    meta: &'t StreamMeta,
-    calls: StreamEvents<'t>,
-    records: Option<Events<Box<dyn Read>>>,
-    now: u64,
-}
-
-impl<'t> Timed<'t> {
-    fn of(trace: &'t Trace, stream: usize) -> Result<Timed<'t>, CallsError> {
-        let (calls, records) = match trace.has_raw() {
-            true => (trace.untimed(stream)?, Some(trace.raw(stream)?)),
-            false => (trace.decoded(stream)?, None),
-        };
-        Ok(Timed { meta: &trace.meta().streams[stream], calls, records, now: 0 })
-    }
-
-    fn next(&mut self) -> Result<Option<Event>, CallsError> {
-        let told = |e| stream_error(self.meta, e);
-        let Some(mut event) = self.calls.next().transpose().map_err(told)? else {
-            return Ok(None);
-        };
-        if is_note(&event) {
-            event.start = self.now;
-        } else if let Some(records) = &mut self.records {
-            let Some(record) = records.next().transpose().map_err(told)? else { return Ok(None) };
-            (event.start, event.end) = (record.start, record.end);
-        }
-        self.now = event.start;
-        Ok(Some(event))
-    }
 }
 
 /// The ends of messages that a process has.
@@ -100,7 +53,7 @@ struct Ends {
     scopes: Vec<Scope>,
     /// When they were sent.
     sent: HashMap<Lane, Vec<u64>>,
-    /// The receives' order, and when they were received, if that is known.
+    /// The order of the receives, and when they were complete, if that is known.
     got: HashMap<Lane, Vec<(u64, Option<u64>)>>,
     unsure: HashSet<Lane>,
     /// By scope, the first receive of which it is not known what it got.
@@ -109,67 +62,65 @@ struct Ends {
 }
 
 impl Ends {
-    fn of(trace: &Trace, process: &Process, world: &Arc<[i32]>) -> Result<Ends, CallsError> {
+    fn of(process: ProcessRef<'_>, ranks: usize) -> Result<Ends, TraceError> {
         let mut ends = Ends::default();
-        let mut sources = Vec::new();
-        for stream in &process.streams {
-            let mut timed = Timed::of(trace, *stream)?;
-            let next = timed.next()?;
-            sources.push((timed, next));
+        let mut tracker = Tracker::new(process.rank(), ranks);
+        for item in process.items(Source::RecordTimes)? {
+            let (_, item) = item?;
+            for step in tracker.item(&item) {
+                ends.step(&item, step);
+            }
         }
-        let names = sources.iter().map(|(timed, _)| timed.calls.handle_names());
-        let names: Vec<HandleTable> = names.collect();
-        let names = names.iter().flat_map(HandleTable::entries).collect();
-        let meta = sources.first().map(|(timed, _)| timed.meta);
-        let family = meta.and_then(|m| Family::from_code(m.family)).unwrap_or(Family::Mpich);
-        let mut observer = Observer::new(process.rank, world, family, names).of_messages();
-        // In the order in which they began.
-        let earliest = |sources: &[(Timed<'_>, Option<Event>)]| {
-            let start = |(i, (_, next)): (usize, &(_, Option<Event>))| {
-                next.as_ref().map(|event| (event.start, i))
-            };
-            sources.iter().enumerate().filter_map(start).min().map(|(_, i)| i)
-        };
-        while let Some(i) = earliest(&sources) {
-            let (timed, next) = &mut sources[i];
-            let Some(event) = std::mem::replace(next, timed.next()?) else { break };
-            ends.event(&mut observer, timed.meta, &event);
+        for (op, _) in tracker.pending() {
+            if let Operation::Receive(receive) = op.what {
+                ends.lose(op.id, receive);
+            }
         }
-        observer.receives().for_each(|receipt| ends.lose(receipt));
-        ends.scopes = observer.scopes().cloned().collect();
+        ends.scopes = tracker.scopes().map(|(scope, _)| scope.clone()).collect();
         ends.settle();
         Ok(ends)
     }
 
-    fn event(&mut self, observer: &mut Observer, meta: &StreamMeta, event: &Event) {
-        let wait = observer.event(meta.thread, event, &CallNames::default(), 1);
-        for (need, _) in wait.iter().flat_map(|wait| &wait.needs) {
-            if let Need::Receipt(receipt) = need {
-                self.lose(*receipt);
+    fn step(&mut self, item: &Item, step: Step) {
+        let span = match item {
+            Item::Call(call) => call.span(),
+            Item::Note(_) => None,
+        };
+        match step {
+            Step::Posted(Op { what: Operation::Send { lane, .. }, .. }) => {
+                self.sent.entry(lane).or_default().push(span.map_or(0, |span| span.start));
             }
-        }
-        for step in observer.steps() {
-            match step {
-                Step::Sent(lane) => {
-                    self.sent.entry(lane).or_default().push(meta.nanos(event.start));
+            // A receive in a call that never returned gets no other step.
+            Step::Posted(op) => {
+                if matches!(item, Item::Call(call) if !call.returned()) {
+                    self.unknown(op);
                 }
-                Step::Got(lane, Receipt { posted, .. }) => {
-                    let end = event.end.map(|end| meta.nanos(end));
-                    self.got.entry(lane).or_default().push((posted, end));
-                }
-                Step::Lost(receipt) => self.lose(receipt),
-                Step::Unsure(lane) => drop(self.unsure.insert(lane)),
             }
+            Step::Matched(op, lane) => {
+                let end = span.and_then(|span| span.end);
+                self.got.entry(lane).or_default().push((op.id, end));
+            }
+            Step::Unknown(op) => self.unknown(op),
+            Step::Completed(_) | Step::Cancelled(_) | Step::Entered(_) | Step::Left(_) => {}
         }
     }
 
-    /// It is not known when a receive was over, and perhaps not even what it got.
-    fn lose(&mut self, Receipt { scope, source, tag, posted, .. }: Receipt) {
-        if let (Some(source), Some(tag)) = (source, tag) {
-            self.got.entry((scope, source, tag)).or_default().push((posted, None));
-        } else {
-            let first = self.lost.entry(scope).or_insert(posted);
-            *first = posted.min(*first);
+    /// It is not known when an operation was complete, and perhaps not even which message it was about.
+    fn unknown(&mut self, op: Op) {
+        match op.what {
+            Operation::Send { lane, .. } => drop(self.unsure.insert(lane)),
+            Operation::Receive(receive) => self.lose(op.id, receive),
+            Operation::Collective { .. } => {}
+        }
+    }
+
+    fn lose(&mut self, id: u64, receive: Receive) {
+        match receive.lane() {
+            Some(lane) => self.got.entry(lane).or_default().push((id, None)),
+            None => {
+                let first = self.lost.entry(receive.scope).or_insert(id);
+                *first = id.min(*first);
+            }
         }
     }
 
@@ -177,9 +128,9 @@ impl Ends {
     fn settle(&mut self) {
         for ((scope, ..), received) in &mut self.got {
             received.sort_unstable();
-            received.dedup_by_key(|(posted, _)| *posted);
+            received.dedup_by_key(|(id, _)| *id);
             if let Some(lost) = self.lost.get(scope) {
-                let known = received.partition_point(|(posted, _)| posted < lost);
+                let known = received.partition_point(|(id, _)| id < lost);
                 received[known..].iter_mut().for_each(|(_, end)| *end = None);
             }
         }
@@ -260,12 +211,18 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waits::Kind;
+    use crate::matching::{Kind, Origin};
+    use std::sync::Arc;
 
     type Received<'a> = (Lane, &'a [(u64, Option<u64>)]);
 
     fn ends(sent: &[(Lane, &[u64])], got: &[Received<'_>]) -> Ends {
-        let scope = Scope { kind: Kind::Communicator, members: Arc::from([0, 1]), nth: 0 };
+        let scope = Scope {
+            kind: Kind::Communicator,
+            members: Arc::from([0, 1]),
+            origin: Origin::Unknown,
+            nth: 0,
+        };
         Ends {
             scopes: vec![scope],
             sent: sent.iter().map(|(lane, times)| (*lane, times.to_vec())).collect(),
@@ -304,7 +261,7 @@ mod tests {
         let mut board = board();
         board.take(0, ends(&[((0, 1, 7), &[100, 200, 300])], &[]));
         let mut other = ends(&[], &[((0, 0, 7), &[(0, Some(110)), (2, Some(10)), (3, Some(10))])]);
-        other.lose(Receipt { scope: 0, source: None, tag: Some(7), nth: 0, posted: 1 });
+        other.lose(1, Receive { scope: 0, source: None, tag: Some(7), nth: 0 });
         other.settle();
         board.take(1, other);
         assert_eq!(board.found, Messages { paired: 1, unpaired: 2, ..Messages::default() });

@@ -9,8 +9,8 @@ use crate::datatypes::{Datatype, Elements, Sizes, makes_datatypes};
 use crate::payload::{has_payload, payload};
 use refrain_format::define::FunctionDef;
 use refrain_mpi::names::HandleTable;
-use refrain_trace::trace::{Group, Stats};
-use refrain_trace::{Trace, TraceError};
+use refrain_reader::trace::{Group, Stats};
+use refrain_reader::{CallTrace, TraceError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct FunctionFigures {
     /// Tests and probes that found nothing and were made again at once. One that was not repeated
     /// is a call like any other to a trace, and not among them.
     pub failed_polls: u64,
-    /// Durations of the calls that returned, in ticks ([`refrain_trace::Meta::tick`]).
+    /// Durations of the calls that returned, in ticks ([`refrain_reader::Meta::tick`]).
     pub stats: Stats,
 }
 
@@ -70,13 +70,16 @@ impl Figures {
 }
 
 /// Finds the figures of a trace.
-pub fn figures(trace: &Trace) -> Result<Figures, TraceError> {
+pub fn figures(trace: &CallTrace) -> Result<Figures, TraceError> {
     figures_of(trace, None)
 }
 
 /// Finds the figures of the processes at these places of a trace, or of all. Durations are kept of
 /// whole groups: where only some ranks of one are asked for, its functions have none.
-pub fn figures_of(trace: &Trace, wanted: Option<&BTreeSet<u32>>) -> Result<Figures, TraceError> {
+pub fn figures_of(
+    trace: &CallTrace,
+    wanted: Option<&BTreeSet<u32>>,
+) -> Result<Figures, TraceError> {
     trace.check_timing()?;
     let mut count = Count::new(trace, wanted)?;
     let polls = failed_polls(trace, &count.places)?;
@@ -112,7 +115,7 @@ pub fn figures_of(trace: &Trace, wanted: Option<&BTreeSet<u32>>) -> Result<Figur
 type Places = BTreeMap<u32, Vec<usize>>;
 
 /// For each group and signature the failed polls of all ranks.
-fn failed_polls(trace: &Trace, places: &Places) -> Result<Vec<BTreeMap<u32, u64>>, TraceError> {
+fn failed_polls(trace: &CallTrace, places: &Places) -> Result<Vec<BTreeMap<u32, u64>>, TraceError> {
     let groups = &trace.structure()?.groups;
     let mut all = vec![BTreeMap::new(); groups.len()];
     for (place, thread, own) in trace.owns()? {
@@ -127,7 +130,7 @@ fn failed_polls(trace: &Trace, places: &Places) -> Result<Vec<BTreeMap<u32, u64>
 }
 
 struct Count<'t> {
-    trace: &'t Trace,
+    trace: &'t CallTrace,
     functions: BTreeMap<u16, Arc<FunctionDef>>,
     places: Places,
     figures: BTreeMap<u16, FunctionFigures>,
@@ -161,7 +164,7 @@ enum Whose {
 }
 
 impl<'t> Count<'t> {
-    fn new(trace: &'t Trace, wanted: Option<&BTreeSet<u32>>) -> Result<Count<'t>, TraceError> {
+    fn new(trace: &'t CallTrace, wanted: Option<&BTreeSet<u32>>) -> Result<Count<'t>, TraceError> {
         let is_wanted = |place: &u32| wanted.is_none_or(|wanted| wanted.contains(place));
         let functions = trace.functions()?;
         let mut places = Places::new();

@@ -1,11 +1,10 @@
 //! What traces say: calls in order, objects with names, text and JSON.
 //!
-//! Offline code over [`refrain_format`]; it never meets a running program.
+//! Every analysis reads traces by way of [`refrain_reader`].
 //!
-//! * [`arguments`]: the arguments of a call by name
-//! * [`calls`]: the calls of a rank, its threads merged by time
 //! * [`causality`]: whether messages were received before they were sent, by the clocks
 //! * [`figures`]: how often functions are called, for how long, with how many bytes
+//! * [`matching`]: messages and collectives, from the calls of a process
 //! * [`order`]: the receive order that a trace holds
 //! * [`payload`]: what a call moves · [`datatypes`]: the sizes of datatypes
 //! * [`objects`]: names for the objects that a rank creates and frees
@@ -14,10 +13,9 @@
 //! * [`waits`]: who waits for whom, in a job that hangs or has died
 //! * [`verify`]: whether a trace is whole, sound, and what was recorded
 
-pub mod arguments;
-pub mod calls;
 pub mod causality;
 pub mod figures;
+pub mod matching;
 pub mod objects;
 pub mod order;
 pub mod render;

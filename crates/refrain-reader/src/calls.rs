@@ -1,16 +1,18 @@
 //! The calls of a task, one by one.
 
-use crate::datatypes::{Sizes, makes_datatypes};
-use crate::decoder::{Decoder, is_note};
+use crate::arguments::Arguments;
+use crate::datatypes::Sizes;
 use crate::error::TraceError;
 use crate::event::{Event, Value};
+use crate::items::Item;
 use crate::payload::payload;
+use crate::processes::{Items, Source};
 use crate::tasks::TaskRef;
 use refrain_format::define::FunctionDef;
 use refrain_mpi::abi::{Family, Layout};
+use refrain_mpi::interface::{Function, function};
 use refrain_mpi::names::{HandleTable, constant_value};
 use refrain_mpi::status::StatusFields;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -38,7 +40,7 @@ pub enum Peer {
 
 /// What all calls of a task share.
 #[derive(Debug)]
-struct Context {
+pub(crate) struct Context {
     family: Family,
     names: HandleTable,
     /// The sizes of the datatypes that the process makes.
@@ -46,8 +48,31 @@ struct Context {
     has_times: bool,
 }
 
+impl Context {
+    pub(crate) fn new(
+        family: Family,
+        names: HandleTable,
+        sizes: Sizes,
+        has_times: bool,
+    ) -> Context {
+        Context { family, names, sizes, has_times }
+    }
+
+    pub(crate) fn family(&self) -> Family {
+        self.family
+    }
+
+    pub(crate) fn names(&self) -> &HandleTable {
+        &self.names
+    }
+
+    pub(crate) fn has_times(&self) -> bool {
+        self.has_times
+    }
+}
+
 /// Who is in a communicator: ranks in `MPI_COMM_WORLD`, and those on its other side if it has one.
-type Members = [Vec<i64>; 2];
+pub(crate) type Members = [Vec<i32>; 2];
 
 /// A call that a program made.
 #[derive(Clone, Debug)]
@@ -60,6 +85,15 @@ pub struct Call {
 }
 
 impl Call {
+    pub(crate) fn of(
+        event: Event,
+        span: Option<Span>,
+        members: Option<Arc<Members>>,
+        context: Arc<Context>,
+    ) -> Call {
+        Call { event, span, members, context }
+    }
+
     /// Its number in its task, from 0, in the order in which calls began.
     pub fn number(&self) -> u64 {
         self.event.number
@@ -80,10 +114,31 @@ impl Call {
         &self.event.function
     }
 
+    /// The function in the table of MPI's interface, which says what it does ([`refrain_mpi::semantics`]); none for
+    /// functions that only other versions of Refrain know.
+    pub fn mpi(&self) -> Option<&'static Function> {
+        function(self.name())
+    }
+
+    /// Its arguments by what they mean, for analyses that treat many functions alike.
+    pub fn arguments(&self) -> Arguments<'_> {
+        Arguments::of(&self.event, Layout::of(self.context.family))
+    }
+
+    /// How its MPI lays out values, and which numbers are its constants.
+    pub fn layout(&self) -> &'static Layout {
+        Layout::of(self.context.family)
+    }
+
+    /// The name of a predefined handle: `MPI_COMM_WORLD`.
+    pub fn handle_name(&self, kind: &str, handle: u64) -> Option<&str> {
+        self.context.names.name(kind, handle)
+    }
+
     /// The call site, if call sites were recorded (`trace --callsite`): a line for each frame, innermost first, as
     /// `module+hex-offset`.
-    pub fn site(&self) -> Option<&str> {
-        self.event.site.as_deref()
+    pub fn site(&self) -> Option<&Arc<str>> {
+        self.event.site.as_ref()
     }
 
     /// When it was made; none unless the trace has the times of every call (`trace --timing`).
@@ -209,78 +264,14 @@ impl fmt::Display for Call {
 
 /// The calls of a task, in the order in which they began; see [`TaskRef::calls`].
 pub struct Calls<'t> {
-    task: TaskRef<'t>,
-    decoder: Option<Decoder<'t>>,
-    context: Arc<Context>,
-    /// By the communicator's handle.
-    members: HashMap<u64, Arc<Members>>,
+    items: Items<'t>,
     from: u64,
 }
 
 impl<'t> Calls<'t> {
-    pub(crate) fn new(task: TaskRef<'t>) -> Result<Calls<'t>, TraceError> {
-        let decoder = task.trace.decode(task.stream)?;
-        let context = Context {
-            family: Family::from_code(task.facts().family).unwrap_or(Family::Mpich),
-            names: decoder.as_ref().map(Decoder::handle_names).unwrap_or_default(),
-            sizes: sizes(task)?,
-            has_times: task.trace.has_times(),
-        };
-        let (context, members) = (Arc::new(context), HashMap::new());
-        Ok(Calls { task, decoder, context, members, from: 0 })
+    pub(crate) fn new(task: TaskRef<'t>, from: u64) -> Result<Calls<'t>, TraceError> {
+        Ok(Calls { items: task.items(Source::Compressed)?, from })
     }
-
-    pub(crate) fn from(self, from: u64) -> Calls<'t> {
-        Calls { from, ..self }
-    }
-
-    fn call(&self, event: Event) -> Call {
-        let facts = self.task.facts();
-        let span = self.context.has_times.then(|| Span {
-            start: facts.nanos(event.start),
-            end: event.end.map(|end| facts.nanos(end)),
-        });
-        let comm = event.function.params.iter().position(|p| p.name == "comm");
-        let members = match comm.and_then(|comm| event.inputs.get(comm)) {
-            Some(Some(Value::Word(handle))) => self.members.get(handle).cloned(),
-            _ => None,
-        };
-        Call { event, span, members, context: self.context.clone() }
-    }
-
-    /// Notes tell who is in a new communicator.
-    fn note(&mut self, event: &Event) {
-        let list = |param: usize| match event.inputs.get(param) {
-            Some(Some(Value::List(list))) => list.iter().map(Value::as_result).collect(),
-            _ => Vec::new(),
-        };
-        if let (true, Some(Some(Value::Word(comm)))) =
-            (event.function.name == "refrain_members", event.inputs.first())
-        {
-            self.members.insert(*comm, Arc::new([list(1), list(2)]));
-        }
-    }
-}
-
-/// The sizes of the datatypes that the process of a task makes, in any of its threads.
-fn sizes(task: TaskRef<'_>) -> Result<Sizes, TraceError> {
-    let trace = task.trace;
-    let mut made = Vec::new();
-    for &stream in trace.process_of(task.stream).map_or(&[][..], |process| &process.streams) {
-        let Some(view) = trace.view(stream)? else { continue };
-        let makes = |signature: &u32| {
-            let function = view.head_function(*signature).and_then(|f| view.function(f));
-            function.is_some_and(|function| makes_datatypes(&function.def))
-        };
-        let makers: Vec<u32> = (0..view.signatures() as u32).filter(makes).collect();
-        if !makers.is_empty() {
-            let events = view.samples(&makers).map_err(|source| trace.task_error(source))?;
-            made.push((events, view.handle_names()));
-        }
-    }
-    let calls =
-        made.iter().flat_map(|(events, names)| events.iter().map(move |e| (e.clone(), names)));
-    Ok(Sizes::new(calls))
 }
 
 impl Iterator for Calls<'_> {
@@ -288,14 +279,10 @@ impl Iterator for Calls<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            match self.decoder.as_mut()?.next()? {
-                Ok(event) if is_note(&event) => self.note(&event),
-                Ok(event) if event.number < self.from => {}
-                Ok(event) => return Some(Ok(self.call(event))),
-                Err(source) => {
-                    self.decoder = None;
-                    return Some(Err(self.task.trace.task_error(source)));
-                }
+            match self.items.next()? {
+                Ok(Item::Call(call)) if call.number() >= self.from => return Some(Ok(call)),
+                Ok(_) => {}
+                Err(error) => return Some(Err(error)),
             }
         }
     }

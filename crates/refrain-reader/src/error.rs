@@ -1,6 +1,7 @@
 //! What can be wrong with a trace.
 
 use crate::decoder::TaskError;
+use crate::raw::DecodeError;
 use refrain_container::ContainerError;
 use std::io;
 use std::path::PathBuf;
@@ -47,6 +48,16 @@ pub enum TraceError {
         path: PathBuf,
         /// Why.
         source: TaskError,
+    },
+    /// The items of a task do not read.
+    #[error("rank {rank}, thread {thread}: {source}")]
+    Stream {
+        /// The rank.
+        rank: i32,
+        /// The thread.
+        thread: u32,
+        /// Why.
+        source: DecodeError,
     },
     /// References to memory do not read.
     #[error("{path}: {why}")]

@@ -86,6 +86,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// Whether it is no call, but a note between calls.
+    pub fn is_note(&self) -> bool {
+        self.function.name.starts_with("refrain_")
+    }
+
     /// Whether it returned an error.
     pub fn is_failed(&self) -> bool {
         self.function.result_reads_as == "error" && self.result.is_some_and(|code| code != 0)

@@ -105,6 +105,7 @@
 //! with that rank.
 //!
 
+pub mod arguments;
 pub mod calls;
 pub mod clocks;
 pub mod datatypes;
@@ -113,10 +114,12 @@ mod error;
 pub mod event;
 pub mod file;
 pub mod functions;
+pub mod items;
 pub mod meta;
 pub mod orders;
 mod own;
 pub mod payload;
+pub mod processes;
 pub mod raw;
 pub mod run;
 pub mod sections;
@@ -130,8 +133,10 @@ pub use calls::{Call, Calls, Peer, Span};
 pub use error::TraceError;
 pub use event::{Event, Value};
 pub use file::{File, open};
+pub use items::{Interleaved, Item, Note};
 pub use meta::{Ended, Meta, Paused, StreamMeta};
 pub use orders::Orders;
+pub use processes::{ProcessRef, Source};
 pub use refrain_elastic;
 pub use refrain_memtrace::MemoryTrace;
 pub use run::Run;

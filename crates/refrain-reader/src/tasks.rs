@@ -3,10 +3,11 @@
 use crate::calls::Calls;
 use crate::error::TraceError;
 use crate::meta::StreamMeta;
+use crate::processes::{Items, Source};
 use crate::run::Run;
 use crate::structure::Structure;
 use crate::trace::CallTrace;
-use crate::view::LastCall;
+use crate::view::{LastCall, TaskView};
 use std::fmt;
 
 /// A task: one thread of one rank.
@@ -52,13 +53,23 @@ impl<'t> TaskRef<'t> {
     /// Its calls in the order in which they began, decoded one by one, in memory that does not depend on their
     /// number.
     pub fn calls(&self) -> Result<Calls<'t>, TraceError> {
-        Calls::new(*self)
+        Calls::new(*self, 0)
     }
 
     /// Its calls from number `n` on. Those before are decoded and dropped: which request a handle stands for depends
     /// on them.
     pub fn calls_from(&self, n: u64) -> Result<Calls<'t>, TraceError> {
-        Ok(Calls::new(*self)?.from(n))
+        Calls::new(*self, n)
+    }
+
+    /// Its calls and the notes between them, in the order in which they began.
+    pub fn items(&self, source: Source) -> Result<Items<'t>, TraceError> {
+        Items::new(*self, source)
+    }
+
+    /// The task in its structure, in place; none if it made no call.
+    pub fn view(&self) -> Result<Option<TaskView<'t>>, TraceError> {
+        self.trace.view(self.stream)
     }
 
     /// The last calls, the very last at the end, from the end of the sequence: the rest is not decoded. At most `n`,

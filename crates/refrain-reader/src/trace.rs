@@ -192,8 +192,7 @@ impl CallTrace {
         }
     }
 
-    /// The processes, in order.
-    pub fn processes(&self) -> &[ProcessStreams] {
+    pub(crate) fn process_streams(&self) -> &[ProcessStreams] {
         &self.processes
     }
 

@@ -3,6 +3,7 @@
 use crate::decoder::handles::nulls;
 use crate::decoder::{Decoder, PREDEFINED, TaskError, Terminals};
 use crate::functions::{Function, Functions};
+use crate::items::{Item, ItemReader, ViewItems};
 use refrain_grammar::Grammar;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::HandleTable;
@@ -201,6 +202,16 @@ impl<'t> TaskView<'t> {
         Decoder::new(self.clone(), Terminals::new(self))
     }
 
+    /// Its calls and notes as items, without times.
+    pub fn items(&self) -> Result<ViewItems<'t>, TaskError> {
+        ViewItems::new(self)
+    }
+
+    /// How many calls and notes its sequence has, failed polls not counted.
+    pub fn length(&self) -> u64 {
+        self.group.grammars.iter().map(Grammar::len).sum()
+    }
+
     /// One call for each of these signatures, as if it were the only one of its task: with the outcome of the
     /// first, at depth 0, with no requests from before.
     pub fn samples(&self, signatures: &[u32]) -> Result<Vec<crate::event::Event>, TaskError> {
@@ -244,11 +255,11 @@ impl<'t> TaskView<'t> {
     /// requests are then as they are at the end of the task. Failed polls are left out.
     ///
     /// None if calls were made inside calls: their order would be lost.
-    pub fn digest(&self, tail: u64) -> Option<Digest<'t>> {
+    pub fn digest(&self, tail: u64) -> Result<Option<Digest<'t>>, TaskError> {
         let is_nested =
             |row: &refrain_structure::group::Row| row.head().is_none_or(|h| h.depth > 0);
         if self.group.rows.iter().any(is_nested) {
-            return None;
+            return Ok(None);
         }
         let tail = self.last_signatures(tail);
         let mut times = self.occurrences();
@@ -265,7 +276,9 @@ impl<'t> TaskView<'t> {
         let times: Vec<u64> = before.iter().map(|signature| times[*signature as usize]).collect();
         let sequence = before.into_iter().chain(tail).collect();
         let decoder = Decoder::new(self.clone(), Terminals::list(sequence));
-        Some(Digest { decoder, times: times.into_iter(), left_out: calls.saturating_sub(kept) })
+        let reader = ItemReader::of_view(self)?;
+        let left_out = calls.saturating_sub(kept);
+        Ok(Some(Digest { decoder, reader, times: times.into_iter(), left_out }))
     }
 }
 
@@ -283,21 +296,22 @@ pub struct LastCall<'t> {
 /// Few calls that stand for a task; see [`TaskView::digest`].
 pub struct Digest<'t> {
     decoder: Decoder<'t>,
+    reader: ItemReader,
     times: std::vec::IntoIter<u64>,
     /// How many calls the task has that this one has not.
     left_out: u64,
 }
 
 impl Iterator for Digest<'_> {
-    /// A call, and how many like it there were.
-    type Item = Result<(crate::event::Event, u64), TaskError>;
+    /// A call or note, and how many like it there were.
+    type Item = Result<(Item, u64), TaskError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let event = self.decoder.next()?;
         let times = self.times.next().unwrap_or(1);
         Some(event.map(|mut event| {
             event.number += self.left_out;
-            (event, times)
+            (self.reader.item(event), times)
         }))
     }
 }

@@ -5,11 +5,12 @@ use crate::open::open;
 use crate::orders;
 use crate::select::{Names, parse_ranks};
 use anyhow::{Result, bail};
-use refrain_analysis::calls::{Calls, Process, processes};
+use refrain_analysis::objects::Objects;
 use refrain_analysis::render::Renderer;
 use refrain_analysis::sites::{Frame, Sites};
-use refrain_reader::decoder::is_note;
-use refrain_trace::{StreamMeta, Trace};
+use refrain_mpi::abi::Family;
+use refrain_mpi::names::version_of;
+use refrain_reader::{CallTrace, Item, ProcessRef, Source};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
@@ -122,7 +123,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut printer = Printer {
         origin: origin(&trace),
         shared: shared_ranks(&trace),
-        trace: &trace,
         has_times,
         args: &args,
         functions,
@@ -131,10 +131,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         out: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
     };
     let mut found = false;
-    for process in processes(&trace) {
-        if ranks.as_ref().is_none_or(|ranks| ranks.contains(&process.rank)) {
+    for process in trace.processes() {
+        if ranks.as_ref().is_none_or(|ranks| ranks.contains(&process.rank())) {
             found = true;
-            printer.process(&process)?;
+            printer.process(process)?;
         }
     }
     if !found {
@@ -148,7 +148,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 struct Printer<'t, W: Write> {
-    trace: &'t Trace,
     has_times: bool,
     args: &'t Args,
     functions: Names,
@@ -162,35 +161,35 @@ struct Printer<'t, W: Write> {
 }
 
 impl<W: Write> Printer<'_, W> {
-    fn process(&mut self, process: &Process) -> Result<()> {
-        let mut calls = Calls::of(self.trace, process)?;
-        let mut objects = calls.objects();
-        let renderer = Renderer::new(calls.family(), calls.version(), self.args.full);
-        let streams = &self.trace.meta().streams;
-        let threaded = process.streams.len() > 1;
+    fn process(&mut self, process: ProcessRef<'_>) -> Result<()> {
+        let facts = process.facts();
+        let family = Family::from_code(facts.family).unwrap_or(Family::Mpich);
+        let mut items = process.items(Source::Records)?;
+        let mut objects = Objects::new(family, items.names().entries().collect());
+        let renderer = Renderer::new(family, version_of(&facts.library), self.args.full);
+        let threaded = process.tasks().len() > 1;
         while self.left > 0 {
-            let Some(call) = calls.next() else { break };
-            let call = match call {
-                Ok(call) => call,
+            let Some(item) = items.next() else { break };
+            let (task, item) = match item {
+                Ok(item) => item,
                 Err(error) => {
                     self.finish()?;
                     return Err(error.into());
                 }
             };
-            let names = objects.name_call(&call.event);
-            if is_note(&call.event) && !self.args.notes {
+            let event = item.event();
+            let names = objects.name_call(event);
+            if matches!(item, Item::Note(_)) && !self.args.notes {
                 continue;
             }
-            let wanted =
-                self.functions.is_empty() || self.functions.contain(&call.event.function.name);
+            let wanted = self.functions.is_empty() || self.functions.contain(&event.function.name);
             if !wanted {
                 continue;
             }
-            let stream = &streams[call.stream];
+            let stream = task.facts();
             if self.args.thread.is_some_and(|thread| thread != stream.thread) {
                 continue;
             }
-            let event = &call.event;
             let start = stream.nanos(event.start);
             let end = event.end.map(|ticks| stream.nanos(ticks));
             let line = if self.args.json {
@@ -273,17 +272,17 @@ fn still_read(written: io::Result<()>) -> Result<bool> {
     }
 }
 
-fn origin(trace: &Trace) -> u64 {
-    let first = |stream: &StreamMeta| stream.clock[0].1;
-    trace.meta().streams.iter().map(first).min().unwrap_or(0)
+/// Nanoseconds since 1970 when the first rank began.
+fn origin(trace: &CallTrace) -> u64 {
+    trace.tasks().map(|task| task.facts().clock[0].1).min().unwrap_or(0)
 }
 
 /// Ranks that several processes have: the trace holds several runs.
-fn shared_ranks(trace: &Trace) -> BTreeSet<i32> {
+fn shared_ranks(trace: &CallTrace) -> BTreeSet<i32> {
     let (mut seen, mut shared) = (BTreeSet::new(), BTreeSet::new());
-    for process in processes(trace) {
-        if !seen.insert(process.rank) {
-            shared.insert(process.rank);
+    for process in trace.processes() {
+        if !seen.insert(process.rank()) {
+            shared.insert(process.rank());
         }
     }
     shared

@@ -14,12 +14,12 @@
 mod kind;
 mod tell;
 
-use crate::calls::{Process, processes};
 use refrain_mpi::abi::{Family, Layout};
 use refrain_order::{Frames, Recorder};
-use refrain_reader::raw::DecodeError;
-use refrain_trace::orders::RankOrder;
-use refrain_trace::{Ended, Orders, Paused, StreamMeta, Trace, TraceError};
+use refrain_reader::orders::RankOrder;
+use refrain_reader::{
+    CallTrace, Ended, Item, Orders, Paused, ProcessRef, Source, StreamMeta, TraceError,
+};
 use tell::Teller;
 
 /// Why a trace cannot be replayed.
@@ -28,14 +28,6 @@ pub enum NoOrder {
     /// The trace itself.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// A stream of it.
-    #[error("rank {rank}: {source}")]
-    Stream {
-        /// The rank.
-        rank: i32,
-        /// What is wrong.
-        source: DecodeError,
-    },
     /// Calls were left out when it was recorded.
     #[error("it was recorded with `{0}`, so calls are missing that a replay needs")]
     Selected(String),
@@ -91,7 +83,7 @@ pub enum NoOrder {
 }
 
 /// The receive orders of a trace.
-pub fn orders(trace: &Trace) -> Result<Orders, NoOrder> {
+pub fn orders(trace: &CallTrace) -> Result<Orders, NoOrder> {
     let meta = trace.meta();
     // Call sites are recorded in addition: nothing is missing then.
     let leaves_out = |option: &&String| !option.starts_with("--callsite ");
@@ -102,9 +94,8 @@ pub fn orders(trace: &Trace) -> Result<Orders, NoOrder> {
     if let Some(lost) = meta.lost.first() {
         return Err(NoOrder::Lost(lost.clone()));
     }
-    let processes = processes(trace);
-    check_ranks(trace, &processes)?;
-    let ranks = processes.iter().map(|process| rank_order(trace, process));
+    check_ranks(trace)?;
+    let ranks = trace.processes().map(|process| rank_order(trace, process));
     Ok(Orders {
         refrain: meta.refrain.clone(),
         command: meta.command.clone(),
@@ -116,7 +107,7 @@ pub fn orders(trace: &Trace) -> Result<Orders, NoOrder> {
 }
 
 /// Every rank has to be there once, with all its calls.
-fn check_ranks(trace: &Trace, processes: &[Process]) -> Result<(), NoOrder> {
+fn check_ranks(trace: &CallTrace) -> Result<(), NoOrder> {
     let streams = &trace.meta().streams;
     for StreamMeta { rank, paused, unrecorded, .. } in streams {
         if *rank < 0 {
@@ -130,36 +121,36 @@ fn check_ranks(trace: &Trace, processes: &[Process]) -> Result<(), NoOrder> {
         }
     }
     let size = streams.iter().map(|stream| stream.size).max().unwrap_or(0);
-    for rank in 0..size {
-        let times = processes.iter().filter(|process| process.rank == rank).count();
-        if times != 1 {
-            return Err(NoOrder::Ranks { size, rank, times });
+    let mut times = vec![0; size.max(0) as usize];
+    for process in trace.processes() {
+        if let Some(times) = times.get_mut(process.rank() as usize) {
+            *times += 1;
         }
+    }
+    if let Some((rank, &times)) = (0..).zip(&times).find(|(_, times)| **times != 1) {
+        return Err(NoOrder::Ranks { size, rank, times });
     }
     Ok(())
 }
 
 /// What one rank did.
-fn rank_order(trace: &Trace, process: &Process) -> Result<RankOrder, NoOrder> {
-    let rank = process.rank;
+fn rank_order(trace: &CallTrace, process: ProcessRef<'_>) -> Result<RankOrder, NoOrder> {
+    let rank = process.rank();
     let mut told = Teller::new(Layout::of(trace.family()), trace.family() == Family::Mpich);
     let mut threads = 0;
-    for stream in &process.streams {
-        let events = trace.untimed(*stream)?;
+    for task in process.tasks() {
         let before = told.matching;
-        for event in events {
-            let event = event.map_err(|source| NoOrder::Stream { rank, source })?;
-            told.event(&event).map_err(|call| NoOrder::LetGo { rank, call })?;
+        for item in task.items(Source::Untimed)? {
+            if let Item::Call(call) = item? {
+                told.event(call.event()).map_err(|call| NoOrder::LetGo { rank, call })?;
+            }
         }
         threads += usize::from(told.matching > before);
     }
     if threads > 1 {
         return Err(NoOrder::Threads { rank, threads });
     }
-    let Some(meta) = process.streams.first().and_then(|first| trace.meta().streams.get(*first))
-    else {
-        return Err(NoOrder::NoRank);
-    };
+    let meta = process.facts();
     let finalized = meta.ended == Ended::Finalized;
     told.end();
     let Teller { recorder, outside, .. } = told;

@@ -1,13 +1,13 @@
 //! Tells a recorder of the calls of a trace.
 
 use super::kind::kind;
-use crate::arguments::Arguments;
 use refrain_mpi::abi::Layout;
 use refrain_mpi::interface::function;
 use refrain_mpi::semantics::{Argument, Form, Object, Op};
 use refrain_mpi::status::StatusFields;
 use refrain_order::{Call, Choice, Completed, Envelope, Fate, Kind, Post, Recorder, Ticket};
-use refrain_reader::event::Event;
+use refrain_reader::Event;
+use refrain_reader::arguments::Arguments;
 use std::collections::HashMap;
 
 /// The only stream: several are refused.

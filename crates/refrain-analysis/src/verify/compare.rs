@@ -9,7 +9,6 @@ use super::memory::Memory;
 use super::records::{Mark, Marks};
 use super::survey::Survey;
 use super::values::{At, Unlike, Way, World, describe};
-use crate::calls::{CallsError, Process, processes};
 use refrain_format::define::ParamDef;
 use refrain_mpi::abi::Family;
 use refrain_mpi::interface::Direction;
@@ -17,8 +16,8 @@ use refrain_mpi::kind::Class;
 use refrain_mpi::names::HandleTable;
 use refrain_reader::event::{Event, Value};
 use refrain_reader::raw::DecodeError;
-use refrain_trace::trace::StreamEvents;
-use refrain_trace::{StreamMeta, Trace};
+use refrain_reader::trace::StreamEvents;
+use refrain_reader::{CallTrace, ProcessRef, StreamMeta, TraceError};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::Arc;
@@ -59,10 +58,10 @@ pub struct Comparison {
 }
 
 /// Compares all processes of a trace whose records were kept.
-pub fn compare(trace: &Trace, survey: &mut Survey) -> Result<Comparison, CallsError> {
+pub fn compare(trace: &CallTrace, survey: &mut Survey) -> Result<Comparison, TraceError> {
     let mut comparison = Comparison::default();
-    for process in processes(trace) {
-        Comparer::of(trace, &process, &mut comparison, survey)?.run()?;
+    for process in trace.processes() {
+        Comparer::of(trace, process, &mut comparison, survey)?.run()?;
         survey.end_of_process();
     }
     Ok(comparison)
@@ -96,15 +95,15 @@ struct Comparer<'t, 'c> {
 
 impl<'t, 'c> Comparer<'t, 'c> {
     fn of(
-        trace: &'t Trace,
-        process: &Process,
+        trace: &'t CallTrace,
+        process: ProcessRef<'t>,
         comparison: &'c mut Comparison,
         survey: &'c mut Survey,
-    ) -> Result<Comparer<'t, 'c>, CallsError> {
+    ) -> Result<Comparer<'t, 'c>, TraceError> {
         let mut tasks = Vec::new();
         let mut family = Family::Mpich;
-        for &stream in &process.streams {
-            let meta = &trace.meta().streams[stream];
+        for task in process.tasks() {
+            let (stream, meta) = (task.index(), task.facts());
             family = Family::from_code(meta.family).unwrap_or(family);
             let decoded = trace.untimed(stream)?;
             tasks.push(Task {
@@ -131,7 +130,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
         Ok(Comparer { tasks, world, comparison, survey })
     }
 
-    fn run(&mut self) -> Result<(), CallsError> {
+    fn run(&mut self) -> Result<(), TraceError> {
         for index in 0..self.tasks.len() {
             self.tasks[index].advance()?;
             self.fetch(index)?;
@@ -158,7 +157,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
         times.filter_map(|(i, t)| t.next.map(|(time, _)| (time, i))).min()
     }
 
-    fn take_in(&mut self, index: usize, mark: Mark) -> Result<(), CallsError> {
+    fn take_in(&mut self, index: usize, mark: Mark) -> Result<(), TraceError> {
         match mark {
             Mark::Segment { base, bytes, anchor } => {
                 self.world.memory.announce(base, bytes, anchor);
@@ -193,7 +192,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
     }
 
     /// Reads one more call of a task; false at the end of it.
-    fn fetch(&mut self, index: usize) -> Result<bool, CallsError> {
+    fn fetch(&mut self, index: usize) -> Result<bool, TraceError> {
         let task = &mut self.tasks[index];
         if task.diverged {
             return Ok(false);
@@ -223,7 +222,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
     }
 
     /// A call has returned, or never will.
-    fn complete(&mut self, index: usize, number: u64) -> Result<(), CallsError> {
+    fn complete(&mut self, index: usize, number: u64) -> Result<(), TraceError> {
         loop {
             let task = &mut self.tasks[index];
             if number < task.first + task.pairs.len() as u64 {
@@ -247,7 +246,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
     }
 
     /// After the last record: nothing may be left.
-    fn end(&mut self, index: usize) -> Result<(), CallsError> {
+    fn end(&mut self, index: usize) -> Result<(), TraceError> {
         while self.fetch(index)? {}
         let left: Vec<_> = self.tasks[index].pairs.drain(..).flatten().collect();
         for (raw, decoded) in left {
@@ -344,18 +343,18 @@ impl<'t, 'c> Comparer<'t, 'c> {
 }
 
 impl Task<'_> {
-    fn advance(&mut self) -> Result<(), CallsError> {
+    fn advance(&mut self) -> Result<(), TraceError> {
         let next = self.marks.next_mark();
         self.next = next.map_err(|e| stream_error(self.meta, DecodeError::Io(e)))?;
         Ok(())
     }
 
     /// The next call that the trace gives back, notes left out.
-    fn next_decoded(&mut self, survey: &mut Survey) -> Result<Option<Event>, CallsError> {
+    fn next_decoded(&mut self, survey: &mut Survey) -> Result<Option<Event>, TraceError> {
         loop {
             let next = self.decoded.next().transpose().map_err(|e| stream_error(self.meta, e))?;
             let Some(event) = next else { return Ok(None) };
-            if !is_note(&event) {
+            if !event.is_note() {
                 survey.take(self.stream, &self.decoded_names, &event);
                 return Ok(Some(event));
             }
@@ -363,13 +362,8 @@ impl Task<'_> {
     }
 }
 
-/// Whether an event of a compressed trace is no call, but a note between calls.
-pub(crate) fn is_note(event: &Event) -> bool {
-    event.function.name.starts_with("refrain_")
-}
-
-pub(crate) fn stream_error(meta: &StreamMeta, source: DecodeError) -> CallsError {
-    CallsError::Stream { rank: meta.rank, thread: meta.thread, source }
+pub(crate) fn stream_error(meta: &StreamMeta, source: DecodeError) -> TraceError {
+    TraceError::Stream { rank: meta.rank, thread: meta.thread, source }
 }
 
 type Both<'a> = (Option<&'a Value>, Option<&'a Value>);

@@ -19,7 +19,6 @@ pub mod times;
 mod values;
 
 pub use compare::{Comparison, Difference, compare};
-pub(crate) use compare::{is_note, stream_error};
 pub use structure::{Structure, check_structure};
 pub use survey::{Survey, survey};
 pub use times::{TimesCheck, check_times};

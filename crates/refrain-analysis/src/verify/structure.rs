@@ -1,6 +1,6 @@
 //! Whether signatures, grammars and outcomes fit together.
 
-use refrain_trace::{Trace, TraceError};
+use refrain_reader::{CallTrace, TraceError};
 
 /// What a look at the structure of a trace tells.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Structure {
 }
 
 /// Reads `structure`, `timing` and all of `own`, and checks that they hold what they promise.
-pub fn check_structure(trace: &Trace) -> Result<Structure, TraceError> {
+pub fn check_structure(trace: &CallTrace) -> Result<Structure, TraceError> {
     let merged = trace.structure()?;
     let mut found = Structure { groups: merged.groups.len(), ..Structure::default() };
     for (number, group) in merged.groups.iter().enumerate() {
@@ -52,7 +52,7 @@ pub fn check_structure(trace: &Trace) -> Result<Structure, TraceError> {
 
 /// What ranks have of their own belongs to signatures that are there, and is as long as it
 /// should be.
-fn check_own(trace: &Trace, found: &mut Structure) -> Result<(), TraceError> {
+fn check_own(trace: &CallTrace, found: &mut Structure) -> Result<(), TraceError> {
     let merged = trace.structure()?;
     let counts: Vec<Vec<u64>> = merged.groups.iter().map(|group| group.occurrences()).collect();
     for (place, thread, own) in trace.owns()? {

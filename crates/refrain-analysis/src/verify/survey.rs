@@ -4,13 +4,11 @@
 //! None of it is an error. Recording may have been off for a while, or an object may come from a
 //! call that MPI made itself; and a program may leave requests behind.
 
-use super::compare::{is_note, stream_error};
 use super::handles::is_request;
-use crate::calls::{CallsError, processes};
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::HandleTable;
 use refrain_reader::event::{Event, Value};
-use refrain_trace::Trace;
+use refrain_reader::{CallTrace, Item, Source, TraceError};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The number of a kind of object, and a handle.
@@ -46,17 +44,14 @@ struct OfProcess {
 }
 
 /// Decodes every call of a trace.
-pub fn survey(trace: &Trace) -> Result<Survey, CallsError> {
+pub fn survey(trace: &CallTrace) -> Result<Survey, TraceError> {
     let mut survey = Survey::default();
-    for process in processes(trace) {
-        for &stream in &process.streams {
-            let events = trace.untimed(stream)?;
-            let names = events.handle_names();
-            for event in events {
-                let meta = &trace.meta().streams[stream];
-                let event = event.map_err(|e| stream_error(meta, e))?;
-                if !is_note(&event) {
-                    survey.take(stream, &names, &event);
+    for process in trace.processes() {
+        for task in process.tasks() {
+            let mut items = task.items(Source::Untimed)?;
+            while let Some(item) = items.next() {
+                if let Item::Call(call) = item? {
+                    survey.take(task.index(), items.names(), call.event());
                 }
             }
         }

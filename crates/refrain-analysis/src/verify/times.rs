@@ -1,20 +1,19 @@
 //! The times of calls that a trace gives back, held against those of the records.
 //!
 //! A trace keeps for every call an interval and a duration, in the order of return
-//! ([`refrain_encode::times`]). Records tell when calls began and when they returned, in the order in
+//! ([`refrain_reader::decoder::times`]). Records tell when calls began and when they returned, in the order in
 //! which they began. So the calls of the records are put into the order of return here, by nothing but
 //! how deep inside others they were: a call is over before the next begins that is no deeper.
 
 use super::compare::stream_error;
-use crate::calls::CallsError;
 use refrain_format::define::FunctionDef;
 use refrain_reader::decoder::times::CallTimes;
 use refrain_reader::event::Event;
 use refrain_reader::raw::DecodeError;
+use refrain_reader::timing::Wanted;
+use refrain_reader::{CallTrace, StreamMeta, TraceError};
 use refrain_signature::times::Ends;
 use refrain_timing::Bound;
-use refrain_trace::times::Wanted;
-use refrain_trace::{StreamMeta, Trace};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -41,7 +40,7 @@ pub struct TimesCheck {
 }
 
 /// Checks the times of all streams; none if the trace has none.
-pub fn check_times(trace: &Trace) -> Result<Option<TimesCheck>, CallsError> {
+pub fn check_times(trace: &CallTrace) -> Result<Option<TimesCheck>, TraceError> {
     let Some(wanted) = trace.timing()? else { return Ok(None) };
     let mut check = TimesCheck {
         wanted,
@@ -72,10 +71,10 @@ impl TimesCheck {
     /// Goes through the times of a stream; gives how many there are.
     fn stream(
         &mut self,
-        trace: &Trace,
+        trace: &CallTrace,
         stream: usize,
         meta: &StreamMeta,
-    ) -> Result<u64, CallsError> {
+    ) -> Result<u64, TraceError> {
         let Some(mut times) = trace.times(stream)? else { return Ok(0) };
         let mut returns = match trace.has_raw() {
             true => Some(Returns::new(trace.raw(stream)?)),

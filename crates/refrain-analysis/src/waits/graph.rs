@@ -4,7 +4,7 @@
 //! and `MPI_ANY_SOURCE`) can come: from ranks that can go on themselves. All other ranks are
 //! stuck: in a cycle, for a rank that has ended, or behind one of these.
 
-use super::{Kind, Lane, Life, Need, Receipt, Scope, Standing, Until};
+use super::{Kind, Lane, Life, Need, Operation, Receive, Scope, Standing, Until};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// That a rank waits.
@@ -136,7 +136,7 @@ impl<'a> World<'a> {
                 world.scopes.entry(scope).or_default().insert(standing.rank, number);
             }
             for (need, words) in standing.waits.iter().flat_map(|wait| &wait.needs) {
-                if let Need::Together { scope, nth, .. } = need
+                if let Need::Operation(Operation::Collective { scope, nth, .. }) = need
                     && let Some((scope, _)) = standing.scopes.get(*scope)
                 {
                     let ranks = world.gathered.entry((scope, *nth)).or_default();
@@ -169,11 +169,11 @@ impl<'a> World<'a> {
     /// The ranks that a need waits for; none if it is met.
     fn demand(&self, of: &Standing, need: &Need, words: &str) -> Option<(Vec<i32>, Until)> {
         match need {
-            Need::Sent { lane, nth } => {
+            Need::Operation(Operation::Send { lane, nth }) => {
                 (!self.is_received(of, *lane, *nth)).then(|| (vec![lane.1], Until::All))
             }
-            Need::Receipt(receipt) => self.senders(of, receipt),
-            Need::Together { scope, nth, root } => {
+            Need::Operation(Operation::Receive(receive)) => self.senders(of, receive),
+            Need::Operation(Operation::Collective { scope, nth, root }) => {
                 let missing = match root {
                     Some(root) => vec![*root],
                     None => of.scopes.get(*scope)?.0.members.to_vec(),
@@ -185,8 +185,8 @@ impl<'a> World<'a> {
                 missing.sort_unstable();
                 (!missing.is_empty()).then_some((missing, Until::All))
             }
-            Need::Act(rank) => (*rank != of.rank).then(|| (vec![*rank], Until::All)),
-            Need::ActOfAny(scope) => Some((others(of, *scope), Until::Any)),
+            Need::Rank(rank) => (*rank != of.rank).then(|| (vec![*rank], Until::All)),
+            Need::AnyMember(scope) => Some((others(of, *scope), Until::Any)),
         }
     }
 
@@ -202,7 +202,7 @@ impl<'a> World<'a> {
     fn is_received(&self, of: &Standing, (scope, to, tag): Lane, nth: u64) -> bool {
         let Some((receiver, there)) = self.there(of, scope, to) else { return false };
         let lane = (there, of.rank, tag);
-        let fits = |r: &&Receipt| {
+        let fits = |r: &&Receive| {
             r.scope == there
                 && r.source.is_none_or(|source| source == of.rank)
                 && r.tag.is_none_or(|t| t == tag)
@@ -212,8 +212,8 @@ impl<'a> World<'a> {
     }
 
     /// Whose message a receive waits for; none if one was sent.
-    fn senders(&self, of: &Standing, receipt: &Receipt) -> Option<(Vec<i32>, Until)> {
-        let Receipt { scope, source, tag, nth, .. } = *receipt;
+    fn senders(&self, of: &Standing, receive: &Receive) -> Option<(Vec<i32>, Until)> {
+        let Receive { scope, source, tag, nth } = *receive;
         if let (Some(source), Some(tag)) = (source, tag) {
             let taken = nth + count(&of.matched, (scope, source, tag));
             let sent = self.there(of, scope, source);
@@ -244,7 +244,7 @@ impl<'a> World<'a> {
         standings.sort_by_key(|s| s.rank);
         for standing in standings.iter().filter(|s| s.life != Life::Finished) {
             for (need, words) in standing.waits.iter().flat_map(|wait| &wait.needs) {
-                if let Need::Together { scope, nth, .. } = need {
+                if let Need::Operation(Operation::Collective { scope, nth, .. }) = need {
                     let scope = &standing.scopes[*scope].0;
                     let ranks = inside.entry((scope, *nth)).or_default();
                     ranks.entry(words.clone()).or_default().push(standing.rank);

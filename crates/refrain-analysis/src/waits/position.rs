@@ -1,7 +1,8 @@
 //! Where a process stands: the calls it is in, or the last that it made.
 
-use super::observe::Observer;
-use super::{Standing, Wait};
+use super::words::words;
+use super::{Need, Operation, Receive, Standing, Wait};
+use crate::matching::{Action, Tracker, is_unique};
 use crate::objects::{CallNames, Objects};
 use crate::render::Renderer;
 use refrain_format::define::ParamDef;
@@ -9,7 +10,7 @@ use refrain_mpi::abi::Family;
 use refrain_mpi::interface::Direction;
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::HandleTable;
-use refrain_reader::event::Event;
+use refrain_reader::{Event, Interleaved, Item};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,8 +26,11 @@ pub struct Flight {
     pub text: String,
     /// Its arguments as JSON.
     pub arguments: Json,
+    /// Its call site, if call sites were recorded.
+    pub site: Option<Arc<str>>,
     depth: u8,
-    wait: Option<Wait>,
+    /// What it waits for, and whether these are requests.
+    wait: Option<(Wait, bool)>,
 }
 
 /// Where a thread stands.
@@ -48,11 +52,11 @@ pub struct Position {
 }
 
 /// What is known of a process besides its calls.
-pub struct About<'a> {
+pub struct About {
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: i32,
-    /// All ranks of that.
-    pub world: &'a Arc<[i32]>,
+    /// How many ranks that has.
+    pub ranks: usize,
     /// Its MPI.
     pub family: Family,
     /// The version of that, if known.
@@ -61,74 +65,101 @@ pub struct About<'a> {
     pub names: HandleTable,
 }
 
-/// A call, and how often it was made before the next.
-pub type Times = (Event, u64);
-
-/// Goes through the calls of a process, by thread, to where it stands. None, if calls were made
-/// more than once of which only single ones tell what they did.
-pub fn position<E, I>(about: About<'_>, threads: Vec<(u32, I)>) -> Result<Option<Position>, E>
+/// Goes through the items of a process, by thread, to where it stands. Each item comes with how often it was made in a
+/// row. None, if calls were made more than once of which only single ones tell what they did.
+pub fn position<E, I>(about: About, threads: Vec<(u32, I)>) -> Result<Option<Position>, E>
 where
-    I: Iterator<Item = Result<Times, E>>,
+    I: Iterator<Item = Result<(Item, u64), E>>,
 {
-    let table = |names: &HandleTable| names.entries().collect::<HandleTable>();
-    let mut objects = Objects::new(about.family, table(&about.names));
+    let mut objects = Objects::new(about.family, about.names);
     let renderer = Renderer::new(about.family, about.version, false);
-    let mut observer = Observer::new(about.rank, about.world, about.family, about.names);
-    let mut positions: BTreeMap<u32, ThreadPosition> = BTreeMap::new();
-    let mut sources = Vec::new();
-    for (thread, mut events) in threads {
-        positions.entry(thread).or_default();
-        let next = events.next().transpose()?;
-        sources.push((thread, events, next));
-    }
-    // In the order in which they began, as far as that is known across threads.
-    let earliest = |sources: &[(u32, I, Option<Times>)]| {
-        let start = |(i, (_, _, next)): (usize, &(u32, I, Option<Times>))| {
-            next.as_ref().map(|(event, _)| (event.start, i))
+    let mut tracker: Tracker<String> = Tracker::new(about.rank, about.ranks);
+    let threads_of = threads.iter().map(|(thread, _)| (*thread, ThreadPosition::default()));
+    let mut positions: BTreeMap<u32, ThreadPosition> = threads_of.collect();
+    for next in Interleaved::new(threads) {
+        let (thread, (item, times)) = next?;
+        let call = match item {
+            Item::Call(call) => call,
+            Item::Note(note) if times > 1 && note.members().is_some() => return Ok(None),
+            Item::Note(note) => {
+                tracker.note(&note);
+                continue;
+            }
         };
-        sources.iter().enumerate().filter_map(start).min().map(|(_, i)| i)
-    };
-    while let Some(i) = earliest(&sources) {
-        let (thread, events, next) = &mut sources[i];
-        let taken = std::mem::replace(next, events.next().transpose()?);
-        let Some((event, times)) = taken else { break };
-        let is_note = event.function.name.starts_with("refrain_");
-        if times > 1 && (event.function.name == "refrain_members" || observer.is_wildcard(&event)) {
+        if times > 1 && is_unique(&call) {
             return Ok(None);
         }
-        let names = match is_note || !(event.result.is_none() || makes_or_frees(&event)) {
+        let event = call.event();
+        let names = match call.returned() && !makes_or_frees(event) {
             true => CallNames::default(),
-            false => objects.name_call(&event),
+            false => objects.name_call(event),
         };
-        let wait = observer.event(*thread, &event, &names, times);
-        if is_note {
-            continue;
-        }
-        let position = positions.entry(*thread).or_default();
+        let progress = tracker.call(&call, times, &|side| words(&call, &names, side));
+        let position = positions.entry(thread).or_default();
         // A call at this depth ends every call that was open as deep or deeper.
         while position.flight.last().is_some_and(|open| open.depth >= event.depth) {
             position.flight.pop();
         }
-        if event.result.is_some() {
+        if call.returned() {
             let last = position.last.get_or_insert_default();
             last.0 = event.number;
             last.1.clone_from(&event.function.name);
             continue;
         }
-        let text = renderer.text(&event, &objects, &names);
+        let function = call.name().to_owned();
+        let completes = call.mpi().map(Action::of) == Some(Action::Complete);
+        let wait = progress.blocked.map(|blocked| {
+            // A request is described by the call that made it.
+            let said = |words: String| match completes {
+                true => format!("{function}: {words}"),
+                false => words,
+            };
+            let needs = blocked.needs.into_iter().map(|(need, words)| (need, said(words)));
+            let (function, until) = (function.clone(), blocked.until);
+            Wait { thread, function, needs: needs.collect(), until }
+        });
+        let text = renderer.text(event, &objects, &names);
         position.flight.push(Flight {
             number: event.number,
-            function: event.function.name.clone(),
             text: text.rsplit_once(" = ").map_or(text.as_str(), |(call, _)| call).to_owned(),
-            arguments: renderer.arguments(&event, &objects, &names),
+            arguments: renderer.arguments(event, &objects, &names),
+            site: call.site().cloned(),
             depth: event.depth,
-            wait,
+            function,
+            wait: wait.map(|wait| (wait, completes)),
         });
     }
-    // Of calls inside calls, the innermost is what a thread waits in.
+    // Of calls inside calls, the innermost is the one that a thread waits in.
     let innermost = |p: &mut ThreadPosition| p.flight.last_mut().and_then(|f| f.wait.take());
-    let waits: Vec<Wait> = positions.values_mut().filter_map(innermost).collect();
-    Ok(Some(Position { threads: positions, standing: observer.finish(waits) }))
+    let waits: Vec<(Wait, bool)> = positions.values_mut().filter_map(innermost).collect();
+    Ok(Some(Position { standing: standing(about.rank, &tracker, waits), threads: positions }))
+}
+
+/// What others may wait for, and what the process waits for: calls, and whether each waits for requests.
+fn standing(rank: i32, tracker: &Tracker<String>, waits: Vec<(Wait, bool)>) -> Standing {
+    let wildcard = |operation: &Operation| match operation {
+        Operation::Receive(receive) if receive.lane().is_none() => Some(*receive),
+        _ => None,
+    };
+    // The receive of a request counts once, even if a call waits for it.
+    let of_calls = waits.iter().filter(|(_, completes)| !completes).flat_map(|(wait, _)| {
+        wait.needs.iter().filter_map(|(need, _)| match need {
+            Need::Operation(operation) => Some(operation),
+            _ => None,
+        })
+    });
+    let of_requests = tracker.pending().map(|(op, _)| &op.what);
+    let open: Vec<Receive> = of_calls.chain(of_requests).filter_map(wildcard).collect();
+    let counts = tracker.counts().clone();
+    Standing {
+        scopes: tracker.scopes().map(|(scope, begun)| (scope.clone(), begun)).collect(),
+        sent: counts.sent,
+        named: counts.named,
+        matched: counts.matched,
+        open,
+        waits: waits.into_iter().map(|(wait, _)| wait).collect(),
+        ..Standing::new(rank)
+    }
 }
 
 /// Whether a call makes objects that need names, or may free some.

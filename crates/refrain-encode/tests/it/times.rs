@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::times::Setting;
-use refrain_reader::decoder::is_note;
 use refrain_reader::raw::Events;
 use refrain_reader::view::SingleTask;
 use refrain_signature::cells::{Cells, put_unsigned};
@@ -57,7 +56,7 @@ fn decoded(thread: u32, (task, times): &(TaskTrace, Vec<u8>)) -> Spans {
     let task = SingleTask::new(task.clone(), FAMILY, thread).expect("a task");
     let decoder = task.view().decode().with_times(Box::new(times.as_slice()));
     let events = decoder.map(|event| event.expect("a call"));
-    events.filter(|event| !is_note(event)).map(|event| (event.start, event.end)).collect()
+    events.filter(|event| !event.is_note()).map(|event| (event.start, event.end)).collect()
 }
 
 fn recorded(process: &Process, thread: usize) -> Spans {

@@ -236,7 +236,7 @@ impl<'t> Decoder<'t> {
     /// Gives a call its times, if they are known.
     fn give_times(&mut self, event: &mut Event, depth: u32) -> Result<(), TaskError> {
         if let Some(clock) = &mut self.times
-            && !is_note(event)
+            && !event.is_note()
         {
             let (start, end) = clock.span(depth)?;
             event.start = start;
@@ -248,7 +248,7 @@ impl<'t> Decoder<'t> {
     /// Calls inside a call come before it in the sequence, and after it when given out.
     fn place_in_order(&mut self, event: Event, depth: u32) {
         // A note belongs to whatever call comes next.
-        let depth = if is_note(&event) && !self.inner.is_empty() { u32::MAX } else { depth };
+        let depth = if event.is_note() && !self.inner.is_empty() { u32::MAX } else { depth };
         let inside = self.inner.iter().rev().take_while(|(d, _)| *d > depth).count();
         let mut whole = vec![(depth, event)];
         let children = self.inner.split_off(self.inner.len() - inside);
@@ -284,10 +284,10 @@ impl<'t> Decoder<'t> {
                 open.pop();
             }
             all[i].number = self.number;
-            self.number += u64::from(!is_note(&all[i]));
+            self.number += u64::from(!all[i].is_note());
             if self.times.is_some() {
                 // What has no time of its own stands where the call before began.
-                match is_note(&all[i]) {
+                match all[i].is_note() {
                     true => all[i].start = self.clock,
                     false => self.clock = all[i].start,
                 }
@@ -613,11 +613,6 @@ impl<'t> Decoder<'t> {
             Err(value) => Some(value),
         }
     }
-}
-
-/// Whether an event is no call, but a note between calls.
-pub fn is_note(event: &Event) -> bool {
-    event.function.name.starts_with("refrain_")
 }
 
 impl Iterator for Decoder<'_> {

@@ -4,7 +4,6 @@ use super::{Call, Expected, Gave, Life, Process};
 use crate::records::FAMILY;
 use refrain_mpi::abi::Layout;
 use refrain_mpi::names::HandleTable;
-use refrain_reader::decoder::is_note;
 use refrain_reader::event::{Event, Value};
 use refrain_reader::view::SingleTask;
 use refrain_signature::tasktrace::TaskTrace;
@@ -47,7 +46,7 @@ pub fn compare(
     let mut calls = process.threads[thread].calls.iter();
     for event in decoder {
         let event = event.map_err(|error| error.to_string())?;
-        if is_note(&event) {
+        if event.is_note() {
             continue;
         }
         let number = event.number;

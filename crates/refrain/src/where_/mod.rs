@@ -10,20 +10,19 @@ use crate::open::open;
 use anyhow::{Context, Result, bail};
 use refrain_analysis::waits::Life;
 use refrain_analysis::waits::graph::{Findings, findings};
-use refrain_analysis::waits::position::{About, Position, Times, position};
+use refrain_analysis::waits::position::{About, Position, position};
 use refrain_format::part;
-use refrain_grammar::Grammar;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::{HandleTable, version_of};
 use refrain_reader::view::{SingleTask, TaskView};
+use refrain_reader::{CallTrace, Item};
 use refrain_trace::assemble::{Encoded, encode};
 use refrain_trace::parts::{Part, is_running, noted_run, read_parts};
-use refrain_trace::{Ended, Meta, StreamMeta, Trace};
+use refrain_trace::{Ended, Meta, StreamMeta};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Shows the call that each rank is in, and which rank waits for which, in a job that hangs or died.
@@ -181,7 +180,7 @@ fn of_parts(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
     }
     let streams = parts.iter().map(|p| p.stream.clone()).collect();
     let meta = Meta { streams, ..noted_run(folder) };
-    let world = world(&meta);
+    let ranks = ranks(&meta);
     let mut processes = Vec::new();
     for process in meta.processes() {
         let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
@@ -201,7 +200,7 @@ fn of_parts(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
         let tasks: Vec<SingleTask> =
             encoded.tasks.into_iter().map(single).collect::<Result<_, _>>()?;
         let views: Vec<TaskView<'_>> = tasks.iter().map(SingleTask::view).collect();
-        let position = stand(&stream, &world, &views)?;
+        let position = stand(&stream, ranks, &views)?;
         processes.push(Process { stream, ended, state, position, ages });
     }
     lost.iter().for_each(|lost| say!("refrain: warning: could not be read: {lost}"));
@@ -227,27 +226,26 @@ fn mark_moving(processes: &mut [Process], parts: &[Part], begin: Instant) {
 }
 
 /// The processes of a trace.
-fn of_trace(trace: &Trace) -> Result<(Vec<Process>, Recorded)> {
+fn of_trace(trace: &CallTrace) -> Result<(Vec<Process>, Recorded)> {
     let meta = trace.meta();
-    let world = world(meta);
+    let ranks = ranks(meta);
     let mut processes = Vec::new();
-    for process in meta.processes() {
+    for process in trace.processes() {
         let mut tasks = Vec::new();
-        for &stream in &process.streams {
-            tasks.extend(trace.view(stream)?);
+        for task in process.tasks() {
+            tasks.extend(task.view()?);
         }
-        let stream = meta.streams[process.streams[0]].clone();
-        let position = stand(&stream, &world, &tasks)?;
-        let (ended, ages) = (ending(meta, &process.streams), BTreeMap::new());
+        let stream = process.facts().clone();
+        let position = stand(&stream, ranks, &tasks)?;
+        let (ended, ages) = (process.ended(), BTreeMap::new());
         processes.push(Process { stream, ended, state: State::Past, position, ages });
     }
     Ok((processes, Recorded::of(meta)))
 }
 
-/// All ranks that there should be.
-fn world(meta: &Meta) -> Arc<[i32]> {
-    let size = meta.streams.iter().map(|s| s.size).max().unwrap_or(0);
-    (0..size.max(0)).collect()
+/// How many ranks there should be.
+fn ranks(meta: &Meta) -> usize {
+    meta.streams.iter().map(|s| s.size.max(0) as usize).max().unwrap_or(0)
 }
 
 /// Tasks with fewer calls are decoded as they are.
@@ -258,24 +256,25 @@ const LONG: u64 = 100_000;
 const TAIL: u64 = 4096;
 
 /// Where a process stands: from few of its calls, if they tell, else from all.
-fn stand(stream: &StreamMeta, world: &Arc<[i32]>, tasks: &[TaskView<'_>]) -> Result<Position> {
+fn stand(stream: &StreamMeta, ranks: usize, tasks: &[TaskView<'_>]) -> Result<Position> {
     let family = Family::from_code(stream.family).unwrap_or(Family::Mpich);
     let stand = |whole: bool| {
         let (mut threads, mut names) = (Vec::new(), Vec::new());
         for task in tasks {
-            let length: u64 = task.grammars().iter().map(Grammar::len).sum();
-            let digest = Some(task).filter(|_| !whole && length >= LONG);
-            let calls: Box<dyn Iterator<Item = Result<Times>>> =
-                match digest.and_then(|task| task.digest(TAIL)) {
-                    Some(digest) => Box::new(digest.map(|call| Ok(call?))),
-                    None => Box::new(task.decode().map(|call| Ok((call?, 1)))),
-                };
+            let digest = match !whole && task.length() >= LONG {
+                true => task.digest(TAIL)?,
+                false => None,
+            };
+            let items: Box<dyn Iterator<Item = Result<(Item, u64)>>> = match digest {
+                Some(digest) => Box::new(digest.map(|item| Ok(item?))),
+                None => Box::new(task.items()?.map(|item| Ok((item?, 1)))),
+            };
             names.push(task.handle_names());
-            threads.push((task.thread(), calls));
+            threads.push((task.thread(), items));
         }
         let names = names.iter().flat_map(HandleTable::entries).collect();
         let version = version_of(&stream.library);
-        position(About { rank: stream.rank, world, family, version, names }, threads)
+        position(About { rank: stream.rank, ranks, family, version, names }, threads)
     };
     if let Some(position) = stand(false)? {
         return Ok(position);

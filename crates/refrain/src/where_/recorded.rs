@@ -1,7 +1,7 @@
 //! What of a job's calls is recorded, and what can therefore not be said of it.
 
 use crate::select::{Names, parse_ranks};
-use refrain_analysis::waits::roles::{Role, role};
+use refrain_analysis::matching::Action;
 use refrain_mpi::interface::{self, Direction, Function};
 use refrain_mpi::kind::Class;
 use refrain_trace::{Meta, Paused, StreamMeta};
@@ -79,7 +79,7 @@ impl Recorded {
 fn tells(function: &Function) -> bool {
     let makes =
         |p: &interface::Param| p.kind.class == Class::Handle && p.direction != Direction::In;
-    role(&function.name) != Role::None || function.params.iter().any(makes)
+    Action::of(function) != Action::None || function.params.iter().any(makes)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! file, so what the trace must have is known exactly, whenever it is killed.
 
 use crate::background::{Job, signal, wait_until};
-use refrain_reader::decoder::is_note;
 use refrain_reader::view::TaskView;
 use refrain_testing::{Mpi, Outcome, SmallFileSystem, refrain, sorted_lines};
 use refrain_trace::{Ended, Trace};
@@ -110,7 +109,8 @@ fn recorded(trace: &Path) -> BTreeMap<i32, Vec<u64>> {
         if stream == 0 {
             let events = trace.decoded(stream).expect("a stream that reads");
             let events = events.map(|event| event.expect("a call that reads"));
-            let complete = events.filter(|event| !is_note(event) && event.result.is_some()).count();
+            let complete =
+                events.filter(|event| !event.is_note() && event.result.is_some()).count();
             assert_eq!(complete as u64, calls, "as many as are decoded");
         }
         recorded.entry(meta.rank).or_default().push(calls);

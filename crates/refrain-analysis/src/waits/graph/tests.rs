@@ -1,7 +1,8 @@
 //! Jobs that hang, and jobs that do not.
 
-use super::super::{Receipt, Wait};
+use super::super::Wait;
 use super::*;
+use crate::matching::Origin;
 use std::sync::Arc;
 
 const TAG: i64 = 0;
@@ -9,7 +10,8 @@ const TAG: i64 = 0;
 /// A job of so many ranks that wait for nobody.
 fn job(size: i32) -> Vec<Standing> {
     let members: Arc<[i32]> = (0..size).collect();
-    let scope = Scope { kind: Kind::Communicator, members, nth: 0 };
+    let origin = Origin::Unknown;
+    let scope = Scope { kind: Kind::Communicator, members, origin, nth: 0 };
     (0..size)
         .map(|rank| Standing { scopes: vec![(scope.clone(), 0)], ..Standing::new(rank) })
         .collect()
@@ -22,25 +24,29 @@ fn wait(function: &str, until: Until, needs: Vec<Need>) -> Wait {
 
 /// The rank is in a receive, its first from there.
 fn receives(standing: &mut Standing, source: Option<i32>) {
-    let receipt =
-        Receipt { scope: 0, source, tag: Some(TAG), nth: source.map_or(0, |_| 1), posted: 0 };
+    let receive = Receive { scope: 0, source, tag: Some(TAG), nth: source.map_or(0, |_| 1) };
     match source {
         Some(source) => *standing.named.entry((0, source, TAG)).or_default() += 1,
-        None => standing.open.push(receipt),
+        None => standing.open.push(receive),
     }
-    standing.waits.push(wait("MPI_Recv", Until::All, vec![Need::Receipt(receipt)]));
+    standing.waits.push(wait(
+        "MPI_Recv",
+        Until::All,
+        vec![Need::Operation(Operation::Receive(receive))],
+    ));
 }
 
 fn sends(standing: &mut Standing, to: i32) {
     let nth = standing.sent.entry((0, to, TAG)).or_default();
     *nth += 1;
-    let need = Need::Sent { lane: (0, to, TAG), nth: *nth };
+    let need = Need::Operation(Operation::Send { lane: (0, to, TAG), nth: *nth });
     standing.waits.push(wait("MPI_Ssend", Until::All, vec![need]));
 }
 
 fn enters_barrier(standing: &mut Standing) {
     standing.scopes[0].1 += 1;
-    let need = Need::Together { scope: 0, nth: standing.scopes[0].1, root: None };
+    let nth = standing.scopes[0].1;
+    let need = Need::Operation(Operation::Collective { scope: 0, nth, root: None });
     standing.waits.push(wait("MPI_Barrier", Until::All, vec![need]));
 }
 
@@ -104,7 +110,8 @@ fn a_wildcard_is_stuck_only_if_all_who_may_send_are() {
 #[test]
 fn any_of_several_requests_will_do_and_all_of_them_will_not() {
     let request = |source| {
-        Need::Receipt(Receipt { scope: 0, source: Some(source), tag: Some(TAG), nth: 1, posted: 0 })
+        let receive = Receive { scope: 0, source: Some(source), tag: Some(TAG), nth: 1 };
+        Need::Operation(Operation::Receive(receive))
     };
     for (until, stuck) in [(Until::Any, vec![]), (Until::All, vec![0, 1])] {
         let mut job = job(3);

@@ -1,15 +1,15 @@
-//! A call's arguments by name, in one way for all analyses.
+//! A call's arguments by what they mean ([`Argument`]), in one way for all analyses.
 //!
-//! A trace carries the forms of its functions, so positions are looked up in the call's own
+//! A trace carries the definitions of its functions, so positions are looked up in the call's own
 //! definition: a trace of an older version may have other parameters than today's table.
 
+use crate::event::{Event, Value};
 use refrain_mpi::abi::Layout;
 use refrain_mpi::semantics::Argument;
 use refrain_mpi::status::StatusFields;
-use refrain_reader::event::{Event, Value};
 
-/// The arguments of one call.
-#[derive(Clone, Copy)]
+/// The arguments of one call; see [`crate::Call::arguments`].
+#[derive(Clone, Copy, Debug)]
 pub struct Arguments<'e> {
     /// The call.
     pub event: &'e Event,

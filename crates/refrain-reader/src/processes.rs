@@ -1,0 +1,252 @@
+//! The processes of a trace, and the items of their tasks from whichever source is wanted.
+
+use crate::calls::Context;
+use crate::datatypes::Sizes;
+use crate::decoder::Decoder;
+use crate::error::TraceError;
+use crate::event::Event;
+use crate::items::{Interleaved, Item, ItemReader, makers};
+use crate::meta::{Ended, StreamMeta};
+use crate::raw::{DecodeError, Events};
+use crate::sections;
+use crate::tasks::TaskRef;
+use crate::trace::CallTrace;
+use refrain_mpi::abi::Family;
+use refrain_mpi::names::HandleTable;
+use std::fmt;
+use std::io::Read;
+
+/// Where items are read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The compressed trace, with the times of calls if the trace has them.
+    #[default]
+    Compressed,
+    /// The compressed trace without times, which may be damaged where calls are not.
+    Untimed,
+    /// The compressed trace, with the times of the raw records if these were kept (`trace --raw`).
+    RecordTimes,
+    /// The raw records if they were kept, else the compressed trace. Raw records hold the handles and addresses of
+    /// the MPI library, and no notes.
+    Records,
+}
+
+/// A process: a rank with its threads.
+#[derive(Clone, Copy)]
+pub struct ProcessRef<'t> {
+    trace: &'t CallTrace,
+    index: usize,
+}
+
+impl CallTrace {
+    /// The processes, by rank.
+    pub fn processes(&self) -> impl ExactSizeIterator<Item = ProcessRef<'_>> {
+        (0..self.process_streams().len()).map(|index| ProcessRef { trace: self, index })
+    }
+}
+
+impl<'t> ProcessRef<'t> {
+    /// Its rank in `MPI_COMM_WORLD`; -1 if it never had one.
+    pub fn rank(&self) -> i32 {
+        self.facts().rank
+    }
+
+    /// Its index among the ranks of structures ([`crate::Structure::ranks`]): the rank, where no two processes have
+    /// the same.
+    pub fn rank_index(&self) -> u32 {
+        self.trace.process_streams()[self.index].place
+    }
+
+    /// Machine, process number, MPI library …: the facts of its first thread.
+    pub fn facts(&self) -> &'t StreamMeta {
+        let first = self.trace.process_streams()[self.index].streams.first();
+        &self.trace.meta.streams[first.copied().unwrap_or(0)]
+    }
+
+    /// Its threads.
+    pub fn tasks(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = TaskRef<'t>> + ExactSizeIterator + use<'t> {
+        let trace = self.trace;
+        let streams = trace.process_streams()[self.index].streams.iter();
+        streams.map(move |stream| TaskRef { trace, stream: *stream })
+    }
+
+    /// How it ended: what happened to one thread happened to all.
+    pub fn ended(&self) -> Ended {
+        let mut all = self.tasks().map(|task| &task.facts().ended);
+        let early = all.find(|e| matches!(e, Ended::Aborted(_) | Ended::LogStopped(_)));
+        early.unwrap_or(&self.facts().ended).clone()
+    }
+
+    /// The calls and notes of all its threads, in the order in which they began, each with its task.
+    pub fn items(&self, source: Source) -> Result<ProcessItems<'t>, TraceError> {
+        let threads: Result<Vec<_>, TraceError> =
+            self.tasks().map(|task| Ok((task, task.items(source)?))).collect();
+        let threads = threads?;
+        let names = threads.iter().flat_map(|(_, items)| items.names().entries()).collect();
+        Ok(ProcessItems { names, items: Interleaved::new(threads) })
+    }
+}
+
+impl fmt::Debug for ProcessRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProcessRef(rank {})", self.rank())
+    }
+}
+
+/// The items of a process; see [`ProcessRef::items`].
+pub struct ProcessItems<'t> {
+    names: HandleTable,
+    items: Interleaved<TaskRef<'t>, Items<'t>>,
+}
+
+impl ProcessItems<'_> {
+    /// The names of the predefined handles in its calls.
+    pub fn names(&self) -> &HandleTable {
+        &self.names
+    }
+}
+
+impl<'t> Iterator for ProcessItems<'t> {
+    type Item = Result<(TaskRef<'t>, Item), TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.items.next()
+    }
+}
+
+/// The calls and notes of a task; see [`TaskRef::items`].
+pub struct Items<'t> {
+    task: TaskRef<'t>,
+    events: Decoded<'t>,
+    /// Where times come from, if not with the events.
+    records: Option<Events<Box<dyn Read>>>,
+    /// When the item before began.
+    now: u64,
+    /// An event that was read ahead.
+    ahead: Option<Result<Event, DecodeError>>,
+    reader: ItemReader,
+}
+
+enum Decoded<'t> {
+    Compressed(Box<Decoder<'t>>),
+    Records(Box<Events<Box<dyn Read>>>),
+    None,
+}
+
+impl Decoded<'_> {
+    fn next_event(&mut self) -> Option<Result<Event, DecodeError>> {
+        match self {
+            Decoded::Compressed(decoder) => {
+                let section = sections::STRUCTURE;
+                let named = |error| DecodeError::Trace(format!("section `{section}`: {error}"));
+                Some(decoder.next()?.map_err(named))
+            }
+            Decoded::Records(events) => events.next(),
+            Decoded::None => None,
+        }
+    }
+
+    fn names(&self) -> HandleTable {
+        match self {
+            Decoded::Compressed(decoder) => decoder.handle_names(),
+            Decoded::Records(events) => {
+                let names = events.handle_names().iter();
+                names.map(|((kind, value), name)| (kind.as_str(), *value, name.as_str())).collect()
+            }
+            Decoded::None => HandleTable::default(),
+        }
+    }
+}
+
+impl<'t> Items<'t> {
+    pub(crate) fn new(task: TaskRef<'t>, source: Source) -> Result<Items<'t>, TraceError> {
+        let TaskRef { trace, stream } = task;
+        let has_raw = trace.has_raw();
+        let compressed = |decoder: Option<Decoder<'t>>| match decoder {
+            Some(decoder) => Decoded::Compressed(Box::new(decoder)),
+            None => Decoded::None,
+        };
+        let untimed = || Ok::<_, TraceError>(trace.view(stream)?.map(|view| view.decode()));
+        let (mut events, records) = match source {
+            Source::Records if has_raw => (Decoded::Records(Box::new(trace.raw(stream)?)), None),
+            Source::RecordTimes if has_raw => (compressed(untimed()?), Some(trace.raw(stream)?)),
+            Source::Untimed => (compressed(untimed()?), None),
+            _ => (compressed(trace.decode(stream)?), None),
+        };
+        let is_raw = matches!(events, Decoded::Records(_));
+        // The names of handles stand at the beginning of a log.
+        let ahead = if is_raw { events.next_event() } else { None };
+        let has_times = match source {
+            Source::Untimed => false,
+            Source::Compressed => trace.has_times(),
+            Source::RecordTimes | Source::Records => has_raw || trace.has_times(),
+        };
+        let sizes = if is_raw { Sizes::default() } else { sizes(task)? };
+        let family = Family::from_code(task.facts().family).unwrap_or(Family::Mpich);
+        let context = Context::new(family, events.names(), sizes, has_times);
+        let reader = ItemReader::new(context, task.facts().clock);
+        Ok(Items { task, events, records, now: 0, ahead, reader })
+    }
+
+    /// The names of the predefined handles in its calls.
+    pub fn names(&self) -> &HandleTable {
+        self.reader.names()
+    }
+
+    /// The family of its MPI.
+    pub fn family(&self) -> Family {
+        self.reader.family()
+    }
+
+    fn next_event(&mut self) -> Option<Result<Event, DecodeError>> {
+        let next = self.ahead.take().or_else(|| self.events.next_event())?;
+        let Some(records) = &mut self.records else { return Some(next) };
+        let mut event = match next {
+            Ok(event) => event,
+            error => return Some(error),
+        };
+        if event.is_note() {
+            event.start = self.now;
+        } else {
+            match records.next()? {
+                Ok(record) => (event.start, event.end) = (record.start, record.end),
+                error => return Some(error),
+            }
+        }
+        self.now = event.start;
+        Some(Ok(event))
+    }
+}
+
+impl Iterator for Items<'_> {
+    type Item = Result<Item, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.next_event()? {
+            Ok(event) => Some(Ok(self.reader.item(event))),
+            Err(source) => {
+                (self.events, self.records) = (Decoded::None, None);
+                let (rank, thread) = (self.task.rank(), self.task.thread());
+                Some(Err(TraceError::Stream { rank, thread, source }))
+            }
+        }
+    }
+}
+
+/// The sizes of the datatypes that the process of a task makes, in any of its threads.
+fn sizes(task: TaskRef<'_>) -> Result<Sizes, TraceError> {
+    let trace = task.trace;
+    let mut made = Vec::new();
+    for &stream in trace.process_of(task.stream).map_or(&[][..], |process| &process.streams) {
+        let Some(view) = trace.view(stream)? else { continue };
+        let events = makers(&view).map_err(|source| trace.task_error(source))?;
+        if !events.is_empty() {
+            made.push((events, view.handle_names()));
+        }
+    }
+    let calls =
+        made.iter().flat_map(|(events, names)| events.iter().map(move |e| (e.clone(), names)));
+    Ok(Sizes::new(calls))
+}
