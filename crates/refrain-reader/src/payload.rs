@@ -18,9 +18,10 @@ use crate::datatypes::{DATATYPE, Elements, counts, handles};
 use crate::event::{Event, Value};
 use refrain_format::define::{FunctionDef, ParamDef};
 use refrain_mpi::abi::{Family, Layout, Source};
-use refrain_mpi::interface::Direction;
+use refrain_mpi::interface::{self, Direction};
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::{HandleTable, constant_value};
+use refrain_mpi::semantics::{Collective, Op};
 
 /// The places of a buffer, a count and a datatype among the parameters of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +31,15 @@ struct Buffer {
     datatype: usize,
 }
 
-/// Packing, and reducing without communication.
-const LOCAL: [&str; 3] = ["MPI_Pack", "MPI_Unpack", "MPI_Reduce_local"];
-
-/// Whether calls of a function have a payload.
+/// Whether calls of a function have a payload. Packing, and reducing without communication, move nothing.
 pub fn has_payload(function: &FunctionDef) -> bool {
-    !LOCAL.iter().any(|local| function.name.starts_with(local)) && !buffers(function).is_empty()
+    let is_local = matches!(op(function), Some(Op::Pack | Op::Unpack | Op::Reduce));
+    !is_local && !buffers(function).is_empty()
+}
+
+/// What the function does, by its name: a trace of another version may have other parameters.
+fn op(function: &FunctionDef) -> Option<Op> {
+    interface::function(&function.name).map(|function| function.op())
 }
 
 fn buffers(function: &FunctionDef) -> Vec<Buffer> {
@@ -66,7 +70,8 @@ pub fn payload(event: &Event, names: &HandleTable, family: Family) -> Option<Ele
         return Some(Elements::new());
     }
     let buffers = buffers(function);
-    let is_scattered = ["MPI_Scatter", "MPI_Iscatter"].iter().any(|f| function.name.starts_with(f));
+    let is_scattered =
+        matches!(op(function), Some(Op::Collective(Collective::Scatter | Collective::Scatterv)));
     let (mut buffer, other) = match (buffers.as_slice(), is_scattered) {
         ([sent, received, ..], true) => (*received, Some(*sent)),
         ([first, rest @ ..], _) => (*first, rest.first().copied()),
@@ -100,7 +105,7 @@ mod tests {
     use super::*;
 
     fn buffer_of(name: &str) -> Option<String> {
-        let function = FunctionDef::from(refrain_mpi::interface::function(name).unwrap());
+        let function = FunctionDef::from(interface::function(name).unwrap());
         let buffer = buffers(&function).first().copied().filter(|_| has_payload(&function))?;
         let name = |place: usize| function.params[place].name.clone();
         Some([buffer.address, buffer.count, buffer.datatype].map(name).join(" "))

@@ -4,6 +4,7 @@ use crate::Usage;
 use crate::select::{Names, parse_ranks};
 use anyhow::{Result, bail};
 use refrain_mpi::interface;
+use refrain_mpi::semantics::Op;
 use refrain_trace::Meta;
 
 /// Selects what is recorded.
@@ -99,15 +100,11 @@ impl Control {
     }
 }
 
-/// Functions that are recorded whatever was selected.
-const ALWAYS: [&str; 6] = [
-    "MPI_Init",
-    "MPI_Init_thread",
-    "MPI_Finalize",
-    "MPI_Abort",
-    "MPI_Session_init",
-    "MPI_Session_finalize",
-];
+/// Whether a function is recorded whatever was selected.
+fn is_always_recorded(name: &str) -> bool {
+    let op = interface::function(name).map(|function| function.op());
+    matches!(op, Some(Op::Begin | Op::End | Op::Abort))
+}
 
 /// A warning if the trace has nothing of what was selected.
 pub fn unmatched(meta: &Meta) -> Option<String> {
@@ -122,7 +119,7 @@ pub fn unmatched(meta: &Meta) -> Option<String> {
         return Some(format!("warning: --ranks {absent}: the job has ranks 0-{} only", size - 1));
     }
     let mut functions = meta.streams.iter().flat_map(|s| s.calls.keys());
-    let found = functions.any(|function| !ALWAYS.contains(&function.as_str()));
+    let found = functions.any(|function| !is_always_recorded(function));
     (!options.is_empty() && !found).then(|| {
         let options: Vec<&str> = options.iter().map(|option| option.as_str()).collect();
         format!("warning: no call was recorded: nothing matched {}", options.join(" "))

@@ -5,6 +5,8 @@
 //! only this is asked: that what the trace calls one request has one handle from its creation to
 //! its completion, and is not created twice.
 
+use refrain_mpi::interface::function;
+use refrain_mpi::semantics::{self, Op};
 use std::collections::HashMap;
 
 /// What made a request: tells what its status means.
@@ -22,16 +24,12 @@ pub enum Maker {
 
 impl Maker {
     /// By the function's name.
-    pub fn of(function: &str) -> Maker {
-        match function.strip_suffix("_c").unwrap_or(function) {
-            "MPI_Irecv"
-            | "MPI_Recv_init"
-            | "MPI_Imrecv"
-            | "MPI_Precv_init"
-            | "MPI_Isendrecv"
-            | "MPI_Isendrecv_replace"
-            | "MPI_Grequest_start" => Maker::Receive,
-            name if name.starts_with("MPI_File_i") => Maker::Transfer,
+    pub fn of(name: &str) -> Maker {
+        match function(name).map(|function| function.op()) {
+            Some(Op::Receive | Op::MatchedReceive | Op::SendReceive) => Maker::Receive,
+            // The program itself fills in the status of a generalized request.
+            Some(Op::Make(semantics::Object::Request)) => Maker::Receive,
+            Some(Op::Io(..)) => Maker::Transfer,
             _ => Maker::Other,
         }
     }
