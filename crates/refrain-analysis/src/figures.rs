@@ -10,7 +10,7 @@ use crate::payload::{has_payload, payload};
 use refrain_format::define::FunctionDef;
 use refrain_mpi::names::HandleTable;
 use refrain_reader::trace::{Group, Stats};
-use refrain_reader::{CallTrace, TraceError};
+use refrain_reader::{CallTrace, Item, Source, TraceError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub struct FunctionFigures {
     /// Tests and probes that found nothing and were made again at once. One that was not repeated
     /// is a call like any other to a trace, and not among them.
     pub failed_polls: u64,
+    /// Whether durations are unknown: they are kept of whole groups, and of some only single ranks were asked for.
+    pub is_untimed: bool,
     /// Durations of the calls that returned, in ticks ([`refrain_reader::Meta::tick`]).
     pub stats: Stats,
 }
@@ -74,8 +76,9 @@ pub fn figures(trace: &CallTrace) -> Result<Figures, TraceError> {
     figures_of(trace, None)
 }
 
-/// Finds the figures of the processes at these places of a trace, or of all. Durations are kept of
-/// whole groups: where only some ranks of one are asked for, its functions have none.
+/// Finds the figures of the processes with these rank indices, or of all. Durations are kept of whole groups. Where
+/// only some ranks of a group are asked for, they come from the times of single calls if the trace has these;
+/// otherwise the functions of the group have none ([`FunctionFigures::is_untimed`]).
 pub fn figures_of(
     trace: &CallTrace,
     wanted: Option<&BTreeSet<u32>>,
@@ -88,7 +91,7 @@ pub fn figures_of(
         if count.places_of(group).is_empty() {
             continue;
         }
-        let calls = count.calls(number, group, &polls[number]);
+        let calls = count.calls(number, group, &polls[number])?;
         groups.push(GroupFigures {
             ranks: group.ranks.len(),
             list: group.ranks.to_string(),
@@ -101,6 +104,7 @@ pub fn figures_of(
     for function in &count.untimed {
         if let Some(figures) = count.figures.get_mut(function) {
             figures.stats = Stats::default();
+            figures.is_untimed = true;
         }
     }
     let mut functions: Vec<_> = count.figures.into_values().collect();
@@ -127,6 +131,38 @@ fn failed_polls(trace: &CallTrace, places: &Places) -> Result<Vec<BTreeMap<u32, 
         }
     }
     Ok(all)
+}
+
+/// Durations of single ranks of a group, by function: from the times of single calls; none if the trace has none.
+fn single_times(
+    trace: &CallTrace,
+    group: &Group,
+    places: &[u32],
+) -> Result<Option<HashMap<String, Stats>>, TraceError> {
+    if !trace.has_times() && !trace.has_raw() {
+        return Ok(None);
+    }
+    let wanted: BTreeSet<u32> = places.iter().copied().collect();
+    let mut all: HashMap<String, Stats> = HashMap::new();
+    for process in trace.processes().filter(|p| wanted.contains(&p.rank_index())) {
+        for task in process.tasks().filter(|task| task.thread() == group.thread) {
+            // When the last call returned at each depth: calls inside a call are no gap before it.
+            let mut returned: Option<u64> = None;
+            for item in task.items(Source::RecordTimes)? {
+                let Item::Call(call) = item? else { continue };
+                let event = call.event();
+                let gap = returned.map_or(0, |before| event.start.saturating_sub(before));
+                let Some(end) = event.end else { continue };
+                returned = Some(returned.map_or(end, |before| before.max(end)));
+                let duration = end.saturating_sub(event.start);
+                match all.get_mut(call.name()) {
+                    Some(stats) => stats.note(duration, gap),
+                    None => all.entry(call.name().to_owned()).or_default().note(duration, gap),
+                }
+            }
+        }
+    }
+    Ok(Some(all))
 }
 
 struct Count<'t> {
@@ -191,9 +227,18 @@ impl<'t> Count<'t> {
     }
 
     /// Counts the calls of a group, and gives their number.
-    fn calls(&mut self, number: usize, group: &Group, polls: &BTreeMap<u32, u64>) -> u64 {
+    fn calls(
+        &mut self,
+        number: usize,
+        group: &Group,
+        polls: &BTreeMap<u32, u64>,
+    ) -> Result<u64, TraceError> {
         let places = self.places_of(group);
         let is_whole = places.len() == group.ranks.len();
+        let single = match is_whole {
+            true => None,
+            false => single_times(self.trace, group, &places)?,
+        };
         for function in &self.known[number].called {
             let Some(form) = self.functions.get(function) else { continue };
             // Threads of a process that has been counted may be in this group.
@@ -214,14 +259,21 @@ impl<'t> Count<'t> {
             let calls = occurrences.saturating_mul(places.len() as u64).saturating_add(failed);
             figures.calls = figures.calls.saturating_add(calls);
             figures.failed_polls = figures.failed_polls.saturating_add(failed);
-            if !is_whole {
-                self.untimed.extend(function);
-            } else if !never_returns(group, row) {
+            if is_whole && !never_returns(group, row) {
                 figures.stats.add(&group.rows[row].stats);
+            } else if !is_whole && single.is_none() {
+                self.untimed.extend(function);
             }
             all = all.saturating_add(calls);
         }
-        all
+        for (function, stats) in single.into_iter().flatten() {
+            let mut known = self.functions.iter();
+            let number = known.find(|(_, form)| form.name == function).map(|(number, _)| number);
+            if let Some(figures) = number.and_then(|number| self.figures.get_mut(number)) {
+                figures.stats.add(&stats);
+            }
+        }
+        Ok(all)
     }
 
     /// Adds the payloads of a group's calls.

@@ -21,8 +21,9 @@ use std::process::ExitCode;
 
 The function that took longest comes first. Time is the time inside the calls, summed over all ranks.
 Calls are counted in the compressed trace, so the length of the run does not matter.
-Durations are kept per group of ranks (see refrain info), not per rank. With --rank, a function has
-times only if the selected ranks include every rank of its groups.
+Durations are kept per group of ranks (see refrain info), not per rank. With --rank, the times of
+single ranks come from the times of every call, if the trace has these (trace --timing or --raw).
+Otherwise a function has times only if the selected ranks include every rank of its groups.
 
 Bytes are the size of the buffer that a call names with its first count and datatype:
   point-to-point   what is sent, or may be received; 0 for MPI_PROC_NULL
@@ -146,10 +147,12 @@ const HEADS: [&str; 10] = [
 
 fn table(figures: &Figures, tick: f64) -> String {
     let mut lines = vec![HEADS.map(str::to_owned)];
-    let mut time = 0.0;
+    let mut time: Option<f64> = None;
     for function in &figures.functions {
         let durations = Durations::of(function, tick);
-        time += durations.as_ref().map_or(0.0, |d| d.sum);
+        if let Some(durations) = &durations {
+            time = Some(time.unwrap_or(0.0) + durations.sum);
+        }
         let of = |digits: usize, value: fn(&Durations) -> f64| {
             durations.as_ref().map_or("-".to_owned(), |d| format!("{:.digits$}", value(d)))
         };
@@ -175,7 +178,7 @@ fn table(figures: &Figures, tick: f64) -> String {
         figures.calls().to_string(),
         blank(),
         size(sum(|f| f.bytes)),
-        format!("{:.6}", time / 1e6),
+        time.map_or("-".to_owned(), |time| format!("{:.6}", time / 1e6)),
         blank(),
         blank(),
         blank(),
@@ -191,7 +194,32 @@ fn table(figures: &Figures, tick: f64) -> String {
             text += &format!("{count} {what}\n");
         }
     }
+    let untimed = figures.functions.iter().filter(|function| function.is_untimed).count();
+    if untimed > 0 {
+        let groups: Vec<&str> = figures.groups.iter().map(|group| group.list.as_str()).collect();
+        let what = if untimed == 1 { "function has" } else { "functions have" };
+        text += &format!(
+            "{untimed} {what} no times: a trace keeps statistics per group of ranks ({}). Select \
+             whole groups, or record with `refrain trace --timing lossy` for the times of single ranks\n",
+            few_groups(&groups)
+        );
+    }
     text
+}
+
+/// The first of many groups.
+fn few_groups(groups: &[&str]) -> String {
+    const FEW: usize = 4;
+    let mut shown: Vec<&str> = Vec::new();
+    for group in groups {
+        if !shown.contains(group) {
+            shown.push(group);
+        }
+    }
+    let more = shown.len().saturating_sub(FEW);
+    shown.truncate(FEW);
+    let text = shown.join("; ");
+    if more > 0 { format!("{text}; {more} more") } else { text }
 }
 
 /// Lines of a table, the first column to the left and the others to the right.

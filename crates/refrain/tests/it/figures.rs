@@ -79,8 +79,45 @@ fn assert_of_ranks(trace: &Path, stats: &Json) {
     assert_eq!(moved(&one, "MPI_Isend"), (4 * 300, 2 * 300 * 64 * 8, 0));
     assert_eq!(of(&one, "MPI_Isend")["ranks"], 1);
     assert_eq!(of(&one, "MPI_Isend")["time_s"], Json::Null, "no time is kept of one rank");
+    let path = trace.to_str().expect("a path");
+    let text = refrain(["stats", path, "--rank", "2"]).expect_success().stdout;
+    assert!(!text.contains("0.000000"), "no time is not a time of 0:\n{text}");
+    assert!(text.contains("per group of ranks (0-3)") && text.contains("--timing"), "{text}");
     let none = refrain(["stats".as_ref(), trace.as_os_str(), "--rank".as_ref(), "7".as_ref()]);
     assert_eq!(none.code, 125, "{none}");
+}
+
+#[test]
+fn single_ranks_have_times_where_the_times_of_every_call_are_kept() {
+    let (mpi, folder) = (mpis().remove(0), tempfile::tempdir().expect("a temporary folder"));
+    let program = mpi.compile("../../bench/programs/stencil2d.c");
+    let program = program.to_str().expect("a path").to_owned();
+    for options in [&["--timing", "lossless"][..], &["--raw"]] {
+        let file = "run.refrain";
+        let run = ["--", "mpirun", "-n", "4", &program, "hand", "50"];
+        let args = [&["trace", "-o", file][..], options, &run].concat();
+        mpi.refrain_in(folder.path(), args).expect_success();
+        let trace = folder.path().join(file);
+        let path = trace.to_str().expect("a path");
+        let stats = |rank: &str| -> Json {
+            let outcome = refrain(["stats", path, "--json", "--rank", rank]).expect_success();
+            serde_json::from_str(&outcome.stdout).expect("JSON")
+        };
+        let time = |stats: &Json, function: &str| of(stats, function)["time_s"].as_f64();
+        let ranks = ["0", "1", "2", "3"].map(stats);
+        let all = stats("0-3");
+        for function in ["MPI_Isend", "MPI_Waitall", "MPI_Init"] {
+            let each = ranks.iter().map(|rank| time(rank, function).expect("a time"));
+            let (sum, whole) = (each.sum::<f64>(), time(&all, function).expect("a time"));
+            let off = (sum - whole).abs() / whole;
+            assert!(off < 1e-3, "{options:?} {function}: {sum} of single ranks, {whole} of all");
+        }
+        let one = &ranks[2];
+        assert_eq!(of(one, "MPI_Isend")["calls"], 4 * 50);
+        assert!(of(one, "MPI_Isend")["p95_us"].as_f64().is_some_and(|us| us > 0.0), "{one}");
+        let text = refrain(["stats", path, "--rank", "2"]).expect_success().stdout;
+        assert!(!text.contains("no times"), "{text}");
+    }
 }
 
 fn assert_info(mpi: &Mpi, trace: &Path, stats: &Json) {
