@@ -46,11 +46,12 @@ impl Renderer {
         constant_name_in(self.family, self.version, group, value)
     }
 
-    /// The call as text, without rank and number.
+    /// The call as text, without rank and number. Of a call that has not returned, parameters are left out that MPI
+    /// sets when it returns.
     pub fn text(&self, event: &Event, objects: &Objects, names: &CallNames) -> String {
         let params = event.function.params.iter().enumerate();
         let shown: Vec<String> = params
-            .map(|(i, p)| {
+            .filter_map(|(i, p)| {
                 let values = self.values(event, objects, names, i);
                 let text = match values {
                     (Some(before), Some(after)) => {
@@ -58,9 +59,10 @@ impl Renderer {
                         if before == after { after } else { format!("{before}→{after}") }
                     }
                     (Some(value), None) | (None, Some(value)) => self.line(&value),
+                    (None, None) if event.result.is_none() => return None,
                     (None, None) => "?".to_owned(),
                 };
-                format!("{}={text}", p.name)
+                Some(format!("{}={text}", p.name))
             })
             .collect();
         format!("{}({}) = {}", event.function.name, shown.join(", "), self.result(event))

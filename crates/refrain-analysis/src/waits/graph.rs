@@ -4,6 +4,10 @@
 //! and `MPI_ANY_SOURCE`) can come: from ranks that can go on themselves. All other ranks are
 //! stuck: in a cycle, for a rank that has ended, or behind one of these.
 
+mod near_miss;
+
+pub use near_miss::{Mismatch, NearMiss};
+
 use super::{Kind, Lane, Life, Need, Operation, Receive, Scope, Standing, Until};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -64,6 +68,8 @@ pub struct Findings {
     pub bereft: Vec<Bereft>,
     /// Collectives that not all have called, or not all the same.
     pub incomplete: Vec<Incomplete>,
+    /// Messages that stuck ranks would receive, if one thing were different.
+    pub near_misses: Vec<NearMiss>,
     /// Ranks that cannot go on.
     pub stuck: Vec<i32>,
 }
@@ -111,6 +117,7 @@ pub fn findings(standings: &[Standing]) -> Findings {
     Findings {
         cycles: cycles(&edges, &stuck),
         incomplete: world.incomplete(),
+        near_misses: world.near_misses(&stuck),
         bereft,
         stuck: stuck.into_iter().collect(),
         edges,

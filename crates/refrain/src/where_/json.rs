@@ -1,60 +1,186 @@
-//! What `refrain where` has found, for a program.
+//! The JSON that `refrain where` prints: these structs are its schema.
 
 use super::Process;
 use super::recorded::Recorded;
-use super::told::state;
-use refrain_analysis::waits::Until;
-use refrain_analysis::waits::graph::{Bereft, Edge, Findings, Incomplete, Step};
-use refrain_analysis::waits::position::{Flight, ThreadPosition};
-use serde_json::{Value as Json, json};
+use super::report::state;
+use refrain_analysis::matching::Until;
+use refrain_analysis::sites::{Frame, Sites};
+use refrain_analysis::waits::graph::{
+    Bereft, Edge, Findings, Incomplete, Mismatch, NearMiss, Step,
+};
+use refrain_analysis::waits::position::Flight;
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+/// All of it.
+#[derive(Serialize)]
+struct Whole<'a> {
+    ranks: Vec<RankRow<'a>>,
+    waits: Vec<WaitRow<'a>>,
+    cycles: Vec<Vec<StepRow<'a>>>,
+    /// Ranks that wait for one that has ended.
+    ended: Vec<EndedRow<'a>>,
+    collectives: Vec<CollectiveRow<'a>>,
+    /// Messages that a stuck rank would receive, if one thing were different.
+    mismatches: Vec<MismatchRow>,
+    /// Ranks that cannot go on.
+    stuck: &'a [i32],
+    /// Why the rest may be wrong; null if it is not.
+    doubt: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RankRow<'a> {
+    rank: i32,
+    host: &'a str,
+    pid: i32,
+    state: String,
+    threads: Vec<ThreadRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct ThreadRow<'a> {
+    thread: u32,
+    /// The calls that it is in, the outermost first.
+    r#in: Vec<CallRow<'a>>,
+    last: Option<LastRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct CallRow<'a> {
+    call: u64,
+    function: &'a str,
+    arguments: &'a Json,
+    /// For how long; null unless the process runs.
+    seconds: Option<f64>,
+    /// Where it was made, innermost first; absent unless call sites were recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site: Option<Vec<Json>>,
+}
+
+#[derive(Serialize)]
+struct LastRow<'a> {
+    call: u64,
+    function: &'a str,
+}
+
+#[derive(Serialize)]
+struct WaitRow<'a> {
+    rank: i32,
+    thread: u32,
+    r#for: &'a [i32],
+    /// `all` or `any`.
+    until: &'static str,
+    call: &'a str,
+}
+
+#[derive(Serialize)]
+struct StepRow<'a> {
+    rank: i32,
+    call: &'a str,
+}
+
+#[derive(Serialize)]
+struct EndedRow<'a> {
+    rank: i32,
+    r#for: i32,
+    call: &'a str,
+}
+
+#[derive(Serialize)]
+struct CollectiveRow<'a> {
+    /// Ranks by the call that they are in.
+    inside: &'a BTreeMap<String, Vec<i32>>,
+    missing: &'a [i32],
+}
+
+#[derive(Serialize)]
+struct MismatchRow {
+    sender: i32,
+    receiver: i32,
+    tag: i64,
+    messages: u64,
+    /// Whether the receiver waits for the message.
+    awaited: bool,
+    /// `tag`, `source` or `communicator`.
+    differs: &'static str,
+    /// The tag or the source that the receive names; for a communicator its ranks.
+    wanted: Json,
+}
 
 /// One JSON object.
-pub fn as_json(processes: &[Process], found: &Findings, recorded: &Recorded) -> String {
-    let process = |p: &Process| {
-        let thread = |(thread, at): (&u32, &ThreadPosition)| {
-            let call = |call: &Flight| {
-                json!({
-                    "call": call.number,
-                    "function": call.function,
-                    "arguments": call.arguments,
-                    "seconds": p.age(*thread, call.number).map(|age| age.as_secs_f64()),
-                })
-            };
-            let last = at.last.as_ref();
-            json!({
-                "thread": thread,
-                "in": at.flight.iter().map(call).collect::<Vec<_>>(),
-                "last": last.map(|(number, f)| json!({"call": number, "function": f})),
-            })
+pub fn as_json(
+    processes: &[Process],
+    found: &Findings,
+    recorded: &Recorded,
+    sites: &mut Sites,
+) -> String {
+    let whole = Whole {
+        ranks: processes.iter().map(|process| rank(process, sites)).collect(),
+        waits: found.edges.iter().map(wait).collect(),
+        cycles: found.cycles.iter().map(|cycle| cycle.iter().map(step).collect()).collect(),
+        ended: found.bereft.iter().map(ended).collect(),
+        collectives: found.incomplete.iter().map(collective).collect(),
+        mismatches: found.near_misses.iter().map(mismatch).collect(),
+        stuck: &found.stuck,
+        doubt: recorded.doubt(),
+    };
+    format!("{}\n", serde_json::json!(whole))
+}
+
+fn rank<'a>(process: &'a Process, sites: &mut Sites) -> RankRow<'a> {
+    let mut threads = Vec::new();
+    for (thread, at) in &process.position.threads {
+        let call = |call: &'a Flight| CallRow {
+            call: call.number,
+            function: &call.function,
+            arguments: &call.arguments,
+            seconds: process.age(*thread, call.number).map(|age| age.as_secs_f64()),
+            site: call.site.as_ref().map(|s| sites.frames(s).iter().map(Frame::json).collect()),
         };
-        json!({
-            "rank": p.stream.rank,
-            "host": p.stream.host,
-            "pid": p.stream.pid,
-            "state": state(p),
-            "threads": p.position.threads.iter().map(thread).collect::<Vec<_>>(),
-        })
+        let last = at.last.as_ref().map(|(call, function)| LastRow { call: *call, function });
+        threads.push(ThreadRow {
+            thread: *thread,
+            r#in: at.flight.iter().map(call).collect(),
+            last,
+        });
+    }
+    let stream = &process.stream;
+    let (rank, host, pid) = (stream.rank, stream.host.as_str(), stream.pid);
+    RankRow { rank, host, pid, state: state(process), threads }
+}
+
+fn wait(edge: &Edge) -> WaitRow<'_> {
+    let until = if edge.until == Until::Any { "any" } else { "all" };
+    WaitRow { rank: edge.from, thread: edge.thread, r#for: &edge.to, until, call: &edge.words }
+}
+
+fn step(step: &Step) -> StepRow<'_> {
+    StepRow { rank: step.rank, call: &step.words }
+}
+
+fn ended(bereft: &Bereft) -> EndedRow<'_> {
+    EndedRow { rank: bereft.rank, r#for: bereft.gone, call: &bereft.words }
+}
+
+fn collective(collective: &Incomplete) -> CollectiveRow<'_> {
+    CollectiveRow { inside: &collective.inside, missing: &collective.missing }
+}
+
+fn mismatch(miss: &NearMiss) -> MismatchRow {
+    let (differs, wanted) = match &miss.mismatch {
+        Mismatch::Tag { wanted } => ("tag", (*wanted).into()),
+        Mismatch::Source { wanted } => ("source", (*wanted).into()),
+        Mismatch::Communicator { wanted, .. } => ("communicator", wanted.members.to_vec().into()),
     };
-    let until = |until: Until| if until == Until::Any { "any" } else { "all" };
-    let wait = |e: &Edge| {
-        json!({
-            "rank": e.from, "thread": e.thread, "for": e.to, "until": until(e.until),
-            "call": e.words,
-        })
-    };
-    let ended = |b: &Bereft| json!({"rank": b.rank, "for": b.gone, "call": b.words});
-    let cycle = |cycle: &Vec<Step>| -> Json {
-        cycle.iter().map(|s| json!({"rank": s.rank, "call": s.words})).collect()
-    };
-    let collective = |c: &Incomplete| json!({"inside": c.inside, "missing": c.missing});
-    let whole = json!({
-        "ranks": processes.iter().map(process).collect::<Vec<_>>(),
-        "waits": found.edges.iter().map(wait).collect::<Vec<_>>(),
-        "cycles": found.cycles.iter().map(cycle).collect::<Vec<_>>(),
-        "ended": found.bereft.iter().map(ended).collect::<Vec<_>>(),
-        "collectives": found.incomplete.iter().map(collective).collect::<Vec<_>>(),
-        "stuck": found.stuck,
-        "doubt": recorded.doubt(),
-    });
-    format!("{whole}\n")
+    MismatchRow {
+        sender: miss.sender,
+        receiver: miss.receiver,
+        tag: miss.tag,
+        messages: miss.messages,
+        awaited: miss.is_awaited,
+        differs,
+        wanted,
+    }
 }

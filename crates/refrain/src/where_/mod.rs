@@ -2,12 +2,13 @@
 
 mod json;
 mod recorded;
-mod told;
+mod report;
 
 use self::recorded::Recorded;
 use crate::merge::parts_of;
 use crate::open::open;
 use anyhow::{Context, Result, bail};
+use refrain_analysis::sites::Sites;
 use refrain_analysis::waits::Life;
 use refrain_analysis::waits::graph::{Findings, findings};
 use refrain_analysis::waits::position::{About, Position, position};
@@ -64,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         true => Some(args.place.clone()),
         false => Some(parts_of(&args.place)).filter(|p| !args.place.exists() && p.is_dir()),
     };
-    let (mut processes, recorded) = match folder {
+    let (mut processes, recorded, mut sites) = match folder {
         Some(folder) => look_at(&folder)?,
         None if is_of_past(&args.place) => become_trace(&args.place)?,
         None => of_trace(&open(&args.place)?)?,
@@ -81,9 +82,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     let text = if args.json {
-        json::as_json(&processes, &found, &recorded)
+        json::as_json(&processes, &found, &recorded, &mut sites)
     } else {
-        told::as_text(&processes, &found, &recorded)
+        report::as_text(&processes, &found, &recorded, &mut sites)
     };
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
@@ -125,8 +126,11 @@ impl Process {
     }
 }
 
+/// The processes, what of their calls is recorded, and their call sites.
+type Seen = (Vec<Process>, Recorded, Sites);
+
 /// The processes of a folder of parts, or of the trace that has become of it meanwhile.
-fn look_at(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
+fn look_at(folder: &Path) -> Result<Seen> {
     let before = files(folder);
     let seen = of_parts(folder);
     let after = files(folder);
@@ -150,7 +154,7 @@ fn is_of_past(folder: &Path) -> bool {
 }
 
 /// The processes of the trace that a folder of parts has become.
-fn become_trace(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
+fn become_trace(folder: &Path) -> Result<Seen> {
     let trace = folder.with_extension("");
     say!("refrain: the job has ended, and this is of its trace, {}", trace.display());
     of_trace(&open(&trace)?)
@@ -164,7 +168,7 @@ fn files(folder: &Path) -> BTreeSet<PathBuf> {
 }
 
 /// The processes of a folder of parts; they may be running.
-fn of_parts(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
+fn of_parts(folder: &Path) -> Result<Seen> {
     let begin = Instant::now();
     let (parts, mut lost) = read_parts(folder).with_context(|| folder.display().to_string())?;
     if parts.is_empty() && refrain_trace::orders::are_in(folder) {
@@ -205,7 +209,8 @@ fn of_parts(folder: &Path) -> Result<(Vec<Process>, Recorded)> {
     }
     lost.iter().for_each(|lost| say!("refrain: warning: could not be read: {lost}"));
     mark_moving(&mut processes, &parts, begin);
-    Ok((processes, Recorded::of(&meta)))
+    let began = meta.streams.iter().map(|stream| stream.clock[0].1).min().unwrap_or(0);
+    Ok((processes, Recorded::of(&meta), Sites::recorded_at(began)))
 }
 
 /// Of the running processes those that have called MPI, or come back, since they were read.
@@ -226,7 +231,7 @@ fn mark_moving(processes: &mut [Process], parts: &[Part], begin: Instant) {
 }
 
 /// The processes of a trace.
-fn of_trace(trace: &CallTrace) -> Result<(Vec<Process>, Recorded)> {
+fn of_trace(trace: &CallTrace) -> Result<Seen> {
     let meta = trace.meta();
     let ranks = ranks(meta);
     let mut processes = Vec::new();
@@ -240,7 +245,7 @@ fn of_trace(trace: &CallTrace) -> Result<(Vec<Process>, Recorded)> {
         let (ended, ages) = (process.ended(), BTreeMap::new());
         processes.push(Process { stream, ended, state: State::Past, position, ages });
     }
-    Ok((processes, Recorded::of(meta)))
+    Ok((processes, Recorded::of(meta), Sites::recorded_at(meta.time.0)))
 }
 
 /// How many ranks there should be.

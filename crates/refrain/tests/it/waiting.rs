@@ -1,7 +1,7 @@
 //! `refrain where`: of a job that hangs, and of what it leaves when it is killed.
 
 use crate::background::{Job, wait_until};
-use refrain_testing::{Mpi, refrain};
+use refrain_testing::{Mpi, refrain, workspace};
 use std::path::Path;
 
 /// What `refrain where` says.
@@ -77,6 +77,55 @@ fn requests_are_followed_to_their_peers_on_any_communicator() {
         assert!(said.contains("tag=2, comm=comm1"), "{who}:\n{said}");
         assert!(said.contains("cycle: rank 0 waits for rank 1"), "{who}:\n{said}");
     });
+}
+
+/// The line of a victim with that mark, from 1.
+fn line_of(victim: &str, mark: &str) -> usize {
+    let source = std::fs::read_to_string(workspace().join("tests/victims").join(victim));
+    let source = source.expect("the victim's source");
+    let mark = format!("/* {mark} */");
+    source.lines().position(|line| line.contains(&mark)).expect("a line with the mark") + 1
+}
+
+#[test]
+fn a_wrong_tag_is_named_with_the_message_and_the_call_site() {
+    let victim = "deadlock_tag.c";
+    let check = |who: &str, said: &str| {
+        let mismatch = "mismatch: rank 2 sent tag 10 to rank 3, which waits for tag 9: \
+                        no receive takes it\n";
+        assert!(said.contains(mismatch), "{who}:\n{said}");
+        assert_eq!(said.matches("mismatch:").count(), 1, "{who}:\n{said}");
+        for (function, mark) in [("wait_for_it", "wait"), ("main", "barrier")] {
+            let site = format!("  at {function} {victim}:{}\n", line_of(victim, mark));
+            assert!(said.contains(&site), "{who}, {site}:\n{said}");
+        }
+        assert!(!said.contains("=?"), "{who}: what MPI has not set yet is left out\n{said}");
+        assert!(said.contains("stuck: ranks 0-3\n"), "{who}:\n{said}");
+    };
+    for mpi in Mpi::representatives() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let program = mpi.compile_with(victim, &["-g", "-O0"]);
+        let options = ["--callsite", "return"];
+        let job = Job::start_with::<&str>(&mpi, folder.path(), &options, 4, &program, &[]);
+        let parts = job.parts();
+        wait_until("all ranks hang", || {
+            parts.is_dir() && told(&parts).contains("stuck: ranks 0-3")
+        });
+        let who = |when: &str| format!("{}, {when}", mpi.name());
+        check(&who("running"), &told(&parts));
+        let json = refrain(["where".as_ref(), parts.as_os_str(), "--json".as_ref()]);
+        let json: serde_json::Value =
+            serde_json::from_str(&json.expect_success().stdout).expect("JSON");
+        let found = &json["mismatches"][0];
+        assert_eq!((&found["sender"], &found["receiver"]), (&2.into(), &3.into()), "{json}");
+        assert_eq!((&found["tag"], &found["wanted"]), (&10.into(), &9.into()), "{json}");
+        let line = &json["ranks"][3]["threads"][0]["in"][0]["site"][0]["line"];
+        assert_eq!(*line, line_of(victim, "wait"), "{json}");
+        job.signal_all("KILL");
+        job.outcome();
+        refrain(["merge".as_ref(), parts.as_os_str()]).expect_success();
+        check(&who("merged"), &told(&folder.path().join("run.refrain")));
+    }
 }
 
 #[test]

@@ -198,6 +198,80 @@ fn communicators_with_the_same_members_are_told_apart() {
     assert_eq!(findings(&job).cycles.len(), 1);
 }
 
+/// Sends a message that nobody has to wait for.
+fn has_sent(standing: &mut Standing, scope: usize, to: i32, tag: i64, messages: u64) {
+    standing.sent.insert((scope, to, tag), messages);
+}
+
+#[test]
+fn a_message_with_another_tag_is_a_near_miss() {
+    let mut job = job(4);
+    receives(&mut job[3], Some(2));
+    has_sent(&mut job[2], 0, 3, 10, 2);
+    enters_barrier(&mut job[2]);
+    let found = findings(&job);
+    assert_eq!(found.stuck, [2, 3]);
+    let miss = NearMiss {
+        mismatch: Mismatch::Tag { wanted: TAG },
+        receiver: 3,
+        sender: 2,
+        tag: 10,
+        messages: 2,
+        is_awaited: true,
+    };
+    assert_eq!(found.near_misses, [miss]);
+}
+
+#[test]
+fn a_message_from_another_rank_or_on_another_communicator_is_a_near_miss() {
+    let mut job = job(3);
+    for standing in &mut job {
+        let (first, _) = standing.scopes[0].clone();
+        standing.scopes.push((Scope { nth: 1, ..first }, 0));
+    }
+    for rank in 0..3 {
+        receives(&mut job[rank as usize], Some((rank + 1) % 3));
+    }
+    // Rank 0 waits for rank 1 on the first communicator.
+    has_sent(&mut job[2], 0, 0, TAG, 1);
+    has_sent(&mut job[1], 1, 0, TAG, 1);
+    // Two things differ.
+    has_sent(&mut job[2], 1, 0, TAG, 1);
+    has_sent(&mut job[2], 0, 0, 5, 1);
+    let found = findings(&job);
+    let differ: Vec<_> =
+        found.near_misses.iter().map(|miss| (&miss.mismatch, miss.sender)).collect();
+    let scopes = |scope: usize| job[0].scopes[scope].0.clone();
+    let communicator = Mismatch::Communicator { sent_on: scopes(1), wanted: scopes(0) };
+    assert_eq!(differ, [(&Mismatch::Source { wanted: 1 }, 2), (&communicator, 1)]);
+}
+
+#[test]
+fn a_message_that_some_receive_takes_is_no_near_miss() {
+    let mut job = job(2);
+    receives(&mut job[0], Some(1));
+    receives(&mut job[1], Some(0));
+    has_sent(&mut job[1], 0, 0, 5, 1);
+    job[0].named.insert((0, 1, 5), 1);
+    assert_eq!(findings(&job).near_misses, []);
+    // Nor is one that a wildcard takes.
+    job[0].named.remove(&(0, 1, 5));
+    job[0].open.push(Receive { scope: 0, source: None, tag: Some(5), nth: 0 });
+    assert_eq!(findings(&job).near_misses, []);
+}
+
+#[test]
+fn a_send_that_is_blocked_finds_the_receive_that_was_meant() {
+    let mut job = job(2);
+    sends(&mut job[0], 1);
+    job[1].named.insert((0, 0, 7), 1);
+    enters_barrier(&mut job[1]);
+    let found = findings(&job);
+    assert_eq!(found.near_misses.len(), 1, "{found:?}");
+    assert_eq!(found.near_misses[0].mismatch, Mismatch::Tag { wanted: 7 });
+    assert!(!found.near_misses[0].is_awaited);
+}
+
 #[test]
 fn a_rank_with_a_thread_that_is_served_is_not_stuck() {
     let mut job = job(2);

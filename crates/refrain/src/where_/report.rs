@@ -5,10 +5,15 @@
 
 use super::recorded::Recorded;
 use super::{Process, State};
-use refrain_analysis::waits::graph::{Bereft, Edge, Findings, Incomplete, Step};
-use refrain_analysis::waits::{Life, Until};
+use refrain_analysis::matching::{Kind, Origin, Scope, Until};
+use refrain_analysis::sites::{Frame, Sites};
+use refrain_analysis::waits::Life;
+use refrain_analysis::waits::graph::{
+    Bereft, Edge, Findings, Incomplete, Mismatch, NearMiss, Step,
+};
 use refrain_trace::Ended;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What became of a process, in words.
@@ -32,12 +37,18 @@ pub fn state(process: &Process) -> String {
 }
 
 /// The lines.
-pub fn as_text(processes: &[Process], found: &Findings, recorded: &Recorded) -> String {
-    let mut lines = positions(processes, recorded);
+pub fn as_text(
+    processes: &[Process],
+    found: &Findings,
+    recorded: &Recorded,
+    sites: &mut Sites,
+) -> String {
+    let mut lines = positions(processes, recorded, sites);
     lines.extend(silent(processes));
     lines.push(String::new());
     lines.extend(waits(&found.edges));
     lines.extend(found.incomplete.iter().map(incomplete));
+    lines.extend(near_misses(&found.near_misses));
     lines.extend(bereft(&found.bereft));
     lines.extend(found.cycles.iter().map(|cycle| in_a_circle(cycle)));
     lines.push(verdict(processes, found, recorded));
@@ -66,7 +77,7 @@ struct Rank {
 }
 
 /// Where all threads stand.
-fn positions(processes: &[Process], recorded: &Recorded) -> Vec<String> {
+fn positions(processes: &[Process], recorded: &Recorded, sites: &mut Sites) -> Vec<String> {
     // By place, in the order of the first rank in it.
     let mut places: Vec<(Place, Vec<Rank>)> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -90,7 +101,9 @@ fn positions(processes: &[Process], recorded: &Recorded) -> Vec<String> {
             let thread_shown = several.then_some(*thread);
             for call in &at.flight {
                 let moving = if process.state == State::Moving { ", moving" } else { "" };
-                let call_shown = Some(call.text.clone());
+                let site =
+                    call.site.as_ref().map(|site| call_site(site, sites)).unwrap_or_default();
+                let call_shown = Some(format!("{}{site}", call.text));
                 let place = Place {
                     thread: thread_shown,
                     call: call_shown,
@@ -110,6 +123,12 @@ fn positions(processes: &[Process], recorded: &Recorded) -> Vec<String> {
         }
     }
     places.iter().map(|(place, ranks)| position(place, ranks, recorded)).collect()
+}
+
+/// Where a call was made: `  at exchange stencil.c:42 < main stencil.c:90`.
+fn call_site(site: &Arc<str>, sites: &mut Sites) -> String {
+    let frames: Vec<String> = sites.frames(site).iter().map(Frame::text).collect();
+    format!("  at {}", frames.join(" < "))
 }
 
 fn position(place: &Place, all: &[Rank], recorded: &Recorded) -> String {
@@ -175,6 +194,54 @@ fn incomplete(collective: &Incomplete) -> String {
         false => {
             format!("collective: {}; missing: {}", inside.join("; "), ranks(&collective.missing))
         }
+    }
+}
+
+/// So many mismatches are named.
+const NAMED: usize = 8;
+
+/// Messages that stuck ranks would receive, if one thing were different.
+fn near_misses(all: &[NearMiss]) -> Vec<String> {
+    let mut lines: Vec<String> = all.iter().take(NAMED).map(near_miss).collect();
+    if all.len() > NAMED {
+        lines.push(format!("and {} more mismatches", all.len() - NAMED));
+    }
+    lines
+}
+
+fn near_miss(miss: &NearMiss) -> String {
+    let NearMiss { sender, receiver, tag, messages, .. } = miss;
+    let sent = match messages {
+        1 => format!("tag {tag}"),
+        n => format!("{n} messages with tag {tag}"),
+    };
+    let waits = if miss.is_awaited { "waits" } else { "has posted a receive" };
+    let (on, wanted) = match &miss.mismatch {
+        Mismatch::Tag { wanted } => (String::new(), format!("for tag {wanted}")),
+        Mismatch::Source { wanted } => (String::new(), format!("for a message from rank {wanted}")),
+        Mismatch::Communicator { sent_on, wanted } if sent_on.members == wanted.members => (
+            format!(" on {}", communicator(sent_on)),
+            "on another communicator with the same ranks".to_owned(),
+        ),
+        Mismatch::Communicator { sent_on, wanted } => {
+            (format!(" on {}", communicator(sent_on)), format!("on {}", communicator(wanted)))
+        }
+    };
+    let them = if *messages == 1 { "it" } else { "them" };
+    format!(
+        "mismatch: rank {sender} sent {sent} to rank {receiver}{on}, which {waits} {wanted}: \
+         no receive takes {them}"
+    )
+}
+
+/// A communicator in words.
+fn communicator(scope: &Scope) -> String {
+    let is_predefined = scope.kind == Kind::Communicator && scope.origin == Origin::Unknown;
+    match scope.nth {
+        0 if is_predefined && scope.members.len() > 1 && scope.members.first() == Some(&0) => {
+            "MPI_COMM_WORLD".to_owned()
+        }
+        _ => format!("a communicator of {}", ranks(&scope.members)),
     }
 }
 
