@@ -43,7 +43,7 @@ fn sections(mut bytes: &[u8]) -> Option<()> {
 
 fn play(code: Code, segments: Segments, merged: refrain_memory::Merged) {
     let addresses = segments.addresses();
-    let _ = merged.structure(&code.blocks, &addresses, &mut |name| format!("{name:?}"));
+    let _ = merged.structure_text(&code.blocks, &addresses, &mut |name| format!("{name:?}"));
     let trace = Trace { blocks: code.blocks, segments, merged, ..Trace::default() };
     for thread in trace.threads().into_iter().take(THREADS) {
         let _ = trace.references(thread).take(REFERENCES).count();

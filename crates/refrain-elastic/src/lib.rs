@@ -41,6 +41,7 @@
 //! | [`table`] | what fits nothing |
 //! | [`mod@column`], `merge` | the elastic value itself, and joining two of them |
 //! | [`text`] | strings |
+//! | [`tree`] | joining the values of many ranks in a binary tree |
 //! | `varint`, [`error`] | bytes in and out |
 
 pub mod column;
@@ -56,6 +57,7 @@ pub mod section;
 mod single;
 pub mod table;
 pub mod text;
+pub mod tree;
 
 pub use column::{Column, Form, Piece};
 pub use error::ElasticError;

@@ -111,6 +111,24 @@ impl Chunk {
         self.numbers
     }
 
+    /// Drops all but the first `runs` runs of each stream, and all but the first `executions` executions.
+    /// Returns how many executions it dropped. What is left cannot be decoded.
+    pub(crate) fn trim(&mut self, runs: usize, executions: usize) -> u64 {
+        let dropped = self.sequence.len().saturating_sub(executions);
+        self.sequence.truncate(executions);
+        self.cuts.retain(|(at, _)| *at < executions);
+        for slot in self.entries.iter_mut().flat_map(|entry| &mut entry.slots) {
+            slot.firsts.trim(runs);
+            slot.series.trim(runs);
+        }
+        dropped as u64
+    }
+
+    /// Shapes get other numbers from now on.
+    pub(crate) fn forget_shapes(&mut self) {
+        self.by_shape.clear();
+    }
+
     /// Appends an execution; a small one block by block.
     pub(crate) fn append(&mut self, item: &Item, shapes: &Shapes) {
         if item.is_block() || item.is_small() {

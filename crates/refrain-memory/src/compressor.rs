@@ -57,6 +57,10 @@ const IRREGULAR: usize = 8;
 const CODED_WORDS: u64 = 8 << 20;
 /// If a coded chunk has so many words for each byte, or more, nests are tried again.
 const REGULAR: u64 = 48;
+/// An outline keeps so many runs of each stream: many enough to see that the stream is irregular.
+const OUTLINE_RUNS: usize = 1 << 12;
+/// An outline keeps so many executions.
+const OUTLINE_EXECUTIONS: usize = 1 << 22;
 
 /// Compresses the stream of one thread.
 #[derive(Clone, Debug)]
@@ -93,6 +97,10 @@ pub struct Compressor {
     next_trial: usize,
     /// Blocks of executions that have left the stack.
     executed: u64,
+    /// Whether only the loops are kept, and not the values of irregular streams.
+    is_outline: bool,
+    /// Executions that an outline does not keep.
+    dropped: u64,
 }
 
 impl Default for Compressor {
@@ -130,7 +138,15 @@ impl Compressor {
             chunk_words: 0,
             next_trial: FIRST_TRIAL,
             executed: 0,
+            is_outline: false,
+            dropped: 0,
         }
+    }
+
+    /// A compressor that never seals its chunk, in bounded memory: of irregular streams it keeps the first
+    /// runs only. Its chunk has the loops of the whole stream, but cannot be decoded.
+    pub(crate) fn outline() -> Self {
+        Self { is_outline: true, ..Self::new() }
     }
 
     /// Appends an execution of a block.
@@ -460,6 +476,9 @@ impl Compressor {
     /// Keeps memory within bounds: seals the chunk when it is full. Tries the other way of
     /// compressing where it may be better.
     fn look(&mut self, blocks: &Blocks) {
+        if self.is_outline {
+            return self.trim(blocks);
+        }
         if let Some(coded) = &self.coded {
             if coded.words() >= CODED_WORDS {
                 let is_regular = coded.words() / (coded.size() as u64 + 1) >= REGULAR;
@@ -477,6 +496,24 @@ impl Compressor {
             self.seal(blocks);
         } else if numbers >= self.next_trial && self.is_irregular(numbers) {
             self.try_coding(blocks);
+        }
+    }
+
+    /// Ends the stream of an outline: its chunk, and how many executions at its end the chunk lacks.
+    pub(crate) fn finish_outline(mut self, blocks: &Blocks) -> (Chunk, u64) {
+        self.end_all(blocks);
+        self.trim(blocks);
+        (self.chunk, self.dropped)
+    }
+
+    /// Keeps memory within bounds without sealing: drops values of irregular streams.
+    fn trim(&mut self, blocks: &Blocks) {
+        self.stack.iter_mut().flat_map(|item| &mut item.series).for_each(|s| s.trim(OUTLINE_RUNS));
+        self.dropped += self.chunk.trim(OUTLINE_RUNS, OUTLINE_EXECUTIONS);
+        if self.shapes.len() > MOST_SHAPES {
+            self.end_all(blocks);
+            self.chunk.forget_shapes();
+            self.forget_shapes();
         }
     }
 

@@ -61,7 +61,8 @@
 //! | [`player`], [`records`], [`trace`] | decoding the stream |
 //! | [`thread_groups`], `reshape`, `align`, [`bases`] | merging the threads of a process |
 //! | [`rank_groups`] | merging processes |
-//! | `structure` | the nest as text |
+//! | [`outline`] | joins the sealed chunks of a thread, for its structure |
+//! | [`structure`] | a group's loop nest over references, and as text |
 //!
 //! Nothing here panics on a damaged trace: decoders return a [`MemoryError`], and hold no more
 //! than the input and fixed bounds allow.
@@ -77,6 +78,7 @@ mod fast_path;
 mod follow;
 pub mod irregular;
 mod item;
+pub mod outline;
 mod parts;
 pub mod player;
 pub mod rank_groups;
@@ -88,7 +90,7 @@ mod segment_rows;
 mod series;
 pub mod shape;
 mod shapes;
-mod structure;
+pub mod structure;
 pub mod thread_groups;
 pub mod trace;
 
@@ -97,12 +99,13 @@ pub use block::{Blocks, Kind, Reference, Signatures};
 pub use chunk::{Chunk, Finished};
 pub use compressor::Compressor;
 pub use error::MemoryError;
+pub use outline::Outline;
 pub use player::Player;
 pub use rank_groups::{Processes, RankGroup};
 pub use records::Records;
 pub use runs::Runs;
 pub use segment::{Addresses, Segment, SegmentKind, Segments};
-pub use structure::{Name, triples};
+pub use structure::{Name, Structure, triples};
 pub use thread_groups::{Group, Merged};
 pub use trace::{Access, References, Trace};
 

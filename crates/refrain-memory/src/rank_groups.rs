@@ -9,7 +9,7 @@
 //! log₂(processes) rounds, and a join of regular traces costs the same for any number of ranks on
 //! either side.
 
-use refrain_elastic::{Column, Formula, RankList};
+use refrain_elastic::{Column, Formula, RankList, tree};
 
 use crate::bases::{ColumnSet, MOST_VALUES, take_bases};
 use crate::bulk;
@@ -71,6 +71,11 @@ impl Processes {
         }
         self.groups.sort_by_key(|group| group.ranks.first());
         self
+    }
+
+    /// The traces of the processes of all of these, which must be different ones.
+    pub fn join_all(traces: impl IntoIterator<Item = Self>) -> Self {
+        tree::reduce(traces, Self::join).unwrap_or_default()
     }
 
     /// The groups, by their first rank.

@@ -66,6 +66,11 @@ impl Runs {
         }
     }
 
+    /// Drops all but the first `most` closed runs.
+    pub fn trim(&mut self, most: usize) {
+        self.closed.truncate(most);
+    }
+
     /// The number of the current run, and how long it is so far.
     #[inline]
     pub fn current(&self) -> (i64, u64) {

@@ -128,6 +128,10 @@ impl Level {
         }
     }
 
+    fn trim(&mut self, most: usize) {
+        [&mut self.ends, &mut self.starts].into_iter().flatten().for_each(|runs| runs.trim(most));
+    }
+
     fn runs(&self) -> usize {
         let count = |runs: &Option<Runs>| runs.as_ref().map_or(0, Runs::count);
         count(&self.ends) + count(&self.starts)
@@ -215,6 +219,11 @@ impl Series {
     pub fn append_steps(&mut self, next: &Self) -> bool {
         let both = self.levels.iter_mut().zip(&next.levels);
         both.fold(true, |all, (level, more)| level.append(more) && all)
+    }
+
+    /// Drops all but the first `most` runs of each level.
+    pub fn trim(&mut self, most: usize) {
+        self.levels.iter_mut().for_each(|level| level.trim(most));
     }
 
     /// How many runs it holds.

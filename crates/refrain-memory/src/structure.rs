@@ -1,290 +1,229 @@
-//! A trace to be read: the loop nest, with sections, strides and threads.
+//! The structure of a group of threads: a loop nest over references.
 //!
-//! ```text
-//! threads <0,5,1>
-//! where b1 is -1 * (thread / 3)
-//! where b2 is the sum of b1 +10 of all threads before
-//! loop b1 +10 times
-//!   loop 48 times [+0]
-//!     loop 48 times [+0, +0]
-//!       load 8 heap of 0 0x555500000000 + 0x0 +384 * b2 [+384, +0, +8] at pc 0x1028
-//! ```
+//! [`Group::structure`] makes a [`LoopNest`] whose leaves are extended section descriptors (EPRSDs): the
+//! first logical address of a reference, and its stride for each loop around it. Addresses, strides and
+//! trip counts are functions of the thread ([`Affine`]). The tree is as large as the compressed trace,
+//! however long the stream.
 //!
-//! Threads are listed as the paper does: the first, how many, and how far apart.
-//!
-//! A number that differs between threads is written as a function of the thread; the bases that
-//! several numbers share are explained first. What some threads do among other things, and others do
-//! as well, is a part of its own, which stands where its number is. In brackets stand the steps of the loops around, the
-//! outermost first: how far the reference (or the trip count) goes when that loop goes on, from
-//! where the loop's last iteration began, or with `~` from the value before. `..` is a step without
-//! a rule.
+//! [`Structure::each_line`] prints it.
+
+mod text;
+
+pub use text::{Name, triples};
 
 use std::collections::HashSet;
-use std::fmt::Write;
 
 use refrain_elastic::RankList;
+use refrain_nest::{LoopNest, Nest};
 
-use crate::align::HOLE;
-use crate::bases::{Affine, Base};
-use crate::block::{Blocks, Kind};
+use crate::align::{HOLE, Substitutes};
+use crate::bases::{Affine, Base, ColumnSet};
+use crate::block::{Blocks, Reference};
 use crate::chunk::{Entry, Finished, Stream};
 use crate::error::MemoryError;
 use crate::runs::Runs;
-use crate::segment::{Addresses, own_offset};
 use crate::shape::Node;
-use crate::thread_groups::{Group, Merged};
+use crate::thread_groups::Group;
 
-/// Something that whoever reads the structure may know another name for.
+/// The structure of a group of threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Structure {
+    /// The threads.
+    pub threads: RankList,
+    /// Which hole of its threads' main structures it fills, from 1; 0 for a main structure.
+    pub part: u32,
+    /// Blocks without references that differ between its threads.
+    pub substitutes: Vec<Substitutes>,
+    /// The bases that numbers are affine in.
+    pub bases: Vec<Base>,
+    /// The loops and references.
+    pub nest: LoopNest<Leaf, Trips>,
+    /// Whether addresses on a thread's own stack are relative to it.
+    own_stacks: bool,
+}
+
+/// A leaf of a structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaf {
+    /// A reference.
+    Reference(Box<Descriptor>),
+    /// A block without references: a calling context.
+    Context(u32),
+    /// A part that these threads share with others: the structure with this [`Structure::part`].
+    Part(u32),
+}
+
+/// An extended section descriptor: where a reference begins, and how it advances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The reference.
+    pub reference: Reference,
+    /// Where it begins.
+    pub first: First,
+    /// Its strides, one for each loop around it, the outermost first.
+    pub steps: Vec<Step>,
+}
+
+/// Where a reference begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name {
-    /// A place in the program: a reference's program counter.
-    Place(u64),
-    /// A block without references.
-    Block(u32),
+pub enum First {
+    /// At a logical address.
+    At(Affine),
+    /// At this distance from the last address of the same reference.
+    FromLast(Affine),
+    /// Its executions begin at addresses without a rule.
+    Irregular,
 }
 
-/// Sections of ranks or threads as ScalaMemTrace writes them (§2.2): `<first,count,stride>`, with
-/// more counts and strides where sections repeat.
-pub fn triples(list: &RankList) -> String {
-    let section = |section: &refrain_elastic::Section| {
-        let mut text = format!("<{}", section.start());
-        if section.dimensions().is_empty() {
-            text += ",1,1";
-        }
-        for dimension in section.dimensions() {
-            let _ = write!(text, ",{},{}", dimension.count, dimension.stride);
-        }
-        text + ">"
-    };
-    list.sections().iter().map(section).collect::<Vec<_>>().join(" ")
+/// How far a number advances from one iteration of a loop to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The stride; `None` if it has no rule.
+    pub stride: Option<Affine>,
+    /// Whether it is the distance from the value before, not from the beginning of the last iteration.
+    pub from_previous: bool,
 }
 
-impl Merged {
-    /// The structure as lines of text.
-    pub fn structure(
-        &self,
-        blocks: &Blocks,
-        addresses: &Addresses,
-        name: &mut dyn FnMut(Name) -> String,
-    ) -> Result<String, MemoryError> {
-        let mut out = String::new();
-        for group in &self.groups {
-            out += &group.structure(blocks, addresses, name)?;
-        }
-        Ok(out)
-    }
+/// How often a body is executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trips {
+    /// A loop.
+    Loop {
+        /// The first trip count; `None` if it has no rule.
+        count: Option<Affine>,
+        /// How the trip count changes with each loop around, the outermost first.
+        steps: Vec<Step>,
+        /// How many nodes of the body are executed once more after the last whole iteration.
+        exit: usize,
+    },
+    /// So many executions of the same code one after the other, which were not found to be a loop.
+    Repeated(u64),
 }
 
 impl Group {
-    /// The structure as lines of text.
-    pub fn structure(
-        &self,
-        blocks: &Blocks,
-        addresses: &Addresses,
-        name: &mut dyn FnMut(Name) -> String,
-    ) -> Result<String, MemoryError> {
-        let mut out = String::new();
-        Writer { group: self, blocks, addresses, name }.group(&mut out)?;
-        Ok(out)
+    /// The structure of the group.
+    pub fn structure(&self, blocks: &Blocks) -> Result<Structure, MemoryError> {
+        // Each number of the chunk is the index of its column.
+        let indices: Vec<i64> = (0..self.numbers.columns.len() as i64).collect();
+        let bulk = self.bulk.iter().map(|each| each.first().cloned().unwrap_or_default());
+        let chunk = Finished::from_parts(&self.skeleton, &indices, bulk.collect(), blocks)?;
+        let mut builder = Builder { numbers: &self.numbers, blocks, met: HashSet::new() };
+        Ok(Structure {
+            threads: self.threads.clone(),
+            part: self.hole,
+            substitutes: self.substitutes.clone(),
+            bases: self.numbers.bases.clone(),
+            nest: builder.nest(&chunk),
+            own_stacks: self.numbers.own_stacks,
+        })
     }
 }
 
-struct Writer<'a> {
-    group: &'a Group,
+type Tree = Nest<Leaf, Trips>;
+
+struct Builder<'a> {
+    numbers: &'a ColumnSet,
     blocks: &'a Blocks,
-    addresses: &'a Addresses,
-    name: &'a mut dyn FnMut(Name) -> String,
+    /// References that have been executed before: their first addresses are distances from their last.
+    met: HashSet<(u32, u32)>,
 }
 
-/// Where in an entry the writer stands.
-struct Place<'a> {
-    streams: std::slice::Iter<'a, Stream>,
-    depth: usize,
-    /// References that have been written: their first places are told as distances from the last.
-    met: &'a mut HashSet<(u32, u32)>,
-}
-
-impl Writer<'_> {
-    fn group(&mut self, out: &mut String) -> Result<(), MemoryError> {
-        let threads = triples(&self.group.threads);
-        let _ = match self.group.hole {
-            0 => writeln!(out, "threads {threads}"),
-            hole => writeln!(out, "threads {threads}, part {hole}"),
-        };
-        for others in &self.group.substitutes {
-            for &(ours, theirs) in &others.blocks {
-                let (ours, theirs) = (Name::Block(ours), Name::Block(theirs));
-                let [ours, theirs] = [ours, theirs].map(|block| (self.name)(block));
-                let threads = triples(&others.threads);
-                let _ = writeln!(out, "where threads {threads} are {theirs}, not {ours}");
-            }
-        }
-        for (i, base) in self.group.numbers.bases.iter().enumerate() {
-            let text = match base {
-                Base::Column(column) => column.to_string().replace("rank", "thread"),
-                Base::Others => {
-                    let first = self.group.threads.first().unwrap_or(0);
-                    format!("0 for thread {first}, 1 for others")
-                }
-                Base::Sum { of, scale, plus } => {
-                    let line = Affine::Over { base: *of, scale: *scale, offset: *plus };
-                    format!("the sum of {} of all threads before", self.text(line, false))
-                }
-            };
-            let _ = writeln!(out, "where b{} is {text}", i + 1);
-        }
-        // Numbers that stand for themselves: each is the index of its line.
-        let indices: Vec<i64> = (0..self.group.numbers.columns.len() as i64).collect();
-        let bulk = self.group.bulk.iter().map(|each| each.first().cloned().unwrap_or_default());
-        let chunk =
-            Finished::from_parts(&self.group.skeleton, &indices, bulk.collect(), self.blocks)?;
-        let mut met = HashSet::new();
+impl Builder<'_> {
+    fn nest(&mut self, chunk: &Finished) -> LoopNest<Leaf, Trips> {
+        let mut nest = LoopNest::default();
+        // The block of each entry. An entry's first execution differs from all later ones, which are equal.
+        let mut shared: Vec<Option<usize>> = vec![None; chunk.entries.len()];
+        let mut is_met = vec![false; chunk.entries.len()];
         let mut holes = 0;
         for run in chunk.sequence.chunk_by(|a, b| a == b && *a != HOLE) {
             if run[0] == HOLE {
                 holes += 1;
-                let _ = writeln!(out, "part {holes}, with other threads");
+                nest.body.push(Nest::Leaf(Leaf::Part(holes)));
                 continue;
             }
-            let entry = &chunk.entries[run[0] as usize];
+            let at = run[0] as usize;
+            let Some(entry) = chunk.entries.get(at) else { continue };
+            let mut executed = match std::mem::replace(&mut is_met[at], true) {
+                false => self.entry(entry),
+                true => {
+                    let block = *shared[at].get_or_insert_with(|| {
+                        nest.blocks.push(self.entry(entry));
+                        nest.blocks.len() - 1
+                    });
+                    vec![Nest::Block(block)]
+                }
+            };
             if run.len() > 1 {
-                let _ = writeln!(out, "{} times:", run.len());
+                let count = Trips::Repeated(run.len() as u64);
+                executed = vec![Nest::Loop { count, body: executed }];
             }
-            self.entry(entry, &mut met, out);
+            nest.body.append(&mut executed);
         }
-        Ok(())
+        nest
     }
 
-    fn entry(&mut self, entry: &Entry, met: &mut HashSet<(u32, u32)>, out: &mut String) {
-        let mut place = Place { streams: entry.streams.iter(), depth: 0, met };
-        self.node(&entry.shape.node, &mut place, out);
+    fn entry(&mut self, entry: &Entry) -> Vec<Tree> {
+        let mut body = Vec::new();
+        self.node(&entry.shape.node, &mut entry.streams.iter(), &mut body);
+        body
     }
 
-    fn node(&mut self, node: &Node, place: &mut Place<'_>, out: &mut String) {
-        let indent = "  ".repeat(place.depth);
+    fn node(
+        &mut self,
+        node: &Node,
+        streams: &mut std::slice::Iter<'_, Stream>,
+        out: &mut Vec<Tree>,
+    ) {
         match node {
             Node::Block(block) => {
                 let references = self.blocks.get(*block).unwrap_or_default();
                 for (at, reference) in (0u32..).zip(references) {
-                    let Some(stream) = place.streams.next() else { return };
-                    let kind = match reference.kind {
-                        Kind::Load => "load",
-                        Kind::Store => "store",
-                        Kind::Atomic => "atomic",
+                    let Some(stream) = streams.next() else { return };
+                    let first = match self.only(&stream.firsts) {
+                        first if !self.met.insert((*block, at)) => first.map(First::FromLast),
+                        first => first.map(First::At),
                     };
-                    let first = self.first(stream, place.met.insert((*block, at)));
-                    let steps = self.steps(stream);
-                    let size = reference.size;
-                    let at = (self.name)(Name::Place(reference.pc));
-                    let _ = writeln!(out, "{indent}{kind} {size} {first}{steps} {at}");
+                    out.push(Nest::Leaf(Leaf::Reference(Box::new(Descriptor {
+                        reference: *reference,
+                        first: first.unwrap_or(First::Irregular),
+                        steps: self.steps(stream),
+                    }))));
                 }
                 if references.is_empty() {
-                    let _ = writeln!(out, "{indent}{}", (self.name)(Name::Block(*block)));
+                    out.push(Nest::Leaf(Leaf::Context(*block)));
                 }
             }
             Node::Loop { exit, body } => {
-                let Some(stream) = place.streams.next() else { return };
-                let count = self.value(&stream.firsts);
-                let steps = self.steps(stream);
-                let exit = match exit {
-                    0 => String::new(),
-                    exit => format!(", left after {exit} of {}", body.len()),
-                };
-                let _ = writeln!(out, "{indent}loop {count} times{steps}{exit}");
-                place.depth += 1;
-                body.iter().for_each(|node| self.node(node, place, out));
-                place.depth -= 1;
-            }
-        }
-    }
-
-    /// The first place of a stream.
-    fn first(&self, stream: &Stream, is_first: bool) -> String {
-        match self.only(&stream.firsts) {
-            None => "at changing places".into(),
-            Some(line) if !is_first => format!("{} from its last", self.text(line, true)),
-            Some(Affine::Constant(place)) => self.place(place),
-            Some(Affine::Over { base, scale, offset }) => {
-                if let Some(Base::Others) =
-                    self.group.numbers.bases.get((base as usize).wrapping_sub(1))
-                {
-                    let (first, others) =
-                        (self.place(offset), self.place(offset.wrapping_add(scale)));
-                    let thread = self.group.threads.first().unwrap_or(0);
-                    return format!("{others}, of thread {thread} {first}");
+                let Some(stream) = streams.next() else { return };
+                let (count, steps) = (self.only(&stream.firsts), self.steps(stream));
+                let (mut nodes, mut exit_nodes) = (Vec::new(), 0);
+                for (at, node) in body.iter().enumerate() {
+                    if at == *exit as usize {
+                        exit_nodes = nodes.len();
+                    }
+                    self.node(node, streams, &mut nodes);
                 }
-                format!("{} {scale:+} * {}", self.place(offset), base_name(base))
+                let count = Trips::Loop { count, steps, exit: exit_nodes };
+                out.push(Nest::Loop { count, body: nodes });
             }
         }
     }
 
-    fn place(&self, place: i64) -> String {
-        if let Some(offset) = own_offset(place).filter(|_| self.group.numbers.own_stacks) {
-            return format!("own stack + {offset:#x}");
-        }
-        match self.addresses.segment(place as u64) {
-            Some((segment, offset)) => {
-                let kind = format!("{:?}", segment.kind).to_lowercase();
-                let owner = segment.owner;
-                format!("{kind} of {owner} {:#x} + {offset:#x}", segment.base)
-            }
-            None => format!("{place:#x}"),
-        }
-    }
-
-    /// The steps of the loops around, in brackets.
-    fn steps(&self, stream: &Stream) -> String {
-        if stream.steps.is_empty() {
-            return String::new();
-        }
-        let step = |(from_starts, runs): &(bool, Runs)| {
-            let mark = if *from_starts { "" } else { "~" };
-            let innermost = std::ptr::eq(runs, &stream.steps[stream.steps.len() - 1].1);
-            match self.only(runs) {
-                Some(line) if innermost => self.text(line, true),
-                Some(line) => format!("{mark}{}", self.text(line, true)),
-                None => "..".into(),
-            }
+    fn steps(&self, stream: &Stream) -> Vec<Step> {
+        let innermost = stream.steps.len().saturating_sub(1);
+        let step = |(level, (from_starts, runs)): (usize, &(bool, Runs))| Step {
+            stride: self.only(runs),
+            // At the innermost level both are the same.
+            from_previous: !from_starts && level != innermost,
         };
-        let steps: Vec<String> = stream.steps.iter().map(step).collect();
-        format!(" [{}]", steps.join(", "))
+        stream.steps.iter().enumerate().map(step).collect()
     }
 
-    fn value(&self, runs: &Runs) -> String {
-        match self.only(runs) {
-            Some(line) => self.text(line, false),
-            None => "..".into(),
-        }
-    }
-
-    /// The line of a stream of one run.
+    /// The number of a stream of one run.
     fn only(&self, runs: &Runs) -> Option<Affine> {
         match (runs.count(), runs.cycle()) {
-            (1, 0) => self.group.numbers.columns.get(runs.current().0 as usize).copied(),
+            (1, 0) => self.numbers.columns.get(runs.current().0 as usize).copied(),
             _ => None,
         }
-    }
-
-    fn text(&self, line: Affine, signed: bool) -> String {
-        match line {
-            Affine::Constant(value) if signed => format!("{value:+}"),
-            Affine::Constant(value) => value.to_string(),
-            Affine::Over { base, scale, offset } => {
-                let (base, plus) = (base_name(base), if signed { "+" } else { "" });
-                match (scale, offset) {
-                    (1, 0) => format!("{plus}{base}"),
-                    (1, offset) => format!("{plus}{base} {offset:+}"),
-                    (scale, 0) => format!("{plus}{scale} * {base}"),
-                    (scale, offset) => format!("{plus}{scale} * {base} {offset:+}"),
-                }
-            }
-        }
-    }
-}
-
-fn base_name(base: u32) -> String {
-    match base {
-        0 => "thread".into(),
-        base => format!("b{base}"),
     }
 }

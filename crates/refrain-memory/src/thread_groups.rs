@@ -357,6 +357,39 @@ impl Group {
         }
     }
 
+    /// The group without some of its threads; `None` if none is left.
+    pub(crate) fn without_threads(&self, left_out: &BTreeSet<u32>) -> Option<Self> {
+        let all = self.threads.iter().enumerate();
+        let (at, rest): (Vec<usize>, Vec<u32>) =
+            all.filter(|(_, thread)| !left_out.contains(thread)).unzip();
+        if rest.is_empty() || rest.len() == self.threads.len() {
+            return (!rest.is_empty()).then(|| self.clone());
+        }
+        let threads = RankList::from_sorted(&rest);
+        let numbers = rest.iter().map(|thread| self.numbers.values(&self.threads, *thread));
+        let numbers: Vec<Vec<Option<i64>>> =
+            numbers.map(|numbers| numbers.into_iter().map(Some).collect()).collect();
+        let stream = |each: &Vec<Vec<i64>>| match each.len() {
+            0 | 1 => each.clone(),
+            _ => at.iter().filter_map(|at| each.get(*at).cloned()).collect(),
+        };
+        let substitutes = self.substitutes.iter().filter_map(|others| {
+            let is_in = |thread: &u32| others.threads.contains(*thread);
+            let threads: Vec<u32> = rest.iter().copied().filter(is_in).collect();
+            let blocks = others.blocks.clone();
+            let threads = (!threads.is_empty()).then(|| RankList::from_sorted(&threads))?;
+            Some(Substitutes { threads, blocks })
+        });
+        Some(Self {
+            numbers: ColumnSet::fit(&threads, &numbers),
+            bulk: self.bulk.iter().map(stream).collect(),
+            substitutes: substitutes.collect(),
+            skeleton: self.skeleton.clone(),
+            hole: self.hole,
+            threads,
+        })
+    }
+
     fn all_but_first(&self) -> RankList {
         RankList::from_sorted(&self.threads.iter().skip(1).collect::<Vec<_>>())
     }

@@ -75,7 +75,7 @@ impl Trace {
     }
 
     /// The records of a thread's chunk; none past the last.
-    fn chunk(&self, thread: u32, at: usize) -> Option<Result<Records<'_>, MemoryError>> {
+    pub(crate) fn chunk(&self, thread: u32, at: usize) -> Option<Result<Records<'_>, MemoryError>> {
         let sealed = self.sealed.get(&thread).map_or(&[][..], Vec::as_slice);
         match sealed.get(at) {
             Some(bytes) => Some(Records::of(bytes, &self.blocks, self.numbers.as_deref())),

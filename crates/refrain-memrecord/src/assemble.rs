@@ -142,23 +142,11 @@ fn distinct_codes(processes: &[(PartFiles, State)]) -> Vec<(Vec<u8>, Vec<u32>)> 
     codes
 }
 
-/// Joins processes two at a time, in a tree (ScalaMemTrace §2.3).
+/// Joins processes in a binary tree (ScalaMemTrace §2.3).
 fn merge(processes: &[(PartFiles, State)]) -> Processes {
-    let mut round: Vec<Processes> = (0u32..)
-        .zip(processes)
-        .map(|(number, (_, state))| Processes::of(number, &state.merged))
-        .collect();
-    while round.len() > 1 {
-        let mut pairs = round.into_iter();
-        round = Vec::new();
-        while let Some(one) = pairs.next() {
-            round.push(match pairs.next() {
-                Some(other) => one.join(other),
-                None => one,
-            });
-        }
-    }
-    round.pop().unwrap_or_default()
+    let all = (0u32..).zip(processes);
+    let all = all.map(|(number, (_, state))| Processes::of(number, &state.merged));
+    Processes::join_all(all)
 }
 
 fn write_sealed(

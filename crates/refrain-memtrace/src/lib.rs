@@ -20,6 +20,7 @@
 //! | [`process`] | facts about one process |
 //! | [`code`] | modules, calling contexts and blocks of a process |
 //! | [`sealed`] | the bytes of sealed chunks |
+//! | [`structures`] | the loop nests of all processes |
 //! | [`verify`] | compares a trace with the raw words that it was made of |
 //!
 //! The recorder is another crate, `refrain-memrecord`. Nothing here forks, opens sockets or shares memory.
@@ -44,8 +45,10 @@ pub mod error;
 pub mod process;
 pub mod sealed;
 pub mod sections;
+pub mod structures;
 pub mod trace;
 pub mod verify;
 
 pub use error::TraceError;
+pub use structures::{SharedStructure, Structures};
 pub use trace::MemoryTrace;

@@ -180,9 +180,14 @@ impl MemoryTrace {
         self.container.sections().iter().any(|section| section.name.starts_with(sections::RAW))
     }
 
+    /// The code of a process.
+    pub fn code(&self, number: u32) -> Arc<Code> {
+        self.codes.get(&number).cloned().unwrap_or_default()
+    }
+
     /// A process.
     pub fn process(&self, number: u32) -> Result<ProcessTrace, TraceError> {
-        let code = self.codes.get(&number).cloned().unwrap_or_default();
+        let code = self.code(number);
         let name = format!("{}{number}", sections::SEGMENTS);
         let bytes = self.container.read_checked(&name)?;
         let segments = within(&name, Segments::decode(&mut &bytes[..]))?;
@@ -201,6 +206,11 @@ impl MemoryTrace {
         };
         let blocks = code.blocks.clone();
         Ok(ProcessTrace { code, trace: Trace { blocks, segments, sealed, merged, numbers } })
+    }
+
+    /// Whether some process has sealed chunks.
+    pub(crate) fn has_sealed(&self) -> bool {
+        self.container.sections().iter().any(|section| section.name.starts_with(sections::SEALED))
     }
 
     fn has(&self, name: &str) -> bool {

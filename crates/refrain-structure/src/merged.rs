@@ -1,6 +1,7 @@
 //! The traces of all tasks together.
 
 use crate::group::Group;
+use refrain_elastic::tree;
 use refrain_signature::tasktrace::TaskTrace;
 use std::collections::{BTreeMap, HashMap};
 
@@ -41,23 +42,9 @@ impl Merged {
         self
     }
 
-    /// Puts any number of traces together, pairwise, as ranks do in a tree.
+    /// Merges any number of traces, in a binary tree.
     pub fn merge_all(traces: impl IntoIterator<Item = Merged>) -> Merged {
-        // The n-th entry is of 2^n traces, or none, as in a binary number.
-        let mut partial: Vec<Option<Merged>> = Vec::new();
-        for mut trace in traces {
-            let mut level = 0;
-            while let Some(earlier) = partial.get_mut(level).and_then(Option::take) {
-                trace = earlier.merge(trace);
-                level += 1;
-            }
-            if partial.len() <= level {
-                partial.resize_with(level + 1, || None);
-            }
-            partial[level] = Some(trace);
-        }
-        let parts = partial.into_iter().flatten();
-        parts.reduce(|later, earlier| earlier.merge(later)).unwrap_or_default()
+        tree::reduce(traces, Merged::merge).unwrap_or_default()
     }
 
     /// The threads of a rank.

@@ -57,8 +57,9 @@ fn own_trace(comm: &Comm) -> Option<Merged> {
     Some(Merged::merge_all(compress::finish()?.into_iter().map(place)))
 }
 
-/// Takes in what ranks behind this one in the tree have, and passes it on, whether that worked or
-/// not: a rank that has nothing says so. Gives the merged trace at rank 0, nothing elsewhere, and
+/// The reduction over the ranks of the job, as a binomial tree of messages. (`refrain_elastic::tree::reduce` is
+/// the same over values in memory.) Takes in what ranks behind this one in the tree have, and passes it on,
+/// whether that worked or not: a rank that has nothing says so. Gives the merged trace at rank 0, nothing elsewhere, and
 /// sets aside what single ranks have of their own.
 fn tree(comm: &Comm, mut merged: Option<Merged>, own: &mut Vec<(u32, u32, Own)>) -> Option<Merged> {
     let mut step = 1;

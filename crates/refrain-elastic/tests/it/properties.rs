@@ -3,7 +3,7 @@
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use refrain_elastic::{Column, RankList, TextColumn};
+use refrain_elastic::{Column, RankList, TextColumn, tree};
 
 /// The bound that decoders are given.
 const MOST: u32 = 4096;
@@ -94,6 +94,18 @@ fn exercise(column: &Column) {
 }
 
 proptest! {
+    #[test]
+    fn a_reduction_joins_neighbours_in_order_and_in_a_tree(items in 0..300_u32) {
+        // An item is the range of what it holds, and in how many joins its parts took part.
+        let join = |a: (u32, u32, u32), b: (u32, u32, u32)| {
+            assert_eq!(a.1, b.0, "neighbours");
+            (a.0, b.1, a.2.max(b.2) + 1)
+        };
+        let all = tree::reduce((0..items).map(|item| (item, item + 1, 0)), join);
+        prop_assert_eq!(all.map(|all| (all.0, all.1)), (items > 0).then_some((0, items)));
+        prop_assert!(all.is_none_or(|all| all.2 <= items.ilog2() + 1));
+    }
+
     #[test]
     fn a_fitted_column_gives_back_every_value((ranks, values) in columns()) {
         let column = Column::fit(&ranks, &values);

@@ -2,5 +2,6 @@
 
 mod intra;
 mod kernels;
+mod outline;
 mod random;
 mod threads;

@@ -2,7 +2,10 @@
 
 use crate::kernels::{Tape, blocks};
 use proptest::prelude::*;
-use refrain_memory::{Blocks, Chunk, Compressor, Merged, Player, Processes, Records, Segments};
+use refrain_memory::{
+    Blocks, Chunk, Compressor, Merged, Player, Processes, Records, Segments, Trace,
+};
+use std::collections::BTreeMap;
 
 /// The last is another that has no references, and that no program has by itself.
 const TABLE: &[&str] = &["L", "LS", "", "LLS", "A", ""];
@@ -143,6 +146,22 @@ fn chunks_of(words: &[Vec<u64>], table: &Blocks) -> Vec<(u32, Chunk)> {
     (0..).zip(words.iter().map(chunk)).collect()
 }
 
+/// The trace of these threads, with chunks of about so many numbers.
+fn trace_of(words: &[Vec<u64>], numbers: usize) -> Trace {
+    let blocks = blocks(TABLE);
+    let (mut sealed, mut last) = (BTreeMap::new(), Vec::new());
+    for (thread, words) in (0..).zip(words) {
+        let mut compressor = Compressor::with_chunks_of(numbers);
+        compressor.push_words(words, &blocks, &Segments::identity()).unwrap();
+        let (chunks, chunk) = compressor.finish(&blocks);
+        if !chunks.is_empty() {
+            sealed.insert(thread, chunks);
+        }
+        last.push((thread, chunk));
+    }
+    Trace { blocks, sealed, merged: Merged::merge(&last), ..Trace::default() }
+}
+
 /// The same with another block without references.
 fn elsewhere(words: &[u64], table: &Blocks) -> Vec<u64> {
     let (mut words, mut at) = (words.to_vec(), 0);
@@ -214,7 +233,28 @@ proptest! {
             let chunk = process.chunk(thread, &table).unwrap().unwrap();
             prop_assert_eq!(&play_one(Records::Nests(Player::new(chunk)), &table), words);
         }
-        process.structure(&table, &Segments::identity().addresses(), &mut |_| String::new()).unwrap();
+        process.structure_text(&table, &Segments::identity().addresses(), &mut |_| String::new()).unwrap();
+    }
+
+    #[test]
+    fn the_structure_does_not_depend_on_where_chunks_were_sealed(
+        programs in program(),
+        threads in 1u32..4,
+    ) {
+        let words: Vec<Vec<u64>> =
+            (0..threads).map(|thread| words_of_thread(&programs, u64::from(thread))).collect();
+        let (parts, whole) = (trace_of(&words, 256), trace_of(&words, 1 << 21));
+        let outline = parts.outline().unwrap();
+        prop_assert!(outline.left_out.is_empty());
+        prop_assert_eq!(outline.merged.threads(), parts.threads());
+        // Threads with and without sealed chunks are not in one group.
+        if parts.sealed.len() == words.len() && whole.sealed.is_empty() {
+            let addresses = Segments::identity().addresses();
+            let text = |merged: &Merged| {
+                merged.structure_text(&parts.blocks, &addresses, &mut |name| format!("{name:?}"))
+            };
+            prop_assert_eq!(text(&outline.merged).unwrap(), text(&whole.merged).unwrap());
+        }
     }
 
     #[test]

@@ -65,8 +65,8 @@ fn team(
 /// Names for the structure: numbers as they are.
 fn plain(name: Name) -> String {
     match name {
-        Name::Place(pc) => format!("at pc {pc:#x}"),
-        Name::Block(block) => format!("block {block}"),
+        Name::Instruction(pc) => format!("at pc {pc:#x}"),
+        Name::Context(block) => format!("block {block}"),
     }
 }
 
@@ -224,7 +224,7 @@ fn damaged_merged_traces_are_refused_or_end() {
         bytes[bit / 8] ^= 1 << (bit % 8);
         if let Ok(merged) = Merged::decode(&mut &bytes[..]) {
             play(&merged);
-            let _ = merged.structure(&blocks, &memory.segments.addresses(), &mut plain);
+            let _ = merged.structure_text(&blocks, &memory.segments.addresses(), &mut plain);
         }
         assert!(Merged::decode(&mut &threads[..bit / 8]).is_err());
     }
@@ -263,7 +263,7 @@ fn the_structure_shows_loops_strides_and_threads() {
     });
     let blocks = blocks(MATMUL);
     let merged = Merged::merge(&chunks(&tapes, &blocks, &memory));
-    let text = merged.structure(&blocks, &memory.segments.addresses(), &mut plain).unwrap();
+    let text = merged.structure_text(&blocks, &memory.segments.addresses(), &mut plain).unwrap();
     println!("{text}");
     assert!(text.contains("threads <0,5,1>"));
     assert!(text.contains("loop 48 times"));
@@ -292,7 +292,7 @@ fn what_the_first_thread_does_with_the_others_is_told_with_the_others() {
     assert_eq!(groups, ["0", "0-7"]);
     let blocks = blocks(TABLE);
     let merged = Merged::merge(&chunks(&tapes, &blocks, &memory));
-    let text = merged.structure(&blocks, &memory.segments.addresses(), &mut plain).unwrap();
+    let text = merged.structure_text(&blocks, &memory.segments.addresses(), &mut plain).unwrap();
     assert!(text.contains("threads <0,8,1>, part 1"), "{text}");
     assert!(text.contains("where threads <1,7,1> are block 8, not block 7"), "{text}");
 }

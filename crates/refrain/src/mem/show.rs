@@ -7,9 +7,9 @@
 use anyhow::{Result, bail};
 use refrain_analysis::sites::Sites;
 use refrain_memory::{Access, Kind, Name, triples};
-use refrain_memtrace::MemoryTrace;
 use refrain_memtrace::code::Code;
 use refrain_memtrace::trace::ProcessTrace;
+use refrain_memtrace::{MemoryTrace, Structures};
 use serde_json::json;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, BufWriter, Write};
@@ -22,7 +22,7 @@ pub struct Wanted {
     pub ranks: Option<BTreeSet<i32>>,
     /// Only this thread of each.
     pub thread: Option<u32>,
-    /// At most so many references.
+    /// At most so many references, or lines of the structure.
     pub limit: Option<u64>,
     /// One JSON object a line.
     pub json: bool,
@@ -36,29 +36,41 @@ pub fn run(trace: &MemoryTrace, wanted: &Wanted) -> Result<ExitCode> {
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut left = wanted.limit.unwrap_or(u64::MAX);
     let is_one = facts.processes.len() == 1;
+    let is_wanted = |number: u32| {
+        let rank = facts.processes.get(number as usize).and_then(|process| process.rank);
+        let rank = rank.unwrap_or(number) as i32;
+        wanted.ranks.as_ref().is_none_or(|ranks| ranks.contains(&rank))
+    };
+    let structures = match wanted.structure {
+        true => Some(trace.structures(is_wanted)?),
+        false => None,
+    };
     let mut found = false;
     for (number, process) in (0u32..).zip(&facts.processes) {
-        let rank = process.rank.unwrap_or(number);
-        if wanted.ranks.as_ref().is_some_and(|ranks| !ranks.contains(&(rank as i32))) {
+        if !is_wanted(number) {
             continue;
         }
+        let rank = process.rank.unwrap_or(number);
         let decoded = trace.process(number)?;
         let began = process.time.0;
-        let places = Places {
+        let symbols = Symbols {
             code: decoded.code.clone(),
             sites: Sites::recorded_at(began),
             known: HashMap::new(),
         };
         let whose = if is_one { String::new() } else { format!("P{rank} ") };
         let mut printer =
-            Printer { out: &mut out, places, whose, left: &mut left, is_json: wanted.json };
+            Printer { out: &mut out, symbols, whose, left: &mut left, is_json: wanted.json };
         let threads = decoded.trace.threads();
         let threads: Vec<u32> =
             threads.into_iter().filter(|t| wanted.thread.is_none_or(|only| only == *t)).collect();
         found |= !threads.is_empty();
-        let result = match wanted.structure {
-            true => printer.structure(number, trace, &decoded),
-            false => printer.references(rank, &decoded, &threads),
+        let result = match &structures {
+            Some(structures) => {
+                let selection = Selection { is_wanted: &is_wanted, thread: wanted.thread, is_one };
+                printer.structures(number, &selection, structures, &decoded)
+            }
+            None => printer.references(rank, &decoded, &threads),
         };
         match result {
             Err(error) if is_broken_pipe(&error) => return Ok(ExitCode::SUCCESS),
@@ -80,14 +92,14 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Places in the program, for people.
-struct Places {
+/// Names of instructions and calling contexts, from symbols and debug information.
+struct Symbols {
     code: Arc<Code>,
     sites: Sites,
     known: HashMap<u64, Arc<str>>,
 }
 
-impl Places {
+impl Symbols {
     /// `matmul.c:14`, or module and offset.
     fn text(&mut self, pc: u64) -> Arc<str> {
         if let Some(known) = self.known.get(&pc) {
@@ -112,7 +124,7 @@ impl Places {
     }
 }
 
-impl Places {
+impl Symbols {
     /// A context: `in multiply matmul.c:14, called at matmul.c:40`.
     fn context(&mut self, block: u32) -> String {
         let Some(context) = self.code.contexts.get(&block).copied() else {
@@ -140,7 +152,7 @@ impl Places {
 
 struct Printer<'a, W: Write> {
     out: &'a mut W,
-    places: Places,
+    symbols: Symbols,
     whose: String,
     left: &'a mut u64,
     is_json: bool,
@@ -171,7 +183,7 @@ impl<W: Write> Printer<'_, W> {
 
     fn line(&mut self, rank: u32, thread: u32, access: Access) -> Result<()> {
         let Access { kind, size, pc, address } = access;
-        let place = self.places.text(pc);
+        let line = self.symbols.text(pc);
         let kind = word(kind);
         if self.is_json {
             let json = json!({
@@ -180,44 +192,76 @@ impl<W: Write> Printer<'_, W> {
                 "kind": kind,
                 "size": size,
                 "address": address,
-                "place": &*place,
+                "place": &*line,
             });
             writeln!(self.out, "{json}")?;
         } else {
             let whose = &self.whose;
-            writeln!(self.out, "{whose}T{thread} {kind} {size} {address:#x} {place}")?;
+            writeln!(self.out, "{whose}T{thread} {kind} {size} {address:#x} {line}")?;
         }
         Ok(())
     }
 
-    /// The groups of processes and threads whose first process is this one.
-    fn structure(
+    /// The loop nests of a process, but not those that an earlier process has printed.
+    fn structures(
         &mut self,
         number: u32,
-        trace: &MemoryTrace,
+        selection: &Selection<'_>,
+        structures: &Structures<'_>,
         process: &ProcessTrace,
     ) -> Result<()> {
         let addresses = process.trace.segments.addresses();
-        let is_one = trace.facts().processes.len() == 1;
-        for group in trace.merged().groups() {
-            if group.ranks.first() != Some(number) {
+        let (out, left, symbols) = (&mut self.out, &mut self.left, &mut self.symbols);
+        let mut print = |line: &str| {
+            if **left == 0 {
+                return Err(Stop::Limit);
+            }
+            **left -= 1;
+            writeln!(out, "{line}").map_err(Stop::Io)
+        };
+        let mut name = |name| match name {
+            Name::Instruction(pc) => symbols.text(pc).to_string(),
+            Name::Context(block) => symbols.context(block),
+        };
+        for group in structures.of(number)? {
+            let mut wanted = group.processes.iter().filter(|other| (selection.is_wanted)(*other));
+            let is_first = wanted.next() == Some(number);
+            let threads = &group.structure.threads;
+            if !is_first || selection.thread.is_some_and(|thread| !threads.contains(thread)) {
                 continue;
             }
-            if !is_one {
-                write!(self.out, "processes {} ", triples(&group.ranks))?;
-            }
-            let places = &mut self.places;
-            let mut name = |name| match name {
-                Name::Place(pc) => places.text(pc).to_string(),
-                Name::Block(block) => places.context(block),
+            let mut head = match selection.is_one {
+                true => String::new(),
+                false => format!("processes {} ", triples(&group.processes)),
             };
-            let threads = group.of(number)?;
-            let text = threads.structure(&process.trace.blocks, &addresses, &mut name)?;
-            self.out.write_all(text.as_bytes())?;
+            let mut print = |line: &str| print(&(std::mem::take(&mut head) + line));
+            match group.structure.each_line(&addresses, &mut name, &mut print) {
+                Ok(()) => {}
+                Err(Stop::Limit) => return Ok(()),
+                Err(Stop::Io(error)) => return Err(error.into()),
+            }
         }
-        for (thread, chunks) in &process.trace.sealed {
-            writeln!(self.out, "thread {thread}: {} chunks put away before", chunks.len())?;
+        for (_, thread, count) in structures.left_out.iter().filter(|entry| entry.0 == number) {
+            let line = format!("thread {thread}: {count} more blocks or loops, not shown");
+            match print(&line) {
+                Ok(()) | Err(Stop::Limit) => {}
+                Err(Stop::Io(error)) => return Err(error.into()),
+            }
         }
         Ok(())
     }
+}
+
+/// Which structures are shown.
+struct Selection<'a> {
+    is_wanted: &'a dyn Fn(u32) -> bool,
+    thread: Option<u32>,
+    /// Whether the trace has one process only.
+    is_one: bool,
+}
+
+/// Why no more lines are printed.
+enum Stop {
+    Limit,
+    Io(io::Error),
 }

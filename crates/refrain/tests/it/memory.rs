@@ -297,6 +297,44 @@ fn references_are_shown_with_thread_address_and_line() {
 }
 
 #[test]
+fn the_structure_has_the_whole_trip_count_of_a_loop_that_fills_many_chunks() {
+    let folder = TempDir::new().expect("a folder");
+    for front_end in FrontEnd::all() {
+        let program = build(folder.path(), "scattered.c", Some(front_end));
+        let recorded = record(&program, &["300000"], front_end, 1, &["--window", "20000"]);
+        let (is_shown, text) = recorded.refrain(&["show", "--structure"]);
+        assert!(is_shown, "{text}");
+        let loops: Vec<&str> = text.lines().filter(|line| line.contains("loop ")).collect();
+        assert_eq!(loops.len(), 1, "{front_end:?}: {text}");
+        assert!(loops[0].contains("loop 300000 times"), "{front_end:?}: {text}");
+        assert!(text.contains("scattered.c:18"), "{front_end:?}: {text}");
+    }
+}
+
+#[test]
+fn a_limit_limits_the_lines_of_a_structure() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "matmul.c", Some(Compiled));
+    let recorded = record(&program, &[], Compiled, 4, &[]);
+    let (_, all) = recorded.refrain(&["show", "--structure"]);
+    let (is_shown, some) = recorded.refrain(&["show", "--structure", "--limit", "5"]);
+    assert!(is_shown, "{some}");
+    assert!(all.lines().count() > 5, "{all}");
+    assert_eq!(some.lines().collect::<Vec<_>>(), all.lines().take(5).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_thread_selects_the_structures_that_it_is_in() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "matmul.c", Some(Compiled));
+    let recorded = record(&program, &[], Compiled, 4, &[]);
+    let (is_shown, text) = recorded.refrain(&["show", "--structure", "--thread", "3"]);
+    assert!(is_shown, "{text}");
+    let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("threads ")).collect();
+    assert_eq!(heads, ["threads <0,4,1>, part 1"], "{text}");
+}
+
+#[test]
 fn a_trace_without_references_is_not_right() {
     let folder = TempDir::new().expect("a folder");
     let program = build(folder.path(), "sorting.c", Some(Compiled));
