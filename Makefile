@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench sizes times order clock soak memory scale setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench sizes times order clock soak memory scale walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -13,20 +13,12 @@ help: ## shows this list
 
 demo: ## records a small MPI program and shows what was found
 	@scripts/setup.sh demo
-	cargo build --release
+	@$(MAKE) --no-print-directory build
 	@scripts/demo.sh
 	$(took)
 
-test: ## lints, and runs all tests with every MPI
-	@scripts/setup.sh test
-	cargo build --release
-	@$(MAKE) --no-print-directory lint
-	@# The tests run the release build of the agent and the command line.
-	if cargo nextest --version >/dev/null 2>&1; then \
-	    cargo nextest run && cargo test --doc --quiet; \
-	else \
-	    cargo test; \
-	fi
+test: ## lints, runs all tests with every MPI, and says where the time went
+	@scripts/test.sh
 	$(took)
 
 test-full: ## the same, with the long tests
@@ -42,53 +34,53 @@ fuzz: ## fuzzes the readers, each for FUZZ_SECONDS (60); see fuzz/README.md
 	$(took)
 
 gpu: ## checks the names of GPU memory, on a machine with an NVIDIA GPU and nvcc
-	cargo build --release
+	@$(MAKE) --no-print-directory build
 	@scripts/gpu.sh
 	$(took)
 
 deviations: ## shows where a traced program is known to differ; see ARCHITECTURE.md
 	@scripts/setup.sh test
-	cargo build --release
+	@$(MAKE) --no-print-directory build
 	-cargo nextest run --run-ignored only
 
 bench: ## measures Refrain, and writes the results to bench/runs
 	@scripts/setup.sh test
-	cargo build --release
+	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench
 	$(took)
 
 sizes: ## measures how large traces are; NPB_BIN=folder adds the NAS Parallel Benchmarks
-	cargo build --release
+	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench -- sizes
 	$(took)
 
 times: ## measures how the times of calls are kept; NPB_BIN=folder as above
-	cargo build --release
+	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench -- times
 	$(took)
 
 order: ## measures what recording and replaying receive orders costs, and how large records are
 	@scripts/setup.sh test
-	cargo build --release
+	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench -- order
 	$(took)
 
 clock: ## measures receive orders by clocks: sizes step by step, hidden determinism, what they cost
 	@scripts/setup.sh test
-	cargo build --release
+	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench -- clock
 	$(took)
 
 soak: ## replays programs that differ from run to run 20 times each, on 4 to 32 ranks, idle and under load
 	@scripts/setup.sh test
-	cargo build --release
+	@$(MAKE) --no-print-directory build
 	@scripts/soak.sh
 	@scripts/soak.sh --load
 	$(took)
 
 memory: ## measures memory traces of unmodified programs: speed, sizes, stacks
 	@scripts/dynamorio.sh
-	cargo build --release
+	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench -- memory
 	$(took)
 
@@ -96,21 +88,24 @@ scale: ## measures the merge of up to 16,384 simulated tasks
 	@cargo run --release --quiet -p refrain-bench -- scale
 	$(took)
 
+walk: ## measures the memory that reading a trace of 16,384 simulated ranks takes
+	@cargo run --release --quiet -p refrain-bench -- walk
+	$(took)
+
 setup: ## installs the MPIs and tools of the tests
 	@scripts/setup.sh test
 	@echo "MPIs: $$(scripts/mpi --list | xargs)"
 
-build: ## builds the release
-	cargo build --release
+# One build each: in a build of the whole workspace, features of one package's dependencies would get
+# into the libraries that are loaded into programs.
+build: ## builds the release: the command, the agent, the library for recompiled programs
+	cargo build --release -p refrain-agent
+	cargo build --release -p refrain-compiled
+	cargo build --release -p refrain
 
 PREFIX ?= /usr/local
-install: build ## installs to PREFIX/bin and PREFIX/lib (PREFIX=/usr/local)
-	install -D -m 755 target/release/refrain "$(DESTDIR)$(PREFIX)/bin/refrain"
-	install -D -m 755 target/release/librefrain_agent.so "$(DESTDIR)$(PREFIX)/lib/librefrain_agent.so"
-	install -D -m 755 target/release/librefrain_compiled.so "$(DESTDIR)$(PREFIX)/lib/librefrain_compiled.so"
-	for library in $(wildcard target/dynamorio/lib*.so); do \
-	    install -D -m 755 "$$library" "$(DESTDIR)$(PREFIX)/lib/$${library##*/}"; \
-	done
+install: build ## installs to PREFIX/bin and PREFIX/lib (PREFIX=/usr/local), without debug information
+	@scripts/install.sh "$(DESTDIR)$(PREFIX)"
 
 lint: ## checks the formatting, and warnings as errors
 	cargo fmt --check

@@ -60,6 +60,69 @@ fn the_agent_depends_on_nothing_else() {
     assert_eq!(crates, BTreeSet::from(DEPENDENCIES));
 }
 
+/// Crates of the standard library, and those that it is made of.
+const STANDARD: [&str; 16] = [
+    "__rustc",
+    "addr2line",
+    "alloc",
+    "compiler_builtins",
+    "core",
+    "gimli",
+    "hashbrown",
+    "memchr",
+    "object",
+    "panic_unwind",
+    "rustc_demangle",
+    "rustc_std_workspace_alloc",
+    "rustc_std_workspace_core",
+    "std",
+    "std_detect",
+    "unwind",
+];
+
+/// The crate of a demangled symbol: `std` of `<std::io::Error as core::fmt::Debug>::fmt`.
+fn crate_of(symbol: &str) -> Option<&str> {
+    let path = symbol.trim_start_matches(|c: char| !c.is_alphabetic() && c != '_');
+    let path = path.strip_prefix("dyn ").or(path.strip_prefix("mut ")).unwrap_or(path);
+    let (name, _) = path.split_once("::")?;
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name.then_some(name)
+}
+
+/// The file that is installed, not what `cargo tree` would build: in a build together with other
+/// packages it would have the features that those ask for.
+#[test]
+fn the_built_agent_holds_code_of_no_other_crate() {
+    let nm = output(Command::new("nm").args(["-C", "--defined-only"]).arg(agent()));
+    let symbols: Vec<&str> = nm.lines().filter_map(|line| line.get(19..)).collect();
+    let found: BTreeSet<&str> = symbols.iter().copied().filter_map(crate_of).collect();
+    assert!(found.contains("refrain_agent"), "no symbols to look at: was it stripped?");
+    let names = DEPENDENCIES.map(|name| name.replace('-', "_"));
+    let allowed: BTreeSet<&str> = names.iter().map(String::as_str).chain(STANDARD).collect();
+    let surplus: Vec<_> = found.difference(&allowed).collect();
+    assert!(
+        surplus.is_empty(),
+        "code of {surplus:?}: build the agent by itself, as `make build` does"
+    );
+    let compressor = symbols.iter().find(|name| name.to_ascii_lowercase().starts_with("zstd"));
+    assert_eq!(compressor, None);
+}
+
+/// Loaded into every process of a job, and read from a file system that all share.
+#[test]
+fn the_agent_is_small() {
+    const MOST: u64 = 6 << 20;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let stripped = folder.join("agent.so");
+    // As scripts/install.sh does.
+    output(Command::new("strip").args(["--strip-unneeded", "-o"]).arg(&stripped).arg(agent()));
+    let bytes = stripped.metadata().expect("it was written").len();
+    std::fs::remove_dir_all(&folder).expect("it was written");
+    println!("{bytes} bytes without symbols");
+    assert!(bytes < MOST, "{bytes} bytes");
+}
+
 #[test]
 fn the_agent_exports_the_functions_of_mpi_and_nothing_else() {
     let nm = output(Command::new("nm").args(["-D", "--defined-only"]).arg(agent()));

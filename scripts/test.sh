@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# `make test`: sets up, builds, lints and tests, and says where the time went.
+#
+# Leaves target/test-times.txt (the phases), target/nextest/default/junit.xml (each test),
+# target/launches.tsv (each job) and target/skipped-tests.txt (each skip).
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+
+times=target/test-times.txt
+junit=target/nextest/default/junit.xml
+launches=target/launches.tsv
+skipped=target/skipped-tests.txt
+# What is built once, in a fresh clone, need not be prepared for being built again.
+[[ -d target/debug ]] || export CARGO_INCREMENTAL=0
+mkdir -p target
+rm -f "$times" "$junit" "$launches" "$skipped"
+
+# phase NAME COMMAND… runs a command, and notes its time and the processor time it took.
+phase() {
+    local name=$1 code=0 spent
+    shift
+    local TIMEFORMAT='%R %U %S'
+    echo "== $name"
+    # The command keeps its outputs; what `time` says goes to the file.
+    { time "$@" >&3 2>&4; } 3>&1 4>&2 2>"$times.new" || code=$?
+    spent=$(awk 'END { printf "%6.0f s %6.0f s of processor time", $1, $2 + $3 }' "$times.new")
+    rm -f "$times.new"
+    printf '%-14s %s\n' "$name" "$spent" >>"$times"
+    return "$code"
+}
+
+tests() {
+    if cargo nextest --version >/dev/null 2>&1; then
+        cargo nextest run --workspace "${targets[@]}"
+    else
+        cargo test --workspace "${targets[@]}"
+    fi
+}
+
+test_build() {
+    if cargo nextest --version >/dev/null 2>&1; then
+        cargo nextest run --workspace "${targets[@]}" --no-run
+    else
+        cargo test --workspace "${targets[@]}" --no-run
+    fi
+}
+
+summary() {
+    local code=$?
+    echo
+    if [[ -e $junit ]]; then
+        echo "slowest tests:"
+        grep -o '<testcase name="[^"]*" classname="[^"]*"[^>]* time="[^"]*"' "$junit" |
+            sed 's/<testcase name="\([^"]*\)" classname="\([^"]*\)".* time="\([^"]*\)"/\3 \2 \1/' |
+            sort -rn | head -n 15 | awk '{ printf "%8.1f s  %s %s\n", $1, $2, $3 }'
+    fi
+    if [[ -e $launches ]]; then
+        awk -F '\t' '{ ran += $5; waited += $4 }
+            END { printf "%d jobs ran %.0f s, and waited %.0f s for each other\n", NR, ran / 1000, waited / 1000 }' \
+            "$launches"
+    fi
+    if [[ -e $skipped ]]; then
+        sort "$skipped" | uniq | sed 's/^/skipped: /'
+    fi
+    echo "skipped: $(if [[ -e $skipped ]]; then sort "$skipped" | uniq | wc -l; else echo 0; fi)"
+    [[ ! -e $times ]] || cat "$times"
+    return "$code"
+}
+trap summary EXIT
+
+# Not every example: the linter compiles them, and tests run these.
+targets=(--tests --example message_matrix --example symbolic_peers)
+
+phase setup scripts/setup.sh test
+phase 'release build' "${MAKE:-make}" --no-print-directory build
+phase lint "${MAKE:-make}" --no-print-directory lint
+phase 'test build' test_build
+phase tests tests
+phase 'doc tests' cargo test --workspace --doc --quiet
