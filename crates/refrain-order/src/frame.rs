@@ -2,7 +2,7 @@
 //!
 //! A record is a sequence of frames: a length (LEB128), a body of that many bytes, and a checksum of
 //! the body (FNV-1a) in four bytes, little-endian. A killed process leaves at most one incomplete frame, and
-//! every frame before it is readable. The first byte of a body is its tag: 1 to 3 belong to the causal
+//! every frame before it is readable. The first byte of a body is its tag: 1 to 4 belong to the causal
 //! method (see [`crate::causal::codec`]), 16 and above to the clock method.
 
 use crate::error::OrderError;

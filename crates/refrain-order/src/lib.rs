@@ -85,6 +85,7 @@ pub use handles::Handles;
 pub use method::Recording;
 pub use thread_path::child;
 pub use turns::Turn;
+pub use vocabulary::source;
 pub use vocabulary::{
     Call, Choice, Completed, Envelope, Fate, Finished, Kind, Post, Stamp, Ticket,
 };

@@ -113,6 +113,31 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Sources of values that are recorded, and replayed in the same order.
+pub mod source {
+    /// `MPI_Wtime`: the bits of a floating-point number of seconds.
+    pub const WTIME: u8 = 0;
+    /// `clock_gettime`, in nanoseconds.
+    pub const CLOCK: u8 = 1;
+    /// `gettimeofday`, in microseconds.
+    pub const TIME_OF_DAY: u8 = 2;
+    /// `time`, in seconds.
+    pub const TIME: u8 = 3;
+    /// `rand`.
+    pub const RAND: u8 = 4;
+    /// `random`.
+    pub const RANDOM: u8 = 5;
+    /// Random bytes, eight at a time.
+    pub const BYTES: u8 = 6;
+    /// Whether an attempt to get a lock succeeded.
+    pub const TRIED: u8 = 7;
+
+    /// Whether values of this source are times.
+    pub fn is_clock(which: u8) -> bool {
+        which <= TIME
+    }
+}
+
 /// A matching call, as the program makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {

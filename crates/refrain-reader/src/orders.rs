@@ -79,6 +79,8 @@ pub struct RankOrder {
     pub library: String,
     /// Whether clocks of the system and random numbers are recorded too.
     pub rand: bool,
+    /// `MPI_Wtime` was left out.
+    pub no_clock: bool,
     /// Whether it was made of a trace of calls, which has no sites and no clock.
     pub traced: bool,
     /// What the program did that a record does not hold.
@@ -106,6 +108,7 @@ impl RankOrder {
             "finalized" => self.finalized = true,
             "cut" => self.why_cut = Some(value.to_owned()),
             "rand" => self.rand = true,
+            "no-clock" => self.no_clock = true,
             "traced" => self.traced = true,
             "method" if value == Method::Clock.name() => self.method = Method::Clock,
             "outside" => self.outside.push(value.to_owned()),
@@ -113,7 +116,8 @@ impl RankOrder {
             "sums" => {
                 let mut numbers = value.split(' ').map_while(|number| number.parse().ok());
                 let mut next = || numbers.next().unwrap_or(0);
-                self.sums = Some(Sums { receives: next(), calls: next(), polls: next() });
+                let [receives, calls, polls, values, value_bytes] = std::array::from_fn(|_| next());
+                self.sums = Some(Sums { receives, calls, polls, values, value_bytes });
             }
             _ => {}
         }
@@ -159,6 +163,7 @@ impl RankOrder {
         self.outside.iter().for_each(|what| text += &format!("outside {what}\n"));
         self.threads.iter().for_each(|thread| text += &format!("thread {thread}\n"));
         text += if self.rand { "rand\n" } else { "" };
+        text += if self.no_clock { "no-clock\n" } else { "" };
         text += if self.traced { "traced\n" } else { "" };
         if self.method != Method::Causal {
             text += &format!("method {}\n", self.method.name());

@@ -39,8 +39,8 @@ clock from that of the first rank).
 
 JSON of receive orders (refrain record): path, refrain, command, exit_code, method, ranks, size,
 complete, receives, wildcard_receives, calls (that completed something), failed_polls, values (clock
-readings and random numbers), bytes (of the file), order_bytes, bytes_per_receive (order_bytes to
-receives), outside (operations used that are not supported), by_rank, by_call_site, by_receive_site.
+readings and random numbers), clock_values, value_bytes, bytes (of the file), order_bytes,
+bytes_per_receive (order_bytes without value_bytes, to receives), outside (operations used that are not supported), by_rank, by_call_site, by_receive_site.
 With --method clock, instead of receives: messages (whose order was not determined), permuted and
 permuted_percent (those not received in clock order).
 

@@ -48,10 +48,13 @@ MPI calls (refrain trace):
 
 Receive orders (refrain record):
   For each rank, wildcard receives in posting order with the message that each matched, then the
-  calls that completed something. --function selects among these calls and hides the receives.
+  calls that completed something. --function selects among these calls and hides the receives. A call
+  that posts and completes a receive itself (Recv, Sendrecv, probes) has the number of the receive, and
+  the receive that of the call; of requests a record holds the index in the call alone.
   Communicators are numbered as the rank first receives on them (with threads: by size and rank).
   JSON: rank, thread, site; receive, communicator, any_source, any_tag, and source and tag or
-  cancelled or never; or call, kind, requests, failed_polls, completed.
+  cancelled or never, completed_by (a call); or call, kind, requests, failed_polls, completed,
+  completed_receive.
 
 Memory references (refrain mem):
   T2 store 8 0x7f12a4c01040 matmul.c:14

@@ -5,9 +5,16 @@ use crate::inside::next;
 use crate::table;
 
 use super::{Task, note_value, noted_value, task, thread};
+use refrain_order::source::WTIME;
+use std::sync::OnceLock;
 
-/// Which source of values the clock is.
-const WTIME: u8 = 0;
+/// Whether the clock is recorded: `refrain record --no-clock` sets a variable, and so does the replay of what
+/// was recorded that way.
+fn is_recorded() -> bool {
+    static IS_RECORDED: OnceLock<bool> = OnceLock::new();
+    // SAFETY: getenv gives null or a string.
+    *IS_RECORDED.get_or_init(|| unsafe { libc::getenv(c"REFRAIN_NO_CLOCK".as_ptr()).is_null() })
+}
 
 /// # Safety
 /// As for `MPI_Wtime`.
@@ -20,6 +27,7 @@ unsafe extern "C-unwind" fn wtime() -> f64 {
         f()
     };
     match task() {
+        _ if !is_recorded() => read(),
         Task::Record => {
             let now = read();
             if let Some(thread) = thread::of_call(&entry) {

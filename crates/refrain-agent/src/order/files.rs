@@ -136,6 +136,9 @@ pub fn introduce(size: c_int) {
     if std::env::var_os("REFRAIN_RAND").is_some() {
         note("rand");
     }
+    if std::env::var_os("REFRAIN_NO_CLOCK").is_some() {
+        note("no-clock");
+    }
 }
 
 /// Notes once that something happened which a record does not hold.

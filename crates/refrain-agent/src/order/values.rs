@@ -12,14 +12,7 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use super::{Task, locks, note_value, noted_value, spawn, task, thread};
-
-/// Sources of values; 0 is `MPI_Wtime`.
-const CLOCK: u8 = 1;
-const TIME_OF_DAY: u8 = 2;
-const TIME: u8 = 3;
-const RAND: u8 = 4;
-const RANDOM: u8 = 5;
-const BYTES: u8 = 6;
+use refrain_order::source::{BYTES, CLOCK, RAND, RANDOM, TIME, TIME_OF_DAY};
 
 type Bytes = unsafe extern "C" fn(*mut c_void, usize, c_uint) -> isize;
 

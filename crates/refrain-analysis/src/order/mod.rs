@@ -14,12 +14,15 @@
 mod kind;
 mod tell;
 
+use refrain_bytes::stable::fnv1a_64;
 use refrain_mpi::abi::{Family, Layout};
 use refrain_order::{Frames, Recorder};
+use refrain_reader::event::Event;
 use refrain_reader::orders::RankOrder;
 use refrain_reader::{
     CallTrace, Ended, Item, Orders, Paused, ProcessRef, Source, StreamMeta, TraceError,
 };
+use std::collections::BTreeMap;
 use tell::Teller;
 
 /// Why a trace cannot be replayed.
@@ -82,8 +85,17 @@ pub enum NoOrder {
     },
 }
 
+/// What becomes of the call sites of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallSites {
+    /// All calls are at one place: so an agent that replays a trace wants it.
+    Ignored,
+    /// Calls are at their sites, or, in a trace without any, at one for each function.
+    Kept,
+}
+
 /// The receive orders of a trace.
-pub fn orders(trace: &CallTrace) -> Result<Orders, NoOrder> {
+pub fn orders(trace: &CallTrace, sites: CallSites) -> Result<Orders, NoOrder> {
     let meta = trace.meta();
     // Call sites are recorded in addition: nothing is missing then.
     let leaves_out = |option: &&String| !option.starts_with("--callsite ");
@@ -95,14 +107,18 @@ pub fn orders(trace: &CallTrace) -> Result<Orders, NoOrder> {
         return Err(NoOrder::Lost(lost.clone()));
     }
     check_ranks(trace)?;
-    let ranks = trace.processes().map(|process| rank_order(trace, process));
+    let mut named = Sites::default();
+    let kept = sites == CallSites::Kept;
+    let ranks =
+        trace.processes().map(|process| rank_order(trace, process, kept.then_some(&mut named)));
+    let ranks = ranks.collect::<Result<_, _>>()?;
     Ok(Orders {
         refrain: meta.refrain.clone(),
         command: meta.command.clone(),
         time: meta.time.0,
         exit_code: meta.exit_code,
-        ranks: ranks.collect::<Result<_, _>>()?,
-        ..Orders::default()
+        ranks,
+        sites: named,
     })
 }
 
@@ -134,7 +150,11 @@ fn check_ranks(trace: &CallTrace) -> Result<(), NoOrder> {
 }
 
 /// What one rank did.
-fn rank_order(trace: &CallTrace, process: ProcessRef<'_>) -> Result<RankOrder, NoOrder> {
+fn rank_order(
+    trace: &CallTrace,
+    process: ProcessRef<'_>,
+    mut sites: Option<&mut Sites>,
+) -> Result<RankOrder, NoOrder> {
     let rank = process.rank();
     let mut told = Teller::new(Layout::of(trace.family()), trace.family() == Family::Mpich);
     let mut threads = 0;
@@ -142,7 +162,11 @@ fn rank_order(trace: &CallTrace, process: ProcessRef<'_>) -> Result<RankOrder, N
         let before = told.matching;
         for item in task.items(Source::Untimed)? {
             if let Item::Call(call) = item? {
-                told.event(call.event()).map_err(|call| NoOrder::LetGo { rank, call })?;
+                let event = call.event();
+                if let Some(sites) = &mut sites {
+                    told.site = site_of(event, sites);
+                }
+                told.event(event).map_err(|call| NoOrder::LetGo { rank, call })?;
             }
         }
         threads += usize::from(told.matching > before);
@@ -167,6 +191,17 @@ fn rank_order(trace: &CallTrace, process: ProcessRef<'_>) -> Result<RankOrder, N
         frames: frames(recorder, finalized),
         ..RankOrder::default()
     })
+}
+
+/// Call sites by number.
+type Sites = BTreeMap<u64, String>;
+
+/// The number of a call's site: that of its function if the trace has no sites.
+fn site_of(event: &Event, sites: &mut Sites) -> u64 {
+    let text = event.site.as_deref().unwrap_or(&event.function.name);
+    let site = fnv1a_64(text.as_bytes());
+    sites.entry(site).or_insert_with(|| text.lines().next().unwrap_or_default().to_owned());
+    site
 }
 
 /// Of a rank that did not reach its end, the record is cut short.

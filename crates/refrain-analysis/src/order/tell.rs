@@ -21,6 +21,8 @@ pub struct Teller {
     pub matching: u64,
     /// What the program did that a record does not hold.
     pub outside: Vec<String>,
+    /// The site of the call at hand.
+    pub site: u64,
     layout: &'static Layout,
     /// Whether the status of an `MPI_Isendrecv` says nothing, as MPICH's.
     isendrecv_is_mute: bool,
@@ -53,6 +55,7 @@ impl Teller {
             recorder: Recorder::new(),
             matching: 0,
             outside: Vec::new(),
+            site: 0,
             layout,
             isendrecv_is_mute,
             receives: HashMap::new(),
@@ -84,7 +87,7 @@ impl Teller {
         if event.end.is_none() && event.result.is_none() {
             // It never returned. What it sent was sent, though.
             if function.op() == Op::SendReceive && function.form() == Form::Blocking {
-                self.recorder.post(STREAM, &post(call));
+                self.recorder.post(STREAM, &self.wanted(call));
             }
             return Ok(());
         }
@@ -105,8 +108,13 @@ impl Teller {
         }
     }
 
+    /// The receive that a call posts, at its site.
+    fn wanted(&self, call: Arguments<'_>) -> Post {
+        Post { site: self.site, ..post(call) }
+    }
+
     fn succeeded(&mut self, kind: Kind) {
-        let call = Call { kind, site: 0, count: 0 };
+        let call = Call { kind, site: self.site, count: 0 };
         self.recorder.matched(STREAM, &call, Completed::All);
     }
 
@@ -120,7 +128,7 @@ impl Teller {
     fn arrived(&mut self, call: Arguments<'_>, kind: Kind) -> Result<(), u64> {
         match call.found() {
             true => self.succeeded(kind),
-            false => self.recorder.failed(STREAM, kind, 0),
+            false => self.recorder.failed(STREAM, kind, self.site),
         }
         Ok(())
     }
@@ -135,7 +143,7 @@ impl Teller {
     }
 
     fn receive(&mut self, call: Arguments<'_>, kind: Kind) -> Result<(), u64> {
-        let ticket = self.recorder.post(STREAM, &post(call));
+        let ticket = self.recorder.post(STREAM, &self.wanted(call));
         self.succeeded(kind);
         // A truncated message has a status, too.
         let event = call.event;
@@ -147,11 +155,11 @@ impl Teller {
 
     fn probe(&mut self, call: Arguments<'_>, kind: Kind) -> Result<(), u64> {
         if !call.found() {
-            self.recorder.failed(STREAM, kind, 0);
+            self.recorder.failed(STREAM, kind, self.site);
             return Ok(());
         }
         self.succeeded(kind);
-        let ticket = self.recorder.post(STREAM, &post(call));
+        let ticket = self.recorder.post(STREAM, &self.wanted(call));
         if !call.event.is_failed() {
             self.settle(ticket, call.status(0));
         }
@@ -159,7 +167,7 @@ impl Teller {
     }
 
     fn post(&mut self, call: Arguments<'_>, _: Kind) -> Result<(), u64> {
-        let post = post(call);
+        let post = self.wanted(call);
         let ticket = self.recorder.post(STREAM, &post);
         let sends_too = call.position(Argument::Dest).is_some();
         if sends_too && post.is_wild() && self.isendrecv_is_mute {
@@ -171,7 +179,7 @@ impl Teller {
     }
 
     fn init(&mut self, call: Arguments<'_>, _: Kind) -> Result<(), u64> {
-        self.add(call, Receive { post: post(call), persistent: true, ..Receive::new() });
+        self.add(call, Receive { post: self.wanted(call), persistent: true, ..Receive::new() });
         Ok(())
     }
 
@@ -186,7 +194,8 @@ impl Teller {
     fn start(&mut self, call: Arguments<'_>, _: Kind) -> Result<(), u64> {
         for request in &call.requests() {
             if let Some(receive) = self.receives.get_mut(request) {
-                receive.ticket = Some(self.recorder.post(STREAM, &receive.post));
+                let post = Post { site: self.site, ..receive.post };
+                receive.ticket = Some(self.recorder.post(STREAM, &post));
             }
         }
         Ok(())
@@ -201,7 +210,7 @@ impl Teller {
         };
         let is_empty = matches!(&several, Some(Some(indices)) if indices.is_empty());
         if !failed && (!call.found() || (is_empty && kind.polls())) {
-            self.recorder.failed(STREAM, kind, 0);
+            self.recorder.failed(STREAM, kind, self.site);
             return Ok(());
         }
         let narrow = |indices: &Vec<usize>| indices.iter().map(|index| *index as u32).collect();
@@ -212,7 +221,7 @@ impl Teller {
             Some(_) => Completed::Undefined,
         };
         let count = if kind.has_array() { before.len() as u32 } else { 0 };
-        self.recorder.matched(STREAM, &Call { kind, site: 0, count }, completed);
+        self.recorder.matched(STREAM, &Call { kind, site: self.site, count }, completed);
         let indices = match several {
             None => (0..before.len()).collect(),
             Some(indices) => indices.unwrap_or_default(),

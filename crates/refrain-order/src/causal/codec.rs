@@ -5,14 +5,15 @@
 //! frames before it can be read. A body begins with a tag byte:
 //!
 //! ```text
-//! 3  a stretch of a stream   stream, number, flags
+//! 4  a stretch of a stream   stream, number, flags
 //!                            new call shapes, new receive shapes, fix-ups, trailing polls (*)
 //!                            how many calls, wildcard receives, values (*), other operations
 //!                            how many receives were posted before one completed
 //!                            calls:    bytes, coded bytes
 //!                            receives: bytes, coded bytes
 //!                            values:   bytes, coded bytes (*)
-//! 1  the same, as it was at first: all that is marked is there
+//! 3  the same, with values coded by an earlier model
+//! 1  the same as 3, but everything that is marked is there
 //! 2  turns of threads        how many, coded bytes
 //! 16 and above               are for other methods than this one
 //! ```
@@ -29,8 +30,9 @@ use crate::causal::event::{
     Block, CallEvent, CallShape, Fixup, Picked, PostShape, ReceiveEvent, Trailing,
 };
 use crate::causal::pool::hints;
-use crate::causal::receives::{ReceiveModel, ValueModel};
+use crate::causal::receives::{OldValueModel, ReceiveModel};
 use crate::coding::coder::{Decoder, Encoder};
+use crate::coding::value::ValueModel;
 use crate::error::OrderError;
 use crate::frame::{TURNS, put_frame};
 use crate::vocabulary::{Envelope, Fate, Kind};
@@ -41,7 +43,8 @@ use refrain_bytes::varint::{
 /// Recorders seal sooner; more of anything in one block comes from damaged bytes.
 const MOST: u64 = 1 << 18;
 const FULL_STRETCH: u8 = 1;
-const STRETCH: u8 = 3;
+const OLD_VALUES_STRETCH: u8 = 3;
+const STRETCH: u8 = 4;
 const FRESH: u8 = 1;
 const LAST: u8 = 2;
 /// Of what there is some in a stretch.
@@ -76,6 +79,7 @@ pub struct Head {
     /// How many clock readings and the like.
     pub values: u64,
     has_values: bool,
+    has_old_values: bool,
     /// How many other operations were posted.
     pub named: u64,
     behind: u32,
@@ -85,8 +89,9 @@ impl Head {
     /// Reads the head of a frame's body, and leaves what is behind it. Nothing if the frame is
     /// no stretch.
     pub fn take(body: &mut &[u8]) -> Result<Option<Head>, OrderError> {
-        let has_all = match take_byte(body)? {
-            STRETCH => false,
+        let tag = take_byte(body)?;
+        let has_all = match tag {
+            STRETCH | OLD_VALUES_STRETCH => false,
             FULL_STRETCH => true,
             TURNS => return Ok(None),
             _ => return Err(OrderError::Unknown("frame")),
@@ -119,6 +124,7 @@ impl Head {
             receives,
             values,
             has_values: has(some::VALUES),
+            has_old_values: tag != STRETCH,
             named,
             behind,
         }))
@@ -198,6 +204,9 @@ pub struct Codec {
     calls: CallModel,
     receives: ReceiveModel,
     values: ValueModel,
+    old_values: OldValueModel,
+    /// Bytes of coded values so far.
+    value_bytes: u64,
     blocks: u64,
     begun: bool,
 }
@@ -206,6 +215,11 @@ impl Codec {
     /// For a stream that goes on behind `blocks` blocks that this codec has not seen.
     pub fn resumed(blocks: u64) -> Self {
         Self { blocks, ..Self::default() }
+    }
+
+    /// How many bytes the values took that were coded or decoded so far.
+    pub fn value_bytes(&self) -> u64 {
+        self.value_bytes
     }
 
     /// Appends a block as a frame.
@@ -234,7 +248,9 @@ impl Codec {
             for value in &block.values {
                 let _ = self.values.code(&mut encoder, *value);
             }
-            put_bytes(&mut body, &encoder.finish());
+            let coded = encoder.finish();
+            self.value_bytes += coded.len() as u64;
+            put_bytes(&mut body, &coded);
         }
         put_frame(out, &body);
     }
@@ -258,7 +274,8 @@ impl Codec {
         let input = &mut &body[..];
         let head = Head::take(input)?.ok_or(OrderError::Unknown("frame"))?;
         if head.fresh {
-            *self = Self::resumed(head.number);
+            let value_bytes = self.value_bytes;
+            *self = Self { value_bytes, ..Self::resumed(head.number) };
         }
         if head.number != self.blocks {
             return Err(OrderError::Missing);
@@ -289,9 +306,14 @@ impl Codec {
             block.receives.push(event);
         }
         if head.has_values {
-            let mut decoder = Decoder::new(take_bytes(input)?);
+            let coded = take_bytes(input)?;
+            self.value_bytes += coded.len() as u64;
+            let mut decoder = Decoder::new(coded);
             for _ in 0..head.values {
-                block.values.push(self.values.code(&mut decoder, (0, 0))?);
+                block.values.push(match head.has_old_values {
+                    true => self.old_values.code(&mut decoder, (0, 0))?,
+                    false => self.values.code(&mut decoder, (0, 0))?,
+                });
             }
         }
         Ok((head, block))

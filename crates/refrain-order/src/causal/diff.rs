@@ -1,4 +1,4 @@
-//! Where two records first part.
+//! Where two records differ.
 
 use std::collections::VecDeque;
 
@@ -20,10 +20,14 @@ pub struct Difference {
     pub left: Moment,
     /// What the second record has there.
     pub right: Moment,
+    /// How many entries of the sequence differ, compared position by position.
+    pub differing: u64,
+    /// How many entries the longer one of the two has.
+    pub compared: u64,
 }
 
-/// Where records of two runs first part: for each rank and thread the first receive and the first
-/// call that differ. Without `polls`, calls that differ only in how often they failed before are
+/// Where records of two runs differ: for each rank and thread the first receive and the first call that
+/// differ, and how many do. Without `polls`, calls that differ only in how often they failed before are
 /// the same; those differ between any two runs.
 pub fn diff(left: &[Frames], right: &[Frames], polls: bool) -> Result<Vec<Difference>, OrderError> {
     let none = Frames::default();
@@ -33,10 +37,8 @@ pub fn diff(left: &[Frames], right: &[Frames], polls: bool) -> Result<Vec<Differ
         for stream in 0..left.streams().len().max(right.streams().len()) {
             for which in [Which::Receives, Which::Calls] {
                 let sides = [left, right].map(|frames| Side::new(frames, stream, which, polls));
-                if let Some((left, right)) = first(sides)? {
-                    let (rank, stream) = (rank as u32, stream as u32);
-                    found.push(Difference { rank, stream, which, left, right });
-                }
+                let (rank, stream) = (rank as u32, stream as u32);
+                found.extend(compare(rank, stream, which, sides)?);
             }
         }
     }
@@ -78,14 +80,31 @@ impl<'a> Side<'a> {
     }
 }
 
-fn first([mut left, mut right]: [Side<'_>; 2]) -> Result<Option<(Moment, Moment)>, OrderError> {
+fn compare(
+    rank: u32,
+    stream: u32,
+    which: Which,
+    [mut left, mut right]: [Side<'_>; 2],
+) -> Result<Option<Difference>, OrderError> {
+    let (mut first, mut differing, mut compared) = (None, 0, 0);
     loop {
         let (a, b) = (left.next()?, right.next()?);
         if a.is_none() && b.is_none() {
-            return Ok(None);
+            let found = |(left, right)| Difference {
+                rank,
+                stream,
+                which,
+                left,
+                right,
+                differing,
+                compared,
+            };
+            return Ok(first.map(found));
         }
+        compared += 1;
         if left.essence(&a) != right.essence(&b) {
-            return Ok(Some((a.unwrap_or(Moment::End), b.unwrap_or(Moment::End))));
+            differing += 1;
+            first.get_or_insert((a.unwrap_or(Moment::End), b.unwrap_or(Moment::End)));
         }
     }
 }
@@ -115,6 +134,7 @@ mod tests {
         let (left, right) = ([run(&[1, 2, 3, 1], 2)], [run(&[1, 2, 1, 3], 5)]);
         let found = diff(&left, &right, false).unwrap();
         assert_eq!(found.len(), 1);
+        assert_eq!((found[0].differing, found[0].compared), (2, 4));
         let texts = [found[0].left.to_string(), found[0].right.to_string()];
         assert_eq!(texts[0], "receive 2: any source on communicator 0 at 0x5, from 3 tag 3");
         assert_eq!(texts[1], "receive 2: any source on communicator 0 at 0x5, from 1 tag 3");

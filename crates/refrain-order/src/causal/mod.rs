@@ -13,13 +13,14 @@
 //! | [`event`] | what a block of a record holds |
 //! | [`frames`], [`codec`] | blocks as bytes |
 //! | `calls`, `receives`, `pool`, `set` | the models that [`codec`] feeds |
-//! | [`read`], [`races`], [`mod@diff`], [`summary`] | reading a record without replaying it |
+//! | [`read`], [`races`], [`mod@diff`], [`summary`], [`links`] | reading a record without replaying it |
 
 mod calls;
 pub mod codec;
 pub mod diff;
 pub mod event;
 pub mod frames;
+pub mod links;
 pub mod log;
 mod pool;
 pub mod races;

@@ -70,6 +70,11 @@ impl<'a> Reader<'a> {
         Ok(Some(Stretch { block, first_call, first_receive }))
     }
 
+    /// How many bytes the values took that were read so far.
+    pub fn value_bytes(&self) -> u64 {
+        self.codec.value_bytes()
+    }
+
     /// The shape of a call that was read.
     pub fn call_shape(&self, call: &CallEvent) -> Result<CallShape, OrderError> {
         let shape = self.codec.call_shapes.get(call.shape as usize);

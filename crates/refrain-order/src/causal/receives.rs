@@ -1,4 +1,4 @@
-//! The models of wildcard receives in posting order, and of recorded values.
+//! The model of wildcard receives in posting order.
 
 use crate::causal::event::{PostShape, ReceiveEvent};
 use crate::causal::pool::Hint;
@@ -175,15 +175,15 @@ impl ShapeModel {
     }
 }
 
-/// What is learnt of clock readings and the like.
+/// The model of values in frames of the tags before [`crate::causal::codec`]'s present one.
 #[derive(Clone, Debug, Default)]
-pub struct ValueModel {
+pub struct OldValueModel {
     which: Number,
     distance: Number,
     last: [u64; 16],
 }
 
-impl ValueModel {
+impl OldValueModel {
     /// Codes one value.
     pub fn code(
         &mut self,

@@ -52,6 +52,10 @@ pub struct Sums {
     pub calls: u64,
     /// Polls in vain.
     pub polls: u64,
+    /// Clock readings and random numbers.
+    pub values: u64,
+    /// Bytes that hold these.
+    pub value_bytes: u64,
 }
 
 /// One thread's part.
@@ -266,6 +270,8 @@ impl Recorder {
             receives: all.receives + own.sums.receives,
             calls: all.calls + own.sums.calls,
             polls: all.polls + own.sums.polls,
+            values: all.values + own.sums.values,
+            value_bytes: all.value_bytes + own.codec.value_bytes(),
         })
     }
 
@@ -356,12 +362,13 @@ impl Stream {
 
     /// Counts what is in the block.
     fn add_up(&mut self) {
-        let Block { calls, receives, fixups, trailing, .. } = &self.block;
+        let Block { calls, receives, fixups, trailing, values, .. } = &self.block;
         let has_message = |fate: Fate| matches!(fate, Fate::Matched(_));
         let now = receives.iter().filter(|receive| receive.fate.is_some_and(has_message)).count();
         let late = fixups.iter().filter(|fixup| fixup.wild && has_message(fixup.fate)).count();
         self.sums.receives += (now + late) as u64;
         self.sums.calls += calls.len() as u64;
+        self.sums.values += values.len() as u64;
         self.sums.polls += calls.iter().map(|call| call.polls).sum::<u64>();
         self.sums.polls += trailing.iter().map(|trailing| trailing.polls).sum::<u64>();
     }

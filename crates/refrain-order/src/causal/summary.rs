@@ -4,7 +4,7 @@ use crate::causal::event::{CallShape, PostShape};
 use crate::causal::frames::Frames;
 use crate::causal::read::Reader;
 use crate::error::OrderError;
-use crate::vocabulary::Fate;
+use crate::vocabulary::{Fate, source};
 use refrain_bytes::table::Map;
 
 /// Counts of one place in the program.
@@ -37,6 +37,10 @@ pub struct Summary {
     pub named: u64,
     /// Clock readings and random numbers.
     pub values: u64,
+    /// Those that are clock readings.
+    pub clock_values: u64,
+    /// How many of the bytes hold values.
+    pub value_bytes: u64,
     /// The same by place in the program, largest first.
     pub by_call: Vec<(CallShape, Counts)>,
     /// The same by place in the program, largest first.
@@ -78,7 +82,10 @@ pub fn summary(frames: &Frames) -> Result<Summary, OrderError> {
     for stream in 0..frames.streams().len() {
         let mut reader = Reader::new(frames, stream);
         while let Some(stretch) = reader.next_stretch()? {
-            summary.values += stretch.block.values.len() as u64;
+            let values = &stretch.block.values;
+            summary.values += values.len() as u64;
+            let is_clock = |(which, _): &&(u8, u64)| source::is_clock(*which);
+            summary.clock_values += values.iter().filter(is_clock).count() as u64;
             for (call, picks) in stretch.calls() {
                 let counts = calls.entry(reader.call_shape(call)?).or_default();
                 counts.matched += 1;
@@ -97,6 +104,7 @@ pub fn summary(frames: &Frames) -> Result<Summary, OrderError> {
                 counts.unmatched += u64::from(!matched);
             }
         }
+        summary.value_bytes += reader.value_bytes();
     }
     summary.by_call = calls.into_iter().collect();
     summary.by_post = posts.into_iter().collect();

@@ -6,15 +6,17 @@
 //!
 //! ```text
 //! 2   turns of threads   see crate::turns
-//! 17  chunks             the number of the first, flags, for each stream how many operations were
+//! 18  chunks             the number of the first, flags, for each stream how many operations were
 //!                        posted, and how many calls made that have no row;
 //!                        requests that calls left because of an error: stream, call, index;
+//!                        values of clocks and the like: bytes, coded bytes;
 //!                        then, as DEFLATE makes them smaller, columns: see `Column`. Each chunk has
 //!                        tables that are new: stream, kind, site
 //!                        tables: number, rows, moves, with_next, unmatched, claims, others
 //!                        epoch: lines, holes, late
 //!                        routes: the usual one, topics, single messages
-//!                        values: stream, which, bits
+//!                        how many of the values are its
+//! 17  the same, as before: values are in the columns, as stream, which, bits
 //! ```
 //!
 //! Numbers are LEB128. Columns of rising ones are the errors of their linear prediction (Sato et
@@ -23,19 +25,27 @@
 
 use std::collections::BTreeMap;
 
+use crate::coding::coder::{Coder, Decoder, Encoder};
+use crate::coding::number::Number;
+use crate::coding::value::ValueModel;
 use crate::frame::put_frame;
 use crate::{Kind, OrderError};
-use refrain_bytes::varint::{put, take_byte, unzigzag, zigzag};
+use refrain_bytes::varint::{put, put_bytes, take_byte, take_bytes, unzigzag, zigzag};
 
 use crate::clock::bytes::{self, Column, Columns, Input, Inputs};
 use crate::clock::epoch::{Epoch, Line, Numbered};
 use crate::clock::part::Part;
 use crate::clock::routes::{Route, Routes, Topic};
 
-const CHUNKS: u8 = 17;
+/// Frames with values as they are among the columns.
+const CHUNKS_WITH_VALUES: u8 = 17;
+/// Frames with values coded beside the columns.
+const CHUNKS: u8 = 18;
 const LAST: u64 = 1;
 /// Rows of all tables of a frame, together. Recorders stay far below.
 pub const MOST_ROWS: u64 = 1 << 24;
+/// Values of a frame. Recorders stay far below.
+const MOST_VALUES: u64 = 1 << 20;
 
 /// What a table belongs to: a matching call by thread, kind and call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -144,6 +154,7 @@ pub fn put_chunks(head: &Head, chunks: &[Chunk], out: &mut Vec<u8>) {
             put(&mut body, number);
         }
     }
+    put_bytes(&mut body, &coded_values(chunks));
     let mut columns = Columns::default();
     let mut before = Before::new();
     columns.put(Column::Shape, chunks.len() as u64);
@@ -152,17 +163,92 @@ pub fn put_chunks(head: &Head, chunks: &[Chunk], out: &mut Vec<u8>) {
     put_frame(out, &body);
 }
 
+/// The values of a frame's chunks, thread by thread as they learn from each other.
+fn coded_values(chunks: &[Chunk]) -> Vec<u8> {
+    let (mut encoder, mut models) = (Encoder::default(), Models::default());
+    for Value { stream, which, bits } in chunks.iter().flat_map(|chunk| &chunk.values) {
+        // Encoding cannot fail.
+        let _ = models.code(&mut encoder, *stream, (*which, *bits));
+    }
+    encoder.finish()
+}
+
+/// Of more streams than this, several share a model: damaged bytes may name any.
+const MODELS: u32 = 64;
+
+/// What is learnt of the values of a frame.
+#[derive(Default)]
+struct Models {
+    stream: Number,
+    by_stream: BTreeMap<u32, ValueModel>,
+}
+
+impl Models {
+    fn code(
+        &mut self,
+        coder: &mut impl Coder,
+        stream: u32,
+        value: (u8, u64),
+    ) -> Result<Value, OrderError> {
+        let stream = self.stream.code(coder, stream.into());
+        let stream = u32::try_from(stream).map_err(|_| OrderError::OutOfRange("stream"))?;
+        let (which, bits) =
+            self.by_stream.entry(stream % MODELS).or_default().code(coder, value)?;
+        Ok(Value { stream, which, bits })
+    }
+}
+
+/// Reads the values of a frame.
+enum Values<'a> {
+    /// They are among the columns.
+    InColumns,
+    /// They are coded, and so many may still come.
+    Coded(Decoder<'a>, Box<Models>, u64),
+}
+
+impl Values<'_> {
+    fn take(&mut self, input: &mut Inputs<'_>) -> Result<Vec<Value>, OrderError> {
+        let Values::Coded(decoder, models, left) = self else {
+            return input.shape().list(take_value);
+        };
+        let count = input.shape().number()?;
+        *left = left.checked_sub(count).ok_or(OrderError::OutOfRange("values"))?;
+        (0..count).map(|_| models.code(decoder, 0, (0, 0))).collect()
+    }
+}
+
 /// Reads a frame's body; nothing if that holds no chunks.
 pub fn take_chunks(body: &[u8]) -> Result<Option<(Head, Vec<Chunk>)>, OrderError> {
     let Some((head, zipped)) = Head::take(body)? else { return Ok(None) };
+    let (coded, zipped) = match body.first() {
+        Some(&CHUNKS_WITH_VALUES) => (None, zipped),
+        _ => {
+            let mut rest = zipped;
+            (Some(take_bytes(&mut rest)?), rest)
+        }
+    };
+    let mut values = match coded {
+        Some(coded) => Values::Coded(Decoder::new(coded), Box::default(), MOST_VALUES),
+        None => Values::InColumns,
+    };
     let inner = bytes::unzip(zipped)?;
     let mut input = Inputs::of(&inner)?;
     let (mut before, mut rows) = (Before::new(), 0);
     let mut chunks = Vec::new();
     for _ in 0..input.length(Column::Shape)? {
-        chunks.push(Chunk::take(&mut input, &mut before, &mut rows)?);
+        chunks.push(Chunk::take(&mut input, &mut before, &mut rows, &mut values)?);
     }
     if input.is_empty() { Ok(Some((head, chunks))) } else { Err(OrderError::OutOfRange("size")) }
+}
+
+/// How many bytes of a frame hold values; nothing of frames in which they are among the columns.
+pub fn value_bytes(body: &[u8]) -> Result<Option<u64>, OrderError> {
+    match Head::take(body)? {
+        Some((_, mut rest)) if body.first() == Some(&CHUNKS) => {
+            Ok(Some(take_bytes(&mut rest)?.len() as u64))
+        }
+        _ => Ok(None),
+    }
 }
 
 impl Head {
@@ -170,7 +256,7 @@ impl Head {
     /// something else.
     pub fn take(mut body: &[u8]) -> Result<Option<(Self, &[u8])>, OrderError> {
         match take_byte(&mut body)? {
-            CHUNKS => {}
+            CHUNKS | CHUNKS_WITH_VALUES => {}
             // Turns of threads.
             2 => return Ok(None),
             _ => return Err(OrderError::Unknown("frame")),
@@ -220,10 +306,6 @@ impl Chunk {
         self.put_epoch(out, before);
         self.put_routes(out);
         out.put(Column::Shape, self.values.len() as u64);
-        for Value { stream, which, bits } in &self.values {
-            out.put(Column::Shape, u64::from(*stream) << 8 | u64::from(*which));
-            out.of(Column::Shape).extend_from_slice(&bits.to_be_bytes());
-        }
     }
 
     fn put_epoch(&self, out: &mut Columns, before: &mut Before) {
@@ -254,6 +336,7 @@ impl Chunk {
         input: &mut Inputs<'_>,
         before: &mut Before,
         rows: &mut u64,
+        values: &mut Values<'_>,
     ) -> Result<Self, OrderError> {
         let mut chunk = Self { keys: input.shape().list(take_key)?, ..Self::default() };
         for table in input.rising(Column::Shape)? {
@@ -265,7 +348,7 @@ impl Chunk {
         }
         chunk.epoch = take_epoch(input, before)?;
         chunk.routes = take_routes(input)?;
-        chunk.values = input.shape().list(take_value)?;
+        chunk.values = values.take(input)?;
         Ok(chunk)
     }
 }

@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::chunk::{Chunk, Head, TableKey};
+use crate::clock::chunk::{Chunk, Head, TableKey, Value, value_bytes};
 use crate::clock::loaded::{Playing, Row};
 use crate::clock::read::Reader;
+use crate::frame::take_frame;
+use crate::vocabulary::source;
 use crate::{Kind, OrderError};
 
 /// How much of something there is.
@@ -46,6 +48,10 @@ pub struct Summary {
     done: Vec<u64>,
     /// Values of clocks and random numbers.
     pub values: u64,
+    /// Those that are clock readings.
+    pub clock_values: u64,
+    /// How many of the bytes hold values.
+    pub value_bytes: u64,
     /// Chunks.
     pub chunks: u64,
     /// Bytes.
@@ -89,6 +95,8 @@ pub fn summary(record: &[u8]) -> Result<Summary, OrderError> {
     let (known, cut) = each_chunk(record, |chunk, keys| {
         summary.chunks += 1;
         summary.values += chunk.values.len() as u64;
+        let is_clock = |value: &&Value| source::is_clock(value.which);
+        summary.clock_values += chunk.values.iter().filter(is_clock).count() as u64;
         for (table, part) in &chunk.parts {
             let key = keys.get(*table as usize).ok_or(OrderError::OutOfRange("table"))?;
             let polls = part.unmatched.iter().map(|(_, polls)| *polls);
@@ -104,6 +112,10 @@ pub fn summary(record: &[u8]) -> Result<Summary, OrderError> {
         }
         Ok(())
     })?;
+    let mut rest = record;
+    while let Ok(body) = take_frame(&mut rest) {
+        summary.value_bytes += value_bytes(body).ok().flatten().unwrap_or(0);
+    }
     summary.cut = cut;
     summary.complete = known.last;
     summary.threads = known.done.len() as u64;

@@ -2,7 +2,8 @@
 //!
 //! Every model is written once for both directions, so encoder and decoder cannot fall out of step.
 //! From the bottom up: `coder` codes single bits, [`number`] and [`mixer`] code numbers and mix
-//! predictions, [`recency`] and [`alphabet`] rank symbols, [`symbol`] codes one symbol in its contexts.
+//! predictions, [`recency`] and [`alphabet`] rank symbols, [`symbol`] codes one symbol in its contexts,
+//! [`value`] what a clock said.
 
 pub(crate) mod alphabet;
 pub(crate) use refrain_bytes::range as coder;
@@ -10,3 +11,4 @@ pub(crate) mod mixer;
 pub(crate) mod number;
 pub(crate) mod recency;
 pub(crate) mod symbol;
+pub(crate) mod value;

@@ -6,6 +6,7 @@ use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use proptest::prelude::*;
+use refrain_bytes::varint::{put_bytes, take_bytes};
 use refrain_order::clock::Note;
 use refrain_order::clock::chunk::Head;
 use refrain_order::clock::read::Reader;
@@ -99,10 +100,12 @@ fn reframed(bytes: &[u8], changes: &[(usize, u8)]) -> Vec<u8> {
     let (mut input, mut out) = (bytes, Vec::new());
     while let Ok(body) = take_frame(&mut input) {
         let body = match Head::take(body) {
-            Ok(Some((_, zipped))) => {
-                let mut inner = Vec::new();
+            Ok(Some((_, rest))) => {
+                let (mut inner, mut zipped) = (Vec::new(), rest);
+                let values = take_bytes(&mut zipped).expect("it was just made");
                 DeflateDecoder::new(zipped).read_to_end(&mut inner).expect("it was just made");
-                let mut body = body[..body.len() - zipped.len()].to_vec();
+                let mut body = body[..body.len() - rest.len()].to_vec();
+                put_bytes(&mut body, &changed(values, changes));
                 let mut deflate = DeflateEncoder::new(&mut body, Compression::fast());
                 deflate.write_all(&changed(&inner, changes)).expect("memory");
                 deflate.finish().expect("memory");
@@ -121,10 +124,12 @@ proptest! {
     #[test]
     fn random_bytes_are_no_record(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut framed = Vec::new();
-        let mut body = vec![17];
-        body.extend_from_slice(&bytes);
-        put_frame(&mut framed, &body);
-        use_up(framed);
+        for tag in [17, 18] {
+            let mut body = vec![tag];
+            body.extend_from_slice(&bytes);
+            put_frame(&mut framed, &body);
+            use_up(std::mem::take(&mut framed));
+        }
         use_up(bytes);
     }
 

@@ -4,6 +4,7 @@
 //! that of their clocks, table by table: a table is a call's place, by its whole stack.
 
 use super::diff::Args;
+use super::info::values_text;
 use super::show::Wanted;
 use super::{Places, print};
 use crate::summary::{grouped, size};
@@ -91,6 +92,8 @@ impl Told<'_> {
                 "calls": found.all.calls,
                 "failed_polls": found.all.polls,
                 "values": found.values,
+                "clock_values": found.clock_values,
+                "value_bytes": found.value_bytes,
                 "chunks": found.chunks,
                 "bytes": found.bytes,
             })
@@ -110,6 +113,8 @@ impl Told<'_> {
             "calls": self.all.calls,
             "failed_polls": self.all.polls,
             "values": self.sum(|rank| rank.values),
+            "clock_values": self.sum(|rank| rank.clock_values),
+            "value_bytes": self.sum(|rank| rank.value_bytes),
             "bytes": self.bytes,
             "order_bytes": self.sum(|rank| rank.bytes),
             "outside": super::record::outside(self.orders),
@@ -135,9 +140,11 @@ impl Told<'_> {
         );
         let (calls, polls) = (grouped(self.all.calls), grouped(self.all.polls));
         line("calls", format!("{calls} completed something, {polls} polls found nothing"));
-        let values = grouped(self.sum(|rank| rank.values));
-        line("values", format!("{values} of clocks, random numbers and locks tried"));
-        let each = self.sum(|rank| rank.bytes) as f64 / self.all.messages.max(1) as f64;
+        let clocks = self.sum(|rank| rank.clock_values);
+        let others = self.sum(|rank| rank.values) - clocks;
+        line("values", values_text(self.orders, clocks, others, self.sum(|rank| rank.value_bytes)));
+        let bytes = self.sum(|rank| rank.bytes.saturating_sub(rank.value_bytes));
+        let each = bytes as f64 / self.all.messages.max(1) as f64;
         line("size", format!("{}, {each:.3} bytes a message", size(self.bytes)));
         let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());
         let why = format!("no: {}", why.unwrap_or("it is truncated"));

@@ -1,11 +1,14 @@
-//! `refrain diff`: where two records of receive orders first differ.
+//! `refrain diff`: where two records of receive orders differ.
 
-use super::{Places, open, print};
+use super::{Places, Sites, orders_in, print};
+use crate::summary::{counted, grouped};
 use anyhow::{Result, bail};
 use refrain_order::Frames;
 use refrain_order::causal::diff::{Difference, diff};
+use refrain_order::causal::read::Which;
 use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,16 +19,17 @@ use std::process::ExitCode;
   refrain diff good.refrain bad.refrain --json
 
 For each rank: the first wildcard receive that matched another message, and the first call that
-completed something else. Both records must have the same number of ranks and the same method.
+completed something else, each with how many do, compared number by number; then a summary. Both records
+must have the same number of ranks and the same method. Two traces (refrain trace) can be compared too.
 
 Records made with --method clock hold no sources. For each of their tables, the first call is printed
 whose messages had another position in the order of the clocks.
 
 Exit codes: 0 if the runs are equal, 1 if they differ, 125 if a file cannot be read.")]
 pub struct Args {
-    /// The record of one run.
+    /// The record, or the trace, of one run.
     left: PathBuf,
-    /// The record of another.
+    /// That of another.
     right: PathBuf,
     /// Also compare the number of failed polls, which differs between almost any two runs.
     #[arg(long)]
@@ -37,7 +41,7 @@ pub struct Args {
 
 /// Compares.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let [left, right] = [open(&args.left)?, open(&args.right)?];
+    let [left, right] = [orders_in(&args.left, Sites::Kept)?, orders_in(&args.right, Sites::Kept)?];
     if left.size() != right.size() {
         bail!("they are of {} and {} ranks", left.size(), right.size());
     }
@@ -45,6 +49,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if methods[0] != methods[1] {
         let [left, right] = methods.map(Method::name);
         bail!("they were recorded by other methods, {left} and {right}: record both by one");
+    }
+    let traced = [&left, &right].map(|orders| orders.ranks.iter().any(|rank| rank.traced));
+    if traced[0] != traced[1] {
+        bail!("one is a record and the other a trace of calls: compare two records, or two traces");
     }
     if methods[0] == Method::Clock {
         return super::clock::diff([&left, &right], [&args.left, &args.right], &args);
@@ -74,22 +82,51 @@ pub fn run(args: Args) -> Result<ExitCode> {
                     "in": format!("{:?}", found.which).to_lowercase(),
                     "left": left,
                     "right": right,
+                    "differing": found.differing,
+                    "compared": found.compared,
                 })
             })
             .collect();
-        print(&format!("{}\n", json!({ "differences": differences })))?;
+        let ranks = differing_ranks(&found);
+        print(&format!("{}\n", json!({ "differences": differences, "differing_ranks": ranks })))?;
     } else {
         let mut text = String::new();
         for found in &found {
-            text += &format!("rank {}, thread {}:\n", rank(found), found.stream);
+            let [differing, compared] = [found.differing, found.compared].map(grouped);
+            let what = sequence(found.which);
+            let who = format!("rank {}, thread {}", rank(found), found.stream);
+            text += &format!("{who}: {differing} of {compared} {what} differ; the first:\n");
             for (path, told) in [&args.left, &args.right].into_iter().zip(texts(found)) {
                 text += &format!("  {}: {told}\n", path.display());
             }
         }
-        if found.is_empty() {
-            text += "no difference\n";
-        }
+        text += &match found.is_empty() {
+            true => "no difference\n".to_owned(),
+            false => summary(&found, left.ranks.len() as u64),
+        };
         print(&text)?;
     }
     Ok(ExitCode::from(u8::from(!found.is_empty())))
+}
+
+fn sequence(which: Which) -> &'static str {
+    match which {
+        Which::Receives => "receives",
+        Which::Calls => "completing calls",
+    }
+}
+
+fn differing_ranks(found: &[Difference]) -> u64 {
+    found.iter().map(|found| found.rank).collect::<BTreeSet<u32>>().len() as u64
+}
+
+/// How many ranks differ, and in how many receives and calls.
+fn summary(found: &[Difference], ranks: u64) -> String {
+    let differing = |which: Which| -> u64 {
+        found.iter().filter(|found| found.which == which).map(|found| found.differing).sum()
+    };
+    let receives = counted(differing(Which::Receives), "receive");
+    let calls = counted(differing(Which::Calls), "completing call");
+    let differing = differing_ranks(found);
+    format!("{differing} of {} differ: {receives}, {calls}\n", counted(ranks, "rank"))
 }

@@ -22,6 +22,14 @@ pub fn run(path: &Path, as_json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How many values were recorded, and what they take.
+pub fn values_text(orders: &Orders, clocks: u64, others: u64, bytes: u64) -> String {
+    let no_clock = orders.ranks.iter().any(|rank| rank.no_clock);
+    let left_out = if no_clock { "; MPI_Wtime was left out (--no-clock)" } else { "" };
+    let (clocks, others, took) = (grouped(clocks), grouped(others), size(bytes));
+    format!("{clocks} of clocks, {others} of random numbers and locks tried, in {took}{left_out}")
+}
+
 /// All that is told of it.
 struct Info<'o> {
     orders: &'o Orders,
@@ -63,9 +71,10 @@ impl<'o> Info<'o> {
         rank.receives.matched + rank.named
     }
 
-    /// Nothing if nothing was received.
+    /// Without what values take. Nothing if nothing was received.
     fn bytes_per_receive(&self) -> Option<f64> {
-        let (bytes, receives) = (self.sum(|rank| rank.bytes), self.sum(Self::received));
+        let bytes = self.sum(|rank| rank.bytes.saturating_sub(rank.value_bytes));
+        let receives = self.sum(Self::received);
         (receives > 0).then(|| bytes as f64 / receives as f64)
     }
 
@@ -100,6 +109,8 @@ impl<'o> Info<'o> {
             "calls": self.sum(|rank| rank.calls.matched),
             "failed_polls": self.sum(|rank| rank.calls.failed),
             "values": self.sum(|rank| rank.values),
+            "clock_values": self.sum(|rank| rank.clock_values),
+            "value_bytes": self.sum(|rank| rank.value_bytes),
             "bytes": self.bytes,
             "order_bytes": self.sum(|rank| rank.bytes),
             "bytes_per_receive": self.bytes_per_receive(),
@@ -122,8 +133,9 @@ impl<'o> Info<'o> {
         let polls = grouped(self.sum(|rank| rank.calls.failed));
         let calls = grouped(self.sum(|rank| rank.calls.matched));
         line("calls", format!("{calls} completed something, {polls} polls found nothing"));
-        let values = grouped(self.sum(|rank| rank.values));
-        line("values", format!("{values} of clocks, random numbers and locks tried"));
+        let clocks = self.sum(|rank| rank.clock_values);
+        let others = self.sum(|rank| rank.values) - clocks;
+        line("values", values_text(self.orders, clocks, others, self.sum(|rank| rank.value_bytes)));
         let each = self.bytes_per_receive();
         let each = each.map_or_else(String::new, |each| format!(", {each:.3} bytes a receive"));
         line("size", size(self.bytes) + &each);
@@ -158,6 +170,8 @@ fn rank_json((own, rank): (&refrain_trace::orders::RankOrder, &Summary)) -> Json
         "calls": rank.calls.matched,
         "failed_polls": rank.calls.failed,
         "values": rank.values,
+        "clock_values": rank.clock_values,
+        "value_bytes": rank.value_bytes,
         "bytes": rank.bytes,
     })
 }

@@ -15,8 +15,8 @@ pub mod replay;
 pub mod show;
 mod watch;
 
-use anyhow::{Result, bail};
-use refrain_analysis::sites::{Frame, Sites};
+use anyhow::{Context, Result, bail};
+use refrain_analysis::sites::{Frame, Sites as Modules};
 use refrain_container::Container;
 use refrain_order::causal::event::PostShape;
 use refrain_trace::Orders;
@@ -28,6 +28,31 @@ use std::sync::Arc;
 /// Whether a file holds receive orders.
 pub fn are_in(path: &Path) -> bool {
     path.is_file() && Container::open(path).is_ok_and(|container| Orders::are_in(&container))
+}
+
+pub use refrain_analysis::order::CallSites as Sites;
+
+/// The receive orders of a record, or of a trace of calls.
+pub fn orders_in(path: &Path, sites: Sites) -> Result<Orders> {
+    if are_in(path) {
+        return open(path);
+    }
+    if crate::mem::memory_trace(path)?.is_some() {
+        bail!("{} is a memory trace; it has no receive orders", path.display());
+    }
+    let trace = crate::open::open(path)?;
+    let orders = refrain_analysis::order::orders(&trace, sites).with_context(|| {
+        format!(
+            "{} does not hold the receive order; `refrain record` makes what does",
+            path.display()
+        )
+    })?;
+    let outside: Vec<&str> = record::outside(&orders).into_iter().collect();
+    if !outside.is_empty() {
+        let outside = outside.join(", ");
+        say!("refrain: warning: unsupported in a replay, so results may differ: {outside}");
+    }
+    Ok(orders)
 }
 
 /// Opens a file of receive orders, and says on stderr what is wrong with it.
@@ -62,7 +87,7 @@ impl Places {
 
     /// Those of files that were the program's at a time.
     pub fn at(places: &BTreeMap<u64, String>, time: u64) -> Places {
-        let mut sites = Sites::recorded_at(time);
+        let mut sites = Modules::recorded_at(time);
         let text = |(site, place): (&u64, &String)| {
             let frames = sites.frames(&Arc::from(place.as_str()));
             let words = frames.first().map_or_else(|| place.clone(), Frame::text);

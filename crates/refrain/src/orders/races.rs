@@ -1,6 +1,6 @@
 //! `refrain races`: receives and completing calls that could have had another outcome.
 
-use super::{Places, open, print, wildcards};
+use super::{Places, Sites, orders_in, print, wildcards};
 use crate::summary::{counted, grouped};
 use anyhow::{Result, bail};
 use refrain_order::causal::races::{HORIZON, Place, races};
@@ -26,7 +26,7 @@ is an upper bound, within --horizon later receives.
 
 Records made with --method clock hold no sources; `races` refuses them.")]
 pub struct Args {
-    /// The record.
+    /// The record, or a trace (refrain trace); with --callsite, a trace has call sites.
     record: PathBuf,
     /// Search this many later receives for competing messages.
     #[arg(long, value_name = "N", default_value_t = HORIZON)]
@@ -47,7 +47,7 @@ type All = BTreeMap<(String, String), Found>;
 
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let orders = open(&args.record)?;
+    let orders = orders_in(&args.record, Sites::Kept)?;
     if orders.method() == Method::Clock {
         bail!("records by clocks hold no sources: record with --method causal for this");
     }

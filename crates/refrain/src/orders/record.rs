@@ -45,6 +45,10 @@ pub struct Args {
     /// /dev/urandom are not recorded.
     #[arg(long)]
     rand: bool,
+    /// Leave MPI_Wtime out of the record; in a replay it then returns the present time. For programs that read
+    /// it so often that its values are most of the record, and that decide nothing by it.
+    #[arg(long)]
+    no_clock: bool,
     /// The recording method.
     #[arg(long, value_enum, default_value = "causal")]
     method: MethodName,
@@ -81,6 +85,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut variables = vec!["REFRAIN_ORDER=record".to_owned()];
     if args.rand {
         variables.push("REFRAIN_RAND=1".to_owned());
+    }
+    if args.no_clock {
+        variables.push("REFRAIN_NO_CLOCK=1".to_owned());
     }
     if args.method == MethodName::Clock {
         variables.push("REFRAIN_ORDER_METHOD=clock".to_owned());
@@ -140,23 +147,33 @@ pub fn merge(noted: Meta, parts: &Path, output: &Path) -> Result<ExitCode> {
 /// The number of receives, completing calls and failed polls of a record.
 pub(super) fn sums(rank: &RankOrder) -> Result<Sums, OrderError> {
     if rank.method == Method::Clock {
-        let own = refrain_order::clock::summary::summary(&rank.chunks)?.all;
-        return Ok(Sums { receives: own.messages, calls: own.calls, polls: own.polls });
+        let found = refrain_order::clock::summary::summary(&rank.chunks)?;
+        let (own, values, value_bytes) = (found.all, found.values, found.value_bytes);
+        let (receives, calls, polls) = (own.messages, own.calls, own.polls);
+        return Ok(Sums { receives, calls, polls, values, value_bytes });
     }
     let own = summary(&rank.frames)?;
     let (receives, calls, polls) = (own.receives.matched, own.calls.matched, own.calls.failed);
-    Ok(Sums { receives, calls, polls })
+    Ok(Sums { receives, calls, polls, values: own.values, value_bytes: own.value_bytes })
 }
+
+/// From so many values on it is worth a warning that they are most of a record.
+const MANY_VALUES: u64 = 100_000;
 
 /// Prints a summary of a record.
 pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
     let (mut receives, mut calls, mut polls) = (0, 0, 0);
+    let (mut values, mut value_bytes) = (0, 0);
+    // Where processes do not know how many bytes values took, these are counted.
+    let is_enough = |own: &Sums| own.values < MANY_VALUES || own.value_bytes > 0;
     for rank in &orders.ranks {
-        match rank.sums.map_or_else(|| sums(rank), Ok) {
+        match rank.sums.filter(is_enough).map_or_else(|| sums(rank), Ok) {
             Ok(own) => {
                 receives += own.receives;
                 calls += own.calls;
                 polls += own.polls;
+                values += own.values;
+                value_bytes += own.value_bytes;
             }
             Err(error) => say!("refrain: rank {}: {error}", rank.rank),
         }
@@ -169,6 +186,15 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
         summary::counted(polls, "failed poll"),
         summary::size(bytes),
     );
+    if values >= MANY_VALUES && 2 * value_bytes > bytes {
+        say!(
+            "refrain: warning: {} of {} are {} of clocks and the like: the program reads MPI_Wtime very \
+             often. If no decision depends on it, --no-clock leaves it out",
+            summary::size(value_bytes),
+            summary::size(bytes),
+            summary::counted(values, "value"),
+        );
+    }
     let expected = asked.unwrap_or(0).max(orders.size());
     if (orders.ranks.len() as u32) < expected {
         say!("refrain: note: of {expected} ranks, only {} left a record", orders.ranks.len());

@@ -1,7 +1,6 @@
 //! `refrain replay`: runs a program again, with the recorded matches.
 
-use super::record::outside;
-use super::{Places, are_in, open, watch};
+use super::{Places, Sites, orders_in, watch};
 use crate::summary::counted;
 use crate::trace::{execute_while, exit_code, understand, wrapper};
 use crate::{NOT_FOUND, Usage, agent};
@@ -57,13 +56,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
     variables.push(format!("REFRAIN_STALL={stall}"));
     let stall = Duration::try_from_secs_f64(stall).unwrap_or(Duration::MAX);
     let until = args.until.as_deref().map(checked).transpose()?;
-    let orders = orders_in(&args.record)?;
+    let orders = orders_in(&args.record, Sites::Ignored)?;
     if let Some(Until { rank, thread, event }) = until {
         let thread = reached(rank, thread, event, &orders)?;
         variables.push(format!("REFRAIN_UNTIL={rank}.{thread}:{event}"));
     }
     if orders.ranks.iter().any(|rank| rank.rand) {
         variables.push("REFRAIN_RAND=1".to_owned());
+    }
+    if orders.ranks.iter().any(|rank| rank.no_clock) {
+        variables.push("REFRAIN_NO_CLOCK=1".to_owned());
     }
     if orders.method() == Method::Clock {
         variables.push("REFRAIN_ORDER_METHOD=clock".to_owned());
@@ -135,31 +137,16 @@ fn hint(orders: &Orders) {
             "refrain: hint: a trace has no values of MPI_Wtime, of the system's clocks and of random \
              numbers: use refrain record (--rand for the latter two)"
         );
+    } else if orders.ranks.iter().any(|rank| rank.no_clock) {
+        say!(
+            "refrain: hint: MPI_Wtime was left out of the record (--no-clock), and is not replayed"
+        );
     } else if !orders.ranks.iter().any(|rank| rank.rand) {
         say!(
             "refrain: hint: the system's clocks and random numbers are replayed only if they were \
              recorded: refrain record --rand"
         );
     }
-}
-
-/// The receive orders of a record, or of a trace of calls.
-fn orders_in(path: &Path) -> Result<Orders> {
-    if are_in(path) {
-        return open(path);
-    }
-    if crate::mem::memory_trace(path)?.is_some() {
-        bail!("{} is a memory trace; it has no receive orders", path.display());
-    }
-    let trace = crate::open::open(path)?;
-    let orders = refrain_analysis::order::orders(&trace)
-        .with_context(|| format!("{} cannot be replayed; use `refrain record`", path.display()))?;
-    let outside: Vec<&str> = outside(&orders).into_iter().collect();
-    if !outside.is_empty() {
-        let outside = outside.join(", ");
-        say!("refrain: warning: unsupported in a replay, so results may differ: {outside}");
-    }
-    Ok(orders)
 }
 
 /// Exit code if the program diverged.

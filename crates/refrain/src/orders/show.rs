@@ -4,6 +4,7 @@ use super::{Places, open};
 use crate::Usage;
 use crate::select::Names;
 use anyhow::{Result, bail};
+use refrain_order::causal::links::Links;
 use refrain_order::causal::read::{Reader, Which};
 use refrain_order::divergence::Moment;
 use refrain_order::{Fate, Frames, Kind};
@@ -106,6 +107,7 @@ impl<W: Write> Printer<'_, W> {
     fn stream(&mut self, rank: u32, frames: &Frames, stream: usize) -> Result<()> {
         let several = frames.streams().len() > 1;
         let who = if several { format!("{rank}.{stream}") } else { rank.to_string() };
+        let links = Links::of(frames, stream)?;
         for which in [Which::Receives, Which::Calls] {
             let mut reader = Reader::new(frames, stream);
             while let Some(stretch) = reader.next_stretch()? {
@@ -124,9 +126,10 @@ impl<W: Write> Printer<'_, W> {
                     }
                     self.left -= 1;
                     let line = match self.wanted.json {
-                        true => self.to_json(rank, stream, &moment).to_string(),
+                        true => self.to_json(rank, stream, &moment, &links).to_string(),
                         false => {
-                            format!("rank {who}  {}", moment.text(|site| self.places.name(site)))
+                            let text = moment.text(|site| self.places.name(site));
+                            format!("rank {who}  {text}{}", link_text(&moment, &links))
                         }
                     };
                     if let Err(error) = writeln!(self.out, "{line}") {
@@ -142,7 +145,7 @@ impl<W: Write> Printer<'_, W> {
         Ok(())
     }
 
-    fn to_json(&self, rank: u32, thread: usize, moment: &Moment) -> Json {
+    fn to_json(&self, rank: u32, thread: usize, moment: &Moment, links: &Links) -> Json {
         let mut line = json!({ "rank": rank, "thread": thread });
         match moment {
             Moment::Call { position, kind, site, count, polls, picks } => {
@@ -152,6 +155,9 @@ impl<W: Write> Printer<'_, W> {
                 line["requests"] = (*count).into();
                 line["failed_polls"] = (*polls).into();
                 line["completed"] = picks.as_slice().into();
+                if let Some(receive) = links.receive(*position) {
+                    line["completed_receive"] = receive.into();
+                }
             }
             Moment::Receive { position, site, communicator, any, fate } => {
                 line["receive"] = (*position).into();
@@ -159,6 +165,9 @@ impl<W: Write> Printer<'_, W> {
                 line["communicator"] = (*communicator).into();
                 line["any_source"] = any[0].into();
                 line["any_tag"] = any[1].into();
+                if let Some(call) = links.call(*position) {
+                    line["completed_by"] = call.into();
+                }
                 match fate {
                     Some(Fate::Matched(from)) => {
                         line["source"] = from.source.into();
@@ -172,4 +181,16 @@ impl<W: Write> Printer<'_, W> {
         }
         line
     }
+}
+
+/// The number that a receive, or a completing call, has in the other list.
+fn link_text(moment: &Moment, links: &Links) -> String {
+    let link = match moment {
+        Moment::Call { position, .. } => {
+            links.receive(*position).map(|n| format!(" (receive {n})"))
+        }
+        Moment::Receive { position, .. } => links.call(*position).map(|n| format!(" (call {n})")),
+        Moment::Value { .. } | Moment::End => None,
+    };
+    link.unwrap_or_default()
 }

@@ -318,6 +318,49 @@ fn a_killed_run_replays_up_to_where_it_was() {
     }
 }
 
+/// Programs read MPI_Wtime in loops: each value takes less than a byte, and what they take is told apart from
+/// receives.
+#[test]
+fn clocks_that_are_read_very_often_take_less_than_a_byte_a_value() {
+    for mpi in Mpi::usual() {
+        for (method, how) in [("causal", "spin"), ("causal", "timers"), ("clock", "spin")] {
+            let victim = Victim::new(&mpi, "order_spin.c", &[how, "200000"]).by(method).on("2");
+            let recorded = victim.record("run.refrain").expect_success();
+            let warning = "of clocks and the like: the program reads MPI_Wtime very often";
+            assert!(recorded.stderr.contains(warning), "{method} {how}: {recorded}");
+            let info = victim.look(&["info", "run.refrain", "--json"]).expect_success();
+            let info: serde_json::Value = serde_json::from_str(&info.stdout).expect("JSON");
+            let number =
+                |name: &str| info[name].as_f64().unwrap_or_else(|| panic!("{name}: {info}"));
+            assert!(number("clock_values") >= 400_000.0, "{info}");
+            let each = number("value_bytes") / number("clock_values");
+            assert!((0.01..0.8).contains(&each), "{method} {how}: {each} bytes a value");
+            if method == "causal" {
+                let others = number("order_bytes") - number("value_bytes");
+                let told = number("bytes_per_receive") * number("receives");
+                assert!((others - told).abs() < 1.0, "{info}");
+            }
+            assert_same(&recorded, &victim.replay("run.refrain").expect_success());
+        }
+    }
+}
+
+#[test]
+fn the_clock_can_be_left_out_of_a_record() {
+    for mpi in Mpi::usual() {
+        for method in ["causal", "clock"] {
+            let victim = Victim::new(&mpi, "order_spin.c", &["spin", "200000", "quiet"]).by(method);
+            let record = ["record", "--no-clock", "--method", method, "-o", "run.refrain", "--"];
+            let recorded = victim.run(&record, &victim.words).expect_success();
+            assert!(!recorded.stderr.contains("very often"), "{recorded}");
+            let info = victim.look(&["info", "run.refrain"]).expect_success();
+            assert!(info.stdout.contains("values     0 of clocks"), "{info}");
+            assert!(info.stdout.contains("(--no-clock)"), "{info}");
+            victim.replay("run.refrain").expect_success();
+        }
+    }
+}
+
 /// Whether a call writes MPI_ERROR of a status is up to the MPI library, the function and the request. A
 /// replay completes requests by other functions, and leaves the same there.
 #[test]
@@ -437,6 +480,43 @@ fn another_number_of_ranks_is_refused() {
     }
     let stats = victim.look(&["stats", "run.refrain"]);
     assert!(stats.code == 125 && stats.stderr.contains("holds receive orders"), "{stats}");
+}
+
+/// Whatever can be replayed can be looked at.
+#[test]
+fn traces_can_be_looked_at_for_races_and_differences() {
+    let mpi = Mpi::any();
+    let victim = Victim::new(&mpi, "order_master.c", &["300"]);
+    for (name, sites) in
+        [("one.refrain", "return"), ("two.refrain", "return"), ("none.refrain", "none")]
+    {
+        let trace = ["trace", "--callsite", sites, "-o", name, "--"];
+        victim.run(&trace, &victim.words).expect_success();
+    }
+    let races = victim.look(&["races", "one.refrain"]).expect_success();
+    assert!(races.stdout.contains("main order_master.c:"), "{races}");
+    assert!(races.stdout.contains("could have got another message"), "{races}");
+    let races = victim.look(&["races", "none.refrain"]).expect_success();
+    assert!(races.stdout.contains("MPI_Recv: receives of any source"), "{races}");
+    let same = victim.look(&["diff", "one.refrain", "one.refrain"]).expect_success();
+    assert_eq!(same.stdout, "no difference\n");
+    let other = victim.look(&["diff", "one.refrain", "two.refrain"]);
+    assert_eq!(other.code, 1, "{other}");
+    assert!(other.stdout.contains(" receives differ; the first:"), "{other}");
+    assert!(other.stdout.contains(&format!(" of {} ranks differ: ", ranks())), "{other}");
+    victim.record("record.refrain").expect_success();
+    let refused = victim.look(&["diff", "one.refrain", "record.refrain"]);
+    assert!(
+        refused.code == 125 && refused.stderr.contains("two records, or two traces"),
+        "{refused}"
+    );
+    // Calls that post the receive which they complete have its number.
+    let shown = victim.look(&["show", "record.refrain", "--rank", "0"]).expect_success();
+    let linked = |list: &str, other: &str| {
+        let of_list = |line: &&str| line.contains(&format!("  {list} 0: "));
+        shown.stdout.lines().find(of_list).is_some_and(|line| line.contains(&format!(" ({other} ")))
+    };
+    assert!(linked("receive", "call") && linked("call", "receive"), "{shown}");
 }
 
 #[test]

@@ -295,8 +295,8 @@ pub fn end() {
         files::note_cut(files::NO_ROOM);
         return;
     }
-    let Sums { receives, calls, polls } = recording.recorder.sums();
-    files::note(&format!("sums {receives} {calls} {polls}"));
+    let Sums { receives, calls, polls, values, value_bytes } = recording.recorder.sums();
+    files::note(&format!("sums {receives} {calls} {polls} {values} {value_bytes}"));
     let mut frames = Vec::new();
     let recorder = std::mem::take(&mut recording.recorder);
     recorder.finish(&mut frames);

@@ -187,14 +187,15 @@ pub fn end() {
         }
     }
     channel.close(|_, _| {});
-    let Sums { receives, calls, polls } = sums;
+    // The encoder's thread alone knows how many bytes values took.
+    let Sums { receives, calls, polls, values, .. } = sums;
     let written = match recorder.close() {
         Events::Encoded(background) => background.finish().is_ok(),
         Events::Lost => false,
     };
     match written {
         true => {
-            files::note(&format!("sums {receives} {calls} {polls}"));
+            files::note(&format!("sums {receives} {calls} {polls} {values} 0"));
             files::note("finalized");
         }
         false => files::note_cut(files::NO_ROOM),
@@ -204,7 +205,10 @@ pub fn end() {
 /// A clock was read.
 pub fn value(thread: &Thread, which: u8, bits: u64) {
     let stream = thread.stream;
-    RECORDING.with(|own| own.recorder.value(stream, which, bits));
+    RECORDING.with(|own| {
+        own.sums.values += 1;
+        own.recorder.value(stream, which, bits);
+    });
 }
 
 /// A thread has got a lock of the program's own.
