@@ -14,7 +14,7 @@ coverage="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing"
 
-targets=(container structure grammar columns state memory orders)
+targets=(container structure grammar columns state memory orders clocks times rings)
 if (($#)); then targets=("$1"); shift; fi
 build() { CARGO_TARGET_DIR=$home cargo build --release --quiet "$@"; }
 

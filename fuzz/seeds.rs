@@ -1,13 +1,19 @@
 //! Writes inputs to begin with, to `corpus/TARGET/`: from small programs, and all that a trace of
 //! them is made of.
 
-use refrain_testing::random::Random;
-use refrain_testing::{program, sample};
-use refrain_signature::cells::{Cells, put_bytes};
+use flate2::read::DeflateDecoder;
 use refrain_container::Container;
 use refrain_format::state;
+use refrain_order::clock::chunk::Head;
+use refrain_order::frame::take_frame;
+use refrain_rings::record::Record;
+use refrain_signature::cells::{Cells, put_bytes};
+use refrain_testing::random::Random;
+use refrain_testing::{program, sample};
+use refrain_timing::{Bounds, Calls, Mode, Scratch, encode};
 use refrain_trace::assemble::Keep;
 use refrain_trace::{Orders, Trace};
+use std::io::Read as _;
 use std::path::Path;
 use std::{env, fs, io};
 
@@ -70,6 +76,9 @@ fn main() -> io::Result<()> {
     }
     memory(&put)?;
     orders(&put)?;
+    clocks(&put)?;
+    times(&put)?;
+    rings(&put)?;
     fs::remove_dir_all(home)
 }
 
@@ -128,4 +137,88 @@ fn orders(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()
         }
     }
     Ok(())
+}
+
+/// The bodies of the frames of receive orders by clocks, with their chunks as they are before compression.
+fn clocks(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/refrain-order/tests/golden");
+    for entry in fs::read_dir(golden)? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let record = fs::read(&path)?;
+        let (mut frames, mut all, mut number) = (&record[..], Vec::new(), 0);
+        while let Ok(body) = take_frame(&mut frames) {
+            let mut plain = body.to_vec();
+            if let Ok(Some((_, chunk))) = Head::take(body) {
+                plain.truncate(body.len() - chunk.len());
+                DeflateDecoder::new(chunk).read_to_end(&mut plain)?;
+            }
+            let Ok(length) = u16::try_from(plain.len()) else { continue };
+            let seed = [&length.to_le_bytes()[..], &plain].concat();
+            put("clocks", format!("{name}-{number}"), &seed)?;
+            all.extend(seed);
+            number += 1;
+        }
+        put("clocks", name, &all)?;
+    }
+    Ok(())
+}
+
+/// Blocks of every mode that needs no other library.
+fn times(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    let random = &mut Random::new(1);
+    for (number, mode) in
+        [Mode::Lossless, Mode::Loop, Mode::Cfg, Mode::Hist].into_iter().enumerate()
+    {
+        for calls in [1, 7, 60, 200] {
+            let terminals: Vec<u32> = (0..calls).map(|n| n % 3).collect();
+            let mut some = |most| (0..calls).map(|_| random.next() % most).collect::<Vec<u64>>();
+            let (gaps, durations) = (some(100_000), some(5_000));
+            let calls = Calls {
+                before: &[],
+                terminals: &terminals,
+                gaps: &gaps,
+                durations: &durations,
+                start: 1_000_000,
+            };
+            let mut seed = vec![0, terminals.len() as u8];
+            seed.extend(terminals.iter().map(|terminal| *terminal as u8));
+            encode(mode, &Bounds::default(), &calls, &mut Scratch::default(), &mut seed)
+                .map_err(io::Error::other)?;
+            put("times", format!("{number}-{}", terminals.len()), &seed)?;
+        }
+    }
+    Ok(())
+}
+
+/// A ledger with some of the records, and the head of a ring with one part.
+fn rings(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut ledger = Vec::new();
+    for record in [
+        Record::Module {
+            module: 1,
+            is_main: true,
+            base: 4096,
+            size: 99,
+            path: b"a.out",
+            build_id: b"id",
+        },
+        Record::Block { block: 1, references: &[0; 32] },
+        Record::Segment { kind: 1, owner: 1, base: 4096, size: 64 },
+        Record::Thread { thread: 0, tid: 7, ring: 4096 + (1 << 16), ring_bytes: 4096 + 8 * 1024 },
+        Record::ThreadEnd { thread: 0 },
+    ] {
+        let (fixed, length, tails) = record.encode();
+        ledger.extend([&fixed[..length], tails[0], tails[1]].concat());
+        ledger.resize(ledger.len().next_multiple_of(8), 0);
+    }
+    let mut head = vec![0u8; 256];
+    // One part was published: four words from the first on.
+    head[32] = 1;
+    head[192 + 8] = 4;
+    let mut seed = (ledger.len() as u16).to_le_bytes().to_vec();
+    seed.extend((head.len() as u16).to_le_bytes());
+    seed.extend(head);
+    seed.extend(ledger);
+    put("rings", "records".to_owned(), &seed)
 }

@@ -25,7 +25,9 @@ fuzz_target!(|bytes: &[u8]| {
     FILE.with(|path| {
         let path = path.get_or_init(file);
         std::fs::write(path, &bytes).expect("a file to write");
-        for error in refrain_testing::walk::walk(path, 300).into_iter().flat_map(|(_, errors)| errors) {
+        for error in
+            refrain_testing::walk::walk(path, 300).into_iter().flat_map(|(_, errors)| errors)
+        {
             assert!(error.contains("section `"), "{error}");
         }
         let _ = std::fs::remove_file(path);

@@ -5,9 +5,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use refrain_order::frame::put_frame;
 use refrain_order::causal::read::{Reader, Which};
-use refrain_order::{Call, Frames, Moment, Post, Recorder, Replayer, log, races, summary};
+use refrain_order::causal::{log, races, summary};
+use refrain_order::frame::put_frame;
+use refrain_order::{Call, Frames, Moment, Post, Recorder, Replayer};
 
 /// Of each stream.
 const MOMENTS: usize = 2000;

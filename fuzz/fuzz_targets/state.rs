@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use refrain_signature::cells::Cells;
-use refrain_reader::view::SingleTask;
 use refrain_encode::encoder::{Batch, Encoder};
-use refrain_signature::tasktrace::TaskTrace;
 use refrain_mpi::abi::Family;
+use refrain_reader::view::SingleTask;
+use refrain_signature::cells::Cells;
+use refrain_signature::tasktrace::TaskTrace;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut cells = Cells::new(bytes);

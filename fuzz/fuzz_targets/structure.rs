@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use refrain_mpi::abi::Family;
 use refrain_reader::view::SingleTask;
 use refrain_structure::{read, write};
-use refrain_mpi::abi::Family;
 
 fuzz_target!(|bytes: &[u8]| {
     let own = read::own(bytes);
