@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks on a machine with an NVIDIA GPU that buffers in its memory are told by name. Needs nvcc, an
+# Checks on a machine with an NVIDIA GPU that `show` names buffers in its memory. Needs nvcc, an
 # mpicc on the PATH, and a built Refrain; `make gpu` calls it.
 #
 #   scripts/gpu.sh [refrain]     the command to check [target/release/refrain]
@@ -29,4 +29,4 @@ for line in "${expected[@]}"; do
     grep -Eq "sendbuf=$place, .*sendtag=$tag," <<<"$shown" ||
         { echo "the buffer of tag $tag is not shown as $place" >&2; exit 1; }
 done
-echo "all buffers in GPU memory are told by name"
+echo "all buffers in GPU memory are named"

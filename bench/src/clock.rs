@@ -1,7 +1,7 @@
 //! Receive orders by clocks: the figures of Sato et al. (SC '15) on programs of ours.
 //!
 //! The ladder of their figure 13 is made of one run: the program writes the base table itself, Refrain
-//! records, and what was received is told to the causal recorder as well. *By place* is what Refrain has
+//! records, and the causal recorder records the same receives. *By place* is what Refrain has
 //! written: a table for each call stack, and all that a replay needs besides.
 
 use crate::per_call::take_least;
@@ -362,7 +362,7 @@ impl Script {
         self.receives() + self.calls.iter().filter(|(polls, _)| *polls > 0).count()
     }
 
-    /// Tells a recorder of either method, with so many failed polls between receives at most.
+    /// Feeds a recorder of either method. Between two receives there are at most that many failed polls.
     fn tell(&self, recorder: &mut impl Recording, most: u64) {
         let post = |slot: usize| {
             let source = (slot == POSTED && self.rank != 0).then_some(0);

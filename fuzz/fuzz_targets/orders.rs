@@ -1,5 +1,5 @@
 //! The bodies of the frames of a receive order, each with its length (`u16`) in front; checksums are made to
-//! fit. They are read to the end, and replayed by a program that does as it is told. The last body is
+//! fit. They are read to the end, and replayed by a program that posts and calls what they say. The last body is
 //! read as the words of a killed process's window, too, behind the others.
 
 #![no_main]

@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!((same.gaps, same.durations), (times.gaps, times.durations));
 });
 
-/// A count and so many terminals.
+/// A count, and that number of terminals.
 fn terminals(bytes: &[u8]) -> Option<(Vec<u32>, &[u8])> {
     let (count, rest) = bytes.split_first()?;
     let (these, rest) = rest.split_at_checked(usize::from(*count))?;

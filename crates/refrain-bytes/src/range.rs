@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_varies_costs_next_to_nothing() {
+    fn a_bit_that_never_varies_takes_next_to_nothing() {
         for answer in [false, true] {
             let mut encoder = Encoder::default();
             let mut bit = Bit::EVEN;

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_thread_frees_seems_used() {
+    fn a_number_that_another_thread_frees_seems_used() {
         let mut pool = Pool::default();
         pool.take();
         pool.give(0, false);

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_computes_gets_on_or_is_held_is_left_alone() {
+    fn a_thread_that_computes_progresses_or_is_held_does_not_stall_the_replay() {
         for other in [
             (State::Running, 5, 0),
             (State::Held, 5, 0),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_computed_has_a_new_chance() {
+    fn patience_starts_anew_after_a_computation() {
         let mut watch = Watch::new(PATIENCE);
         let waits = board(&[(State::Inside, 5, 1)]);
         assert!(!watch.is_over(after(0), &waits, |_| false));

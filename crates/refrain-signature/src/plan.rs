@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_are_known() {
+    fn plans_mark_the_functions_that_poll() {
         let polls = |name| plan(name).polls;
         assert!(["MPI_Test", "MPI_Testany", "MPI_Testsome", "MPI_Iprobe"].into_iter().all(polls));
         assert!(!["MPI_Wait", "MPI_Test_cancelled", "MPI_Comm_get_attr"].into_iter().any(polls));

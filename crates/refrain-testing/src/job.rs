@@ -18,7 +18,7 @@ use crate::Outcome;
 /// The environment variable that holds a job's mark.
 const MARK: &str = "REFRAIN_TEST_JOB";
 
-/// How long a launcher that was told to stop may take to clean up after itself.
+/// How long a launcher may take to clean up after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs a command to its end, or kills it and all it has started when `timeout` has passed.

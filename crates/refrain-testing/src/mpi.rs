@@ -174,7 +174,7 @@ impl Mpi {
         executable
     }
 
-    /// A job of so many ranks, to be described further and run.
+    /// Describes a job with that number of ranks. [`Run::output`] runs it.
     pub fn run(&self, ranks: usize) -> Run {
         Run::new(self.clone(), ranks)
     }

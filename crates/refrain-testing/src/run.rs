@@ -1,4 +1,4 @@
-//! A job: so many ranks of a program, plain or traced.
+//! A job: ranks of a program, plain or traced.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

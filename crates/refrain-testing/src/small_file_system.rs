@@ -11,8 +11,8 @@ use crate::skip;
 pub struct SmallFileSystem(TempDir);
 
 impl SmallFileSystem {
-    /// Mounts one of so many bytes. Without the right to do so there is none, and the test is counted
-    /// as skipped.
+    /// Mounts a file system of `bytes` bytes. Without the right to mount there is none, and the test is
+    /// counted as skipped.
     ///
     /// # Panics
     ///

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_in_another_order_than_posts_are_told() {
+    fn completions_out_of_the_order_of_posts_are_converted() {
         let found = [("index", Value::Int(1)), ("status", status(5, 7, true))];
         let waitany = call("MPI_Waitany", &[("array_of_requests", requests(&[1, 2]))], &found);
         let failed = call("MPI_Test", &[("request", Value::Word(1))], &[("flag", Value::Int(0))]);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cancelled_is_not_posted_again() {
+    fn a_cancelled_receive_is_not_posted_again() {
         let cancel = |request| call("MPI_Cancel", &[("request", Value::Word(request))], &[]);
         let wait = |request, cancelled| {
             let status = [("status", status(4, 7, cancelled))];

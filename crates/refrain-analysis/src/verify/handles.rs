@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_twice_is_freed_twice() {
+    fn a_handle_that_was_received_twice_must_be_freed_twice() {
         let mut handles = Handles::default();
         for _ in 0..2 {
             assert!(handles.received("group", 11, 1, "MPI_Comm_group").is_ok());

@@ -50,7 +50,7 @@ fn grammars_are_the_same_put_away_and_brought_back() {
 }
 
 #[test]
-fn what_cannot_be_put_away_stays() {
+fn sealed_grammars_that_cannot_be_stored_stay_in_memory() {
     let mut task = long_task(300_000, |_| {});
     let held = task.sealed_memory();
     assert!(held > 0);

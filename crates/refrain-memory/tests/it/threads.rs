@@ -274,7 +274,7 @@ fn the_structure_shows_loops_strides_and_threads() {
 
 /// As OpenMP does it: the first thread also sets up and sums up, and is in other functions.
 #[test]
-fn what_the_first_thread_does_with_the_others_is_told_with_the_others() {
+fn the_first_thread_is_aligned_with_its_team_where_it_does_the_same() {
     const TABLE: &[&str] = &["L", "", "LL", "S", "S", "SS", "L", "", ""];
     let mut memory = Memory::new(0);
     let at = [0; 3].map(|_| memory.allocate(8 * 48 * 48));

@@ -147,7 +147,7 @@ fn facts_come_back() {
 }
 
 #[test]
-fn only_segments_that_take_the_place_of_others_must_wait() {
+fn only_segments_that_overlap_others_are_delayed() {
     let mut tables = Tables::default();
     let segment = |base, size| Record::Segment { kind: 1, owner: 0, base, size };
     assert!(!tables.is_harmful(&segment(100, 50)));

@@ -55,7 +55,7 @@ mod tests {
     use super::Ranks;
 
     #[test]
-    fn what_is_left_is_counted_as_in_a_list() {
+    fn remaining_numbers_have_the_same_ranks_as_in_a_list() {
         for length in [0usize, 1, 2, 7, 8, 33, 100] {
             let mut left: Vec<usize> = (0..length).collect();
             let mut ranks = Ranks::full(length);

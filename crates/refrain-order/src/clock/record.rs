@@ -438,7 +438,7 @@ mod tests {
 
     /// Chunks end where their encoder likes: what comes before an event has to be told before it.
     #[test]
-    fn polls_that_failed_are_told_before_what_came_behind_them() {
+    fn failed_polls_are_encoded_before_the_events_after_them() {
         let poll = |recorder: &mut Recorder<Kept>, site| recorder.failed(0, Kind::Testsome, site);
         let is_failed = |event: &Event| matches!(event, Event::Failed { .. });
         let mut recorder = Recorder::with(0, Kept::default());

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rhythm_is_learnt() {
+    fn a_repeating_sequence_takes_few_bytes() {
         let rhythm: Vec<u32> = (0..50_000).map(|n| [3, 1, 4, 1, 5, 9][n % 6]).collect();
         let mut encoder = Encoder::default();
         run(&mut encoder, &rhythm);

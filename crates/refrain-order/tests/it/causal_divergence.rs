@@ -72,7 +72,7 @@ fn behind_the_end_of_a_whole_record_every_call_is_another() {
 }
 
 #[test]
-fn another_call_is_told_with_what_was_expected_and_its_neighbours() {
+fn a_divergent_call_is_reported_with_the_expected_one_and_its_neighbours() {
     let mut replayer = replayer();
     replayer.call(0, &call(Kind::Waitany, 20, 3)).unwrap();
     let divergence = diverged(replayer.call(0, &call(Kind::Recv, 40, 0)));

@@ -52,7 +52,7 @@ fn nothing_is_lost_or_reordered_in_a_queue_of_two() {
 }
 
 #[test]
-fn what_nobody_takes_is_dropped_once() {
+fn elements_that_are_never_taken_are_dropped_once() {
     loom::model(|| {
         let counted = Arc::new(());
         let (mut sender, mut receiver) = queue(2);

@@ -82,7 +82,7 @@ fn nearly_every_function_of_debian_s_mpich_is_called_with_the_same_results() {
 }
 
 #[test]
-fn and_of_every_other_mpi() {
+fn nearly_every_function_of_every_other_mpi_is_called_with_the_same_results() {
     if !require_full() {
         return;
     }

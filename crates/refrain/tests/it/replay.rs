@@ -273,7 +273,7 @@ fn a_program_that_does_something_else_than_was_traced_is_stopped() {
 }
 
 #[test]
-fn who_computes_for_long_is_waited_for() {
+fn a_replay_waits_for_a_rank_that_computes_for_long() {
     let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_slow.c", &["3"]);
     let recorded = victim.record("run.refrain").expect_success();
@@ -414,15 +414,18 @@ fn a_rank_that_outlives_its_folder_leaves_the_next_one_alone() {
         let mut job = command.spawn().expect("it can be started");
         let at = |name: &str| victim.folder.path().join(name);
         let parts = at("run.refrain.parts");
-        let has_begun = |rank: u32| {
+        // The last rank computes and makes no call. The others note the site of their receive, the last
+        // thing that any rank writes before the computation ends.
+        let last: u32 = ranks().parse::<u32>().expect("a number") - 1;
+        let is_at_work = |rank: u32| {
             let facts = std::fs::read(parts.join(format!("rank-{rank}.facts"))).unwrap_or_default();
-            facts.windows(5).any(|word| word == b"size ")
+            let wanted = if rank == last { b"size " } else { b"site " };
+            facts.windows(5).any(|word| word == wanted)
         };
-        while !(0..ranks().parse().expect("a number")).all(has_begun) {
+        while !(0..=last).all(is_at_work) {
             assert!(job.try_wait().expect("it runs").is_none(), "it has ended");
             std::thread::sleep(Duration::from_millis(10));
         }
-        std::thread::sleep(Duration::from_millis(200));
         std::fs::rename(&parts, at("before")).expect("it can be moved");
         std::fs::create_dir(&parts).expect("a new one");
         let files = ["rank-0.order", "rank-0.facts", "rank-1.order", "rank-1.facts"];
@@ -520,7 +523,7 @@ fn traces_can_be_looked_at_for_races_and_differences() {
 }
 
 #[test]
-fn a_record_can_be_looked_at() {
+fn info_show_diff_and_races_describe_a_record() {
     let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_montecarlo.c", &["200"]);
     victim.record("one.refrain").expect_success();

@@ -127,7 +127,7 @@ fn messages_that_are_too_long_replay_by_clocks() {
 }
 
 #[test]
-fn who_computes_for_long_is_waited_for() {
+fn a_replay_waits_for_a_rank_that_computes_for_long() {
     let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_slow.c", &["3"]).by(CLOCK);
     let recorded = victim.record("run.refrain").expect_success();

@@ -342,7 +342,7 @@ fn a_disk_without_room_for_a_first_window_does_not_harm_the_program() {
 }
 
 #[test]
-fn what_was_put_away_on_the_way_is_there() {
+fn calls_that_were_sealed_during_the_run_are_in_the_trace() {
     const CALLS: u64 = 600_000;
     for mpi in Mpi::representatives() {
         let folder = TempDir::new().expect("a folder");

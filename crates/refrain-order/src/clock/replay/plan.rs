@@ -187,7 +187,7 @@ mod tests {
 
     /// MPI may leave requests that a call would complete, because of an error in another.
     #[test]
-    fn what_a_call_has_left_because_of_an_error_completes_later() {
+    fn requests_that_a_failed_call_left_pending_complete_later() {
         for source in [Some(1), None] {
             let post = Post { site: 2, communicator: 0, source, tag: Some(7) };
             let from = Envelope { source: 1, tag: 7 };

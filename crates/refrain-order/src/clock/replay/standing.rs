@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_a_collective_waits_for_those_who_are_missing() {
+    fn a_rank_in_a_collective_waits_for_the_ranks_that_have_not_entered() {
         let mut own = replayer();
         assert_eq!(own.standing(7), Standing::Busy);
         own.gathers(0, &[1, 3], 0);
@@ -200,7 +200,7 @@ mod tests {
 
     /// Another process in the same collective would go on with an early clock.
     #[test]
-    fn who_has_nothing_to_send_may_still_be_waited_for_in_a_collective() {
+    fn a_rank_without_sends_may_still_be_awaited_in_a_collective() {
         let mut record = Vec::new();
         Recorder::new(0).finish(&mut record);
         let mut own = Replayer::new(record, 0, 4).expect("a record just made");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_collective_of_all_is_late_whoever_is_missing() {
+    fn sends_after_a_collective_of_all_ranks_have_later_clocks() {
         let mut own = replayer();
         own.gathers(0, &[1, 3], 1 << 32);
         assert_eq!(own.standing(7), Standing::If(Vec::new()));
@@ -239,7 +239,7 @@ mod tests {
 
     /// What has come counts at once, and not only when the program asks for it again.
     #[test]
-    fn who_has_got_what_it_waits_for_says_nothing_of_what_it_will_send() {
+    fn a_rank_whose_awaited_message_has_arrived_makes_no_promise_about_its_sends() {
         let from = Envelope { source: 1, tag: 7 };
         let sent = Note::Sent { clock: 3, communicator: 0, source: 1, tag: 7 };
         let probe = Call { kind: Kind::Probe, site: 1, count: 0 };
