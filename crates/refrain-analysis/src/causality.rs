@@ -5,6 +5,10 @@
 //! could have been. So the `n`th that was sent is the `n`th that was received, and its receive cannot
 //! have been over before its send began: where it seems so, clocks or times are off.
 //!
+//! Threads of one rank may send or receive concurrently. Which of two overlapping receives was posted
+//! first is not known then, so the pairing that fits best is assumed: no error of clocks is reported
+//! that another order of the overlapping calls explains.
+//!
 //! Ranks are gone through one after the other. What one has sent is held until the other end has been
 //! gone through, too. Collectives are not looked at.
 
@@ -58,12 +62,16 @@ struct Ends {
     unsure: HashSet<Lane>,
     /// By scope, the first receive of which it is not known what it got.
     lost: HashMap<usize, u64>,
+    /// Of a process with several threads: the beginning and the end of the call that posted a receive.
+    postings: HashMap<u64, (u64, u64)>,
+    has_threads: bool,
     is_unsure: bool,
 }
 
 impl Ends {
     fn of(process: ProcessRef<'_>, ranks: usize) -> Result<Ends, TraceError> {
-        let mut ends = Ends::default();
+        let has_threads = process.tasks().count() > 1;
+        let mut ends = Ends { has_threads, ..Ends::default() };
         let mut tracker = Tracker::new(process.rank(), ranks);
         for item in process.items(Source::RecordTimes)? {
             let (_, item) = item?;
@@ -86,6 +94,11 @@ impl Ends {
             Item::Call(call) => call.span(),
             Item::Note(_) => None,
         };
+        if let (Step::Posted(op), Some(span), true) = (&step, &span, self.has_threads)
+            && matches!(op.what, Operation::Receive(_))
+        {
+            self.postings.insert(op.id, (span.start, span.end.unwrap_or(u64::MAX)));
+        }
         match step {
             Step::Posted(Op { what: Operation::Send { lane, .. }, .. }) => {
                 self.sent.entry(lane).or_default().push(span.map_or(0, |span| span.start));
@@ -126,14 +139,50 @@ impl Ends {
 
     /// Puts receives into the order in which they get messages, as far as that is known.
     fn settle(&mut self) {
+        let posting = |id: u64| self.postings.get(&id).copied();
         for ((scope, ..), received) in &mut self.got {
             received.sort_unstable();
             received.dedup_by_key(|(id, _)| *id);
             if let Some(lost) = self.lost.get(scope) {
-                let known = received.partition_point(|(id, _)| id < lost);
+                let start = posting(*lost).map_or(u64::MAX, |(start, _)| start);
+                let is_before =
+                    |id: u64| id < *lost && posting(id).is_none_or(|(_, end)| end <= start);
+                let known = received.iter().take_while(|(id, _)| is_before(*id)).count();
                 received[known..].iter_mut().for_each(|(_, end)| *end = None);
             }
+            if self.has_threads {
+                reorder_overlapping(received, posting);
+            }
         }
+    }
+}
+
+/// Puts receives that were posted concurrently into the order in which they ended: if any order of them
+/// lets every message be sent before it was received, that one does.
+fn reorder_overlapping(
+    received: &mut [(u64, Option<u64>)],
+    posting: impl Fn(u64) -> Option<(u64, u64)>,
+) {
+    let mut rest = received;
+    while let Some((first, _)) = rest.first() {
+        let mut until = posting(*first).map_or(0, |(_, end)| end);
+        let overlaps = |(id, _): &&(u64, Option<u64>)| match posting(*id) {
+            Some((start, end)) if start < until => {
+                until = until.max(end);
+                true
+            }
+            _ => false,
+        };
+        let n = 1 + rest[1..].iter().take_while(overlaps).count();
+        let (overlapping, others) = rest.split_at_mut(n);
+        let mut ends: Vec<Option<u64>> = overlapping.iter().map(|(_, end)| *end).collect();
+        match ends.contains(&None) {
+            // Any of them may be the one that is not known.
+            true => ends.fill(None),
+            false => ends.sort_unstable(),
+        }
+        overlapping.iter_mut().zip(ends).for_each(|((_, end), sorted)| *end = sorted);
+        rest = others;
     }
 }
 
@@ -254,6 +303,26 @@ mod tests {
         let found = Messages { paired: 3, unpaired: 1, early: 2, worst: 30, beyond_clocks: 1 };
         assert_eq!(board.found, found);
         assert!(board.lanes.is_empty());
+    }
+
+    #[test]
+    fn receives_that_threads_post_concurrently_may_get_messages_in_any_order() {
+        // The first began to post earlier, but got the second message.
+        let received: &[(u64, Option<u64>)] = &[(0, Some(230)), (1, Some(110))];
+        let found = |postings: [(u64, u64); 2]| {
+            let mut board = board();
+            board.take(0, ends(&[((0, 1, 7), &[100, 200])], &[]));
+            let mut other = ends(&[], &[((0, 0, 7), received)]);
+            (other.postings, other.has_threads) = ((0..).zip(postings).collect(), true);
+            other.settle();
+            board.take(1, other);
+            board.found
+        };
+        let right = Messages { paired: 2, ..Messages::default() };
+        assert_eq!(found([(10, 60), (50, 70)]), right);
+        // One after the other, they must have got the messages in that order.
+        let wrong = Messages { early: 1, worst: 90, beyond_clocks: 1, ..right };
+        assert_eq!(found([(10, 40), (50, 70)]), wrong);
     }
 
     #[test]

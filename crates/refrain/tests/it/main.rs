@@ -15,6 +15,7 @@ mod memory;
 mod memory_programs;
 mod memory_recorded;
 mod memory_windows;
+mod messages;
 mod mpi4py;
 mod order_programs;
 mod real_programs;
