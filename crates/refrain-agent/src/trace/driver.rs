@@ -4,12 +4,12 @@
 //! ways; so not all allocations pass by [`crate::trace::device`]. But the driver can be asked about any
 //! address, if it is loaded: never by us.
 
-use crate::inside::next;
+use crate::inside::{modules, next};
 use crate::trace::regions::Region;
 use refrain_format::record::segment;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// `cuPointerGetAttributes`: asks for several attributes of an address; of one that is not CUDA's,
 /// all are 0.
@@ -25,10 +25,22 @@ const ATTRIBUTES: [c_int; 5] = [2, 8, 9, 11, 12];
 const HOST: u64 = 1;
 const DEVICE: u64 = 2;
 
+/// [`modules::loads_and_unloads`] when the driver was last not there: the loader searches all its
+/// folders for a library that is not loaded.
+static MISSED: AtomicU64 = AtomicU64::new(0);
+
 fn ask() -> Option<Ask> {
     let mut at = ASK.load(Ordering::Relaxed);
     if at.is_null() {
-        at = next::symbol_of(b"libcuda.so.1", c"cuPointerGetAttributes")?;
+        let loads = modules::loads_and_unloads();
+        if MISSED.load(Ordering::Relaxed) == loads {
+            return None;
+        }
+        let Some(found) = next::symbol_of(b"libcuda.so.1", c"cuPointerGetAttributes") else {
+            MISSED.store(loads, Ordering::Relaxed);
+            return None;
+        };
+        at = found;
         ASK.store(at, Ordering::Relaxed);
     }
     // SAFETY: the driver's function has had this form since CUDA 7.

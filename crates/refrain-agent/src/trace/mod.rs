@@ -19,6 +19,7 @@ pub mod driver;
 pub mod filter;
 pub mod fortran;
 pub mod heap;
+pub mod kernel;
 pub mod mappings;
 pub mod members;
 pub mod merge;

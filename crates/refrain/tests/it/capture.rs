@@ -433,3 +433,40 @@ fn only_the_functions_and_ranks_that_are_wanted_are_recorded() {
         assert!(expected.contains(&log.called().len()), "rank {}", log.header.rank);
     }
 }
+
+/// What a run of many_windows.c says: how often the list of mappings was opened, how many bytes of it
+/// were read, how often the kernel was asked about one address; summed over ranks.
+fn asked(windows: usize, how: &str) -> [u64; 3] {
+    let mpi = Mpi::named("mpich-4.0").expect("mpich-4.0 is installed");
+    let program = mpi.compile_with("many_windows.c", &["-rdynamic", "-ldl"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let trace = folder.path().join("t.refrain");
+    let run = mpi.run(2).program(program).args([&windows.to_string(), how]);
+    let outcome = run.trace_to(Some(&trace)).output().expect_success();
+    let trace = trace.to_str().expect("a plain path");
+    refrain_testing::refrain(["verify", trace]).expect_success();
+    let mut sums = [0; 3];
+    let lines = outcome.stdout.lines().filter(|line| line.contains("opens "));
+    assert_eq!(lines.clone().count(), 2, "{outcome}");
+    for line in lines {
+        let numbers = line.split(' ').filter_map(|word| word.parse::<u64>().ok());
+        sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+    }
+    sums
+}
+
+#[test]
+fn what_a_window_costs_does_not_grow_with_the_number_of_windows() {
+    let (few, many) = (20, 120);
+    let [_, _, queries] = asked(few, "");
+    if queries > 0 {
+        // The kernel is asked about single addresses: nothing of its list is read for them.
+        let ([_, before, _], [opens, bytes, _]) = (asked(few, ""), asked(many, ""));
+        assert!(bytes <= before, "{before} and {bytes} bytes");
+        assert!(opens <= 2 * many as u64 + 8, "{opens} times");
+    }
+    // Where it cannot be asked, each window takes one look, and no more.
+    let [opens, bytes, queries] = asked(few, "list");
+    assert!(bytes > 0 && queries == 0, "{bytes} bytes");
+    assert!(opens <= 2 * few as u64 + 8, "{opens} times");
+}
