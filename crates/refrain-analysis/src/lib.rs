@@ -10,10 +10,12 @@
 //! * [`objects`]: names for the objects that a rank creates and frees
 //! * [`render`]: a call as a line of text or as JSON
 //! * [`sites`]: where in the program a call was made, as file and line
+//! * [`debug_files`]: which file describes the code of a module
 //! * [`waits`]: who waits for whom, in a job that hangs or has died
 //! * [`verify`]: whether a trace is whole, sound, and what was recorded
 
 pub mod causality;
+pub mod debug_files;
 pub mod figures;
 pub mod matching;
 pub mod objects;

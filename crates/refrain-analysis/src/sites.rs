@@ -1,23 +1,25 @@
-//! Call sites as a person reads them: function, file and line.
+//! Symbolizes call sites: function, file and line.
 //!
-//! A trace holds a site as modules and offsets (`/home/me/app+11c9`). Where the module is still
-//! there and has debug information, that becomes `exchange stencil.c:42`; where it has symbols
-//! only, `exchange`; else the module's name and the offset remain. A module that was changed
-//! after the recording is not believed: its lines would be wrong.
+//! A trace holds a site as modules with their build ids, and offsets
+//! (`/home/me/app@1f0a…+11c9`; without `@…` where there is no build id). Where a file describes the
+//! module ([`debug_files`]), that becomes `exchange stencil.c:42`; where it has symbols only,
+//! `exchange`; else the module's name and the offset remain. A module that is another than the
+//! recorded one is not used: its lines would be wrong.
 
+use crate::debug_files::{self, Found, Recorded};
 use addr2line::Loader;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
-/// A place in the program's code.
+/// A frame of a call site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The file that was loaded; `?` for code that was made at run time.
     pub module: String,
+    /// Its build id as hexadecimal digits, if it had one and it was recorded.
+    pub build_id: Option<String>,
     /// The return address, in the module's own addresses.
     pub offset: u64,
     /// The function.
@@ -29,28 +31,36 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Reads `module+hex-offset`.
+    /// Reads `module@build-id+hex-offset`, or `module+hex-offset`.
     fn parse(text: &str) -> Option<Frame> {
         let (module, offset) = text.rsplit_once('+')?;
         let offset = u64::from_str_radix(offset, 16).ok()?;
-        Some(Frame { module: module.to_owned(), offset, function: None, file: None, line: None })
+        let (module, build_id) = match module.rsplit_once('@') {
+            Some((module, id)) if is_build_id(id) => (module, Some(id.to_owned())),
+            _ => (module, None),
+        };
+        let module = module.to_owned();
+        Some(Frame { module, build_id, offset, function: None, file: None, line: None })
     }
 
     /// For a line of text: `exchange stencil.c:42`.
     pub fn text(&self) -> String {
-        let place = match (&self.file, self.line) {
+        let location = match (&self.file, self.line) {
             (Some(file), Some(line)) => format!("{}:{line}", last_part(file)),
             _ => format!("{}+{:#x}", last_part(&self.module), self.offset),
         };
         match &self.function {
-            Some(function) => format!("{function} {place}"),
-            None => place,
+            Some(function) => format!("{function} {location}"),
+            None => location,
         }
     }
 
     /// For programs; what is not known is left out.
     pub fn json(&self) -> Json {
         let mut json = json!({ "module": self.module, "offset": self.offset });
+        if let Some(build_id) = &self.build_id {
+            json["build_id"] = build_id.as_str().into();
+        }
         if let Some(function) = &self.function {
             json["function"] = function.as_str().into();
         }
@@ -62,12 +72,27 @@ impl Frame {
     }
 }
 
-/// The call sites of a trace, looked up as they are met.
+/// Bytes of the shortest and the longest build id that linkers make.
+const ID_BYTES: std::ops::RangeInclusive<usize> = 8..=32;
+
+/// Whether that is a build id, and not the end of a file's name.
+fn is_build_id(text: &str) -> bool {
+    text.len().is_multiple_of(2)
+        && ID_BYTES.contains(&(text.len() / 2))
+        && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+/// A module's file and build id.
+type Module = (String, Option<String>);
+
+/// The call sites of a trace, symbolized on demand.
 #[derive(Default)]
 pub struct Sites {
     /// When the recording began, in nanoseconds since 1970.
     recorded: u64,
-    modules: HashMap<String, Option<Loader>>,
+    /// Where separate debug files are.
+    directories: Vec<PathBuf>,
+    modules: HashMap<Module, Option<Loader>>,
     changed: BTreeSet<String>,
     known: HashMap<Arc<str>, Arc<[Frame]>>,
 }
@@ -75,7 +100,7 @@ pub struct Sites {
 impl Sites {
     /// Those of a recording that began at that time, in nanoseconds since 1970.
     pub fn recorded_at(recorded: u64) -> Sites {
-        Sites { recorded, ..Sites::default() }
+        Sites { recorded, directories: debug_files::directories(), ..Sites::default() }
     }
 
     /// The frames of a site, innermost first.
@@ -89,19 +114,20 @@ impl Sites {
         frames
     }
 
-    /// Modules that were changed after the recording, so far as sites in them were asked for.
+    /// Modules that are no longer those of the recording, so far as sites in them were asked for.
     pub fn changed(&self) -> impl Iterator<Item = &str> {
         self.changed.iter().map(String::as_str)
     }
 
     fn looked_up(&mut self, mut frame: Frame) -> Frame {
-        if !self.modules.contains_key(&frame.module) {
-            let loader = self.load(&frame.module);
-            self.modules.insert(frame.module.clone(), loader);
+        let module = (frame.module.clone(), frame.build_id.clone());
+        if !self.modules.contains_key(&module) {
+            let loader = self.load(&module);
+            self.modules.insert(module.clone(), loader);
         }
         // The return address is behind the call, and may be on the next line.
         let Some(address) = frame.offset.checked_sub(1) else { return frame };
-        let Some(Some(loader)) = self.modules.get(&frame.module) else { return frame };
+        let Some(Some(loader)) = self.modules.get(&module) else { return frame };
         if let Ok(Some(location)) = loader.find_location(address) {
             frame.file = location.file.map(str::to_owned);
             frame.line = location.line;
@@ -111,14 +137,22 @@ impl Sites {
     }
 
     /// The module's debug information, if it is that of the recording.
-    fn load(&mut self, module: &str) -> Option<Loader> {
-        let changed = fs::metadata(module).and_then(|file| file.modified()).ok()?;
-        let changed = changed.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-        if changed > self.recorded.into() {
-            self.changed.insert(module.to_owned());
+    fn load(&mut self, (module, build_id): &Module) -> Option<Loader> {
+        let build_id = build_id.as_deref().and_then(debug_files::from_hex);
+        let path = Path::new(module);
+        // A name without its folder could be any file's; only a build id makes it certain.
+        if build_id.is_none() && !path.is_absolute() {
             return None;
         }
-        Loader::new(Path::new(module)).ok()
+        let recorded = Recorded { path, build_id: build_id.as_deref(), time: self.recorded };
+        match debug_files::find(recorded, &self.directories) {
+            Found::File(file) => Loader::new(file).ok(),
+            Found::Changed => {
+                self.changed.insert(module.clone());
+                None
+            }
+            Found::Missing => None,
+        }
     }
 }
 
@@ -150,6 +184,26 @@ mod tests {
         let texts: Vec<String> = frames.iter().map(Frame::text).collect();
         assert_eq!(texts, ["app+0x11c9", "?+0x7f0012"]);
         assert_eq!(frames[0].json(), json!({ "module": "/no/such/app", "offset": 0x11c9 }));
+    }
+
+    #[test]
+    fn a_site_may_name_the_build_id_of_its_module() {
+        let id = "0123456789abcdef0123456789abcdef01234567";
+        let frame = |text: &str| Frame::parse(text).expect("a frame");
+        let with = frame(&format!("/bin/app@{id}+1a"));
+        assert_eq!((with.module.as_str(), with.build_id.as_deref()), ("/bin/app", Some(id)));
+        assert_eq!((with.offset, with.json()["build_id"].as_str()), (0x1a, Some(id)));
+        for without in ["/opt/app@1.0", "/opt/app@beef", "/opt/app@", "/opt/a+b"] {
+            let read = frame(&format!("{without}+1a"));
+            assert_eq!((read.module.as_str(), read.build_id), (without, None));
+        }
+    }
+
+    #[test]
+    fn a_name_without_its_folder_is_nobody_s_module() {
+        let mut sites = Sites::recorded_at(u64::MAX);
+        assert_eq!(sites.frames(&"Cargo.toml+11c9".into())[0].function, None);
+        assert_eq!(sites.changed().count(), 0);
     }
 
     #[test]

@@ -343,9 +343,13 @@ fn calls_have_their_sites_where_asked_for() {
             assert!(calls.len() > 20, "{who}");
             for (function, frames) in &calls {
                 assert_eq!(frames.len(), 1, "{who}: {function}");
-                let offset = frames[0].strip_prefix(file).and_then(|f| f.strip_prefix('+'));
-                let offset = offset.and_then(|o| u64::from_str_radix(o, 16).ok());
-                assert!(offset.is_some(), "{who}: {function} at {frames:?}");
+                // The program, its build id, and the offset.
+                let (id, offset) = frames[0]
+                    .strip_prefix(file)
+                    .and_then(|rest| rest.strip_prefix('@')?.split_once('+'))
+                    .unwrap_or_else(|| panic!("{who}: {function} at {frames:?}"));
+                assert!(u64::from_str_radix(offset, 16).is_ok(), "{who}: {frames:?}");
+                assert!(id.len() == 40 && id.bytes().all(|b| b.is_ascii_hexdigit()), "{who}: {id}");
             }
             // One function makes all of these.
             let of = |calls: &[(String, Vec<String>)]| {

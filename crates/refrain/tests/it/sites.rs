@@ -75,16 +75,63 @@ fn without_debug_information_the_offset_is_shown() {
 }
 
 #[test]
-fn a_program_that_was_built_anew_has_no_lines_for_an_old_trace() {
+fn a_program_that_was_only_touched_keeps_its_lines() {
     let mpi = Mpi::installed().into_iter().next().expect("an MPI");
     let folder = tempfile::tempdir().expect("a folder");
     let (trace, program) = recorded(&mpi, folder.path(), &["-g"], &["--callsite", "return"]);
     let file = std::fs::File::options().append(true).open(&program).expect("the program");
     file.set_modified(SystemTime::now() + Duration::from_secs(60)).expect("a later time");
     let shown = show(&trace, &[]);
+    assert!(shown.stdout.contains("call_sites.c"), "{}", shown.stdout);
+    assert_eq!(shown.stderr, "");
+}
+
+#[test]
+fn a_program_that_was_built_anew_has_no_lines_for_an_old_trace() {
+    let mpi = Mpi::installed().into_iter().next().expect("an MPI");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (trace, program) = recorded(&mpi, folder.path(), &["-g"], &["--callsite", "return"]);
+    let rebuilt = mpi.compile_with("call_sites.c", &["-g", "-O2"]);
+    std::fs::copy(rebuilt, &program).expect("a copy");
+    let file = std::fs::File::options().append(true).open(&program).expect("the program");
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(60)).expect("an earlier time");
+    let shown = show(&trace, &[]);
     assert!(!shown.stdout.contains("call_sites.c"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("at program+0x"), "{}", shown.stdout);
     let warning = format!("{} was changed after the recording", program.display());
     assert!(shown.stderr.contains(&warning), "{}", shown.stderr);
+}
+
+#[test]
+fn a_stripped_program_is_symbolized_by_its_debug_file() {
+    let mpi = Mpi::installed().into_iter().next().expect("an MPI");
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = ["-g", "-Wl,--build-id=0xab0123456789abcdef"];
+    let built = mpi.compile_with("call_sites.c", &flags);
+    let (program, trace) = (folder.path().join("program"), folder.path().join("t.refrain"));
+    let debug = folder.path().join("debug/.build-id/ab");
+    std::fs::create_dir_all(&debug).expect("a folder");
+    let text = |path: &Path| path.to_str().expect("a plain path").to_owned();
+    let objcopy = |words: &[&str]| {
+        let status = std::process::Command::new("objcopy").args(words).status();
+        assert!(status.is_ok_and(|status| status.success()), "objcopy {words:?}");
+    };
+    let file = text(&debug.join("0123456789abcdef.debug"));
+    objcopy(&["--only-keep-debug", &text(&built), &file]);
+    objcopy(&["--strip-all", &text(&built), &text(&program)]);
+    let args = ["trace", "-o", &text(&trace), "--callsite", "return", "--", &text(&program)];
+    mpi.refrain_in(folder.path(), args.map(str::to_owned)).expect_success();
+    let shown = |directories: &Path| {
+        let command = std::process::Command::new(refrain_testing::refrain_binary())
+            .args(["show", &text(&trace)])
+            .env("REFRAIN_DEBUG_DIRECTORIES", directories)
+            .output();
+        String::from_utf8(command.expect("it runs").stdout).expect("text")
+    };
+    let with = shown(&folder.path().join("debug"));
+    assert!(with.contains(&format!("main call_sites.c:{}", line_of("init"))), "{with}");
+    let without = shown(Path::new("/nowhere"));
+    assert!(!without.contains("call_sites.c"), "{without}");
 }
 
 #[test]
