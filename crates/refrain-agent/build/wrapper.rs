@@ -21,6 +21,7 @@ use refrain_mpi::kind::Class;
 /// What the wrappers refer to.
 pub const PRELUDE: &str = r"use crate::inside::entry::Entry;
 use crate::inside::memory::{self, Handles, Ints, Longs, Statuses, Words};
+use crate::inside::redaction;
 use crate::table;
 use crate::trace::call::StatusRoom;
 use crate::trace::{filter, members, milestones, objects};
@@ -219,13 +220,19 @@ fn by_address_with(f: &Function, p: &Param, n: &str) -> String {
         (Class::Address, _) => format!("call.address_at({name})"),
         (Class::Status, true) => format!("call.statuses({name}, {used}, {n})"),
         (Class::Status, false) => format!("call.status({name}, {used})"),
+        (Class::Str, _) if is_private(f, p) => {
+            format!("call.string(redaction::string({name}), {n})")
+        }
         (Class::Str, _) => format!("call.string({name}, {n})"),
         (Class::Strings, _) if p.direction == Direction::InOut => {
-            format!("call.argv_at({name}, {n})")
+            format!("call.argv_at({name}, redaction::count({n}))")
         }
-        (Class::Strings, _) if f.name == "MPI_Comm_spawn" => format!("call.argv({name}, {n})"),
-        (Class::Strings, _) => format!("call.strings({name}, {n})"),
-        (Class::Strings2, _) => format!("call.argvs({name}, {n})"),
+        (Class::Strings, _) if f.name == "MPI_Comm_spawn" => {
+            format!("call.argv(redaction::argv({name}), {n})")
+        }
+        // All arrays of strings are command lines.
+        (Class::Strings, _) => format!("call.strings({name}, redaction::count({n}))"),
+        (Class::Strings2, _) => format!("call.argvs({name}, redaction::count({n}))"),
         (Class::Memory | Class::Double | Class::Varargs, _) => panic!("{name}: no such value"),
     }
 }
@@ -285,6 +292,17 @@ fn before(f: &Function) -> Vec<String> {
         lines.push("    milestones::finalizing();".into());
     }
     lines
+}
+
+/// Whether a string is part of a command line, a path, a host, or a setting that may be any of these:
+/// `--redact` leaves it out.
+fn is_private(f: &Function, p: &Param) -> bool {
+    match p.name {
+        "filename" | "command" | "port_name" | "service_name" => true,
+        "value" => f.name.starts_with("MPI_Info_"),
+        "name" => f.name == "MPI_Get_processor_name",
+        _ => false,
+    }
 }
 
 /// The output that is a new communicator.

@@ -175,6 +175,17 @@ pub struct ProcessStreams {
     pub streams: Vec<usize>,
 }
 
+/// The option of a redacted trace, among those that say what is recorded.
+pub const REDACT: &str = "--redact command,hosts,paths";
+
+/// Stands for what a redacted trace does not hold.
+pub const REDACTED: &str = "redacted";
+
+/// A file without its folder.
+pub fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 impl Meta {
     /// The processes, in order.
     pub fn processes(&self) -> Vec<ProcessStreams> {
@@ -202,13 +213,36 @@ impl Meta {
     /// Why calls may be missing that nothing went wrong with: the options that left some out, and
     /// whether the program switched recording off.
     pub fn left_out(&self) -> Vec<String> {
-        let told_apart_only = |option: &&String| option.starts_with("--callsite");
-        let options = self.selected.iter().filter(|option| !told_apart_only(option));
+        let leaves_calls =
+            |option: &&String| option.starts_with("--callsite") || option.as_str() == REDACT;
+        let options = self.selected.iter().filter(|option| !leaves_calls(option));
         let mut why: Vec<String> = options.cloned().collect();
         if self.streams.iter().any(|stream| stream.paused != Paused::Never) {
             why.push("the program switched recording off".to_owned());
         }
         why
+    }
+
+    /// Whether the command line, host names and paths were left out.
+    pub fn is_redacted(&self) -> bool {
+        self.selected.iter().any(|option| option == REDACT)
+    }
+
+    /// Replaces what a redacted trace must not hold: the command line, host names (by numbers, so that
+    /// machines stay apart), folders of files, and names of parts, which hold a host's.
+    pub fn redact(&mut self) {
+        self.command = vec![REDACTED.to_owned()];
+        let mut hosts: BTreeMap<String, usize> = BTreeMap::new();
+        for stream in &mut self.streams {
+            let next = hosts.len();
+            let number = *hosts.entry(std::mem::take(&mut stream.host)).or_insert(next);
+            stream.host = format!("host{number}");
+            stream.program = base_name(&stream.program).to_owned();
+        }
+        for lost in &mut self.lost {
+            let why = lost.split_once(": ").map_or("", |(_, why)| why);
+            *lost = format!("{REDACTED}: {why}");
+        }
     }
 
     /// The bytes.
@@ -383,6 +417,30 @@ fn first_line(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_redacted_trace_tells_machines_apart_without_their_names() {
+        let stream = |host: &str| StreamMeta {
+            host: host.to_owned(),
+            program: "/home/me/secret/app".to_owned(),
+            ..stream(0)
+        };
+        let mut meta = Meta {
+            command: vec!["./app".to_owned(), "--password=x".to_owned()],
+            streams: ["node7", "node8", "node7"].map(stream).to_vec(),
+            lost: vec!["/home/me/a.parts/node7.1.0.part: it is short".to_owned()],
+            selected: vec![REDACT.to_owned()],
+            ..Meta::default()
+        };
+        assert!(meta.is_redacted());
+        assert!(meta.left_out().is_empty(), "no call is missing");
+        meta.redact();
+        assert_eq!(meta.command, ["redacted"]);
+        let hosts: Vec<&str> = meta.streams.iter().map(|s| s.host.as_str()).collect();
+        assert_eq!(hosts, ["host0", "host1", "host0"]);
+        assert_eq!(meta.streams[0].program, "app");
+        assert_eq!(meta.lost, ["redacted: it is short"]);
+    }
 
     fn stream(rank: i32) -> StreamMeta {
         StreamMeta {

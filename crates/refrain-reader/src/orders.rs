@@ -6,11 +6,13 @@
 //! place of frames and a window; of one that was killed the whole chunks are known.
 //!
 //! In a `.refrain` file the section `order/N` holds the frames or chunks of rank N, and `order/facts` lines
-//! of text: `refrain` and its version, `time`, `word` for each word of the command, `exit` and a code;
+//! of text: `refrain` and its version, `time`, `word` for each word of the command, `exit` and a code,
+//! `redacted` if the command, hosts and folders were left out;
 //! then `rank N` for each rank, and behind it its facts; at last `site`, a number and a place in
 //! the program, for all.
 
 use crate::error::TraceError;
+use crate::meta::{REDACTED, base_name};
 use crate::sections;
 use refrain_container::{Container, Writer};
 use refrain_order::causal::log::{self, InUse};
@@ -34,8 +36,10 @@ pub struct Orders {
     pub exit_code: Option<i32>,
     /// By rank.
     pub ranks: Vec<RankOrder>,
-    /// Places in the program, by their numbers: module and offset.
+    /// Call sites by their numbers: module and offset.
     pub sites: BTreeMap<u64, String>,
+    /// Whether the command line, host names and paths were left out.
+    pub redacted: bool,
 }
 
 /// How orders are recorded.
@@ -289,6 +293,7 @@ impl Orders {
             (("word", word), None) => self.command.push(unescaped(word)),
             (("time", time), None) => self.time = time.parse().unwrap_or(0),
             (("exit", code), None) => self.exit_code = code.parse().ok(),
+            (("redacted", _), None) => self.redacted = true,
             _ => {}
         }
     }
@@ -325,12 +330,30 @@ impl Orders {
         Self::read(&Container::open(path)?)
     }
 
+    /// Replaces what a redacted record must not hold: the command line, host names (by numbers, so
+    /// that machines stay apart) and folders of files.
+    pub fn redact(&mut self) {
+        self.redacted = true;
+        self.command = vec![REDACTED.to_owned()];
+        let mut hosts: BTreeMap<String, usize> = BTreeMap::new();
+        for rank in &mut self.ranks {
+            let next = hosts.len();
+            let number = *hosts.entry(std::mem::take(&mut rank.host)).or_insert(next);
+            rank.host = format!("host{number}");
+            rank.program = base_name(&rank.program).to_owned();
+        }
+        self.sites.values_mut().for_each(|site| *site = base_name(site).to_owned());
+    }
+
     /// Writes a file; gives its size.
     pub fn write(&self, path: &Path) -> Result<u64, TraceError> {
         let mut writer = Writer::create(path)?;
         let mut facts = format!("refrain {}\ntime {}\n", self.refrain, self.time);
         self.command.iter().for_each(|word| facts += &format!("word {}\n", escaped(word)));
         self.exit_code.iter().for_each(|code| facts += &format!("exit {code}\n"));
+        if self.redacted {
+            facts += "redacted\n";
+        }
         self.ranks.iter().for_each(|rank| facts += &rank.facts());
         self.sites.iter().for_each(|(site, place)| facts += &format!("site {site:x} {place}\n"));
         writer.add_bytes(sections::ORDER_FACTS, facts.as_bytes())?;
@@ -458,12 +481,20 @@ mod tests {
             exit_code: Some(3),
             ranks: vec![rank(0), rank(1)],
             sites: BTreeMap::from([(0x1f, "/bin/app one+1a".to_owned())]),
+            redacted: false,
         };
         orders.write(&path).unwrap();
         let read = Orders::open(&path).unwrap();
         assert_eq!(read.command, orders.command);
         assert_eq!((read.exit_code, read.size()), (Some(3), 2));
         assert_eq!(read.sites, orders.sites);
+        let mut redacted = orders.clone();
+        redacted.redact();
+        redacted.write(&path).unwrap();
+        let read = Orders::open(&path).unwrap();
+        assert!(read.redacted);
+        assert_eq!((read.command.join(" ").as_str(), &*read.ranks[1].host), ("redacted", "host0"));
+        assert_eq!((&*read.ranks[0].program, &*read.sites[&0x1f]), ("app one", "app one+1a"));
         for (read, written) in read.ranks.iter().zip(&orders.ranks) {
             assert_eq!(read.facts(), written.facts());
             assert_eq!(read.frames.bytes(), written.frames.bytes());

@@ -57,6 +57,9 @@ pub fn assemble(
         None => merge(&parts, &mut meta, &mut timing)?,
     };
     align::align(&parts, &mut meta);
+    if meta.is_redacted() {
+        meta.redact();
+    }
     let mut writer = Writer::create(trace)?;
     write_sections(&mut writer, &meta, &write(&merged))?;
     if keep == Keep::Raw || timing.wanted.is_some() {

@@ -3,6 +3,7 @@
 //! Rust opens `/dev/null` in their place before `main`. A program that we start must find them as it
 //! would without us: closed. So they are looked at before that, and closed again on the way.
 
+use crate::mode;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -25,8 +26,9 @@ extern "C" fn look() {
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
-/// The command finds them as we have found them.
+/// The command finds them, and the umask, as we have found them.
 pub fn pass_on(command: &mut Command) -> &mut Command {
+    let command = mode::restore(command);
     let closed = CLOSED.load(Ordering::Relaxed);
     if closed == 0 {
         return command;

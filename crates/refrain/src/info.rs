@@ -2,11 +2,13 @@
 
 use crate::open::open;
 use crate::orders;
+use crate::output;
 use crate::summary::{counted, grouped, size};
 use crate::timing::Bounds;
 use anyhow::Result;
 use refrain_analysis::figures::{Figures, GroupFigures, figures};
 use refrain_mpi::abi::Family;
+use refrain_reader::meta::REDACT;
 use refrain_trace::times::Wanted;
 use refrain_trace::{Ended, Meta, Paused, Trace};
 use serde_json::{Value as Json, json};
@@ -30,7 +32,7 @@ neither because of --functions, --exclude or --ranks, nor because the program sw
 
 JSON of a trace: path, ranks, threads, calls, functions, signatures, grammars, rules, bytes, sections
 (bytes by name; own and raw are sums), complete, selected (the selecting options and their values),
-paused (ranks that switched recording off), raw_bytes (size of the records before compression), ratio
+paused (ranks that switched recording off), redacted (true if --redact left things out), raw_bytes (size of the records before compression), ratio
 (raw_bytes to bytes), mpi, family, hosts, program, programs, command, exit_code (null if unknown),
 refrain (version that wrote the file), ended (number of ranks by how they ended), started, duration_s,
 groups (array: ranks, list, thread, signatures, calls), times (null without --timing: mode, error,
@@ -69,11 +71,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let info = Info::of(&trace)?;
     let path = args.trace.display().to_string();
     let text = if args.json { format!("{}\n", info.json(&path)) } else { info.text(&path) };
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(output::lines(&text).as_bytes()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
+
+/// What a redacted trace does not hold.
+pub const REDACTED_TEXT: &str =
+    "command line, host names, folders of files, arguments that name them";
 
 /// All that is told of a trace.
 struct Info<'t> {
@@ -147,7 +153,9 @@ impl<'t> Info<'t> {
 
     /// What was selected, by option.
     fn selected(&self) -> BTreeMap<&str, &str> {
-        let option = |text: &'t String| text.strip_prefix("--")?.split_once(' ');
+        let option = |text: &'t String| {
+            text.strip_prefix("--")?.split_once(' ').filter(|_| text.as_str() != REDACT)
+        };
         self.meta.selected.iter().filter_map(option).collect()
     }
 
@@ -175,6 +183,7 @@ impl<'t> Info<'t> {
             .collect();
         json!({
             "path": path,
+            "redacted": self.meta.is_redacted(),
             "ranks": self.ranks,
             "threads": self.meta.streams.len(),
             "calls": self.figures.calls(),
@@ -255,7 +264,8 @@ impl<'t> Info<'t> {
 
     fn text(&self, path: &str) -> String {
         let mut text = String::new();
-        let mut line = |name: &str, what: String| text += &format!("{name:10} {what}\n");
+        let mut line =
+            |name: &str, what: String| text += &format!("{name:10} {}\n", output::line(&what));
         line("trace", format!("{path}, written by Refrain {}", self.meta.refrain));
         line("program", few(self.programs.iter()));
         line("command", cut(&self.meta.command.join(" ")));
@@ -274,8 +284,13 @@ impl<'t> Info<'t> {
         let started = utc(self.meta.time.0);
         line("started", format!("{started}, for {:.3} s{code}", self.duration()));
         line("ended", few(self.ended.iter().map(|(how, ranks)| format!("{ranks} {how}"))));
-        if !self.meta.selected.is_empty() {
-            line("selected", self.meta.selected.join(" "));
+        let selected = self.meta.selected.iter().filter(|option| *option != REDACT);
+        let selected: Vec<&str> = selected.map(String::as_str).collect();
+        if !selected.is_empty() {
+            line("selected", selected.join(" "));
+        }
+        if self.meta.is_redacted() {
+            line("redacted", REDACTED_TEXT.to_owned());
         }
         let paused = self.paused();
         if !paused.is_empty() {

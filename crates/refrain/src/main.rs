@@ -4,7 +4,8 @@
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($text)*);
+        let text = format!($($text)*);
+        let _ = writeln!(std::io::stderr(), "{}", crate::output::lines(&text));
     }};
 }
 
@@ -16,9 +17,11 @@ mod dynamorio;
 mod info;
 mod mem;
 mod merge;
+mod mode;
 mod naming;
 mod open;
 mod orders;
+mod output;
 mod path;
 mod rank;
 mod select;
@@ -27,6 +30,7 @@ mod stats;
 mod summary;
 mod timing;
 mod trace;
+mod unseen;
 mod verify;
 mod where_;
 

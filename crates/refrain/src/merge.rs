@@ -1,5 +1,6 @@
 //! `refrain merge`: makes a trace of the parts that a killed run left behind.
 
+use crate::mode::Access;
 use crate::{orders, summary};
 use anyhow::{Context, Result, bail};
 use refrain_trace::Meta;
@@ -25,6 +26,8 @@ pub struct Args {
     /// Also keep the uncompressed records that are still there.
     #[arg(long)]
     raw: bool,
+    #[command(flatten)]
+    access: Access,
 }
 
 /// Makes the trace.
@@ -39,6 +42,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if output.exists() {
         bail!("{} is there already: say -o another name, or remove it", output.display());
     }
+    args.access.apply();
     let noted = noted_run(&args.parts);
     if refrain_trace::orders::are_in(&args.parts) {
         return orders::record::merge(noted, &args.parts, &output);

@@ -5,7 +5,7 @@
 //! program's own.
 
 use crate::path::locate;
-use crate::{NOT_FOUND, agent, descriptors};
+use crate::{NOT_FOUND, agent, descriptors, unseen};
 use anyhow::{Result, bail};
 use refrain_format::part;
 use std::ffi::OsString;
@@ -57,38 +57,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(NOT_FOUND))
 }
 
-/// Whether a file is a program that no library can be loaded into: one of 64 bits that names no
-/// interpreter.
+/// Whether a file is a program that no library can be loaded into.
 fn is_static(path: &Path) -> bool {
-    const INTERPRETER: u32 = 3;
+    const START: u64 = 1 << 16;
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(path).map(|file| file.take(1 << 16).read_to_end(&mut bytes));
-    if !matches!(read, Ok(Ok(_))) || !bytes.starts_with(b"\x7fELF\x02") {
-        return false;
-    }
-    let short = |at: usize| bytes.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]).into());
-    let (Some(first), Some(size), Some(count)) = (
-        bytes.get(32..40).and_then(|b| b.first_chunk()).map(|b| u64::from_le_bytes(*b) as usize),
-        short(54),
-        short(56),
-    ) else {
-        return false;
-    };
-    let kind = |i: usize| {
-        let at = first.checked_add(i * size)?;
-        bytes.get(at..at + 4).and_then(|b| b.first_chunk()).map(|b| u32::from_le_bytes(*b))
-    };
-    count > 0 && (0..count).all(|i: usize| kind(i).is_some_and(|kind| kind != INTERPRETER))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_with_an_interpreter_are_not_static() {
-        let own = std::env::current_exe().expect("the test's own file");
-        assert!(!is_static(&own));
-        assert!(!is_static(Path::new("/etc/passwd")));
-    }
+    let read = std::fs::File::open(path).map(|file| file.take(START).read_to_end(&mut bytes));
+    matches!(read, Ok(Ok(_))) && unseen::is_static(&bytes)
 }

@@ -3,6 +3,7 @@
 use crate::mem::show::Wanted;
 use crate::open::open;
 use crate::orders;
+use crate::output;
 use crate::select::{Names, parse_ranks};
 use anyhow::{Result, bail};
 use refrain_analysis::objects::Objects;
@@ -258,7 +259,7 @@ impl<W: Write> Printer<'_, W> {
 
     /// Writes a line; false when nobody reads on.
     fn line(&mut self, line: &str) -> Result<bool> {
-        still_read(writeln!(self.out, "{line}"))
+        still_read(writeln!(self.out, "{}", output::line(line)))
     }
 
     fn finish(&mut self) -> Result<bool> {

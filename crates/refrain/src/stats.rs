@@ -1,6 +1,7 @@
 //! `refrain stats`: calls, time and bytes by function.
 
 use crate::open::open;
+use crate::output;
 use crate::select::parse_ranks;
 use crate::summary::size;
 use anyhow::{Result, bail};
@@ -70,7 +71,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         false => table(&figures, tick),
     };
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(output::lines(&text).as_bytes()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(ExitCode::SUCCESS),
     }

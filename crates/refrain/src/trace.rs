@@ -2,14 +2,16 @@
 
 use crate::control::Control;
 use crate::merge::{base_meta, how, keep, parts_of};
+use crate::mode::{self, Access, Redaction};
 use crate::naming::name_of;
 use crate::path::locate;
 use crate::timing::Timing;
-use crate::{NOT_FOUND, agent, descriptors, summary};
+use crate::{NOT_FOUND, agent, descriptors, summary, unseen};
 use anyhow::{Context, Result, bail};
 use refrain_container::Container;
 use refrain_format::part;
 use refrain_launch::{Launcher, Plan};
+use refrain_reader::meta::REDACT;
 use refrain_trace::assemble::assemble;
 use refrain_trace::parts::{holds_parts, note_run, running_processes};
 use refrain_trace::{Meta, Trace};
@@ -54,6 +56,10 @@ pub struct Args {
     control: Control,
     #[command(flatten)]
     timing: Timing,
+    #[command(flatten)]
+    access: Access,
+    #[command(flatten)]
+    redaction: Redaction,
     /// The command to run, as without Refrain.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -67,6 +73,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(NOT_FOUND));
     }
     let mut variables = args.control.variables(args.raw, plan.ranks())?;
+    variables.push(args.access.apply().variable());
+    variables.extend(args.redaction.variable());
     let timing = args.timing.wanted()?;
     if let Some(wanted) = &timing {
         variables.push(format!("REFRAIN_TIMING={}", wanted.in_processes().to_text()));
@@ -79,8 +87,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
     };
-    let words = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    let meta = base_meta(words, args.control.selected());
+    let mut selected = args.control.selected();
+    selected.extend(args.redaction.redact.then(|| REDACT.to_owned()));
+    let meta = base_meta(args.redaction.command(&plan.words), selected);
     // Only `refrain merge` needs it; where there is no room, there is none for parts either.
     let _ = note_run(&parts, &meta);
     if let Some(wanted) = &timing {
@@ -160,7 +169,7 @@ pub fn make_parts(output: &Path) -> Result<PathBuf> {
             parts.display()
         );
     }
-    std::fs::create_dir(&parts).with_context(refuse)?;
+    mode::create_folder(&parts).with_context(refuse)?;
     parts.canonicalize().with_context(refuse)
 }
 
@@ -270,7 +279,7 @@ fn write_trace(
             return Ok(());
         }
         say!("refrain: no MPI call was seen, so there is no trace");
-        for hint in hints(plan) {
+        for hint in unseen::hints(plan) {
             say!("refrain: {hint}");
         }
         return Ok(());
@@ -357,45 +366,6 @@ fn say_if_long(parts: &Path) {
     if total > LONG && std::io::stderr().is_terminal() {
         say!("refrain: gathering {} of records …", summary::size(total));
     }
-}
-
-/// Why a program may have made no MPI call that could be seen.
-fn hints(plan: &Plan) -> Vec<String> {
-    let mut hints = Vec::new();
-    for program in &plan.programs {
-        let name = plan.name(program);
-        if let Some(file) = locate(name) {
-            match is_static(&file) {
-                Some(true) => hints.push(format!(
-                    "{} is statically linked: the agent cannot be loaded into it; \
-                     link it with the shared MPI library",
-                    file.display()
-                )),
-                _ => hints.push(format!(
-                    "does {} use MPI, and did it get as far as MPI_Init?",
-                    name.display()
-                )),
-            }
-        }
-    }
-    hints
-}
-
-/// Whether an ELF file has no dynamic loader; `None` if it is not an ELF file.
-fn is_static(file: &Path) -> Option<bool> {
-    let bytes = std::fs::read(file).ok()?;
-    let number = |at: usize, n: usize| -> Option<u64> {
-        let mut word = [0; 8];
-        word[..n].copy_from_slice(bytes.get(at..at + n)?);
-        Some(u64::from_le_bytes(word))
-    };
-    if bytes.get(..5)? != b"\x7fELF\x02" {
-        return None;
-    }
-    let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
-    const PT_INTERP: u64 = 3;
-    let has_loader = (0..count).any(|i| number((table + i * size) as usize, 4) == Some(PT_INTERP));
-    Some(!has_loader)
 }
 
 /// The exit code a shell would see.

@@ -3,6 +3,7 @@
 mod times;
 
 use crate::open::open;
+use crate::output;
 use crate::summary::{self, counted};
 use anyhow::Result;
 use refrain_analysis::causality::{Messages, messages};
@@ -84,7 +85,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         true => format!("{}\n", findings.json(&args.trace.display().to_string())),
         false => findings.text(&trace),
     };
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(output::lines(&text).as_bytes()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e.into()),
         _ => {}
     }

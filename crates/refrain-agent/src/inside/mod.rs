@@ -4,10 +4,11 @@
 //! * [`absent`]: names that this MPI does not have · [`symbols`], [`imports`]: what other
 //!   modules define and call
 //! * [`next`]: the function to forward to · [`modules`]: whose call it is · [`bindings`]: the
-//!   same for calls out of Fortran's library
+//!   same for calls out of Fortran's library · [`build_id`]: by which a module is recognised later
 //! * [`memory`]: reading the program's memory
 //! * [`arena`]: memory of our own · [`reserve`]: memory when there is none · [`abandon`]: locks
 //!   that may be jumped out of
+//! * [`permissions`]: of the files that are created · [`redaction`]: what they must not hold
 //! * [`process`]: what is common to the process · [`clock`]: its clock · [`comm`]: a communicator
 //!   of our own
 
@@ -15,6 +16,7 @@ pub mod abandon;
 pub mod absent;
 pub mod arena;
 pub mod bindings;
+pub mod build_id;
 pub mod clock;
 pub mod comm;
 pub mod entry;
@@ -22,6 +24,8 @@ pub mod imports;
 pub mod memory;
 pub mod modules;
 pub mod next;
+pub mod permissions;
 pub mod process;
+pub mod redaction;
 pub mod reserve;
 pub mod symbols;

@@ -12,6 +12,7 @@
 //! the library's own calls to MPI functions are direct or go through its GOT.
 
 use crate::inside::bindings;
+use crate::inside::build_id::BuildId;
 use crate::inside::entry::Entry;
 use crate::inside::process::Quiet;
 use std::ffi::{CStr, c_int, c_void};
@@ -46,6 +47,8 @@ pub struct Module {
     pub image: Range<usize>,
     /// Its file, empty for the program itself.
     pub path: Vec<u8>,
+    /// Its build id.
+    pub build_id: BuildId,
     /// Whose it is.
     pub owner: Owner,
 }
@@ -134,7 +137,7 @@ fn have_changed() -> bool {
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
 /// How many modules have ever come and gone.
-fn loads_and_unloads() -> u64 {
+pub fn loads_and_unloads() -> u64 {
     unsafe extern "C" fn count(
         info: *mut libc::dl_phdr_info,
         _size: libc::size_t,
@@ -197,11 +200,34 @@ unsafe extern "C" fn collect(
     };
     let loaded = headers.iter().filter(|h| h.p_type == libc::PT_LOAD).map(extent);
     let image = loaded.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
+    let build_id = build_id(headers, base).unwrap_or(BuildId::NONE);
     for Range { start: low, end: high } in code.map(extent) {
         let (path, image) = (path.clone(), image.clone());
-        modules.push(Module { low, high, base, image, path, owner: Owner::Program });
+        modules.push(Module { low, high, base, image, path, build_id, owner: Owner::Program });
     }
     0
+}
+
+/// The build id of a module with these program headers, from its notes in memory.
+fn build_id(headers: &[libc::Elf64_Phdr], base: usize) -> Option<BuildId> {
+    let range = |h: &libc::Elf64_Phdr| h.p_vaddr..h.p_vaddr.saturating_add(h.p_memsz);
+    let is_loaded = |note: &libc::Elf64_Phdr| {
+        let note = range(note);
+        headers.iter().any(|h| {
+            let loaded = h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_R != 0;
+            loaded && range(h).start <= note.start && note.end <= range(h).end
+        })
+    };
+    let notes = headers.iter().filter(|h| h.p_type == libc::PT_NOTE && is_loaded(h));
+    notes.into_iter().find_map(|h| {
+        // SAFETY: the notes lie in a readable segment that the loader has mapped, and keeps mapped
+        // while it calls us.
+        let notes = unsafe {
+            let start = (base + h.p_vaddr as usize) as *const u8;
+            std::slice::from_raw_parts(start, h.p_memsz as usize)
+        };
+        BuildId::in_notes(notes, h.p_align as usize)
+    })
 }
 
 fn classify(modules: &mut [Module]) {

@@ -1,6 +1,6 @@
 //! What is common to the process: where logs go, which MPI this is, which rank.
 
-use crate::inside::{absent, clock, memory, modules, next};
+use crate::inside::{absent, clock, memory, modules, next, permissions, redaction};
 use crate::trace::{compress, device, filter, heap, sites, stream};
 use crate::{order, table};
 use refrain_format::part::{self, PartHeader, flags};
@@ -43,6 +43,8 @@ fn read_environment() {
     if IS_READ.swap(true, Ordering::Relaxed) {
         return;
     }
+    permissions::prepare();
+    redaction::prepare();
     filter::prepare();
     sites::prepare();
     compress::prepare();
@@ -302,7 +304,7 @@ fn first_header() -> Box<PartHeader> {
     // SAFETY: the field is writable for its length; a cut name lacks its NUL, which is added.
     unsafe { libc::gethostname(header.host.as_mut_ptr().cast(), header.host.len()) };
     header.host[63] = 0;
-    part::set_text(&mut header.program, program());
+    part::set_text(&mut header.program, redaction::path(program()));
     part::set_text(&mut header.library, memory::library_version().as_bytes());
     header
 }

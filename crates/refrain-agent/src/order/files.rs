@@ -10,13 +10,14 @@
 //! and made again by the next recording under the same name, while a rank of the one before still dies
 //! (some launchers end before their ranks do): what is not ours is left alone.
 
-use crate::inside::memory;
 use crate::inside::process::{self, Quiet, Uncancelled};
+use crate::inside::{memory, permissions, redaction};
 use std::ffi::{CStr, CString, OsStr, c_int};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -69,8 +70,12 @@ pub fn append(what: &str, bytes: &[u8]) -> bool {
         return false;
     }
     let _uncancelled = Uncancelled::keep();
-    let write =
-        |path: PathBuf| OpenOptions::new().create(true).append(true).open(path)?.write_all(bytes);
+    let write = |path: PathBuf| {
+        let mode = permissions::at_creation();
+        let mut file = OpenOptions::new().create(true).append(true).mode(mode).open(path)?;
+        permissions::set(file.as_raw_fd());
+        file.write_all(bytes)
+    };
     own(what).is_some_and(|path| write(path).is_ok())
 }
 
@@ -130,7 +135,7 @@ pub fn introduce(size: c_int) {
         "size {size}\nhost {}\npid {}\nprogram {}\nlibrary {}",
         String::from_utf8_lossy(host),
         std::process::id(),
-        String::from_utf8_lossy(process::program()),
+        String::from_utf8_lossy(redaction::path(process::program())),
         library.lines().next().unwrap_or_default()
     ));
     if std::env::var_os("REFRAIN_RAND").is_some() {
@@ -158,8 +163,10 @@ pub fn outside(what: &'static str) {
 /// that a full disk does not show as a signal later.
 pub fn map(path: &Path, words: usize) -> Option<&'static [AtomicU64]> {
     let _uncancelled = Uncancelled::keep();
-    let file: File =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).ok()?;
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let file: File = options.mode(permissions::at_creation()).open(path).ok()?;
+    permissions::set(file.as_raw_fd());
     let bytes = words * 8;
     // SAFETY: plain system calls on a file of our own; the mapping is never undone, and shared
     // words are atomic.

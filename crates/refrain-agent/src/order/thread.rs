@@ -3,8 +3,8 @@
 use crate::inside::bindings;
 use crate::inside::entry::{Entry, thread_block};
 use crate::inside::modules::{self, Verdict};
-use crate::inside::next;
 use crate::inside::process::{self, Quiet};
+use crate::inside::{next, redaction};
 use crate::table;
 use crate::trace::sites::{self, Sites};
 use refrain_bytes::stable;
@@ -260,7 +260,7 @@ impl Thread {
         if site != innermost {
             let named = |(address, _): &(usize, usize)| {
                 let found = std::panic::catch_unwind(|| self::name(*address)).ok().flatten();
-                found.map(|(file, offset)| format!("{}+{offset:x}", String::from_utf8_lossy(file)))
+                found.map(|(file, offset)| located(file, offset))
             };
             note_site(site, &frames.first().and_then(named).unwrap_or_default());
         }
@@ -277,11 +277,15 @@ impl Thread {
         // Folders may be others in another run.
         let short = file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let site = hash(&[short, &offset.to_le_bytes()].concat());
-        let place = format!("{}+{offset:x}", String::from_utf8_lossy(file));
-        note_site(site, &place);
+        note_site(site, &located(file, offset));
         self.known.insert(address, site);
         site
     }
+}
+
+/// A call site as it is recorded.
+fn located(file: &[u8], offset: usize) -> String {
+    format!("{}+{offset:x}", String::from_utf8_lossy(redaction::path(file)))
 }
 
 /// Whether code is MPI's, or stands between the program and it.

@@ -3,7 +3,7 @@
 //! No descriptor stays open: a program may close files that it does not know, and reuse their
 //! numbers. So the file is opened again for every write, and must still be the same.
 
-use crate::inside::clock;
+use crate::inside::{clock, permissions};
 use refrain_format::part::{BODY, EXTENSION, HEADER_BYTES, PartHeader};
 use std::ffi::{CString, c_int};
 use std::ptr::null_mut;
@@ -30,7 +30,7 @@ impl Part {
             // SAFETY: a valid path; the header is copied into a page mapped for it.
             unsafe {
                 let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-                let fd = libc::open(path.as_ptr(), flags, 0o666);
+                let fd = libc::open(path.as_ptr(), flags, permissions::at_creation());
                 if fd < 0 {
                     if last_errno() == libc::EEXIST {
                         continue;
@@ -38,8 +38,7 @@ impl Part {
                     return None;
                 }
                 let file = File(fd);
-                // Whatever the program's umask: the file must be opened again, and read.
-                libc::fchmod(file.0, mode_of(file.0) | 0o600);
+                permissions::set(file.0);
                 let Ok(page) = map(file.0) else {
                     libc::unlink(path.as_ptr());
                     return None;
@@ -230,12 +229,12 @@ pub fn put_in_place(path: &CString, mut bytes: &[u8]) -> Result<(), c_int> {
     // SAFETY: plain system calls on a file of our own.
     unsafe {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-        let fd = libc::open(new.as_ptr(), flags, 0o666);
+        let fd = libc::open(new.as_ptr(), flags, permissions::at_creation());
         if fd < 0 {
             return Err(last_errno());
         }
         let file = File(fd);
-        libc::fchmod(file.0, mode_of(file.0) | 0o600);
+        permissions::set(file.0);
         while !bytes.is_empty() {
             match libc::write(file.0, bytes.as_ptr().cast(), bytes.len()) {
                 -1 if last_errno() == libc::EINTR => {}
@@ -261,11 +260,13 @@ pub fn write_at(path: &CString, mut bytes: &[u8], offset: u64) -> Result<(), c_i
     }
     // SAFETY: plain system calls on a file of our own.
     unsafe {
-        let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC, 0o666);
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
+        let fd = libc::open(path.as_ptr(), flags, permissions::at_creation());
         if fd < 0 {
             return Err(last_errno());
         }
         let file = File(fd);
+        permissions::set(file.0);
         let mut at = offset as libc::off_t;
         while !bytes.is_empty() {
             match libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), at) {
@@ -324,15 +325,6 @@ impl Drop for File {
     fn drop(&mut self) {
         // SAFETY: opened by us, closed once.
         unsafe { libc::close(self.0) };
-    }
-}
-
-fn mode_of(fd: c_int) -> libc::mode_t {
-    // SAFETY: fstat fills the structure or fails.
-    unsafe {
-        let mut stat = std::mem::zeroed::<libc::stat>();
-        libc::fstat(fd, &mut stat);
-        stat.st_mode & 0o777
     }
 }
 

@@ -11,11 +11,11 @@
 //! the search for what was not.
 
 use crate::inside::process::{self, Errno, Uncancelled};
-use crate::inside::{clock, modules};
+use crate::inside::{clock, modules, redaction};
 use crate::trace::regions::{Region, Regions};
 use crate::trace::releases::{self, Release};
 use crate::trace::stream::{self, Stream};
-use crate::trace::{device, driver, heap, mappings};
+use crate::trace::{device, driver, heap, kernel, mappings};
 use refrain_format::record::{Tag, segment};
 use std::ops::Range;
 
@@ -160,7 +160,7 @@ fn find(address: usize, may_ask: bool) -> Option<Segment> {
         let image = Segment::new(module.image.clone(), segment::STATIC);
         return Some(Segment { text: module.file(), ..image });
     }
-    let range = if may_ask { mapping_around(address)? } else { return None };
+    let range = if may_ask { kernel::mapping_around(address)? } else { return None };
     mappings::note_used(range.clone());
     Some(Segment::new(range, segment::MAPPED))
 }
@@ -251,21 +251,9 @@ fn stack_bounds() -> Option<Range<usize>> {
     }
 }
 
-/// The mapping around an address, as the kernel has it.
-fn mapping_around(address: usize) -> Option<Range<usize>> {
-    let maps = std::fs::read("/proc/self/maps").ok()?;
-    maps.split(|&b| b == b'\n').find_map(|line| {
-        let line = std::str::from_utf8(line.get(..line.iter().position(|&b| b == b' ')?)?).ok()?;
-        let (start, end) = line.split_once('-')?;
-        let hex = |text| usize::from_str_radix(text, 16).ok();
-        let range = hex(start)?..hex(end)?;
-        range.contains(&address).then_some(range)
-    })
-}
-
 impl modules::Module {
-    /// Its file; that of the program too.
+    /// Its file as it is recorded; that of the program too.
     pub fn file(&self) -> &[u8] {
-        if self.path.is_empty() { process::program() } else { &self.path }
+        redaction::path(if self.path.is_empty() { process::program() } else { &self.path })
     }
 }

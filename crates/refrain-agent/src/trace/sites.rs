@@ -268,18 +268,24 @@ fn is_in_bindings(address: usize) -> bool {
     modules::find(address).is_some_and(|m| matches!(m.owner, Owner::Fortran | Owner::Mpi))
 }
 
-/// A line for each frame: its module and the offset in it.
+/// A line for each frame: its module, with its build id, and the offset in it.
 fn text_of(frames: &[usize]) -> String {
     let mut text = String::new();
     for (i, &address) in frames.iter().enumerate() {
-        let (file, base) = match modules::find(address) {
-            Some(module) => (String::from_utf8_lossy(module.file()).into_owned(), module.base),
-            // Made at run time by a just-in-time compiler.
-            None => ("?".to_owned(), 0),
-        };
         let separator = if i == 0 { "" } else { "\n" };
         // Writing to a String cannot fail.
-        let _ = write!(text, "{separator}{file}+{:x}", address - base);
+        let _ = match modules::find(address) {
+            Some(module) => {
+                let file = String::from_utf8_lossy(module.file());
+                let offset = address.wrapping_sub(module.base);
+                match module.build_id {
+                    id if id.is_none() => write!(text, "{separator}{file}+{offset:x}"),
+                    id => write!(text, "{separator}{file}@{id}+{offset:x}"),
+                }
+            }
+            // A just-in-time compiler made it at run time.
+            None => write!(text, "{separator}?+{address:x}"),
+        };
     }
     text
 }

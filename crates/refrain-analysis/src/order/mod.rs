@@ -119,6 +119,7 @@ pub fn orders(trace: &CallTrace, sites: CallSites) -> Result<Orders, NoOrder> {
         exit_code: meta.exit_code,
         ranks,
         sites: named,
+        redacted: meta.is_redacted(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! `refrain info` of a memory trace.
 
+use crate::output;
 use crate::summary::{counted, grouped, size};
 use anyhow::Result;
 use refrain_memory::triples;
@@ -18,7 +19,7 @@ const RAW: u64 = 16;
 /// Prints.
 pub fn run(trace: &MemoryTrace, is_json: bool) -> Result<ExitCode> {
     let text = if is_json { format!("{}\n", json(trace)) } else { text(trace) };
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(output::lines(&text).as_bytes()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(ExitCode::SUCCESS),
     }
@@ -119,7 +120,8 @@ fn holds(trace: &MemoryTrace) -> &'static str {
 fn text(trace: &MemoryTrace) -> String {
     let facts = trace.facts();
     let mut text = String::new();
-    let mut line = |name: &str, what: String| text += &format!("{name:10} {what}\n");
+    let mut line =
+        |name: &str, what: String| text += &format!("{name:10} {}\n", output::line(&what));
     let path = trace.container().path().display();
     line("trace", format!("{path}, memory references, written by Refrain {}", facts.refrain));
     line("command", facts.command.join(" "));

@@ -9,6 +9,7 @@ pub mod show;
 pub mod verify;
 
 use crate::merge::{base_meta, parts_of};
+use crate::mode::Access;
 use crate::naming::name_of;
 use crate::path::locate;
 use crate::summary::{counted, grouped, size};
@@ -89,6 +90,8 @@ pub struct Args {
     /// at every memory reference, only to measure what that costs; DynamoRIO), or none.
     #[arg(long, value_enum, default_value_t, hide_default_value = true)]
     stacks: Stacks,
+    #[command(flatten)]
+    access: Access,
     /// Print the options that `refrain cc` passes to the compiler, and exit.
     #[arg(long)]
     flags: bool,
@@ -124,6 +127,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(NOT_FOUND));
     }
     let wrapper = wrapper(&plan, &args)?;
+    args.access.apply();
     let (output, parts) = match &args.output {
         Some(output) => (output.clone(), make_parts(output)?),
         None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
@@ -151,6 +155,7 @@ fn wrapper(plan: &Plan, args: &Args) -> Result<Vec<OsString>> {
     let program = locate(plan.name(&plan.programs[0]));
     let front_end = args.frontend.unwrap_or_else(|| runtime::front_end_of(program.as_deref()));
     let mut words: Vec<OsString> = vec![own.into(), "__memory".into()];
+    words.extend(["--mode".into(), args.access.text().into()]);
     if front_end == FrontEnd::Dynamorio {
         crate::dynamorio::find()?;
         words.push("--dynamorio".into());

@@ -1,5 +1,6 @@
 //! `refrain __memory`: starts a keeper and becomes a process of the program.
 
+use crate::mode::Access;
 use crate::path::locate;
 use crate::{NOT_FOUND, descriptors, dynamorio};
 use anyhow::{Context, Result, bail};
@@ -16,6 +17,8 @@ pub struct Args {
     /// The folder for parts.
     #[arg(long)]
     parts: PathBuf,
+    #[command(flatten)]
+    access: Access,
     /// Keep raw words.
     #[arg(long)]
     raw: bool,
@@ -59,6 +62,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         here.push(&program);
         program = here;
     }
+    args.access.apply();
     let keeping =
         Keeping { parts: args.parts.clone(), rank: rank(), raw: args.raw, window: args.window };
     let socket = start(keeping).context("cannot start a compressor")?;

@@ -4,6 +4,7 @@
 //! T2 store 8 0x7f12a4c01040 matmul.c:14
 //! ```
 
+use crate::output;
 use anyhow::{Result, bail};
 use refrain_analysis::sites::Sites;
 use refrain_memory::{Access, Kind, Name, triples};
@@ -197,6 +198,7 @@ impl<W: Write> Printer<'_, W> {
             writeln!(self.out, "{json}")?;
         } else {
             let whose = &self.whose;
+            let line = output::line(&line);
             writeln!(self.out, "{whose}T{thread} {kind} {size} {address:#x} {line}")?;
         }
         Ok(())
@@ -217,7 +219,7 @@ impl<W: Write> Printer<'_, W> {
                 return Err(Stop::Limit);
             }
             **left -= 1;
-            writeln!(out, "{line}").map_err(Stop::Io)
+            writeln!(out, "{}", output::line(line)).map_err(Stop::Io)
         };
         let mut name = |name| match name {
             Name::Instruction(pc) => symbols.text(pc).to_string(),

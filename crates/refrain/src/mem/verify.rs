@@ -1,5 +1,6 @@
 //! `refrain verify` of a memory trace.
 
+use crate::output;
 use crate::summary::{counted, grouped};
 use anyhow::Result;
 use refrain_memtrace::verify::{Comparison, compare};
@@ -24,7 +25,7 @@ pub fn run(trace: &MemoryTrace, is_json: bool) -> Result<ExitCode> {
     let mut findings = Findings::default();
     findings.look_at(trace);
     let text = if is_json { findings.json(trace) } else { findings.text(trace) };
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(output::lines(&text).as_bytes()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e.into()),
         _ => {}
     }

@@ -1,6 +1,7 @@
 //! What `refrain info` says of a file of receive orders.
 
 use super::{Places, open, print, wildcards};
+use crate::output;
 use crate::summary::{grouped, size};
 use anyhow::Result;
 use refrain_order::causal::summary::{Counts, Summary, summary};
@@ -123,9 +124,13 @@ impl<'o> Info<'o> {
 
     fn text(&self) -> String {
         let mut text = String::new();
-        let mut line = |name: &str, what: String| text += &format!("{name:10} {what}\n");
+        let mut line =
+            |name: &str, what: String| text += &format!("{name:10} {}\n", output::line(&what));
         line("order", format!("{}, written by Refrain {}", self.path, self.orders.refrain));
         line("command", self.orders.command.join(" "));
+        if self.orders.redacted {
+            line("redacted", crate::info::REDACTED_TEXT.to_owned());
+        }
         line("method", self.orders.method().name().to_owned());
         line("ranks", format!("{} of {}", self.orders.ranks.len(), self.orders.size()));
         let wild = grouped(self.sum(|rank| rank.receives.matched));

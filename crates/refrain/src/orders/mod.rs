@@ -15,6 +15,7 @@ pub mod replay;
 pub mod show;
 mod watch;
 
+use crate::output;
 use anyhow::{Context, Result, bail};
 use refrain_analysis::sites::{Frame, Sites as Modules};
 use refrain_container::Container;
@@ -122,7 +123,7 @@ fn wildcards(shape: &PostShape) -> &'static str {
 
 /// Prints text, to somebody who may have stopped listening.
 pub fn print(text: &str) -> Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(output::lines(&text).as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

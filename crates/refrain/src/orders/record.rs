@@ -1,12 +1,14 @@
 //! `refrain record`: runs a program and records which message each receive got.
 
 use crate::merge::{base_meta, parts_of};
+use crate::mode::{Access, Redaction};
 use crate::naming::name_of;
 use crate::trace::{execute, exit_code, make_default, make_parts, understand, wrapper};
-use crate::{NOT_FOUND, agent, summary};
+use crate::{NOT_FOUND, agent, summary, unseen};
 use anyhow::{Context, Result, bail};
 use refrain_order::causal::summary::summary;
 use refrain_order::{OrderError, Sums};
+use refrain_reader::meta::REDACT;
 use refrain_trace::orders::{Method, RankOrder};
 use refrain_trace::parts::note_run;
 use refrain_trace::{Meta, Orders};
@@ -52,6 +54,10 @@ pub struct Args {
     /// The recording method.
     #[arg(long, value_enum, default_value = "causal")]
     method: MethodName,
+    #[command(flatten)]
+    access: Access,
+    #[command(flatten)]
+    redaction: Redaction,
     /// The command to run, as without Refrain.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -74,6 +80,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(NOT_FOUND));
     }
     let agent = agent::find()?;
+    let mode = args.access.apply();
     let (output, parts) = match args.output {
         Some(output) => {
             let parts = make_parts(&output)?;
@@ -82,7 +89,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
     };
     let time = std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
-    let mut variables = vec!["REFRAIN_ORDER=record".to_owned()];
+    let mut variables = vec!["REFRAIN_ORDER=record".to_owned(), mode.variable()];
     if args.rand {
         variables.push("REFRAIN_RAND=1".to_owned());
     }
@@ -92,9 +99,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.method == MethodName::Clock {
         variables.push("REFRAIN_ORDER_METHOD=clock".to_owned());
     }
-    let words: Vec<String> = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    // Only `refrain merge` needs this.
-    let noted = Meta { time: (time, time), ..base_meta(words.clone(), Vec::new()) };
+    variables.extend(args.redaction.variable());
+    let words = args.redaction.command(&plan.words);
+    // Only `refrain merge` needs it.
+    let selected = args.redaction.redact.then(|| REDACT.to_owned()).into_iter().collect();
+    let noted = Meta { time: (time, time), ..base_meta(words.clone(), selected) };
     let _ = note_run(&parts, &noted);
     let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
     let status = execute(&command).inspect_err(|_| {
@@ -106,6 +115,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         command: words,
         time,
         exit_code: status.code(),
+        redacted: args.redaction.redact,
         ..Orders::default()
     };
     let written = write(run, &parts, &output, plan.ranks());
@@ -113,6 +123,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         // The program has run: return its exit code.
         say!("refrain: {error:#}");
         if !refrain_trace::orders::are_in(&parts) {
+            unseen::hints(&plan).iter().for_each(|hint| say!("refrain: {hint}"));
             let _ = std::fs::remove_dir_all(&parts);
         }
     }
@@ -121,7 +132,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 fn write(run: Orders, parts: &Path, output: &Path, asked: Option<u32>) -> Result<()> {
     let Orders { ranks, sites, .. } = Orders::gather(parts)?;
-    let orders = Orders { ranks, sites, ..run };
+    let mut orders = Orders { ranks, sites, ..run };
+    if orders.redacted {
+        orders.redact();
+    }
     if orders.ranks.is_empty() {
         bail!(
             "no rank has left a record: none got as far as MPI_Init (or to a session; by clocks, \
@@ -138,9 +152,10 @@ fn write(run: Orders, parts: &Path, output: &Path, asked: Option<u32>) -> Result
 
 /// Makes a file of the parts that a killed run left behind.
 pub fn merge(noted: Meta, parts: &Path, output: &Path) -> Result<ExitCode> {
+    let redacted = noted.is_redacted();
     let Meta { command, time: (time, _), .. } = noted;
     let refrain = env!("CARGO_PKG_VERSION").to_owned();
-    write(Orders { refrain, command, time, ..Orders::default() }, parts, output, None)?;
+    write(Orders { refrain, command, time, redacted, ..Orders::default() }, parts, output, None)?;
     Ok(ExitCode::SUCCESS)
 }
 

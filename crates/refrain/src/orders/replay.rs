@@ -1,6 +1,7 @@
 //! `refrain replay`: runs a program again, with the recorded matches.
 
 use super::{Places, Sites, orders_in, watch};
+use crate::mode::{Access, create_folder};
 use crate::summary::counted;
 use crate::trace::{execute_while, exit_code, understand, wrapper};
 use crate::{NOT_FOUND, Usage, agent};
@@ -159,7 +160,8 @@ fn folder_for(record: &Path) -> Result<PathBuf> {
     let mut name = record.as_os_str().to_owned();
     name.push(format!(".replay.{}", std::process::id()));
     let folder = PathBuf::from(name);
-    std::fs::create_dir(&folder).with_context(|| {
+    Access::default().apply();
+    create_folder(&folder).with_context(|| {
         format!(
             "cannot create {}: a replay writes beside its record, so copy that to a folder where all \
              ranks can write",

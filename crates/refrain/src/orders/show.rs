@@ -2,6 +2,7 @@
 
 use super::{Places, open};
 use crate::Usage;
+use crate::output;
 use crate::select::Names;
 use anyhow::{Result, bail};
 use refrain_order::causal::links::Links;
@@ -132,7 +133,7 @@ impl<W: Write> Printer<'_, W> {
                             format!("rank {who}  {text}{}", link_text(&moment, &links))
                         }
                     };
-                    if let Err(error) = writeln!(self.out, "{line}") {
+                    if let Err(error) = writeln!(self.out, "{}", output::line(&line)) {
                         if error.kind() == io::ErrorKind::BrokenPipe {
                             self.left = 0;
                             return Ok(());

@@ -7,6 +7,7 @@ mod report;
 use self::recorded::Recorded;
 use crate::merge::parts_of;
 use crate::open::open;
+use crate::output;
 use anyhow::{Context, Result, bail};
 use refrain_analysis::sites::Sites;
 use refrain_analysis::waits::Life;
@@ -86,7 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else {
         report::as_text(&processes, &found, &recorded, &mut sites)
     };
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    match std::io::stdout().lock().write_all(output::lines(&text).as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(ExitCode::SUCCESS),
     }

@@ -18,6 +18,7 @@ mod memory_windows;
 mod messages;
 mod mpi4py;
 mod order_programs;
+mod private;
 mod real_programs;
 mod replay;
 mod replay_clock;
