@@ -45,7 +45,7 @@ pub fn wrapper(f: &Function) -> String {
     let arguments = join(f, |p| p.name.to_owned());
     let passed = join(f, |p| match p.name {
         name if keeps(f, p) => format!("{name}_used"),
-        name if made(f) == Some(name) && !is_later(f) => "made.place()".to_owned(),
+        name if made(f) == Some(name) && !is_later(f) => "made.destination()".to_owned(),
         name => name.to_owned(),
     });
     let result = if f.returns_error() { "c_int" } else { "i64" };

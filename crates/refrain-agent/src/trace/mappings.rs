@@ -1,8 +1,8 @@
-//! What the program maps, as it passes by.
+//! Interposed `mmap`, `mremap` and `munmap`: which mappings the program has made.
 //!
-//! The kernel knows all mappings, but makes one of neighbours that are alike, so what it says
-//! depends on what else was mapped, and when. A program's buffer is what it has asked for at a
-//! time. (Allocators map memory without coming by here: the C library calls itself directly.)
+//! The kernel merges adjacent mappings with the same properties, so its answer depends on what else was
+//! mapped, and when. What the program mapped by one call is the same in every run. The C library's
+//! allocator does not go through these functions: it calls its own `mmap` directly.
 
 use crate::trace::heap::Next;
 use crate::trace::regions::{Region, Regions};
@@ -24,12 +24,12 @@ static MUNMAP: Next<Unmap> = Next::new(c"munmap");
 /// Mappings that are live.
 static MAPPINGS: Regions<1024> = Regions::new();
 
-/// The mapping that an address lies in; notes that a log announces it.
+/// The mapping that contains an address; marks it as announced by a log.
 pub fn find(address: usize) -> Option<Range<usize>> {
     MAPPINGS.find(address, true).map(|region| region.range)
 }
 
-/// Notes a mapping of unknown origin that a log announces.
+/// Remembers a mapping that the kernel was asked about, and that a log announces.
 pub fn note_used(range: Range<usize>) {
     MAPPINGS.add(&Region { range, kind: segment::MAPPED, detail: 0, used: true });
 }

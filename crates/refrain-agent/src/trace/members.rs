@@ -1,10 +1,9 @@
-//! Who is in a communicator that was just created.
+//! The members of a communicator that was just created, as ranks in `MPI_COMM_WORLD`.
 //!
-//! A handle means nothing outside its process. The ranks in `MPI_COMM_WORLD` of all members do:
-//! from them every process knows by itself which communicator of the others is the same. They
-//! are asked for by local functions, on the handle that MPI has just given, between Init and
-//! Finalize: only then is there a `MPI_COMM_WORLD` to compare with. (A process that uses sessions
-//! only has none, and its communicators no members in the log.)
+//! A handle means nothing outside its process. Members do: together with the parent and the order of
+//! creation they identify the communicator in all processes. The agent asks MPI for them by local
+//! functions, on the new handle, between Init and Finalize. A process that only uses sessions has no
+//! `MPI_COMM_WORLD` to compare with, and its log has no members.
 
 use crate::inside::memory::Handles;
 use crate::inside::process::{self, Quiet, abi};
@@ -15,61 +14,61 @@ use crate::trace::{objects, stream};
 use refrain_format::record::Tag;
 use std::ffi::c_int;
 
-/// The output of a call that makes a communicator.
+/// The output argument of a call that creates a communicator.
 ///
-/// That the call succeeded is not enough to ask about what it has made: an error handler of the
-/// program may have turned an error into success, and the output holds whatever was there
-/// before. So MPI gets a place of our own to write to, and what it has written there is handed
-/// over; if it has written nothing, nothing was made.
+/// A call that returns success need not have created one: an error handler of the program may have turned
+/// an error into success, and then the output still holds what was there before. So MPI writes to
+/// `created`, and the agent copies it to the program's variable. If MPI wrote nothing, nothing was
+/// created.
 pub struct Made {
-    theirs: Handles,
-    own: usize,
+    programs: Handles,
+    created: usize,
 }
 
 /// No handle of any MPI.
 const UNTOUCHED: usize = 0xa5a5_a5a5_a5a5_a5a5;
 
 impl Made {
-    /// With the place of the program.
-    pub fn new(theirs: Handles) -> Made {
-        Made { theirs, own: UNTOUCHED }
+    /// Takes the address of the program's variable.
+    pub fn new(programs: Handles) -> Made {
+        Made { programs, created: UNTOUCHED }
     }
 
-    /// The place for MPI to write to.
-    pub fn place(&mut self) -> Handles {
-        if self.theirs.is_null() { self.theirs } else { (&raw mut self.own).cast() }
+    /// The address that MPI writes to.
+    pub fn destination(&mut self) -> Handles {
+        if self.programs.is_null() { self.programs } else { (&raw mut self.created).cast() }
     }
 
-    /// Gives the program what MPI has written.
+    /// Copies what MPI wrote to the program's variable.
     ///
     /// # Safety
-    /// The program's place must be null, or that of a handle.
+    /// The program's address must be null, or that of a handle.
     pub unsafe fn hand_over(&self) {
         let bytes = abi().handle_bytes;
-        if self.own != UNTOUCHED && !self.theirs.is_null() {
+        if self.created != UNTOUCHED && !self.programs.is_null() {
             // SAFETY: the caller's promise.
-            unsafe { self.theirs.copy_from((&raw const self.own).cast(), bytes) };
+            unsafe { self.programs.copy_from((&raw const self.created).cast(), bytes) };
         }
     }
 
-    /// What was made.
+    /// The new communicator.
     fn comm(&self) -> Option<usize> {
         let mask = if abi().handle_bytes == 4 { 0xffff_ffff } else { usize::MAX };
-        (self.own != UNTOUCHED).then_some(self.own & mask).filter(|&c| !objects::is_null_comm(c))
+        let created = (self.created != UNTOUCHED).then_some(self.created & mask);
+        created.filter(|&comm| !objects::is_null_comm(comm))
     }
 }
 
 impl Call {
-    /// Writes down who is in a new communicator. The record of the call is complete.
+    /// Records the members of a new communicator. The record of the call is complete.
     pub fn members(&mut self, made: &Made, result: c_int) {
         if let Some(comm) = made.comm().filter(|_| result == 0) {
             write(comm, comm);
         }
     }
 
-    /// The same for a communicator that may not be asked yet, and has the members of another.
-    /// MPI writes its handle where and when it wants; it has done so if `before` is no longer
-    /// there.
+    /// The same for a communicator that cannot be used yet, and has the members of `other`. MPI may
+    /// write its handle now or later; it has if the variable no longer holds `before`.
     pub fn members_like(&mut self, at: Handles, before: usize, other: usize, result: c_int) {
         let comm = handle_at(at);
         if result == 0 && comm != before && ![comm, other].into_iter().any(objects::is_null_comm) {
@@ -78,27 +77,27 @@ impl Call {
     }
 }
 
-/// A handle that the program has a place for.
+/// The handle in a variable of the program.
 pub fn handle_at(at: Handles) -> usize {
     // SAFETY: the table says this argument is the address of a handle.
     unsafe { memory::handle(at, 0, abi().handle_bytes) }.unwrap_or(0)
 }
 
-/// The ranks in `MPI_COMM_WORLD` of a communicator's processes, or of those on its other side; -1
-/// for those that are not in it.
+/// The ranks in `MPI_COMM_WORLD` of a communicator's local or remote group; -1 for processes that are
+/// not in it.
 pub fn world_ranks(comm: usize, remote: bool) -> Option<Vec<c_int>> {
     let world = Group::of(table::MPI_Comm_group, abi().comm_world)?;
     let function = if remote { table::MPI_Comm_remote_group } else { table::MPI_Comm_group };
     Group::of(function, comm)?.ranks_in(&world)
 }
 
-/// Writes down the members of a communicator, which are those of `asked`.
+/// Records the members of a communicator, which are those of `asked`.
 fn write(comm: usize, asked: usize) {
     if !process::is_between_init_and_finalize() {
         return;
     }
     let _quiet = Quiet::keep();
-    // A panic here would be a defect of ours; the log goes on without the record.
+    // A panic would be a defect of the agent; the log continues without the record.
     let content = std::panic::catch_unwind(|| content(comm, asked)).ok().flatten();
     if let Some(content) = content {
         stream::write_between_calls(|log| log.write_record(Tag::Members, &[&content]));
@@ -122,11 +121,11 @@ fn content(comm: usize, asked: usize) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// A group that we have asked for, and give back.
+/// A group that the agent asked for, and frees.
 struct Group(usize);
 
 impl Group {
-    /// That of a communicator.
+    /// The group of a communicator.
     fn of(function: usize, comm: usize) -> Option<Group> {
         let f = next::mpi(function)?;
         let mut group = 0usize;

@@ -1,21 +1,21 @@
-//! Memory that comes in few and large pieces: large allocations, mappings, memory of devices.
+//! A table of memory regions that are few and large: large allocations, mappings, device memory.
 //!
-//! A table of fixed size, without locks: the functions that fill it may be called in a forked
-//! child, where a lock may have been left behind locked. Pieces are found by their first address
-//! at once; by an address inside of them by looking at all, which happens when MPI is first
-//! given such an address and then not again. What does not fit is not noted.
+//! The table has a fixed size and no locks: the functions that fill it may be called in a forked child,
+//! where a lock could have been left locked. A region is found by its first address in constant time. It is
+//! found by an address inside it with a scan of the table, which happens only when MPI is first given
+//! such an address. A region that does not fit is not recorded.
 
 use refrain_bytes::table;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// How many cells may hold a piece.
+/// How many cells may hold a region.
 const WINDOW: usize = 16;
 
-/// Cells that are being written have this for a first address.
+/// The first address in a cell that is being written.
 const RESERVED: usize = 1;
 
-/// A piece of memory.
+/// A memory region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Its addresses.
@@ -24,7 +24,7 @@ pub struct Region {
     pub kind: u8,
     /// Its device. Of a stack: how many words its anchor lies below its end.
     pub detail: u32,
-    /// Some log has announced it.
+    /// Whether some log has announced it.
     pub used: bool,
 }
 
@@ -35,7 +35,7 @@ struct Cell {
     what: AtomicU64,
 }
 
-/// A table of pieces.
+/// A table of regions.
 pub struct Regions<const CELLS: usize> {
     cells: [Cell; CELLS],
     /// How many there are; none is the usual case.
@@ -48,13 +48,13 @@ impl<const CELLS: usize> Regions<CELLS> {
         Regions { cells: [const { Cell::empty() }; CELLS], live: AtomicUsize::new(0) }
     }
 
-    /// The cells that may hold a piece which begins there.
+    /// The cells that may hold a region with that first address.
     fn window(&self, start: usize) -> impl Iterator<Item = &Cell> {
         let first = table::slot::<32>(start as u64 >> 12);
         (first..first + WINDOW).map(|cell| &self.cells[cell % CELLS])
     }
 
-    /// Notes a piece.
+    /// Adds a region.
     pub fn add(&self, region: &Region) {
         let (taken, not) = (Ordering::Acquire, Ordering::Relaxed);
         let reserve = |c: &&Cell| c.start.compare_exchange(0, RESERVED, taken, not).is_ok();
@@ -69,7 +69,7 @@ impl<const CELLS: usize> Regions<CELLS> {
         }
     }
 
-    /// Forgets the piece that begins there, and says what it was.
+    /// Removes and returns the region with that first address.
     pub fn take(&self, start: usize) -> Option<Region> {
         let mut window = self.window(start);
         window.find(|c| c.start.load(Ordering::Acquire) == start).and_then(|cell| self.clear(cell))
@@ -87,7 +87,7 @@ impl<const CELLS: usize> Regions<CELLS> {
         if self.live.load(Ordering::Relaxed) == 0 { &[] } else { &self.cells }
     }
 
-    /// The piece that an address lies in; says that a log announces it if `announce`.
+    /// The region that contains an address; with `announce`, marks it as announced.
     pub fn find(&self, address: usize, announce: bool) -> Option<Region> {
         let is_in = |c: &&Cell| {
             c.start.load(Ordering::Acquire) <= address && address < c.end.load(Ordering::Relaxed)
@@ -102,8 +102,8 @@ impl<const CELLS: usize> Regions<CELLS> {
         })
     }
 
-    /// Forgets what lies in a range, and calls `each` for every piece of which some did. What
-    /// sticks out is kept, as pieces of their own.
+    /// Removes a range of addresses, and calls `each` for every region that overlaps it. The parts of
+    /// a region outside the range remain as regions.
     pub fn cut(&self, hole: &Range<usize>, mut each: impl FnMut(&Region)) {
         for cell in self.all() {
             let overlaps = cell.start.load(Ordering::Acquire) < hole.end
@@ -129,7 +129,7 @@ impl Cell {
         Cell { start: AtomicUsize::new(0), end: AtomicUsize::new(0), what: AtomicU64::new(0) }
     }
 
-    /// What it holds; nothing if it is empty or changes meanwhile.
+    /// The region in it; none if it is empty or changes meanwhile.
     fn read(&self) -> Option<Region> {
         let start = self.start.load(Ordering::Acquire);
         let (end, what) = (self.end.load(Ordering::Relaxed), self.what.load(Ordering::Acquire));

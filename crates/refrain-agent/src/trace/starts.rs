@@ -1,12 +1,12 @@
-//! Where the program's allocations begin.
+//! A shadow map of the first addresses of the program's allocations.
 //!
-//! One byte for every 16 of address space, in chunks that are mapped when an allocation first
-//! falls into them, and never given back. To note an allocation is a store, to forget it a load
-//! and a store: bytes, unlike bits, need no locked instruction where threads share a word. An
-//! ordered map would cost ten times as much, and a lock.
+//! The map has one byte for every 16 bytes of address space, in chunks that are mapped on first use and
+//! never unmapped. Recording an allocation is one store, removing it a load and a store. Bytes need
+//! no atomic read-modify-write where threads share a word; bits would. An ordered map would cost ten
+//! times as much, and a lock.
 //!
-//! Which allocation an address lies in is found by looking backwards for the nearest beginning:
-//! not far, since allocations from [`LARGE`] bytes on stand in a table besides
+//! The allocation that contains an address is found by a backward search for the nearest start. The
+//! search is short, because allocations of [`LARGE`] bytes and more are also in a table
 //! ([`crate::trace::regions`]).
 
 use crate::inside::process::Errno;
@@ -16,18 +16,18 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 /// Allocations of so many bytes and more are large.
 pub const LARGE: usize = 64 << 10;
 
-/// How far back a beginning is looked for: allocators round up.
+/// How far back a start is searched: allocators round sizes up.
 const FARTHEST: usize = LARGE + LARGE / 4;
 
-/// No allocation begins here, or none that we were told of.
+/// No known allocation starts here.
 pub const NONE: u8 = 0;
-/// One begins, and is nothing special.
+/// An allocation starts here.
 pub const PLAIN: u8 = 1;
-/// One that some log has announced.
+/// An allocation that some log has announced.
 pub const USED: u8 = 2;
-/// A large one.
+/// A large allocation.
 pub const IS_LARGE: u8 = 3;
-/// A large one that some log has announced.
+/// A large allocation that some log has announced.
 pub const LARGE_USED: u8 = 4;
 
 /// Bits of an address within 16 bytes, within a chunk, within a table of chunks.
@@ -61,7 +61,7 @@ fn unit(address: usize) -> usize {
     address >> UNIT & (UNITS - 1)
 }
 
-/// Notes what begins at an address.
+/// Records what starts at an address.
 #[inline(always)]
 pub fn set(address: usize, what: u8) {
     if let Some(chunk) = chunk(address).or_else(|| new_chunk(address)) {
@@ -69,13 +69,13 @@ pub fn set(address: usize, what: u8) {
     }
 }
 
-/// What begins at an address.
+/// What starts at an address.
 #[inline(always)]
 pub fn get(address: usize) -> u8 {
     chunk(address).map_or(NONE, |chunk| chunk[unit(address)].load(Ordering::Relaxed))
 }
 
-/// Forgets what begins at an address, and says what it was.
+/// Removes and returns what starts at an address.
 #[inline(always)]
 pub fn take(address: usize) -> u8 {
     let Some(chunk) = chunk(address) else { return NONE };
@@ -87,7 +87,7 @@ pub fn take(address: usize) -> u8 {
     what
 }
 
-/// The nearest beginning at or before an address.
+/// The nearest start at or before an address.
 pub fn nearest(address: usize) -> Option<usize> {
     let lowest = address.saturating_sub(FARTHEST);
     let mut last = address;
@@ -107,7 +107,7 @@ pub fn nearest(address: usize) -> Option<usize> {
     }
 }
 
-/// Maps the chunk for an address; none without memory, and then nothing is noted.
+/// Maps the chunk for an address; none if there is no memory, and then nothing is recorded.
 #[cold]
 #[inline(never)]
 fn new_chunk(address: usize) -> Option<&'static Chunk> {

@@ -123,7 +123,7 @@ fn wildcards(shape: &PostShape) -> &'static str {
 
 /// Prints text, to somebody who may have stopped listening.
 pub fn print(text: &str) -> Result<()> {
-    match io::stdout().write_all(output::lines(&text).as_bytes()) {
+    match io::stdout().write_all(output::lines(text).as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
