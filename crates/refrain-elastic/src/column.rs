@@ -8,8 +8,8 @@ use std::fmt;
 
 use crate::error::ElasticError;
 use crate::formula::{Formula, TABLE_CODE};
+use crate::idlist::IdList;
 use crate::pieces;
-use crate::ranklist::RankList;
 use crate::single;
 use crate::table::Table;
 use refrain_bytes::varint;
@@ -27,7 +27,7 @@ pub enum Form {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {
     /// The ranks.
-    pub ranks: RankList,
+    pub ranks: IdList,
     /// Their values.
     pub values: Form,
 }
@@ -35,7 +35,7 @@ pub struct Piece {
 /// A number for each rank of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
-    pub(crate) ranks: RankList,
+    pub(crate) ranks: IdList,
     /// The first piece that holds a rank gives its value.
     pub(crate) pieces: Vec<Piece>,
     /// The values of ranks in no piece; a table here has an entry for every rank of the column.
@@ -45,19 +45,19 @@ pub struct Column {
 impl Default for Column {
     /// The column of no rank.
     fn default() -> Self {
-        Self::of(RankList::default(), Formula::Constant(0))
+        Self::of(IdList::default(), Formula::Constant(0))
     }
 }
 
 impl Column {
     /// The column of one formula for all `ranks`.
-    pub fn of(ranks: RankList, formula: Formula) -> Self {
+    pub fn of(ranks: IdList, formula: Formula) -> Self {
         Self { ranks, pieces: Vec::new(), rest: Form::Formula(formula) }
     }
 
     /// The column of one rank.
     pub fn single(rank: u32, value: i64) -> Self {
-        Self::of(RankList::single(rank), Formula::Constant(value))
+        Self::of(IdList::single(rank), Formula::Constant(value))
     }
 
     /// The shortest column found that gives each of the `ranks` its value.
@@ -68,19 +68,19 @@ impl Column {
         let count = ranks.len().min(values.len());
         let (ranks, values) = (&ranks[..count], &values[..count]);
         if ranks.is_sorted_by(|a, b| a < b) {
-            return Self::fit_listed(RankList::from_sorted(ranks), ranks, values);
+            return Self::fit_listed(IdList::from_sorted(ranks), ranks, values);
         }
         let mut pairs: Vec<(u32, i64)> =
             ranks.iter().copied().zip(values.iter().copied()).collect();
         pairs.sort_by_key(|&(rank, _)| rank);
         pairs.dedup_by_key(|&mut (rank, _)| rank);
         let (ranks, values): (Vec<u32>, Vec<i64>) = pairs.into_iter().unzip();
-        Self::fit_listed(RankList::from_sorted(&ranks), &ranks, &values)
+        Self::fit_listed(IdList::from_sorted(&ranks), &ranks, &values)
     }
 
     /// [`Column::fit`] for ranks that are a list already, with their values in ascending order of
     /// the ranks. Saves describing the ranks again for each of many columns.
-    pub fn fit_over(ranks: &RankList, values: &[i64]) -> Self {
+    pub fn fit_over(ranks: &IdList, values: &[i64]) -> Self {
         let expanded = ranks.to_vec();
         if expanded.len() != values.len() {
             return Self::fit(&expanded, values);
@@ -89,7 +89,7 @@ impl Column {
     }
 
     /// [`Column::fit`] for strictly ascending ranks, as many values, and their list.
-    pub(crate) fn fit_listed(list: RankList, ranks: &[u32], values: &[i64]) -> Self {
+    pub(crate) fn fit_listed(list: IdList, ranks: &[u32], values: &[i64]) -> Self {
         if ranks.is_empty() {
             return Self::default();
         }
@@ -100,7 +100,7 @@ impl Column {
     }
 
     /// The ranks that have a value.
-    pub fn ranks(&self) -> &RankList {
+    pub fn ranks(&self) -> &IdList {
         &self.ranks
     }
 
@@ -202,18 +202,18 @@ impl Column {
     /// ranks however short its runs are written, so a column takes sixteen for each rank at most:
     /// callers who read many columns of untrusted input should bound `most`.
     pub fn decode(input: &mut &[u8], most: u32) -> Result<Self, ElasticError> {
-        let ranks = RankList::decode(input, most)?;
+        let ranks = IdList::decode(input, most)?;
         Self::decode_values(input, &ranks)
     }
 
     /// Takes the values of a column of these ranks, as [`Column::encode_values`] wrote them.
-    pub fn decode_values(input: &mut &[u8], ranks: &RankList) -> Result<Self, ElasticError> {
+    pub fn decode_values(input: &mut &[u8], ranks: &IdList) -> Result<Self, ElasticError> {
         let head = varint::take(input)?;
         let most = ranks.last().map_or(0, |last| last.saturating_add(1));
         let mut pieces = Vec::new();
         let mut left = ranks.len();
         for _ in 0..head >> 4 {
-            let list = RankList::decode(input, most)?;
+            let list = IdList::decode(input, most)?;
             left = left
                 .checked_sub(list.len())
                 .filter(|_| !list.is_empty())
@@ -229,7 +229,7 @@ impl Column {
 
 /// Appends pieces and rest of a column of `ranks`: the number of pieces with the code of the rest
 /// in its low four bits, then each piece, then the rest.
-pub(crate) fn encode_body(ranks: &RankList, pieces: &[Piece], rest: &Form, out: &mut Vec<u8>) {
+pub(crate) fn encode_body(ranks: &IdList, pieces: &[Piece], rest: &Form, out: &mut Vec<u8>) {
     varint::put(out, (pieces.len() as u64) << 4 | u64::from(rest.code()));
     for piece in pieces {
         piece.ranks.encode(out);
@@ -247,14 +247,14 @@ impl Form {
         }
     }
 
-    fn encode(&self, ranks: &RankList, out: &mut Vec<u8>) {
+    fn encode(&self, ranks: &IdList, out: &mut Vec<u8>) {
         match self {
             Self::Formula(formula) => formula.encode_numbers(out),
             Self::Table(table) => table.encode(ranks, out),
         }
     }
 
-    fn decode(input: &mut &[u8], code: u8, ranks: &RankList) -> Result<Self, ElasticError> {
+    fn decode(input: &mut &[u8], code: u8, ranks: &IdList) -> Result<Self, ElasticError> {
         match code {
             TABLE_CODE => Table::decode(input, ranks).map(Self::Table),
             _ => Formula::decode_numbers(input, code).map(Self::Formula),

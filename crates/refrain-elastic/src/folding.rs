@@ -5,7 +5,7 @@
 //! every set (consecutive runs suit the interior of a grid, strided runs its columns, periods a
 //! choice of columns), so each is tried and the shortest encoding kept.
 
-use crate::ranklist::encode_sections;
+use crate::idlist::encode_sections;
 use crate::section::{MOST_DIMENSIONS, Section};
 
 /// The longest period, in ranks, that [`periodic`] looks for.
@@ -171,7 +171,7 @@ fn chain(shape: &[Section], folded: &mut Vec<Section>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RankList;
+    use crate::IdList;
 
     /// The ranks of an x * y * z grid that `member` picks.
     fn grid(size: [u32; 3], member: impl Fn([u32; 3]) -> bool) -> Vec<u32> {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn check(ranks: &[u32], most_sections: usize, most_bytes: usize) {
-        let list = RankList::from_sorted(ranks);
+        let list = IdList::from_sorted(ranks);
         assert_eq!(list.to_vec(), ranks);
         assert_eq!(list.len(), ranks.len());
         assert!(list.sections().len() <= most_sections, "{list}");
@@ -188,7 +188,7 @@ mod tests {
         list.encode(&mut bytes);
         assert!(bytes.len() <= most_bytes, "{} bytes for {list}", bytes.len());
         let most = ranks.last().map_or(0, |last| last + 1);
-        assert_eq!(RankList::decode(&mut &bytes[..], most), Ok(list));
+        assert_eq!(IdList::decode(&mut &bytes[..], most), Ok(list));
     }
 
     const SIZES: [[u32; 3]; 6] =

@@ -3,7 +3,7 @@
 //! What an MPI program passes to the same call on every rank is rarely arbitrary: it is the same
 //! number everywhere, the rank's right neighbour, its partner across a hypercube, its transposed
 //! place in a grid, or `PROC_NULL` on the border of one. A [`Column`] is one such argument: an
-//! `i64` for each rank of a [`RankList`], kept as a few [`Formula`]s instead of as many numbers as
+//! `i64` for each rank of a [`IdList`], kept as a few [`Formula`]s instead of as many numbers as
 //! there are ranks. [`TextColumn`] does the same for strings. This is the *elastic value* of
 //! ScalaTrace II, with the ranklists of its section descriptors (RSD and PRSD).
 //!
@@ -35,23 +35,27 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`section`] | one nested arithmetic progression of ranks |
-//! | [`ranklist`], `folding` | sets of ranks as sections, and how sections are found |
+//! | [`idlist`], `folding` | sets of ranks or threads as sections, and how sections are found |
 //! | [`formula`], [`grid`] | what a value may be as a function of the rank |
 //! | `single`, `residual`, `pieces` | finding one formula for all ranks, or several for parts of them |
 //! | [`table`] | what fits nothing |
 //! | [`mod@column`], `merge` | the elastic value itself, and joining two of them |
+//! | [`columns`] | what differs between ranks among many numbers; joining them |
+//! | [`bases`] | many numbers as affine functions of a few shared columns |
 //! | [`text`] | strings |
 //! | [`tree`] | joining the values of many ranks in a binary tree |
 //! | `varint`, [`error`] | bytes in and out |
 
+pub mod bases;
 pub mod column;
+pub mod columns;
 pub mod error;
 mod folding;
 pub mod formula;
 pub mod grid;
+pub mod idlist;
 mod merge;
 mod pieces;
-pub mod ranklist;
 mod residual;
 pub mod section;
 mod single;
@@ -59,11 +63,16 @@ pub mod table;
 pub mod text;
 pub mod tree;
 
+pub use bases::{Affine, Base, ColumnSet};
 pub use column::{Column, Form, Piece};
+pub use columns::Columns;
 pub use error::ElasticError;
 pub use formula::{Formula, TreeStep};
 pub use grid::{Digit, Grid};
-pub use ranklist::RankList;
+pub use idlist::IdList;
 pub use section::{Dimension, Section};
 pub use table::Table;
 pub use text::TextColumn;
+
+/// A set of ranks.
+pub type RankList = IdList;

@@ -8,8 +8,8 @@
 
 use crate::column::{Column, Form};
 use crate::formula::Formula;
+use crate::idlist::IdList;
 use crate::pieces;
-use crate::ranklist::RankList;
 use crate::single;
 use crate::table::Table;
 
@@ -30,7 +30,7 @@ impl Column {
 
     /// [`Column::merge`] for callers who have the union of the ranks already, as for each of the
     /// many columns of one group.
-    pub fn merge_over(a: Self, b: Self, ranks: &RankList) -> Self {
+    pub fn merge_over(a: Self, b: Self, ranks: &IdList) -> Self {
         if a.is_empty() {
             return b;
         }
@@ -72,7 +72,7 @@ impl Column {
 }
 
 /// Whether two formulas give the same value for all of the ranks.
-fn agree(ranks: &RankList, f: &Formula, g: &Formula) -> bool {
+fn agree(ranks: &IdList, f: &Formula, g: &Formula) -> bool {
     ranks.iter().all(|rank| f.eval(rank) == g.eval(rank))
 }
 

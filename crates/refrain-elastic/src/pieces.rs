@@ -12,7 +12,7 @@
 
 use crate::column::{Column, Form, Piece, encode_body};
 use crate::formula::{Formula, TreeStep};
-use crate::ranklist::RankList;
+use crate::idlist::IdList;
 use crate::residual::{Class, Residual, frequent_slope};
 use crate::single;
 use crate::table::Table;
@@ -34,7 +34,7 @@ const FAIR_SHARE: usize = 12;
 const TABLE_HANDICAP: usize = 8;
 
 /// The shortest column found; ranks ascend strictly, and there is at least one.
-pub fn fit(list: RankList, ranks: &[u32], values: &[i64]) -> Column {
+pub fn fit(list: IdList, ranks: &[u32], values: &[i64]) -> Column {
     let mut best = Best { list: &list, found: None };
     if let Some(formula) = single::formula(ranks, values) {
         best.offer(Vec::new(), Form::Formula(formula));
@@ -65,7 +65,7 @@ pub fn fit(list: RankList, ranks: &[u32], values: &[i64]) -> Column {
 }
 
 fn formula_piece(ranks: &[u32], formula: Formula) -> Piece {
-    Piece { ranks: RankList::from_sorted(ranks), values: Form::Formula(formula) }
+    Piece { ranks: IdList::from_sorted(ranks), values: Form::Formula(formula) }
 }
 
 /// All formulas of a column, if it has no tables.
@@ -85,7 +85,7 @@ pub fn formulas(pieces: &[Piece], rest: &Form) -> Option<Vec<Formula>> {
 /// Where two formulas agree on a rank, either may have it: every formula has its turn to choose
 /// first.
 pub fn regroup(
-    list: &RankList,
+    list: &IdList,
     ranks: &[u32],
     values: &[i64],
     formulas: &[Formula],
@@ -112,7 +112,7 @@ pub fn regroup(
 
 /// The shortest way found so far.
 struct Best<'a> {
-    list: &'a RankList,
+    list: &'a IdList,
     found: Option<Found>,
 }
 
@@ -175,7 +175,7 @@ fn with_rest(mut parts: Vec<Piece>) -> Option<(Vec<Piece>, Form)> {
     Some((parts, rest))
 }
 
-fn size(list: &RankList, pieces: &[Piece], rest: &Form) -> usize {
+fn size(list: &IdList, pieces: &[Piece], rest: &Form) -> usize {
     let mut bytes = Vec::new();
     encode_body(list, pieces, rest, &mut bytes);
     bytes.len()
@@ -250,7 +250,7 @@ fn greedily(ranks: &[u32], values: &[i64], formula: Formula) -> Vec<Piece> {
     let (mut ranks, mut values) = (ranks.to_vec(), values.to_vec());
     while !ranks.is_empty() {
         let Some(formula) = next.filter(|_| parts.len() < MOST_PIECES) else {
-            let list = RankList::from_sorted(&ranks);
+            let list = IdList::from_sorted(&ranks);
             parts.push(Piece { ranks: list, values: Form::Table(Table::new(values)) });
             break;
         };

@@ -8,7 +8,7 @@
 use refrain_bytes::table::Map;
 
 use crate::error::ElasticError;
-use crate::ranklist::RankList;
+use crate::idlist::IdList;
 use refrain_bytes::varint;
 
 /// A value for each rank of a list that is kept beside it.
@@ -49,7 +49,7 @@ impl Table {
     }
 
     /// Appends the table of the ranks in `ranks`.
-    pub(crate) fn encode(&self, ranks: &RankList, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, ranks: &IdList, out: &mut Vec<u8>) {
         let mut best = Vec::new();
         let mut keep = |bytes: Vec<u8>| {
             if best.is_empty() || bytes.len() < best.len() {
@@ -70,7 +70,7 @@ impl Table {
     }
 
     /// What is written for each value.
-    fn residuals(&self, ranks: &RankList, base: Base) -> Vec<i64> {
+    fn residuals(&self, ranks: &IdList, base: Base) -> Vec<i64> {
         let values = self.values.iter().copied();
         match base {
             Base::Itself => self.values.clone(),
@@ -85,7 +85,7 @@ impl Table {
     }
 
     /// Takes the table of the ranks in `ranks`.
-    pub(crate) fn decode(input: &mut &[u8], ranks: &RankList) -> Result<Self, ElasticError> {
+    pub(crate) fn decode(input: &mut &[u8], ranks: &IdList) -> Result<Self, ElasticError> {
         const WHAT: ElasticError = ElasticError::Unknown("table");
         let count = ranks.len();
         let code = varint::take_byte(input)?;
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     fn size(values: &[i64]) -> usize {
-        let ranks = RankList::range(0, values.len() as u32);
+        let ranks = IdList::range(0, values.len() as u32);
         let table = Table::new(values.to_vec());
         let mut bytes = Vec::new();
         table.encode(&ranks, &mut bytes);

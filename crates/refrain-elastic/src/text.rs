@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::column::Column;
 use crate::error::ElasticError;
-use crate::ranklist::RankList;
+use crate::idlist::IdList;
 use refrain_bytes::varint;
 
 /// The most digits of a number in a template: all such numbers fit an `i64`.
@@ -19,7 +19,7 @@ const MOST_PARTS: usize = 32;
 /// A string for each rank of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TextColumn {
-    ranks: RankList,
+    ranks: IdList,
     form: Form,
 }
 
@@ -49,7 +49,7 @@ enum Part {
 impl Default for TextColumn {
     /// The column of no rank.
     fn default() -> Self {
-        Self { ranks: RankList::default(), form: Form::Constant(Vec::new()) }
+        Self { ranks: IdList::default(), form: Form::Constant(Vec::new()) }
     }
 }
 
@@ -72,7 +72,7 @@ impl TextColumn {
 
     fn fit_sorted(ranks: &[u32], texts: &[&[u8]]) -> Self {
         let Some(&first) = texts.first() else { return Self::default() };
-        let list = RankList::from_sorted(ranks);
+        let list = IdList::from_sorted(ranks);
         if texts.iter().all(|&text| text == first) {
             return Self { ranks: list, form: Form::Constant(first.to_vec()) };
         }
@@ -108,7 +108,7 @@ impl TextColumn {
     }
 
     /// The ranks that have a text.
-    pub fn ranks(&self) -> &RankList {
+    pub fn ranks(&self) -> &IdList {
         &self.ranks
     }
 
@@ -200,12 +200,12 @@ impl TextColumn {
 
     /// Takes a column whose ranks are all below `most`.
     pub fn decode(input: &mut &[u8], most: u32) -> Result<Self, ElasticError> {
-        let ranks = RankList::decode(input, most)?;
+        let ranks = IdList::decode(input, most)?;
         Self::decode_texts(input, &ranks)
     }
 
     /// Takes the texts of a column of these ranks, as [`TextColumn::encode_texts`] wrote them.
-    pub fn decode_texts(input: &mut &[u8], ranks: &RankList) -> Result<Self, ElasticError> {
+    pub fn decode_texts(input: &mut &[u8], ranks: &IdList) -> Result<Self, ElasticError> {
         let form = match varint::take_byte(input)? {
             0 => Form::Constant(take_text(input)?),
             1 => {
@@ -248,7 +248,7 @@ fn put_number(text: &mut Vec<u8>, number: i64, width: u8) {
 }
 
 /// Each distinct text once, and which of them a rank has.
-fn table(list: &RankList, texts: &[&[u8]]) -> Form {
+fn table(list: &IdList, texts: &[&[u8]]) -> Form {
     let mut places: HashMap<&[u8], i64> = HashMap::new();
     let mut distinct = Vec::new();
     let index: Vec<i64> = texts
@@ -264,7 +264,7 @@ fn table(list: &RankList, texts: &[&[u8]]) -> Form {
 }
 
 /// The texts as literals and numbers, if they all have the same literals in the same places.
-fn template(list: &RankList, texts: &[&[u8]]) -> Option<Vec<Part>> {
+fn template(list: &IdList, texts: &[&[u8]]) -> Option<Vec<Part>> {
     let parts = tokens(texts.first()?).count();
     if parts > MOST_PARTS {
         return None;
@@ -283,7 +283,7 @@ fn template(list: &RankList, texts: &[&[u8]]) -> Option<Vec<Part>> {
 }
 
 /// Tokens of one place in all texts: the same everywhere, or numbers.
-fn part(list: &RankList, tokens: &[&[u8]]) -> Option<Part> {
+fn part(list: &IdList, tokens: &[&[u8]]) -> Option<Part> {
     let first = tokens.first()?;
     if tokens.iter().all(|token| token == first) {
         return Some(Part::Literal(first.to_vec()));
@@ -292,7 +292,7 @@ fn part(list: &RankList, tokens: &[&[u8]]) -> Option<Part> {
 }
 
 /// A column of numbers in decimal, if all are padded to the width of the shortest.
-fn number(list: &RankList, decimals: &[&[u8]]) -> Option<Part> {
+fn number(list: &IdList, decimals: &[&[u8]]) -> Option<Part> {
     let width = decimals.iter().map(|decimal| decimal.len()).min()? as u8;
     let mut values = Vec::with_capacity(decimals.len());
     let mut padded = Vec::new();

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use refrain_elastic::RankList;
+use refrain_elastic::IdList;
 
 use crate::block::Blocks;
 use crate::chunk::{Entry, Finished, Stream};
@@ -36,7 +36,7 @@ const ANY: u32 = u32::MAX - 1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Substitutes {
     /// The threads.
-    pub threads: RankList,
+    pub threads: IdList,
     /// The blocks, ascending.
     pub blocks: Vec<(u32, u32)>,
 }

@@ -59,7 +59,7 @@
 //! | [`chunk`], `parts`, `bulk` | a compressed stretch of a stream, and its bytes |
 //! | [`irregular`] | stretches without loops, coded record by record |
 //! | [`player`], [`records`], [`trace`] | decoding the stream |
-//! | [`thread_groups`], `reshape`, `align`, [`bases`] | merging the threads of a process |
+//! | [`thread_groups`], `reshape`, `align`, [`thread_numbers`] | merging the threads of a process |
 //! | [`rank_groups`] | merging processes |
 //! | [`outline`] | joins the sealed chunks of a thread, for its structure |
 //! | [`structure`] | a group's loop nest over references, and as text |
@@ -68,7 +68,6 @@
 //! than the input and fixed bounds allow.
 
 mod align;
-pub mod bases;
 pub mod block;
 mod bulk;
 pub mod chunk;
@@ -92,6 +91,7 @@ pub mod shape;
 mod shapes;
 pub mod structure;
 pub mod thread_groups;
+pub mod thread_numbers;
 pub mod trace;
 
 pub use align::Substitutes;

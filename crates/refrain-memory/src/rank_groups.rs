@@ -9,13 +9,14 @@
 //! log₂(processes) rounds, and a join of regular traces costs the same for any number of ranks on
 //! either side.
 
-use refrain_elastic::{Column, Formula, RankList, tree};
+use refrain_elastic::columns::{Columns, Side};
+use refrain_elastic::{Column, Formula, IdList, RankList, tree};
 
-use crate::bases::{ColumnSet, MOST_VALUES, take_bases};
 use crate::bulk;
 use crate::error::MemoryError;
 use crate::parts;
 use crate::thread_groups::{Group, MOST_THREADS, Merged};
+use crate::thread_numbers::{MOST_VALUES, ThreadNumbers, take_bases};
 use refrain_bytes::varint;
 
 /// The most processes.
@@ -28,8 +29,10 @@ pub struct RankGroup {
     pub ranks: RankList,
     /// The threads and their structure.
     skeleton: Vec<u8>,
-    /// The numbers, over the ranks.
-    numbers: Vec<Column>,
+    /// The numbers; 0 where there is a column.
+    numbers: Vec<i64>,
+    /// The numbers that differ between ranks.
+    columns: Columns,
     /// Irregular streams: for each, one for all ranks, or one for each in ascending order.
     bulk: Vec<Vec<Vec<i64>>>,
     /// The version of the structure's bytes.
@@ -50,7 +53,8 @@ impl Processes {
             RankGroup {
                 ranks: RankList::single(rank),
                 skeleton,
-                numbers: numbers.into_iter().map(|number| Column::single(rank, number)).collect(),
+                numbers,
+                columns: Columns::default(),
                 bulk: bulk.into_iter().map(|stream| vec![stream]).collect(),
                 version: crate::VERSION,
             }
@@ -97,7 +101,7 @@ impl Processes {
         for group in &self.groups {
             group.ranks.encode(out);
             varint::put_bytes(out, &group.skeleton);
-            put_columns(out, &group.numbers);
+            put_columns(out, &group.numbers, &group.columns);
             varint::put(out, group.bulk.len() as u64);
             for streams in &group.bulk {
                 out.push(u8::from(streams.len() > 1));
@@ -119,8 +123,12 @@ impl Processes {
 impl RankGroup {
     fn join(&mut self, other: Self) {
         let ranks = self.ranks.union(&other.ranks);
-        let numbers = std::mem::take(&mut self.numbers).into_iter().zip(other.numbers);
-        self.numbers = numbers.map(|(a, b)| Column::merge_over(a, b, &ranks)).collect();
+        let (ours, theirs) = (self.side(), other.side());
+        self.columns = Columns::merge(ours, theirs, &ranks);
+        // A number with a column is not used.
+        for (index, _) in &self.columns {
+            self.numbers[*index as usize] = 0;
+        }
         let (mine, others) = (self.ranks.to_vec(), other.ranks.to_vec());
         for (streams, more) in self.bulk.iter_mut().zip(other.bulk) {
             if streams.len() == 1 && more.len() == 1 && streams == &more {
@@ -138,10 +146,16 @@ impl RankGroup {
         self.ranks = ranks;
     }
 
+    fn side(&self) -> Side<'_> {
+        Side { numbers: &self.numbers, columns: &self.columns, ids: &self.ranks }
+    }
+
     /// The threads of one of the processes.
     pub fn of(&self, rank: u32) -> Result<Group, MemoryError> {
         let at = self.ranks.position(rank).unwrap_or(0);
-        let numbers: Vec<i64> = self.numbers.iter().map(|n| n.eval(rank).unwrap_or(0)).collect();
+        let mut numbers = self.numbers.clone();
+        let applied = self.columns.apply(rank, &mut numbers);
+        applied.ok_or(MemoryError::OutOfRange("rank"))?;
         let stream = |each: &Vec<Vec<i64>>| each.get(at).or(each.first()).cloned();
         let bulk: Option<Vec<_>> = self.bulk.iter().map(stream).collect();
         let bulk = bulk.ok_or(MemoryError::Truncated)?;
@@ -151,7 +165,7 @@ impl RankGroup {
     fn decode(input: &mut &[u8], version: u8) -> Result<Self, MemoryError> {
         let ranks = RankList::decode(input, MOST_RANKS).map_err(MemoryError::Elastic)?;
         let skeleton = varint::take_bytes(input)?.to_vec();
-        let numbers = take_columns(input, &ranks, version)?;
+        let (numbers, columns) = take_columns(input, &ranks, version)?;
         let mut most = parts::MOST_BULK;
         let mut all = Vec::new();
         for _ in 0..varint::take_count(input, "number of streams")? {
@@ -164,45 +178,35 @@ impl RankGroup {
             }
             all.push(streams);
         }
-        Ok(Self { ranks, skeleton, numbers, bulk: all, version })
+        Ok(Self { ranks, skeleton, numbers, columns, bulk: all, version })
     }
 }
 
-/// Appends columns: how many, and how many of these are the same for all ranks again and again; the
-/// values of those, which are much alike; the others.
-fn put_columns(out: &mut Vec<u8>, columns: &[Column]) {
-    let constant = |column: &Column| match column.formula() {
-        Some(Formula::Constant(value)) => Some(*value),
-        _ => None,
-    };
-    let (mut runs, mut values, mut others) = (Vec::new(), Vec::new(), Vec::new());
-    let is_like = |a: &Column, b: &Column| constant(a).is_some() == constant(b).is_some();
-    for (at, run) in columns.chunk_by(is_like).enumerate() {
-        if at == 0 && constant(&run[0]).is_none() {
-            varint::put(&mut runs, 0);
+/// Appends numbers and columns: how many numbers; if there are columns, the lengths of runs of numbers
+/// that have none or have one, in turn; the numbers that have none; the columns.
+fn put_columns(out: &mut Vec<u8>, numbers: &[i64], columns: &Columns) {
+    let is_constant: Vec<bool> =
+        (0u32..).zip(numbers).map(|(index, _)| columns.get(index).is_none()).collect();
+    varint::put(out, (numbers.len() as u64) << 1 | u64::from(!columns.is_empty()));
+    if !columns.is_empty() {
+        if is_constant.first() == Some(&false) {
+            varint::put(out, 0);
         }
-        varint::put(&mut runs, run.len() as u64);
-    }
-    for column in columns {
-        match constant(column) {
-            Some(value) => varint::put_signed(&mut values, value),
-            None => column.encode_values(&mut others),
+        for run in is_constant.chunk_by(|a, b| a == b) {
+            varint::put(out, run.len() as u64);
         }
     }
-    let has_others = !others.is_empty();
-    varint::put(out, (columns.len() as u64) << 1 | u64::from(has_others));
-    if has_others {
-        out.extend(runs);
-    }
-    out.extend([values, others].concat());
+    let constants = numbers.iter().zip(&is_constant).filter(|(_, is_constant)| **is_constant);
+    constants.for_each(|(number, _)| varint::put_signed(out, *number));
+    columns.iter().for_each(|(_, column)| column.encode_values(out));
 }
 
-/// Takes columns over these ranks.
+/// Takes numbers and columns over these ranks.
 fn take_columns(
     input: &mut &[u8],
     ranks: &RankList,
     version: u8,
-) -> Result<Vec<Column>, MemoryError> {
+) -> Result<(Vec<i64>, Columns), MemoryError> {
     const WHAT: MemoryError = MemoryError::OutOfRange("number of columns");
     let head = varint::take(input)?;
     let (count, has_others) = if version > 1 { (head >> 1, head & 1 == 1) } else { (head, true) };
@@ -226,13 +230,22 @@ fn take_columns(
         is_constant.extend(std::iter::repeat_n(next, run as usize));
         next = !next;
     }
-    let values = is_constant.iter().filter(|is| **is).map(|_| varint::take_signed(input));
-    let mut values = values.collect::<Result<Vec<_>, _>>()?.into_iter();
-    let column = |is_constant: bool| match is_constant {
-        true => Ok(Column::of(ranks.clone(), Formula::Constant(values.next().unwrap_or(0)))),
-        false => Column::decode_values(input, ranks),
-    };
-    is_constant.into_iter().map(column).collect::<Result<_, _>>().map_err(MemoryError::Elastic)
+    let mut numbers = vec![0; is_constant.len()];
+    for (number, _) in numbers.iter_mut().zip(&is_constant).filter(|(_, is)| **is) {
+        *number = varint::take_signed(input)?;
+    }
+    let mut columns = Vec::new();
+    for (index, (number, _)) in
+        (0u32..).zip(numbers.iter_mut().zip(&is_constant)).filter(|(_, (_, is))| !**is)
+    {
+        let column = Column::decode_values(input, ranks).map_err(MemoryError::Elastic)?;
+        match column.formula() {
+            // Version 1 has columns only.
+            Some(Formula::Constant(value)) => *number = *value,
+            _ => columns.push((index, column)),
+        }
+    }
+    Ok((numbers, Columns::new(columns)))
 }
 
 impl Group {
@@ -261,10 +274,10 @@ impl Group {
     ) -> Result<Self, MemoryError> {
         let input = &mut skeleton;
         let mut all = bulk.into_iter();
-        let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
+        let threads = IdList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
         let skeleton = varint::take_bytes(input)?.to_vec();
         let bases = take_bases(input, &threads, version)?;
-        let numbers = ColumnSet::assemble(bases, varint::take_bytes(input)?, numbers, version)?;
+        let numbers = ThreadNumbers::assemble(bases, varint::take_bytes(input)?, numbers, version)?;
         let mut bulk = Vec::new();
         for _ in 0..varint::take_count(input, "number of streams")? {
             let count = usize::try_from(varint::take(input)?).unwrap_or(usize::MAX);

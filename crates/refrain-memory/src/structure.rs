@@ -13,23 +13,24 @@ pub use text::{Name, triples};
 
 use std::collections::HashSet;
 
-use refrain_elastic::RankList;
+use refrain_elastic::{Affine, Base, IdList};
 use refrain_nest::{LoopNest, Nest};
 
 use crate::align::{HOLE, Substitutes};
-use crate::bases::{Affine, Base, ColumnSet};
+
 use crate::block::{Blocks, Reference};
 use crate::chunk::{Entry, Finished, Stream};
 use crate::error::MemoryError;
 use crate::runs::Runs;
 use crate::shape::Node;
 use crate::thread_groups::Group;
+use crate::thread_numbers::ThreadNumbers;
 
 /// The structure of a group of threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Structure {
     /// The threads.
-    pub threads: RankList,
+    pub threads: IdList,
     /// Which hole of its threads' main structures it fills, from 1; 0 for a main structure.
     pub part: u32,
     /// Blocks without references that differ between its threads.
@@ -104,7 +105,7 @@ impl Group {
     /// The structure of the group.
     pub fn structure(&self, blocks: &Blocks) -> Result<Structure, MemoryError> {
         // Each number of the chunk is the index of its column.
-        let indices: Vec<i64> = (0..self.numbers.columns.len() as i64).collect();
+        let indices: Vec<i64> = (0..self.numbers.set.columns.len() as i64).collect();
         let bulk = self.bulk.iter().map(|each| each.first().cloned().unwrap_or_default());
         let chunk = Finished::from_parts(&self.skeleton, &indices, bulk.collect(), blocks)?;
         let mut builder = Builder { numbers: &self.numbers, blocks, met: HashSet::new() };
@@ -112,7 +113,7 @@ impl Group {
             threads: self.threads.clone(),
             part: self.hole,
             substitutes: self.substitutes.clone(),
-            bases: self.numbers.bases.clone(),
+            bases: self.numbers.set.bases.clone(),
             nest: builder.nest(&chunk),
             own_stacks: self.numbers.own_stacks,
         })
@@ -122,7 +123,7 @@ impl Group {
 type Tree = Nest<Leaf, Trips>;
 
 struct Builder<'a> {
-    numbers: &'a ColumnSet,
+    numbers: &'a ThreadNumbers,
     blocks: &'a Blocks,
     /// References that have been executed before: their first addresses are distances from their last.
     met: HashSet<(u32, u32)>,
@@ -222,7 +223,7 @@ impl Builder<'_> {
     /// The number of a stream of one run.
     fn only(&self, runs: &Runs) -> Option<Affine> {
         match (runs.count(), runs.cycle()) {
-            (1, 0) => self.numbers.columns.get(runs.current().0 as usize).copied(),
+            (1, 0) => self.numbers.set.columns.get(runs.current().0 as usize).copied(),
             _ => None,
         }
     }

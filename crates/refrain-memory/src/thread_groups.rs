@@ -1,7 +1,7 @@
 //! Merges the traces of a process's threads (EPRSD §III.B, ScalaMemTrace §2.2).
 //!
 //! Threads whose chunks have the same skeleton form a [`Group`]: one structure for all of its threads, and
-//! every number is a function of the thread ([`crate::bases`]).
+//! every number is a function of the thread ([`crate::thread_numbers`]).
 //!
 //! * A thread that has too few iterations for a loop is first re-encoded with the loop nest of a thread
 //!   that has enough (`reshape`).
@@ -11,16 +11,16 @@
 
 use std::collections::BTreeSet;
 
-use refrain_elastic::RankList;
+use refrain_elastic::IdList;
 
 use crate::align::{self, Substitutes};
-use crate::bases::ColumnSet;
 use crate::block::Blocks;
 use crate::bulk;
 use crate::chunk::{Chunk, Finished};
 use crate::error::MemoryError;
 use crate::parts::{self, Parts};
 use crate::reshape::reshape;
+use crate::thread_numbers::ThreadNumbers;
 use refrain_bytes::varint;
 
 /// The most threads of a process.
@@ -32,11 +32,11 @@ const TRIES: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// The threads.
-    pub threads: RankList,
+    pub threads: IdList,
     /// The structure.
     pub skeleton: Vec<u8>,
     /// The numbers over the threads.
-    pub numbers: ColumnSet,
+    pub numbers: ThreadNumbers,
     /// Irregular streams: for each, one for all threads, or one for each.
     pub bulk: Vec<Vec<Vec<i64>>>,
     /// Which hole in its threads' sequences it fills, from 1; 0 for the group that has the holes.
@@ -115,7 +115,7 @@ impl Merged {
         for group in &mut groups {
             let bulk: Vec<Vec<i64>> =
                 group.bulk.iter().map(|each| each.first().cloned().unwrap_or_default()).collect();
-            let columns = group.numbers.columns.len();
+            let columns = group.numbers.set.columns.len();
             let skeleton = &group.skeleton;
             group.skeleton =
                 Finished::renumber_skeleton(skeleton, &bulk, columns, numbers, blocks)?;
@@ -259,7 +259,7 @@ fn join(
     }
     if !piece.blocks.is_empty() {
         let threads: Vec<u32> = group.members.iter().map(|(thread, _)| *thread).collect();
-        let threads = RankList::from_sorted(&threads);
+        let threads = IdList::from_sorted(&threads);
         joined.substitutes.push(Substitutes { threads, blocks: piece.blocks.clone() });
     }
     Some(joined)
@@ -315,7 +315,7 @@ impl GroupBuilder {
     fn finish(mut self) -> Group {
         self.members.sort_by_key(|(thread, _)| *thread);
         let ids: Vec<u32> = self.members.iter().map(|(thread, _)| *thread).collect();
-        let threads = RankList::from_sorted(&ids);
+        let threads = IdList::from_sorted(&ids);
         let members: Vec<Parts> = self.members.iter().map(|(_, chunk)| chunk.to_parts()).collect();
         let streams = members[0].bulk.len();
         let (mut numbers, mut all_bulk) = (Vec::new(), Vec::new());
@@ -332,7 +332,7 @@ impl GroupBuilder {
             each
         });
         Group {
-            numbers: ColumnSet::fit(&threads, &numbers),
+            numbers: ThreadNumbers::fit(&threads, &numbers),
             bulk: bulk.collect(),
             threads,
             skeleton: self.skeleton,
@@ -365,7 +365,7 @@ impl Group {
         if rest.is_empty() || rest.len() == self.threads.len() {
             return (!rest.is_empty()).then(|| self.clone());
         }
-        let threads = RankList::from_sorted(&rest);
+        let threads = IdList::from_sorted(&rest);
         let numbers = rest.iter().map(|thread| self.numbers.values(&self.threads, *thread));
         let numbers: Vec<Vec<Option<i64>>> =
             numbers.map(|numbers| numbers.into_iter().map(Some).collect()).collect();
@@ -377,11 +377,11 @@ impl Group {
             let is_in = |thread: &u32| others.threads.contains(*thread);
             let threads: Vec<u32> = rest.iter().copied().filter(is_in).collect();
             let blocks = others.blocks.clone();
-            let threads = (!threads.is_empty()).then(|| RankList::from_sorted(&threads))?;
+            let threads = (!threads.is_empty()).then(|| IdList::from_sorted(&threads))?;
             Some(Substitutes { threads, blocks })
         });
         Some(Self {
-            numbers: ColumnSet::fit(&threads, &numbers),
+            numbers: ThreadNumbers::fit(&threads, &numbers),
             bulk: self.bulk.iter().map(stream).collect(),
             substitutes: substitutes.collect(),
             skeleton: self.skeleton.clone(),
@@ -390,8 +390,8 @@ impl Group {
         })
     }
 
-    fn all_but_first(&self) -> RankList {
-        RankList::from_sorted(&self.threads.iter().skip(1).collect::<Vec<_>>())
+    fn all_but_first(&self) -> IdList {
+        IdList::from_sorted(&self.threads.iter().skip(1).collect::<Vec<_>>())
     }
 
     /// Appends the number of the hole and the substitutes.
@@ -403,7 +403,7 @@ impl Group {
         for substitutes in self.substitutes.iter().filter(|_| self.hole != 0) {
             // The usual case, all threads but the first, is written as an empty list.
             match substitutes.threads == self.all_but_first() {
-                true => RankList::from_sorted(&[]).encode(out),
+                true => IdList::from_sorted(&[]).encode(out),
                 false => substitutes.threads.encode(out),
             }
             varint::put(out, substitutes.blocks.len() as u64);
@@ -423,7 +423,7 @@ impl Group {
             return Ok(());
         }
         for _ in 0..varint::take_count(input, "number of substitutes")? {
-            let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
+            let threads = IdList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
             let threads = if threads.is_empty() { self.all_but_first() } else { threads };
             let (mut blocks, mut last) = (Vec::new(), 0u32);
             for _ in 0..varint::take_count(input, "number of substitutes")? {
@@ -437,9 +437,9 @@ impl Group {
     }
 
     fn decode(input: &mut &[u8], version: u8) -> Result<Self, MemoryError> {
-        let threads = RankList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
+        let threads = IdList::decode(input, MOST_THREADS).map_err(MemoryError::Elastic)?;
         let skeleton = bulk::take_packed(input)?;
-        let numbers = ColumnSet::decode(input, &threads, version)?;
+        let numbers = ThreadNumbers::decode(input, &threads, version)?;
         let mut most = parts::MOST_BULK;
         let mut all = Vec::new();
         for _ in 0..varint::take_count(input, "number of streams")? {

@@ -3,7 +3,8 @@
 //! Where lists of different lengths meet (an array as long as the rank has neighbours), the ranks
 //! fall into *variants*, one for each length.
 
-use refrain_elastic::{Column, Formula, RankList};
+use refrain_elastic::columns::{Columns, Side};
+use refrain_elastic::{Column, RankList};
 use refrain_signature::cells;
 use std::borrow::Cow;
 
@@ -14,8 +15,8 @@ pub struct Variant {
     pub ranks: Option<RankList>,
     /// The numbers; where a column says otherwise, any.
     pub cells: Vec<u8>,
-    /// What differs between ranks: place and values, by place.
-    pub columns: Vec<(u32, Column)>,
+    /// The cells that differ between ranks.
+    pub columns: Columns,
 }
 
 /// A list of cells over ranks.
@@ -34,16 +35,13 @@ impl Variant {
     /// The list of a rank, as numbers.
     pub fn numbers(&self, rank: u32) -> Option<Vec<i64>> {
         let mut numbers = cells::numbers(&self.cells)?;
-        for (place, column) in &self.columns {
-            *numbers.get_mut(*place as usize)? = column.eval(rank)?;
-        }
+        self.columns.apply(rank, &mut numbers)?;
         Some(numbers)
     }
 
     /// The column of the cell with that index, if ranks differ in it.
-    pub fn column(&self, place: u32) -> Option<&Column> {
-        let at = self.columns.binary_search_by_key(&place, |(place, _)| *place).ok()?;
-        self.columns.get(at).map(|(_, column)| column)
+    pub fn column(&self, index: u32) -> Option<&Column> {
+        self.columns.get(index)
     }
 
     /// Takes in another of the same length; these are the ranks before, of the other, and all.
@@ -53,30 +51,16 @@ impl Variant {
         }
         let numbers = |v: &Variant| cells::numbers(&v.cells).unwrap_or_default();
         let (ours, others) = (numbers(self), numbers(&other));
-        let mut columns = Vec::new();
-        for (place, (a, b)) in ours.iter().zip(&others).enumerate() {
-            let place = place as u32;
-            let constant =
-                |ranks: &RankList, value: i64| Column::of(ranks.clone(), Formula::Constant(value));
-            let column = match (self.column(place), other.column(place)) {
-                (None, None) if a == b => continue,
-                (None, None) => Column::merge_over(constant(mine, *a), constant(theirs, *b), all),
-                (Some(column), None) => {
-                    Column::merge_over(column.clone(), constant(theirs, *b), all)
-                }
-                (None, Some(column)) => Column::merge_over(constant(mine, *a), column.clone(), all),
-                (Some(a), Some(b)) => Column::merge_over(a.clone(), b.clone(), all),
-            };
-            columns.push((place, column));
-        }
-        self.columns = columns;
+        let ours = Side { numbers: &ours, columns: &self.columns, ids: mine };
+        let others = Side { numbers: &others, columns: &other.columns, ids: theirs };
+        self.columns = Columns::merge(ours, others, all);
     }
 }
 
 impl Elastic {
     /// The list of a single rank.
     pub fn single(cells: Vec<u8>) -> Elastic {
-        Elastic { variants: vec![Variant { ranks: None, cells, columns: Vec::new() }] }
+        Elastic { variants: vec![Variant { ranks: None, cells, columns: Columns::default() }] }
     }
 
     /// The variant of a rank.

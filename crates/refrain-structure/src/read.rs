@@ -6,7 +6,7 @@ use crate::merged::Merged;
 use crate::write::{
     ANY, CHANGED, COLUMNS, NEW_SHAPE, NO_COLUMNS, SAME_COLUMNS, SCALE_AT, Shape, VERSION,
 };
-use refrain_elastic::{Column, RankList, TextColumn};
+use refrain_elastic::{Column, Columns, RankList, TextColumn};
 use refrain_grammar::{Shared, Symbol, What};
 use refrain_signature::cells::{self, Cells};
 use refrain_signature::outcome::{Polls, StoredOutcomes};
@@ -398,7 +398,7 @@ impl RowReader {
                 self.hold(column.held())?;
                 columns.push((place, column));
             }
-            variants.push(Variant { ranks: own, cells: numbers, columns });
+            variants.push(Variant { ranks: own, cells: numbers, columns: Columns::new(columns) });
         }
         Some(Elastic { variants })
     }
@@ -429,7 +429,7 @@ impl RowReader {
                     out
                 };
                 let elastic = |cells, columns| Elastic {
-                    variants: vec![Variant { ranks: None, cells, columns }],
+                    variants: vec![Variant { ranks: None, cells, columns: Columns::new(columns) }],
                 };
                 Some(Row {
                     cells: elastic(bytes(numbers.get(..*split)?), first),

@@ -92,7 +92,7 @@ impl Simple {
         let mut numbers = cells::numbers(&a.cells)?;
         let split = numbers.len();
         numbers.extend(cells::numbers(&b.cells)?);
-        let mut columns = a.columns.clone();
+        let mut columns: Vec<(u32, Column)> = a.columns.iter().cloned().collect();
         let shifted = b.columns.iter().map(|(p, c)| (p + split as u32, c.clone()));
         columns.extend(shifted);
         // Where a column speaks, the number says nothing; 0 repeats best.

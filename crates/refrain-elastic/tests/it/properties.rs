@@ -3,7 +3,8 @@
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use refrain_elastic::{Column, RankList, TextColumn, tree};
+use refrain_elastic::columns::{Columns, Side};
+use refrain_elastic::{Column, ColumnSet, IdList, RankList, TextColumn, tree};
 
 /// The bound that decoders are given.
 const MOST: u32 = 4096;
@@ -94,6 +95,63 @@ fn exercise(column: &Column) {
 }
 
 proptest! {
+    #[test]
+    fn merged_lists_give_each_id_its_numbers(
+        lists in vec(vec(0..4_i64, 3), 2..12),
+        split in any::<prop::sample::Index>(),
+    ) {
+        let split = 1 + split.index(lists.len() - 1) as u32;
+        let all = IdList::range(0, lists.len() as u32);
+        // The lists of the ids in a range, merged one by one.
+        let merged = |range: std::ops::Range<u32>| {
+            let mut columns = Columns::default();
+            let numbers = &lists[range.start as usize];
+            for id in range.start + 1..range.end {
+                let ids = IdList::range(range.start, id - range.start);
+                let ours = Side { numbers, columns: &columns, ids: &ids };
+                let single = IdList::single(id);
+                let list = &lists[id as usize];
+                let theirs = Side { numbers: list, columns: &Columns::default(), ids: &single };
+                columns = Columns::merge(ours, theirs, &ids.union(&single));
+            }
+            (numbers.clone(), columns, IdList::range(range.start, range.end - range.start))
+        };
+        let (a, b) = (merged(0..split), merged(split..lists.len() as u32));
+        let columns = Columns::merge(
+            Side { numbers: &a.0, columns: &a.1, ids: &a.2 },
+            Side { numbers: &b.0, columns: &b.1, ids: &b.2 },
+            &all,
+        );
+        for (id, list) in (0..).zip(&lists) {
+            let mut numbers = a.0.clone();
+            prop_assert_eq!(columns.apply(id, &mut numbers), Some(()));
+            prop_assert_eq!(&numbers, list);
+        }
+        let differs = |at: usize| lists.iter().any(|list| list[at] != lists[0][at]);
+        prop_assert_eq!(columns.len(), (0..3).filter(|at| differs(*at)).count());
+    }
+
+    #[test]
+    fn a_set_over_shared_bases_gives_back_every_number(
+        base in vec(-50..50_i64, 1..30),
+        affine in vec((-3..4_i64, -1000..1000_i64, any::<bool>()), 1..8),
+        start in 0..9_u32,
+    ) {
+        let ids = IdList::range(start, base.len() as u32);
+        let number = |(id, base): (u32, &i64), (scale, offset, is_own): &(i64, i64, bool)| {
+            scale * if *is_own { i64::from(id) } else { *base } + offset
+        };
+        let list = |of: (u32, &i64)| affine.iter().map(|affine| Some(number(of, affine))).collect();
+        let numbers: Vec<Vec<Option<i64>>> = ids.iter().zip(&base).map(list).collect();
+        let set = ColumnSet::fit(&ids, &numbers);
+        // All numbers that do not follow the id follow one base.
+        prop_assert!(set.bases.len() <= 1, "{:?}", set);
+        for (id, numbers) in ids.iter().zip(&numbers) {
+            let values: Vec<Option<i64>> = set.values(&ids, id).into_iter().map(Some).collect();
+            prop_assert_eq!(&values, numbers);
+        }
+    }
+
     #[test]
     fn a_reduction_joins_neighbours_in_order_and_in_a_tree(items in 0..300_u32) {
         // An item is the range of what it holds, and in how many joins its parts took part.

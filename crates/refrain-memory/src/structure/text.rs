@@ -21,11 +21,11 @@
 
 use std::fmt::Write;
 
-use refrain_elastic::RankList;
+use refrain_elastic::{Affine, Base, IdList};
 use refrain_nest::Nest;
 
 use super::{Descriptor, First, Leaf, Step, Structure, Tree, Trips};
-use crate::bases::{Affine, Base};
+
 use crate::block::{Blocks, Kind};
 use crate::error::MemoryError;
 use crate::segment::{Addresses, own_offset};
@@ -42,7 +42,7 @@ pub enum Name {
 
 /// Ranks or threads as ScalaMemTrace lists them (§2.2): `<first,count,stride>`, with more counts and
 /// strides where sections repeat.
-pub fn triples(list: &RankList) -> String {
+pub fn triples(list: &IdList) -> String {
     let section = |section: &refrain_elastic::Section| {
         let mut text = format!("<{}", section.start());
         if section.dimensions().is_empty() {

@@ -47,3 +47,16 @@ fn traces_of_every_version_are_read() {
     }
     assert_eq!(found, TRACES);
 }
+
+/// What processes share is written as it was, so that files of different releases can be compared.
+#[test]
+fn the_threads_of_traces_of_this_version_are_written_as_they_were() {
+    for name in ["compiled-v2", "dynamorio-v2", "ranks-v2", "sealed-v2"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let trace = MemoryTrace::open(&folder.join(format!("{name}.refrain"))).expect(name);
+        let section = trace.container().read_checked("threads").expect(name);
+        let mut written = Vec::new();
+        trace.merged().encode(&mut written);
+        assert!(!written.is_empty() && written == section, "{name}");
+    }
+}

@@ -1,8 +1,8 @@
-//! Sets of ranks as unions of sections.
+//! Sets of ranks or threads as unions of sections.
 //!
-//! The sets that matter are all ranks, a row, a column, a border or the interior of a grid, every
-//! second rank: each is one section or a few, whatever the number of ranks. A set without any
-//! structure costs about two bytes for each run of ranks in it.
+//! The sets that occur are all ranks, a row, a column, a border or the interior of a grid, every second
+//! rank. Each is one section or a few, for any number of ranks. A set without structure takes about two
+//! bytes for each run of consecutive ranks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,19 +14,19 @@ use crate::folding;
 use crate::section::{Section, SectionIter};
 use refrain_bytes::varint;
 
-/// A set of ranks.
+/// A set of ids: ranks of a job, threads of a process. ScalaTrace calls it a ranklist.
 ///
-/// Equality is that of the descriptions: two lists made by [`RankList::from_sorted`] from the same
-/// ranks are equal, a list put together by [`RankList::union`] may describe the same ranks by
+/// Equality is that of the descriptions: two lists made by [`IdList::from_sorted`] from the same
+/// ranks are equal, a list put together by [`IdList::union`] may describe the same ranks by
 /// other sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct RankList {
+pub struct IdList {
     /// Disjoint, with ascending starts; their extents may interleave. Shared, because the many
     /// columns of a group are all over the same ranks.
     sections: Arc<[Section]>,
 }
 
-impl RankList {
+impl IdList {
     /// The ranks from `start`, `count` of them (fewer if they would not fit 32 bits).
     pub fn range(start: u32, count: u32) -> Self {
         let range = match count {
@@ -171,7 +171,7 @@ pub(crate) fn encode_sections(sections: &[Section], out: &mut Vec<u8>) {
     }
 }
 
-impl fmt::Display for RankList {
+impl fmt::Display for IdList {
     /// Ranges as `3-7`, strides as `0-30:2`, further dimensions as ` x COUNT by STRIDE`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, section) in self.sections.iter().enumerate() {
@@ -192,7 +192,7 @@ impl fmt::Display for RankList {
     }
 }
 
-/// The ranks of a [`RankList`], ascending.
+/// The ranks of a [`IdList`], ascending.
 #[derive(Clone, Debug)]
 pub struct RankIter<'a> {
     /// Sections not begun yet.
