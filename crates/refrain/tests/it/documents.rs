@@ -57,6 +57,12 @@ fn commands(text: &str) -> Vec<String> {
     commands
 }
 
+/// Whether some crate has that path, as in `tests/it/main.rs`.
+fn any_crate_has(path: &str) -> bool {
+    let crates = fs::read_dir(workspace().join("crates")).unwrap();
+    crates.into_iter().any(|entry| entry.unwrap().path().join(path).exists())
+}
+
 #[test]
 fn every_file_that_a_document_names_exists() {
     let crates = workspace().join("crates");
@@ -72,7 +78,8 @@ fn every_file_that_a_document_names_exists() {
         }
         for path in quoted(&text).into_iter().filter(|text| text.contains('/')) {
             let first = path.split('/').next().unwrap();
-            let is_path = !path.contains([' ', '…', '*', '{']) && !first.is_empty();
+            let is_path =
+                !path.contains([' ', '…', '*', '{']) && !first.trim_matches('.').is_empty();
             let root = match (crates.join(first).is_dir(), workspace().join(first).exists()) {
                 (true, _) => &crates,
                 (false, true) => workspace(),
@@ -81,7 +88,7 @@ fn every_file_that_a_document_names_exists() {
             };
             if is_path {
                 checked += 1;
-                if !root.join(path).exists() {
+                if !root.join(path).exists() && !any_crate_has(path) {
                     missing.push(format!("{document}: {path}"));
                 }
             }
@@ -89,6 +96,39 @@ fn every_file_that_a_document_names_exists() {
     }
     assert!(checked > 100, "only {checked} paths were found");
     assert!(missing.is_empty(), "documents name files that do not exist:\n{}", missing.join("\n"));
+}
+
+/// The crates of Refrain that a crate depends on, without the prefix `refrain-`.
+fn dependencies(name: &str) -> BTreeSet<String> {
+    let folder = if name == "refrain" { name.to_owned() } else { format!("refrain-{name}") };
+    let manifest = workspace().join("crates").join(folder).join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let text = text.split("\n[dependencies]").nth(1).unwrap_or_default();
+    let lines = text.lines().take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| line.strip_prefix("refrain-"));
+    names.map(|rest| rest.split(['.', ' ', '=']).next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_crate_graph_is_that_of_the_manifests() {
+    let text = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    let graph = text.split("## Crates").nth(1).and_then(|text| text.split("```").nth(1));
+    let graph = graph.expect("a graph in ARCHITECTURE.md");
+    let arrows: Vec<_> = graph.lines().filter_map(|line| line.split_once('▶')).collect();
+    assert!(arrows.len() > 10, "{graph}");
+    for (name, others) in arrows {
+        let actual = dependencies(name.trim());
+        let listed = others.split("  ").next().unwrap().trim_end_matches(" …");
+        for other in listed.split(',').map(str::trim) {
+            assert!(actual.contains(other), "{} does not depend on {other}", name.trim());
+        }
+    }
+    let words: BTreeSet<&str> = graph.split([' ', ',', '\n']).collect();
+    for entry in fs::read_dir(workspace().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let name = name.strip_prefix("refrain-").unwrap_or(&name);
+        assert!(name == "testing" || words.contains(name), "{name} is not in the crate graph");
+    }
 }
 
 /// The words of a command up to the program that it runs.
@@ -199,4 +239,38 @@ fn golden_files_have_documented_sections_only() {
         }
     }
     assert!(checked > 10, "only {checked} golden files were found");
+}
+
+/// The names of fields in a value. Names of arguments, sections, options and ends are data.
+fn fields(value: &serde_json::Value, found: &mut BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (name, value) in object {
+                found.insert(name.clone());
+                if !["arguments", "sections", "selected", "ended", "inside"]
+                    .contains(&name.as_str())
+                {
+                    fields(value, found);
+                }
+            }
+        }
+        serde_json::Value::Array(values) => values.iter().for_each(|value| fields(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_json_field_is_documented() {
+    let text = fs::read_to_string(workspace().join("docs/json.md")).unwrap();
+    let documented: BTreeSet<&str> = quoted(&text).into_iter().collect();
+    let mut found = BTreeSet::new();
+    for path in files(&workspace().join("crates/refrain/tests/snapshots"), "json") {
+        let text = fs::read_to_string(path).unwrap();
+        for value in serde_json::Deserializer::from_str(&text).into_iter() {
+            fields(&value.unwrap(), &mut found);
+        }
+    }
+    assert!(found.len() > 50, "{found:?}");
+    let missing: Vec<_> = found.iter().filter(|name| !documented.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "docs/json.md lacks {missing:?}");
 }
