@@ -42,13 +42,16 @@ A rank waits for
   the destination of its send          if that rank has not received it
   the members of a collective          that have not called it, or have called another one
 Ranks are stuck if what they wait for cannot happen: it depends on ranks that are stuck or have ended.
+If a message was sent to a stuck rank that it would receive but for its tag, source or communicator,
+that is printed too.
 
 If the calls that decide this were not recorded (trace --functions, --exclude, --ranks, MPI_Pcontrol),
 the output says so instead of guessing.
 
 JSON: one object with ranks (rank, host, pid, state, threads), waits (rank, thread, for, until, call),
-cycles, ended (ranks that wait for one that has ended), collectives (inside, missing), stuck (ranks
-that cannot make progress), doubt (why the rest may be wrong, or null).")]
+cycles, ended (ranks that wait for one that has ended), collectives (inside, missing), mismatches
+(sender, receiver, tag, messages, awaited, differs, wanted), stuck (ranks that cannot make progress),
+doubt (why the rest may be wrong, or null).")]
 pub struct Args {
     /// A folder of parts (NAME.refrain.parts) or a trace.
     place: PathBuf,
