@@ -10,11 +10,35 @@
 //!    `errno`, signal handlers, open files, the matching of messages: all as without us.
 //! 2. **Never abort, never panic, never block.** When something is beyond us, forward the
 //!    call, count it, and let `refrain` say so at the end. Slow paths that could panic run
-//!    under `catch_unwind`; the hot path has nothing in it that can.
+//!    under `catch_unwind`, and panics are counted, not printed ([`inside::panics`]); `clippy` denies
+//!    what panics (`indexing_slicing`, `unwrap_used`, `expect_used`, `panic`) in every crate of the
+//!    agent. Before work that allocates much, memory is asked for ([`inside::reserve`]).
+//!
+//!    A thread waits for another thread's use of shared state, which takes microseconds: at most
+//!    10 s for what the process shares and for the encoder (milliseconds, up to a second for a large
+//!    state), and at most 60 s for the record of message matching, whose holder may be inside MPI.
+//!    Whoever waits in vain does without, and the trace or the record says so. Only a replay waits by
+//!    design: for recorded messages and turns, until no rank has made progress for `--stall`
+//!    (30 s; 20 times as long while a rank computes). Then it ends the job.
 //! 3. **Frames of wrappers own nothing.** An exception, `longjmp` or `pthread_cancel` may
 //!    pass through any forwarded call, so no value with a destructor lives across it.
-//! 4. **No lock, no allocation, no system call on the hot path.** Each thread writes to a log
-//!    of its own.
+//!
+//!    Recording and replaying make three exceptions. What is left behind is leaked memory, and
+//!    no lock:
+//!    * copies of more than 8 requests or 16 statuses, and of what is known of requests
+//!      where threads share MPI, are leaked by `longjmp`;
+//!    * a call that waits is on the board of a replay; one that was left by `longjmp` is taken off by
+//!      the thread's next call;
+//!    * where threads share MPI (`MPI_THREAD_MULTIPLE`), calls that do not block are forwarded under
+//!      the lock of the record, whose order they have. A `longjmp` out of one ends the record. (MPICH
+//!      and Open MPI hold a lock of their own then, and hang or abort without us, too.)
+//!
+//!    A receive or completion that does not return is not in the record: a replay stops there,
+//!    as diverged.
+//! 4. **No lock, no allocation, no system call on the hot path** of tracing: each thread writes to a
+//!    log of its own. Recording message matching takes one uncontended lock per call (a
+//!    compare-and-exchange and a store) and writes to a mapped window; it allocates where a table of
+//!    requests or communicators grows.
 //! 5. **Never communicate on the program's communicators**, and call MPI only where the
 //!    standard lets any caller do so at any time (sizes, ranks, topologies, versions), only on
 //!    handles that are not null.

@@ -92,8 +92,8 @@ pub struct PartHeader {
     pub unrecorded: u32,
     /// Calls for which this MPI has no function.
     pub missing: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// How often the agent has panicked in this process: each time a defect, which it survived.
+    pub panics: u32,
     /// Identifies the process: the time of its first MPI call, in nanoseconds since 1970.
     pub process: u64,
     /// Ticks and nanoseconds since 1970 when the log began.
@@ -162,7 +162,7 @@ impl PartHeader {
             stop_errno: 0,
             unrecorded: 0,
             missing: 0,
-            reserved: 0,
+            panics: 0,
             process: 0,
             first_ticks: 0,
             first_nanos: 0,
@@ -201,6 +201,7 @@ impl PartHeader {
             stop_errno: number!(page, i32, stop_errno),
             unrecorded: number!(page, u32, unrecorded),
             missing: number!(page, u32, missing),
+            panics: number!(page, u32, panics),
             process: number!(page, u64, process),
             first_ticks: number!(page, u64, first_ticks),
             first_nanos: number!(page, u64, first_nanos),

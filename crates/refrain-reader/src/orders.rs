@@ -89,6 +89,8 @@ pub struct RankOrder {
     pub traced: bool,
     /// What the program did that a record does not hold.
     pub outside: Vec<String>,
+    /// Where the agent panicked: each a defect of Refrain, which the program did not notice.
+    pub panics: Vec<String>,
     /// For each thread its number, and who made it, as the agent says.
     pub threads: Vec<String>,
     /// How much was recorded, if the rank itself has said so; not kept in a file.
@@ -116,6 +118,7 @@ impl RankOrder {
             "traced" => self.traced = true,
             "method" if value == Method::Clock.name() => self.method = Method::Clock,
             "outside" => self.outside.push(value.to_owned()),
+            "panicked" => self.panics.push(value.to_owned()),
             "thread" => self.threads.push(value.to_owned()),
             "sums" => {
                 let mut numbers = value.split(' ').map_while(|number| number.parse().ok());
@@ -165,6 +168,7 @@ impl RankOrder {
         // Writing to a String cannot fail.
         let _ = write!(text, "program {program}\nlibrary {library}\n");
         self.outside.iter().for_each(|what| text += &format!("outside {what}\n"));
+        self.panics.iter().for_each(|place| text += &format!("panicked {place}\n"));
         self.threads.iter().for_each(|thread| text += &format!("thread {thread}\n"));
         text += if self.rand { "rand\n" } else { "" };
         text += if self.no_clock { "no-clock\n" } else { "" };
@@ -471,6 +475,7 @@ mod tests {
             pid: 7,
             program: "/bin/app one".to_owned(),
             outside: vec!["MPI_Fetch_and_op".to_owned()],
+            panics: vec!["src/order/mod.rs:12".to_owned()],
             frames: frames(),
             ..RankOrder::default()
         };
@@ -497,6 +502,7 @@ mod tests {
         assert_eq!((&*read.ranks[0].program, &*read.sites[&0x1f]), ("app one", "app one+1a"));
         for (read, written) in read.ranks.iter().zip(&orders.ranks) {
             assert_eq!(read.facts(), written.facts());
+            assert_eq!(read.panics, written.panics);
             assert_eq!(read.frames.bytes(), written.frames.bytes());
         }
     }

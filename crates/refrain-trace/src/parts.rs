@@ -12,21 +12,36 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Processes of this machine that have written parts and not called `MPI_Finalize`.
-pub fn running_processes(folder: &Path) -> std::collections::BTreeSet<i32> {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+/// The headers of all parts of a folder; nothing of what cannot be read.
+fn headers(folder: &Path) -> impl Iterator<Item = PartHeader> {
     let header = |entry: std::fs::DirEntry| {
         let mut page = vec![0; part::HEADER_BYTES];
         File::open(entry.path()).ok()?.read_exact(&mut page).ok()?;
         PartHeader::read(&page).ok()
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.metadata().is_ok_and(|m| m.is_file()))
-        .filter_map(header)
+    entries.filter(|entry| entry.metadata().is_ok_and(|m| m.is_file())).filter_map(header)
+}
+
+/// Processes of this machine that have written parts and not called `MPI_Finalize`.
+pub fn running_processes(folder: &Path) -> std::collections::BTreeSet<i32> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    headers(folder)
         .filter(|h| part::text(&h.host) == host.trim() && !h.is(flags::FINALIZED))
         .map(|h| h.pid)
         .collect()
+}
+
+/// The ranks in which the agent has panicked, and how often: each time a defect of Refrain, which the
+/// program did not notice.
+pub fn panics(folder: &Path) -> BTreeMap<i32, u32> {
+    let mut ranks = BTreeMap::new();
+    for header in headers(folder).filter(|header| header.panics > 0) {
+        // Every thread's log has the count of the process.
+        let own = ranks.entry(header.rank).or_insert(0);
+        *own = header.panics.max(*own);
+    }
+    ranks
 }
 
 /// Whether the process of a stream runs; `None` if that is another machine's, and not known here.
@@ -411,4 +426,26 @@ fn skim(mut log: impl Read) -> Skimmed {
         (name.unwrap_or_else(|| format!("function {function}")), n)
     };
     Skimmed { calls: counts.into_iter().map(named).collect(), bytes, damage }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn panics_of_the_agent_are_counted_once_for_each_process() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, rank, panics) in [("a", 3, 2u32), ("b", 3, 2), ("c", 4, 0)] {
+            let mut page = vec![0; part::HEADER_BYTES];
+            let mut put =
+                |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
+            put(0, &part::MAGIC);
+            put(offset_of!(PartHeader, version), &part::VERSION.to_le_bytes());
+            put(offset_of!(PartHeader, rank), &i32::to_le_bytes(rank));
+            put(offset_of!(PartHeader, panics), &panics.to_le_bytes());
+            std::fs::write(folder.path().join(name), page).unwrap();
+        }
+        assert_eq!(panics(folder.path()), BTreeMap::from([(3, 2)]));
+    }
 }

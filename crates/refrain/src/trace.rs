@@ -292,6 +292,13 @@ fn write_trace(
         Err(error) => return Err(anyhow::Error::new(error).context(kept(parts))),
     };
     check_reads(output).with_context(|| kept(parts))?;
+    for (rank, count) in refrain_trace::parts::panics(parts) {
+        say!(
+            "refrain: warning: Refrain's agent panicked {} in rank {rank}, a defect of Refrain: please \
+             report it; the program was not affected",
+            summary::counted(count.into(), "time")
+        );
+    }
     if meta.streams.is_empty() {
         let _ = std::fs::remove_file(output);
         for lost in &meta.lost {

@@ -114,6 +114,11 @@ impl Abandonable {
     pub fn is_held_in_child(&self) -> bool {
         self.holder.load(Ordering::Relaxed) != 0
     }
+
+    /// In a forked child: the thread of the parent that held the lock does not exist here.
+    pub fn release_in_child(&self) {
+        self.holder.store(0, Ordering::Release);
+    }
 }
 
 impl Drop for Held<'_> {

@@ -31,7 +31,7 @@ pub struct ThreadBlock {
     /// The frame pointer at entry, if the caller has one.
     pub frame: usize,
     /// What [`order`] knows of the thread; null before its first call.
-    pub order: *mut order::Thread,
+    pub order: *const order::Thread,
     /// Who made the thread, and as the how manieth of its threads: 0 for the first of all.
     pub path: u64,
     /// How many threads it has made.

@@ -289,8 +289,12 @@ pub fn is_from_fortran(caller: usize) -> bool {
 /// Whether the instruction before a return address inside `module` is a call through a
 /// register or through memory addressed by one: a callback's, not a call of a named function.
 fn is_through_pointer(caller: usize, module: &Module) -> bool {
-    // SAFETY: a return address inside a module's code has at least a call instruction before
-    // it, and code pages are readable.
+    // The longest of these calls; before a shorter one there may be nothing.
+    const LONGEST: usize = 7;
+    if caller.checked_sub(LONGEST).is_none_or(|first| !module.contains(first)) {
+        return false;
+    }
+    // SAFETY: all of these bytes are in the module's code, and code pages are readable.
     let before = |n: usize| unsafe { *((caller - n) as *const u8) };
     // call rel32, by way of the module's own PLT.
     let offset = i32::from_le_bytes([before(4), before(3), before(2), before(1)]);

@@ -1,6 +1,7 @@
 //! What is common to the process: where logs go, which MPI this is, which rank.
 
-use crate::inside::{absent, clock, memory, modules, next, permissions, redaction};
+use crate::inside::locked::{Lazy, Locked};
+use crate::inside::{absent, clock, memory, modules, next, panics, permissions, redaction};
 use crate::trace::{compress, device, filter, heap, sites, stream};
 use crate::{order, table};
 use refrain_format::part::{self, PartHeader, flags};
@@ -9,7 +10,7 @@ use refrain_mpi::names;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 
 /// The folder for parts, copied when the library is loaded: a program may change its
 /// environment before it calls MPI. Null without one; then the agent only forwards.
@@ -30,6 +31,7 @@ const FOLDER_VARIABLE: &CStr = c"REFRAIN_PARTS";
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
+    panics::install(note_panic);
     heap::prepare();
     read_environment();
     LOADED.store(true, Ordering::Relaxed);
@@ -135,8 +137,8 @@ pub struct Abi {
 
 /// This MPI's values, found out at the first call.
 pub fn abi() -> &'static Abi {
-    static ABI: OnceLock<Abi> = OnceLock::new();
-    ABI.get_or_init(detect)
+    static ABI: Lazy<Abi> = Lazy::new();
+    ABI.get_or_make(detect)
 }
 
 /// `MPI_ERR_UNSUPPORTED_OPERATION` of this MPI.
@@ -241,7 +243,10 @@ struct PagePointer(*mut PartHeader);
 // SAFETY: the pages are mapped files, written field by field under the lock of `SHARED`.
 unsafe impl Send for PagePointer {}
 
-static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
+static SHARED: Locked<Option<Shared>> = Locked::new(None);
+
+/// Whoever holds [`SHARED`] has signals blocked, and copies a header or two.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether a receive with a wildcard was ever posted to complete later.
 pub static WILDCARD_POSTED: AtomicBool = AtomicBool::new(false);
@@ -259,33 +264,41 @@ pub fn set_initialized(is: bool) {
     IS_INITIALIZED.store(is, Ordering::Release);
 }
 
+/// The agent has panicked. Where the lock is held just now, the next change of the header counts it.
+fn note_panic(file: &str, line: u32) {
+    update(|header| header.panics = panics::count());
+    order::files::note_panic(file, line);
+}
+
 static MISSING: AtomicU32 = AtomicU32::new(0);
 
-/// Counts a call of a function that this MPI does not have.
+/// Counts a call of a function that this MPI does not have. May be called in a handler.
 pub fn note_missing() {
     MISSING.fetch_add(1, Ordering::Relaxed);
     update(|header| header.missing = MISSING.load(Ordering::Relaxed));
 }
 
 /// A header for a new part of this process, with the thread's number in it.
-pub fn new_header() -> Box<PartHeader> {
-    let Ok(mut shared) = SHARED.lock() else {
-        return Box::new(PartHeader::empty());
-    };
-    let shared = shared.get_or_insert_with(|| {
-        static FORK: std::sync::Once = std::sync::Once::new();
-        // SAFETY: the handler only resets our own state.
-        FORK.call_once(|| unsafe {
-            libc::pthread_atfork(None, None, Some(in_forked_child));
+/// Nothing where that cannot be had now.
+pub fn new_header() -> Option<Box<PartHeader>> {
+    let _quiet = Quiet::keep();
+    let mut header = SHARED.with(PATIENCE, |shared| {
+        let shared = shared.get_or_insert_with(|| {
+            static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+            if !IS_WATCHED.swap(true, Ordering::Relaxed) {
+                // SAFETY: the handler only resets our own state.
+                unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
+            }
+            Shared { header: first_header(), pages: Vec::new(), threads: 0 }
         });
-        Shared { header: first_header(), pages: Vec::new(), threads: 0 }
-    });
-    let mut header = shared.header.clone();
-    header.thread = shared.threads;
-    shared.threads += 1;
+        let mut header = shared.header.clone();
+        header.thread = shared.threads;
+        shared.threads += 1;
+        header
+    })?;
     header.first_ticks = clock::ticks();
     header.first_nanos = clock::wall_nanos();
-    header
+    Some(header)
 }
 
 fn first_header() -> Box<PartHeader> {
@@ -311,8 +324,8 @@ fn first_header() -> Box<PartHeader> {
 
 /// The program's file; empty where the system does not say.
 pub fn program() -> &'static [u8] {
-    static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
+    static PROGRAM: Lazy<Vec<u8>> = Lazy::new();
+    PROGRAM.get_or_make(|| {
         let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         path.into_os_string().into_encoded_bytes()
     })
@@ -340,34 +353,30 @@ pub fn rank_from_launcher() -> Option<(c_int, c_int)> {
 
 /// Lists a part's first page, to be kept up to date.
 pub fn add_page(page: *mut PartHeader) {
-    if let Ok(mut shared) = SHARED.lock()
-        && let Some(shared) = shared.as_mut()
-    {
-        shared.pages.push(PagePointer(page));
-    }
+    with_shared(|shared| shared.pages.push(PagePointer(page)));
 }
 
 /// Takes a page off the list; afterwards it may be unmapped.
 pub fn remove_page(page: *mut PartHeader) {
-    if let Ok(mut shared) = SHARED.lock()
-        && let Some(shared) = shared.as_mut()
-    {
-        shared.pages.retain(|p| *p != PagePointer(page));
-    }
+    with_shared(|shared| shared.pages.retain(|p| *p != PagePointer(page)));
 }
 
 /// Changes the header of every part of the process, and of parts to come.
 pub fn update(change: impl Fn(&mut PartHeader)) {
-    if let Ok(mut shared) = SHARED.lock()
-        && let Some(shared) = shared.as_mut()
-    {
+    with_shared(|shared| {
         change(&mut shared.header);
         for page in &shared.pages {
             // SAFETY: listed pages are mapped, and only this lock's holder and the owning
             // thread (other fields) write to them.
             change(unsafe { &mut *page.0 });
         }
-    }
+    });
+}
+
+/// Does something to what the process has in common, if there is anything.
+fn with_shared(work: impl FnOnce(&mut Shared)) {
+    let _quiet = Quiet::keep();
+    SHARED.with(PATIENCE, |shared| shared.as_mut().map(work));
 }
 
 /// Whether some rank is known to run without the agent.
@@ -383,15 +392,18 @@ pub fn is_somebody_unseen() -> bool {
 /// Sets ticks and time side by side, as late as possible.
 pub fn update_clock() {
     let (ticks, nanos) = (clock::ticks(), clock::wall_nanos());
-    update(|header| (header.last_ticks, header.last_nanos) = (ticks, nanos));
+    update(|header| {
+        (header.last_ticks, header.last_nanos) = (ticks, nanos);
+        header.panics = panics::count();
+    });
 }
 
 /// A byte that is 1, and 0 in a child that was forked in whatever way: not all of them run
 /// handlers. Always 1 where the kernel cannot do that.
 pub fn fork_mark() -> *const u8 {
     static ONE: u8 = 1;
-    static MARK: OnceLock<usize> = OnceLock::new();
-    let mark = MARK.get_or_init(|| {
+    static MARK: Lazy<usize> = Lazy::new();
+    let mark = MARK.get_or_make(|| {
         // SAFETY: a page of our own, which the kernel clears in a child.
         unsafe {
             let (null, all) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
@@ -405,6 +417,12 @@ pub fn fork_mark() -> *const u8 {
         }
     });
     *mark as *const u8
+}
+
+/// Whether this process was forked from the one that began to record, in whatever way.
+pub fn is_forked_child() -> bool {
+    // SAFETY: the mark is never unmapped.
+    unsafe { fork_mark().read_volatile() == 0 }
 }
 
 /// This process was forked from the one that opened the log, without a word.
@@ -421,17 +439,11 @@ pub fn after_silent_fork() {
 
 /// A forked child is a process of its own: it must not write into its parent's logs.
 extern "C" fn in_forked_child() {
-    // The lock may have been held by another thread of the parent; that thread is not here,
-    // so the lock would never be free again. Then this process keeps no log.
-    match SHARED.try_lock() {
-        Ok(mut shared) => {
-            // Pages stay mapped and are forgotten: unmapping is not worth a system call.
-            *shared = None;
-            compress::forget_after_fork();
-            stream::forget_after_fork();
-        }
-        Err(_) => stream::disable_thread(),
-    }
+    // Another thread of the parent may have held the lock, and that thread is not here. Pages stay
+    // mapped and are forgotten: unmapping is not worth a system call.
+    SHARED.renew_in_child(None);
+    compress::forget_after_fork();
+    stream::forget_after_fork();
 }
 
 /// Keeps signals and cancellation away from the thread, and `errno` as it was, while the agent

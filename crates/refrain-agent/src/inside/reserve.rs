@@ -4,18 +4,18 @@
 //! live well at the limit of its memory. So what the system refuses comes out of a reserve,
 //! which is never given back: enough to find out that a log cannot be opened, and to look up
 //! the functions that calls are forwarded to. Large things are asked for with `try_reserve`,
-//! and done without.
+//! and done without. Before work that allocates much in many pieces, [`has_memory`] is asked.
 
 use crate::inside::arena::Arena;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Pages that are never touched cost nothing.
-const BYTES: usize = 1 << 20;
+/// Enough to go on until somebody asks [`has_memory`]. Pages that are never touched cost nothing.
+const BYTES: usize = 8 << 20;
 
-/// The most that is given at once.
-const LARGEST: usize = 16 << 10;
+/// The most that is given at once: what is larger is asked for with `try_reserve`.
+const LARGEST: usize = 1 << 20;
 
 #[repr(align(64))]
 struct Room(UnsafeCell<[u8; BYTES]>);
@@ -48,6 +48,11 @@ pub fn take(layout: Layout) -> *mut u8 {
     }
     let piece = ROOM.0.get().cast::<u8>().wrapping_add(start);
     piece.wrapping_add(piece.align_offset(layout.align()))
+}
+
+/// Whether so much memory could be had.
+pub fn has_memory(bytes: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
 /// Whether a piece came out of the reserve.

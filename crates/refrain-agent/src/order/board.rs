@@ -7,6 +7,7 @@ use refrain_order::board::{CALLS, FUNCTION, SLOT, STATE, Snapshot, TEXT, TOLD, p
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::thread::Thread;
 use super::{files, thread};
 use crate::table;
 
@@ -16,7 +17,7 @@ pub use refrain_order::board::State;
 pub struct Board {
     words: &'static [AtomicU64],
     rank: usize,
-    /// Threads that are in a call, or wait.
+    /// Waits of all threads: usually one for each thread that waits, more where callbacks wait.
     waiting: AtomicU32,
 }
 
@@ -36,6 +37,8 @@ pub fn get() -> Option<&'static Board> {
 }
 
 /// A thread of this rank is in a call of which nothing was recorded, or waits.
+///
+/// The call may be left by `longjmp`, which drops nothing: [`Board::begin_call`] notices that.
 pub struct Inside;
 
 impl Inside {
@@ -43,7 +46,7 @@ impl Inside {
     pub fn of(function: usize) -> Inside {
         if let Some(board) = get() {
             board.own(FUNCTION).store(function as u64, Ordering::Relaxed);
-            board.stays(State::Inside);
+            board.thread_waits(State::Inside);
         }
         Inside
     }
@@ -52,7 +55,7 @@ impl Inside {
     pub fn waiting(text: &str) -> Inside {
         if let Some(board) = get() {
             board.tell(text);
-            board.stays(State::Waiting);
+            board.thread_waits(State::Waiting);
         }
         Inside
     }
@@ -61,8 +64,7 @@ impl Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         if let Some(board) = get() {
-            board.waiting.fetch_sub(1, Ordering::Relaxed);
-            board.own(STATE).store(State::Running as u64, Ordering::Release);
+            board.thread_runs(thread::this().leave_wait());
         }
     }
 }
@@ -72,19 +74,31 @@ impl Board {
         &self.words[self.rank * SLOT + word]
     }
 
-    /// A thread stays where it is: so does the rank, if all threads do.
-    fn stays(&self, state: State) {
+    /// A call of a thread begins, with that stack pointer: the rank has got on. Waits of the thread that
+    /// were left by `longjmp` are over.
+    #[inline]
+    pub fn begin_call(&self, thread: &Thread, stack: usize) {
+        let calls = self.own(CALLS);
+        calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let abandoned = thread.abandoned_waits(stack);
+        if abandoned > 0 {
+            self.thread_runs(abandoned);
+        }
+    }
+
+    /// So many waits of a thread are over.
+    fn thread_runs(&self, waits: u32) {
+        self.waiting.fetch_sub(waits, Ordering::Relaxed);
+        self.own(STATE).store(State::Running as u64, Ordering::Release);
+    }
+
+    /// A thread waits: so does the rank, if all threads do.
+    fn thread_waits(&self, state: State) {
+        thread::this().enter_wait();
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed) + 1;
         if waiting >= thread::count() {
             self.own(STATE).store(state as u64, Ordering::Release);
         }
-    }
-
-    /// This rank has got on.
-    #[inline]
-    pub fn step(&self) {
-        let calls = self.own(CALLS);
-        calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Says what this rank waits for.

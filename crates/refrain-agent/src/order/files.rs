@@ -3,13 +3,14 @@
 //! * `rank-N.order`: frames, as they were sealed, or as they are to be replayed
 //! * `rank-N.log`: while recording, the window in front of them ([`refrain_order::causal::log`])
 //! * `rank-N.facts`: a line for each thing worth knowing: `size 4`, `site 1f3a /bin/app+1a2b`,
-//!   `finalized`, or `cut` and why the record is not whole
+//!   `finalized`, or `cut` and why the record is not whole; `panicked` and where the agent did
 //! * `rank-N.of-…`, of no bytes: the folder is still that of this run
 //!
 //! No descriptor stays open: the program may close those it does not know. So a folder can be removed
 //! and made again by the next recording under the same name, while a rank of the one before still dies
 //! (some launchers end before their ranks do): what is not ours is left alone.
 
+use crate::inside::locked::Locked;
 use crate::inside::process::{self, Quiet, Uncancelled};
 use crate::inside::{memory, permissions, redaction};
 use std::ffi::{CStr, CString, OsStr, c_int};
@@ -19,14 +20,17 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 
 static RANK: AtomicI32 = AtomicI32::new(-1);
 
 /// The rank is known from now on.
 pub fn set_rank(rank: c_int) {
     RANK.store(rank, Ordering::Relaxed);
+    let path = own("facts").and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
+    path.map(|path| FACTS.set(path));
 }
 
 /// The rank, or -1.
@@ -90,7 +94,7 @@ pub fn note(fact: &str) {
     append("facts", format!("{fact}\n").as_bytes());
 }
 
-/// Where facts are, for [`note_cut`].
+/// Where facts are, for those that are noted in a handler.
 static FACTS: OnceLock<CString> = OnceLock::new();
 
 /// Notes why the record holds nothing behind this point, or not all: the first reason. May be called in
@@ -98,34 +102,72 @@ static FACTS: OnceLock<CString> = OnceLock::new();
 #[cold]
 pub fn note_cut(why: &CStr) {
     static NOTED: AtomicBool = AtomicBool::new(false);
-    let (Some(path), false) = (FACTS.get(), NOTED.swap(true, Ordering::Relaxed)) else { return };
-    if !is_ours() {
+    if FACTS.get().is_some() && !NOTED.swap(true, Ordering::Relaxed) {
+        note_pieces([b"cut ", why.to_bytes(), b"\n"]);
+    }
+}
+
+/// Notes that the agent has panicked, and where. May be called anywhere, so it allocates nothing.
+#[cold]
+pub fn note_panic(file: &str, line: u32) {
+    note_pieces([b"panicked ", file.as_bytes(), b":", decimal(line, &mut [0; DIGITS]), b"\n"]);
+}
+
+/// The most digits of a number.
+pub const DIGITS: usize = 10;
+
+/// A number as text, without an allocation.
+pub fn decimal(number: u32, room: &mut [u8; DIGITS]) -> &[u8] {
+    let mut rest = number;
+    for digit in room.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    let first = room.iter().position(|digit| *digit != b'0').unwrap_or(DIGITS - 1);
+    room.get(first..).unwrap_or_default()
+}
+
+/// Adds a line to the facts of this rank, by system calls alone: may be called in a handler.
+pub fn note_pieces<const N: usize>(pieces: [&[u8]; N]) {
+    let Some(path) = FACTS.get() else { return };
+    if process::is_forked_child() || !is_ours() {
         return;
     }
     let _quiet = Quiet::keep();
-    let pieces = [b"cut ", why.to_bytes(), b"\n"].map(|piece| libc::iovec {
-        iov_base: piece.as_ptr().cast_mut().cast(),
-        iov_len: piece.len(),
-    });
-    // SAFETY: plain system calls on a file of our own; the pieces are only read.
+    // SAFETY: plain system calls on a file of our own.
     unsafe {
-        let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC);
+        let how = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
+        let file = libc::open(path.as_ptr(), how, permissions::at_creation());
         if file >= 0 {
-            libc::writev(file, pieces.as_ptr(), pieces.len() as c_int);
+            write_pieces(file, pieces);
             libc::close(file);
         }
     }
 }
 
+/// Writes a line to an open file in one piece, by a system call alone.
+pub fn write_pieces<const N: usize>(file: c_int, pieces: [&[u8]; N]) {
+    let pieces = pieces.map(|piece| libc::iovec {
+        iov_base: piece.as_ptr().cast_mut().cast(),
+        iov_len: piece.len(),
+    });
+    // SAFETY: the pieces are only read, and are there for the call.
+    unsafe { libc::writev(file, pieces.as_ptr(), pieces.len() as c_int) };
+}
+
 /// Why a record could not be written.
 pub const NO_ROOM: &CStr = c"it could not be written; is the disk full?";
+
+/// Why a record ends where the program has no memory left.
+pub const NO_MEMORY: &CStr = c"there was no memory left to go on";
+
+/// Memory that must be there when something is sealed: several times what a full window becomes.
+pub const SPARE: usize = 8 << 20;
 
 /// Says what is recorded here, and begins the record.
 pub fn introduce(size: c_int) {
     own_folder();
     append("order", &[]);
-    let path = own("facts").and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
-    path.map(|path| FACTS.set(path));
     let mut host = [0u8; 64];
     // SAFETY: the buffer is writable for its length, and closed by a zero.
     unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
@@ -149,15 +191,21 @@ pub fn introduce(size: c_int) {
 /// Notes once that something happened which a record does not hold.
 #[cold]
 pub fn outside(what: &'static str) {
-    static NOTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-    let _quiet = Quiet::keep();
-    if let Ok(mut noted) = NOTED.lock()
-        && !noted.contains(&what)
-    {
-        noted.push(what);
-        note(&format!("outside {what}"));
+    static NOTED: Locked<Vec<&'static str>> = Locked::new(Vec::new());
+    if process::is_forked_child() {
+        return;
     }
+    let _quiet = Quiet::keep();
+    NOTED.with(PATIENCE, |noted| {
+        if !noted.contains(&what) {
+            noted.push(what);
+            note(&format!("outside {what}"));
+        }
+    });
 }
+
+/// Whoever holds a lock of this folder has signals blocked, and writes a line at most.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Maps a file of so many words, which outlive the process. Its blocks are allocated first, so
 /// that a full disk does not show as a signal later.

@@ -22,11 +22,26 @@ pub enum Missed {
 }
 
 impl Missed {
-    /// In words; these may be written in a handler.
-    pub const fn text(self) -> &'static CStr {
+    /// Why the record ends there. A constant, so that a handler can write it.
+    pub const fn cuts_record(self) -> &'static CStr {
         match self {
-            Missed::Interrupted => c"a signal handler called MPI in the middle of a call",
+            Missed::Interrupted => {
+                c"a signal handler called MPI in the middle of a call, or jumped out of one"
+            }
             Missed::HeldUp => c"a thread was held up in the middle of a call for a minute",
+        }
+    }
+
+    /// Why the replay cannot go on. A constant, so that a handler can write it.
+    pub const fn stops_replay(self) -> &'static str {
+        match self {
+            Missed::Interrupted => {
+                "the replay cannot go on: a signal handler called MPI in the middle of a call, or \
+                 jumped out of one"
+            }
+            Missed::HeldUp => {
+                "the replay cannot go on: a thread was held up in the middle of a call for a minute"
+            }
         }
     }
 }
@@ -46,8 +61,8 @@ pub struct Guarded<T> {
 unsafe impl<T> Sync for Guarded<T> {}
 
 impl<T> Guarded<T> {
-    /// With nothing in it. `missed` is told of whoever could not get at it; it may be called in a
-    /// handler.
+    /// With nothing in it. `missed` is called where somebody could not get at it, perhaps in a
+    /// handler: it must do with system calls, and may end the job.
     pub const fn new(missed: fn(Missed)) -> Guarded<T> {
         let (lock, is_there) = (Abandonable::new(), AtomicBool::new(false));
         Guarded { lock, missed, is_there, inside: UnsafeCell::new(None) }

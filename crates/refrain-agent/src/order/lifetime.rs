@@ -49,8 +49,9 @@ pub fn begin(call: &Hooked<'_>) -> c_int {
 /// Begins to record or to replay, once.
 fn start() {
     static START: Once = Once::new();
+    // Before: a handler that begins a session in the middle of this would wait for itself.
+    let _quiet = Quiet::keep();
     START.call_once(|| {
-        let _quiet = Quiet::keep();
         let known = match has_world() {
             true => memory::world().or_else(process::rank_from_launcher),
             // Without a launcher it is alone.

@@ -45,7 +45,7 @@ pub fn are_seen() -> bool {
 }
 
 /// This thread, if the order in which it gets locks matters.
-fn ordered() -> Option<&'static mut Thread> {
+fn ordered() -> Option<&'static Thread> {
     if !line::has_threads() {
         return None;
     }
@@ -93,7 +93,7 @@ fn acquire(get: impl Fn() -> c_int) -> c_int {
             result
         }
         Task::Replay => {
-            await_turn(thread.stream);
+            await_turn(thread.stream());
             let result = get();
             took_lock();
             result

@@ -31,7 +31,7 @@ mod board;
 mod clock;
 mod clocked;
 mod error_field;
-mod files;
+pub mod files;
 mod guarded;
 mod lifetime;
 mod line;
@@ -162,7 +162,7 @@ pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
         Act::End => lifetime::end(&call),
         _ => match (thread::of_call(&call.entry), task(), method()) {
             (Some(thread), Task::Record, Method::Causal) if record::is_on() => {
-                let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
+                let place = Place { stream: thread.stream(), site: thread.site(&call.entry) };
                 record::call(&mut call, role.act, place)
             }
             (Some(thread), Task::Replay, Method::Causal) => replay::call(call, thread),
@@ -198,8 +198,8 @@ fn note_value(thread: &Thread, which: u8, bits: u64) {
 }
 
 /// What the clock said, or which number was drawn, when orders were recorded.
-fn noted_value(thread: &mut Thread, which: u8) -> Option<u64> {
-    thread.doing = None;
+fn noted_value(thread: &Thread, which: u8) -> Option<u64> {
+    thread.set_doing(None);
     match method() {
         Method::Causal => replay::value(thread, which),
         Method::Clock => clocked::replay::value(thread, which),

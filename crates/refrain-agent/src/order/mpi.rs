@@ -1,5 +1,6 @@
 //! MPI as it is called for receive orders: every argument a word.
 
+use crate::inside::locked::Lazy;
 use crate::inside::memory::{Handles, Statuses};
 use crate::inside::next;
 use crate::inside::process::{self, abi};
@@ -9,7 +10,6 @@ use refrain_mpi::status::StatusFields;
 use refrain_order::Envelope;
 use std::ffi::c_int;
 use std::mem::transmute;
-use std::sync::OnceLock;
 
 /// The most bytes of a status.
 pub const STATUS_BYTES: usize = 32;
@@ -141,8 +141,8 @@ pub fn request_null() -> usize {
 macro_rules! predefined {
     ($($(#[$doc:meta])* $function:ident = $name:literal;)*) => {
         $($(#[$doc])* pub fn $function() -> usize {
-            static HANDLE: OnceLock<usize> = OnceLock::new();
-            *HANDLE.get_or_init(|| process::predefined($name).unwrap_or(0))
+            static HANDLE: Lazy<usize> = Lazy::new();
+            *HANDLE.get_or_make(|| process::predefined($name).unwrap_or(0))
         })*
     };
 }
@@ -200,8 +200,8 @@ pub const IRECV_SOURCE: usize = 3;
 /// Whether the status of an `MPI_Isendrecv` tells what was received. MPICH's, up to 5.0 at least,
 /// says nothing of it: found out once, by a message to ourselves.
 pub fn isendrecv_has_status() -> bool {
-    static HAS: OnceLock<bool> = OnceLock::new();
-    *HAS.get_or_init(|| {
+    static HAS: Lazy<bool> = Lazy::new();
+    *HAS.get_or_make(|| {
         const TAG: usize = 3;
         let own = process::predefined("MPI_COMM_SELF").unwrap_or(0);
         let byte = process::predefined("MPI_BYTE").unwrap_or(0);

@@ -4,10 +4,9 @@
 //! ends the job, and says what everybody waits for.
 
 use crate::inside::abandon::Waited;
-use crate::inside::process::abi;
+use crate::inside::locked::Lazy;
+use crate::inside::process::{Quiet, Uncancelled, abi};
 use crate::table;
-use std::io::Write;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -24,20 +23,30 @@ pub const RECORD_ENDS: i32 = 96;
 /// Exit code where there is nothing to replay.
 pub const NO_RECORD: i32 = 97;
 
-/// Says something on stderr, in one piece.
+/// Says something on stderr, in one piece. A system call alone, so it may be called in a handler.
 pub fn say(text: &str) {
-    let text = format!("refrain: rank {}: {text}\n", files::rank());
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let (mut room, rank) = ([0; files::DIGITS], files::rank());
+    let sign: &[u8] = if rank < 0 { b"-" } else { b"" };
+    let rank = files::decimal(rank.unsigned_abs(), &mut room);
+    let pieces = [b"refrain: rank ", sign, rank, b": ", text.as_bytes(), b"\n"];
+    files::write_pieces(libc::STDERR_FILENO, pieces);
 }
 
 /// So long launchers have to pass on what was said: some drop what they have not read when a job is
 /// aborted.
 const SAYING: Duration = Duration::from_millis(200);
 
+/// Seconds that `MPI_Abort` may take. It takes milliseconds, unless it waits for a lock that this
+/// thread holds.
+const ABORTING: u32 = 30;
+
 /// Ends the job. The code is noted, too: not every launcher passes it on.
 pub fn abort(code: i32, text: &str) -> ! {
+    // A handler of the program that jumps away from here would let it go on.
+    let _quiet = Quiet::keep();
     say(text);
-    files::note(&format!("stopped {code}"));
+    let mut room = [0; files::DIGITS];
+    files::note_pieces([b"stopped ", files::decimal(code.unsigned_abs(), &mut room), b"\n"]);
     std::thread::sleep(SAYING);
     let comm = match lifetime::has_world() {
         true => abi().comm_world,
@@ -46,6 +55,14 @@ pub fn abort(code: i32, text: &str) -> ! {
     // SAFETY: MPI is initialised wherever something is replayed; the communicator is predefined, or
     // ours.
     unsafe {
+        // Should MPI_Abort hang, this signal ends the process. One that is pending is discarded.
+        let mut alarm = std::mem::zeroed();
+        libc::signal(libc::SIGALRM, libc::SIG_IGN);
+        libc::signal(libc::SIGALRM, libc::SIG_DFL);
+        libc::alarm(ABORTING);
+        libc::sigemptyset(&mut alarm);
+        libc::sigaddset(&mut alarm, libc::SIGALRM);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &alarm, std::ptr::null_mut());
         if comm != 0 {
             mpi::call(table::MPI_Abort, &[comm, code as usize]);
         }
@@ -53,16 +70,19 @@ pub fn abort(code: i32, text: &str) -> ! {
     }
 }
 
-/// A call could not be replayed: what comes would not be what was recorded.
+/// A call could not be replayed: what comes would not be what was recorded, so the job ends.
+///
+/// May be called in a handler: up to `MPI_Abort` there are nothing but system calls. `MPI_Abort` is
+/// not made for handlers. Should it wait for a lock of MPI that the interrupted call holds, the signal
+/// that [`abort`] has asked for ends the process.
 pub fn missed(why: Missed) {
-    let why = why.text().to_str().unwrap_or_default();
-    abort(NO_RECORD, &format!("the replay cannot go on: {why}"));
+    abort(NO_RECORD, why.stops_replay());
 }
 
 /// How long nothing may go on.
 fn patience() -> Duration {
-    static PATIENCE: OnceLock<Duration> = OnceLock::new();
-    *PATIENCE.get_or_init(|| {
+    static PATIENCE: Lazy<Duration> = Lazy::new();
+    *PATIENCE.get_or_make(|| {
         let text = std::env::var("REFRAIN_STALL").ok();
         let seconds = text.and_then(|text| text.parse().ok()).filter(|s: &f64| *s > 0.0);
         Duration::from_secs_f64(seconds.unwrap_or(30.0).min(1e6))
@@ -89,6 +109,8 @@ pub fn drive() {
         clocked::replay::pump();
         return;
     }
+    // What MPI does meanwhile may be a cancellation point, which the program's call need not be.
+    let _uncancelled = Uncancelled::keep();
     let comm = OWN_COMM.load(Ordering::Relaxed) as usize;
     let mut flag: i32 = 0;
     if comm != 0 {
@@ -185,7 +207,7 @@ pub fn is_recorded_to_the_end() -> bool {
 /// The record ends here, behind so many completing calls of the thread. Other ranks may have more: this
 /// one stays where it is until all are where theirs end, or nobody gets on.
 pub fn record_ends(calls: u64, name: impl Fn(u64) -> String) -> ! {
-    let doing = thread::this().doing.map(|(function, site)| {
+    let doing = thread::this().doing().map(|(function, site)| {
         let function = table::NAMES.get(function).copied().unwrap_or_default();
         // By clocks, calls that find no messages have no site.
         let site = if site == 0 { String::new() } else { format!(" at {}", name(site)) };

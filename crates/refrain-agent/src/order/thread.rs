@@ -2,15 +2,18 @@
 
 use crate::inside::bindings;
 use crate::inside::entry::{Entry, thread_block};
+use crate::inside::locked::{Lazy, Locked};
 use crate::inside::modules::{self, Verdict};
 use crate::inside::process::{self, Quiet};
+use crate::inside::reentrant::Reentrant;
 use crate::inside::{next, redaction};
 use crate::table;
 use crate::trace::sites::{self, Sites};
 use refrain_bytes::stable;
+use std::cell::Cell;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::panic::RefUnwindSafe;
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use super::requests::Map;
 use super::role::Place;
@@ -22,25 +25,42 @@ const MODULES: usize = 4;
 const PLACES: usize = 64;
 
 /// What is known of a thread.
+///
+/// There are only shared references to it: signal handlers and callbacks call MPI in the middle of a
+/// call, on the same thread. What a call needs every time is in cells; the rest is lent for a
+/// moment by [`Reentrant`].
 pub struct Thread {
-    /// Which stream of the record is its.
-    pub stream: u32,
+    /// Its stream in the record.
+    stream: Cell<u32>,
+    /// The module of the program that the last call returns to: where it begins, and its length.
+    module: [Cell<usize>; 2],
+    /// Addresses and their sites, those used of late. The former are the return addresses of calls;
+    /// for calls from Fortran's bindings, the complement of the program's own return address.
+    places: [(Cell<usize>, Cell<u64>); PLACES],
+    caches: Reentrant<Caches>,
+    /// The thread's own stack.
+    memory: Range<usize>,
+    fork_mark: *const u8,
+    /// In a replay: the function of the call in progress, and its site.
+    doing: Cell<Option<(usize, u64)>>,
+    /// In a replay: how many waits of this thread are on the board, and the stack address of the first.
+    waits: Cell<(u32, usize)>,
+}
+
+// What a panic leaves behind is a cache that lacks something.
+impl RefUnwindSafe for Thread {}
+
+/// What was found out about the callers of a thread.
+struct Caches {
     /// Return addresses that are the program's.
     program: [Range<usize>; MODULES],
     oldest: usize,
-    /// Addresses and their sites: those used of late, and all. The former are the return addresses of
-    /// calls, unless these are those of bindings: then the program's own, complemented.
-    places: [(usize, u64); PLACES],
+    /// Sites by address.
     known: Map<u64>,
     /// Stacks by the innermost address.
     stacks: Map<Vec<Stack>>,
-    /// The thread's own stack.
-    memory: Range<usize>,
-    /// Finds a way past the bindings of Fortran.
+    /// Finds the program's return address behind the bindings of Fortran.
     sites: Box<Sites>,
-    fork_mark: *const u8,
-    /// In a replay: the function that it is in, and where.
-    pub doing: Option<(usize, u64)>,
 }
 
 /// A stack that was seen before.
@@ -60,17 +80,17 @@ const UNKNOWN: u32 = u32::MAX;
 static THREADS: AtomicU32 = AtomicU32::new(0);
 
 /// In a replay: streams that are taken.
-static TAKEN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+static TAKEN: Locked<Vec<u32>> = Locked::new(Vec::new());
 
 /// The thread that makes a call, if the call is the program's.
 #[inline]
-pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
+pub fn of_call(entry: &Entry) -> Option<&'static Thread> {
     let thread = this();
     if thread.is_of_child() {
         return None;
     }
-    if thread.program[0].contains(&entry.caller) || thread.judge(entry) {
-        if thread.stream == UNKNOWN {
+    if thread.is_in_last_module(entry.caller) || thread.judge(entry) {
+        if thread.stream() == UNKNOWN {
             thread.announce();
         }
         Some(thread)
@@ -83,9 +103,11 @@ pub fn of_call(entry: &Entry) -> Option<&'static mut Thread> {
 #[inline(always)]
 pub fn place_of(entry: &Entry) -> Option<Place> {
     let thread = this();
-    let (address, site) = thread.places[cell(entry.caller)];
-    if address == entry.caller && !thread.is_of_child() {
-        return Some(Place { stream: thread.stream, site });
+    let site = thread.recent_site(entry.caller);
+    if let Some(site) = site
+        && !thread.is_of_child()
+    {
+        return Some(Place { stream: thread.stream(), site });
     }
     find_place(*entry)
 }
@@ -94,37 +116,40 @@ pub fn place_of(entry: &Entry) -> Option<Place> {
 fn find_place(entry: Entry) -> Option<Place> {
     let thread = of_call(&entry)?;
     // Before MPI has begun nobody asks for the site.
-    let site = if thread.stream == UNKNOWN { 0 } else { thread.site(&entry) };
-    Some(Place { stream: thread.stream, site })
+    let site = if thread.stream() == UNKNOWN { 0 } else { thread.site(&entry) };
+    Some(Place { stream: thread.stream(), site })
 }
 
 /// The system's numbers of threads that call MPI, where they share it.
-static CALLING: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
+static CALLING: Locked<Vec<libc::pid_t>> = Locked::new(Vec::new());
 
 /// How many threads call MPI, and have not ended; one if threads do not share it.
 pub fn count() -> u32 {
     if !line::is_shared() {
         return 1;
     }
-    let Ok(mut calling) = CALLING.lock() else { return 1 };
-    // SAFETY: plain system calls; no signal is sent.
-    calling.retain(|thread| unsafe {
-        libc::syscall(libc::SYS_tgkill, libc::getpid(), *thread, 0) == 0
+    let _quiet = Quiet::keep();
+    let count = CALLING.with(files::PATIENCE, |calling| {
+        // SAFETY: plain system calls; no signal is sent.
+        calling.retain(|thread| unsafe {
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), *thread, 0) == 0
+        });
+        calling.len() as u32
     });
-    calling.len() as u32
+    count.unwrap_or(1)
 }
 
 /// This thread.
 #[inline]
-pub fn this() -> &'static mut Thread {
-    // SAFETY: the block is this thread's own; what it points to is never freed, and borrowed only
-    // while no call is forwarded.
+pub fn this() -> &'static Thread {
+    // SAFETY: the block is this thread's own; what it points to is never freed, and there are only
+    // shared references to it.
     unsafe {
         let block = thread_block();
         if (*block).order.is_null() {
             (*block).order = Thread::new();
         }
-        &mut *(*block).order
+        &*(*block).order
     }
 }
 
@@ -136,48 +161,114 @@ impl Thread {
         unsafe { self.fork_mark.read_volatile() == 0 }
     }
 
+    /// Its stream in the record.
+    #[inline]
+    pub fn stream(&self) -> u32 {
+        self.stream.get()
+    }
+
+    /// In a replay: the function of the call in progress, and its site.
+    pub fn doing(&self) -> Option<(usize, u64)> {
+        self.doing.get()
+    }
+
+    /// A call of that function at that site is in progress, or none.
+    #[inline]
+    pub fn set_doing(&self, doing: Option<(usize, u64)>) {
+        self.doing.set(doing);
+    }
+
+    /// A wait of this thread begins.
+    pub fn enter_wait(&self) {
+        let marker = 0u8;
+        let (count, first) = self.waits.get();
+        let here = &raw const marker as usize;
+        self.waits.set((count + 1, if count == 0 { here } else { first }));
+    }
+
+    /// A wait of this thread ends; gives how many do: none, if it was taken to be abandoned.
+    pub fn leave_wait(&self) -> u32 {
+        let (count, first) = self.waits.get();
+        self.waits.set((count.saturating_sub(1), first));
+        count.min(1)
+    }
+
+    /// A call with that stack pointer begins; gives how many waits were left by `longjmp`. A call from
+    /// a callback enters below the wait that it is inside of.
+    #[inline]
+    pub fn abandoned_waits(&self, stack: usize) -> u32 {
+        match self.waits.get() {
+            (count, first) if count > 0 && stack > first => {
+                self.waits.set((0, 0));
+                count
+            }
+            _ => 0,
+        }
+    }
+
     #[cold]
-    fn new() -> *mut Thread {
+    fn new() -> *const Thread {
         let _quiet = Quiet::keep();
-        Box::into_raw(Box::new(Thread {
-            stream: UNKNOWN,
+        let caches = Caches {
             program: [const { 0..0 }; MODULES],
-            oldest: 1,
-            places: [(0, 0); PLACES],
+            oldest: 0,
             known: Map::default(),
             stacks: Map::default(),
-            memory: own_stack(),
             sites: Box::new(Sites::new()),
+        };
+        Box::into_raw(Box::new(Thread {
+            stream: Cell::new(UNKNOWN),
+            module: [const { Cell::new(0) }; 2],
+            places: [const { (Cell::new(0), Cell::new(0)) }; PLACES],
+            caches: Reentrant::new(caches),
+            memory: own_stack(),
             fork_mark: process::fork_mark(),
-            doing: None,
+            doing: Cell::new(None),
+            waits: Cell::new((0, 0)),
         }))
+    }
+
+    /// Whether an address is in the module of the program that the last call came from.
+    #[inline(always)]
+    fn is_in_last_module(&self, address: usize) -> bool {
+        let [low, length] = &self.module;
+        address.wrapping_sub(low.get()) < length.get()
+    }
+
+    /// The site of an address that was used of late.
+    #[inline(always)]
+    fn recent_site(&self, key: usize) -> Option<u64> {
+        let (address, site) = &self.places[cell(key)];
+        (address.get() == key).then(|| site.get())
     }
 
     /// Finds the stream of this thread, as soon as MPI has begun: when recording the next one, in
     /// a replay that of the thread whose maker was the same.
     #[cold]
-    pub fn announce(&mut self) {
-        if files::rank() < 0 || self.stream != UNKNOWN {
+    pub fn announce(&self) {
+        if files::rank() < 0 || self.stream() != UNKNOWN {
             return;
         }
         let _quiet = Quiet::keep();
         // SAFETY: the block is this thread's own.
         let path = unsafe { (*thread_block()).path };
         let recorded = if task() == Task::Replay { recorded(path) } else { None };
-        self.stream = recorded.unwrap_or_else(|| THREADS.fetch_add(1, Ordering::Relaxed));
-        if let Ok(mut calling) = CALLING.lock() {
-            // SAFETY: a plain system call.
-            calling.push(unsafe { libc::gettid() });
-        }
+        let stream = recorded.unwrap_or_else(|| THREADS.fetch_add(1, Ordering::Relaxed));
+        self.stream.set(stream);
+        // SAFETY: a plain system call.
+        let number = unsafe { libc::gettid() };
+        CALLING.with(files::PATIENCE, |calling| calling.push(number));
         if task() == Task::Record {
-            files::note(&format!("thread {} {path:x}", self.stream));
+            files::note(&format!("thread {stream} {path:x}"));
         }
     }
 
     #[inline(never)]
-    fn judge(&mut self, entry: &Entry) -> bool {
-        if let Some(known) = self.program.iter().position(|range| range.contains(&entry.caller)) {
-            self.program.swap(0, known);
+    fn judge(&self, entry: &Entry) -> bool {
+        let is_there = |range: &&Range<usize>| range.contains(&entry.caller);
+        let known = self.caches.with(|own| own.program.iter().find(is_there).cloned()).flatten();
+        if let Some(known) = known {
+            self.set_module(&known);
             return true;
         }
         let verdict = bindings::known(entry.caller).unwrap_or_else(|| {
@@ -186,9 +277,12 @@ impl Thread {
         });
         match verdict {
             Verdict::Program(range) => {
-                self.program[self.oldest] = range;
-                self.program.swap(0, self.oldest);
-                self.oldest = self.oldest % (MODULES - 1) + 1;
+                self.set_module(&range);
+                let _quiet = Quiet::keep();
+                self.caches.with(|own| {
+                    own.program[own.oldest % MODULES] = range;
+                    own.oldest = (own.oldest + 1) % MODULES;
+                });
                 true
             }
             Verdict::ByFortran => true,
@@ -196,24 +290,43 @@ impl Thread {
         }
     }
 
+    /// Calls come from that module. A handler that interrupts this in between finds no module.
+    fn set_module(&self, range: &Range<usize>) {
+        let [low, length] = &self.module;
+        length.set(0);
+        compiler_fence(Ordering::SeqCst);
+        low.set(range.start);
+        compiler_fence(Ordering::SeqCst);
+        length.set(range.len());
+    }
+
     /// The site of a call: the same number in every run.
     #[inline]
-    pub fn site(&mut self, entry: &Entry) -> u64 {
-        let direct = self.program[0].contains(&entry.caller);
-        let address = if direct { entry.caller } else { self.sites.own_return(entry) };
+    pub fn site(&self, entry: &Entry) -> u64 {
+        let direct = self.is_in_last_module(entry.caller);
+        let address = if direct { entry.caller } else { self.own_return(entry) };
         let key = if direct { address } else { !address };
-        let place = &self.places[cell(key)];
-        if place.0 == key { place.1 } else { self.look_up(address, key) }
+        self.recent_site(key).unwrap_or_else(|| self.look_up(address, key))
+    }
+
+    /// Where a call returns to in the program: past the bindings of Fortran.
+    fn own_return(&self, entry: &Entry) -> usize {
+        let found = self.caches.with(|own| own.sites.own_return(entry));
+        found.unwrap_or_else(|| Sites::new().own_return(entry))
     }
 
     #[inline(never)]
-    fn look_up(&mut self, address: usize, key: usize) -> u64 {
-        let site = match self.known.get(&address) {
-            Some(site) => *site,
-            None => self.name(address),
-        };
-        if self.stream != UNKNOWN {
-            self.places[cell(key)] = (key, site);
+    fn look_up(&self, address: usize, key: usize) -> u64 {
+        let known = self.caches.with(|own| own.known.get(&address).copied()).flatten();
+        let site = known.unwrap_or_else(|| self.name(address));
+        if self.stream() != UNKNOWN {
+            let (address, of_address) = &self.places[cell(key)];
+            // A handler that interrupts this in between finds no address, whose site would be wrong.
+            address.set(0);
+            compiler_fence(Ordering::SeqCst);
+            of_address.set(site);
+            compiler_fence(Ordering::SeqCst);
+            address.set(key);
         }
         site
     }
@@ -222,8 +335,8 @@ impl Thread {
     ///
     /// A stack is walked once. Where its return addresses stand again, as far above the call as
     /// they stood then, it is the same.
-    pub fn stack(&mut self, entry: &Entry) -> u64 {
-        let known = self.stacks.get(&entry.caller).and_then(|stacks| {
+    pub fn stack(&self, entry: &Entry) -> u64 {
+        let known = self.caches.with(|own| {
             let is_there = |(address, above): &(usize, usize)| {
                 let place = entry.stack + above;
                 self.memory.contains(&entry.stack)
@@ -231,14 +344,14 @@ impl Thread {
                     // SAFETY: a word of this thread's stack, above the call in progress.
                     && unsafe { (place as *const usize).read_unaligned() } == *address
             };
-            let found = stacks.iter().find(|stack| stack.frames.iter().all(is_there));
-            found.map(|stack| stack.site)
+            let mut stacks = own.stacks.get(&entry.caller)?.iter();
+            stacks.find(|stack| stack.frames.iter().all(is_there)).map(|stack| stack.site)
         });
-        known.unwrap_or_else(|| self.walk(entry))
+        known.flatten().unwrap_or_else(|| self.walk(entry))
     }
 
     #[cold]
-    fn walk(&mut self, entry: &Entry) -> u64 {
+    fn walk(&self, entry: &Entry) -> u64 {
         let _quiet = Quiet::keep();
         let mut frames: Vec<(usize, usize)> = Vec::new();
         sites::unwind_with(entry, |address, place| {
@@ -264,13 +377,14 @@ impl Thread {
             };
             note_site(site, &frames.first().and_then(named).unwrap_or_default());
         }
-        self.stacks.entry(entry.caller).or_default().push(Stack { frames, site });
+        let stack = Stack { frames, site };
+        self.caches.with(|own| own.stacks.entry(entry.caller).or_default().push(stack));
         site
     }
 
     /// The site of an address that was not seen before.
     #[cold]
-    fn name(&mut self, address: usize) -> u64 {
+    fn name(&self, address: usize) -> u64 {
         let _quiet = Quiet::keep();
         let name = std::panic::catch_unwind(|| name(address)).ok().flatten();
         let (file, offset) = name.unwrap_or((b"?", 0));
@@ -278,7 +392,7 @@ impl Thread {
         let short = file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let site = hash(&[short, &offset.to_le_bytes()].concat());
         note_site(site, &located(file, offset));
-        self.known.insert(address, site);
+        self.caches.with(|own| own.known.insert(address, site));
         site
     }
 }
@@ -290,12 +404,12 @@ fn located(file: &[u8], offset: usize) -> String {
 
 /// Whether code is MPI's, or stands between the program and it.
 fn is_between(address: usize) -> bool {
-    static FILES: OnceLock<[Option<&'static [u8]>; 2]> = OnceLock::new();
+    static FILES: Lazy<[Option<&'static [u8]>; 2]> = Lazy::new();
     let file = |address: usize| {
         let name = std::panic::catch_unwind(|| name(address)).ok().flatten();
         name.map(|(file, _)| file)
     };
-    let files = FILES.get_or_init(|| {
+    let files = FILES.get_or_make(|| {
         let mpi = next::mpi(table::MPI_Comm_rank).map(|function| function as usize);
         [file(is_between as *const () as usize), mpi.and_then(file)]
     });
@@ -335,17 +449,18 @@ fn recorded(path: u64) -> Option<u32> {
         let (stream, path) = line.strip_prefix("thread ")?.split_once(' ')?;
         Some((stream.parse::<u32>().ok()?, u64::from_str_radix(path, 16).ok()?))
     });
-    let mut taken = TAKEN.lock().ok()?;
-    let (mut found, mut behind) = (None, 0);
-    for (stream, own) in streams {
-        behind = behind.max(stream + 1);
-        if found.is_none() && own == path && !taken.contains(&stream) {
-            found = Some(stream);
+    TAKEN.with(files::PATIENCE, |taken| {
+        let (mut found, mut behind) = (None, 0);
+        for (stream, own) in streams {
+            behind = behind.max(stream + 1);
+            if found.is_none() && own == path && !taken.contains(&stream) {
+                found = Some(stream);
+            }
         }
-    }
-    THREADS.fetch_max(behind, Ordering::Relaxed);
-    taken.extend(found);
-    found
+        THREADS.fetch_max(behind, Ordering::Relaxed);
+        taken.extend(found);
+        found
+    })?
 }
 
 fn cell(address: usize) -> usize {

@@ -14,18 +14,18 @@
 //! from here), encoding ends where it is, and the
 //! log goes on as records, which are encoded when the program has ended.
 
-use crate::inside::abandon::Abandonable;
 use crate::inside::clock;
+use crate::inside::locked::Locked;
 use crate::inside::process::{Errno, abi};
+use crate::inside::reserve::has_memory;
 use crate::table;
 use crate::trace::part::{self, Part};
-use crate::trace::stream::Stream;
+use crate::trace::stream::Window;
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::times::Setting;
 use refrain_format::state;
 use refrain_signature::cells::{put_list, put_unsigned};
 use refrain_signature::tasktrace::TaskTrace;
-use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,19 +53,8 @@ static TIMING: OnceLock<Setting> = OnceLock::new();
 /// Nothing is encoded any more in this process.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-static SHARED: Locked = Locked {
-    lock: Abandonable::new(),
-    shared: UnsafeCell::new(Shared { compressor: None, streams: Vec::new() }),
-};
-
-/// What threads share, and the lock.
-struct Locked {
-    lock: Abandonable,
-    shared: UnsafeCell<Shared>,
-}
-
-// SAFETY: what is shared is touched by the holder of the lock only.
-unsafe impl Sync for Locked {}
+static SHARED: Locked<Shared> =
+    Locked::new(Shared { compressor: None, windows: Vec::new(), paths: None });
 
 /// A thread encodes for milliseconds, and writes a large state in less than a second; who waits
 /// longer waits for one that was jumped out of.
@@ -74,14 +63,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What threads share.
 struct Shared {
     compressor: Option<Compressor>,
-    /// Streams that are open.
-    streams: Vec<StreamPointer>,
+    /// The windows of open logs.
+    windows: Vec<Window>,
+    /// Where the state goes, and what is sealed; known when a log is open.
+    paths: Option<[CString; 2]>,
 }
-
-struct StreamPointer(*const Stream);
-
-// SAFETY: what other threads read of a stream is its window, under the lock.
-unsafe impl Send for StreamPointer {}
 
 /// The encoder of this process.
 struct Compressor {
@@ -98,15 +84,15 @@ struct Compressor {
 }
 
 impl Compressor {
-    fn new(part: &Part) -> Option<Compressor> {
-        Some(Compressor {
+    fn new([path, sealed]: [CString; 2]) -> Compressor {
+        Compressor {
             encoder: new_encoder(),
             encoded: Vec::new(),
             saved: Vec::new(),
             since: 0,
-            path: part.state_path()?,
-            sealed: (part.sealed_path()?, 0),
-        })
+            path,
+            sealed: (sealed, 0),
+        }
     }
 
     /// Encodes what the streams have written and was not encoded yet.
@@ -224,25 +210,17 @@ pub struct Written<'a> {
     pub records: &'a [u8],
 }
 
-/// Whether so much memory could be had.
-fn has_memory(bytes: usize) -> bool {
-    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
-}
-
-/// Encodes what has been written: all of `own`, and what other threads have complete in their
-/// windows. Gives the position up to which the thread's log is in a state on disk.
-pub fn encode(own: Written<'_>, stream: *const Stream, must_save: bool) -> u64 {
+/// Encodes what has been written: all of `own`, which is of the log `part`, and what other threads
+/// have complete in their windows. Gives the position up to which the thread's log is in a state on
+/// disk.
+pub fn encode(own: Written<'_>, part: &Part) -> u64 {
     let thread = own.thread as usize;
     locked(|shared| {
-        if shared.compressor.is_none() {
-            // SAFETY: the caller's own stream.
-            shared.compressor = Some(Compressor::new(unsafe { (*stream).part() })?);
-        }
-        let compressor = shared.compressor.as_mut()?;
-        let mut all = written(&shared.streams, compressor, stream);
+        let (compressor, windows) = shared.begin()?;
+        let mut all = written(windows, compressor, part.window());
         all.push(own);
         compressor.encode(&all).then_some(())?;
-        if must_save || compressor.is_state_due() || compressor.is_too_large() {
+        if compressor.is_state_due() || compressor.is_too_large() {
             compressor.save();
         }
         let saved = compressor.saved(thread);
@@ -270,13 +248,8 @@ pub fn save(thread: u32) -> u64 {
 pub fn finish() -> Option<Vec<(u32, TaskTrace)>> {
     let mut tasks = None;
     locked(|shared| {
-        if shared.compressor.is_none() {
-            // SAFETY: listed streams are open.
-            let part = unsafe { (*shared.streams.first()?.0).part() };
-            shared.compressor = Some(Compressor::new(part)?);
-        }
-        let compressor = shared.compressor.as_mut()?;
-        let all: Vec<Written<'_>> = written(&shared.streams, compressor, std::ptr::null());
+        let (compressor, windows) = shared.begin()?;
+        let all: Vec<Written<'_>> = written(windows, compressor, std::ptr::null());
         compressor.encode(&all).then_some(())?;
         compressor.save().then_some(())?;
         compressor.bring_back().then_some(())?;
@@ -290,40 +263,47 @@ pub fn finish() -> Option<Vec<(u32, TaskTrace)>> {
     tasks
 }
 
-/// What open streams have written that is not encoded, without one of them.
-fn written<'a>(
-    streams: &[StreamPointer],
-    compressor: &Compressor,
-    without: *const Stream,
-) -> Vec<Written<'a>> {
-    let mut all = Vec::with_capacity(streams.len() + 1);
-    for other in streams.iter().filter(|other| other.0 != without) {
-        // SAFETY: listed streams are not closed before they are off the list, for which the
-        // lock is needed, as it is to restart a window whose records are not encoded.
-        unsafe {
-            let thread = (*other.0).part().thread() as usize;
-            let encoded = compressor.encoded.get(thread).copied().unwrap_or(0);
-            all.extend(Stream::written_since(other.0, encoded));
+impl Shared {
+    /// The encoder, made when it is first needed, and the windows of open logs.
+    fn begin(&mut self) -> Option<(&mut Compressor, &[Window])> {
+        if self.compressor.is_none() {
+            self.compressor = Some(Compressor::new(self.paths.clone()?));
         }
+        Some((self.compressor.as_mut()?, &self.windows))
+    }
+}
+
+/// What the logs at those windows have written that is not encoded, but for one of them.
+fn written<'a>(
+    windows: &[Window],
+    compressor: &Compressor,
+    without: *const u8,
+) -> Vec<Written<'a>> {
+    let mut all = Vec::with_capacity(windows.len() + 1);
+    for window in windows.iter().filter(|window| !window.is_at(without)) {
+        let encoded = compressor.encoded.get(window.thread as usize).copied().unwrap_or(0);
+        // SAFETY: listed logs are not closed before they are off the list, for which the lock is
+        // needed, as it is to restart a window whose records are not encoded.
+        all.extend(unsafe { window.written_since(encoded) });
     }
     all
 }
 
-/// A new stream, whose records are to be encoded.
-pub fn add(stream: *const Stream) {
+/// A new log, whose records are to be encoded.
+pub fn add(part: &Part) {
     locked(|shared| {
-        shared.streams.push(StreamPointer(stream));
+        if shared.paths.is_none() {
+            shared.paths = Some([part.state_path()?, part.sealed_path()?]);
+        }
+        shared.windows.push(Window::of(part));
         Some(0)
     });
 }
 
-/// A stream that is about to be closed. What it has written since it was last encoded is encoded
-/// when the program has ended.
-pub fn remove(stream: *const Stream) {
-    if let Some(_held) = SHARED.lock.take(PATIENCE) {
-        // SAFETY: the lock is held.
-        unsafe { (*SHARED.shared.get()).streams.retain(|other| other.0 != stream) };
-    }
+/// The log with that window is about to be closed. What it has written since it was last encoded is
+/// encoded when the program has ended.
+pub fn remove(window: *const u8) {
+    SHARED.with(PATIENCE, |shared| shared.windows.retain(|other| !other.is_at(window)));
 }
 
 /// Does something to the encoder; whatever goes wrong with it ends the encoding, and gives 0.
@@ -331,15 +311,14 @@ fn locked(work: impl FnOnce(&mut Shared) -> Option<u64>) -> u64 {
     if ENDED.load(Ordering::Relaxed) {
         return 0;
     }
-    let Some(_held) = SHARED.lock.take(PATIENCE) else {
-        // A handler has jumped away from here: who knows what state the encoder is in.
-        ENDED.store(true, Ordering::Relaxed);
-        return 0;
-    };
-    let _errno = Errno::keep();
-    // SAFETY: the lock is held.
-    let work = std::panic::AssertUnwindSafe(|| work(unsafe { &mut *SHARED.shared.get() }));
-    std::panic::catch_unwind(work).ok().flatten().unwrap_or_else(|| {
+    let done = SHARED.with(PATIENCE, |shared| {
+        let _errno = Errno::keep();
+        let work = std::panic::AssertUnwindSafe(|| work(shared));
+        std::panic::catch_unwind(work).ok().flatten()
+    });
+    // Where there is nothing, a handler has jumped away from here: who knows what state the encoder
+    // is in.
+    done.flatten().unwrap_or_else(|| {
         ENDED.store(true, Ordering::Relaxed);
         0
     })
@@ -347,12 +326,8 @@ fn locked(work: impl FnOnce(&mut Shared) -> Option<u64>) -> u64 {
 
 /// In a forked child: it begins anew, or, if its parent was just encoding, goes without.
 pub fn forget_after_fork() {
-    if SHARED.lock.is_held_in_child() {
-        return ENDED.store(true, Ordering::Relaxed);
+    if SHARED.is_held_in_child() {
+        ENDED.store(true, Ordering::Relaxed);
     }
-    // SAFETY: nobody holds the lock, and this is the only thread.
-    let shared = unsafe { &mut *SHARED.shared.get() };
-    // What the parent had stays where it is: to free it would copy its pages.
-    std::mem::forget(shared.compressor.take());
-    shared.streams.clear();
+    SHARED.renew_in_child(Shared { compressor: None, windows: Vec::new(), paths: None });
 }

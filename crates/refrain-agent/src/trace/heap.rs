@@ -9,6 +9,7 @@
 //! and by the search for the next definition: what is asked for at that time comes out of the
 //! [`reserve`].
 
+use crate::inside::locked::Lazy;
 use crate::inside::process::Errno;
 use crate::inside::{memory, next, reserve};
 use crate::trace::regions::{Region, Regions};
@@ -178,8 +179,8 @@ fn usable(start: usize) -> Option<usize> {
 /// Whether the function that tells sizes is of the same allocator as those that allocate and
 /// free, and the program has not replaced some of these.
 fn is_sizing_safe() -> bool {
-    static SAFE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *SAFE.get_or_init(|| {
+    static SAFE: Lazy<bool> = Lazy::new();
+    *SAFE.get_or_make(|| {
         let module = |at: *mut c_void| {
             // SAFETY: zeros are a valid Dl_info, which the loader fills in.
             unsafe {

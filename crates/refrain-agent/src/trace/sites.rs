@@ -19,7 +19,7 @@
 
 use crate::inside::entry::Entry;
 use crate::inside::modules::{self, Owner};
-use crate::inside::process::Uncancelled;
+use crate::inside::process::{Quiet, Uncancelled};
 use crate::trace::stream::Stream;
 use refrain_bytes::stable;
 use refrain_format::record::Tag;
@@ -211,7 +211,8 @@ impl Sites {
                 return address;
             }
         }
-        let _uncancelled = Uncancelled::keep();
+        // A handler that jumps away from here would leave the tables half changed.
+        let _quiet = Quiet::keep();
         if !is_in_bindings(entry.caller) {
             if let Some(module) = modules::find(entry.caller) {
                 self.program = module.low..module.high;

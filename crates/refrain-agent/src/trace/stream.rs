@@ -10,6 +10,7 @@
 //! window's first word says that it continues there ([`refrain_format::part`]).
 
 use crate::inside::entry::{Entry, ThreadBlock, thread_block};
+use crate::inside::locked::Lazy;
 use crate::inside::modules::{self, Verdict};
 use crate::inside::process::{self, Abi, Errno, Quiet, Uncancelled};
 use crate::inside::{bindings, memory, next};
@@ -23,8 +24,7 @@ use refrain_format::record::{HEAD, Tag, head};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 /// Room that is always left in the window when a record is begun, and behind every item of
 /// variable size: enough for all scalars of any call, so that those need no check.
@@ -81,10 +81,11 @@ pub struct Stream {
     others: [Range<usize>; OTHERS],
     /// Which of them gives way next.
     oldest: usize,
-    /// A record is being written, or none may be.
-    busy: bool,
+    /// A record is being written, or none may be. Signal handlers read this while the frame that they
+    /// interrupted uses the stream: hence an atomic, as the two fields that go with it.
+    busy: AtomicBool,
     /// The stack pointer of the call whose record it is.
-    occupant: usize,
+    occupant: AtomicUsize,
     /// See [`process::fork_mark`].
     fork_mark: *const u8,
     /// Calls open at the moment.
@@ -102,7 +103,7 @@ pub struct Stream {
     /// The innermost such procedure.
     pub forwarded: Forwarded,
     /// Writing has ended for good.
-    stopped: bool,
+    stopped: AtomicBool,
     /// The file.
     part: Part,
     /// How often the thread's end has been announced.
@@ -158,7 +159,10 @@ pub fn write_between_calls(write: impl FnOnce(&mut Stream)) -> bool {
     // SAFETY: the block is this thread's own; a log that is not busy is not borrowed either.
     unsafe {
         let stream = (*thread_block()).stream;
-        if !is_open(stream) || (*stream).busy || (*stream).fork_mark.read_volatile() == 0 {
+        if !is_open(stream)
+            || (*stream).busy.load(Ordering::Relaxed)
+            || (*stream).fork_mark.read_volatile() == 0
+        {
             return false;
         }
         let log = &mut *stream;
@@ -184,18 +188,11 @@ pub fn forget_after_fork() {
     }
 }
 
-/// This thread keeps no log from now on.
-pub fn disable_thread() {
-    forget_after_fork();
-    // SAFETY: the block is this thread's own.
-    unsafe { (*thread_block()).stream = DISABLED };
-}
-
 impl Stream {
     fn open(first_stack: usize) -> Option<*mut Stream> {
         let folder = process::folder()?;
         // In a box, as all that is large here: the thread's stack may be tiny.
-        let header = process::new_header();
+        let header = process::new_header()?;
         let part = Part::create(&folder, &header)?;
         let window = part.window();
         let mut stream = Box::new(Stream {
@@ -208,8 +205,8 @@ impl Stream {
             caller_length: 0,
             others: [const { 0..0 }; OTHERS],
             oldest: 0,
-            busy: false,
-            occupant: 0,
+            busy: AtomicBool::new(false),
+            occupant: AtomicUsize::new(0),
             fork_mark: process::fork_mark(),
             depth: 0,
             number: 0,
@@ -219,7 +216,7 @@ impl Stream {
             defined: [0; table::FUNCTIONS.div_ceil(64)],
             open: [Open { stack: 0, caller: 0 }; DEEPEST],
             forwarded: Forwarded::NONE,
-            stopped: false,
+            stopped: AtomicBool::new(false),
             part,
             farewells: 0,
             sink: [0; 2 * MARGIN],
@@ -227,7 +224,7 @@ impl Stream {
             statuses: [const { Vec::new() }; DEEPEST],
         });
         process::add_page(stream.part.header());
-        compress::add(&raw const *stream);
+        compress::add(&stream.part);
         if header.thread == 0 {
             stream.write_record(Tag::Handles, &[process::handle_names().as_bytes()]);
         }
@@ -242,7 +239,17 @@ impl Stream {
         let known = entry.caller.wrapping_sub(self.caller_low) < self.caller_length;
         // SAFETY: the mark is never unmapped.
         let forked = unsafe { self.fork_mark.read_volatile() } == 0;
-        (known && !self.busy && !forked) || self.judge(entry)
+        (known && !self.is_busy() && !forked) || self.judge(entry)
+    }
+
+    #[inline(always)]
+    fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     #[inline(never)]
@@ -252,10 +259,10 @@ impl Stream {
             process::after_silent_fork();
             return false;
         }
-        if self.busy && !self.stopped && self.is_abandoned(entry) {
-            self.busy = false;
+        if self.is_busy() && !self.is_stopped() && self.is_abandoned(entry) {
+            self.busy.store(false, Ordering::Relaxed);
         }
-        if !self.busy
+        if !self.is_busy()
             && let Some(other) = self.others.iter().find(|r| r.contains(&entry.caller))
         {
             (self.caller_low, self.caller_length) = (other.start, other.len());
@@ -267,7 +274,7 @@ impl Stream {
             Verdict::ByFortran => !self.is_forwarded(entry),
             Verdict::Foreign => false,
         };
-        if program && self.busy {
+        if program && self.is_busy() {
             // Inside one of our own writes (a signal handler that calls MPI), or stopped.
             self.part.update(|header| header.unrecorded = header.unrecorded.saturating_add(1));
             return false;
@@ -291,7 +298,8 @@ impl Stream {
             libc::sigaltstack(std::ptr::null(), &mut stack) != 0
                 || stack.ss_flags & libc::SS_ONSTACK != 0
         };
-        !on_alternate && entry.stack.wrapping_add(NESTED_BELOW) > self.occupant
+        !on_alternate
+            && entry.stack.wrapping_add(NESTED_BELOW) > self.occupant.load(Ordering::Relaxed)
     }
 
     /// Whether a call that Fortran's library makes is that of a procedure with a wrapper of its
@@ -442,8 +450,8 @@ impl Stream {
     /// The same, in a function with that stack pointer.
     #[inline(always)]
     fn occupy_at(&mut self, stack: usize) {
-        self.occupant = stack;
-        self.busy = true;
+        self.occupant.store(stack, Ordering::Relaxed);
+        self.busy.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
     }
 
@@ -451,14 +459,14 @@ impl Stream {
     #[inline(always)]
     pub fn release(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        self.busy = self.stopped;
+        self.busy.store(self.is_stopped(), Ordering::Relaxed);
     }
 
     /// A place for a record of which `written` bytes stand where it was begun, with room for
     /// `wanted` more.
     #[cold]
     pub fn place(&mut self, written: usize, wanted: usize) -> Option<*mut u8> {
-        if self.stopped {
+        if self.is_stopped() {
             return None;
         }
         let _uncancelled = Uncancelled::keep();
@@ -523,9 +531,8 @@ impl Stream {
     fn write_away(&mut self, records: &[u8]) -> Result<(), c_int> {
         let position = self.part.position();
         let end = position + records.len() as u64;
-        let stream: *const Stream = self;
-        let written = || Written { thread: self.part.thread(), position, records };
-        let mut saved = compress::encode(written(), stream, false);
+        let written = Written { thread: self.part.thread(), position, records };
+        let mut saved = compress::encode(written, &self.part);
         if process::keeps_records() {
             saved = 0;
         }
@@ -543,43 +550,6 @@ impl Stream {
         }
         self.part.forget_body(end);
         Ok(())
-    }
-
-    /// The file.
-    pub fn part(&self) -> &Part {
-        &self.part
-    }
-
-    /// Complete records in the window from that position of the log on, as far as another thread
-    /// can see.
-    ///
-    /// # Safety
-    /// The stream must not be closed, nor its window restarted with records behind that position,
-    /// while they are used.
-    pub unsafe fn written_since<'a>(stream: *const Stream, encoded: u64) -> Option<Written<'a>> {
-        // SAFETY: the caller's promise; the owning thread appends behind what is read here, and
-        // stores a record's first word last.
-        unsafe {
-            let (window, thread) = ((*stream).window, (*stream).part.thread());
-            let head = window.cast::<u64>().read_volatile();
-            let position = head.max(encoded);
-            let first = WINDOW_HEAD + usize::try_from(position - head).ok()?;
-            let mut at = first;
-            while at + HEAD <= WINDOW_BYTES {
-                let word = window.add(at).cast::<u64>().read_unaligned();
-                compiler_fence(Ordering::Acquire);
-                let length = (word >> 32) as usize;
-                if word >> 16 & 0xff == 0 || length < HEAD || at + length > WINDOW_BYTES {
-                    break;
-                }
-                at += length;
-            }
-            if first > WINDOW_BYTES {
-                return None;
-            }
-            let records = std::slice::from_raw_parts(window.add(first), at - first);
-            Some(Written { thread, position, records })
-        }
     }
 
     /// The window is empty and continues what was written away.
@@ -605,8 +575,8 @@ impl Stream {
 
     /// Writes no more.
     fn retire(&mut self) {
-        self.stopped = true;
-        self.busy = true;
+        self.stopped.store(true, Ordering::Relaxed);
+        self.busy.store(true, Ordering::Relaxed);
         // No room: whoever still has something to write asks for a place, and gets none.
         self.end = self.at;
         self.limit = self.at;
@@ -618,13 +588,69 @@ impl Stream {
     /// Gives back what the thread no longer needs.
     fn close(&mut self) {
         self.segments.close();
-        compress::remove(self);
+        compress::remove(self.part.window());
         process::remove_page(self.part.header());
         self.part.update(|header| header.flags |= flags::THREAD_ENDED);
         self.part.note_time();
         self.part.give_back(self.at as usize - self.window as usize);
         // SAFETY: the page is off the list, and neither it nor the window is used again.
         unsafe { self.part.unmap() };
+    }
+}
+
+/// The window of a thread's log, as other threads see it. The owner uses its [`Stream`] at the same
+/// time, so this holds what never changes while the log is open, and the window itself.
+#[derive(Clone, Copy)]
+pub struct Window {
+    at: *const u8,
+    /// The thread's number.
+    pub thread: u32,
+}
+
+// SAFETY: what other threads read of a window is complete records, under the lock of `compress`.
+unsafe impl Send for Window {}
+
+impl Window {
+    /// That of a log.
+    pub fn of(part: &Part) -> Window {
+        Window { at: part.window(), thread: part.thread() }
+    }
+
+    /// Whether it is the window at that address.
+    pub fn is_at(&self, window: *const u8) -> bool {
+        self.at == window
+    }
+
+    /// Complete records in the window from that position of the log on, as far as another thread
+    /// can see.
+    ///
+    /// # Safety
+    /// The log must not be closed, nor its window restarted with records behind that position,
+    /// while they are used.
+    pub unsafe fn written_since<'a>(self, encoded: u64) -> Option<Written<'a>> {
+        let Window { at: window, thread } = self;
+        // SAFETY: the caller's promise; the owning thread appends behind what is read here, and
+        // stores a record's first word last.
+        unsafe {
+            let head = window.cast::<u64>().read_volatile();
+            let position = head.max(encoded);
+            let first = WINDOW_HEAD + usize::try_from(position - head).ok()?;
+            let mut at = first;
+            while at + HEAD <= WINDOW_BYTES {
+                let word = window.add(at).cast::<u64>().read_unaligned();
+                compiler_fence(Ordering::Acquire);
+                let length = (word >> 32) as usize;
+                if word >> 16 & 0xff == 0 || length < HEAD || at + length > WINDOW_BYTES {
+                    break;
+                }
+                at += length;
+            }
+            if first > WINDOW_BYTES {
+                return None;
+            }
+            let records = std::slice::from_raw_parts(window.add(first), at - first);
+            Some(Written { thread, position, records })
+        }
     }
 }
 
@@ -636,8 +662,8 @@ fn judge_anew(entry: &Entry) -> Verdict {
 
 /// Has the log closed when the thread ends.
 fn at_thread_end(stream: *mut Stream) {
-    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    let key = KEY.get_or_init(|| {
+    static KEY: Lazy<Option<libc::pthread_key_t>> = Lazy::new();
+    let key = KEY.get_or_make(|| {
         let mut key = 0;
         // SAFETY: fills in the key.
         (unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) } == 0).then_some(key)

@@ -234,6 +234,14 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
             say!("refrain: warning: not all of rank {} is recorded: {why}", rank.rank);
         }
     }
+    for rank in orders.ranks.iter().filter(|rank| !rank.panics.is_empty()) {
+        say!(
+            "refrain: warning: Refrain's agent panicked in rank {}, a defect of Refrain: please report \
+             {}; the program was not affected",
+            rank.rank,
+            rank.panics.join(", ")
+        );
+    }
     let outside: Vec<&str> = outside(orders).into_iter().collect();
     if !outside.is_empty() {
         let outside = outside.join(", ");

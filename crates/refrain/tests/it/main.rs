@@ -22,6 +22,7 @@ mod private;
 mod real_programs;
 mod replay;
 mod replay_clock;
+mod replay_jumps;
 mod replay_programs;
 mod replay_until;
 mod selection;

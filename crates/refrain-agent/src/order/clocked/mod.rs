@@ -44,14 +44,14 @@ impl Target {
 
 /// Where a call was made. Of those that may find messages the whole stack counts: each stack has a
 /// table of its own.
-fn place(call: &Hooked<'_>, thread: &mut Thread) -> Place {
+fn place(call: &Hooked<'_>, thread: &Thread) -> Place {
     let site = match call.role.act {
         Act::Receive(_) | Act::Probe(_) | Act::Complete(_) | Act::Arrive => {
             thread.stack(&call.entry)
         }
         _ => 0,
     };
-    Place { stream: thread.stream, site }
+    Place { stream: thread.stream(), site }
 }
 
 /// Whether there is a process to receive from.

@@ -9,7 +9,7 @@ use super::super::files::outside;
 use super::super::mpi;
 use super::super::outcome::{self, Outcome, Room};
 use super::super::role::{Hooked, Place};
-use super::{RECORDING, Receive, Recording, STATUSES_MATTER};
+use super::{IN_COMPLETION, RECORDING, Receive, Recording, STATUSES_MATTER};
 
 pub(super) fn arrive(call: &mut Hooked<'_>, place: Place) -> c_int {
     let result = call.forward();
@@ -57,7 +57,10 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind, shared: 
         false => call.status(),
     };
     let taken = shared.then(|| take_out(before, consumes(kind)));
+    let outer = IN_COMPLETION.load(Ordering::Relaxed);
+    IN_COMPLETION.store(call.entry.stack, Ordering::Relaxed);
     let result = call.forward_with_status(status);
+    IN_COMPLETION.store(outer, Ordering::Relaxed);
     let mut index = [0];
     let outcome = Outcome::of(call, kind, result, &mut index);
     let statuses = (status != call.status() || !ignored).then_some(status);

@@ -8,11 +8,12 @@ pub use complete::consumes;
 
 use crate::inside::memory::Statuses;
 use crate::inside::process::{self, Uncancelled};
+use crate::inside::reserve::has_memory;
 use crate::table;
 use refrain_order::causal::record::Pending;
 use refrain_order::{Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Sums, Ticket};
-use std::ffi::c_int;
-use std::sync::atomic::AtomicBool;
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::files::{self, outside};
 use super::guarded::{Guarded, Missed};
@@ -34,6 +35,10 @@ static RECORDING: Guarded<Recording> = Guarded::new(missed);
 /// complete later, or something cancelled.
 static STATUSES_MATTER: AtomicBool = AtomicBool::new(false);
 
+/// Where a completing call is forwarded, unless threads share MPI: its stack pointer, or 0. One that an
+/// error handler has left by `longjmp` stays here.
+static IN_COMPLETION: AtomicUsize = AtomicUsize::new(0);
+
 /// What is recorded of this process.
 struct Recording {
     log: Log<'static>,
@@ -49,6 +54,9 @@ struct Recording {
     /// Where threads share MPI: the lines of persistent sends, by their requests.
     lines: Map<u64>,
     unseen: AllUnseen,
+    /// A completing call was left by `longjmp`: it is not known which requests are still there, so MPI
+    /// is not asked about any.
+    is_blind: bool,
 }
 
 /// A receive that completes later.
@@ -96,12 +104,18 @@ impl Recording {
     #[cold]
     fn matched_many(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
         self.seal();
+        if self.ended {
+            return;
+        }
         self.recorder.matched(stream, call, completed);
         self.seal();
     }
 
     /// Seals what is in the log, with all that is pending.
     fn seal(&mut self) {
+        if !has_memory(files::SPARE) {
+            return self.end(files::NO_MEMORY);
+        }
         self.tell();
         let mut frames = Vec::new();
         self.recorder.seal(&mut frames);
@@ -119,6 +133,9 @@ impl Recording {
     #[cold]
     fn flush(&mut self) {
         let _uncancelled = Uncancelled::keep();
+        if !has_memory(files::SPARE) {
+            return self.end(files::NO_MEMORY);
+        }
         self.ask_orphans();
         self.tell();
         let mut frames = Vec::new();
@@ -138,11 +155,17 @@ impl Recording {
             self.written += frames.len() as u64;
             self.log.restart(self.written, pending);
         } else {
-            // What the file and the window hold stays as it is; what comes is not recorded any more.
-            self.ended = true;
-            RECORDING.close();
-            files::note_cut(files::NO_ROOM);
+            self.end(files::NO_ROOM);
         }
+    }
+
+    /// The record ends here. What the file and the window hold stays as it is; what comes is not
+    /// recorded any more.
+    #[cold]
+    fn end(&mut self, why: &CStr) {
+        self.ended = true;
+        RECORDING.close();
+        files::note_cut(why);
     }
 
     /// Learns what became of receives that the program let go of.
@@ -191,6 +214,7 @@ impl Recording {
         if let Some(Fate::Matched(from)) = fate
             && self.unseen.has_earlier(sequence)
             && !line::is_shared()
+            && !self.is_blind
         {
             for (ticket, fate) in self.unseen.earlier(sequence, communicator, from) {
                 self.resolve(ticket, fate);
@@ -240,6 +264,9 @@ impl Recording {
 
     /// At the end: what is still pending is cancelled. What cannot be has received something.
     fn ask_pending(&mut self) {
+        if self.is_blind {
+            return;
+        }
         self.ask_orphans();
         let listed = self.requests.iter().filter_map(|(handle, own)| Some((handle, own.ticket?)));
         let mut pending: Vec<(usize, Ticket)> = listed.filter(|(_, ticket)| ticket.wild).collect();
@@ -262,7 +289,7 @@ impl Recording {
 /// Something could not be told. The record ends there: it is exact as far as it goes.
 fn missed(why: Missed) {
     RECORDING.close();
-    files::note_cut(why.text());
+    files::note_cut(why.cuts_record());
 }
 
 /// MPI has begun, with so many ranks.
@@ -282,11 +309,15 @@ pub fn start(size: c_int) {
         orphans: Vec::new(),
         lines: Map::default(),
         unseen: AllUnseen::default(),
+        is_blind: false,
     });
 }
 
 /// MPI is about to end.
 pub fn end() {
+    if IN_COMPLETION.load(Ordering::Relaxed) != 0 {
+        left_completion(usize::MAX);
+    }
     let Some(mut recording) = RECORDING.take() else { return };
     let _uncancelled = Uncancelled::keep();
     recording.ask_pending();
@@ -309,7 +340,7 @@ pub fn end() {
 
 /// A clock was read.
 pub fn value(thread: &Thread, which: u8, bits: u64) {
-    let stream = thread.stream;
+    let stream = thread.stream();
     RECORDING.with(|own| {
         own.make_room(0);
         own.log.value(stream, which, bits);
@@ -318,11 +349,24 @@ pub fn value(thread: &Thread, which: u8, bits: u64) {
 
 /// A thread has got a lock of the program's own.
 pub fn took_lock(thread: &Thread) {
-    let stream = thread.stream;
+    let stream = thread.stream();
     RECORDING.with(|own| {
         own.make_room(0);
         own.log.turn(stream, line::of_locks());
     });
+}
+
+/// A call begins while a completing call is forwarded. A call of a callback enters below it, and all is
+/// well. Otherwise an error handler has left that one: some of its requests are gone, and it is not
+/// known which.
+#[cold]
+#[inline(never)]
+fn left_completion(stack: usize) {
+    if !line::is_shared() && stack > IN_COMPLETION.load(Ordering::Relaxed) {
+        IN_COMPLETION.store(0, Ordering::Relaxed);
+        RECORDING.with(|own| own.is_blind = true);
+        outside("completing calls that an error handler left by longjmp");
+    }
 }
 
 /// Whether anything is recorded: MPI has begun, and not ended.
@@ -336,6 +380,9 @@ pub fn is_on() -> bool {
 #[inline(always)]
 pub fn call(call: &mut Hooked<'_>, act: Act, place: Place) -> c_int {
     let shared = line::is_shared();
+    if IN_COMPLETION.load(Ordering::Relaxed) != 0 {
+        left_completion(call.entry.stack);
+    }
     if place.stream > 0 && !shared && !locks::are_seen() {
         outside("the order of threads that call MPI one after the other");
     }

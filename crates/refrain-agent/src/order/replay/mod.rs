@@ -163,7 +163,7 @@ pub fn start(rank: c_int, size: c_int) {
 
 /// MPI is about to end.
 pub fn end() {
-    let position = REPLAYING.with(|own| own.replayer.position(thread::this().stream));
+    let position = REPLAYING.with(|own| own.replayer.position(thread::this().stream()));
     let Some(own) = REPLAYING.take() else { return };
     for (_, receive) in own.requests.iter().filter(|(_, receive)| receive.withheld) {
         if let Some(mut request) = receive.active {
@@ -208,7 +208,7 @@ fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
                 Stop::Diverged(divergence) => own.places.told(divergence),
                 _ => String::new(),
             },
-            own.replayer.position(thread::this().stream),
+            own.replayer.position(thread::this().stream()),
             stop,
         )),
     });
@@ -230,7 +230,7 @@ fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
 
 /// What the clock said.
 pub fn value(thread: &Thread, which: u8) -> Option<u64> {
-    let stream = thread.stream;
+    let stream = thread.stream();
     let recorded = |own: &mut Replaying| match own.traced {
         true => Ok(None),
         false => own.replayer.value(stream, which).map(Some),
@@ -255,15 +255,15 @@ pub fn took_lock() {
 }
 
 /// A call that is the program's.
-pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
+pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
     if !REPLAYING.is_there() {
         return call.forward();
     }
     if let Some(board) = board::get() {
-        board.step();
+        board.begin_call(thread, call.entry.stack);
     }
-    let place = Place { stream: thread.stream, site: thread.site(&call.entry) };
-    thread.doing = Some((call.role.function, place.site));
+    let place = Place { stream: thread.stream(), site: thread.site(&call.entry) };
+    thread.set_doing(Some((call.role.function, place.site)));
     match call.role.act {
         Act::Receive(kind) if line::is_shared() && kind != Kind::Mrecv => {
             shared::receive(call, place, kind)

@@ -9,6 +9,7 @@ mod receive;
 mod send;
 
 use crate::inside::process::{Quiet, Uncancelled};
+use crate::inside::reserve::has_memory;
 use crate::table;
 use refrain_order::clock::Note;
 use refrain_order::clock::Recorder;
@@ -39,7 +40,7 @@ static RECORDING: Guarded<Recording> = Guarded::new(missed);
 
 /// Something could not be told. Others count on the clocks of this process, so it goes on.
 fn missed(why: Missed) {
-    files::note_cut(why.text());
+    files::note_cut(why.cuts_record());
 }
 
 /// What is recorded of this process.
@@ -112,10 +113,13 @@ impl io::Write for Chunks {
     }
 }
 
+/// After so many events it is asked whether there is memory for more.
+const ASK_EVERY: u32 = 1 << 13;
+
 /// Where events go.
 enum Events {
-    /// To the encoder's thread.
-    Encoded(Background),
+    /// To the encoder's thread; so many have gone there.
+    Encoded(Background, u32),
     /// Nowhere, as there could be no such thread. Clocks go with messages all the same: others
     /// need them.
     Lost,
@@ -123,8 +127,13 @@ enum Events {
 
 impl Sink for Events {
     fn put(&mut self, event: Event) {
-        if let Events::Encoded(background) = self {
-            background.put(event);
+        let Events::Encoded(background, count) = self else { return };
+        background.put(event);
+        *count = count.wrapping_add(1);
+        if count.is_multiple_of(ASK_EVERY) && !has_memory(files::SPARE) {
+            files::note_cut(files::NO_MEMORY);
+            // To end the thread would mean to encode the rest.
+            std::mem::forget(std::mem::replace(self, Events::Lost));
         }
     }
 
@@ -151,7 +160,7 @@ pub fn start(rank: c_int, size: c_int) {
     let _quiet = Quiet::keep();
     let events = match std::env::var_os(CLOCKS_ONLY) {
         Some(_) => Events::Lost,
-        None => Background::start(Chunks).map_or(Events::Lost, Events::Encoded),
+        None => Background::start(Chunks).map_or(Events::Lost, |to| Events::Encoded(to, 0)),
     };
     let mut comms = Comms::default();
     comms.get(mpi::handle(crate::inside::process::abi().comm_world));
@@ -190,7 +199,7 @@ pub fn end() {
     // The encoder's thread alone knows how many bytes values took.
     let Sums { receives, calls, polls, values, .. } = sums;
     let written = match recorder.close() {
-        Events::Encoded(background) => background.finish().is_ok(),
+        Events::Encoded(background, _) => background.finish().is_ok(),
         Events::Lost => false,
     };
     match written {
@@ -204,7 +213,7 @@ pub fn end() {
 
 /// A clock was read.
 pub fn value(thread: &Thread, which: u8, bits: u64) {
-    let stream = thread.stream;
+    let stream = thread.stream();
     RECORDING.with(|own| {
         own.sums.values += 1;
         own.recorder.value(stream, which, bits);
@@ -213,12 +222,12 @@ pub fn value(thread: &Thread, which: u8, bits: u64) {
 
 /// A thread has got a lock of the program's own.
 pub fn took_lock(thread: &Thread) {
-    let stream = thread.stream;
+    let stream = thread.stream();
     RECORDING.with(|own| own.recorder.turn(stream, line::of_locks()));
 }
 
 /// A call that is the program's.
-pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
+pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
     if !RECORDING.is_there() {
         return call.forward();
     }
@@ -254,6 +263,8 @@ pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
 impl Recording {
     /// Takes in what was told.
     fn listen(&mut self) {
+        // What MPI does meanwhile may be a cancellation point, which the program's call need not be.
+        let _uncancelled = Uncancelled::keep();
         while let Some((from, word)) = self.channel.hear() {
             if let Word::Note(note) = word {
                 self.recorder.hear(from, &note);

@@ -15,7 +15,7 @@ mod receive;
 mod send;
 
 use crate::inside::memory::Statuses;
-use crate::inside::process::abi;
+use crate::inside::process::{Uncancelled, abi};
 use crate::table;
 use refrain_order::clock::Replayer;
 use refrain_order::clock::{Answer, Delivery, Note};
@@ -142,6 +142,8 @@ impl Replaying {
 
     /// Takes in what has come, and tells others what they want to know.
     fn pump(&mut self) {
+        // What MPI does meanwhile may be a cancellation point, which the program's call need not be.
+        let _uncancelled = Uncancelled::keep();
         while let Some((from, word)) = self.channel.hear() {
             match word {
                 Word::Here { communicator, serial, clock } => {
@@ -298,7 +300,7 @@ pub fn end() {
         stop::abort(stop::DIVERGED, &format!("diverged at MPI_Finalize: {text}"));
     }
     if !stop::is_recorded_to_the_end() {
-        let calls = calls.get(&thread::this().stream).copied();
+        let calls = calls.get(&thread::this().stream()).copied();
         stop::record_ends_at_finalize(calls.unwrap_or(0));
     }
 }
@@ -353,7 +355,7 @@ fn ask_until<R>(
 
 /// What the clock said.
 pub fn value(thread: &Thread, which: u8) -> Option<u64> {
-    let stream = thread.stream;
+    let stream = thread.stream();
     REPLAYING.is_there().then(|| ask(stream, |own| own.replayer.value(stream, which)))
 }
 
@@ -378,15 +380,15 @@ pub fn took_lock() {
 }
 
 /// A call that is the program's.
-pub fn call(call: Hooked<'_>, thread: &mut Thread) -> c_int {
+pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
     if !REPLAYING.is_there() {
         return call.forward();
     }
     if let Some(board) = board::get() {
-        board.step();
+        board.begin_call(thread, call.entry.stack);
     }
     let place = super::place(&call, thread);
-    thread.doing = Some((call.role.function, place.site));
+    thread.set_doing(Some((call.role.function, place.site)));
     if let Act::Complete(kind) = call.role.act
         && kind.polls()
         && fails(place, kind)
