@@ -10,6 +10,7 @@
 //! and `refrain-bench walk` the memory that reading thousands of ranks takes.
 
 mod clock;
+mod irregular;
 mod memory;
 mod order;
 mod per_call;

@@ -16,21 +16,26 @@ const ROUNDS: usize = 3;
 /// What the paper needed for this (ScalaMemTrace §6.2).
 const PAPER_MATMUL_48: f64 = 26.0;
 
-/// A program, what it is given, and with how many threads it runs.
-struct Job<'a> {
-    program: &'a Path,
-    args: &'a [&'a str],
-    threads: u32,
+/// A program to be run plain and traced.
+pub struct Job<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub args: &'a [&'a str],
+    /// With how many threads it runs.
+    pub threads: u32,
 }
 
 impl Job<'_> {
-    fn plain(&self) -> f64 {
+    /// Seconds without Refrain.
+    pub fn plain(&self) -> f64 {
         let mut command = Command::new(self.program);
         command.args(self.args);
         self.seconds(command)
     }
 
-    fn traced(&self, options: &[&str], trace: &Path) -> f64 {
+    /// Seconds with `refrain mem`.
+    pub fn traced(&self, options: &[&str], trace: &Path) -> f64 {
         let mut command = Command::new(refrain_binary());
         command.args(["mem", "--frontend", "dynamorio"]).args(options).arg("-o").arg(trace);
         command.arg("--").arg(self.program).args(self.args);
@@ -65,6 +70,7 @@ pub fn measure() -> (String, Vec<Figure>) {
     let unordered = Job { program: &cycles, args: &["30000", "5"], threads: 4 };
     figures.extend(speed(folder, "V-cycles, 4 threads", &unordered, None, 125.0));
     figures.push(paper(folder, &matmul));
+    figures.extend(crate::irregular::measure(folder, ROUNDS));
     let mut tables = sizes(folder, &matmul, &mut figures);
     tables += &stacks(folder, &matmul);
     tables += &stages(folder, &[("matmul, N=400", &regular), ("V-cycles", &unordered)]);
@@ -84,7 +90,7 @@ fn compile(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// A number of `refrain info --json`.
-fn number(trace: &Path, name: &str) -> f64 {
+pub fn number(trace: &Path, name: &str) -> f64 {
     let output = Command::new(refrain_binary()).args(["info", "--json"]).arg(trace).output();
     let text = String::from_utf8(output.expect("refrain can be run").stdout).expect("text");
     let key = format!("\"{name}\":");

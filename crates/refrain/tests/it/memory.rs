@@ -227,6 +227,34 @@ fn irregular_programs_take_a_quarter_of_what_zstd_makes_of_their_words() {
     }
 }
 
+/// An interpreter of SQL and a compressor, whose addresses no loop predicts.
+#[test]
+fn real_programs_without_regular_loops_take_two_fifths_of_what_zstd_makes_of_their_words() {
+    const SQL: &str = "create table t(a integer primary key, b text);
+        with recursive n(i) as (select 1 union all select i+1 from n where i<1500)
+          insert into t select i, 'name'||(i*7919%1511) from n;
+        create index tb on t(b);
+        select count(*) from t where b like 'name1%';";
+    let folder = TempDir::new().expect("a folder");
+    let data = folder.path().join("data");
+    let own = std::fs::read(refrain_binary()).expect("the binary");
+    std::fs::write(&data, &own[..100_000.min(own.len())]).expect("a file");
+    let data = data.to_str().expect("a path in UTF-8");
+    let jobs: [(&str, &[&str]); 2] = [("sqlite3", &[":memory:", SQL]), ("gzip", &["-kc", data])];
+    for (name, args) in jobs {
+        let Some(program) = refrain_testing::require_program(name) else { continue };
+        // The trace is written beside the program.
+        let link = folder.path().join(name);
+        std::os::unix::fs::symlink(program, &link).expect("a link");
+        let recorded = record(&link, args, FrontEnd::Dynamorio, 1, &["--raw", "--libs"]);
+        assert!(recorded.verify() > 500_000, "{name}");
+        let packed = recorded.info()["sections"]["raw"].as_u64().expect("raw words");
+        let bytes = recorded.bytes();
+        println!("{name}: {bytes} bytes, {packed} packed");
+        assert!(2 * packed >= 5 * bytes, "{name}: {packed} packed by zstd, {bytes} bytes");
+    }
+}
+
 /// Two ranks of a program, four threads each.
 fn two_ranks(mpi: &Mpi, program: &Path, front_end: FrontEnd) -> Recorded {
     let trace = program.with_extension("refrain");
