@@ -29,20 +29,27 @@ phase() {
     return "$code"
 }
 
-tests() {
-    if cargo nextest --version >/dev/null 2>&1; then
-        cargo nextest run --workspace "${targets[@]}"
-    else
-        cargo test --workspace "${targets[@]}"
-    fi
-}
+# With nextest each test is a process of its own, and leaves its time. Without it there is no such list.
+if cargo nextest --version >/dev/null 2>&1; then
+    runner=(cargo nextest run --workspace)
+else
+    runner=(cargo test --workspace)
+fi
 
-test_build() {
-    if cargo nextest --version >/dev/null 2>&1; then
-        cargo nextest run --workspace "${targets[@]}" --no-run
-    else
-        cargo test --workspace "${targets[@]}" --no-run
+# The release is built while packages are fetched and compiled, if there is a C compiler for it.
+setup_and_build() {
+    local setup
+    if ! command -v cc >/dev/null; then
+        scripts/setup.sh test && "${MAKE:-make}" --no-print-directory build
+        return
     fi
+    scripts/setup.sh test &
+    setup=$!
+    # Both to their ends, whichever fails.
+    "${MAKE:-make}" --no-print-directory build && wait "$setup" || {
+        wait "$setup" || true
+        return 1
+    }
 }
 
 summary() {
@@ -68,12 +75,8 @@ summary() {
 }
 trap summary EXIT
 
-# Not every example: the linter compiles them, and tests run these.
-targets=(--tests --example message_matrix --example symbolic_peers)
-
-phase setup scripts/setup.sh test
-phase 'release build' "${MAKE:-make}" --no-print-directory build
+phase 'setup, release' setup_and_build
 phase lint "${MAKE:-make}" --no-print-directory lint
-phase 'test build' test_build
-phase tests tests
+phase 'test build' "${runner[@]}" --no-run
+phase tests "${runner[@]}"
 phase 'doc tests' cargo test --workspace --doc --quiet
