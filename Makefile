@@ -84,7 +84,7 @@ memory: ## measures memory traces of unmodified programs: speed, sizes, stacks
 	@cargo run --release --quiet -p refrain-bench -- memory
 	$(took)
 
-scale: ## measures the merge of up to 16,384 simulated tasks
+scale: ## measures the merge of up to 16,384 simulated tasks, and the memory to read them
 	@cargo run --release --quiet -p refrain-bench -- scale
 	$(took)
 

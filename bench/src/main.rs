@@ -116,7 +116,7 @@ fn main() -> ExitCode {
             report(heading, walk::measure(), "walk-")
         }
         Some((word, [name, path])) if word == "walk-make" => {
-            walk::make(name, path.as_ref());
+            walk::make(name, path.as_ref(), walk::RANKS);
             ExitCode::SUCCESS
         }
         Some((word, [path])) if word == "walk-one" => {

@@ -51,12 +51,13 @@ fn child(args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Writes a trace of a pattern.
-pub fn make(name: &str, path: &Path) {
+/// Writes a trace of a pattern on so many ranks.
+pub fn make(name: &str, path: &Path, ranks: u32) {
     let pattern = Pattern::named(name).unwrap_or_else(|| panic!("no pattern {name}"));
-    let tasks = (0..RANKS).map(|rank| Merged::of(rank, 0, encode(&pattern.log(rank, RANKS))));
+    let tasks = (0..ranks).map(|rank| Merged::of(rank, 0, encode(&pattern.log(rank, ranks))));
     let streams = write::write(&Merged::merge_all(tasks));
-    let meta = Meta { streams: (0..RANKS).map(facts).collect(), tick: 1.0, ..Meta::default() };
+    let facts = (0..ranks).map(|rank| facts(rank, ranks));
+    let meta = Meta { streams: facts.collect(), tick: 1.0, ..Meta::default() };
     let mut own = Vec::new();
     for (rank, thread, bytes) in &streams.own {
         put_unsigned(&mut own, (*rank).into());
@@ -68,17 +69,17 @@ pub fn make(name: &str, path: &Path) {
         (sections::META.to_owned(), meta.to_bytes()),
         (sections::STRUCTURE.to_owned(), streams.structure),
         (sections::TIMING.to_owned(), streams.timing),
-        (format!("{}0-{}", sections::OWN, RANKS - 1), own),
+        (format!("{}0-{}", sections::OWN, ranks - 1), own),
     ] {
         writer.add_bytes(&section, &bytes).expect("a section");
     }
     writer.finish().expect("a trace");
 }
 
-fn facts(rank: u32) -> StreamMeta {
+fn facts(rank: u32, ranks: u32) -> StreamMeta {
     StreamMeta {
         rank: rank as i32,
-        size: RANKS as i32,
+        size: ranks as i32,
         thread: 0,
         process: rank.into(),
         pid: 1000 + rank as i32,
@@ -109,4 +110,51 @@ pub fn walk(path: &Path) {
         }
     }
     println!("{calls} {} {}", begin.elapsed().as_secs_f64(), peak() as f64 / 1e6);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::env;
+
+    /// Names the trace for the test that runs in a process of its own.
+    const TRACE: &str = "REFRAIN_WALK_TRACE";
+
+    /// Megabytes that a walk takes, in a process of its own.
+    fn megabytes(path: &Path) -> f64 {
+        let program = env::current_exe().expect("this program has a path");
+        let output = Command::new(program)
+            .args(["--exact", "walk::tests::walks_in_a_process_of_its_own"])
+            .args(["--ignored", "--nocapture"])
+            .env(TRACE, path)
+            .output()
+            .expect("this program starts again");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}");
+        let line = said.lines().find_map(|line| line.split_once("walked: ").map(|(_, rest)| rest));
+        let megabytes = line.and_then(|line| line.split_whitespace().nth(2)?.parse().ok());
+        megabytes.unwrap_or_else(|| panic!("no figures in {said}"))
+    }
+
+    #[test]
+    #[ignore = "the test below starts it, with a trace to walk"]
+    fn walks_in_a_process_of_its_own() {
+        let path = env::var_os(TRACE).expect("a trace to walk");
+        print!("walked: ");
+        walk(path.as_ref());
+    }
+
+    #[test]
+    fn memory_to_read_a_trace_does_not_follow_its_ranks() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [few, many] = [64, 1024].map(|ranks| {
+            let path = folder.path().join(format!("{ranks}.refrain"));
+            make("amr", &path, ranks);
+            megabytes(&path)
+        });
+        assert!(few > 1.0, "a process takes some memory");
+        // 500 MB for 16,384 ranks are 30 kB each.
+        let each = (many - few) * 1e3 / (1024.0 - 64.0);
+        assert!(each < 30.0, "{few} MB for 64 ranks, {many} MB for 1,024: {each} kB each");
+    }
 }

@@ -1,4 +1,4 @@
-//! Whether messages were received before they were sent, by what the clocks say.
+//! Whether messages were received before they were sent, by the recorded times.
 //!
 //! Messages between two ranks with one tag on one communicator are received in the order in which they
 //! are sent, and receives get them in the order in which they were begun, whatever their source and tag
@@ -9,14 +9,14 @@
 //! first is not known then, so the pairing that fits best is assumed: no error of clocks is reported
 //! that another order of the overlapping calls explains.
 //!
-//! Ranks are gone through one after the other. What one has sent is held until the other end has been
-//! gone through, too. Collectives are not looked at.
+//! Ranks are processed one after the other. The messages of a rank are kept until the rank at the other
+//! end has been processed, too. Collectives are not checked.
 
 use crate::matching::{Lane, Op, Operation, Receive, Scope, Step, Tracker};
 use refrain_reader::{CallTrace, Item, ProcessRef, Source, TraceError};
 use std::collections::{HashMap, HashSet};
 
-/// What the messages of a trace tell about its clocks.
+/// How the times of messages agree with the order of sends and receives.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Messages {
     /// Messages of which both ends are known.

@@ -1,9 +1,9 @@
 //! The figures of a trace: how often which function was called, for how long, with how many
 //! bytes.
 //!
-//! They come from signatures and grammars as they are stored, over all ranks of a group at once;
-//! no sequence of calls is ever expanded, so that a trace of a billion calls takes no longer than
-//! one of a thousand. Ranks are looked at one by one only where their arguments differ.
+//! They come from signatures and grammars as they are stored, over all ranks of a group at once.
+//! Sequences of calls are not expanded, so a trace of a billion calls takes no longer than one of a
+//! thousand. Ranks are evaluated one by one only where their arguments differ.
 
 use crate::datatypes::{Datatype, Elements, Sizes, makes_datatypes};
 use crate::payload::{has_payload, payload};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Signatures are looked at so many at a time.
+/// The most signatures that are sampled at once.
 const AT_A_TIME: usize = 4096;
 
 /// The figures of a trace.
@@ -38,7 +38,7 @@ pub struct FunctionFigures {
     pub ranks: usize,
     /// Payload of its calls; see [`crate::payload`].
     pub bytes: u64,
-    /// Calls with a payload whose size the trace does not tell.
+    /// Calls with a payload whose size is not known.
     pub unsized_calls: u64,
     /// Tests and probes that found nothing and were made again at once. One that was not repeated
     /// is a call like any other to a trace, and not among them.
@@ -54,7 +54,7 @@ pub struct FunctionFigures {
 pub struct GroupFigures {
     /// How many ranks it has.
     pub ranks: usize,
-    /// Which: the places of their processes.
+    /// Which.
     pub list: String,
     /// The number of its tasks in their processes.
     pub thread: u32,
@@ -85,10 +85,10 @@ pub fn figures_of(
 ) -> Result<Figures, TraceError> {
     trace.check_timing()?;
     let mut count = Count::new(trace, wanted)?;
-    let polls = failed_polls(trace, &count.places)?;
+    let polls = failed_polls(trace, &count.ranks)?;
     let mut groups = Vec::new();
     for (number, group) in trace.structure()?.groups.iter().enumerate() {
-        if count.places_of(group).is_empty() {
+        if count.ranks_of(group).is_empty() {
             continue;
         }
         let calls = count.calls(number, group, &polls[number])?;
@@ -115,16 +115,19 @@ pub fn figures_of(
     Ok(Figures { functions, groups })
 }
 
-/// The groups of each process that is asked for, by its place.
-type Places = BTreeMap<u32, Vec<usize>>;
+/// The groups of each process that is asked for, by its rank index.
+type GroupsOf = BTreeMap<u32, Vec<usize>>;
 
 /// For each group and signature the failed polls of all ranks.
-fn failed_polls(trace: &CallTrace, places: &Places) -> Result<Vec<BTreeMap<u32, u64>>, TraceError> {
+fn failed_polls(
+    trace: &CallTrace,
+    ranks: &GroupsOf,
+) -> Result<Vec<BTreeMap<u32, u64>>, TraceError> {
     let groups = &trace.structure()?.groups;
     let mut all = vec![BTreeMap::new(); groups.len()];
-    for (place, thread, own) in trace.owns()? {
-        let mut of_place = places.get(&place).into_iter().flatten();
-        let Some(group) = of_place.find(|g| groups[**g].thread == thread) else { continue };
+    for (rank, thread, own) in trace.owns()? {
+        let mut of_rank = ranks.get(&rank).into_iter().flatten();
+        let Some(group) = of_rank.find(|g| groups[**g].thread == thread) else { continue };
         for (signature, polls) in own.polls {
             let sum: &mut u64 = all[*group].entry(signature).or_default();
             *sum = sum.saturating_add(polls.total());
@@ -137,12 +140,12 @@ fn failed_polls(trace: &CallTrace, places: &Places) -> Result<Vec<BTreeMap<u32, 
 fn single_times(
     trace: &CallTrace,
     group: &Group,
-    places: &[u32],
+    ranks: &[u32],
 ) -> Result<Option<HashMap<String, Stats>>, TraceError> {
     if !trace.has_times() && !trace.has_raw() {
         return Ok(None);
     }
-    let wanted: BTreeSet<u32> = places.iter().copied().collect();
+    let wanted: BTreeSet<u32> = ranks.iter().copied().collect();
     let mut all: HashMap<String, Stats> = HashMap::new();
     for process in trace.processes().filter(|p| wanted.contains(&p.rank_index())) {
         for task in process.tasks().filter(|task| task.thread() == group.thread) {
@@ -168,7 +171,7 @@ fn single_times(
 struct Count<'t> {
     trace: &'t CallTrace,
     functions: BTreeMap<u16, Arc<FunctionDef>>,
-    places: Places,
+    ranks: GroupsOf,
     figures: BTreeMap<u16, FunctionFigures>,
     /// Functions of which some durations are those of ranks that were not asked for, too.
     untimed: BTreeSet<u16>,
@@ -181,7 +184,7 @@ struct Count<'t> {
 struct Known {
     /// The functions that its tasks call.
     called: BTreeSet<u16>,
-    /// How often each signature stands in its sequence.
+    /// How often each signature occurs in its sequence.
     occurrences: Vec<u64>,
     /// The signatures that make datatypes.
     makers: Vec<usize>,
@@ -190,24 +193,24 @@ struct Known {
     names: HandleTable,
 }
 
-/// Whose datatypes.
+/// Whose datatypes are meant.
 #[derive(PartialEq, Eq, Hash)]
 enum Whose {
     /// Of any process with tasks in these groups.
     Of(Vec<usize>),
-    /// Of the process at this place.
+    /// Of the process with this rank index.
     At(u32),
 }
 
 impl<'t> Count<'t> {
     fn new(trace: &'t CallTrace, wanted: Option<&BTreeSet<u32>>) -> Result<Count<'t>, TraceError> {
-        let is_wanted = |place: &u32| wanted.is_none_or(|wanted| wanted.contains(place));
+        let is_wanted = |rank: &u32| wanted.is_none_or(|wanted| wanted.contains(rank));
         let functions = trace.functions()?;
-        let mut places = Places::new();
+        let mut ranks = GroupsOf::new();
         let mut known = Vec::new();
         for (number, group) in trace.structure()?.groups.iter().enumerate() {
             let wanted = group.ranks.iter().filter(is_wanted);
-            wanted.for_each(|place| places.entry(place).or_default().push(number));
+            wanted.for_each(|rank| ranks.entry(rank).or_default().push(number));
             let makers = rows_of(group, &functions, makes_datatypes);
             known.push(Known {
                 called: (0..group.rows.len()).filter_map(|row| function_of(group, row)).collect(),
@@ -218,12 +221,12 @@ impl<'t> Count<'t> {
             });
         }
         let (figures, untimed) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Count { trace, functions, places, figures, untimed, known, sizes: HashMap::new() })
+        Ok(Count { trace, functions, ranks, figures, untimed, known, sizes: HashMap::new() })
     }
 
-    /// The places of a group that are asked for.
-    fn places_of(&self, group: &Group) -> Vec<u32> {
-        group.ranks.iter().filter(|place| self.places.contains_key(place)).collect()
+    /// The rank indices of a group that are asked for.
+    fn ranks_of(&self, group: &Group) -> Vec<u32> {
+        group.ranks.iter().filter(|rank| self.ranks.contains_key(rank)).collect()
     }
 
     /// Counts the calls of a group, and gives their number.
@@ -233,20 +236,20 @@ impl<'t> Count<'t> {
         group: &Group,
         polls: &BTreeMap<u32, u64>,
     ) -> Result<u64, TraceError> {
-        let places = self.places_of(group);
-        let is_whole = places.len() == group.ranks.len();
+        let ranks = self.ranks_of(group);
+        let is_whole = ranks.len() == group.ranks.len();
         let single = match is_whole {
             true => None,
-            false => single_times(self.trace, group, &places)?,
+            false => single_times(self.trace, group, &ranks)?,
         };
         for function in &self.known[number].called {
             let Some(form) = self.functions.get(function) else { continue };
             // Threads of a process that has been counted may be in this group.
-            let is_new = |place: &u32| {
-                let mut earlier = self.places[place].iter().take_while(|g| **g < number);
+            let is_new = |rank: &u32| {
+                let mut earlier = self.ranks[rank].iter().take_while(|g| **g < number);
                 !earlier.any(|g| self.known[*g].called.contains(function))
             };
-            let ranks = places.iter().filter(|place| is_new(place)).count();
+            let ranks = ranks.iter().filter(|rank| is_new(rank)).count();
             let figures = self.figures.entry(*function).or_default();
             figures.name.clone_from(&form.name);
             figures.ranks += ranks;
@@ -256,7 +259,7 @@ impl<'t> Count<'t> {
             let function = function_of(group, row);
             let Some(figures) = function.and_then(|f| self.figures.get_mut(&f)) else { continue };
             let failed = polls.get(&(row as u32)).copied().unwrap_or(0);
-            let calls = occurrences.saturating_mul(places.len() as u64).saturating_add(failed);
+            let calls = occurrences.saturating_mul(ranks.len() as u64).saturating_add(failed);
             figures.calls = figures.calls.saturating_add(calls);
             figures.failed_polls = figures.failed_polls.saturating_add(failed);
             if is_whole && !never_returns(group, row) {
@@ -281,24 +284,24 @@ impl<'t> Count<'t> {
         let (same, differing): (Vec<_>, Vec<_>) = rows_of(group, &self.functions, has_payload)
             .into_iter()
             .partition(|row| is_constant(group, *row));
-        let places = self.places_of(group);
-        let first = places.first().copied().unwrap_or(0);
+        let ranks = self.ranks_of(group);
+        let first = ranks.first().copied().unwrap_or(0);
         let same: Vec<_> = same.into_iter().map(|row| (first, row)).collect();
         for some in same.chunks(AT_A_TIME) {
             for ((_, row), payload) in self.sampled(number, group, some)? {
                 if payload.as_deref().is_some_and(has_derived) {
-                    for place in &places {
-                        self.add(group, number, (*place, row), 1, payload.as_deref())?;
+                    for rank in &ranks {
+                        self.add(group, number, (*rank, row), 1, payload.as_deref())?;
                     }
                 } else {
-                    let ranks = places.len() as u64;
+                    let ranks = ranks.len() as u64;
                     self.add(group, number, (first, row), ranks, payload.as_deref())?;
                 }
             }
         }
-        let differing = places.iter().flat_map(|place| {
-            let place = *place;
-            differing.iter().map(move |row| (place, *row))
+        let differing = ranks.iter().flat_map(|rank| {
+            let rank = *rank;
+            differing.iter().map(move |row| (rank, *row))
         });
         let mut differing = differing.peekable();
         while differing.peek().is_some() {
@@ -310,7 +313,7 @@ impl<'t> Count<'t> {
         Ok(())
     }
 
-    /// The payloads of these places' signatures.
+    /// The payloads of these signatures on these ranks.
     fn sampled(
         &self,
         number: usize,
@@ -324,18 +327,18 @@ impl<'t> Count<'t> {
         Ok(some.iter().copied().zip(events.into_iter().map(of)).collect())
     }
 
-    /// Adds the payload of a signature's calls at a place, and at as many as are like it.
+    /// Adds the payload of a signature's calls on a rank, and on as many others as have the same.
     fn add(
         &mut self,
         group: &Group,
         number: usize,
-        (place, row): (u32, usize),
+        (rank, row): (u32, usize),
         ranks: u64,
         payload: Option<&[(u64, Datatype)]>,
     ) -> Result<(), TraceError> {
         let calls = self.known[number].occurrences[row].saturating_mul(ranks);
         let bytes = match payload {
-            Some(payload) if has_derived(payload) => self.sizes(place)?.bytes(payload),
+            Some(payload) if has_derived(payload) => self.sizes(rank)?.bytes(payload),
             Some(payload) => Sizes::default().bytes(payload),
             None => None,
         };
@@ -349,18 +352,18 @@ impl<'t> Count<'t> {
         Ok(())
     }
 
-    /// The sizes of the datatypes of the process at a place.
-    fn sizes(&mut self, place: u32) -> Result<Rc<Sizes>, TraceError> {
-        let of = self.places.get(&place).cloned().unwrap_or_default();
+    /// The sizes of the datatypes of a process.
+    fn sizes(&mut self, rank: u32) -> Result<Rc<Sizes>, TraceError> {
+        let of = self.ranks.get(&rank).cloned().unwrap_or_default();
         let all_same = of.iter().all(|group| self.known[*group].makes_same);
-        let whose = if all_same { Whose::Of(of.clone()) } else { Whose::At(place) };
+        let whose = if all_same { Whose::Of(of.clone()) } else { Whose::At(rank) };
         if let Some(sizes) = self.sizes.get(&whose) {
             return Ok(sizes.clone());
         }
         let mut calls = Vec::new();
         for number in of {
             let Known { makers, names, .. } = &self.known[number];
-            let wanted: Vec<_> = makers.iter().map(|row| (place, *row)).collect();
+            let wanted: Vec<_> = makers.iter().map(|row| (rank, *row)).collect();
             let group = &self.trace.structure()?.groups[number];
             calls.extend(self.trace.samples(group, &wanted)?.into_iter().map(|e| (e, names)));
         }
@@ -370,7 +373,7 @@ impl<'t> Count<'t> {
     }
 }
 
-/// Place and signature, and the payload if it is told.
+/// Rank index and signature, and the payload if it is known.
 type Sampled = ((u32, usize), Option<Elements>);
 
 fn has_derived(payload: &[(u64, Datatype)]) -> bool {
@@ -383,7 +386,7 @@ fn function_of(group: &Group, row: usize) -> Option<u16> {
 }
 
 /// Whether a signature is of calls that never returned: they have no duration, and a trace has 0
-/// for it. Bit 0 of a signature's first number says so.
+/// for it.
 fn never_returns(group: &Group, row: usize) -> bool {
     group.rows.get(row).and_then(|row| row.head()).is_some_and(|head| !head.returned)
 }

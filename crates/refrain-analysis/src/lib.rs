@@ -1,4 +1,4 @@
-//! What traces say: calls in order, objects with names, text and JSON.
+//! Analyses of traces: figures, message matching, waiting, verification, and calls as text.
 //!
 //! Every analysis reads traces by way of [`refrain_reader`].
 //!
@@ -11,7 +11,7 @@
 //! * [`render`]: a call as a line of text or as JSON
 //! * [`sites`]: where in the program a call was made, as file and line
 //! * [`debug_files`]: which file describes the code of a module
-//! * [`waits`]: who waits for whom, in a job that hangs or has died
+//! * [`waits`]: which rank waits for which, in a job that hangs or has died
 //! * [`verify`]: whether a trace is whole, sound, and what was recorded
 
 pub mod causality;

@@ -115,7 +115,7 @@ impl Renderer {
         let before = show(&event.inputs[i], &names.before[i]);
         let after = show(&event.outputs[i], &names.after[i]);
         match (before, after) {
-            // What stands where a failed call would have put a handle means nothing.
+            // A failed call leaves no valid handle.
             (None, Some(_)) if p.class == Class::Handle && event.is_failed() => {
                 (None, Some(Shown::Word("unset".to_owned())))
             }

@@ -25,7 +25,7 @@ pub struct Span {
     pub end: Option<u64>,
 }
 
-/// Whom a call talks to.
+/// The other side of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
     /// A rank of the call's communicator.
@@ -181,7 +181,7 @@ impl Call {
         self.context.names.name(&self.function().params.get(param)?.reads_as, *handle)
     }
 
-    /// Whom it talks to: the destination of what it sends, else the source that it receives from, else the rank whose
+    /// Its peer: the destination of what it sends, else the source that it receives from, else the rank whose
     /// window it accesses. Ranks are those of its communicator.
     pub fn peer(&self) -> Option<Peer> {
         ["dest", "source", "target_rank"].into_iter().find_map(|name| self.peer_in(name))
@@ -200,7 +200,7 @@ impl Call {
         })
     }
 
-    /// The rank in `MPI_COMM_WORLD` of whom it talks to; none if that is nobody in particular, or not known.
+    /// The same as a rank in `MPI_COMM_WORLD`; none if the argument names no single rank, or the rank is not known.
     pub fn world_rank_in(&self, name: &str) -> Option<u32> {
         let Peer::Rank(rank) = self.peer_in(name)? else { return None };
         match &self.members {
@@ -214,7 +214,7 @@ impl Call {
     }
 
     /// Bytes that it sends, may receive, or gives to a collective ([`crate::payload`] says which buffer counts); none
-    /// if it has no buffer, or a datatype whose size the trace does not tell.
+    /// if it has no buffer, or a datatype whose size is not known.
     pub fn bytes(&self) -> Option<u64> {
         self.context.sizes.bytes(&payload(&self.event, &self.context.names, self.context.family)?)
     }

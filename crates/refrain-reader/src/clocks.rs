@@ -1,11 +1,11 @@
 //! The clocks of the processes, where times of single calls are kept.
 //!
 //! Ticks count from some moment that each machine chose for itself. For each process the file
-//! tells two moments in ticks and in nanoseconds since 1970, early and late; what lies between
-//! follows. The nanoseconds are those of the first rank's clock.
+//! has two moments in ticks and in nanoseconds since 1970, early and late; times in between are
+//! interpolated. The nanoseconds are those of the first rank's clock.
 //!
 //! The section's bytes, all numbers as in [`refrain_signature::cells`], unsigned: how many processes;
-//! for each its place, ticks and nanoseconds early, how many more of both there were late, and the
+//! for each its rank index, ticks and nanoseconds early, how many more of both there were late, and the
 //! nanoseconds by which all that may be off.
 
 use crate::meta::Meta;
@@ -31,7 +31,7 @@ pub fn to_bytes(meta: &Meta) -> Vec<u8> {
     put_list(&mut out, meta.processes().into_iter(), |out, process| {
         let stream = &meta.streams[process.streams[0]];
         let [(ticks, nanos), (late_ticks, late_nanos)] = stream.clock;
-        put_unsigned(out, process.place.into());
+        put_unsigned(out, process.rank_index.into());
         for value in [
             ticks,
             nanos,
@@ -49,18 +49,19 @@ pub fn to_bytes(meta: &Meta) -> Vec<u8> {
 pub fn read(bytes: &[u8], meta: &mut Meta) -> Option<()> {
     let mut cells = Cells::new(bytes);
     let all = cells.get_list(|cells| {
-        let place = cells.get_u32()?;
+        let rank_index = cells.get_u32()?;
         let (ticks, nanos) = (cells.get_unsigned()?, cells.get_unsigned()?);
         let late_ticks = ticks.checked_add(cells.get_unsigned()?)?;
         let late_nanos = nanos.checked_add(cells.get_unsigned()?)?;
-        Some((place, [(ticks, nanos), (late_ticks, late_nanos)], cells.get_unsigned()?))
+        Some((rank_index, [(ticks, nanos), (late_ticks, late_nanos)], cells.get_unsigned()?))
     })?;
     if !cells.is_empty() {
         return None;
     }
     let processes = meta.processes();
-    for (place, clock, uncertainty) in all {
-        let index = processes.binary_search_by_key(&place, |process| process.place).ok()?;
+    for (rank_index, clock, uncertainty) in all {
+        let index =
+            processes.binary_search_by_key(&rank_index, |process| process.rank_index).ok()?;
         for stream in &processes[index].streams {
             meta.streams[*stream].clock = clock;
             meta.streams[*stream].uncertainty = uncertainty;

@@ -40,7 +40,7 @@ pub type Elements = Vec<(u64, Datatype)>;
 /// The sizes of the derived datatypes of a process.
 #[derive(Debug, Default)]
 pub struct Sizes {
-    /// What each was made of, as often as it was made; none: that is not told.
+    /// What each was made of, as often as it was made; none if that is not known.
     made: BTreeMap<u64, Vec<Option<Elements>>>,
     sizes: HashMap<u64, u64>,
 }

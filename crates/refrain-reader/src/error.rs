@@ -12,7 +12,7 @@ pub enum TraceError {
     /// The container.
     #[error(transparent)]
     Container(#[from] ContainerError),
-    /// A section does not read.
+    /// A section is malformed.
     #[error("{path}: section `{section}`: {why}")]
     Section {
         /// The file.

@@ -1,7 +1,7 @@
 //! A decoded call: its function, its values before and after, its times in ticks.
 //!
 //! Both sources of calls give events: the compressed trace ([`crate::decoder`]) and raw logs ([`crate::raw`]).
-//! Handles in raw logs are those of the MPI library, decoded ones are numbers of the decoder's own.
+//! Handles in raw logs are those of the MPI library; the decoder numbers handles itself.
 
 use refrain_format::define::FunctionDef;
 use std::sync::Arc;

@@ -24,6 +24,11 @@ pub fn open(path: &Path) -> Result<File, TraceError> {
     File::of(Container::open(path)?)
 }
 
+/// Whether a file is one of Refrain's, of whatever kind; it may be damaged.
+pub fn is_one(path: &Path) -> bool {
+    Container::is_one(path)
+}
+
 impl File {
     /// What a container holds.
     pub fn of(container: Container) -> Result<File, TraceError> {
@@ -37,6 +42,15 @@ impl File {
             return Ok(File::Orders(Box::new(Orders::read(&container)?)));
         }
         Ok(File::Calls(Box::new(CallTrace::of(container)?)))
+    }
+
+    /// Whether its end is missing, and what comes before was found again.
+    pub fn is_recovered(&self) -> bool {
+        match self {
+            File::Calls(trace) => trace.container().is_recovered(),
+            File::Orders(orders) => orders.is_recovered,
+            File::Memory(memory) => memory.container().is_recovered(),
+        }
     }
 
     /// The run that it is of.

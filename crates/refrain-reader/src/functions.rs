@@ -7,12 +7,12 @@ use refrain_signature::plan::{Kinds, Plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A function: its form, and which of its values stand where.
+/// A function: its definition, and where signatures and outcomes hold its values.
 #[derive(Debug)]
 pub struct Function {
     /// The form that the trace carries.
     pub def: Arc<FunctionDef>,
-    /// Which value stands where in signature and outcome.
+    /// Where signatures and outcomes hold its values.
     pub plan: Plan,
 }
 

@@ -1,38 +1,83 @@
-//! Reads `.refrain` files: every analysis of Refrain's, and yours, stands on this crate.
+//! Reads `.refrain` files. Every analysis of Refrain builds on this crate, and yours can, too.
 //!
 //! # The model
 //!
 //! A file holds one [`Run`] of a parallel program. [`open`] says what was recorded of it: MPI calls ([`CallTrace`]),
 //! MPI's nondeterministic choices for replay ([`Orders`]), or loads and stores ([`MemoryTrace`]).
 //!
-//! In a trace of calls, a *task* is one thread of one rank. There are two ways to read what tasks did:
+//! In a trace of calls, a *process* is a rank with its threads, and a *task* is one thread of one rank. There are two
+//! ways to read what tasks did:
 //!
-//! * **One call after the other.** [`CallTrace::tasks`] gives [`TaskRef`]s, [`TaskRef::calls`] the [`Call`]s of one, with
-//!   arguments by the names that the MPI standard gives them.
+//! * **One call after the other.** [`CallTrace::tasks`] gives [`TaskRef`]s, [`TaskRef::calls`] the [`Call`]s of one,
+//!   with arguments by the names that the MPI standard gives them. [`CallTrace::processes`] gives [`ProcessRef`]s,
+//!   whose [`items`](ProcessRef::items) are the calls of all threads in one sequence.
 //! * **Symbolically.** Tasks that do the same with other values are one [`Structure`]: a grammar (or [loop
-//!   nest](Structure::nest)) over *signatures*, and each argument of a [`Signature`] is a constant or a formula of the
-//!   rank ([`Num`]). This takes time in proportion to the file, not to the calls or ranks.
+//!   nest](Structure::nest)) over *signatures*. Each argument of a [`Signature`] is a constant or a formula of the
+//!   rank ([`Num`]). This takes time in proportion to the file, not to the number of calls or ranks.
 //!
-//! # Calls
+//! # An analysis in ten lines
+//!
+//! A crate of yours needs two lines in its `Cargo.toml`:
+//!
+//! ```toml
+//! refrain-reader = { path = "…/crates/refrain-reader" }
+//! refrain-mpi = { path = "…/crates/refrain-mpi" }        # what MPI functions do; optional
+//! ```
+//!
+//! How much each rank sends, and to how many others:
 //!
 //! ```
-//! use refrain_reader::{Peer, open};
+//! use refrain_reader::open;
+//! use std::collections::BTreeSet;
 //! use std::path::Path;
 //!
 //! let path = Path::new("../refrain/tests/golden/stencil.refrain");
 //! let trace = open(path)?.calls().expect("a trace of calls");
-//! let mut messages = 0;
 //! for task in trace.tasks() {
+//!     let (mut bytes, mut peers) = (0, BTreeSet::new());
 //!     for call in task.calls()? {
 //!         let call = call?;
-//!         if let Some(Peer::Rank(_)) = call.peer_in("dest") {
-//!             messages += 1;
+//!         // The destination as a rank of MPI_COMM_WORLD; none for calls that send nothing, or to MPI_PROC_NULL.
+//!         if let Some(dest) = call.world_rank_in("dest") {
+//!             bytes += call.bytes().unwrap_or(0);
+//!             peers.insert(dest);
 //!         }
 //!     }
+//!     println!("rank {}: {bytes} bytes to {} ranks", task.rank(), peers.len());
+//! #   assert!(bytes > 0 && peers.len() > 0);
 //! }
-//! assert!(messages > 0);
 //! # Ok::<(), refrain_reader::TraceError>(())
 //! ```
+//!
+//! Functions come in many forms (`MPI_Send`, `MPI_Isend_c`, `MPI_Psend_init`). An analysis asks what a call *does*
+//! instead of listing names:
+//!
+//! ```
+//! use refrain_mpi::semantics::{Argument, Op};
+//! # use std::path::Path;
+//! # let path = Path::new("../refrain/tests/golden/stencil.refrain");
+//! # let trace = refrain_reader::open(path)?.calls().expect("a trace of calls");
+//! # let mut collectives = 0;
+//! # for task in trace.tasks() {
+//! for call in task.calls()? {
+//!     let call = call?;
+//!     match call.mpi().map(|function| function.op()) {
+//!         Some(Op::Collective(kind)) => {
+//!             let root = call.arguments().int(Argument::Root);
+//!             println!("{kind:?} with root {root:?} at {:?}", call.site());
+//! #           collectives += 1;
+//!         }
+//!         Some(Op::Send(mode)) => println!("a {mode:?} message to {:?}", call.peer_in("dest")),
+//!         _ => {}
+//!     }
+//! }
+//! # }
+//! # assert!(collectives > 0);
+//! # Ok::<(), refrain_reader::TraceError>(())
+//! ```
+//!
+//! `refrain_analysis::matching` builds on this: it follows requests and communicators, and says which receive got
+//! which message.
 //!
 //! # Structures
 //!
@@ -55,23 +100,27 @@
 //! # Ok::<(), refrain_reader::TraceError>(())
 //! ```
 //!
-//! `examples/message_matrix.rs` and `examples/symbolic_peers.rs` are whole programs.
+//! `examples/message_matrix.rs` and `examples/symbolic_peers.rs` are whole programs:
+//! `cargo run -p refrain-reader --example message_matrix -- app.refrain`.
 //!
 //! # Map
 //!
 //! | you want | ask |
 //! |---|---|
 //! | how the program was run, and whether the file is complete | [`File::run`], [`CallTrace::run`] |
-//! | an argument of a call | [`Call::arg`], [`Call::int`], [`Call::peer`], [`Call::predefined`] |
+//! | what a function does in MPI's terms | [`Call::mpi`], [`refrain_mpi::semantics`] |
+//! | an argument of a call | by name [`Call::arg`], [`Call::int`], [`Call::peer_in`], [`Call::predefined`]; by meaning [`Call::arguments`] |
 //! | how much a call sends | [`Call::bytes`] |
-//! | what a receive matched | [`Call::statuses`] |
+//! | what a receive matched | [`Call::statuses`]; over all ranks `refrain_analysis::matching` |
 //! | when a call was made | [`Call::span`] |
+//! | where in the program a call was made | [`Call::site`]; as file and line `refrain_analysis::sites` |
+//! | the threads of a rank in one sequence | [`CallTrace::processes`], [`ProcessRef::items`] |
+//! | members of communicators | [`Note::members`] among [`TaskRef::items`] |
 //! | how a task ended, without decoding it | [`TaskRef::tail`] |
 //! | which ranks do the same | [`CallTrace::structures`], [`Structure::ranks`] |
 //! | the loops | [`Structure::nest`] |
 //! | how often, how long | [`Structure::occurrences`], [`Signature::stats`] |
 //! | an argument as a function of the rank | [`Arguments::arg`], [`Num`], [`refrain_elastic::Column`] |
-//! | what a function does in MPI's terms | `refrain_mpi::semantics` |
 //!
 //! # Pitfalls
 //!
@@ -80,21 +129,24 @@
 //! * [`Call::span`] is `None` unless the times of every call were recorded. Tasks then have no common order: only
 //!   messages and collectives relate them.
 //! * A call that never returned has its inputs only ([`Call::returned`]): in a program that hung, it is the one to look at.
-//! * A test that fails and is repeated at once counts as often as it was made, in [`TaskRef::calls`]; in
-//!   [`Structure::occurrences`] it does not count: that is the same on all ranks, and failed polls are not.
-//! * Notes (memory that came into use, members of communicators) are no calls. [`TaskRef::calls`] leaves them out,
-//!   [`Structure::signatures`] has them ([`Signature::is_note`]).
-//! * Handles in [`Value::Word`] are numbers of the reader's own, the same for as long as the object lives.
+//! * A failed poll that is repeated at once is a separate call in [`TaskRef::calls`]. [`Structure::occurrences`]
+//!   does not count it: occurrences are the same on all ranks, and failed polls are not.
+//! * Notes (memory that came into use, members of communicators) are not calls. [`TaskRef::calls`] leaves them out,
+//!   [`TaskRef::items`] has them as [`Item::Note`], and [`Structure::signatures`] marks them ([`Signature::is_note`]).
+//! * Handles in [`Value::Word`] are numbers that the reader assigns, the same for as long as the object lives. With
+//!   [`Source::Records`] they are the handles of the MPI library, which may reuse one for several requests.
+//! * A request completes in another call than the one that made it. `refrain_analysis::matching::Tracker` follows
+//!   requests; so does an analysis of yours that wants the message of an `MPI_Irecv`.
 //! * [`Signature::stats`] is over all ranks of the structure, in ticks ([`Meta::tick`] nanoseconds each).
 //!
 //! # Sections of a trace of calls
 //!
 //! | section | content |
 //! |---|---|
-//! | `meta` | how the trace came about and its processes ([`mod@meta`]) |
+//! | `meta` | facts about the run and its processes ([`mod@meta`]) |
 //! | `structure` | signatures and grammars of all tasks ([`refrain_structure::write`]) |
 //! | `timing` | durations by signature |
-//! | `own/A-B` | what ranks A to B have of their own: outcomes and polls; a list of rank, thread, bytes |
+//! | `own/A-B` | per-rank residue of ranks A to B: outcomes and polls; a list of rank, thread, bytes |
 //! | `clocks` | the clocks of the processes, where times of single calls are kept ([`clocks`]) |
 //! | `timing-setting` | how times are kept, and how far they may be off ([`times::Wanted`]) |
 //! | `times/N` | the times of stream N's calls, if they were asked for ([`times`]) |
@@ -132,7 +184,7 @@ pub mod view;
 pub use calls::{Call, Calls, Peer, Span};
 pub use error::TraceError;
 pub use event::{Event, Value};
-pub use file::{File, open};
+pub use file::{File, is_one, open};
 pub use items::{Interleaved, Item, Note};
 pub use meta::{Ended, Meta, Paused, StreamMeta};
 pub use orders::Orders;

@@ -5,10 +5,10 @@
 //! exit code (0: none, else 1 and it) · nanoseconds a tick, as bits · begin and end · bytes of raw
 //! logs · lost parts · what was selected · processes as a rank list · columns (rank, size, process
 //! number, family, ending, its code, threads, unrecorded and missing calls, pauses) · texts (host,
-//! program, library) · processes whose threads are not numbered from 0 on: place and numbers.
+//! program, library) · processes whose threads are not numbered from 0 on: rank index and numbers.
 //! Version 1 had neither the selection nor the pauses.
 //!
-//! Processes have places: their ranks, or, where those are not unique, their order.
+//! The rank index of a process is its rank, or, where ranks are not unique, its position in the list.
 
 use crate::clocks;
 use refrain_elastic::{Column, RankList, TextColumn};
@@ -23,13 +23,13 @@ const OLDEST: u64 = 1;
 /// Numbers kept of each process.
 const COLUMNS: usize = 10;
 
-/// Processes are not believed to be more.
+/// The most processes that a file may claim.
 const MOST: u32 = 1 << 20;
 
-/// Threads of all processes are not believed to be more.
+/// The most threads that a file may claim.
 const MOST_THREADS: u64 = 1 << 20;
 
-/// The texts of all streams together are not believed to be longer.
+/// The most bytes that the texts of all streams may take.
 const MOST_TEXT: usize = 1 << 27;
 
 /// Facts about a trace.
@@ -72,7 +72,7 @@ pub struct StreamMeta {
     pub host: String,
     /// The program's file.
     pub program: String,
-    /// The MPI library, in its own words.
+    /// The MPI library, as it describes itself.
     pub library: String,
     /// Code of its ABI family.
     pub family: u32,
@@ -169,9 +169,9 @@ impl Paused {
 /// A process and its streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessStreams {
-    /// Its place: its rank where ranks are unique, else its order.
-    pub place: u32,
-    /// Its streams' places in [`Meta::streams`].
+    /// Its rank where ranks are unique, else its position in the list of processes.
+    pub rank_index: u32,
+    /// The indices of its streams in [`Meta::streams`].
     pub streams: Vec<usize>,
 }
 
@@ -197,7 +197,7 @@ impl Meta {
             let process = *known.entry(key).or_insert(next);
             match all.get_mut(process) {
                 Some(process) => process.streams.push(index),
-                None => all.push(ProcessStreams { place: 0, streams: vec![index] }),
+                None => all.push(ProcessStreams { rank_index: 0, streams: vec![index] }),
             }
         }
         let rank = |p: &ProcessStreams| self.streams[p.streams[0]].rank;
@@ -205,7 +205,7 @@ impl Meta {
         let by_rank = increasing && all.iter().all(|p| (0..MOST as i32).contains(&rank(p)));
         let ranks: Vec<i32> = all.iter().map(rank).collect();
         for (index, (process, rank)) in all.iter_mut().zip(ranks).enumerate() {
-            process.place = if by_rank { rank as u32 } else { index as u32 };
+            process.rank_index = if by_rank { rank as u32 } else { index as u32 };
         }
         all
     }
@@ -268,8 +268,8 @@ impl Meta {
         put_unsigned(&mut out, self.selected.len() as u64);
         self.selected.iter().for_each(|option| put_bytes(&mut out, option.as_bytes()));
         let processes = self.processes();
-        let places: Vec<u32> = processes.iter().map(|p| p.place).collect();
-        RankList::from_sorted(&places).encode(&mut out);
+        let rank_indices: Vec<u32> = processes.iter().map(|p| p.rank_index).collect();
+        RankList::from_sorted(&rank_indices).encode(&mut out);
         let first = |p: &ProcessStreams| &self.streams[p.streams[0]];
         // Whatever went wrong in one thread went wrong in the process.
         let ended = |p: &ProcessStreams| {
@@ -296,13 +296,13 @@ impl Meta {
         ];
         for column in columns {
             let values: Vec<i64> = processes.iter().map(column).collect();
-            Column::fit(&places, &values).encode_values(&mut out);
+            Column::fit(&rank_indices, &values).encode_values(&mut out);
         }
         let texts: [fn(&StreamMeta) -> &str; 3] =
             [|s| &s.host, |s| &s.program, |s| first_line(&s.library)];
         for text in texts {
             let values: Vec<&[u8]> = processes.iter().map(|p| text(first(p)).as_bytes()).collect();
-            TextColumn::fit(&places, &values).encode_texts(&mut out);
+            TextColumn::fit(&rank_indices, &values).encode_texts(&mut out);
         }
         let numbers = |p: &ProcessStreams| -> Vec<u32> {
             p.streams.iter().map(|s| self.streams[*s].thread).collect()
@@ -310,7 +310,7 @@ impl Meta {
         let odd = |p: &&ProcessStreams| !numbers(p).iter().copied().eq(0..p.streams.len() as u32);
         let odd: Vec<&ProcessStreams> = processes.iter().filter(odd).collect();
         put_list(&mut out, odd.into_iter(), |out, process| {
-            put_unsigned(out, process.place.into());
+            put_unsigned(out, process.rank_index.into());
             put_list(out, numbers(process).into_iter(), |out, n| put_unsigned(out, n.into()));
         });
         out
@@ -343,11 +343,11 @@ impl Meta {
             meta.selected.push(text(&mut cells)?);
         }
         let mut rest = cells.rest();
-        let places = RankList::decode(&mut rest, MOST).ok()?;
-        let mut column = |_| Column::decode_values(&mut rest, &places).ok();
+        let rank_indices = RankList::decode(&mut rest, MOST).ok()?;
+        let mut column = |_| Column::decode_values(&mut rest, &rank_indices).ok();
         let columns = if is_old { COLUMNS - 1 } else { COLUMNS };
         let columns: Vec<Column> = (0..columns).map(&mut column).collect::<Option<_>>()?;
-        let mut texts = || TextColumn::decode_texts(&mut rest, &places).ok();
+        let mut texts = || TextColumn::decode_texts(&mut rest, &rank_indices).ok();
         let texts: [TextColumn; 3] = [texts()?, texts()?, texts()?];
         let mut cells = Cells::new(rest);
         let odd =
@@ -355,22 +355,23 @@ impl Meta {
         if !cells.is_empty() {
             return None;
         }
-        meta.streams = streams(&places, &columns, &texts, &odd.into_iter().collect())?;
+        meta.streams = streams(&rank_indices, &columns, &texts, &odd.into_iter().collect())?;
         Some(meta)
     }
 }
 
 fn streams(
-    places: &RankList,
+    rank_indices: &RankList,
     columns: &[Column],
     texts: &[TextColumn; 3],
     odd: &BTreeMap<u32, Vec<u32>>,
 ) -> Option<Vec<StreamMeta>> {
     let (mut streams, mut texts_bytes) = (Vec::new(), 0usize);
-    for place in places.iter() {
-        let number = |column: usize| columns.get(column)?.eval(place);
+    for rank_index in rank_indices.iter() {
+        let number = |column: usize| columns.get(column)?.eval(rank_index);
         let int = |column: usize| number(column).and_then(|n| i32::try_from(n).ok());
-        let text = |of: usize| Some(String::from_utf8_lossy(&texts[of].eval(place)?).into_owned());
+        let text =
+            |of: usize| Some(String::from_utf8_lossy(&texts[of].eval(rank_index)?).into_owned());
         let threads = u32::try_from(number(6)?).ok()?;
         if streams.len() as u64 + u64::from(threads) > MOST_THREADS {
             return None;
@@ -379,7 +380,7 @@ fn streams(
             rank: int(0)?,
             size: int(1)?,
             thread: 0,
-            process: place.into(),
+            process: rank_index.into(),
             pid: int(2)?,
             host: text(0)?,
             program: text(1)?,
@@ -395,7 +396,7 @@ fn streams(
             bytes: 0,
         };
         let text_bytes = stream.host.len() + stream.program.len() + stream.library.len();
-        let numbers = odd.get(&place).cloned().unwrap_or_else(|| (0..threads).collect());
+        let numbers = odd.get(&rank_index).cloned().unwrap_or_else(|| (0..threads).collect());
         texts_bytes = texts_bytes.saturating_add(text_bytes.saturating_mul(numbers.len()));
         if texts_bytes > MOST_TEXT {
             return None;
@@ -409,7 +410,7 @@ fn streams(
     Some(streams)
 }
 
-/// MPICH tells its whole configuration behind the line with its version.
+/// MPICH describes its whole configuration after the line with its version.
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or("").trim_end()
 }

@@ -40,6 +40,8 @@ pub struct Orders {
     pub sites: BTreeMap<u64, String>,
     /// Whether the command line, host names and paths were left out.
     pub redacted: bool,
+    /// Whether the end of the file is missing.
+    pub is_recovered: bool,
 }
 
 /// How orders are recorded.
@@ -310,7 +312,8 @@ impl Orders {
     /// Reads those that a container holds.
     pub fn read(container: &Container) -> Result<Orders, TraceError> {
         let facts = container.read_checked(sections::ORDER_FACTS)?;
-        let mut orders = Orders::default();
+        let is_recovered = container.is_recovered();
+        let mut orders = Orders { is_recovered, ..Orders::default() };
         let mut own: Option<RankOrder> = None;
         for line in String::from_utf8_lossy(&facts).lines() {
             if let ("rank", rank) = fact(line) {
@@ -487,6 +490,7 @@ mod tests {
             ranks: vec![rank(0), rank(1)],
             sites: BTreeMap::from([(0x1f, "/bin/app one+1a".to_owned())]),
             redacted: false,
+            is_recovered: false,
         };
         orders.write(&path).unwrap();
         let read = Orders::open(&path).unwrap();

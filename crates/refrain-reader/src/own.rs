@@ -1,7 +1,7 @@
-//! What only single ranks have: outcomes and failed polls that their groups do not share.
+//! Per-rank residue: outcomes and failed polls that the ranks of a group do not share.
 //!
-//! Section `own/A-B` holds those of the ranks A to B: a list of rank, thread, bytes. The section that was read last is
-//! kept, unpacked, since tasks are mostly read in their order.
+//! Section `own/A-B` holds the residue of ranks A to B: a list of rank, thread, bytes. The section that was read last
+//! is kept unpacked, since tasks are mostly read in their order.
 
 use crate::error::TraceError;
 use crate::sections;
@@ -28,11 +28,11 @@ struct Unpacked {
 }
 
 impl OwnSections {
-    /// What a task has of its own.
+    /// The residue of a task.
     pub fn of(
         &self,
         container: &Container,
-        place: u32,
+        rank_index: u32,
         thread: u32,
     ) -> Result<Arc<Own>, TraceError> {
         let holds = |name: &str| {
@@ -40,11 +40,11 @@ impl OwnSections {
             let range = range.and_then(|(first, last)| {
                 Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
             });
-            range.is_some_and(|range| range.contains(&place))
+            range.is_some_and(|range| range.contains(&rank_index))
         };
         for section in container.sections().iter().filter(|section| holds(&section.name)) {
             let unpacked = self.section(container, &section.name)?;
-            if let Some(range) = unpacked.tasks.get(&(place, thread)) {
+            if let Some(range) = unpacked.tasks.get(&(rank_index, thread)) {
                 let bytes = unpacked.bytes.get(range.clone()).unwrap_or_default();
                 let own = read::own(bytes).map_err(|why| bad(container, &section.name, why))?;
                 return Ok(Arc::new(own));
@@ -53,16 +53,16 @@ impl OwnSections {
         Ok(Arc::default())
     }
 
-    /// What all tasks have of their own: rank's place, thread, and it.
+    /// The residue of all tasks, each with its rank index and thread.
     pub fn all(&self, container: &Container) -> Result<Vec<(u32, u32, Own)>, TraceError> {
         let mut all = Vec::new();
         for section in container.sections() {
             if section.name.starts_with(sections::OWN) {
                 let bytes = container.read_checked(&section.name)?;
-                for ((place, thread), range) in tasks(container, &section.name, &bytes)? {
+                for ((rank_index, thread), range) in tasks(container, &section.name, &bytes)? {
                     let own = read::own(bytes.get(range).unwrap_or_default());
                     let own = own.map_err(|why| bad(container, &section.name, why))?;
-                    all.push((place, thread, own));
+                    all.push((rank_index, thread, own));
                 }
             }
         }
@@ -85,7 +85,7 @@ impl OwnSections {
     }
 }
 
-/// Rank's place and thread of each task in a section, and where its bytes are.
+/// Rank index and thread of each task in a section, and the range of its bytes.
 type Tasks = Vec<((u32, u32), Range<usize>)>;
 
 fn tasks(container: &Container, name: &str, bytes: &[u8]) -> Result<Tasks, TraceError> {

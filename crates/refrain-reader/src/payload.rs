@@ -23,7 +23,7 @@ use refrain_mpi::kind::Class;
 use refrain_mpi::names::{HandleTable, constant_value};
 use refrain_mpi::semantics::{Collective, Op};
 
-/// The places of a buffer, a count and a datatype among the parameters of a function.
+/// The positions of a buffer, a count and a datatype among the parameters of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Buffer {
     address: usize,
@@ -57,7 +57,7 @@ fn buffers(function: &FunctionDef) -> Vec<Buffer> {
     params.iter().enumerate().filter_map(buffer).collect()
 }
 
-/// The payload of a call; `None` if the call does not tell.
+/// The payload of a call; `None` if it does not follow from the arguments.
 pub fn payload(event: &Event, names: &HandleTable, family: Family) -> Option<Elements> {
     let function = &*event.function;
     let input = |place: usize| event.inputs.get(place).and_then(Option::as_ref);

@@ -54,7 +54,7 @@ impl<'t> ProcessRef<'t> {
     /// Its index among the ranks of structures ([`crate::Structure::ranks`]): the rank, where no two processes have
     /// the same.
     pub fn rank_index(&self) -> u32 {
-        self.trace.process_streams()[self.index].place
+        self.trace.process_streams()[self.index].rank_index
     }
 
     /// Machine, process number, MPI library …: the facts of its first thread.
@@ -176,7 +176,7 @@ impl<'t> Items<'t> {
             _ => (compressed(trace.decode(stream)?), None),
         };
         let is_raw = matches!(events, Decoded::Records(_));
-        // The names of handles stand at the beginning of a log.
+        // A log begins with the names of predefined handles.
         let ahead = if is_raw { events.next_event() } else { None };
         let has_times = match source {
             Source::Untimed => false,

@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// A log that does not read as one.
+/// A malformed log.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes could not be had.

@@ -39,7 +39,7 @@ pub struct Process {
     pub host: String,
     /// The program's file.
     pub program: String,
-    /// The MPI library, in its own words; empty if the file does not tell.
+    /// The MPI library, as it describes itself; empty if the file does not have it.
     pub library: String,
     /// How many of its threads are recorded.
     pub threads: usize,

@@ -185,7 +185,7 @@ impl<'t> Arguments<'t> {
         cells.iter().map(|cell| self.num(cell)).collect()
     }
 
-    /// A predefined name by the number that stands for it: `first - number`.
+    /// A predefined name by its number: `first - number`.
     fn predefined(&self, cell: &Cell, first: i64) -> Option<&'t str> {
         let Num::Constant(code) = self.num(cell) else { return None };
         let name = self.group.predefined.get(usize::try_from(first - code).ok()?)?;

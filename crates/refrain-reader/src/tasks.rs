@@ -73,14 +73,14 @@ impl<'t> TaskRef<'t> {
     }
 
     /// The last calls, the very last at the end, from the end of the sequence: the rest is not decoded. At most `n`,
-    /// fewer if notes stand among them.
+    /// fewer if there are notes among them.
     pub fn tail(&self, n: u64) -> Result<Vec<LastCall<'t>>, TraceError> {
         Ok(self.trace.view(self.stream)?.map(|view| view.tail(n)).unwrap_or_default())
     }
 
     /// The structure that it shares with the tasks of other ranks; none if it made no call.
     pub fn structure(&self) -> Result<Option<Structure<'t>>, TraceError> {
-        let (rank, thread) = (self.trace.place(self.stream), self.thread());
+        let (rank, thread) = (self.trace.rank_index(self.stream), self.thread());
         let mut structures = self.trace.structures()?;
         Ok(structures.find(|s| s.thread() == thread && s.ranks().contains(rank)))
     }

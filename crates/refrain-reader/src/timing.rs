@@ -1,11 +1,12 @@
 //! How the times of every call are kept: the mode, and how far times may be off.
 
-use refrain_signature::setting::Setting;
 use refrain_timing::{Bound, Mode};
 use std::io;
 use std::path::Path;
 
-/// The file in a folder of parts that tells what was asked for.
+pub use refrain_signature::setting::Setting;
+
+/// The file in a folder of parts that holds what was asked for.
 pub const FILE: &str = "timing";
 
 /// What was asked for.

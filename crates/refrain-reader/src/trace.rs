@@ -40,8 +40,8 @@ fn physical_memory() -> u64 {
 
 /// An open trace of calls.
 ///
-/// Opening reads the facts of the run; the structure, and what single ranks have of their own, are read when they are
-/// first asked for. Calls are decoded from the structure in place: tasks of one group share it, however many.
+/// Opening reads the facts of the run. The structure, and the residue of single ranks, are read when they are first
+/// asked for. Calls are decoded from the structure in place: tasks of one group share it, however many.
 #[derive(Debug)]
 pub struct CallTrace {
     pub(crate) container: Container,
@@ -148,8 +148,8 @@ impl CallTrace {
         TraceError::Section { path, section: section.to_owned(), why: why.to_string() }
     }
 
-    /// Signatures and grammars of all tasks, without what ranks have of their own. Where durations
-    /// do not read there are none: [`Trace::check_timing`] says so to those who need them.
+    /// Signatures and grammars of all tasks, without what ranks have of their own. Without durations
+    /// if these are damaged: [`CallTrace::check_timing`] says so to those who need them.
     pub fn structure(&self) -> Result<&Merged, TraceError> {
         if let Some(merged) = self.merged.get() {
             return Ok(merged);
@@ -201,18 +201,18 @@ impl CallTrace {
         self.processes.get(*self.process_of.get(stream)?)
     }
 
-    /// The place of a stream's process.
-    pub fn place(&self, stream: usize) -> u32 {
-        self.process_of(stream).map_or(0, |process| process.place)
+    /// The rank index of a stream's process ([`ProcessStreams::rank_index`]).
+    pub fn rank_index(&self, stream: usize) -> u32 {
+        self.process_of(stream).map_or(0, |process| process.rank_index)
     }
 
     /// What only this task has: outcomes and failed polls that its group does not share.
     pub fn own(&self, stream: usize) -> Result<Arc<Own>, TraceError> {
         let thread = self.meta.streams.get(stream).map_or(0, |s| s.thread);
-        self.own.of(&self.container, self.place(stream), thread)
+        self.own.of(&self.container, self.rank_index(stream), thread)
     }
 
-    /// What only single tasks have: rank's place, thread, and it.
+    /// What only single tasks have ([`CallTrace::own`]), each with its rank index and thread.
     pub fn owns(&self) -> Result<Vec<(u32, u32, Own)>, TraceError> {
         self.own.all(&self.container)
     }
@@ -235,12 +235,12 @@ impl CallTrace {
     /// A task, in place; none if it made no call.
     pub fn view(&self, stream: usize) -> Result<Option<TaskView<'_>>, TraceError> {
         let Some(meta) = self.meta.streams.get(stream) else { return Ok(None) };
-        let (place, mut groups) = (self.place(stream), self.structure()?.groups.iter());
-        let group = groups.find(|g| g.thread == meta.thread && g.ranks.contains(place));
+        let (rank_index, mut groups) = (self.rank_index(stream), self.structure()?.groups.iter());
+        let group = groups.find(|g| g.thread == meta.thread && g.ranks.contains(rank_index));
         let Some(group) = group else { return Ok(None) };
         let family = Family::from_code(meta.family).unwrap_or(Family::Mpich);
         let (functions, own) = (self.function_table()?, self.own(stream)?);
-        Ok(Some(TaskView::new(group, functions, place, family, own)))
+        Ok(Some(TaskView::new(group, functions, rank_index, family, own)))
     }
 
     /// The structures: tasks that do the same, symbolically.
@@ -269,7 +269,7 @@ impl CallTrace {
         Ok(called.map(|(number, function)| (number, function.def.clone())).collect())
     }
 
-    /// One call for each place and signature of a group; see [`TaskView::samples`].
+    /// One call for each rank index and signature of a group; see [`TaskView::samples`].
     pub fn samples(
         &self,
         group: &Group,
@@ -279,9 +279,9 @@ impl CallTrace {
         let none = Arc::new(Own::default());
         let mut events = Vec::with_capacity(wanted.len());
         for some in wanted.chunk_by(|a, b| a.0 == b.0) {
-            let place = some.first().map_or(0, |(place, _)| *place);
+            let rank_index = some.first().map_or(0, |(rank_index, _)| *rank_index);
             let signatures: Vec<u32> = some.iter().map(|(_, row)| *row as u32).collect();
-            let view = TaskView::new(group, functions, place, self.family(), none.clone());
+            let view = TaskView::new(group, functions, rank_index, self.family(), none.clone());
             events.extend(view.samples(&signatures).map_err(|why| self.task_error(why))?);
         }
         Ok(events)

@@ -166,7 +166,7 @@ impl<'t> TaskView<'t> {
         &self.group.predefined
     }
 
-    /// How often each signature stands in the sequence.
+    /// How often each signature occurs in the sequence.
     pub fn occurrences(&self) -> Vec<u64> {
         self.group.occurrences()
     }
@@ -250,7 +250,7 @@ impl<'t> TaskView<'t> {
         by_last_occurrence(&self.group.grammars)
     }
 
-    /// Few calls that stand for a task of many: each signature of all but the last `tail` calls once, in the order of
+    /// A few calls that represent a long task: each signature of all but the last `tail` calls once, in the order of
     /// their last occurrences, with how often it occurred; then the last calls one by one, each with 1. Objects and
     /// requests are then as they are at the end of the task. Failed polls are left out.
     ///
@@ -293,7 +293,7 @@ pub struct LastCall<'t> {
     pub depth: u32,
 }
 
-/// Few calls that stand for a task; see [`TaskView::digest`].
+/// A few calls that represent a task; see [`TaskView::digest`].
 pub struct Digest<'t> {
     decoder: Decoder<'t>,
     reader: ItemReader,

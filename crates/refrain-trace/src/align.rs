@@ -16,13 +16,15 @@ pub fn align(parts: &[Part], meta: &mut Meta) {
         else {
             continue;
         };
-        let place = process.place;
-        let is_rank = i64::from(place) == i64::from(stream.rank);
-        let parent = known.get(&(place & place.wrapping_sub(1))).filter(|_| is_rank && place > 0);
+        let rank_index = process.rank_index;
+        let is_rank = i64::from(rank_index) == i64::from(stream.rank);
+        let parent = known
+            .get(&(rank_index & rank_index.wrapping_sub(1)))
+            .filter(|_| is_rank && rank_index > 0);
         // The processor's counter is one and the same for all on a machine.
         let neighbour = match part.in_nanoseconds {
             true => None,
-            false => Some(*hosts.entry(stream.host.clone()).or_insert(place)),
+            false => Some(*hosts.entry(stream.host.clone()).or_insert(rank_index)),
         };
         let (clock, uncertainty) = match (neighbour.and_then(|n| known.get(&n)), parent) {
             (Some(same), _) => *same,
@@ -31,7 +33,7 @@ pub fn align(parts: &[Part], meta: &mut Meta) {
             }
             (None, None) => (stream.clock, 0),
         };
-        known.insert(place, (clock, uncertainty));
+        known.insert(rank_index, (clock, uncertainty));
         for stream in process.streams {
             meta.streams[stream].clock = clock;
             meta.streams[stream].uncertainty = uncertainty;
@@ -51,7 +53,7 @@ fn aligned(own: Clock, sync: &[Sync; 2], parent: &Clock, uncertainty: u64) -> (C
         let last = (end.own, nanos(parent, end.parent));
         return ([first, last], uncertainty + off(beginning).max(off(end)));
     }
-    // It never came to its end: its own rate must do.
+    // It did not reach MPI_Finalize: its own rate is used.
     let later = own[1].0.max(first.0);
     let span = nanos(&own, later).saturating_sub(nanos(&own, first.0));
     ([first, (later, first.1.saturating_add(span))], uncertainty + off(beginning))

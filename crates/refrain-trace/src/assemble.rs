@@ -125,7 +125,7 @@ fn merge(parts: &[Part], meta: &mut Meta, timing: &mut Timing) -> Result<Merged,
                         calls.push((*stream, task.calls()));
                     }
                 }
-                let task = |(thread, task)| Merged::of(process.place, thread, task);
+                let task = |(thread, task)| Merged::of(process.rank_index, thread, task);
                 Merged::merge_all(tasks.into_iter().map(task))
             }
             Err(error) => {
@@ -151,7 +151,7 @@ struct Timing {
 }
 
 impl Timing {
-    /// What processes were told to do.
+    /// What processes were asked to do.
     fn setting(&self) -> Option<Setting> {
         self.wanted.as_ref().map(Wanted::in_processes)
     }
@@ -206,7 +206,7 @@ impl Timing {
 struct Forms(BTreeMap<u16, BTreeMap<String, usize>>);
 
 impl Forms {
-    /// A task tells these.
+    /// Adds the definitions of a task.
     fn note(&mut self, functions: &[(u16, String)]) {
         for (number, text) in functions {
             let told = self.0.entry(*number).or_default();

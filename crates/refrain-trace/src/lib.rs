@@ -1,7 +1,7 @@
-//! Makes a `.refrain` file of what a run leaves; `refrain-reader` has what is in it, and reads it.
+//! Puts the parts that a run leaves together to a `.refrain` file. `refrain-reader` defines and reads the file.
 //!
-//! * [`parts`]: what a run leaves · [`assemble`]: a trace of it · `align`: one clock for all ranks
-//! * [`times`]: the times of every call, as processes have left them
+//! * [`parts`]: the parts of a run · [`assemble`]: a trace made of them · `align`: one clock for all ranks
+//! * [`times`]: the times of every call, as processes wrote them
 
 mod align;
 pub mod assemble;

@@ -70,7 +70,7 @@ pub fn is_running(stream: &StreamMeta) -> Option<bool> {
 /// The kernel's flag of a process that is ending.
 const EXITING: u64 = 4;
 
-/// The kernel tells the time of its start, and that of processes, in coarse units.
+/// The kernel reports its own start time, and that of processes, in coarse units.
 const SLACK: u64 = 2_000_000_000;
 
 /// When the machine was started, in seconds since 1970.
@@ -251,7 +251,7 @@ impl Part {
     }
 }
 
-/// Threads of a process are not believed to be more: each has left a part.
+/// The most threads that a process may claim: each has left a part.
 const MOST_THREADS: u32 = 1 << 20;
 
 /// How often a part is looked at that changes meanwhile.
@@ -368,7 +368,7 @@ fn positions(cells: &mut Cells<'_>) -> Option<BTreeMap<u32, u64>> {
     Some(list.into_iter().collect())
 }
 
-/// What a look at the heads of a log's records tells.
+/// What follows from the heads of a log's records.
 struct Skimmed {
     /// Calls by function.
     calls: BTreeMap<String, u64>,

@@ -1,6 +1,6 @@
-//! A trace that the ranks have merged themselves, as MPI was finalised.
+//! A trace that the ranks merged themselves in `MPI_Finalize`.
 //!
-//! It is taken as it is, if every rank says that it is whole, and none has called MPI since.
+//! It is used if every rank's part says that it is complete, and no rank has called MPI since.
 
 use crate::parts::{Part, State};
 use refrain_format::record::{HEAD, Tag};
@@ -17,7 +17,7 @@ pub fn of(folder: &Path, parts: &[Part], meta: &mut Meta) -> Option<Merged> {
         return None;
     }
     let processes = meta.processes();
-    let by_rank = processes.iter().all(|p| meta.streams[p.streams[0]].rank == p.place as i32);
+    let by_rank = processes.iter().all(|p| meta.streams[p.streams[0]].rank == p.rank_index as i32);
     let size = meta.streams.first()?.size;
     if !by_rank || processes.len() as i64 != i64::from(size) {
         return None;
@@ -48,7 +48,7 @@ pub fn of(folder: &Path, parts: &[Part], meta: &mut Meta) -> Option<Merged> {
     for process in &processes {
         for stream in &process.streams {
             let thread = meta.streams[*stream].thread;
-            let calls = merged.task(process.place, thread).map(|task| task.calls());
+            let calls = merged.task(process.rank_index, thread).map(|task| task.calls());
             meta.streams[*stream].calls = calls.unwrap_or_default();
         }
     }

@@ -5,7 +5,7 @@ use crate::select::{Names, parse_ranks};
 use anyhow::{Result, bail};
 use refrain_mpi::interface;
 use refrain_mpi::semantics::Op;
-use refrain_trace::Meta;
+use refrain_reader::Meta;
 
 /// Selects what is recorded.
 #[derive(clap::Args)]

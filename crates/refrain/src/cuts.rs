@@ -1,31 +1,28 @@
-//! Where the records of ranks end that did not come to `MPI_Finalize`.
+//! Where the records of ranks end that did not reach `MPI_Finalize`.
 
 use refrain_reader::view::TaskView;
-use refrain_trace::meta::ProcessStreams;
-use refrain_trace::{Ended, Meta, Trace};
+use refrain_reader::{CallTrace, Ended, Meta, ProcessRef};
 use std::path::Path;
 
-/// So many ranks are named.
+/// The most ranks that are named.
 const NAMED: usize = 8;
 
-/// So many threads of a rank are.
+/// The most threads of a rank that are named.
 const NAMED_THREADS: usize = 4;
 
 /// A line for each process that did not call `MPI_Finalize`: how far its records go, which call it
 /// was in, and whether its log stopped early. The trace has just been written.
 pub fn cuts(meta: &Meta, trace: &Path) -> Vec<String> {
-    let ended = |process: &ProcessStreams| {
-        let mut all = process.streams.iter().map(|s| &meta.streams[*s].ended);
-        all.rfind(|ended| **ended != Ended::Finalized).cloned()
-    };
-    let processes = meta.processes();
-    let cut: Vec<_> = processes.iter().filter_map(|p| Some((p, ended(p)?))).collect();
-    if cut.is_empty() {
+    if meta.streams.iter().all(|stream| stream.ended == Ended::Finalized) {
         return Vec::new();
     }
-    let Ok(trace) = Trace::open(trace) else { return Vec::new() };
-    let lines = cut.iter().filter_map(|(process, ended)| line(&trace, process, ended));
-    let mut lines: Vec<String> = lines.collect();
+    let Ok(trace) = CallTrace::open(trace) else { return Vec::new() };
+    let ended = |process: ProcessRef<'_>| {
+        let mut all = process.tasks().map(|task| &task.facts().ended);
+        all.rfind(|ended| **ended != Ended::Finalized).cloned()
+    };
+    let line = |process| line(process, &ended(process)?);
+    let mut lines: Vec<String> = trace.processes().filter_map(line).collect();
     let more = lines.len().saturating_sub(NAMED);
     lines.truncate(NAMED);
     if more > 0 {
@@ -34,21 +31,21 @@ pub fn cuts(meta: &Meta, trace: &Path) -> Vec<String> {
     lines
 }
 
-fn line(trace: &Trace, process: &ProcessStreams, ended: &Ended) -> Option<String> {
-    let stream = trace.meta().streams.get(*process.streams.first()?)?;
-    let threads = process.streams.len();
+fn line(process: ProcessRef<'_>, ended: &Ended) -> Option<String> {
+    let stream = process.facts();
+    let threads = process.tasks().len();
     let mut texts = Vec::new();
-    for &at in process.streams.iter().take(NAMED_THREADS) {
-        let tail = trace.view(at).ok().flatten().map(|task| Tail::of(&task)).unwrap_or_default();
+    for task in process.tasks().take(NAMED_THREADS) {
+        let tail = task.view().ok().flatten().map(|task| Tail::of(&task)).unwrap_or_default();
         // A program with sessions has no MPI_Finalize to call.
         if threads == 1 && *ended == Ended::Unfinalized && tail.is_end_of_session() {
             return None;
         }
         let which = match threads {
             1 => String::new(),
-            _ => format!("thread {}: ", trace.meta().streams[at].thread),
+            _ => format!("thread {}: ", task.thread()),
         };
-        // Of the call in which its log stopped nothing is known.
+        // The call in which its log stopped is not in the log.
         let was_in_it = !matches!(ended, Ended::LogStopped(_));
         texts.push(format!("{which}{}", tail.words(was_in_it)));
     }
@@ -66,7 +63,7 @@ fn line(trace: &Trace, process: &ProcessStreams, ended: &Ended) -> Option<String
     Some(format!("{what}: rank {rank} ({host}, pid {pid}): {}{why}", texts.join("; ")))
 }
 
-/// Calls inside calls are followed less deep, and notes stand between few of them.
+/// So many items at the end of a task are looked at: more than there are calls inside calls, and notes among them.
 const ENOUGH: u64 = 256;
 
 /// The end of a task.
@@ -85,7 +82,7 @@ impl Tail {
         let mut tail = Tail::default();
         let mut innermost = None;
         for call in task.tail(ENOUGH).into_iter().rev() {
-            // Calls that are open at the end stand there innermost first; others that never
+            // The calls that are open at the end come innermost first. Others that never
             // returned were left by a jump.
             if call.returned {
                 tail.last = Some(call.function.to_owned());

@@ -1,19 +1,19 @@
 //! `refrain info`: what was run, whether the file is complete, and how large it is.
 
-use crate::open::open;
+use crate::open::open_any;
 use crate::orders;
 use crate::output;
+use crate::stdout::{print, print_json};
 use crate::summary::{counted, grouped, size};
 use crate::timing::Bounds;
 use anyhow::Result;
 use refrain_analysis::figures::{Figures, GroupFigures, figures};
 use refrain_mpi::abi::Family;
 use refrain_reader::meta::REDACT;
-use refrain_trace::times::Wanted;
-use refrain_trace::{Ended, Meta, Paused, Trace};
-use serde_json::{Value as Json, json};
+use refrain_reader::timing::Wanted;
+use refrain_reader::{CallTrace, Ended, File, Meta, Paused, Run};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -61,27 +61,143 @@ pub struct Args {
 
 /// Prints.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if orders::are_in(&args.trace) {
-        return orders::info::run(&args.trace, args.json);
+    let file = open_any(&args.trace)?;
+    let run = file.run();
+    let (code, missing) = match file {
+        File::Calls(trace) => return calls(&trace, &run, &args),
+        File::Orders(orders) => (
+            orders::info::run(&orders, &args.trace, args.json)?,
+            &["program", "hosts", "started"][..],
+        ),
+        File::Memory(trace) => {
+            (crate::mem::info::run(&trace, args.json)?, &["hosts", "started"][..])
+        }
+    };
+    if !args.json {
+        let lines = run_lines(&run).into_iter().filter(|(name, _)| missing.contains(name));
+        let line = |(name, what): (&str, String)| format!("{name:10} {}\n", output::line(&what));
+        print(&lines.map(line).collect::<String>())?;
     }
-    if let Some(trace) = crate::mem::memory_trace(&args.trace)? {
-        return crate::mem::info::run(&trace, args.json);
+    Ok(code)
+}
+
+/// The facts of a run that all kinds of files have.
+fn run_lines(run: &Run) -> Vec<(&'static str, String)> {
+    let programs: BTreeSet<&str> = run.processes.iter().map(|p| p.program.as_str()).collect();
+    let hosts: BTreeSet<&str> = run.processes.iter().map(|p| p.host.as_str()).collect();
+    let mut lines = vec![
+        ("program", few(programs.iter())),
+        ("command", cut(&run.command.join(" "))),
+        ("hosts", few(hosts.iter())),
+    ];
+    let began = run.began.unwrap_or(0);
+    if began > 0 {
+        let duration = run.last_seen.map(|last| last.saturating_sub(began) as f64 / 1e9);
+        let duration = duration.map_or(String::new(), |s| format!(", for {s:.3} s"));
+        let code = run.exit_code.map_or(String::new(), |code| format!(", exit code {code}"));
+        lines.push(("started", format!("{}{duration}{code}", utc(began))));
     }
-    let trace = open(&args.trace)?;
-    let info = Info::of(&trace)?;
+    lines
+}
+
+/// Prints the facts of a trace of calls.
+fn calls(trace: &CallTrace, run: &Run, args: &Args) -> Result<ExitCode> {
+    let info = Info::of(trace)?;
     let path = args.trace.display().to_string();
-    let text = if args.json { format!("{}\n", info.json(&path)) } else { info.text(&path) };
-    match io::stdout().write_all(output::lines(&text).as_bytes()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(ExitCode::SUCCESS),
+    match args.json {
+        true => print_json(&info.json(&path)?)?,
+        false => print(&info.text(&path, run))?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What a redacted trace does not hold.
 pub const REDACTED_TEXT: &str =
     "command line, host names, folders of files, arguments that name them";
 
-/// All that is told of a trace.
+/// `refrain info --json` of a trace of calls.
+#[derive(Serialize)]
+struct InfoRow<'a> {
+    path: &'a str,
+    /// Whether command line, host names and paths were left out.
+    redacted: bool,
+    ranks: usize,
+    threads: usize,
+    calls: u64,
+    /// Functions that were called.
+    functions: usize,
+    signatures: usize,
+    grammars: usize,
+    rules: usize,
+    /// Of the file.
+    bytes: u64,
+    /// Bytes by name; `own` and `raw` are sums.
+    sections: &'a BTreeMap<&'a str, u64>,
+    complete: bool,
+    /// The options that select what is recorded, without `--`, with their values.
+    selected: BTreeMap<&'a str, &'a str>,
+    /// Ranks that switched recording off.
+    paused: BTreeSet<i32>,
+    /// Bytes of the records before compression.
+    raw_bytes: u64,
+    /// `raw_bytes` to `bytes`.
+    ratio: f64,
+    mpi: Option<&'a str>,
+    family: &'a str,
+    hosts: &'a BTreeSet<&'a str>,
+    program: Option<&'a str>,
+    programs: &'a BTreeSet<&'a str>,
+    command: &'a [String],
+    /// Null if unknown.
+    exit_code: Option<i32>,
+    /// The version that wrote the file.
+    refrain: &'a str,
+    /// Ranks by how they ended.
+    ended: &'a BTreeMap<String, usize>,
+    started: String,
+    duration_s: f64,
+    groups: Vec<GroupRow<'a>>,
+    /// Null without `--timing`.
+    times: Option<TimesRow>,
+}
+
+#[derive(Serialize)]
+struct GroupRow<'a> {
+    /// How many.
+    ranks: usize,
+    /// Which.
+    list: &'a str,
+    thread: u32,
+    signatures: usize,
+    calls: u64,
+}
+
+impl<'a> GroupRow<'a> {
+    fn of(group: &'a GroupFigures) -> GroupRow<'a> {
+        GroupRow {
+            ranks: group.ranks,
+            list: &group.list,
+            thread: group.thread,
+            signatures: group.signatures,
+            calls: group.calls,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct TimesRow {
+    mode: &'static str,
+    /// Relative error bound.
+    error: Option<f64>,
+    /// Absolute error bound.
+    error_abs_ns: Option<f64>,
+    bytes: u64,
+    bytes_per_call: f64,
+    /// The largest possible offset of a rank's clock from that of the first rank.
+    clock_uncertainty_ns: Option<u64>,
+}
+
+/// All that is printed of a trace.
 struct Info<'t> {
     meta: &'t Meta,
     figures: Figures,
@@ -100,7 +216,7 @@ struct Info<'t> {
 }
 
 impl<'t> Info<'t> {
-    fn of(trace: &'t Trace) -> Result<Info<'t>> {
+    fn of(trace: &'t CallTrace) -> Result<Info<'t>> {
         let (meta, container) = (trace.meta(), trace.container());
         let groups = &trace.structure()?.groups;
         let mut sections = BTreeMap::new();
@@ -108,13 +224,10 @@ impl<'t> Info<'t> {
             let name = section.name.split('/').next().unwrap_or_default();
             *sections.entry(name).or_default() += section.stored;
         }
-        let processes = meta.processes();
+        let ranks = trace.processes().len();
         let mut ended = BTreeMap::new();
-        for process in &processes {
-            let first = process.streams.first().and_then(|s| meta.streams.get(*s));
-            if let Some(stream) = first {
-                *ended.entry(ending(&stream.ended)).or_default() += 1;
-            }
+        for process in trace.processes() {
+            *ended.entry(ending(&process.facts().ended)).or_default() += 1;
         }
         let streams = &meta.streams;
         let size = streams.iter().map(|s| s.size).max().unwrap_or(0);
@@ -123,12 +236,12 @@ impl<'t> Info<'t> {
             && groups.iter().all(|g| g.lost == 0)
             && streams.iter().all(|s| s.ended == Ended::Finalized && s.unrecorded == 0)
             && meta.left_out().is_empty()
-            && processes.len() as i64 >= i64::from(size);
+            && ranks as i64 >= i64::from(size);
         let family = streams.first().and_then(|s| Family::from_code(s.family));
         Ok(Info {
             meta,
             figures: figures(trace)?,
-            ranks: processes.len(),
+            ranks,
             signatures: groups.iter().map(|g| g.rows.len()).sum(),
             grammars: groups.iter().map(|g| g.grammars.len()).sum(),
             rules: groups.iter().flat_map(|g| &g.grammars).map(|g| g.rules().len()).sum(),
@@ -165,53 +278,39 @@ impl<'t> Info<'t> {
         paused.map(|s| s.rank).collect()
     }
 
-    fn json(&self, path: &str) -> Json {
+    fn json(&self, path: &str) -> Result<String> {
         let first = self.meta.streams.first();
-        let groups: Vec<Json> = self
-            .figures
-            .groups
-            .iter()
-            .map(|g| {
-                json!({
-                    "ranks": g.ranks,
-                    "list": g.list,
-                    "thread": g.thread,
-                    "signatures": g.signatures,
-                    "calls": g.calls,
-                })
-            })
-            .collect();
-        json!({
-            "path": path,
-            "redacted": self.meta.is_redacted(),
-            "ranks": self.ranks,
-            "threads": self.meta.streams.len(),
-            "calls": self.figures.calls(),
-            "functions": self.figures.functions.len(),
-            "signatures": self.signatures,
-            "grammars": self.grammars,
-            "rules": self.rules,
-            "bytes": self.bytes,
-            "sections": self.sections,
-            "complete": self.complete,
-            "selected": self.selected(),
-            "paused": self.paused(),
-            "raw_bytes": self.meta.raw_bytes,
-            "ratio": self.ratio(),
-            "mpi": first.map(|s| &s.library),
-            "family": self.family,
-            "hosts": self.hosts,
-            "program": first.map(|s| &s.program),
-            "programs": self.programs,
-            "command": self.meta.command,
-            "exit_code": self.meta.exit_code,
-            "refrain": self.meta.refrain,
-            "ended": self.ended,
-            "started": utc(self.meta.time.0),
-            "duration_s": self.duration(),
-            "groups": groups,
-            "times": self.times.as_ref().map(|wanted| self.times_json(wanted)),
-        })
+        Ok(serde_json::to_string(&InfoRow {
+            path,
+            redacted: self.meta.is_redacted(),
+            ranks: self.ranks,
+            threads: self.meta.streams.len(),
+            calls: self.figures.calls(),
+            functions: self.figures.functions.len(),
+            signatures: self.signatures,
+            grammars: self.grammars,
+            rules: self.rules,
+            bytes: self.bytes,
+            sections: &self.sections,
+            complete: self.complete,
+            selected: self.selected(),
+            paused: self.paused(),
+            raw_bytes: self.meta.raw_bytes,
+            ratio: self.ratio(),
+            mpi: first.map(|s| s.library.as_str()),
+            family: self.family,
+            hosts: &self.hosts,
+            program: first.map(|s| s.program.as_str()),
+            programs: &self.programs,
+            command: &self.meta.command,
+            exit_code: self.meta.exit_code,
+            refrain: &self.meta.refrain,
+            ended: &self.ended,
+            started: utc(self.meta.time.0),
+            duration_s: self.duration(),
+            groups: self.figures.groups.iter().map(GroupRow::of).collect(),
+            times: self.times.as_ref().map(|wanted| self.times_row(wanted)),
+        })?)
     }
 
     /// Bytes of the times of calls.
@@ -219,17 +318,17 @@ impl<'t> Info<'t> {
         self.sections.get("times").copied().unwrap_or(0)
     }
 
-    fn times_json(&self, wanted: &Wanted) -> Json {
+    fn times_row(&self, wanted: &Wanted) -> TimesRow {
         let bounds = Bounds::of(wanted);
         let bytes = self.times_bytes();
-        json!({
-            "mode": wanted.setting.mode.word(),
-            "error": bounds.relative,
-            "error_abs_ns": bounds.absolute,
-            "bytes": bytes,
-            "bytes_per_call": bytes as f64 / self.figures.calls().max(1) as f64,
-            "clock_uncertainty_ns": self.uncertainty(),
-        })
+        TimesRow {
+            mode: wanted.setting.mode.word(),
+            error: bounds.relative,
+            error_abs_ns: bounds.absolute,
+            bytes,
+            bytes_per_call: bytes as f64 / self.figures.calls().max(1) as f64,
+            clock_uncertainty_ns: self.uncertainty(),
+        }
     }
 
     /// By how many nanoseconds two ranks' clocks may disagree, at most.
@@ -262,17 +361,15 @@ impl<'t> Info<'t> {
         )
     }
 
-    fn text(&self, path: &str) -> String {
+    fn text(&self, path: &str, run: &Run) -> String {
         let mut text = String::new();
         let mut line =
             |name: &str, what: String| text += &format!("{name:10} {}\n", output::line(&what));
         line("trace", format!("{path}, written by Refrain {}", self.meta.refrain));
-        line("program", few(self.programs.iter()));
-        line("command", cut(&self.meta.command.join(" ")));
+        run_lines(run).into_iter().for_each(|(name, what)| line(name, what));
         let library = self.meta.streams.first().map_or("", |s| s.library.as_str());
         let library: Vec<&str> = library.split_whitespace().collect();
         line("MPI", format!("{} ({})", cut(&library.join(" ")), self.family));
-        line("hosts", few(self.hosts.iter()));
         line(
             "ranks",
             match self.meta.streams.len() {
@@ -280,9 +377,6 @@ impl<'t> Info<'t> {
                 _ => self.ranks.to_string(),
             },
         );
-        let code = self.meta.exit_code.map_or(String::new(), |code| format!(", exit code {code}"));
-        let started = utc(self.meta.time.0);
-        line("started", format!("{started}, for {:.3} s{code}", self.duration()));
         line("ended", few(self.ended.iter().map(|(how, ranks)| format!("{ranks} {how}"))));
         let selected = self.meta.selected.iter().filter(|option| *option != REDACT);
         let selected: Vec<&str> = selected.map(String::as_str).collect();

@@ -27,6 +27,7 @@ mod rank;
 mod select;
 mod show;
 mod stats;
+mod stdout;
 mod summary;
 mod timing;
 mod trace;
@@ -150,6 +151,9 @@ fn main() -> ExitCode {
         Command::MemoryRank(args) => mem::rank::run(args),
     };
     result.unwrap_or_else(|error| {
+        if error.is::<stdout::Closed>() {
+            return ExitCode::SUCCESS;
+        }
         say!("refrain: {}", message(&error));
         ExitCode::from(if error.is::<Usage>() { MISUSED } else { FAILED })
     })

@@ -3,7 +3,7 @@
 use crate::mode::Access;
 use crate::{orders, summary};
 use anyhow::{Context, Result, bail};
-use refrain_trace::Meta;
+use refrain_reader::Meta;
 use refrain_trace::assemble::{Keep, assemble};
 use refrain_trace::parts::noted_run;
 use std::path::{Path, PathBuf};

@@ -1,16 +1,14 @@
-//! Opening a trace for a person who may have named something else.
+//! Opening a file for a person who may have named something else.
 
 use crate::merge::parts_of;
 use crate::summary;
 use anyhow::{Result, bail};
-use refrain_container::Container;
-use refrain_memtrace::MemoryTrace;
-use refrain_trace::Trace;
+use refrain_reader::{CallTrace, File};
 use refrain_trace::parts::holds_parts;
 use std::path::Path;
 
-/// Opens a trace, and says on stderr what is missing in it.
-pub fn open(path: &Path) -> Result<Trace> {
+/// Opens a file of any kind, once, and says on stderr what is missing in it.
+pub fn open_any(path: &Path) -> Result<File> {
     if path.is_dir() {
         match holds_parts(path) || crate::mem::holds_parts(path) {
             true => bail!(
@@ -28,26 +26,40 @@ pub fn open(path: &Path) -> Result<Trace> {
             parts.display()
         );
     }
-    if Container::open(path).is_ok_and(|container| MemoryTrace::is_in(&container)) {
-        bail!(
+    let file = refrain_reader::open(path)?;
+    if file.is_recovered() {
+        say!("refrain: warning: the end of {} is missing", path.display());
+    }
+    match &file {
+        File::Calls(trace) => {
+            summary::remarks(trace.meta()).iter().for_each(|remark| say!("refrain: {remark}"));
+        }
+        File::Orders(orders) => {
+            crate::orders::remarks(orders).iter().for_each(|remark| say!("refrain: {remark}"));
+        }
+        File::Memory(_) => {}
+    }
+    Ok(file)
+}
+
+/// Opens a trace of calls; another kind of file is refused, with the commands that take it.
+pub fn open(path: &Path) -> Result<CallTrace> {
+    match open_any(path)? {
+        File::Calls(trace) => Ok(*trace),
+        File::Memory(_) => bail!(
             "{0} holds loads and stores, not MPI calls: look at it with `refrain show {0}`, `refrain \
              info {0}` and `refrain verify {0}`",
             path.display()
-        );
+        ),
+        File::Orders(_) => Err(holds_orders(path)),
     }
-    if crate::orders::are_in(path) {
-        bail!(
-            "{0} holds receive orders, not all calls: look at it with `refrain show {0}`, `refrain info \
-             {0}` and `refrain races {0}`",
-            path.display()
-        );
-    }
-    let trace = Trace::open(path)?;
-    if trace.container().is_recovered() {
-        say!("refrain: warning: the end of {} is missing", path.display());
-    }
-    for remark in summary::remarks(trace.meta()) {
-        say!("refrain: {remark}");
-    }
-    Ok(trace)
+}
+
+/// That a file holds receive orders, where a trace of calls is wanted.
+pub fn holds_orders(path: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{0} holds receive orders, not all calls: look at it with `refrain show {0}`, `refrain info \
+         {0}` and `refrain races {0}`",
+        path.display()
+    )
 }

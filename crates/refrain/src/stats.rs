@@ -1,14 +1,13 @@
 //! `refrain stats`: calls, time and bytes by function.
 
 use crate::open::open;
-use crate::output;
 use crate::select::parse_ranks;
+use crate::stdout::{print, print_json};
 use crate::summary::size;
 use anyhow::{Result, bail};
 use refrain_analysis::figures::{Figures, FunctionFigures, figures_of};
-use serde_json::{Value as Json, json};
+use serde::Serialize;
 use std::collections::BTreeSet;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -54,27 +53,27 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     let ranks = args.rank.as_deref().map(|list| parse_ranks("--rank", list)).transpose()?;
     let trace = open(&args.trace)?;
-    let streams = trace.meta().streams.iter().enumerate();
     let places = ranks.map(|ranks| {
-        let wanted = streams.filter(|(_, stream)| ranks.contains(&stream.rank));
-        wanted.map(|(at, _)| trace.place(at)).collect::<BTreeSet<u32>>()
+        let wanted = trace.processes().filter(|process| ranks.contains(&process.rank()));
+        wanted.map(|process| process.rank_index()).collect::<BTreeSet<u32>>()
     });
     if places.as_ref().is_some_and(BTreeSet::is_empty) {
         bail!("no rank {} in {}", args.rank.unwrap_or_default(), args.trace.display());
     }
     let figures = figures_of(&trace, places.as_ref())?;
     let tick = trace.meta().tick;
-    let text = match args.json {
+    match args.json {
         true => {
-            let all: Vec<Json> = figures.functions.iter().map(|f| as_json(f, tick)).collect();
-            format!("{}\n", json!(all))
+            let durations: Vec<Option<Durations>> =
+                figures.functions.iter().map(|f| Durations::of(f, tick)).collect();
+            let rows = figures.functions.iter().zip(&durations);
+            let rows: Vec<FunctionRow<'_>> =
+                rows.map(|(f, d)| FunctionRow::of(f, d.as_ref())).collect();
+            print_json(&serde_json::to_string(&rows)?)?;
         }
-        false => table(&figures, tick),
-    };
-    match io::stdout().write_all(output::lines(&text).as_bytes()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(ExitCode::SUCCESS),
+        false => print(&table(&figures, tick))?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Durations of a function's calls, in microseconds.
@@ -118,27 +117,53 @@ impl Durations {
     }
 }
 
-fn as_json(function: &FunctionFigures, tick: f64) -> Json {
-    let durations = Durations::of(function, tick);
-    let of = |value: fn(&Durations) -> f64| durations.as_ref().map(value);
-    json!({
-        "function": function.name,
-        "calls": function.calls,
-        "ranks": function.ranks,
-        "bytes": function.bytes,
-        "unsized_calls": function.unsized_calls,
-        "failed_polls": function.failed_polls,
-        "time_s": of(|d| d.sum / 1e6),
-        "mean_us": of(|d| d.mean),
-        "min_us": of(|d| d.min),
-        "max_us": of(|d| d.max),
-        "deviation_us": of(|d| d.deviation),
-        "median_us": of(|d| d.median),
-        "p95_us": of(|d| d.high),
-        "gap_mean_us": of(|d| d.gap_mean),
-        "gap_median_us": of(|d| d.gap_median),
-        "histogram_us": durations.as_ref().map(|d| &d.histogram),
-    })
+/// An object of `refrain stats --json`.
+#[derive(Serialize)]
+struct FunctionRow<'a> {
+    function: &'a str,
+    calls: u64,
+    /// Ranks that called it.
+    ranks: usize,
+    bytes: u64,
+    unsized_calls: u64,
+    failed_polls: u64,
+    /// This and all that follow are null if no call returned, or durations are not known.
+    time_s: Option<f64>,
+    mean_us: Option<f64>,
+    min_us: Option<f64>,
+    max_us: Option<f64>,
+    deviation_us: Option<f64>,
+    median_us: Option<f64>,
+    p95_us: Option<f64>,
+    /// Of the time since the rank's call before.
+    gap_mean_us: Option<f64>,
+    gap_median_us: Option<f64>,
+    /// Pairs of an upper limit and the number of durations between the limit before and it.
+    histogram_us: Option<&'a [(f64, u32)]>,
+}
+
+impl<'a> FunctionRow<'a> {
+    fn of(function: &'a FunctionFigures, durations: Option<&'a Durations>) -> FunctionRow<'a> {
+        let of = |value: fn(&Durations) -> f64| durations.map(value);
+        FunctionRow {
+            function: &function.name,
+            calls: function.calls,
+            ranks: function.ranks,
+            bytes: function.bytes,
+            unsized_calls: function.unsized_calls,
+            failed_polls: function.failed_polls,
+            time_s: of(|d| d.sum / 1e6),
+            mean_us: of(|d| d.mean),
+            min_us: of(|d| d.min),
+            max_us: of(|d| d.max),
+            deviation_us: of(|d| d.deviation),
+            median_us: of(|d| d.median),
+            p95_us: of(|d| d.high),
+            gap_mean_us: of(|d| d.gap_mean),
+            gap_median_us: of(|d| d.gap_median),
+            histogram_us: durations.map(|d| d.histogram.as_slice()),
+        }
+    }
 }
 
 const HEADS: [&str; 10] = [

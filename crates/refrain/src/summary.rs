@@ -2,7 +2,7 @@
 
 use crate::control::unmatched;
 use crate::cuts::cuts;
-use refrain_trace::{Ended, Meta, StreamMeta};
+use refrain_reader::{Ended, Meta, StreamMeta};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -18,19 +18,15 @@ pub fn print(meta: &Meta, trace: &Path, bytes: u64, how: &str, asked: Option<u32
 
 /// A remark where fewer ranks called MPI than were asked for.
 fn too_few(meta: &Meta, asked: Option<u32>) -> Option<String> {
-    let seen = processes(meta).len() as u32;
+    let seen = meta.processes().len() as u32;
     let asked = asked.filter(|&asked| seen < asked)?;
     Some(format!("note: only {seen} of the {asked} ranks asked for called MPI where it was seen"))
-}
-
-fn processes(meta: &Meta) -> BTreeSet<(i32, u64, i32)> {
-    meta.streams.iter().map(|s| (s.rank, s.process, s.pid)).collect()
 }
 
 fn lines(meta: &Meta, trace: &Path, bytes: u64, how: &str) -> Vec<String> {
     let calls: u64 = meta.streams.iter().map(StreamMeta::total_calls).sum();
     let functions: BTreeSet<_> = meta.streams.iter().flat_map(|s| s.calls.keys()).collect();
-    let ranks = processes(meta);
+    let ranks = meta.processes();
     let threads = match meta.streams.len() {
         n if n > ranks.len() => format!(", {} threads", grouped(n as u64)),
         _ => String::new(),
@@ -92,8 +88,8 @@ fn endings(meta: &Meta) -> String {
 
 /// A remark where several processes have the same rank.
 fn same_rank(meta: &Meta) -> Option<String> {
-    let processes = processes(meta);
-    let ranks: BTreeSet<_> = processes.iter().map(|(rank, ..)| rank).collect();
+    let processes = meta.processes();
+    let ranks: BTreeSet<i32> = meta.streams.iter().map(|stream| stream.rank).collect();
     (ranks.len() < processes.len()).then(|| {
         format!(
             "note: {} processes share {}: several runs in one trace, or an mpirun of another MPI",

@@ -1,9 +1,8 @@
 //! Options that say how the times of every call are recorded.
 
 use anyhow::{Context, Result, bail};
-use refrain_encode::times::Setting;
+use refrain_reader::timing::{Setting, Wanted};
 use refrain_timing::{Bound, Mode};
-use refrain_trace::times::Wanted;
 
 /// How the times of every call are recorded.
 #[derive(clap::Args)]

@@ -8,13 +8,12 @@ use crate::path::locate;
 use crate::timing::Timing;
 use crate::{NOT_FOUND, agent, descriptors, summary, unseen};
 use anyhow::{Context, Result, bail};
-use refrain_container::Container;
 use refrain_format::part;
 use refrain_launch::{Launcher, Plan};
 use refrain_reader::meta::REDACT;
+use refrain_reader::{CallTrace, Meta};
 use refrain_trace::assemble::assemble;
 use refrain_trace::parts::{holds_parts, note_run, running_processes};
-use refrain_trace::{Meta, Trace};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::os::fd::AsRawFd;
@@ -155,7 +154,7 @@ pub fn make_parts(output: &Path) -> Result<PathBuf> {
     if output.is_dir() {
         bail!("{} is a folder: name a file with -o", output.display());
     }
-    if output.exists() && !Container::is_one(output) {
+    if output.exists() && !refrain_reader::is_one(output) {
         bail!(
             "{} is there already and is no trace: name another file with -o, or remove it",
             output.display()
@@ -321,7 +320,7 @@ fn write_trace(
 
 /// Makes sure that a trace reads before what it was made of is removed.
 fn check_reads(trace: &Path) -> Result<()> {
-    Trace::open(trace)?.structure()?;
+    CallTrace::open(trace)?.structure()?;
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 
 mod times;
 
-use crate::open::open;
-use crate::output;
+use crate::open::open_any;
+use crate::stdout::{print, print_json};
 use crate::summary::{self, counted};
 use anyhow::Result;
 use refrain_analysis::causality::{Messages, messages};
@@ -11,9 +11,8 @@ use refrain_analysis::verify::{
     Comparison, Difference, Structure, Survey, TimesCheck, check_structure, check_times, compare,
     survey,
 };
-use refrain_trace::Trace;
-use serde_json::{Value as Json, json};
-use std::io::{self, Write};
+use refrain_reader::{CallTrace, File};
+use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -75,25 +74,22 @@ struct Findings {
 
 /// Checks.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if let Some(trace) = crate::mem::memory_trace(&args.trace)? {
-        return crate::mem::verify::run(&trace, args.json);
-    }
-    let trace = open(&args.trace)?;
+    let trace = match open_any(&args.trace)? {
+        File::Calls(trace) => trace,
+        File::Memory(trace) => return crate::mem::verify::run(&trace, args.json),
+        File::Orders(_) => return Err(crate::open::holds_orders(&args.trace)),
+    };
     let mut findings = Findings::default();
     findings.look_at(&trace);
-    let text = match args.json {
-        true => format!("{}\n", findings.json(&args.trace.display().to_string())),
-        false => findings.text(&trace),
-    };
-    match io::stdout().write_all(output::lines(&text).as_bytes()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e.into()),
-        _ => {}
+    match args.json {
+        true => print_json(&findings.json(&args.trace.display().to_string())?)?,
+        false => print(&findings.text(&trace))?,
     }
     Ok(if findings.is_right() { ExitCode::SUCCESS } else { ExitCode::from(WRONG) })
 }
 
 impl Findings {
-    fn look_at(&mut self, trace: &Trace) {
+    fn look_at(&mut self, trace: &CallTrace) {
         let container = trace.container();
         for section in container.sections() {
             match container.check(&section.name) {
@@ -133,7 +129,7 @@ impl Findings {
     }
 
     /// Times are looked at last: calls that are right stay so whatever becomes of their times.
-    fn look_at_times(&mut self, trace: &Trace) {
+    fn look_at_times(&mut self, trace: &CallTrace) {
         match check_times(trace) {
             Ok(times) => self.times = times,
             Err(error) => self.problem(error.to_string()),
@@ -169,7 +165,7 @@ impl Findings {
             && self.times.as_ref().is_none_or(|t| t.beyond == 0)
     }
 
-    fn text(&self, trace: &Trace) -> String {
+    fn text(&self, trace: &CallTrace) -> String {
         let mut text = String::new();
         let mut line = |words: String| text += &format!("{words}\n");
         for problem in &self.problems {
@@ -220,46 +216,75 @@ impl Findings {
         text
     }
 
-    fn json(&self, path: &str) -> Json {
+    fn json(&self, path: &str) -> Result<String> {
         let comparison = self.comparison.as_ref();
-        let differences: Vec<Json> =
-            comparison.iter().flat_map(|c| &c.differences).map(as_json).collect();
-        json!({
-            "path": path,
-            "ok": self.is_right(),
-            "sections_checked": self.sections,
-            "groups": self.structure.groups,
-            "grammars": self.structure.grammars,
-            "rules": self.structure.rules,
-            "signatures": self.structure.signatures,
-            "calls": self.survey.calls,
-            "raw": comparison.is_some(),
-            "events_compared": comparison.map_or(0, |c| c.events),
-            "arguments_compared": comparison.map_or(0, |c| c.arguments),
-            "different": comparison.map_or(0, |c| c.different),
-            "differences": differences,
-            "problems": self.problems,
-            "remarks": self.remarks(),
-            "times": self.times.as_ref().map(times::times_json),
-            "messages": self.messages.as_ref().map(times::messages_json),
-        })
+        let differences = comparison.iter().flat_map(|c| &c.differences).map(difference_row);
+        Ok(serde_json::to_string(&VerifyRow {
+            path,
+            ok: self.is_right(),
+            sections_checked: self.sections,
+            groups: self.structure.groups,
+            grammars: self.structure.grammars,
+            rules: self.structure.rules,
+            signatures: self.structure.signatures,
+            calls: self.survey.calls,
+            raw: comparison.is_some(),
+            events_compared: comparison.map_or(0, |c| c.events),
+            arguments_compared: comparison.map_or(0, |c| c.arguments),
+            different: comparison.map_or(0, |c| c.different),
+            differences: differences.collect(),
+            problems: &self.problems,
+            remarks: self.remarks(),
+            times: self.times.as_ref().map(times::TimesRow::of),
+            messages: self.messages.as_ref().map(times::MessagesRow::of),
+        })?)
     }
+}
+
+/// `refrain verify --json` of a trace of calls.
+#[derive(Serialize)]
+struct VerifyRow<'a> {
+    path: &'a str,
+    ok: bool,
+    sections_checked: usize,
+    groups: usize,
+    grammars: usize,
+    rules: usize,
+    signatures: usize,
+    calls: u64,
+    /// Whether there are raw records to compare with.
+    raw: bool,
+    events_compared: u64,
+    arguments_compared: u64,
+    /// How many differences.
+    different: u64,
+    /// The first of them.
+    differences: Vec<DifferenceRow<'a>>,
+    problems: &'a [String],
+    remarks: Vec<String>,
+    /// Null if the trace has no times of single calls.
+    times: Option<times::TimesRow>,
+    /// Null if the trace has no times of single calls.
+    messages: Option<times::MessagesRow>,
+}
+
+#[derive(Serialize)]
+struct DifferenceRow<'a> {
+    rank: i32,
+    thread: u32,
+    call: u64,
+    function: &'a str,
+    parameter: &'a str,
+    expected: &'a str,
+    got: &'a str,
+}
+
+fn difference_row(difference: &Difference) -> DifferenceRow<'_> {
+    let Difference { rank, thread, call, function, parameter, expected, got } = difference;
+    DifferenceRow { rank: *rank, thread: *thread, call: *call, function, parameter, expected, got }
 }
 
 fn described(difference: &Difference) -> String {
     let Difference { rank, thread, call, function, parameter, expected, got } = difference;
     format!("rank {rank}.{thread}  #{call}  {function}, {parameter}: {expected}; got {got}")
-}
-
-fn as_json(difference: &Difference) -> Json {
-    let Difference { rank, thread, call, function, parameter, expected, got } = difference;
-    json!({
-        "rank": rank,
-        "thread": thread,
-        "call": call,
-        "function": function,
-        "parameter": parameter,
-        "expected": expected,
-        "got": got,
-    })
 }

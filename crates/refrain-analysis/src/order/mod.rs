@@ -120,6 +120,7 @@ pub fn orders(trace: &CallTrace, sites: CallSites) -> Result<Orders, NoOrder> {
         ranks,
         sites: named,
         redacted: meta.is_redacted(),
+        is_recovered: false,
     })
 }
 

@@ -1,4 +1,4 @@
-//! The calls of the records, held against the calls that the compressed trace gives back.
+//! Compares the calls of the records with the calls that the compressed trace gives back.
 //!
 //! Processes are compared one after the other. Within one, calls are taken in the order in which
 //! they returned, over all threads: what a call makes is there from then on, what it frees is
@@ -135,7 +135,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
             self.tasks[index].advance()?;
             self.fetch(index)?;
         }
-        // The names stand at the beginning of one of the logs.
+        // One of the logs begins with the names.
         let names: Vec<HandleTable> = self.tasks.iter().map(|t| t.raw.handle_names()).collect();
         self.world.names = names.iter().flat_map(HandleTable::entries).collect();
         while let Some((_, index)) = self.earliest() {

@@ -9,12 +9,12 @@ use refrain_mpi::interface::function;
 use refrain_mpi::semantics::{self, Op};
 use std::collections::HashMap;
 
-/// What made a request: tells what its status means.
+/// What made a request, which decides what its status means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
-    /// A call whose request's status tells of a message.
+    /// A receive: the status describes a message.
     Receive,
-    /// A call of a file: its status tells a length.
+    /// A file access: the status has a length.
     Transfer,
     /// Any other: MPI defines little of its status.
     Other,

@@ -1,4 +1,4 @@
-//! Memory as records tell of it, held against the segments that a trace names.
+//! Memory as the records have it, compared with the segments that a trace names.
 //!
 //! A trace names a segment by a thread and a number. While a segment lives, its name is its own
 //! and no other's, and an address in it is its anchor and the offset.

@@ -2,7 +2,7 @@
 
 use refrain_reader::{CallTrace, TraceError};
 
-/// What a look at the structure of a trace tells.
+/// The structure of a trace, checked.
 #[derive(Debug, Default)]
 pub struct Structure {
     /// Groups of tasks that do the same.

@@ -7,12 +7,11 @@
 
 use super::compare::stream_error;
 use refrain_format::define::FunctionDef;
-use refrain_reader::decoder::times::CallTimes;
+use refrain_reader::decoder::times::{CallTimes, Ends};
 use refrain_reader::event::Event;
 use refrain_reader::raw::DecodeError;
 use refrain_reader::timing::Wanted;
 use refrain_reader::{CallTrace, StreamMeta, TraceError};
-use refrain_signature::times::Ends;
 use refrain_timing::Bound;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 /// So many things that are wrong are described; all are counted.
 const MOST_DESCRIBED: usize = 20;
 
-/// What a look at the times of a trace tells.
+/// The times of a trace, checked.
 #[derive(Debug)]
 pub struct TimesCheck {
     /// How they are kept.

@@ -1,28 +1,28 @@
-//! The wait-for graph of all ranks: who cannot go on, and why.
+//! The wait-for graph of all ranks: which ranks are stuck, and why.
 //!
-//! A rank can go on if it waits for nobody, or if all it needs (or any of it, for `MPI_Waitany`
-//! and `MPI_ANY_SOURCE`) can come: from ranks that can go on themselves. All other ranks are
-//! stuck: in a cycle, for a rank that has ended, or behind one of these.
+//! A rank can continue if it waits for no other, or if the ranks that it waits for can continue: all of
+//! them, or one of them for `MPI_Waitany` and `MPI_ANY_SOURCE`. All other ranks are stuck: in a cycle,
+//! waiting for a rank that has ended, or waiting for a stuck rank.
 
 mod near_miss;
 
 pub use near_miss::{Mismatch, NearMiss};
 
-use super::{Kind, Lane, Life, Need, Operation, Receive, Scope, Standing, Until};
+use super::{Kind, Lane, Life, Need, Operation, RankWaitState, Receive, Scope, Until};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// That a rank waits.
+/// An edge of the wait-for graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// The rank that waits.
     pub from: i32,
     /// Its thread.
     pub thread: u32,
-    /// For whom.
+    /// The ranks that it waits for.
     pub to: Vec<i32>,
-    /// For all of them, or any.
+    /// Whether it waits for all of them or any.
     pub until: Until,
-    /// In what: `MPI_Recv, source=1, tag=0`.
+    /// The call: `MPI_Recv, source=1, tag=0`.
     pub words: String,
 }
 
@@ -31,50 +31,50 @@ pub struct Edge {
 pub struct Step {
     /// The rank; it waits for that of the next step.
     pub rank: i32,
-    /// In what.
+    /// The call.
     pub words: String,
 }
 
-/// That a rank waits for one that will do nothing any more.
+/// A rank waits for one that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bereft {
+pub struct WaitsOnEnded {
     /// The rank that waits.
     pub rank: i32,
-    /// In what.
+    /// The call.
     pub words: String,
-    /// For whom.
+    /// The rank that has ended.
     pub gone: i32,
-    /// What became of it; none: there is no record of it.
+    /// How it ended; none if there is no record of it.
     pub life: Option<Life>,
 }
 
 /// A collective that not all members have called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incomplete {
-    /// Who is in it, by the words for the call: different calls are an error of the program.
+    /// The ranks in it, by call: different calls are an error of the program.
     pub inside: BTreeMap<String, Vec<i32>>,
     /// Members that have not called it.
     pub missing: Vec<i32>,
 }
 
-/// What the graph tells.
+/// What follows from the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Who waits for whom.
+    /// Which rank waits for which.
     pub edges: Vec<Edge>,
-    /// The shortest cycle of each knot of ranks that wait for each other.
+    /// The shortest cycle of each set of ranks that wait for each other.
     pub cycles: Vec<Vec<Step>>,
     /// Ranks that wait for one that has ended.
-    pub bereft: Vec<Bereft>,
-    /// Collectives that not all have called, or not all the same.
+    pub waits_on_ended: Vec<WaitsOnEnded>,
+    /// Collectives that not all members have called, or where members have called different functions.
     pub incomplete: Vec<Incomplete>,
     /// Messages that stuck ranks would receive, if one thing were different.
     pub near_misses: Vec<NearMiss>,
-    /// Ranks that cannot go on.
+    /// Ranks that cannot continue.
     pub stuck: Vec<i32>,
 }
 
-/// What one need comes down to: nothing, if it is met.
+/// A need that is not met.
 struct Demand {
     thread: u32,
     to: Vec<i32>,
@@ -82,20 +82,20 @@ struct Demand {
     words: String,
 }
 
-/// What one call comes down to.
+/// A call with needs that are not met.
 struct Blocked {
     demands: Vec<Demand>,
     until: Until,
 }
 
-/// Finds out who waits for whom.
-pub fn findings(standings: &[Standing]) -> Findings {
-    let world = World::of(standings);
+/// Builds the wait-for graph of these ranks and finds which are stuck.
+pub fn findings(wait_states: &[RankWaitState]) -> Findings {
+    let world = World::of(wait_states);
     let mut blocked: BTreeMap<i32, Vec<Blocked>> = BTreeMap::new();
-    for standing in standings.iter().filter(|s| s.life == Life::Here) {
-        let calls = standing.waits.iter().filter_map(|wait| {
+    for wait_state in wait_states.iter().filter(|s| s.life == Life::Here) {
+        let calls = wait_state.waits.iter().filter_map(|wait| {
             let demand = |(need, words): &(Need, String)| {
-                let (to, until) = world.demand(standing, need, words)?;
+                let (to, until) = world.demand(wait_state, need, words)?;
                 Some(Demand { thread: wait.thread, to, until, words: words.clone() })
             };
             let demands: Vec<Demand> = wait.needs.iter().filter_map(demand).collect();
@@ -106,56 +106,56 @@ pub fn findings(standings: &[Standing]) -> Findings {
             (!is_met).then_some(Blocked { demands, until: wait.until })
         });
         let calls: Vec<Blocked> = calls.collect();
-        // A thread whose call is served does what others of its process may wait for.
-        if !calls.is_empty() && calls.len() == standing.waits.len() {
-            blocked.insert(standing.rank, calls);
+        // A thread whose needs are met may do what other threads of its process wait for.
+        if !calls.is_empty() && calls.len() == wait_state.waits.len() {
+            blocked.insert(wait_state.rank, calls);
         }
     }
-    let stuck = stuck(standings, &blocked);
+    let stuck = stuck(wait_states, &blocked);
     let edges = edges(&blocked);
-    let bereft = bereft(standings, &edges, &stuck);
+    let waits_on_ended = waits_on_ended(wait_states, &edges, &stuck);
     Findings {
         cycles: cycles(&edges, &stuck),
         incomplete: world.incomplete(),
         near_misses: world.near_misses(&stuck),
-        bereft,
+        waits_on_ended,
         stuck: stuck.into_iter().collect(),
         edges,
     }
 }
 
-/// The standings, and what is the same on several of them.
+/// The wait states of all ranks, indexed.
 struct World<'a> {
-    by_rank: HashMap<i32, &'a Standing>,
-    /// For each scope of all ranks: by rank its number there.
+    by_rank: HashMap<i32, &'a RankWaitState>,
+    /// For each scope, by rank, its index on that rank.
     scopes: HashMap<&'a Scope, HashMap<i32, usize>>,
-    /// Who is in the how manieth collective of a scope, and in which function.
+    /// By scope and number of the collective: the ranks that are in it, with their functions.
     gathered: HashMap<(&'a Scope, u64), BTreeMap<i32, &'a str>>,
 }
 
 impl<'a> World<'a> {
-    fn of(standings: &'a [Standing]) -> World<'a> {
+    fn of(wait_states: &'a [RankWaitState]) -> World<'a> {
         let mut world =
             World { by_rank: HashMap::new(), scopes: HashMap::new(), gathered: HashMap::new() };
-        for standing in standings {
-            world.by_rank.insert(standing.rank, standing);
-            for (number, (scope, _)) in standing.scopes.iter().enumerate() {
-                world.scopes.entry(scope).or_default().insert(standing.rank, number);
+        for wait_state in wait_states {
+            world.by_rank.insert(wait_state.rank, wait_state);
+            for (number, (scope, _)) in wait_state.scopes.iter().enumerate() {
+                world.scopes.entry(scope).or_default().insert(wait_state.rank, number);
             }
-            for (need, words) in standing.waits.iter().flat_map(|wait| &wait.needs) {
+            for (need, words) in wait_state.waits.iter().flat_map(|wait| &wait.needs) {
                 if let Need::Operation(Operation::Collective { scope, nth, .. }) = need
-                    && let Some((scope, _)) = standing.scopes.get(*scope)
+                    && let Some((scope, _)) = wait_state.scopes.get(*scope)
                 {
                     let ranks = world.gathered.entry((scope, *nth)).or_default();
-                    ranks.insert(standing.rank, function_of(words));
+                    ranks.insert(wait_state.rank, function_of(words));
                 }
             }
         }
         world
     }
 
-    /// Those who are in another collective where they should be in this one.
-    fn astray(&self, of: &Standing, scope: usize, nth: u64, words: &str) -> Vec<i32> {
+    /// Ranks that are in a different collective where they should be in this one.
+    fn in_another(&self, of: &RankWaitState, scope: usize, nth: u64, words: &str) -> Vec<i32> {
         let Some((scope, _)) = of.scopes.get(scope) else { return Vec::new() };
         // MPI begins by either of two functions.
         if scope.kind == Kind::Runtime {
@@ -166,15 +166,20 @@ impl<'a> World<'a> {
         gathered.filter(|(_, function)| **function != own).map(|(rank, _)| *rank).collect()
     }
 
-    /// The number of one rank's scope on another, which is known.
-    fn there(&self, of: &Standing, scope: usize, other: i32) -> Option<(&'a Standing, usize)> {
-        let standing = self.by_rank.get(&other)?;
+    /// The wait state of another rank, and the index there of one of this rank's scopes.
+    fn there(
+        &self,
+        of: &RankWaitState,
+        scope: usize,
+        other: i32,
+    ) -> Option<(&'a RankWaitState, usize)> {
+        let wait_state = self.by_rank.get(&other)?;
         let number = self.scopes.get(&of.scopes.get(scope)?.0)?.get(&other)?;
-        Some((standing, *number))
+        Some((wait_state, *number))
     }
 
     /// The ranks that a need waits for; none if it is met.
-    fn demand(&self, of: &Standing, need: &Need, words: &str) -> Option<(Vec<i32>, Until)> {
+    fn demand(&self, of: &RankWaitState, need: &Need, words: &str) -> Option<(Vec<i32>, Until)> {
         match need {
             Need::Operation(Operation::Send { lane, nth }) => {
                 (!self.is_received(of, *lane, *nth)).then(|| (vec![lane.1], Until::All))
@@ -186,9 +191,9 @@ impl<'a> World<'a> {
                     None => of.scopes.get(*scope)?.0.members.to_vec(),
                 };
                 let mut missing = self.missing(of, *scope, *nth, missing);
-                let mut astray = self.astray(of, *scope, *nth, words);
-                astray.retain(|rank| root.is_none_or(|root| root == *rank));
-                missing.extend(astray);
+                let mut elsewhere = self.in_another(of, *scope, *nth, words);
+                elsewhere.retain(|rank| root.is_none_or(|root| root == *rank));
+                missing.extend(elsewhere);
                 missing.sort_unstable();
                 (!missing.is_empty()).then_some((missing, Until::All))
             }
@@ -197,16 +202,16 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Those of these members that have begun fewer collectives.
-    fn missing(&self, of: &Standing, scope: usize, nth: u64, members: Vec<i32>) -> Vec<i32> {
+    /// Members that have not begun the `nth` collective.
+    fn missing(&self, of: &RankWaitState, scope: usize, nth: u64, members: Vec<i32>) -> Vec<i32> {
         let has_come = |rank: &i32| {
             let there = self.there(of, scope, *rank);
-            there.is_some_and(|(standing, number)| standing.scopes[number].1 >= nth)
+            there.is_some_and(|(wait_state, number)| wait_state.scopes[number].1 >= nth)
         };
         members.into_iter().filter(|rank| *rank >= 0 && !has_come(rank)).collect()
     }
 
-    fn is_received(&self, of: &Standing, (scope, to, tag): Lane, nth: u64) -> bool {
+    fn is_received(&self, of: &RankWaitState, (scope, to, tag): Lane, nth: u64) -> bool {
         let Some((receiver, there)) = self.there(of, scope, to) else { return false };
         let lane = (there, of.rank, tag);
         let fits = |r: &&Receive| {
@@ -218,8 +223,8 @@ impl<'a> World<'a> {
         count(&receiver.named, lane) + count(&receiver.matched, lane) + open >= nth
     }
 
-    /// Whose message a receive waits for; none if one was sent.
-    fn senders(&self, of: &Standing, receive: &Receive) -> Option<(Vec<i32>, Until)> {
+    /// The ranks whose message a receive waits for; none if a message was sent.
+    fn senders(&self, of: &RankWaitState, receive: &Receive) -> Option<(Vec<i32>, Until)> {
         let Receive { scope, source, tag, nth } = *receive;
         if let (Some(source), Some(tag)) = (source, tag) {
             let taken = nth + count(&of.matched, (scope, source, tag));
@@ -244,17 +249,17 @@ impl<'a> World<'a> {
         (!served).then_some((candidates, Until::Any))
     }
 
-    /// Collectives that ranks are in and others have not called.
+    /// Collectives that some members are in and others have not called.
     fn incomplete(&self) -> Vec<Incomplete> {
         let mut inside: BTreeMap<(&Scope, u64), BTreeMap<String, Vec<i32>>> = BTreeMap::new();
-        let mut standings: Vec<_> = self.by_rank.values().collect();
-        standings.sort_by_key(|s| s.rank);
-        for standing in standings.iter().filter(|s| s.life != Life::Finished) {
-            for (need, words) in standing.waits.iter().flat_map(|wait| &wait.needs) {
+        let mut wait_states: Vec<_> = self.by_rank.values().collect();
+        wait_states.sort_by_key(|s| s.rank);
+        for wait_state in wait_states.iter().filter(|s| s.life != Life::Finished) {
+            for (need, words) in wait_state.waits.iter().flat_map(|wait| &wait.needs) {
                 if let Need::Operation(Operation::Collective { scope, nth, .. }) = need {
-                    let scope = &standing.scopes[*scope].0;
+                    let scope = &wait_state.scopes[*scope].0;
                     let ranks = inside.entry((scope, *nth)).or_default();
-                    ranks.entry(words.clone()).or_default().push(standing.rank);
+                    ranks.entry(words.clone()).or_default().push(wait_state.rank);
                 }
             }
         }
@@ -266,7 +271,7 @@ impl<'a> World<'a> {
             let members = scope.members.to_vec();
             let missing = number.map_or(Vec::new(), |n| self.missing(of, *n, nth, members));
             let functions: BTreeSet<&str> = inside.keys().map(|words| function_of(words)).collect();
-            // MPI's end and beginning need no words if all are in it.
+            // MPI_Init and MPI_Init_thread, in which all ranks are, are no mismatch.
             let differ = functions.len() > 1 && scope.kind != Kind::Runtime;
             if !missing.is_empty() || differ {
                 all.push(Incomplete { inside, missing });
@@ -289,15 +294,15 @@ fn count(lanes: &HashMap<Lane, u64>, lane: Lane) -> u64 {
 }
 
 /// All members of a scope but the rank itself.
-fn others(of: &Standing, scope: usize) -> Vec<i32> {
+fn others(of: &RankWaitState, scope: usize) -> Vec<i32> {
     let members = of.scopes.get(scope).map(|(scope, _)| &scope.members[..]).unwrap_or_default();
     members.iter().copied().filter(|rank| *rank >= 0 && *rank != of.rank).collect()
 }
 
-/// The ranks that cannot go on. Of a rank without a record nothing is said.
-fn stuck(standings: &[Standing], blocked: &BTreeMap<i32, Vec<Blocked>>) -> BTreeSet<i32> {
+/// The ranks that cannot continue. Ranks without a record count as able to.
+fn stuck(wait_states: &[RankWaitState], blocked: &BTreeMap<i32, Vec<Blocked>>) -> BTreeSet<i32> {
     let mut stuck: BTreeSet<i32> = blocked.keys().copied().collect();
-    let ended = standings.iter().filter(|s| s.life != Life::Here);
+    let ended = wait_states.iter().filter(|s| s.life != Life::Here);
     let ended: BTreeSet<i32> = ended.map(|s| s.rank).collect();
     loop {
         let can_act = |rank: &i32| !stuck.contains(rank) && !ended.contains(rank);
@@ -341,9 +346,13 @@ fn edges(blocked: &BTreeMap<i32, Vec<Blocked>>) -> Vec<Edge> {
     edges
 }
 
-fn bereft(standings: &[Standing], edges: &[Edge], stuck: &BTreeSet<i32>) -> Vec<Bereft> {
-    let lives: HashMap<i32, Life> = standings.iter().map(|s| (s.rank, s.life)).collect();
-    let mut all: Vec<Bereft> = Vec::new();
+fn waits_on_ended(
+    wait_states: &[RankWaitState],
+    edges: &[Edge],
+    stuck: &BTreeSet<i32>,
+) -> Vec<WaitsOnEnded> {
+    let lives: HashMap<i32, Life> = wait_states.iter().map(|s| (s.rank, s.life)).collect();
+    let mut all: Vec<WaitsOnEnded> = Vec::new();
     for edge in edges {
         for gone in &edge.to {
             let life = lives.get(gone).copied();
@@ -352,7 +361,8 @@ fn bereft(standings: &[Standing], edges: &[Edge], stuck: &BTreeSet<i32>) -> Vec<
                 Some(_) => stuck.contains(&edge.from),
                 None => edge.until == Until::All,
             };
-            let new = Bereft { rank: edge.from, words: edge.words.clone(), gone: *gone, life };
+            let new =
+                WaitsOnEnded { rank: edge.from, words: edge.words.clone(), gone: *gone, life };
             if is_gone && !all.contains(&new) {
                 all.push(new);
             }
@@ -361,7 +371,7 @@ fn bereft(standings: &[Standing], edges: &[Edge], stuck: &BTreeSet<i32>) -> Vec<
     all
 }
 
-/// The shortest cycle of each knot.
+/// The shortest cycle of each strongly connected set of ranks.
 fn cycles(edges: &[Edge], stuck: &BTreeSet<i32>) -> Vec<Vec<Step>> {
     let mut next: BTreeMap<i32, BTreeMap<i32, &str>> = BTreeMap::new();
     for edge in edges.iter().filter(|edge| stuck.contains(&edge.from)) {
@@ -369,7 +379,7 @@ fn cycles(edges: &[Edge], stuck: &BTreeSet<i32>) -> Vec<Vec<Step>> {
             next.entry(edge.from).or_default().entry(*to).or_insert(&edge.words);
         }
     }
-    // Whoever waits only for ranks in no cycle is in none.
+    // A rank that waits only for ranks in no cycle is in none itself.
     loop {
         let loose: Vec<i32> = next
             .iter()
@@ -396,7 +406,7 @@ fn cycles(edges: &[Edge], stuck: &BTreeSet<i32>) -> Vec<Vec<Step>> {
             Step { rank: *rank, words: words.to_owned() }
         };
         cycles.push(path.iter().enumerate().map(step).collect());
-        done.extend(knot(&next, start));
+        done.extend(connected(&next, start));
     }
     cycles
 }
@@ -427,8 +437,8 @@ fn shortest_cycle(next: &BTreeMap<i32, BTreeMap<i32, &str>>, start: i32) -> Opti
     None
 }
 
-/// All ranks that wait for a rank, by way of others, and for which it waits.
-fn knot(next: &BTreeMap<i32, BTreeMap<i32, &str>>, start: i32) -> BTreeSet<i32> {
+/// The strongly connected component of a rank: it waits for them and they for it, directly or not.
+fn connected(next: &BTreeMap<i32, BTreeMap<i32, &str>>, start: i32) -> BTreeSet<i32> {
     let mut back: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     let mut forward: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for (from, all) in next {

@@ -1,4 +1,4 @@
-//! Who waits for whom: the calls that ranks are in, as a graph.
+//! Which rank waits for which: the calls that ranks are in, as a graph.
 //!
 //! ```text
 //!  items of a rank ─▶ position ─▶ what it waits for, has sent and received ─┐
@@ -11,7 +11,7 @@
 //! ([`crate::matching`]): the third receive of a lane is served once three messages were sent, whatever became of
 //! the sender since.
 //!
-//! * [`position`]: where one process stands · [`graph`]: all ranks
+//! * [`position`]: the calls that one process is in · [`graph`]: all ranks
 
 pub mod graph;
 pub mod position;
@@ -21,10 +21,10 @@ pub use crate::matching::{Kind, Lane, Need, Operation, Receive, Scope, Until};
 
 use std::collections::HashMap;
 
-/// Whether a process goes on.
+/// Whether a process still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It does, or it stood where it stands when all ended.
+    /// It runs, or it was in its last call when all processes ended.
     Here,
     /// It has called `MPI_Finalize`.
     Finished,
@@ -45,12 +45,12 @@ pub struct Wait {
     pub until: Until,
 }
 
-/// What a rank has done, as far as others may wait for it, and what it waits for.
+/// What a rank has done that others may wait for, and what it waits for itself.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct RankWaitState {
     /// The rank in `MPI_COMM_WORLD`.
     pub rank: i32,
-    /// Whether it goes on.
+    /// Whether it still runs.
     pub life: Life,
     /// Scopes that it is in, and the collectives it has begun in each.
     pub scopes: Vec<(Scope, u64)>,
@@ -62,14 +62,14 @@ pub struct Standing {
     pub matched: HashMap<Lane, u64>,
     /// Receives with a wildcard that have got none yet.
     pub open: Vec<Receive>,
-    /// The calls it is in; none: it waits for nobody.
+    /// The calls that it is in; none if it waits for no rank.
     pub waits: Vec<Wait>,
 }
 
-impl Standing {
+impl RankWaitState {
     /// A rank that has done nothing yet.
-    pub fn new(rank: i32) -> Standing {
-        Standing {
+    pub fn new(rank: i32) -> RankWaitState {
+        RankWaitState {
             rank,
             life: Life::Here,
             scopes: Vec::new(),

@@ -1,7 +1,7 @@
-//! Where a process stands: the calls it is in, or the last that it made.
+//! The calls that a process is in, or the last call that it made.
 
 use super::words::words;
-use super::{Need, Operation, Receive, Standing, Wait};
+use super::{Need, Operation, RankWaitState, Receive, Wait};
 use crate::matching::{Action, Tracker, is_unique};
 use crate::objects::{CallNames, Objects};
 use crate::render::Renderer;
@@ -33,7 +33,7 @@ pub struct Flight {
     wait: Option<(Wait, bool)>,
 }
 
-/// Where a thread stands.
+/// The calls that a thread is in.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadPosition {
     /// The calls it is in, the outermost first.
@@ -42,13 +42,13 @@ pub struct ThreadPosition {
     pub last: Option<(u64, String)>,
 }
 
-/// Where a process stands.
+/// The calls that a process is in.
 #[derive(Clone, Debug)]
 pub struct Position {
     /// By thread.
     pub threads: BTreeMap<u32, ThreadPosition>,
     /// For the wait-for graph.
-    pub standing: Standing,
+    pub wait_state: RankWaitState,
 }
 
 /// What is known of a process besides its calls.
@@ -65,8 +65,8 @@ pub struct About {
     pub names: HandleTable,
 }
 
-/// Goes through the items of a process, by thread, to where it stands. Each item comes with how often it was made in a
-/// row. None, if calls were made more than once of which only single ones tell what they did.
+/// Follows the items of a process, by thread, to their end. Each item comes with how often it was made in a row. None
+/// if a call that only says by itself what it did ([`is_unique`]) was made more than once in a row.
 pub fn position<E, I>(about: About, threads: Vec<(u32, I)>) -> Result<Option<Position>, E>
 where
     I: Iterator<Item = Result<(Item, u64), E>>,
@@ -132,11 +132,11 @@ where
     // Of calls inside calls, the innermost is the one that a thread waits in.
     let innermost = |p: &mut ThreadPosition| p.flight.last_mut().and_then(|f| f.wait.take());
     let waits: Vec<(Wait, bool)> = positions.values_mut().filter_map(innermost).collect();
-    Ok(Some(Position { standing: standing(about.rank, &tracker, waits), threads: positions }))
+    Ok(Some(Position { wait_state: wait_state(about.rank, &tracker, waits), threads: positions }))
 }
 
 /// What others may wait for, and what the process waits for: calls, and whether each waits for requests.
-fn standing(rank: i32, tracker: &Tracker<String>, waits: Vec<(Wait, bool)>) -> Standing {
+fn wait_state(rank: i32, tracker: &Tracker<String>, waits: Vec<(Wait, bool)>) -> RankWaitState {
     let wildcard = |operation: &Operation| match operation {
         Operation::Receive(receive) if receive.lane().is_none() => Some(*receive),
         _ => None,
@@ -151,14 +151,14 @@ fn standing(rank: i32, tracker: &Tracker<String>, waits: Vec<(Wait, bool)>) -> S
     let of_requests = tracker.pending().map(|(op, _)| &op.what);
     let open: Vec<Receive> = of_calls.chain(of_requests).filter_map(wildcard).collect();
     let counts = tracker.counts().clone();
-    Standing {
+    RankWaitState {
         scopes: tracker.scopes().map(|(scope, begun)| (scope.clone(), begun)).collect(),
         sent: counts.sent,
         named: counts.named,
         matched: counts.matched,
         open,
         waits: waits.into_iter().map(|(wait, _)| wait).collect(),
-        ..Standing::new(rank)
+        ..RankWaitState::new(rank)
     }
 }
 

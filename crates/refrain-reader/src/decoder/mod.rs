@@ -1,8 +1,8 @@
 //! From the trace of a task back to its calls, in the order in which they began.
 //!
-//! Handles come out as numbers of the decoder's own, the same number for as long as the object
-//! lives, and addresses as places: a segment and an offset. Where the times of calls were not kept, those
-//! given keep their order only.
+//! The decoder numbers handles itself, with the same number for as long as the object lives. Addresses
+//! are a segment and an offset. Where the times of calls were not kept, the times of events only keep
+//! their order.
 
 pub(crate) mod handles;
 mod status;
@@ -53,14 +53,13 @@ impl From<TimesError> for TaskError {
     }
 }
 
-/// Arrays are not believed to be longer.
+/// The longest array that a trace may claim.
 const LONGEST: usize = 1 << 28;
 
-/// An event takes as much room as so many values, and a few for each parameter.
+/// The room that an event takes, in values, besides its parameters.
 const EVENT: usize = 8;
 
-/// Values held at a time are not believed to be more, unless the trace is as long: those of a call
-/// and of all calls inside of it.
+/// The most values that a call and all calls inside of it may take, unless the trace is as long.
 const MOST_HELD: usize = 1 << 23;
 
 pub(crate) const PREDEFINED: u64 = 1 << 62;
@@ -259,7 +258,7 @@ impl<'t> Decoder<'t> {
         }
     }
 
-    /// Makes sure that so many more values may be held.
+    /// Reserves room for more values; none if that is too much.
     fn hold(&mut self, values: usize) -> Option<()> {
         self.held = self.held.saturating_add(values);
         (self.held <= MOST_HELD).then_some(())
@@ -286,7 +285,7 @@ impl<'t> Decoder<'t> {
             all[i].number = self.number;
             self.number += u64::from(!all[i].is_note());
             if self.times.is_some() {
-                // What has no time of its own stands where the call before began.
+                // A note has no time: it gets the start of the call before.
                 match all[i].is_note() {
                     true => all[i].start = self.clock,
                     false => self.clock = all[i].start,
@@ -335,7 +334,7 @@ impl<'t> Decoder<'t> {
             segment::PINNED => format!("pinned{number}"),
             _ => format!("mem{number}"),
         };
-        // 0 stands for the task's own thread.
+        // 0 is the task's own thread.
         self.segments.insert((0, number as u32), name.into());
     }
 

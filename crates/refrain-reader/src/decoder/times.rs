@@ -7,9 +7,11 @@ use super::terminals::Terminals;
 use crate::view::TaskView;
 use refrain_bytes::varint;
 use refrain_signature::cells::Cells;
-use refrain_signature::times::{BEFORE, BLOCK, EXACT_EVERY, Ends, Ids};
+use refrain_signature::times::{BEFORE, BLOCK, EXACT_EVERY, Ids};
 use refrain_timing::TimingError;
 use std::io::{self, Read};
+
+pub use refrain_signature::times::Ends;
 
 /// A block is never longer: a thousand bytes for each call would be damage.
 const LONGEST: u64 = 1000 * BLOCK as u64;
@@ -20,7 +22,7 @@ pub enum TimesError {
     /// They cannot be had.
     #[error("the times cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// A block does not read.
+    /// A block is malformed.
     #[error("times of calls from {0} on: {1}")]
     Block(u64, TimingError),
     /// Blocks and calls do not fit together.
@@ -46,7 +48,7 @@ pub struct CallTimes {
 pub struct Times<'t> {
     input: Box<dyn Read + 't>,
     terminals: Terminals<'t>,
-    /// By terminal, whether it stands for no call.
+    /// By terminal, whether it is a note.
     notes: Vec<bool>,
     ids: Ids,
     before: Vec<u32>,
@@ -152,7 +154,7 @@ impl<'t> Clock<'t> {
         Clock { times, ends: Ends::default() }
     }
 
-    /// When the next call began and returned. Calls without times stand where the last ended.
+    /// When the next call began and returned. A call without times gets the end of the call before.
     pub fn span(&mut self, depth: u32) -> Result<(u64, u64), TimesError> {
         let before = self.ends.before(depth);
         let (start, duration) = match self.times.next_call()? {

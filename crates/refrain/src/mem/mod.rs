@@ -8,7 +8,7 @@ mod runtime;
 pub mod show;
 pub mod verify;
 
-use crate::merge::{base_meta, parts_of};
+use crate::merge::base_meta;
 use crate::mode::Access;
 use crate::naming::name_of;
 use crate::path::locate;
@@ -16,14 +16,13 @@ use crate::summary::{counted, grouped, size};
 use crate::trace::{execute, exit_code, make_default, make_parts, understand};
 use crate::{NOT_FOUND, Usage};
 use anyhow::{Context, Result, bail};
-use refrain_container::Container;
 use refrain_launch::{Launcher, Plan};
 use refrain_memrecord::assemble::assemble;
 use refrain_memrecord::keeper::wait_for_all;
 use refrain_memrecord::part::PartFiles;
+use refrain_memtrace::MemoryTrace;
 use refrain_memtrace::process::Ended;
 use refrain_memtrace::trace::Facts;
-use refrain_memtrace::{MemoryTrace, TraceError};
 use refrain_trace::parts::note_run;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -304,22 +303,6 @@ pub fn merge(
         .with_context(|| format!("cannot make {}", output.display()))?;
     print_summary(&facts, output, bytes);
     Ok(ExitCode::SUCCESS)
-}
-
-/// The memory trace in a file; none if it holds something else, or cannot be opened, about which
-/// others have more to say.
-pub fn memory_trace(path: &Path) -> Result<Option<MemoryTrace>, TraceError> {
-    if path.is_dir() || !path.exists() || parts_of(path) == path {
-        return Ok(None);
-    }
-    let Ok(container) = Container::open(path) else { return Ok(None) };
-    if !MemoryTrace::is_in(&container) {
-        return Ok(None);
-    }
-    if container.is_recovered() {
-        say!("refrain: warning: the end of {} is missing", path.display());
-    }
-    MemoryTrace::of(container).map(Some)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What `refrain info` says of a file of receive orders.
 
-use super::{Places, open, print, wildcards};
+use super::{Places, print, wildcards};
 use crate::output;
 use crate::summary::{grouped, size};
 use anyhow::Result;
@@ -13,12 +13,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Prints.
-pub fn run(path: &Path, as_json: bool) -> Result<ExitCode> {
-    let orders = open(path)?;
+pub fn run(orders: &Orders, path: &Path, as_json: bool) -> Result<ExitCode> {
     if orders.method() == Method::Clock {
-        return super::clock::info(&orders, path, as_json);
+        return super::clock::info(orders, path, as_json);
     }
-    let info = Info::of(&orders, path)?;
+    let info = Info::of(orders, path)?;
     print(&if as_json { format!("{}\n", info.json()) } else { info.text() })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -15,33 +15,28 @@ pub mod replay;
 pub mod show;
 mod watch;
 
-use crate::output;
+use crate::open::open_any;
+use crate::stdout::print;
 use anyhow::{Context, Result, bail};
 use refrain_analysis::sites::{Frame, Sites as Modules};
-use refrain_container::Container;
 use refrain_order::causal::event::PostShape;
+use refrain_reader::File;
 use refrain_trace::Orders;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Whether a file holds receive orders.
-pub fn are_in(path: &Path) -> bool {
-    path.is_file() && Container::open(path).is_ok_and(|container| Orders::are_in(&container))
-}
 
 pub use refrain_analysis::order::CallSites as Sites;
 
 /// The receive orders of a record, or of a trace of calls.
 pub fn orders_in(path: &Path, sites: Sites) -> Result<Orders> {
-    if are_in(path) {
-        return open(path);
-    }
-    if crate::mem::memory_trace(path)?.is_some() {
-        bail!("{} is a memory trace; it has no receive orders", path.display());
-    }
-    let trace = crate::open::open(path)?;
+    let trace = match open_any(path)? {
+        File::Calls(trace) => trace,
+        File::Orders(orders) => return Ok(*orders),
+        File::Memory(_) => {
+            bail!("{} is a memory trace; it has no receive orders", path.display());
+        }
+    };
     let orders = refrain_analysis::order::orders(&trace, sites).with_context(|| {
         format!(
             "{} does not hold the receive order; `refrain record` makes what does",
@@ -56,25 +51,19 @@ pub fn orders_in(path: &Path, sites: Sites) -> Result<Orders> {
     Ok(orders)
 }
 
-/// Opens a file of receive orders, and says on stderr what is wrong with it.
-pub fn open(path: &Path) -> Result<Orders> {
-    let container = Container::open(path)?;
-    if !Orders::are_in(&container) {
-        bail!("{} holds no receive orders: make them with `refrain record`", path.display());
-    }
-    let orders = Orders::read(&container)?;
-    if container.is_recovered() {
-        say!("refrain: warning: the end of {} is missing", path.display());
-    }
+/// What is missing in a file of receive orders.
+pub fn remarks(orders: &Orders) -> Vec<String> {
+    let mut remarks = Vec::new();
     for rank in &orders.ranks {
+        let number = rank.rank;
         if let Some(why) = &rank.why_cut {
-            say!("refrain: warning: not all of rank {} is recorded: {why}", rank.rank);
+            remarks.push(format!("warning: not all of rank {number} is recorded: {why}"));
         }
         if let Some(error) = rank.cut() {
-            say!("refrain: warning: rank {}: {error}; what comes before is used", rank.rank);
+            remarks.push(format!("warning: rank {number}: {error}; what comes before is used"));
         }
     }
-    Ok(orders)
+    remarks
 }
 
 /// Places in the program, in words: function, file and line where they are known; and offsets.
@@ -118,13 +107,5 @@ fn wildcards(shape: &PostShape) -> &'static str {
         (true, true) => "any source, any tag",
         (true, false) => "any source",
         _ => "any tag",
-    }
-}
-
-/// Prints text, to somebody who may have stopped listening.
-pub fn print(text: &str) -> Result<()> {
-    match io::stdout().write_all(output::lines(text).as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
     }
 }

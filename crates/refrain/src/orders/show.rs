@@ -1,6 +1,6 @@
 //! What `refrain show` prints of a file of receive orders.
 
-use super::{Places, open};
+use super::Places;
 use crate::Usage;
 use crate::output;
 use crate::select::Names;
@@ -9,6 +9,7 @@ use refrain_order::causal::links::Links;
 use refrain_order::causal::read::{Reader, Which};
 use refrain_order::divergence::Moment;
 use refrain_order::{Fate, Frames, Kind};
+use refrain_trace::Orders;
 use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -64,17 +65,16 @@ fn function(kind: Kind) -> &'static str {
 }
 
 /// Prints, rank by rank, what receives with wildcards received and what calls completed.
-pub fn run(path: &Path, wanted: Wanted) -> Result<ExitCode> {
-    let orders = open(path)?;
+pub fn run(orders: &Orders, path: &Path, wanted: Wanted) -> Result<ExitCode> {
     if !Kind::ALL.iter().any(|kind| wanted.has(*kind)) {
         let all: Vec<&str> = Kind::ALL.iter().map(|kind| function(*kind)).collect();
         let all = all.join(", ");
         bail!(Usage(format!("--function: a record has no other calls than these: {all}")));
     }
     if orders.method() == Method::Clock {
-        return super::clock::show(&orders, path, &wanted);
+        return super::clock::show(orders, path, &wanted);
     }
-    let places = Places::of(&orders);
+    let places = Places::of(orders);
     let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut printer = Printer { places, left: wanted.limit, wanted: &wanted, out };
     let mut found = false;

@@ -3,7 +3,7 @@
 use crate::timing::Bounds;
 use refrain_analysis::causality::Messages;
 use refrain_analysis::verify::TimesCheck;
-use serde_json::{Value as Json, json};
+use serde::Serialize;
 
 /// Of times, as a line.
 pub fn times_text(times: &TimesCheck) -> String {
@@ -52,28 +52,60 @@ pub fn early(messages: &Messages, times: Option<&TimesCheck>) -> Option<String> 
     ))
 }
 
-/// Of times, as JSON.
-pub fn times_json(times: &TimesCheck) -> Json {
-    let bounds = Bounds::of(&times.wanted);
-    json!({
-        "mode": times.wanted.setting.mode.word(),
-        "error": bounds.relative,
-        "error_abs_ns": bounds.absolute,
-        "calls": times.calls,
-        "compared": times.compared,
-        "worst_duration_error": times.worst_duration,
-        "worst_interval_error": times.worst_interval,
-        "beyond": times.beyond,
-    })
+/// The times of calls, as JSON.
+#[derive(Serialize)]
+pub struct TimesRow {
+    mode: &'static str,
+    error: Option<f64>,
+    error_abs_ns: Option<f64>,
+    calls: u64,
+    compared: u64,
+    /// As a fraction.
+    worst_duration_error: f64,
+    /// As a fraction.
+    worst_interval_error: f64,
+    /// How many are off by more than their bound.
+    beyond: u64,
 }
 
-/// Of messages, as JSON.
-pub fn messages_json(messages: &Messages) -> Json {
-    json!({
-        "paired": messages.paired,
-        "unpaired": messages.unpaired,
-        "early": messages.early,
-        "worst_ns": messages.worst,
-        "beyond_clocks": messages.beyond_clocks,
-    })
+impl TimesRow {
+    /// What a check of times has found.
+    pub fn of(times: &TimesCheck) -> TimesRow {
+        let bounds = Bounds::of(&times.wanted);
+        TimesRow {
+            mode: times.wanted.setting.mode.word(),
+            error: bounds.relative,
+            error_abs_ns: bounds.absolute,
+            calls: times.calls,
+            compared: times.compared,
+            worst_duration_error: times.worst_duration,
+            worst_interval_error: times.worst_interval,
+            beyond: times.beyond,
+        }
+    }
+}
+
+/// Messages by these times, as JSON.
+#[derive(Serialize)]
+pub struct MessagesRow {
+    paired: u64,
+    unpaired: u64,
+    /// How many were received before they were sent.
+    early: u64,
+    worst_ns: u64,
+    /// How many of these by more than the clocks may be off.
+    beyond_clocks: u64,
+}
+
+impl MessagesRow {
+    /// What was found of messages.
+    pub fn of(messages: &Messages) -> MessagesRow {
+        MessagesRow {
+            paired: messages.paired,
+            unpaired: messages.unpaired,
+            early: messages.early,
+            worst_ns: messages.worst,
+            beyond_clocks: messages.beyond_clocks,
+        }
+    }
 }

@@ -3,10 +3,11 @@
 use super::Process;
 use super::recorded::Recorded;
 use super::report::state;
+use anyhow::Result;
 use refrain_analysis::matching::Until;
 use refrain_analysis::sites::{Frame, Sites};
 use refrain_analysis::waits::graph::{
-    Bereft, Edge, Findings, Incomplete, Mismatch, NearMiss, Step,
+    Edge, Findings, Incomplete, Mismatch, NearMiss, Step, WaitsOnEnded,
 };
 use refrain_analysis::waits::position::Flight;
 use serde::Serialize;
@@ -115,18 +116,18 @@ pub fn as_json(
     found: &Findings,
     recorded: &Recorded,
     sites: &mut Sites,
-) -> String {
+) -> Result<String> {
     let whole = Whole {
         ranks: processes.iter().map(|process| rank(process, sites)).collect(),
         waits: found.edges.iter().map(wait).collect(),
         cycles: found.cycles.iter().map(|cycle| cycle.iter().map(step).collect()).collect(),
-        ended: found.bereft.iter().map(ended).collect(),
+        ended: found.waits_on_ended.iter().map(ended).collect(),
         collectives: found.incomplete.iter().map(collective).collect(),
         mismatches: found.near_misses.iter().map(mismatch).collect(),
         stuck: &found.stuck,
         doubt: recorded.doubt(),
     };
-    format!("{}\n", serde_json::json!(whole))
+    Ok(serde_json::to_string(&whole)?)
 }
 
 fn rank<'a>(process: &'a Process, sites: &mut Sites) -> RankRow<'a> {
@@ -160,8 +161,8 @@ fn step(step: &Step) -> StepRow<'_> {
     StepRow { rank: step.rank, call: &step.words }
 }
 
-fn ended(bereft: &Bereft) -> EndedRow<'_> {
-    EndedRow { rank: bereft.rank, r#for: bereft.gone, call: &bereft.words }
+fn ended(waits_on_ended: &WaitsOnEnded) -> EndedRow<'_> {
+    EndedRow { rank: waits_on_ended.rank, r#for: waits_on_ended.gone, call: &waits_on_ended.words }
 }
 
 fn collective(collective: &Incomplete) -> CollectiveRow<'_> {

@@ -7,7 +7,7 @@ mod report;
 use self::recorded::Recorded;
 use crate::merge::parts_of;
 use crate::open::open;
-use crate::output;
+use crate::stdout::{print, print_json};
 use anyhow::{Context, Result, bail};
 use refrain_analysis::sites::Sites;
 use refrain_analysis::waits::Life;
@@ -17,12 +17,10 @@ use refrain_format::part;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::{HandleTable, version_of};
 use refrain_reader::view::{SingleTask, TaskView};
-use refrain_reader::{CallTrace, Item};
+use refrain_reader::{CallTrace, Ended, Item, Meta, StreamMeta};
 use refrain_trace::assemble::{Encoded, encode};
 use refrain_trace::parts::{Part, is_running, noted_run, read_parts};
-use refrain_trace::{Ended, Meta, StreamMeta};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -42,8 +40,9 @@ A rank waits for
   the destination of its send          if that rank has not received it
   the members of a collective          that have not called it, or have called another one
 Ranks are stuck if what they wait for cannot happen: it depends on ranks that are stuck or have ended.
-If a message was sent to a stuck rank that it would receive but for its tag, source or communicator,
-that is printed too.
+A `mismatch` is a message that a stuck rank would receive if its tag, its source or its communicator
+were different. Call sites are printed if they were recorded (trace --callsite). Arguments that MPI
+sets when a call returns are left out.
 
 If the calls that decide this were not recorded (trace --functions, --exclude, --ranks, MPI_Pcontrol),
 the output says so instead of guessing.
@@ -54,7 +53,7 @@ cycles, ended (ranks that wait for one that has ended), collectives (inside, mis
 doubt (why the rest may be wrong, or null).")]
 pub struct Args {
     /// A folder of parts (NAME.refrain.parts) or a trace.
-    place: PathBuf,
+    path: PathBuf,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -65,38 +64,34 @@ const STILL: Duration = Duration::from_millis(300);
 
 /// Shows.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let folder = match args.place.is_dir() {
-        true => Some(args.place.clone()),
-        false => Some(parts_of(&args.place)).filter(|p| !args.place.exists() && p.is_dir()),
+    let folder = match args.path.is_dir() {
+        true => Some(args.path.clone()),
+        false => Some(parts_of(&args.path)).filter(|p| !args.path.exists() && p.is_dir()),
     };
     let (mut processes, recorded, mut sites) = match folder {
         Some(folder) => look_at(&folder)?,
-        None if is_of_past(&args.place) => become_trace(&args.place)?,
-        None => of_trace(&open(&args.place)?)?,
+        None if is_of_past(&args.path) => become_trace(&args.path)?,
+        None => of_trace(&open(&args.path)?)?,
     };
     settle_lives(&mut processes);
-    let standings: Vec<_> = processes.iter().map(|p| p.position.standing.clone()).collect();
-    let ranks: BTreeSet<i32> = standings.iter().map(|s| s.rank).collect();
-    let found = match ranks.len() == standings.len() {
+    let wait_states: Vec<_> = processes.iter().map(|p| p.position.wait_state.clone()).collect();
+    let ranks: BTreeSet<i32> = wait_states.iter().map(|s| s.rank).collect();
+    let found = match ranks.len() == wait_states.len() {
         true if recorded.hides_waits() => Findings::default(),
-        true => findings(&standings),
+        true => findings(&wait_states),
         false => {
             say!("refrain: note: several processes have one rank: no telling who waits for whom");
             Findings::default()
         }
     };
-    let text = if args.json {
-        json::as_json(&processes, &found, &recorded, &mut sites)
-    } else {
-        report::as_text(&processes, &found, &recorded, &mut sites)
-    };
-    match std::io::stdout().lock().write_all(output::lines(&text).as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(ExitCode::SUCCESS),
+    match args.json {
+        true => print_json(&json::as_json(&processes, &found, &recorded, &mut sites)?)?,
+        false => print(&report::as_text(&processes, &found, &recorded, &mut sites))?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
-/// What became of a process.
+/// Whether a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// It runs.
@@ -109,7 +104,7 @@ enum State {
     Elsewhere,
 }
 
-/// A process and where it stands.
+/// A process and its state.
 struct Process {
     stream: StreamMeta,
     ended: Ended,
@@ -229,7 +224,7 @@ fn mark_moving(processes: &mut [Process], parts: &[Part], begin: Instant) {
         let moved = |part: &Part| part.again().is_none_or(|p| p.stream.bytes != part.stream.bytes);
         if own.into_iter().any(moved) {
             process.state = State::Moving;
-            process.position.standing.waits.clear();
+            process.position.wait_state.waits.clear();
         }
     }
 }
@@ -291,25 +286,25 @@ fn stand(stream: &StreamMeta, ranks: usize, tasks: &[TaskView<'_>]) -> Result<Po
     stand(true)?.context("the calls of a process do not read")
 }
 
-/// How a process ended: what happened to one thread happened to all.
+/// How a process ended: if one thread aborted, all did.
 fn ending(meta: &Meta, streams: &[usize]) -> Ended {
     let mut all = streams.iter().map(|s| &meta.streams[*s].ended);
     let told = all.clone().find(|e| matches!(e, Ended::Aborted(_) | Ended::LogStopped(_)));
     told.or_else(|| all.next()).cloned().unwrap_or(Ended::Unfinalized)
 }
 
-/// Whom others can still wait for.
+/// Sets which processes others can still wait for.
 fn settle_lives(processes: &mut [Process]) {
     let some_run = processes.iter().any(|p| p.state != State::Past);
     for process in processes {
         // Where a log stopped early, its process has gone on since.
         if matches!(process.ended, Ended::LogStopped(_)) {
-            process.position.standing.waits.clear();
+            process.position.wait_state.waits.clear();
             process.position.threads.values_mut().for_each(|at| at.flight.clear());
             continue;
         }
         let in_flight = process.is_in_a_call();
-        process.position.standing.life = match (&process.ended, process.state) {
+        process.position.wait_state.life = match (&process.ended, process.state) {
             (Ended::Finalized, _) => Life::Finished,
             (Ended::Aborted(_), _) => Life::Died,
             (_, State::Running | State::Moving | State::Elsewhere) => Life::Here,

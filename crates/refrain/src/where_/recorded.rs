@@ -1,10 +1,10 @@
-//! What of a job's calls is recorded, and what can therefore not be said of it.
+//! Which calls of a job are recorded, and what therefore cannot be known about it.
 
 use crate::select::{Names, parse_ranks};
 use refrain_analysis::matching::Action;
 use refrain_mpi::interface::{self, Direction, Function};
 use refrain_mpi::kind::Class;
-use refrain_trace::{Meta, Paused, StreamMeta};
+use refrain_reader::{Meta, Paused, StreamMeta};
 use std::collections::BTreeSet;
 
 /// What is recorded.

@@ -1,7 +1,6 @@
-//! What `refrain where` has found, for a person.
+//! The text that `refrain where` prints.
 //!
-//! Ranks of which the same is to be said are named together: most jobs hang with nearly all ranks
-//! in one call.
+//! Ranks in the same state share a line: most jobs hang with nearly all ranks in one call.
 
 use super::recorded::Recorded;
 use super::{Process, State};
@@ -9,14 +8,14 @@ use refrain_analysis::matching::{Kind, Origin, Scope, Until};
 use refrain_analysis::sites::{Frame, Sites};
 use refrain_analysis::waits::Life;
 use refrain_analysis::waits::graph::{
-    Bereft, Edge, Findings, Incomplete, Mismatch, NearMiss, Step,
+    Edge, Findings, Incomplete, Mismatch, NearMiss, Step, WaitsOnEnded,
 };
-use refrain_trace::Ended;
+use refrain_reader::Ended;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What became of a process, in words.
+/// The state of a process, in words.
 pub fn state(process: &Process) -> String {
     match (&process.ended, process.state) {
         (Ended::Finalized, _) => "has called MPI_Finalize".to_owned(),
@@ -29,7 +28,7 @@ pub fn state(process: &Process) -> String {
         (_, State::Running) => "runs".to_owned(),
         (_, State::Elsewhere) => "is on another machine: it may run".to_owned(),
         (Ended::Running, State::Past) => "still ran when the trace was made".to_owned(),
-        (_, State::Past) if process.position.standing.life == Life::Here => {
+        (_, State::Past) if process.position.wait_state.life == Life::Here => {
             "ended in it".to_owned()
         }
         (_, State::Past) => "has ended without MPI_Finalize".to_owned(),
@@ -49,16 +48,15 @@ pub fn as_text(
     lines.extend(waits(&found.edges));
     lines.extend(found.incomplete.iter().map(incomplete));
     lines.extend(near_misses(&found.near_misses));
-    lines.extend(bereft(&found.bereft));
+    lines.extend(waits_on_ended(&found.waits_on_ended));
     lines.extend(found.cycles.iter().map(|cycle| in_a_circle(cycle)));
     lines.push(verdict(processes, found, recorded));
     lines.join("\n") + "\n"
 }
 
-/// What is said of where a thread stands, apart from numbers and times, which may differ: ranks
-/// with the same are named together.
+/// The state of a thread, apart from call numbers and times, which may differ between ranks on one line.
 #[derive(Debug)]
-struct Place {
+struct ThreadState {
     /// The thread, where there are several.
     thread: Option<u32>,
     /// The call, or the function of the last one.
@@ -68,7 +66,7 @@ struct Place {
     more: String,
 }
 
-/// A rank in a place.
+/// A rank in such a state.
 struct Rank {
     rank: i32,
     of_process: String,
@@ -76,16 +74,16 @@ struct Rank {
     age: Option<Duration>,
 }
 
-/// Where all threads stand.
+/// The states of all threads.
 fn positions(processes: &[Process], recorded: &Recorded, sites: &mut Sites) -> Vec<String> {
-    // By place, in the order of the first rank in it.
-    let mut places: Vec<(Place, Vec<Rank>)> = Vec::new();
+    // In the order of the first rank in each state.
+    let mut states: Vec<(ThreadState, Vec<Rank>)> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    let mut note = |place: Place, rank: Rank| {
-        let at = *known.entry(format!("{place:?}")).or_insert(places.len());
-        match places.get_mut(at) {
+    let mut note = |thread_state: ThreadState, rank: Rank| {
+        let at = *known.entry(format!("{thread_state:?}")).or_insert(states.len());
+        match states.get_mut(at) {
             Some((_, ranks)) => ranks.push(rank),
-            None => places.push((place, vec![rank])),
+            None => states.push((thread_state, vec![rank])),
         }
     };
     for process in processes {
@@ -104,25 +102,26 @@ fn positions(processes: &[Process], recorded: &Recorded, sites: &mut Sites) -> V
                 let site =
                     call.site.as_ref().map(|site| call_site(site, sites)).unwrap_or_default();
                 let call_shown = Some(format!("{}{site}", call.text));
-                let place = Place {
+                let thread_state = ThreadState {
                     thread: thread_shown,
                     call: call_shown,
                     is_in_it: true,
                     more: moving.to_owned(),
                 };
-                note(place, rank(Some(call.number), process.age(*thread, call.number)));
+                note(thread_state, rank(Some(call.number), process.age(*thread, call.number)));
             }
             if at.flight.is_empty() {
                 let missing = recorded.missing_of(&process.stream);
                 let missing = missing.map_or(String::new(), |missing| format!("; {missing}"));
                 let more = format!("{}{missing}", state(process));
                 let (number, call) = at.last.clone().unzip();
-                let place = Place { thread: thread_shown, call, is_in_it: false, more };
-                note(place, rank(number, None));
+                let thread_state =
+                    ThreadState { thread: thread_shown, call, is_in_it: false, more };
+                note(thread_state, rank(number, None));
             }
         }
     }
-    places.iter().map(|(place, ranks)| position(place, ranks, recorded)).collect()
+    states.iter().map(|(thread_state, ranks)| position(thread_state, ranks, recorded)).collect()
 }
 
 /// Where a call was made: `  at exchange stencil.c:42 < main stencil.c:90`.
@@ -131,8 +130,8 @@ fn call_site(site: &Arc<str>, sites: &mut Sites) -> String {
     format!("  at {}", frames.join(" < "))
 }
 
-fn position(place: &Place, all: &[Rank], recorded: &Recorded) -> String {
-    let thread = |what: &str| place.thread.map_or(String::new(), |t| format!("{what}{t}"));
+fn position(thread_state: &ThreadState, all: &[Rank], recorded: &Recorded) -> String {
+    let thread = |what: &str| thread_state.thread.map_or(String::new(), |t| format!("{what}{t}"));
     let numbers: BTreeSet<u64> = all.iter().filter_map(|rank| rank.number).collect();
     let number = match (numbers.first(), numbers.last()) {
         (Some(first), Some(last)) if first < last => format!("#{first} to #{last} "),
@@ -147,8 +146,8 @@ fn position(place: &Place, all: &[Rank], recorded: &Recorded) -> String {
             (format!("{}{}", ranks(&all), thread(", thread ")), "each ")
         }
     };
-    let Place { call, more, .. } = place;
-    if !place.is_in_it {
+    let ThreadState { call, more, .. } = thread_state;
+    if !thread_state.is_in_it {
         let last = call.as_ref().map(|call| format!("; the last was {number}{call}"));
         let recorded = if recorded.is_all() { "" } else { "recorded " };
         return format!("{who}  in no {recorded}call{}; {each}{more}", last.unwrap_or_default());
@@ -167,7 +166,7 @@ fn position(place: &Place, all: &[Rank], recorded: &Recorded) -> String {
     if head.is_empty() { format!("{who}  {call}") } else { format!("{who}  {head}  {call}") }
 }
 
-/// Who waits for whom: those who wait for the same in the same call together.
+/// The edges of the wait-for graph: ranks that wait for the same in the same call share a line.
 fn waits(edges: &[Edge]) -> Vec<String> {
     let mut all: Vec<(&Edge, Vec<i32>)> = Vec::new();
     for edge in edges {
@@ -245,28 +244,28 @@ fn communicator(scope: &Scope) -> String {
     }
 }
 
-/// Who waits for ranks that have ended.
-fn bereft(all: &[Bereft]) -> Vec<String> {
-    let fate = |bereft: &Bereft| match bereft.life {
+/// Ranks that wait for ranks that have ended.
+fn waits_on_ended(all: &[WaitsOnEnded]) -> Vec<String> {
+    let how = |waits_on_ended: &WaitsOnEnded| match waits_on_ended.life {
         Some(Life::Finished) => ("has called MPI_Finalize", "have called MPI_Finalize"),
         Some(_) => ("has ended", "have ended"),
         None => ("has left no record", "have left no record"),
     };
-    // Whom each rank waits for in one call, and then the ranks for which that is the same.
+    // First what each rank waits for in one call, then the ranks for which that is the same.
     let mut gone: BTreeMap<(i32, &str, _), Vec<i32>> = BTreeMap::new();
-    for bereft in all {
-        let key = (bereft.rank, bereft.words.as_str(), fate(bereft));
-        gone.entry(key).or_default().push(bereft.gone);
+    for waits_on_ended in all {
+        let key = (waits_on_ended.rank, waits_on_ended.words.as_str(), how(waits_on_ended));
+        gone.entry(key).or_default().push(waits_on_ended.gone);
     }
     let mut who: BTreeMap<(Vec<i32>, &str, _), Vec<i32>> = BTreeMap::new();
-    for ((rank, words, fate), gone) in gone {
-        who.entry((gone, words, fate)).or_default().push(rank);
+    for ((rank, words, how), gone) in gone {
+        who.entry((gone, words, how)).or_default().push(rank);
     }
     let mut lines = Vec::new();
     for ((gone, words, (of_one, of_all)), from) in who {
-        let fate = if gone.len() == 1 { of_one } else { of_all };
+        let how = if gone.len() == 1 { of_one } else { of_all };
         lines.push(format!(
-            "ended: {} for {}, which {fate} ({words})",
+            "ended: {} for {}, which {how} ({words})",
             who_wait(&from),
             ranks(&gone)
         ));
@@ -284,7 +283,7 @@ fn in_a_circle(cycle: &[Step]) -> String {
     format!("cycle: {} → rank {first}", steps.join(" → "))
 }
 
-/// What it comes to. Where calls were left out, that nobody is seen to wait says nothing.
+/// The verdict. Where calls were not recorded, ranks may wait in calls that nobody sees.
 fn verdict(processes: &[Process], found: &Findings, recorded: &Recorded) -> String {
     let has_ended = |p: &Process| p.state == State::Past && p.ended != Ended::Running;
     let some_ended = processes.iter().any(|p| has_ended(p) && p.ended != Ended::Finalized);
@@ -304,7 +303,7 @@ fn verdict(processes: &[Process], found: &Findings, recorded: &Recorded) -> Stri
     }
 }
 
-/// Ranks that have left nothing.
+/// Ranks without a record.
 fn silent(processes: &[Process]) -> Option<String> {
     let size = processes.iter().map(|p| p.stream.size).max().unwrap_or(0);
     let known: BTreeSet<i32> = processes.iter().map(|p| p.stream.rank).collect();
@@ -377,8 +376,9 @@ mod tests {
         let expected =
             ["ranks 1, 2 wait for rank 0 (MPI_Bcast)", "rank 3 waits for rank 1 (MPI_Recv)"];
         assert_eq!(lines, expected);
-        let gone = |rank, gone| Bereft { rank, words: "MPI_Barrier".to_owned(), gone, life: None };
-        let lines = bereft(&[gone(0, 2), gone(0, 3), gone(1, 2), gone(1, 3)]);
+        let gone =
+            |rank, gone| WaitsOnEnded { rank, words: "MPI_Barrier".to_owned(), gone, life: None };
+        let lines = waits_on_ended(&[gone(0, 2), gone(0, 3), gone(1, 2), gone(1, 3)]);
         let expected =
             "ended: ranks 0, 1 wait for ranks 2, 3, which have left no record (MPI_Barrier)";
         assert_eq!(lines, [expected]);

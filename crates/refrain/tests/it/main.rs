@@ -5,6 +5,7 @@ mod bad_input;
 mod capture;
 mod command_line;
 mod coverage;
+mod dependencies;
 mod documents;
 mod dynamorio;
 mod figures;

@@ -4,7 +4,7 @@
 //! was sent, and no receive takes it: pending are the messages that were sent in a lane, less the receives that were
 //! posted for it or have matched it.
 
-use super::{Lane, Need, Operation, Receive, Scope, Standing, World, count};
+use super::{Lane, Need, Operation, RankWaitState, Receive, Scope, World, count};
 use std::collections::BTreeSet;
 
 /// Messages that a stuck rank would receive, if one thing were different.
@@ -50,17 +50,17 @@ impl World<'_> {
     /// The near misses of these ranks, which are stuck.
     pub(super) fn near_misses(&self, stuck: &BTreeSet<i32>) -> Vec<NearMiss> {
         let mut all = BTreeSet::new();
-        for standing in stuck.iter().filter_map(|rank| self.by_rank.get(rank)) {
-            for (need, words) in standing.waits.iter().flat_map(|wait| &wait.needs) {
-                if self.demand(standing, need, words).is_none() {
+        for wait_state in stuck.iter().filter_map(|rank| self.by_rank.get(rank)) {
+            for (need, words) in wait_state.waits.iter().flat_map(|wait| &wait.needs) {
+                if self.demand(wait_state, need, words).is_none() {
                     continue;
                 }
                 match need {
                     Need::Operation(Operation::Receive(receive)) => {
-                        all.extend(self.messages_like(standing, receive));
+                        all.extend(self.messages_like(wait_state, receive));
                     }
                     Need::Operation(Operation::Send { lane, .. }) => {
-                        all.extend(self.receives_like(standing, *lane));
+                        all.extend(self.receives_like(wait_state, *lane));
                     }
                     _ => {}
                 }
@@ -77,7 +77,11 @@ impl World<'_> {
     }
 
     /// How many messages of a lane no receive of the receiver takes.
-    fn pending(&self, sender: &Standing, lane: Lane) -> Option<(&Standing, Option<usize>, u64)> {
+    fn pending(
+        &self,
+        sender: &RankWaitState,
+        lane: Lane,
+    ) -> Option<(&RankWaitState, Option<usize>, u64)> {
         let (scope, to, tag) = lane;
         let receiver = *self.by_rank.get(&to)?;
         let there = self.there(sender, scope, to).map(|(_, number)| number);
@@ -95,7 +99,7 @@ impl World<'_> {
     }
 
     /// Messages that a receive would take, if one thing were different.
-    fn messages_like(&self, receiver: &Standing, receive: &Receive) -> Vec<NearMiss> {
+    fn messages_like(&self, receiver: &RankWaitState, receive: &Receive) -> Vec<NearMiss> {
         let mut all = Vec::new();
         for sender in self.by_rank.values() {
             for lane in sender.sent.keys().filter(|(_, to, _)| *to == receiver.rank) {
@@ -132,7 +136,7 @@ impl World<'_> {
     }
 
     /// Receives that would take a message, if one thing were different.
-    fn receives_like(&self, sender: &Standing, lane: Lane) -> Vec<NearMiss> {
+    fn receives_like(&self, sender: &RankWaitState, lane: Lane) -> Vec<NearMiss> {
         let (_, _, tag) = lane;
         let mut all = Vec::new();
         let Some((receiver, Some(there), messages)) = self.pending(sender, lane) else {

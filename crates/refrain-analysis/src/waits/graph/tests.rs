@@ -8,12 +8,12 @@ use std::sync::Arc;
 const TAG: i64 = 0;
 
 /// A job of so many ranks that wait for nobody.
-fn job(size: i32) -> Vec<Standing> {
+fn job(size: i32) -> Vec<RankWaitState> {
     let members: Arc<[i32]> = (0..size).collect();
     let origin = Origin::Unknown;
     let scope = Scope { kind: Kind::Communicator, members, origin, nth: 0 };
     (0..size)
-        .map(|rank| Standing { scopes: vec![(scope.clone(), 0)], ..Standing::new(rank) })
+        .map(|rank| RankWaitState { scopes: vec![(scope.clone(), 0)], ..RankWaitState::new(rank) })
         .collect()
 }
 
@@ -23,31 +23,31 @@ fn wait(function: &str, until: Until, needs: Vec<Need>) -> Wait {
 }
 
 /// The rank is in a receive, its first from there.
-fn receives(standing: &mut Standing, source: Option<i32>) {
+fn receives(wait_state: &mut RankWaitState, source: Option<i32>) {
     let receive = Receive { scope: 0, source, tag: Some(TAG), nth: source.map_or(0, |_| 1) };
     match source {
-        Some(source) => *standing.named.entry((0, source, TAG)).or_default() += 1,
-        None => standing.open.push(receive),
+        Some(source) => *wait_state.named.entry((0, source, TAG)).or_default() += 1,
+        None => wait_state.open.push(receive),
     }
-    standing.waits.push(wait(
+    wait_state.waits.push(wait(
         "MPI_Recv",
         Until::All,
         vec![Need::Operation(Operation::Receive(receive))],
     ));
 }
 
-fn sends(standing: &mut Standing, to: i32) {
-    let nth = standing.sent.entry((0, to, TAG)).or_default();
+fn sends(wait_state: &mut RankWaitState, to: i32) {
+    let nth = wait_state.sent.entry((0, to, TAG)).or_default();
     *nth += 1;
     let need = Need::Operation(Operation::Send { lane: (0, to, TAG), nth: *nth });
-    standing.waits.push(wait("MPI_Ssend", Until::All, vec![need]));
+    wait_state.waits.push(wait("MPI_Ssend", Until::All, vec![need]));
 }
 
-fn enters_barrier(standing: &mut Standing) {
-    standing.scopes[0].1 += 1;
-    let nth = standing.scopes[0].1;
+fn enters_barrier(wait_state: &mut RankWaitState) {
+    wait_state.scopes[0].1 += 1;
+    let nth = wait_state.scopes[0].1;
     let need = Need::Operation(Operation::Collective { scope: 0, nth, root: None });
-    standing.waits.push(wait("MPI_Barrier", Until::All, vec![need]));
+    wait_state.waits.push(wait("MPI_Barrier", Until::All, vec![need]));
 }
 
 fn ranks_of(cycle: &[Step]) -> Vec<i32> {
@@ -180,16 +180,16 @@ fn ranks_that_wait_for_one_that_has_ended_are_named() {
     assert_eq!(found.stuck, [1, 2]);
     assert!(found.cycles.is_empty());
     let expected =
-        Bereft { rank: 1, words: "MPI_Recv".to_owned(), gone: 0, life: Some(Life::Finished) };
-    assert_eq!(found.bereft, [expected]);
+        WaitsOnEnded { rank: 1, words: "MPI_Recv".to_owned(), gone: 0, life: Some(Life::Finished) };
+    assert_eq!(found.waits_on_ended, [expected]);
 }
 
 #[test]
 fn communicators_with_the_same_members_are_told_apart() {
     let mut job = job(2);
-    for standing in &mut job {
-        let (first, _) = standing.scopes[0].clone();
-        standing.scopes.push((Scope { nth: 1, ..first }, 0));
+    for wait_state in &mut job {
+        let (first, _) = wait_state.scopes[0].clone();
+        wait_state.scopes.push((Scope { nth: 1, ..first }, 0));
     }
     // Rank 1 sent on the other communicator.
     job[1].sent.insert((1, 0, TAG), 1);
@@ -199,8 +199,8 @@ fn communicators_with_the_same_members_are_told_apart() {
 }
 
 /// Sends a message that nobody has to wait for.
-fn has_sent(standing: &mut Standing, scope: usize, to: i32, tag: i64, messages: u64) {
-    standing.sent.insert((scope, to, tag), messages);
+fn has_sent(wait_state: &mut RankWaitState, scope: usize, to: i32, tag: i64, messages: u64) {
+    wait_state.sent.insert((scope, to, tag), messages);
 }
 
 #[test]
@@ -225,9 +225,9 @@ fn a_message_with_another_tag_is_a_near_miss() {
 #[test]
 fn a_message_from_another_rank_or_on_another_communicator_is_a_near_miss() {
     let mut job = job(3);
-    for standing in &mut job {
-        let (first, _) = standing.scopes[0].clone();
-        standing.scopes.push((Scope { nth: 1, ..first }, 0));
+    for wait_state in &mut job {
+        let (first, _) = wait_state.scopes[0].clone();
+        wait_state.scopes.push((Scope { nth: 1, ..first }, 0));
     }
     for rank in 0..3 {
         receives(&mut job[rank as usize], Some((rank + 1) % 3));

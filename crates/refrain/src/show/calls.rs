@@ -1,0 +1,213 @@
+//! `refrain show` of a trace of calls.
+
+use super::Args;
+use crate::select::Names;
+use crate::stdout::Lines;
+use anyhow::{Result, bail};
+use refrain_analysis::objects::Objects;
+use refrain_analysis::render::Renderer;
+use refrain_analysis::sites::{Frame, Sites};
+use refrain_mpi::abi::Family;
+use refrain_mpi::names::version_of;
+use refrain_reader::{CallTrace, Item, ProcessRef, Source};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// A line of `refrain show --json`.
+#[derive(Serialize)]
+struct CallRow<'a> {
+    rank: i32,
+    thread: u32,
+    /// The process number.
+    pid: i32,
+    /// The number of the call in its thread.
+    call: u64,
+    /// How many calls it was made inside of.
+    depth: u8,
+    function: &'a str,
+    /// By name; a value that the call changed is an object with `before` and `after`.
+    arguments: Json,
+    /// The name of the error class, or the value of functions that return one; null if the call never returned.
+    result: Option<String>,
+    /// The value that the call returned.
+    code: Option<i64>,
+    /// Absent unless the trace has the times of every call.
+    #[serde(flatten)]
+    times: Option<TimesRow>,
+    /// Innermost frame first; absent unless call sites were recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site: Option<Vec<Json>>,
+}
+
+#[derive(Serialize)]
+struct TimesRow {
+    /// Nanoseconds since 1970.
+    start: u64,
+    /// Nanoseconds since 1970; null if the call never returned.
+    end: Option<u64>,
+    /// Nanoseconds.
+    duration: Option<u64>,
+}
+
+/// Prints.
+pub fn run(
+    trace: &CallTrace,
+    args: &Args,
+    ranks: Option<&BTreeSet<i32>>,
+    functions: Names,
+) -> Result<ExitCode> {
+    let has_times = trace.has_raw() || trace.has_times();
+    if args.times && !has_times {
+        bail!(
+            "{} has no times of single calls: record with --timing loop, or --raw",
+            args.trace.display()
+        );
+    }
+    if let Some(thread) = args.thread
+        && trace.tasks().all(|task| task.thread() != thread)
+    {
+        bail!("no thread {thread} in {}", args.trace.display());
+    }
+    let mut printer = Printer {
+        origin: origin(trace),
+        shared: shared_ranks(trace),
+        has_times,
+        args,
+        functions,
+        left: args.limit.unwrap_or(u64::MAX),
+        sites: Sites::recorded_at(trace.meta().time.0),
+        out: Lines::new(),
+    };
+    let mut found = false;
+    for process in trace.processes() {
+        if ranks.is_none_or(|ranks| ranks.contains(&process.rank())) {
+            found = true;
+            printer.process(process)?;
+        }
+    }
+    if !found {
+        let ranks = args.rank.as_deref().unwrap_or_default();
+        bail!("no rank {ranks} in {}", args.trace.display());
+    }
+    printer.out.finish()?;
+    for module in printer.sites.changed() {
+        say!("refrain: {module} was changed after the recording: its call sites stay offsets");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Printer<'t> {
+    has_times: bool,
+    args: &'t Args,
+    functions: Names,
+    /// Nanoseconds since 1970 at the first call of all.
+    origin: u64,
+    /// Ranks of several processes.
+    shared: BTreeSet<i32>,
+    left: u64,
+    sites: Sites,
+    out: Lines,
+}
+
+impl Printer<'_> {
+    fn process(&mut self, process: ProcessRef<'_>) -> Result<()> {
+        let facts = process.facts();
+        let family = Family::from_code(facts.family).unwrap_or(Family::Mpich);
+        let mut items = process.items(Source::Records)?;
+        let mut objects = Objects::new(family, items.names().entries().collect());
+        let renderer = Renderer::new(family, version_of(&facts.library), self.args.full);
+        let threaded = process.tasks().len() > 1;
+        while self.left > 0 {
+            let Some(item) = items.next() else { break };
+            let (task, item) = match item {
+                Ok(item) => item,
+                Err(error) => {
+                    self.out.finish()?;
+                    return Err(error.into());
+                }
+            };
+            let event = item.event();
+            let names = objects.name_call(event);
+            let stream = task.facts();
+            let is_hidden = matches!(item, Item::Note(_)) && !self.args.notes
+                || !self.functions.is_empty() && !self.functions.contain(&event.function.name)
+                || self.args.thread.is_some_and(|thread| thread != stream.thread);
+            if is_hidden {
+                continue;
+            }
+            let start = stream.nanos(event.start);
+            let end = event.end.map(|ticks| stream.nanos(ticks));
+            let line = if self.args.json {
+                let duration = end.map(|end| end.saturating_sub(start));
+                let frames = |site| self.sites.frames(site).iter().map(Frame::json).collect();
+                serde_json::to_string(&CallRow {
+                    rank: stream.rank,
+                    thread: stream.thread,
+                    pid: stream.pid,
+                    call: event.number,
+                    depth: event.depth,
+                    function: &event.function.name,
+                    arguments: renderer.arguments(event, &objects, &names),
+                    result: event.result.map(|_| renderer.result(event)),
+                    code: event.result,
+                    times: self.has_times.then_some(TimesRow { start, end, duration }),
+                    site: event.site.as_ref().map(frames),
+                })?
+            } else {
+                let mut who = stream.rank.to_string();
+                if self.shared.contains(&stream.rank) {
+                    who += &format!("@{}", stream.pid);
+                }
+                if threaded {
+                    who += &format!(".{}", stream.thread);
+                }
+                let indent = "  ".repeat(event.depth.into());
+                let text = renderer.text(event, &objects, &names);
+                let times = self.times(start, end);
+                let site = event.site.as_ref().map(|site| self.site(site)).unwrap_or_default();
+                format!("rank {who}  #{}  {times}{indent}{text}{site}", event.number)
+            };
+            match self.args.json {
+                true => self.out.json(&line)?,
+                false => self.out.line(&line)?,
+            }
+            self.left -= 1;
+        }
+        Ok(())
+    }
+
+    fn times(&self, start: u64, end: Option<u64>) -> String {
+        if !self.args.times {
+            return String::new();
+        }
+        let since = start.saturating_sub(self.origin) as f64 / 1e9;
+        let took = end
+            .map_or("?".to_owned(), |end| format!("{:.3}", end.saturating_sub(start) as f64 / 1e3));
+        format!("{since:.6} s  {took} µs  ")
+    }
+
+    fn site(&mut self, site: &Arc<str>) -> String {
+        let frames = self.sites.frames(site);
+        let texts: Vec<String> = frames.iter().map(Frame::text).collect();
+        format!("  at {}", texts.join(" < "))
+    }
+}
+
+/// Nanoseconds since 1970 when the first rank began.
+fn origin(trace: &CallTrace) -> u64 {
+    trace.tasks().map(|task| task.facts().clock[0].1).min().unwrap_or(0)
+}
+
+/// Ranks that several processes have: the trace holds several runs.
+fn shared_ranks(trace: &CallTrace) -> BTreeSet<i32> {
+    let (mut seen, mut shared) = (BTreeSet::new(), BTreeSet::new());
+    for process in trace.processes() {
+        if !seen.insert(process.rank()) {
+            shared.insert(process.rank());
+        }
+    }
+    shared
+}
