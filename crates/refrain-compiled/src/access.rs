@@ -1,4 +1,4 @@
-//! References that are not hot: at new places, of any size, by a thread's first.
+//! The slow path: the first reference of a thread or of an instruction, references of any size, ranges.
 
 use core::arch::naked_asm;
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,13 +16,13 @@ pub const LOAD: u32 = 0;
 pub const STORE: u32 = 1;
 /// Both as one.
 pub const ATOMIC: u32 = 2;
-/// A load and a store of the same place: two references.
+/// A load and a store of the same address: two references.
 const BOTH: u32 = 3;
 
-/// So many sizes of ranges have blocks of their own; past that, ranges are told in powers of two.
+/// Ranges of up to this many sizes have a block each; further ranges are split into powers of two.
 const MOST_SIZES: u32 = 1024;
 
-/// This thread's state, if it records; its block is marked as busy until [`leave`].
+/// This thread's state, if it records. The state is marked as busy until [`leave`].
 #[inline(always)]
 pub fn enter() -> Option<(*mut ThreadBlock, &'static mut Thread)> {
     let block = thread_block();
@@ -49,7 +49,7 @@ pub fn enter() -> Option<(*mut ThreadBlock, &'static mut Thread)> {
     }
 }
 
-/// The end of what [`enter`] began.
+/// Ends what [`enter`] began.
 #[inline(always)]
 pub fn leave(block: *mut ThreadBlock) {
     // SAFETY: the thread's own block.
@@ -71,7 +71,7 @@ pub fn push(thread: &mut Thread, words: &[u64]) {
     }
 }
 
-/// A reference whose block the hot path did not find, or whose chunk is full.
+/// Records a reference whose block the hot path did not find, or for which the chunk has no room.
 pub unsafe extern "C" fn slow(address: u64, pc: u64, form: u32, stack: usize) {
     record(address, pc, form >> 16, u64::from(form & 0xffff), stack);
 }
@@ -109,7 +109,7 @@ fn new_block(key: [u64; 3], kind: u32, size: u32) -> u32 {
     if let Some(number) = ALL_BLOCKS.get(key) {
         return number;
     }
-    // The return address is behind the call, and may be on the next line.
+    // The return address lies after the call instruction, and may belong to the next source line.
     let pc = modules::place(key[0] - 1, shared);
     let reference = |kind| Reference { pc, size, kind }.to_bytes();
     let number = match kind {
@@ -138,7 +138,7 @@ pub fn range(address: u64, size: u64, pc: u64, kind: u32, stack: usize) {
     }
 }
 
-/// Entries that go on in Rust: the return address and the stack pointer are kept for [`caller`].
+/// Defines entries that continue in Rust: they save the return address and the stack pointer for [`caller`].
 macro_rules! noted {
     ($name:ident => $to:path) => {
         /// Called by compilers.
@@ -158,7 +158,7 @@ macro_rules! noted {
 }
 pub(crate) use noted;
 
-/// Where the call in progress returns to, and its stack pointer.
+/// The return address and the stack pointer of the call in progress.
 #[inline(always)]
 pub fn caller() -> (u64, usize) {
     let block = thread_block();
@@ -179,11 +179,11 @@ unsafe extern "C" fn write_range(address: u64, size: u64) {
 noted!(__tsan_read_range => read_range);
 noted!(__tsan_write_range => write_range);
 
-/// Loads and stores of one place.
+/// Entries that load and store one address.
 macro_rules! both {
     ($($name:ident $size:literal)*) => {
         $(
-            /// A load and a store of the same place are about to happen.
+            /// Called before a load and a store of the same address.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(address: u64) {

@@ -1,7 +1,7 @@
-//! Atomic operations, which the compiler leaves to its runtime altogether.
+//! Atomic operations: with `-fsanitize=thread`, compilers leave them to the runtime.
 //!
-//! They are all sequentially consistent here, which is more than any program asks for. Loads and
-//! stores are recorded as such, everything else as one atomic reference.
+//! All operations are sequentially consistent here, the strongest order that a program can ask for. Loads
+//! and stores are recorded as loads and stores, all others as one atomic reference.
 
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, compiler_fence, fence};
@@ -13,7 +13,7 @@ fn tell(address: usize, kind: u32, size: u64) {
     record(address as u64, pc, kind, size, stack);
 }
 
-/// The operations of one size. The memory orders that compilers pass are not looked at.
+/// The operations of one size. The memory orders that compilers pass are ignored.
 macro_rules! atomics {
     ($module:ident $atomic:ident $value:ident $size:literal:
      $load:ident $store:ident $exchange:ident $add:ident $sub:ident $and:ident $or:ident $xor:ident
@@ -82,7 +82,7 @@ macro_rules! atomics {
                 unsafe { at(address).fetch_nand(value, SeqCst) }
             }
 
-            /// Returns whether the variable was as expected; if not, says what it was.
+            /// Returns whether the variable had the expected value; if not, stores its value there.
             unsafe extern "C" fn compare(
                 address: *mut Value,
                 expected: *mut Value,
@@ -101,7 +101,7 @@ macro_rules! atomics {
                 }
             }
 
-            /// Returns what the variable was.
+            /// Returns the old value of the variable.
             unsafe extern "C" fn compare_value(
                 address: *mut Value,
                 expected: Value,
@@ -150,11 +150,11 @@ atomics!(wholes AtomicU64 u64 8:
     __tsan_atomic64_fetch_xor __tsan_atomic64_fetch_nand __tsan_atomic64_compare_exchange_strong
     __tsan_atomic64_compare_exchange_weak __tsan_atomic64_compare_exchange_val);
 
-/// Sixteen bytes: there is one instruction, and all operations are made of it.
+/// Operations on 16 bytes, all made of `cmpxchg16b`.
 mod sixteen {
     use super::*;
 
-    /// Compares and exchanges; returns what was there.
+    /// Compares and exchanges; returns the old value.
     unsafe fn exchange_if(address: *mut u128, expected: u128, value: u128) -> u128 {
         let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
         // SAFETY: aligned to 16 bytes, as the program's atomic variables are. rbx is the

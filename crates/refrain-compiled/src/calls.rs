@@ -1,9 +1,9 @@
 //! Functions entered and left: the tree of stack signatures (ScalaMemTrace §4.1).
 //!
-//! Each thread keeps the contexts of the functions it is in, with their stack pointers. These tell
-//! which functions were left without saying so, by an exception or `longjmp`: those whose frames lie
-//! below the one that speaks now. A call that is in the tree further up is the same node again, so
-//! recursion does not grow the tree.
+//! Each thread keeps a shadow stack: the contexts of the functions it is in, with their stack pointers. A
+//! function that was left by an exception or `longjmp` does not report its end; its frame lies below the
+//! current stack pointer, and is dropped then. A recursive call gets the node of the same call further up
+//! in the tree, so recursion does not grow the tree.
 
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
@@ -28,11 +28,11 @@ pub struct Frame {
     context: u64,
 }
 
-/// The context of threads that are in no function.
+/// The context of threads that are in no recorded function.
 const ROOT: u32 = 0;
-/// Past so many contexts, calls have that of their caller.
+/// When there are this many contexts, further calls get the context of their caller.
 const MOST_CONTEXTS: u32 = 1 << 16;
-/// A thread that leaves its outermost function publishes what it has, if it is that much.
+/// A thread that leaves its outermost function publishes its words, if there are at least this many.
 const WORTH_PUBLISHING: u64 = 8 * 64;
 
 /// Parents, calls and functions by context: (context, 0, n) for n = 0, 1, 2.
@@ -68,7 +68,7 @@ impl Thread {
     }
 }
 
-/// After a jump: forgets the functions that are no more, and says where we are.
+/// After a jump: drops the frames of functions that were left, and records the current context.
 pub fn correct(thread: &mut Thread, stack: usize) {
     thread.jumped = false;
     if thread.cut(|frame| frame.stack < stack).is_some() {
@@ -117,8 +117,8 @@ unsafe extern "C" fn exited() {
     leave(block);
 }
 
-/// The end of a parallel region, most likely: what the thread did in it is told apart from what
-/// the memory is used for next.
+/// Most likely the end of a parallel region: publishes, so that the thread's references are separate from
+/// later uses of the same memory.
 fn publish(thread: &mut Thread) {
     let head = thread.ring.head();
     let written = head.at.load(Relaxed).wrapping_sub(head.first.load(Relaxed));
@@ -192,7 +192,7 @@ pub fn forget() {
     MADE.store(0, Relaxed);
 }
 
-/// A jump out of functions: the next reference finds out which.
+/// Notes a jump out of functions; the next reference finds out which were left.
 extern "C" fn jumps() {
     let block = thread_block();
     // SAFETY: the thread's own block.
@@ -201,7 +201,7 @@ extern "C" fn jumps() {
             thread.jumped = true;
             thread.floor = 0;
             (*block).busy = 0;
-            // Away from the hot path, until the next reference.
+            // Leaves the hot path until the next reference.
             (*block).ring = core::ptr::null();
         }
     }

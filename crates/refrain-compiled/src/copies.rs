@@ -1,8 +1,8 @@
-//! `memcpy` and its like, which compilers call for assignments of whole objects.
+//! `memcpy`, `memmove` and `memset`, which compilers call for assignments of whole objects.
 //!
-//! clang calls `__tsan_memcpy`; gcc calls `memcpy` itself, so this library stands in front of
-//! those. Calls out of the program itself are recorded as a load and a store of the whole range;
-//! those of libraries are only passed on.
+//! clang calls `__tsan_memcpy`; gcc calls `memcpy` itself, so this library interposes those functions. Calls
+//! from the program itself are recorded as a load and a store of the whole range; calls from libraries are
+//! only forwarded.
 
 use core::arch::asm;
 use core::ffi::{c_int, c_void};
@@ -17,7 +17,7 @@ static MEMCPY: Next<Copy> = Next::new(c"memcpy");
 static MEMMOVE: Next<Copy> = Next::new(c"memmove");
 static MEMSET: Next<Set> = Next::new(c"memset");
 
-/// Looks for all of them.
+/// Looks up all of them.
 pub fn prepare() {
     MEMCPY.get();
     MEMMOVE.get();
@@ -31,7 +31,7 @@ fn tell(pc: u64, stack: usize, to: *mut c_void, from: *const c_void, bytes: usiz
     range(to as u64, bytes as u64, pc, STORE, stack);
 }
 
-/// Copies, before the C library can be asked to.
+/// Copies bytes before the C library's function is known.
 unsafe fn plain_copy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
     // SAFETY: as our caller asks; forwards or backwards, so that ranges may overlap.
     unsafe {

@@ -1,8 +1,8 @@
 //! The program's allocations: each is a segment of its own.
 //!
-//! This library's functions stand in front of the allocator's. What is freed is not told: a
-//! segment lives until another takes its place. An allocation that was told before, with the same
-//! size and by the same thread, is not told again.
+//! This library interposes the allocator's functions. Frees are not recorded: a segment lives until another
+//! one overlaps it. An allocation at the address, of the size and by the thread of an earlier one is not
+//! recorded again.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::AtomicU64;
@@ -31,7 +31,7 @@ static ALIGNED_ALLOC: Next<AllocateTwo> = Next::new(c"aligned_alloc");
 static MEMALIGN: Next<AllocateTwo> = Next::new(c"memalign");
 static MMAP: Next<Map> = Next::new(c"mmap");
 
-// What the loader asks for while the next definitions are being looked for.
+// Serves the loader's allocations while the next definitions are being looked up.
 unsafe extern "C" {
     fn __libc_malloc(bytes: usize) -> *mut c_void;
     fn __libc_calloc(count: usize, bytes: usize) -> *mut c_void;
@@ -39,10 +39,10 @@ unsafe extern "C" {
     fn __libc_memalign(alignment: usize, bytes: usize) -> *mut c_void;
 }
 
-/// Segments told of late, by their base: a hash of base, size and owner.
+/// Recently recorded segments, by their base: a hash of base, size and owner.
 static TOLD: [AtomicU64; 1 << 14] = [const { AtomicU64::new(0) }; 1 << 14];
 
-/// Looks for everything that may be needed, at a time when that disturbs nobody.
+/// Looks up all functions early, while the process has one thread.
 pub fn prepare() {
     copies::prepare();
     MALLOC.get();
@@ -54,12 +54,12 @@ pub fn prepare() {
     MMAP.get();
 }
 
-/// Forgets what was told.
+/// Forgets the recorded segments.
 pub fn forget() {
     TOLD.iter().for_each(|told| told.store(0, Relaxed));
 }
 
-/// Tells of an allocation.
+/// Records an allocation.
 #[inline(always)]
 fn tell(kind: u32, at: *mut c_void, bytes: usize) -> *mut c_void {
     if is_recording() && !at.is_null() {
@@ -77,7 +77,7 @@ fn told(kind: u32, base: u64, size: u64) {
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let known = &TOLD[(base >> 4) as usize % TOLD.len()];
     if known.swap(hash, Relaxed) != hash {
-        // What the thread did before is about what was there before.
+        // Earlier references of the thread belong to the earlier segment.
         if let Some(ledger) = process::ledger()
             && let Err(gone) = thread.ring.publish(&ledger)
         {

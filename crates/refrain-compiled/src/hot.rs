@@ -1,12 +1,12 @@
-//! From a compiler's call to the ring.
+//! The hot path: from a compiler's call to the ring.
 //!
-//! `__tsan_read8(address)` and its like find the number of their block by the return address, in
-//! a table that all threads share, and write two words: the number and the address. Whatever is not
-//! so simple goes to [`crate::access::slow`].
+//! `__tsan_read8(address)` and similar entries look up the number of their block by the return address, in a
+//! table that all threads share, and write two words: the number and the address. All other cases go to
+//! [`crate::access::slow`].
 //!
-//! An entry uses no stack, leaves `rdi` alone, and makes its record count by its last store. So a
-//! handler that interrupts it anywhere before its `ret` can let it begin again
-//! ([`crate::signals`]); the section `refrain_stubs` says where entries begin and end.
+//! An entry uses no stack, preserves `rdi`, and commits its record with its last store. So a signal handler
+//! that interrupts it before that store can restart it ([`crate::signals`]). The section `refrain_stubs`
+//! holds the first and last address of each entry.
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::AtomicU64;
@@ -14,14 +14,14 @@ use refrain_rings::layout::RingHead;
 
 use crate::threads::Thread;
 
-/// What a thread knows of itself; lives in the static TLS block, so it costs one load.
+/// The state of a thread, in the static TLS block: one load away.
 #[repr(C)]
 pub struct ThreadBlock {
     /// The thread's ring; null while it records nothing.
     pub ring: *const RingHead,
     /// The rest.
     pub thread: *mut Thread,
-    /// Where the call in progress returns to, for entries that go on in Rust.
+    /// The return address of the call in progress, for entries that continue in Rust.
     pub caller: usize,
     /// The stack pointer of that call.
     pub stack: usize,
@@ -29,7 +29,7 @@ pub struct ThreadBlock {
     pub busy: usize,
 }
 
-/// How many bits of a return address choose its place in the table.
+/// How many bits of a return address choose its slot in the table.
 pub const TABLE_BITS: u32 = 18;
 
 /// Blocks by return address: the address without its last [`TABLE_BITS`] in the upper half, the
@@ -69,7 +69,7 @@ pub fn thread_block() -> *mut ThreadBlock {
 macro_rules! entries {
     ($($name:ident $kind:literal $size:literal)*) => {
         $(
-            /// A load or store is about to happen.
+            /// Called before a load or store.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(address: usize) {
@@ -161,7 +161,7 @@ entries! {
     __tsan_vptr_update 1 8
 }
 
-// The linker makes these symbols; they are nobody else's business.
+// The linker defines these symbols. They are not exported.
 global_asm!(".hidden __start_refrain_stubs", ".hidden __stop_refrain_stubs");
 
 unsafe extern "C" {
@@ -171,7 +171,7 @@ unsafe extern "C" {
     safe static STUBS_END: [usize; 2];
 }
 
-/// The beginning of the entry that an instruction belongs to, if its record does not count yet.
+/// The first address of the entry that an instruction belongs to, if its record is not committed yet.
 pub fn interrupted(instruction: usize) -> Option<usize> {
     let (first, end) = (&raw const STUBS_BEGIN, &raw const STUBS_END);
     // SAFETY: the linker puts these symbols around the pairs that the entries have left.

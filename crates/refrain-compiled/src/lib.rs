@@ -1,30 +1,37 @@
-//! The runtime of programs that were recompiled to tell their loads and stores.
+//! The runtime of programs that were recompiled to record their loads and stores.
 //!
-//! gcc, clang and gfortran put a call before every load and store when they are given
-//! `-fsanitize=thread`. This library is what is called instead of their race detector: it
-//! writes each reference into the thread's ring ([`refrain_rings`]), and does nothing else. So a
-//! trace holds what the compiler instruments: not what libraries do that were not recompiled, nor
-//! what the compiler proved to be local (spills, most variables on the stack).
+//! With `-fsanitize=thread`, gcc, clang and gfortran put a call before every load and store. This library
+//! takes the place of their race detector: it writes each reference into the thread's ring
+//! ([`refrain_rings`]), and does nothing else. So a trace holds what the compiler instruments. References of
+//! libraries that were not recompiled are missing, and so are those that the compiler proved to be local
+//! (spills, most variables on the stack).
 //!
 //! # Rules for code in this crate
 //!
-//! 1. **Change nothing the program can see**, and never abort it. Without `REFRAIN_MEM_SOCKET` in
+//! 1. **Change nothing that the program can observe**, and never abort it. Without `REFRAIN_MEM_SOCKET` in
 //!    the environment nothing is recorded.
-//! 2. **The hot path is assembly** ([`hot`]): no stack, no call, one store at its end that makes
-//!    the record count. A signal handler that interrupts it finds the record not begun, and the
-//!    record is begun anew afterwards ([`signals`]).
-//! 3. **No allocation with the program's allocator**, which may be what was interrupted.
-//! 4. **Whoever holds the lock of the ledger has blocked all signals**: a handler may not return.
+//! 2. **The hot path is assembly** ([`hot`]): no stack, no call, one store at its end that commits the
+//!    record. If a signal handler interrupts it, the record is not committed, and the entry is restarted
+//!    afterwards ([`signals`]).
+//! 3. **No allocation with the program's allocator**: a signal may have interrupted it.
+//! 4. **All signals are blocked while the lock of the ledger is held**: a handler need not return.
 //!
-//! # Rooms
+//! # Modules
 //!
-//! * [`hot`]: from a compiler's call to the ring · [`access`]: what is not hot: new places, ranges
-//! * [`atomics`]: the compiler leaves atomic operations to us altogether
-//! * [`calls`]: functions entered and left, as contexts · [`copies`]: memcpy and its like
-//! * [`heap`]: allocations · [`threads`]: threads and their numbers · [`signals`]: handlers
-//! * [`process`]: what is common to the process: memory file, ledger · [`modules`]: loaded code
-//! * [`window`]: what of a run is recorded
-//! * [`table`]: numbers by key, in memory of our own
+//! | module | holds |
+//! |---|---|
+//! | [`hot`] | the hot path, from a compiler's call to the ring |
+//! | [`access`] | the slow path: first references of an instruction, ranges |
+//! | [`atomics`] | atomic operations |
+//! | [`calls`] | functions entered and left, as calling contexts |
+//! | [`copies`] | `memcpy`, `memmove`, `memset` |
+//! | [`heap`] | allocations |
+//! | [`threads`] | threads and their numbers |
+//! | [`signals`] | signal handlers |
+//! | [`process`] | the state of the process: memory file, ledger, lock |
+//! | [`modules`] | loaded code |
+//! | [`window`] | which part of a run is recorded |
+//! | [`table`] | hash tables in mapped memory |
 
 #![allow(non_snake_case, reason = "functions bear the names others give them")]
 #![allow(clippy::missing_safety_doc, reason = "called by compilers, which vouch for it")]

@@ -1,4 +1,4 @@
-//! Loaded code: places in the program are module and offset.
+//! Loaded code: a program counter is a module and an offset.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -8,7 +8,7 @@ use refrain_rings::record::{Record, pc};
 
 use crate::process::Shared;
 
-/// The most modules that are told apart.
+/// The most modules that are distinguished.
 const MOST: usize = 1024;
 const MODULE_SEGMENT: u32 = 0;
 
@@ -37,7 +37,7 @@ pub fn forget() {
     COUNT.store(0, Relaxed);
 }
 
-/// The place of an address; modules that were loaded meanwhile are announced.
+/// Module and offset of an address. Announces modules that were loaded since the last call.
 pub fn place(address: u64, shared: &mut Shared) -> u64 {
     if find(address).is_none() {
         announce(shared);
@@ -52,7 +52,7 @@ fn find(address: u64) -> Option<u64> {
     Some(pc(found as u32 + 1, (at - all[found].base) as u64))
 }
 
-/// What is added to the addresses in the program's own file.
+/// The load bias of the program: address in memory minus address in its file.
 pub fn main_base() -> usize {
     modules().first().map_or(0, |main| main.base)
 }

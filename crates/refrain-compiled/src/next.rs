@@ -1,4 +1,4 @@
-//! The definitions that ours stand in front of.
+//! The definitions that this library interposes.
 
 use core::ffi::{CStr, c_void};
 use core::marker::PhantomData;
@@ -22,7 +22,7 @@ impl<F: Copy> Next<F> {
         Self { at: AtomicPtr::new(null_mut()), name, form: PhantomData }
     }
 
-    /// The function; nothing if there is none, or while one is being looked for by this thread.
+    /// The function; `None` if there is none, or while this thread is looking one up.
     #[inline(always)]
     pub fn get(&self) -> Option<F> {
         let at = self.at.load(Ordering::Relaxed);
@@ -33,7 +33,7 @@ impl<F: Copy> Next<F> {
 
     #[cold]
     fn find(&self) -> *mut c_void {
-        // The loader allocates while it looks; that is before there are threads.
+        // The loader allocates during the lookup; there is one thread then.
         static IS_LOOKING: AtomicBool = AtomicBool::new(false);
         if IS_LOOKING.swap(true, Ordering::Acquire) {
             return null_mut();

@@ -1,4 +1,4 @@
-//! What is common to the process: the shared memory, the ledger and its lock.
+//! The state of the process: the shared memory, the ledger and its lock.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -21,11 +21,11 @@ const RINGS: usize = 4096;
 const RINGS_AT: usize = CONTROL_BYTES + LEDGER_BYTES;
 const MEMORY: usize = RINGS_AT + RINGS * RING_BYTES;
 
-/// Whether references are to be recorded: there is a compressor, and nobody has switched it off.
+/// Whether references are recorded: there is a compressor, and recording is not switched off.
 pub static RECORDING: AtomicBool = AtomicBool::new(false);
 /// Whether there is a compressor.
 static CONNECTED: AtomicBool = AtomicBool::new(false);
-/// Numbers of threads given out.
+/// How many thread numbers were assigned.
 static THREADS: AtomicU32 = AtomicU32::new(0);
 
 /// Blocks by (return address, kind and size, 0).
@@ -33,14 +33,14 @@ pub static BLOCKS: Table = Table::new();
 /// Contexts by (parent, call, function).
 pub static CONTEXTS: Table = Table::new();
 
-/// What may be touched only with the lock.
+/// What the lock protects.
 pub struct Shared {
     /// The ledger.
     pub ledger: Ledger,
     memory: *mut u8,
     /// Blocks and contexts made.
     pub blocks: u32,
-    /// Rings given out; those that came back are in `free`.
+    /// Rings assigned to threads; rings of ended threads are in `free`.
     rings: usize,
     free: [u16; RINGS],
     freed: usize,
@@ -74,7 +74,7 @@ impl Locked {
         Self { mask }
     }
 
-    /// What the lock protects; nothing if nothing is recorded.
+    /// What the lock protects; `None` if nothing is recorded.
     pub fn shared(&mut self) -> Option<&mut Shared> {
         // SAFETY: the lock is held.
         unsafe { (*SHARED.0.get()).as_mut() }
@@ -90,7 +90,7 @@ impl Drop for Locked {
 }
 
 impl Shared {
-    /// Appends to the ledger; the end of the compressor is the end of recording.
+    /// Appends to the ledger. If the compressor has ended, recording ends.
     pub fn append(&mut self, record: &Record<'_>) {
         if CONNECTED.load(Relaxed)
             && let Err(gone) = self.ledger.append(record)
@@ -142,7 +142,7 @@ impl Shared {
         Some((ring, place))
     }
 
-    /// A thread has ended; its ring can be another's.
+    /// A thread has ended: its ring can be reused.
     pub fn end_ring(&mut self, thread: u32, place: usize, is_drained: bool) {
         self.append(&Record::ThreadEnd { thread });
         if is_drained && self.freed < RINGS {
@@ -158,8 +158,8 @@ pub fn is_recording() -> bool {
     RECORDING.load(Relaxed)
 }
 
-/// Switches recording on or off, if there is a compressor. This thread stops at once, others when
-/// they come away from the hot path, which is made soon.
+/// Switches recording on or off, if there is a compressor. This thread stops at once. Other threads stop
+/// when they leave the hot path, which they are made to do soon.
 pub fn set_recording(on: bool) {
     RECORDING.store(on && CONNECTED.load(Relaxed), Relaxed);
     if on {
@@ -182,14 +182,14 @@ pub fn next_thread() -> u32 {
     THREADS.fetch_add(1, Relaxed)
 }
 
-/// The ledger, for publishing; nothing if nothing is recorded.
+/// The ledger, for publishing; `None` if nothing is recorded.
 pub fn ledger() -> Option<Ledger> {
     // SAFETY: written before CONNECTED is set, and a Ledger is only a pointer to memory that is
     // not unmapped in this process.
     CONNECTED.load(Acquire).then(|| unsafe { (*SHARED.0.get()).as_ref().map(|s| s.ledger) })?
 }
 
-/// The compressor is gone: says so once, and records nothing from now on.
+/// The compressor has died: prints a message once, and ends recording.
 #[cold]
 pub fn lost(_gone: Gone) {
     RECORDING.store(false, Relaxed);
@@ -204,7 +204,7 @@ pub fn say(text: &[u8]) {
     unsafe { libc::syscall(libc::SYS_write, 2, text.as_ptr(), text.len()) };
 }
 
-/// Begins to record, if somebody waits for it.
+/// Starts recording, if a keeper listens.
 fn start() {
     // SAFETY: getenv with a valid name.
     let name = unsafe { libc::getenv(c"REFRAIN_MEM_SOCKET".as_ptr()) };
@@ -224,8 +224,7 @@ fn start() {
     }
 }
 
-/// Makes the shared memory, and shows it to the compressor. In that order: the control page must
-/// be filled in between.
+/// Creates the shared memory, fills in the control page, then sends the memory file to the keeper.
 fn share(name: *const libc::c_char) -> Option<*mut u8> {
     // SAFETY: system calls with valid arguments; the descriptor is closed in any case.
     unsafe {
@@ -308,7 +307,7 @@ unsafe fn send(socket: c_int, hello: &Hello, file: c_int) -> bool {
     }
 }
 
-/// What every process image begins with: the tables, and the thread that is there.
+/// Sets up a process image: the tables, and its initial thread.
 fn begin() {
     start();
     let mut locked = Locked::new();
@@ -322,7 +321,7 @@ fn begin() {
     RECORDING.store(window::prepare(modules::main_base()), Relaxed);
 }
 
-/// A forked child has nothing of its parent's.
+/// A forked child starts with nothing of its parent's recording.
 unsafe extern "C" fn forked() {
     RECORDING.store(false, Relaxed);
     CONNECTED.store(false, Relaxed);
@@ -362,8 +361,8 @@ extern "C" fn unload() {
     }
 }
 
-/// As in the C library: ends the process without its destructors. What runs in the memory of a
-/// parent that waits (`vfork`) is not the process.
+/// As in the C library: ends the process without its destructors. A `vfork` child runs in its parent's memory;
+/// its end is not the end of the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _exit(code: c_int) -> ! {
     // SAFETY: system calls.

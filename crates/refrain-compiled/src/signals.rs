@@ -1,13 +1,13 @@
-//! Signal handlers of the program, which may interrupt this library anywhere.
+//! Signal handlers of the program, which can interrupt this library at any instruction.
 //!
-//! This library's `sigaction` and `signal` put a handler of our own in front of the program's:
+//! This library interposes `sigaction` and `signal`, and wraps the program's handlers:
 //!
-//! * Interrupted in the hot path before its last store, the record does not count yet: the entry
-//!   begins again when the handler returns.
-//! * Interrupted elsewhere in this library, the thread's state may be half changed: what the
-//!   handler does is recorded as a thread of its own.
-//! * The handler may run on another stack, so the functions it interrupted are not compared with
-//!   its stack pointer.
+//! * A signal in the hot path before its last store: the record is not committed, and the entry restarts when
+//!   the handler returns.
+//! * A signal elsewhere in this library: the thread's state may be inconsistent, so the handler's references
+//!   are recorded as those of a separate thread.
+//! * The handler may run on another stack, so the frames of interrupted functions are not compared with its
+//!   stack pointer.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -22,7 +22,7 @@ const SIGNALS: usize = 65;
 type Action = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
 static SIGACTION: Next<Action> = Next::new(c"sigaction");
 
-/// The program's handlers, and whether they want to be told more than the signal.
+/// The program's handlers, and whether they take `siginfo_t` (`SA_SIGINFO`).
 static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 static TELLS: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS];
 

@@ -1,8 +1,8 @@
-//! Numbers by key, in memory of our own.
+//! Hash tables from keys to numbers, in mapped memory.
 //!
-//! The program's allocator may be what was interrupted, so tables live in mapped memory. One thread
-//! at a time inserts; any may look up meanwhile. What a table has outgrown stays mapped, since
-//! somebody may still look there.
+//! A signal may have interrupted the program's allocator, so tables do not use it. One thread at a time
+//! inserts; others may look up concurrently. The old slots of a table that has grown stay mapped, because
+//! another thread may still read them.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64};
 pub fn map(bytes: usize) -> *mut u8 {
     let (all, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
     let flags = private | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // The system call itself: mmap is one of the functions that this library stands in front of.
+    // The system call itself: this library interposes mmap.
     // SAFETY: a new mapping.
     let memory =
         unsafe { libc::syscall(libc::SYS_mmap, 0usize, bytes, all, flags, -1, 0usize) as *mut u8 };
@@ -49,7 +49,7 @@ impl Slots {
         slots
     }
 
-    /// The slot of a key, or a free one where it would be.
+    /// The slot of a key, or the free slot where it belongs.
     fn slot(&self, key: [u64; 3]) -> &Slot {
         let mut hash = 0u64;
         for part in key {

@@ -1,7 +1,7 @@
 //! Threads: their numbers, rings and stacks.
 //!
-//! A thread gets its number from the thread that creates it, so that numbers are in the order of
-//! creation and OpenMP's static schedules are functions of them.
+//! The creating thread assigns the number of a new thread. So numbers are in the order of creation, and
+//! OpenMP's static schedules are functions of them.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -17,12 +17,12 @@ use crate::process::{self, Locked};
 use crate::table::{map, unmap};
 
 const STACK_SEGMENT: u32 = 2;
-/// How deep calls are followed.
+/// The most frames of a shadow stack.
 pub const FRAMES: usize = 1 << 17;
 /// Remembered calls of a thread.
 pub const CALLS: usize = 1 << 10;
 
-/// What a thread has.
+/// The recording state of a thread.
 pub struct Thread {
     /// Its ring.
     pub ring: Ring,
@@ -33,9 +33,9 @@ pub struct Thread {
     pub frames: *mut Frame,
     /// How many.
     pub depth: usize,
-    /// Frames below this belong to what a signal has interrupted.
+    /// Frames below this index belong to functions that a signal has interrupted.
     pub floor: usize,
-    /// The stack may have been cut: frames must be compared with it.
+    /// A jump may have left functions: frames must be compared with the stack pointer.
     pub jumped: bool,
     /// Contexts found before, by (parent, call, function).
     pub calls: [([u64; 3], u32); CALLS],
@@ -44,7 +44,7 @@ pub struct Thread {
 /// The number for this thread, if its creator gave it one.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// Begins to record a thread; null if that cannot be.
+/// Starts recording a thread; null if that is impossible.
 #[cold]
 pub fn begin(
     block: *mut ThreadBlock,
@@ -96,7 +96,7 @@ fn key() -> libc::pthread_key_t {
     }
 }
 
-/// Ends a thread: what it has written is published, its ring given back.
+/// Ends a thread: publishes its words and frees its ring.
 unsafe extern "C" fn end(thread: *mut c_void) {
     let block = thread_block();
     // SAFETY: the thread's own block.
@@ -110,7 +110,7 @@ unsafe extern "C" fn end(thread: *mut c_void) {
     }
 }
 
-/// Ends what a block records.
+/// Ends the recording of a thread's block.
 pub unsafe fn finish(block: *mut ThreadBlock) {
     // SAFETY: the thread's own block, and memory that nobody else knows.
     unsafe {
@@ -134,7 +134,7 @@ pub unsafe fn finish(block: *mut ThreadBlock) {
     }
 }
 
-/// A ring that is not drained soon is not used again.
+/// A ring that is not drained within this time is not reused.
 fn wait_until_drained(ring: &Ring) -> bool {
     for _ in 0..200 {
         if ring.is_drained() {
@@ -146,22 +146,22 @@ fn wait_until_drained(ring: &Ring) -> bool {
     ring.is_drained()
 }
 
-/// The thread that is there when the process begins has number 0, and is recorded from the start.
+/// The initial thread has number 0, and is recorded from the start.
 pub fn adopt_main() {
     begin(thread_block(), Some(0), main_stack());
 }
 
-/// The main thread's stack. Where it begins is random, and how much of it the environment takes is
-/// different from process to process, so it is told from where the program begins.
+/// The initial thread's stack. Its address is random, and the environment takes a different part of it in
+/// each process, so the segment starts where the program's own frames do.
 fn main_stack() -> Option<(usize, usize)> {
-    // The least that the kernel keeps free below a stack is twice as much.
+    // The kernel keeps at least twice as much free below a stack.
     const BELOW: usize = 1 << 26;
     let here = main_frame();
     let first = here.checked_sub(BELOW)?;
     Some((first, BELOW + (1 << 23)))
 }
 
-/// Where `main` will begin, nearly: the frame that the C library calls it from.
+/// About where `main` will begin: the frame of the C library's caller of it.
 fn main_frame() -> usize {
     unsafe extern "C" {
         static __libc_stack_end: *mut c_void;
@@ -170,7 +170,7 @@ fn main_frame() -> usize {
     unsafe { __libc_stack_end as usize }
 }
 
-/// The end of the process: what its last thread has written is published.
+/// The end of the process: publishes the words of its last thread.
 pub fn finish_main() {
     let block = thread_block();
     // SAFETY: the thread's own block.
@@ -187,7 +187,7 @@ pub fn finish_main() {
     }
 }
 
-/// A forked child: its ring was its parent's.
+/// A forked child: its ring belongs to its parent.
 pub unsafe fn forget() {
     let block = thread_block();
     // SAFETY: the thread's own block.
@@ -228,7 +228,7 @@ extern "C" fn born(argument: *mut c_void) -> *mut c_void {
     start(argument)
 }
 
-/// This thread's stack, which its C library knows.
+/// This thread's stack, from the C library.
 fn own_stack() -> Option<(usize, usize)> {
     // SAFETY: asks about this thread; the attributes are destroyed again.
     unsafe {

@@ -1,8 +1,8 @@
-//! What of a run is recorded: from the call of one function to that of another, and not between
+//! Which part of a run is recorded: from the call of one function to the call of another, and not between
 //! `MPI_Pcontrol(0)` and `MPI_Pcontrol(1)`.
 //!
-//! Functions are named by the user. Their addresses come from the program's own symbols, which the
-//! loader does not keep, so its file is read.
+//! The user names the functions. Their addresses come from the program's symbol table, which the loader does
+//! not map, so the program's file is read.
 
 use core::ffi::{CStr, c_int};
 use core::slice::from_raw_parts;
@@ -27,7 +27,7 @@ impl Function {
         (self.first.load(Relaxed)..self.end.load(Relaxed)).contains(&address)
     }
 
-    /// Looks for a function of that name; true if somebody asked for one.
+    /// Looks up the function of that name; true if the user asked for one.
     fn find(&self, variable: &CStr, base: usize) -> bool {
         // SAFETY: getenv with a valid name; what it gives is a text.
         let name = unsafe {
@@ -74,7 +74,7 @@ static UNTIL: Function = Function::new();
 /// Whether functions are watched for.
 static WATCHES: AtomicBool = AtomicBool::new(false);
 
-/// Reads what is asked for; whether recording begins at once.
+/// Reads the user's wishes; returns whether recording starts at once.
 pub fn prepare(base: usize) -> bool {
     let begins_later = FROM.find(c"REFRAIN_MEM_FROM", base);
     let ends_early = UNTIL.find(c"REFRAIN_MEM_UNTIL", base);

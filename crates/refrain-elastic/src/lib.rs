@@ -1,16 +1,16 @@
 //! Values over ranks as formulas.
 //!
-//! What an MPI program passes to the same call on every rank is rarely arbitrary: it is the same
-//! number everywhere, the rank's right neighbour, its partner across a hypercube, its transposed
-//! place in a grid, or `PROC_NULL` on the border of one. A [`Column`] is one such argument: an
+//! The value that an MPI program passes to the same call on every rank is rarely arbitrary: it is the same
+//! number everywhere, the rank's right neighbour, its partner across a hypercube, its transposed position in
+//! a grid, or `PROC_NULL` on the border of one. A [`Column`] is one such argument: an
 //! `i64` for each rank of a [`IdList`], kept as a few [`Formula`]s instead of as many numbers as
 //! there are ranks. [`TextColumn`] does the same for strings. This is the *elastic value* of
 //! ScalaTrace II, with the ranklists of its section descriptors (RSD and PRSD).
 //!
 //! The crate is a pure core: it knows nothing of MPI, files or threads, it has no dependencies,
-//! and it neither panics nor loses a value, whatever it is given. Decoders take their input as
-//! hostile: they return an [`ElasticError`], and hold no more memory than the input and the
-//! caller's bound on the ranks (`most`) justify.
+//! and it neither panics nor loses a value for any input. Decoders treat their input as hostile: they return an
+//! [`ElasticError`], and allocate no more memory than the input and the caller's bound on the ranks (`most`)
+//! justify.
 //!
 //! ```
 //! use refrain_elastic::{Column, Formula};
@@ -36,9 +36,9 @@
 //! |---|---|
 //! | [`section`] | one nested arithmetic progression of ranks |
 //! | [`idlist`], `folding` | sets of ranks or threads as sections, and how sections are found |
-//! | [`formula`], [`grid`] | what a value may be as a function of the rank |
+//! | [`formula`], [`grid`] | the functions of the rank |
 //! | `single`, `residual`, `pieces` | finding one formula for all ranks, or several for parts of them |
-//! | [`table`] | what fits nothing |
+//! | [`table`] | values that fit no formula |
 //! | [`mod@column`], `merge` | the elastic value itself, and joining two of them |
 //! | [`columns`] | what differs between ranks among many numbers; joining them |
 //! | [`bases`] | many numbers as affine functions of a few shared columns |

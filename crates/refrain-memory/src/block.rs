@@ -1,8 +1,8 @@
-//! The table of blocks: what the references of a block are, written once.
+//! The table of blocks: the references of each block, stored once.
 //!
-//! A front end sends only a block's number and its addresses; kind, size and program counter of
-//! each reference come from here. A *block* is whatever the front end executes as a whole: a basic
-//! block, a superblock, or a single instruction.
+//! A front end sends a block's number and its addresses only; kind, size and program counter of each
+//! reference are in this table. A *block* is a unit that the front end executes as a whole: a basic block, a
+//! superblock, or a single instruction.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ pub struct Reference {
     pub kind: Kind,
     /// How many bytes.
     pub size: u32,
-    /// Where in the program it is; what the number means is the front end's business.
+    /// The program counter, as the front end defines it.
     pub pc: u64,
 }
 

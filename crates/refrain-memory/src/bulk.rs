@@ -1,8 +1,8 @@
 //! Long irregular sequences as bytes.
 //!
-//! What no section describes (gathered indices, chased pointers, the paths of a sort) is still
-//! far from random: neighbours are near, the range is narrow, or the whole sequence comes back in
-//! the next sweep. A sequence is laid out in a few ways, each is packed, and the shortest is kept:
+//! Sequences that no section describes (gathered indices, chased pointers, the paths of a sort) are still far
+//! from random: neighbours are near, the range is narrow, or the whole sequence is repeated in the next
+//! sweep. A sequence is laid out in several ways, each is packed, and the shortest is kept:
 //!
 //! - as variable-length numbers, which suits small ones with exceptions;
 //! - as planes: the lowest byte of every number, then the next byte of every number and so on,

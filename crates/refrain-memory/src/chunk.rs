@@ -1,12 +1,11 @@
 //! A stretch of a thread's stream, compressed.
 //!
-//! A chunk is a sequence of executed shapes, and for each shape the values of its slots over all
-//! of its executions: the steps of each loop level one after the other, and how each execution's
-//! first value lies from where the reference was last. Blocks outside all loops are shapes too,
-//! so a stream without any structure becomes one sequence of block numbers and one sequence of
-//! differences for each reference.
+//! A chunk is a sequence of executed shapes and, for each shape, the values of its slots over all of its
+//! executions: the steps of each loop level, and the distance of each execution's first value from the last
+//! value of the same reference. Blocks outside of all loops are shapes too. So a stream without structure
+//! becomes one sequence of block numbers and one sequence of differences for each reference.
 //!
-//! Chunks stand alone: each can be played without the others.
+//! Chunks are independent: each can be decoded without the others.
 
 use std::sync::Arc;
 
@@ -21,8 +20,8 @@ use crate::shapes::{ShapeId, Shapes};
 /// The values of one slot over all executions of its shape in a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// How each execution's first value differs from the last one before: the reference's (in
-    /// whatever shape), or the count's.
+    /// The difference of each execution's first value from the last value before it: of the same reference
+    /// (in any shape), or of the same trip count.
     pub firsts: Runs,
     /// For each loop around the slot, whether its steps are measured from starts, and the steps.
     pub steps: Vec<(bool, Runs)>,
@@ -37,7 +36,7 @@ pub struct Entry {
     pub streams: Vec<Stream>,
 }
 
-/// A shape while its values are being collected.
+/// A shape to which values are still appended.
 #[derive(Clone, Debug)]
 struct Growing {
     shape: Arc<Shape>,
@@ -51,14 +50,14 @@ struct GrowingSlot {
     last_count: u64,
 }
 
-/// A stretch of a stream, as it is collected.
+/// A chunk to which executions are still appended.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
     entries: Vec<Growing>,
     /// The entries of each shape: mostly one.
     by_shape: Vec<Vec<u32>>,
     sequence: Vec<u32>,
-    /// Which executions broke off inside of an inner loop, and after how many steps.
+    /// The executions that ended inside an inner loop, and after how many steps.
     cuts: Vec<(usize, u64)>,
     lasts: Lasts,
     numbers: usize,
@@ -71,12 +70,12 @@ pub struct Finished {
     pub entries: Vec<Entry>,
     /// The executions: indices of entries.
     pub sequence: Vec<u32>,
-    /// Which executions broke off, by ascending position in the sequence, and after how
-    /// many steps (blocks executed, loops begun).
+    /// The executions that ended inside an inner loop: position in the sequence (ascending), and number of
+    /// steps (blocks executed, loops begun).
     pub cuts: Vec<(usize, u64)>,
 }
 
-/// Where each reference was last, by the block's number.
+/// The last logical address of each reference, by block number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lasts {
     logical: Vec<Vec<u64>>,
@@ -228,7 +227,7 @@ impl Chunk {
         Ok(self)
     }
 
-    /// Settles how each level is measured: in the shorter way.
+    /// Chooses the shorter of both measurements for each level.
     pub fn finish(&self) -> Finished {
         let shorter = |level: &Level| {
             let (from_starts, runs) = level.shorter();
@@ -249,8 +248,8 @@ impl Chunk {
         }
     }
 
-    /// Settles how each level is measured: as in `model`, if this is an execution of the same
-    /// shapes in the same order, and was measured so.
+    /// Chooses the measurements that `model` has. `None` if this is not an execution of the same shapes in
+    /// the same order, or does not have these measurements.
     pub(crate) fn finish_like(&self, model: &Finished) -> Option<Finished> {
         if self.sequence != model.sequence || self.entries.len() != model.entries.len() {
             return None;

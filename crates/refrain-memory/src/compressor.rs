@@ -1,10 +1,9 @@
 //! The compressor of one thread's stream.
 //!
-//! Executions wait on a stack, each a block or a nest. When the top of the stack repeats what is
-//! right below it, the two become the first iterations of a loop, and the stream is followed
-//! through that loop from then on (`follow`); when it leaves the loop, the finished nest
-//! waits on the stack like any block. So nests grow from the inside out, and once the outermost
-//! loop of a phase is found, nothing is looked for any more until it ends.
+//! Recent executions, each a block or a nest, are on a stack. When the top of the stack repeats what is right
+//! below it, the two become the first iterations of a loop. From then on the stream is matched against that
+//! loop (`follow`). When the stream leaves the loop, the finished nest stays on the stack like a block. So
+//! nests grow from the inside out, and while the outermost loop of a phase runs, nothing is searched.
 //!
 //! This is the matching of ScalaMemTrace §2.1 with two differences: candidates are found by their
 //! shape, not by searching a window, and a reference inside a known loop is not pushed and matched
@@ -12,7 +11,7 @@
 //! loops around them is that of Ketterlin and Clauss (nested loop recognition, CGO 2008), with
 //! numbers that need not be affine.
 //!
-//! What falls off the bottom of the stack goes to the open chunk ([`crate::chunk`]).
+//! Executions that leave the bottom of the stack are appended to the open chunk ([`crate::chunk`]).
 //!
 //! Where nests are a poor description of the stream, its records are coded instead, one by one and
 //! without looking for loops ([`crate::irregular`]). Both ways are tried on the same stretch, and the
@@ -29,19 +28,19 @@ use crate::item::{Item, SMALL};
 use crate::segment::{Segments, Window};
 use crate::shapes::{ShapeId, Shapes};
 
-/// How many executions wait on the stack: the longest body that is found is half as long.
+/// The size of the stack. The longest loop body that can be found is half as long.
 const STACK: usize = 512;
 /// How many earlier executions of a shape are tried as the end of a repetition.
 const CANDIDATES: usize = 8;
 /// More shapes than this are a sign of irregular control; they are forgotten with the chunk.
 const MOST_SHAPES: usize = 1 << 14;
-/// A loop that was not worth making so many times in a row is doubted;
+/// A loop that ended after a few iterations this many times in a row is doubted:
 const MOST_DOUBTS: u8 = 16;
-/// and is made only if it is seen this many times.
+/// it is made only after this many repetitions.
 const PROOFS: usize = 8;
-/// When so many loops were not worth making, longer ones must be seen three times;
+/// When this many loops ended after a few iterations, loops over several executions need three repetitions;
 const MOST_DOUBT: u8 = 64;
-/// one that was worth making weighs as much as so many that were not.
+/// a loop with many iterations makes up for this many that ended early.
 const SURENESS: u8 = 4;
 /// A chunk is full when it holds so many numbers.
 pub const CHUNK_NUMBERS: usize = 1 << 21;
@@ -77,13 +76,13 @@ pub struct Compressor {
     /// Where in its shape the top of the stack is, if it is a nest that is being followed.
     running: Option<Running>,
     windows: Vec<Vec<Window>>,
-    /// For each shape of a loop, how many times in a row it was not worth making.
+    /// For each shape of a loop, how many times in a row it ended after a few iterations.
     doubts: Vec<u8>,
     /// The same for all of them.
     doubt: u8,
     /// The body of a loop that is being looked up.
     body: Vec<ShapeId>,
-    /// Journals to be used again.
+    /// Journals for reuse.
     spare: Vec<Vec<u64>>,
     chunk: Chunk,
     sealed: Vec<Vec<u8>>,
@@ -299,7 +298,7 @@ impl Compressor {
         (pos, Ok(()))
     }
 
-    /// Ends the nest that is being followed, and sees whether it repeats what is below.
+    /// Ends the nest that is being followed, and checks whether it repeats what is below.
     fn end_running(&mut self, blocks: &Blocks) {
         let (Some(mut running), Some(mut top)) = (self.running.take(), self.take()) else { return };
         match running.end(&mut top) {
@@ -322,7 +321,7 @@ impl Compressor {
         self.fold(blocks);
     }
 
-    /// Puts an execution on the stack; what is too far down leaves it.
+    /// Pushes an execution; the oldest leaves a full stack.
     fn put(&mut self, item: Item) {
         let at = item.id as usize;
         if at >= self.uppermost.len() {
@@ -341,8 +340,8 @@ impl Compressor {
         }
     }
 
-    /// What leaves the stack goes to the chunk. A loop that was not worth it will be less readily
-    /// believed in.
+    /// Appends an execution that leaves the stack to the chunk. If it is a loop of a few iterations, the loop is
+    /// doubted from now on.
     fn release(&mut self, item: Item) {
         self.executed += item.executed;
         self.chunk.append(&item, &self.shapes);
@@ -364,8 +363,8 @@ impl Compressor {
         }
     }
 
-    /// Whether the loop `id` over the top `length` executions is worth making. One that mostly
-    /// ended after a few iterations must have come true more often before it is.
+    /// Whether the loop `id` over the top `length` executions is worth making. A doubted loop needs more
+    /// repetitions.
     fn is_believed(&self, id: ShapeId, length: usize) -> bool {
         let doubts = self.doubts.get(id as usize).copied().unwrap_or(0);
         doubts < MOST_DOUBTS || self.is_repeated(length, PROOFS)
@@ -612,7 +611,7 @@ impl Compressor {
             running.follow(top, &[NOTHING], &Segments::identity());
             self.end_running(blocks);
         }
-        // A short stream is told in loops, however small: other threads may have larger ones.
+        // A short stream keeps its loops, however small: other threads may have larger ones.
         let short = self.chunk.is_empty();
         self.marks.clear();
         while let Some(item) = self.stack.pop_front() {
@@ -626,8 +625,7 @@ impl Compressor {
         }
     }
 
-    /// How many executions of blocks were appended. The other words of records are addresses, so
-    /// this tells how many of those there were.
+    /// How many executions of blocks were appended. All other words of records are addresses.
     pub fn executed(&self) -> u64 {
         let coded = self.coded.as_ref().map_or(0, irregular::Writer::records);
         self.executed + coded + self.stack.iter().map(|item| item.executed).sum::<u64>()

@@ -6,8 +6,8 @@ use crate::series::Series;
 use crate::shape::{Node, Shape};
 use crate::shapes::ShapeId;
 
-/// Nests that executed no more blocks than this are also kept block by block: they may turn out
-/// not to be worth a shape of their own.
+/// Nests that executed no more blocks than this are also stored block by block: a shape may not be worth its
+/// bytes.
 pub const SMALL: u64 = 24;
 
 /// One execution of a shape.
@@ -25,12 +25,12 @@ pub struct Item {
     pub entered: u64,
     /// Block by block, the number and the logical addresses; complete as long as the item is small.
     pub journal: Vec<u64>,
-    /// Whether it broke off in the middle of an inner loop, so that only [`Item::steps`] says where.
+    /// Whether it ended inside an inner loop; [`Item::steps`] tells where.
     pub cut: bool,
 }
 
 impl Item {
-    /// Whether it executed so little that it is better told block by block.
+    /// Whether it executed so little that it is stored block by block.
     pub fn is_small(&self) -> bool {
         self.executed <= SMALL
     }

@@ -1,9 +1,9 @@
 //! Memory references as loop nests of affine sections.
 //!
-//! The loads and stores of a program are many, and say little: a matrix multiplication makes
-//! hundreds of millions of them from three loops. This crate turns the stream of a thread into
-//! those loops while it is being made, without losing a reference, and in space that grows with
-//! what is new in the stream and not with its length. It follows ScalaMemTrace and its EPRSDs
+//! A program executes many loads and stores with little information in them: a matrix multiplication makes
+//! hundreds of millions of them from three loops. This crate turns the stream of a thread into those loops
+//! while the thread runs, without losing a reference, in space that grows with what is new in the stream and
+//! not with its length. It follows ScalaMemTrace and its EPRSDs
 //! (extended power regular section descriptors): sections within a thread, then the threads of a
 //! process as functions of the thread, then processes as functions of the rank.
 //!
@@ -36,16 +36,15 @@
 //!
 //! 1. The stream is matched against the *shape* of the nest it is in: a tree of loops over blocks,
 //!    compiled to a short program. While it matches, nothing is searched.
-//! 2. Each reference in the nest has, for each loop around it, the run of steps that it takes when
-//!    that loop goes on. The next address prolongs a run or begins a new one: a subtraction and a
-//!    comparison, in a nest of any depth. Trip counts are kept in the same way, so triangular
-//!    loops are one run of ones.
+//! 2. Each reference in the nest has, for each loop around it, a run of equal steps that it takes when that loop
+//!    advances. The next address prolongs a run or begins a new one: a subtraction and a comparison, in a nest
+//!    of any depth. Trip counts are stored in the same way, so a triangular loop is one run of ones.
 //! 3. Bodies without inner loops are compared many iterations at once, as plain words.
-//! 4. When the stream leaves the nest, the finished nest waits on a stack; when the top of the
-//!    stack repeats what is below, both become the first iterations of a loop around them.
+//! 4. When the stream leaves the nest, the finished nest stays on a stack. When the top of the stack repeats
+//!    what is below it, both become the first iterations of a loop around them.
 //!
-//! Nothing must be regular: a reference without a rule simply has runs of length one, and long
-//! sequences of those are packed as bulk. The pieces next to it stay sections.
+//! The stream need not be regular. A reference without a rule has runs of length one, and long sequences of
+//! those are packed as bulk. The references next to it stay sections.
 //!
 //! # Where things are
 //!
@@ -64,8 +63,8 @@
 //! | [`outline`] | joins the sealed chunks of a thread, for its structure |
 //! | [`structure`] | a group's loop nest over references, and as text |
 //!
-//! Nothing here panics on a damaged trace: decoders return a [`MemoryError`], and hold no more
-//! than the input and fixed bounds allow.
+//! Nothing here panics on a damaged trace: decoders return a [`MemoryError`], and allocate no more than the input
+//! and fixed bounds allow.
 
 mod align;
 pub mod block;

@@ -1,9 +1,9 @@
-//! A chunk taken apart: what threads may have in common, what is a number, what is bulk.
+//! A chunk in three parts: skeleton, numbers, bulk.
 //!
 //! The *skeleton* is the structure: shapes, the sequence of executions, how many runs each stream
 //! has. Threads (and processes) that ran the same code have equal skeletons, and their *numbers*
 //! (logical addresses, strides, trip counts) can be compared one by one, and be written as functions of the
-//! thread. Streams with many runs are *bulk*: each thread keeps its own.
+//! thread. Streams with many runs are *bulk*, stored per thread.
 
 use std::sync::Arc;
 

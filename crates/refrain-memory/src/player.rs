@@ -1,4 +1,4 @@
-//! Gives the stream of a chunk back, block by block, without expanding it.
+//! Decodes the stream of a chunk, block by block, without expanding it.
 //!
 //! Playing mirrors compressing: the program of a shape is walked, each loop's count is read from
 //! its stream when the loop begins, and each address is the last one plus the next step of the

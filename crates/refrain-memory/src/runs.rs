@@ -1,8 +1,8 @@
 //! Sequences of numbers as runs of equal ones.
 //!
-//! This is where a reference that comes true is paid for: the next number of a sequence is
-//! compared with the current run's, and the run grows by one. A sequence of one run is what a
-//! regular section descriptor (RSD) holds: a stride and a length.
+//! This is the cost of a correctly predicted reference: the next number of a sequence is compared with the
+//! number of the current run, and the run grows by one. A sequence of one run is a regular section descriptor
+//! (RSD): a stride and a length.
 
 /// A sequence of numbers, run by run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Runs {
     value: i64,
     /// How long the current run is; 0 only if the sequence is empty.
     length: u64,
-    /// How many of the last runs come again and again; only read, never appended to, if not 0.
+    /// How many of the last runs repeat for ever. If not 0, nothing is appended.
     cycle: usize,
 }
 
@@ -83,12 +83,12 @@ impl Runs {
         self.closed.len() + usize::from(self.length != 0)
     }
 
-    /// How many of the last runs come again and again.
+    /// How many of the last runs repeat for ever.
     pub fn cycle(&self) -> usize {
         self.cycle
     }
 
-    /// The sequence of these runs, of which the last `cycle` come again and again.
+    /// The sequence of these runs, of which the last `cycle` repeat for ever.
     pub fn cyclic(runs: Vec<(i64, u64)>, cycle: usize) -> Self {
         Self { cycle: cycle.min(runs.len()), ..Self::of(runs) }
     }
@@ -98,8 +98,8 @@ impl Runs {
         Self { closed: runs, value, length, cycle: 0 }
     }
 
-    /// The same sequence as a few runs that come again and again, if that is what it is: the last
-    /// tile of each row is cut off, so trip counts go 13, 13, 7, 13, 13, 7.
+    /// The same sequence as a few runs that repeat, if it has that form. Example: the last tile of each row is
+    /// smaller, so trip counts are 13, 13, 7, 13, 13, 7.
     pub fn as_cycle(&self) -> Option<Self> {
         let runs: Vec<(i64, u64)> = self.iter().collect();
         for head in 0..=MOST_HEAD {
@@ -139,13 +139,13 @@ impl FromIterator<(i64, u64)> for Runs {
 
 /// Reads a sequence, number by number.
 ///
-/// The last run never ends: how many numbers a sequence holds is known from elsewhere, so the
-/// length of its last run is not written.
+/// The last run never ends: the loops around a sequence determine how many numbers are read, so the length
+/// of the last run is not stored.
 #[derive(Clone, Debug, Default)]
 pub struct RunReader {
     /// The runs not yet begun, last first.
     waiting: Vec<(i64, u64)>,
-    /// What comes again when none waits, last first.
+    /// The runs of the cycle, last first.
     again: Vec<(i64, u64)>,
     value: i64,
     left: u64,

@@ -1,27 +1,26 @@
 //! The values of one slot of a loop nest, level by level.
 //!
-//! A slot is a reference in a block of the nest, or the trip count of an inner loop. Its values
-//! are kept as *steps*: between two occurrences of the slot, some loops around it went on to
-//! their next iteration, and the outermost of them is the *level* of the step. Steps of the same
-//! level have a sequence of their own, as runs: in a nest of affine sections each level is one
-//! run, whose number is the stride of that loop (a power regular section descriptor), and the cost
-//! of a value does not depend on how many loops there are.
+//! A slot is a reference in a block of the nest, or the trip count of an inner loop. Its values are stored as
+//! *steps*. Between two occurrences of the slot, some loops around it advance to their next iteration; the
+//! outermost of them is the *level* of the step. The steps of each level are a sequence of their own, as
+//! runs. In a nest of affine sections each level is one run, whose number is the stride of that loop (a power
+//! regular section descriptor), and the cost of a value does not depend on the number of loops.
 //!
 //! A step is measured in two ways, because either may be the regular one:
 //!
-//! - from the value before (*ends*): `val[k]` of a sparse row goes on where the last row ended;
-//! - from where the loop's last iteration began (*starts*): `a[i][k]` of a triangle begins a row
-//!   further on, wherever the last row ended.
+//! - from the value before (*ends*): `val[k]` of a sparse row continues where the last row ended;
+//! - from the beginning of the loop's last iteration (*starts*): `a[i][k]` of a triangle begins one row
+//!   further, wherever the last row ended.
 //!
 //! At the innermost level both are the same. The one with fewer runs is written.
 
 use crate::runs::Runs;
 
-/// What is shown of a level that has lost both ways of measuring, which none does.
+/// Returned for a level without measurements; there is none.
 static NO_RUNS: Runs = Runs::EMPTY;
-/// Beyond so many runs, a way of measuring that has twice the runs of the other is given up.
+/// With more runs than this, a measurement that has twice the runs of the other is dropped.
 const WORTH_CHOOSING: usize = 32;
-/// Beyond so many runs in both ways the steps are irregular, and one way will do.
+/// With more runs than this in both measurements, the steps are irregular, and one measurement is dropped.
 const HOPELESS: usize = 512;
 
 /// The steps of one loop around a slot.
@@ -56,7 +55,7 @@ impl Level {
         }
     }
 
-    /// Gives up the worse way of measuring once it is clearly worse.
+    /// Drops the measurement that is clearly worse.
     fn choose(&mut self) {
         let (Some(ends), Some(starts)) = (&self.ends, &self.starts) else { return };
         let (e, s) = (ends.count(), starts.count());
@@ -70,7 +69,7 @@ impl Level {
         }
     }
 
-    /// The steps of this level, and then those of another; none if they share no way of measuring.
+    /// Appends the steps of another level; false if the two have no measurement in common.
     fn append(&mut self, other: &Self) -> bool {
         match (&mut self.ends, &other.ends) {
             (Some(ends), Some(more)) => ends.append(more),
@@ -91,8 +90,8 @@ impl Level {
             || self.starts.is_some() && other.starts.is_some()
     }
 
-    /// The shorter way of measuring: whether it is by starts, and the runs. Where both are as
-    /// short, starts are easier to read: their steps are the strides of the source.
+    /// The shorter measurement: whether it is from starts, and its runs. If both are equally short, it is starts,
+    /// whose steps are the strides of the source code.
     pub fn shorter(&self) -> (bool, &Runs) {
         match (&self.ends, &self.starts) {
             (Some(ends), Some(starts)) if starts.count() <= ends.count() => (true, starts),
@@ -102,7 +101,7 @@ impl Level {
         }
     }
 
-    /// The steps measured in one of the ways, if it was kept.
+    /// The steps in one of the measurements, if it was kept.
     pub fn measured(&self, from_starts: bool) -> Option<&Runs> {
         match from_starts {
             true => self.starts.as_ref(),
@@ -184,8 +183,8 @@ impl Series {
         self.levels.iter_mut().for_each(|level| level.start = value);
     }
 
-    /// Makes this, and then `next`, two iterations of a new outermost loop. False, and nothing
-    /// useful is left, if they cannot be.
+    /// Makes this and `next` two iterations of a new outermost loop. If that is impossible, returns false and
+    /// leaves unspecified values.
     pub fn fold(&mut self, next: &Self) -> bool {
         let mut outer = Level::new(self.levels.is_empty(), self.first.unwrap_or(0));
         if let (Some(first), Some(begin)) = (self.first, next.first) {
@@ -214,8 +213,7 @@ impl Series {
         self.levels.iter().zip(&next.levels).all(|(level, more)| level.can_append(more))
     }
 
-    /// Appends the steps of another execution of the same nest; how the first values follow each
-    /// other is the caller's to keep.
+    /// Appends the steps of another execution of the same nest. The caller keeps the first values.
     pub fn append_steps(&mut self, next: &Self) -> bool {
         let both = self.levels.iter_mut().zip(&next.levels);
         both.fold(true, |all, (level, more)| level.append(more) && all)

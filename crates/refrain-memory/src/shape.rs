@@ -1,14 +1,14 @@
 //! The control structure of a nest, without its numbers.
 //!
 //! A shape is a tree of loops over blocks. Trip counts and addresses are *slots* of the shape; the
-//! values of the slots are kept elsewhere (`series`). Two executions of the same shape
-//! can become two iterations of a loop around them, whatever their numbers.
+//! values of the slots are in `series`. Two executions of the same shape can become two iterations of a loop
+//! around them, whatever their numbers.
 //!
 //! A loop has an *exit*: how many of its body's nodes are executed once more after the last whole
 //! iteration. `do { A } while` exits after no node; `while (A) { B }` after `A`.
 //!
-//! For walking, a shape is compiled to a short program: the compressor matches a stream against
-//! it, and the player follows it to give the stream back.
+//! A shape is compiled to a short program. The compressor matches a stream against it, and the player
+//! executes it to decode the stream.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,8 +1,7 @@
-//! All shapes that a compressor has met, each once.
+//! The table of all shapes of a compressor.
 //!
-//! Shapes are made from shapes: a block, a loop over shapes, or a loop with another exit. Each way
-//! of making one is looked up first, so equal shapes have equal numbers, and nothing is compiled
-//! twice.
+//! A shape is a block, a loop over shapes, or a loop with another exit. Each construction is looked up first, so
+//! equal shapes have equal numbers, and no shape is compiled twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;

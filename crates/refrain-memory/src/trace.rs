@@ -1,11 +1,11 @@
-//! The memory trace of one process: tables, sealed chunks, and the threads' last chunks as one.
+//! The memory trace of one process: tables, sealed chunks, and the merged last chunks of its threads.
 //!
-//! Each part has bytes of its own, so a container can keep them as sections:
+//! Each part is encoded by itself, so a container can store them as sections:
 //!
 //! | section | written by | holds |
 //! |---|---|---|
 //! | blocks | [`Blocks::encode`] | kind, size and program counter of every reference of every block |
-//! | segments | [`Segments::encode`] | where segments were: all that address randomisation changes |
+//! | segments | [`Segments::encode`] | the addresses of segments: all that address randomisation changes |
 //! | sealed | [`Compressor::take_sealed`](crate::Compressor::take_sealed) | a thread's full chunks, in order |
 //! | threads | [`Merged::encode`] | the last chunk of every thread, as one |
 //!
@@ -32,19 +32,18 @@ pub struct Trace {
     pub sealed: BTreeMap<u32, Vec<Vec<u8>>>,
     /// The last chunks.
     pub merged: Merged,
-    /// The numbers that blocks had when sealed chunks were made, where they have others now: the
-    /// new number of each.
+    /// For each block number used in sealed chunks, the present number of the block; `None` if they are equal.
     pub numbers: Option<Vec<u32>>,
 }
 
 /// One load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What it does with memory.
+    /// Load, store or atomic.
     pub kind: Kind,
     /// How many bytes.
     pub size: u32,
-    /// Where in the program it is.
+    /// The program counter.
     pub pc: u64,
     /// The address.
     pub address: u64,
@@ -88,7 +87,7 @@ impl Trace {
     }
 }
 
-/// Streams a thread's references: one chunk is in memory at a time, and none is expanded.
+/// Iterates over a thread's references. One chunk is in memory at a time, and none is expanded.
 #[derive(Clone, Debug)]
 pub struct References<'a> {
     trace: &'a Trace,
@@ -145,7 +144,7 @@ impl Iterator for References<'_> {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => {
-                    // Nothing after the damage can be trusted.
+                    // Nothing after a damaged record can be trusted.
                     (self.records, self.next_chunk) = (None, usize::MAX);
                     return Some(Err(error));
                 }

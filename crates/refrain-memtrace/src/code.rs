@@ -23,9 +23,9 @@ pub struct Module {
 pub struct Context {
     /// The context of the caller.
     pub parent: Option<u32>,
-    /// Where the call returns to: module and offset.
+    /// The return address of the call: module and offset.
     pub call: u64,
-    /// A place in the function that was called.
+    /// A program counter in the function that was called.
     pub function: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct Context {
 type Path = Vec<(u64, u64)>;
 type ReferenceKey = (u64, Kind, u32);
 type BlockKey = (Vec<ReferenceKey>, Path, u32);
-/// Longer ways to a context are not believed.
+/// The longest call path; a damaged table may have cycles.
 const MOST_CALLS: usize = 1 << 12;
 
 /// The code of a process: what block numbers mean.
@@ -48,14 +48,14 @@ pub struct Code {
 }
 
 impl Code {
-    /// A place in the program, as file and offset.
+    /// The module and the offset of a program counter.
     pub fn place(&self, pc: u64) -> (Option<&Module>, u64) {
         let (module, offset) = split_pc(pc);
         (self.modules.get(&module), offset)
     }
 
-    /// The same with numbers that depend on the code alone, not on which thread came first. Also the
-    /// new number of each block.
+    /// The same code with block numbers that depend on the code alone, not on the order in which threads met
+    /// blocks; and the new number of each block.
     pub fn canonical(&self) -> (Self, Vec<u32>) {
         let (code, mut numbers) = Self::union(&[self]);
         (code, numbers.pop().unwrap_or_default())
@@ -91,7 +91,7 @@ impl Code {
         (union, numbers)
     }
 
-    /// The same with some of its blocks, and the number that each has then.
+    /// The code with some of its blocks only, and the new number of each block.
     pub fn only(&self, is_kept: impl Fn(u32) -> bool) -> (Self, Vec<Option<u32>>) {
         let mut only = Self { modules: self.modules.clone(), ..Self::default() };
         let mut numbers = Vec::new();
@@ -108,8 +108,8 @@ impl Code {
         (only, numbers)
     }
 
-    /// What tells each block from others: its references, for a context the calls that lead to it,
-    /// and how many like it came before.
+    /// The key of each block: its references, for a context the calls that lead to it, and how many equal
+    /// blocks precede it.
     fn keys(&self) -> Vec<BlockKey> {
         let mut met: BTreeMap<(Vec<ReferenceKey>, Path), u32> = BTreeMap::new();
         let mut key = |block: u32| {
@@ -128,14 +128,14 @@ impl Code {
         let (mut path, mut at) = (Path::new(), Some(block));
         while let Some((number, context)) = at.and_then(|at| Some((at, self.contexts.get(&at)?))) {
             path.push((context.call, context.function));
-            // Parents come first; damaged tables may have circles.
+            // Parents precede children; damaged tables may have cycles.
             at = context.parent.filter(|parent| *parent != number && path.len() < MOST_CALLS);
         }
         path.reverse();
         path
     }
 
-    /// Appends the code; modules only if something in them is named.
+    /// Appends the code; of modules, only those that blocks or contexts refer to.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let used = self.used_modules();
         put(out, used.len() as u64);

@@ -1,17 +1,44 @@
 //! Memory traces: the `.refrain` files that `refrain mem` writes, and how to read them.
 //!
-//! ```no_run
-//! # fn main() -> Result<(), refrain_memtrace::TraceError> {
+//! References one by one:
+//!
+//! ```
 //! use refrain_memtrace::MemoryTrace;
 //!
-//! let trace = MemoryTrace::open("matmul.refrain".as_ref())?;
+//! let trace = MemoryTrace::open("tests/golden/compiled-v2.refrain".as_ref())?;
 //! let process = trace.process(0)?;
+//! let mut references = 0;
 //! for thread in process.trace.threads() {
-//!     let loads = process.trace.references(thread).count();
-//!     println!("thread {thread}: {loads} references");
+//!     references += process.trace.references(thread).count() as u64;
 //! }
-//! # Ok(())
-//! # }
+//! assert_eq!(references, trace.facts().references());
+//! # Ok::<(), refrain_memtrace::TraceError>(())
+//! ```
+//!
+//! The same as loops, without expanding them: the references with a stride of 8 bytes in their innermost loop.
+//!
+//! ```
+//! use refrain_elastic::Affine;
+//! use refrain_memory::structure::Leaf;
+//! use refrain_memtrace::MemoryTrace;
+//! use refrain_nest::Nest;
+//!
+//! fn unit_strides<C>(body: &[Nest<Leaf, C>]) -> usize {
+//!     let node = |node: &Nest<Leaf, C>| match node {
+//!         Nest::Loop { body, .. } => unit_strides(body),
+//!         Nest::Leaf(Leaf::Reference(descriptor)) => {
+//!             let innermost = descriptor.steps.last().and_then(|step| step.stride);
+//!             usize::from(innermost == Some(Affine::Constant(8)))
+//!         }
+//!         _ => 0,
+//!     };
+//!     body.iter().map(node).sum()
+//! }
+//!
+//! let trace = MemoryTrace::open("tests/golden/compiled-v2.refrain".as_ref())?;
+//! let structures = trace.structures(|_| true)?.all()?;
+//! assert!(structures.iter().map(|shared| unit_strides(&shared.structure.nest.body)).sum::<usize>() > 0);
+//! # Ok::<(), refrain_memtrace::TraceError>(())
 //! ```
 //!
 //! | module | holds |

@@ -1,7 +1,7 @@
 //! Comparing a trace with the raw words it was made of.
 //!
-//! Raw words are read without any of the compressor's code: a block's number, its addresses. Each
-//! must be what the trace gives for that thread next. Where the compressor was killed, raw words go on
+//! Raw words are decoded without the compressor's code: a block's number, then its addresses. Each must equal the
+//! thread's next reference in the trace. Where the compressor was killed, raw words go on
 //! where its last state ends, and may end anywhere.
 
 use crate::error::TraceError;

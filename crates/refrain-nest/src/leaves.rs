@@ -48,7 +48,7 @@ impl<'a, L> Iterator for Leaves<'a, L> {
                     (self.nest.blocks.get(*block).map_or(&[][..], Vec::as_slice), 0)
                 }
             };
-            // A body without nodes would be repeated in vain.
+            // Repeating an empty body yields no leaf.
             if !body.is_empty() {
                 self.levels.push(Level { body, next: 0, left });
             }

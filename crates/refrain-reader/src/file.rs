@@ -62,6 +62,14 @@ impl File {
         }
     }
 
+    /// The trace of memory references, if it is one.
+    pub fn memory(self) -> Option<MemoryTrace> {
+        match self {
+            File::Memory(trace) => Some(*trace),
+            File::Calls(_) | File::Orders(_) => None,
+        }
+    }
+
     /// The trace of calls, if it is one.
     pub fn calls(self) -> Option<CallTrace> {
         match self {

@@ -119,6 +119,7 @@
 //! | how a task ended, without decoding it | [`TaskRef::tail`] |
 //! | which ranks do the same | [`CallTrace::structures`], [`Structure::ranks`] |
 //! | the loops | [`Structure::nest`] |
+//! | the loops of a memory trace, with strides | [`MemoryTrace::structures`], [`refrain_memtrace::SharedStructure`] |
 //! | how often, how long | [`Structure::occurrences`], [`Signature::stats`] |
 //! | an argument as a function of the rank | [`Arguments::arg`], [`Num`], [`refrain_elastic::Column`] |
 //!
@@ -190,7 +191,7 @@ pub use meta::{Ended, Meta, Paused, StreamMeta};
 pub use orders::Orders;
 pub use processes::{ProcessRef, Source};
 pub use refrain_elastic;
-pub use refrain_memtrace::MemoryTrace;
+pub use refrain_memtrace::{self, MemoryTrace};
 pub use run::Run;
 pub use structure::{Arg, Arguments, Num, Object, Signature, Structure};
 pub use tasks::TaskRef;

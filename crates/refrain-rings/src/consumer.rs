@@ -1,7 +1,7 @@
-//! The compressor's side: reading the ledger, taking parts, sleeping when there is nothing.
+//! The compressor's side: reads the ledger, takes parts, sleeps when there is nothing to do.
 //!
-//! What the program writes is not trusted: every offset and length is checked against what is
-//! mapped, and words are copied before they are used.
+//! The program's data are not trusted: every offset and length is checked against the mapped size, and words
+//! are copied before they are used.
 
 use std::fs::File;
 use std::io;
@@ -92,7 +92,7 @@ impl Program {
         unsafe { &*self.mapped.memory.cast::<Control>() }
     }
 
-    /// Says what the compressor is doing.
+    /// Publishes the compressor's state.
     pub fn set_state(&self, state: u32) {
         self.control().state.store(state, SeqCst);
         futex::wake(&self.control().state);
@@ -108,8 +108,7 @@ impl Program {
         self.control().ledger_read.load(Relaxed)
     }
 
-    /// The next record that lies before `until`, and how many bytes to [`Program::advance`] when
-    /// it is dealt with.
+    /// The next record before `until`, and its length for [`Program::advance`].
     pub fn peek(&mut self, until: u64) -> io::Result<Option<(Record<'_>, u64)>> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the ledger is damaged");
         let (read, written) = (self.read(), self.written());
@@ -143,7 +142,7 @@ impl Program {
         }
     }
 
-    /// The record was dealt with.
+    /// Frees the bytes of a record that was processed.
     pub fn advance(&self, bytes: u64) {
         let control = self.control();
         let read = control.ledger_read.load(Relaxed) + bytes;
@@ -159,8 +158,8 @@ impl Program {
         Ring::open(&self.file, offset, bytes)
     }
 
-    /// Sleeps until the program has something, at most so many milliseconds. `is_idle` looks once
-    /// more, when the program already knows that we sleep.
+    /// Sleeps until the program has written something, at most so many milliseconds. `is_idle` checks once more,
+    /// after the program can see that the compressor sleeps.
     pub fn sleep(&self, milliseconds: u32, is_idle: impl FnOnce() -> bool) {
         let control = self.control();
         let doorbell = control.doorbell.load(SeqCst);
@@ -215,7 +214,7 @@ impl Ring {
         &self.head().parts[number as usize % PARTS]
     }
 
-    /// Takes the first waiting part: appends its words, and gives the ring's memory back.
+    /// Takes the first waiting part: appends its words, and frees its memory in the ring.
     pub fn take(&mut self, out: &mut Vec<u64>) -> io::Result<()> {
         let part = self.part(self.taken);
         let (start, words) = (part.start.load(Relaxed), part.words.load(Relaxed));
@@ -248,10 +247,9 @@ impl Ring {
         Ok(())
     }
 
-    /// What a thread that will not write any more has written since its last part. All parts must
-    /// have been taken. Returns whether the words have an end of their own: front ends that keep
-    /// their position to themselves leave `at` 0, and end what they wrote with a word that is 0;
-    /// the record before it may not be complete.
+    /// The words that an ended thread has written since its last part. All parts must have been taken. Returns
+    /// whether the words end with a 0 word: front ends that keep their position in a register leave `at` 0,
+    /// and mark the end of their words by a 0. The record before that mark may be incomplete.
     pub fn take_rest(&mut self, out: &mut Vec<u64>) -> io::Result<bool> {
         let head = self.head();
         let base = head.words_at.load(Relaxed);

@@ -12,14 +12,13 @@ pub(crate) fn wait(word: &AtomicU32, seen: u32, milliseconds: u32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, seen, &time, 0, 0) };
 }
 
-/// Wakes all who sleep on `word`.
+/// Wakes all threads that sleep on `word`.
 pub(crate) fn wake(word: &AtomicU32) {
     // SAFETY: waking touches no memory.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
 }
 
-/// Whether there is no process of that number. One that has ended and not been waited for counts
-/// as gone.
+/// Whether there is no process of that number. A zombie counts as gone.
 pub(crate) fn is_gone(pid: u32) -> bool {
     let Ok(pid @ 1..) = i32::try_from(pid) else { return false };
     // SAFETY: signal 0 is sent to nobody.

@@ -1,11 +1,11 @@
-//! What lies where.
+//! The layout of the shared memory.
 
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The first word of the control page and of a hello: `REFRINGS`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"REFRINGS");
-/// The version of all of this.
+/// The version of the layout.
 pub const VERSION: u32 = 1;
 /// The bytes of the control page.
 pub const CONTROL_BYTES: usize = 4096;
@@ -32,7 +32,7 @@ pub const STARTING: u32 = 0;
 pub const RUNNING: u32 = 1;
 /// Everything is written; the program may end.
 pub const DONE: u32 = 2;
-/// The compressor is no more.
+/// The compressor has died.
 pub const GONE: u32 = 3;
 
 /// The front end is DynamoRIO's client.
@@ -56,7 +56,7 @@ pub struct Control {
     reserved0: [u8; 40],
     /// Bytes ever put into the ledger.
     pub ledger_written: AtomicU64,
-    /// Not 0 when nothing more will come.
+    /// Not 0 when the program has ended.
     pub ended: AtomicU32,
     /// Changes when a sleeping compressor is woken.
     pub doorbell: AtomicU32,
@@ -96,7 +96,7 @@ pub struct RingHead {
     pub at: AtomicU64,
     /// The end of the current chunk.
     pub end: AtomicU64,
-    /// Where what is not published begins.
+    /// The first word that is not published.
     pub first: AtomicU64,
     /// The ring's first word.
     pub words_at: AtomicU64,

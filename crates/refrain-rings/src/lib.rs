@@ -1,21 +1,20 @@
 //! The memory that a traced process shares with its compressor.
 //!
-//! A front end inside a program (the *producer*) writes every load and store into shared memory;
-//! a compressor process beside the program (the *consumer*) empties it. One memory file holds all
-//! that the two share:
+//! A front end inside a program (the *producer*) writes every load and store into shared memory. A
+//! compressor process (the *consumer*) empties it. One memory file holds everything that the two share:
 //!
 //! | part | what it is | module |
 //! |---|---|---|
-//! | control page | who is alive, who sleeps, how far the ledger is | [`layout::Control`] |
-//! | ledger | modules, blocks, contexts, segments, threads, in the order they were made | [`record`] |
+//! | control page | which side lives or sleeps, the length of the ledger | [`layout::Control`] |
+//! | ledger | modules, blocks, contexts, segments, threads, in order of creation | [`record`] |
 //! | a ring for each thread | its stream: block numbers and addresses | [`layout::RingHead`] |
 //!
 //! # Streams
 //!
-//! A stream is words: the number of a block, then one address for each reference of the block. What
-//! a block's references are is in the ledger. A *context* is a block without references: its number
-//! says that what follows was called along that path (a node of the tree of stack signatures,
-//! ScalaMemTrace §4.1). Contexts are absolute, so exceptions and `longjmp` need no undoing.
+//! A stream is a sequence of words: the number of a block, then one address for each reference of the block.
+//! The ledger describes the references of each block. A *context* is a block without references: its number
+//! is the calling context of all that follows (a node of the tree of stack signatures, ScalaMemTrace §4.1).
+//! Contexts are absolute, so exceptions and `longjmp` need no special treatment.
 //!
 //! # Rings
 //!
@@ -28,22 +27,22 @@
 //!
 //! # Order
 //!
-//! A part says how long the ledger was when it was published; the consumer reads the ledger that
-//! far before it uses the part. A thread publishes before it announces a segment, so its references
-//! before and after it are told apart.
+//! A part holds the length of the ledger at its publication; the consumer reads the ledger that far before it
+//! uses the part. A thread publishes before it announces a segment, so that its references before and after
+//! the segment are in different parts.
 //!
 //! # Death
 //!
-//! Whoever waits, waits a tenth of a second at most before it looks whether the other side lives.
-//! A program whose compressor died stops recording and goes on. A compressor whose program died takes
-//! what there is. Neither blocks the other for longer.
+//! A waiting side checks at least every tenth of a second whether the other side lives. A program whose
+//! compressor died stops recording and continues. A compressor whose program died takes what was written.
+//! Neither blocks the other for longer.
 //!
 //! # Meeting
 //!
 //! The environment variable [`SOCKET`] names an abstract Unix socket (`SOCK_SEQPACKET`). The
 //! program sends a [`layout::Hello`] with the memory file, and gets one back when its compressor
-//! has begun. The socket is not needed after that, so a program may close all descriptors it
-//! finds. A process that forks or replaces itself begins anew, with memory of its own.
+//! has started. The socket is not needed after that, so a program may close all its descriptors. A process that
+//! forks or executes another program starts again, with a memory file of its own.
 //!
 //! `include/refrain_rings.h` is the same for C.
 

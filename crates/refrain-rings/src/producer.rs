@@ -1,7 +1,7 @@
-//! The program's side: appending to the ledger, publishing parts, waiting for room.
+//! The program's side: appends to the ledger, publishes parts, waits for room.
 //!
-//! Nothing here allocates, locks or panics. The fast path, writing a record at `at`, belongs to
-//! the front end; it calls [`Ring::make_room`] when a record does not fit.
+//! Nothing here allocates, locks or panics. The front end itself writes records at `at`, and calls
+//! [`Ring::make_room`] when a record does not fit.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
@@ -10,10 +10,10 @@ use crate::futex;
 use crate::layout::*;
 use crate::record::Record;
 
-/// How long one sleep lasts at most before the other side is looked at.
+/// The longest sleep before the waiting side checks whether the other side lives.
 const PATIENCE: u32 = 100;
 
-/// The compressor is no more: recording must end.
+/// The compressor has died: recording must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
@@ -125,7 +125,7 @@ impl Ledger {
         }
     }
 
-    /// Says that nothing more will come, and waits until all of it is written.
+    /// Announces the end of the program's data, and waits until all of it is written.
     pub fn end(&self) -> Result<(), Gone> {
         let control = self.control();
         control.ended.store(1, SeqCst);
@@ -141,8 +141,8 @@ impl Ledger {
     }
 }
 
-/// A thread's end of its ring. `last` remembers for each chunk how many parts were published when
-/// it was left.
+/// A thread's end of its ring. `last` holds, for each chunk, how many parts were published when the thread left
+/// it.
 #[derive(Debug)]
 pub struct Ring {
     head: *const RingHead,
@@ -209,7 +209,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Publishes what was written, if anything, when there is room for a part.
+    /// Publishes the words written since the last part, if any, when there is room for a part.
     pub fn publish(&mut self, ledger: &Ledger) -> Result<(), Gone> {
         let head = self.head();
         let (first, at) = (head.first.load(Relaxed), head.at.load(Relaxed));
@@ -229,7 +229,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Publishes, and goes on in the next chunk when that is free.
+    /// Publishes, and continues in the next chunk when it is free.
     pub fn make_room(&mut self, ledger: &Ledger) -> Result<(), Gone> {
         self.publish(ledger)?;
         self.last[self.chunk] = self.head().published.load(Relaxed);
@@ -241,7 +241,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether all that was published is consumed.
+    /// Whether all published parts are consumed.
     pub fn is_drained(&self) -> bool {
         self.head().consumed.load(Acquire) == self.head().published.load(Relaxed)
     }

@@ -3,7 +3,7 @@
 //! Each begins with its kind and its length in bytes (both `u32`), and takes a multiple of eight
 //! bytes. The forms are those of `include/refrain_rings.h`.
 
-/// What a ledger can say.
+/// A record of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// A piece of code that was loaded.
@@ -73,7 +73,7 @@ pub const NO_CONTEXT: u32 = u32::MAX;
 /// The bits of a program counter that are an offset; above them is the module.
 pub const OFFSET_BITS: u32 = 48;
 
-/// A place in the program: module and offset. Module 0 is none: the rest is an address.
+/// A program counter: module and offset. Module 0 stands for no module; the offset is an address then.
 pub fn pc(module: u32, offset: u64) -> u64 {
     u64::from(module) << OFFSET_BITS | (offset & ((1 << OFFSET_BITS) - 1))
 }
@@ -86,7 +86,7 @@ pub fn split_pc(pc: u64) -> (u32, u64) {
 /// One reference of a block, as the ledger has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Where in the program.
+    /// The program counter.
     pub pc: u64,
     /// How many bytes.
     pub size: u32,
@@ -119,8 +119,8 @@ pub const HEAD: usize = 8;
 pub const FIXED: usize = 40;
 
 impl Record<'_> {
-    /// The record's fixed bytes (with their number), and the bytes that follow them. The whole is
-    /// filled up with zeros to the length that its head tells.
+    /// The record's fixed bytes (with their number), and the bytes that follow them. The record is padded with
+    /// zeros to the length in its head.
     pub fn encode(&self) -> ([u8; FIXED], usize, [&[u8]; 2]) {
         let mut out = Output { bytes: [0; FIXED], at: HEAD };
         let mut tails: [&[u8]; 2] = [&[], &[]];
@@ -164,7 +164,7 @@ impl Record<'_> {
         (out.bytes, fixed, tails)
     }
 
-    /// The length that a record's head tells.
+    /// The length in a record's head.
     pub fn length(head: &[u8]) -> Option<usize> {
         let length = u32::from_le_bytes(*head.get(4..)?.first_chunk()?) as usize;
         (length >= HEAD && length.is_multiple_of(8)).then_some(length)
@@ -172,7 +172,7 @@ impl Record<'_> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads a whole record; none if it has not a form that is known.
+    /// Reads a whole record; `None` if its kind is unknown or it is malformed.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let kind = u32::from_le_bytes(*bytes.first_chunk()?);
         let body = bytes.get(HEAD..)?;
