@@ -24,33 +24,36 @@ use std::process::ExitCode;
   refrain info app.refrain --json | jq '.sections'
 
 A group is a set of ranks that make the same calls in the same order, with values that may differ.
-Ranks are listed as numbers, ranges, and ranges with a step: 0-12:4 is 0, 4, 8, 12; `x 3 by 16` after
-a range repeats it three times, 16 apart.
+Ranks are listed as numbers, ranges, and ranges with a step: 0-12:4 is 0, 4, 8, 12; `x 3 by 16`
+after a range repeats it three times, 16 apart.
 
-A trace is complete if it has every rank, every rank ended by MPI_Finalize, and no call is missing:
-neither because of --functions, --exclude or --ranks, nor because the program switched recording off.
+A trace is complete if it has every rank, every rank ended by MPI_Finalize, and no call is
+missing: neither because of --functions, --exclude or --ranks, nor because the program switched
+recording off.
 
-JSON of a trace: path, ranks, threads, calls, functions, signatures, grammars, rules, bytes, sections
-(bytes by name; own and raw are sums), complete, selected (the selecting options and their values),
-paused (ranks that switched recording off), redacted (true if --redact left things out), raw_bytes (size of the records before compression), ratio
-(raw_bytes to bytes), mpi, family, hosts, program, programs, command, exit_code (null if unknown),
-refrain (version that wrote the file), ended (number of ranks by how they ended), started, duration_s,
+JSON of a trace: path, ranks, threads, calls, functions, signatures, grammars, rules, bytes,
+sections (bytes by name; own and raw are sums), complete, selected (the selecting options and
+their values), paused (ranks that switched recording off), redacted (true if --redact left things
+out), raw_bytes (size of the records before compression), ratio (raw_bytes to bytes), mpi, family,
+hosts, program, programs, command, exit_code (null if unknown), refrain (version that wrote the
+file), ended (number of ranks by how they ended), started, duration_s,
 groups (array: ranks, list, thread, signatures, calls), times (null without --timing: mode, error,
 error_abs_ns, bytes, bytes_per_call, clock_uncertainty_ns: the largest possible offset of a rank's
 clock from that of the first rank).
 
 JSON of receive orders (refrain record): path, refrain, command, exit_code, method, ranks, size,
-complete, receives, wildcard_receives, calls (that completed something), failed_polls, values (clock
-readings and random numbers), clock_values, value_bytes, bytes (of the file), order_bytes,
-bytes_per_receive (order_bytes without value_bytes, to receives), outside (operations used that are not supported), by_rank, by_call_site, by_receive_site.
-With --method clock, instead of receives: messages (whose order was not determined), permuted and
-permuted_percent (those not received in clock order).
+complete, receives, wildcard_receives, calls (that completed something), failed_polls, values
+(clock readings and random numbers), clock_values, value_bytes, bytes (of the file), order_bytes,
+bytes_per_receive (order_bytes without value_bytes, to receives), outside (operations used that
+are not supported), by_rank, by_call_site, by_receive_site. With --method clock, instead of
+receives: messages (whose order was not determined), permuted and permuted_percent (those not
+received in clock order).
 
 JSON of a memory trace (refrain mem): path, kind (memory), processes, threads, references, bytes
-(without raw records), sections, complete, holds (which references are recorded), selected, lost, raw
-(whether there are raw records), command, exit_code, refrain, groups (lists of processes with threads
-of the same structure), process (array: rank, pid, image, host, program, frontend, threads,
-references, ended, lost).")]
+(without raw records), sections, complete, holds (which references are recorded), selected, lost,
+raw (whether there are raw records), command, exit_code, refrain, groups (lists of processes with
+threads of the same structure), process (array: rank, pid, image, host, program, frontend,
+threads, references, ended, lost).")]
 pub struct Args {
     /// The file to describe.
     trace: PathBuf,

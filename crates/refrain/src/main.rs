@@ -98,9 +98,9 @@ pub struct Usage(pub String);
                                                    forces the same matches on another run
   refrain mem -- ./app                             every load and store of every thread
 
-Exit codes: trace, record and mem exit with the program's own code once it has run, even if the trace
-could not be written. Otherwise: 1 if a trace is damaged or not lossless (verify), 2 for an invalid command
-line, 125 if Refrain itself failed, 127 if the program does not exist.
+Exit codes: trace, record and mem exit with the program's own code once it has run, even if the
+trace could not be written. Otherwise: 1 if a trace is damaged or not lossless (verify), 2 for an
+invalid command line, 125 if Refrain itself failed, 127 if the program does not exist.
 
 Refrain looks for its agent, librefrain_agent.so, beside this program and in ../lib; the
 environment variable REFRAIN_AGENT names another.")]

@@ -15,8 +15,8 @@ use std::process::ExitCode;
   refrain merge app.refrain.parts              writes app.refrain
   refrain merge app.refrain.parts -o killed.refrain
 
-The parts stay where they are. They may come from trace, record or mem. The result has everything up
-to the call that each rank was in; `refrain info` says that it is not complete.")]
+The parts stay where they are. They may come from trace, record or mem. The result has everything
+up to the call that each rank was in; `refrain info` says that it is not complete.")]
 pub struct Args {
     /// The folder of parts: NAME.refrain.parts.
     parts: PathBuf,

@@ -20,14 +20,14 @@ use std::process::ExitCode;
   refrain show matmul.refrain --structure      the loop nests of a memory trace
 
 MPI calls (refrain trace):
-  rank 3  #17  MPI_Recv(buf=heap3+0x40, count=8, …, status={…}) = SUCCESS  at exchange stencil.c:42
-  #17 is the number of the call in its thread. The rank is RANK.THREAD if there are several threads,
-  RANK@PID if several processes have the same rank. A call that a callback made is indented.
-  Arguments have their values after the call, or before→after if the call changed them. Objects get
-  the smallest free number of their kind: comm1, type2, r3. An address is a piece of memory and an
-  offset: heap3+0x40, stack-0x120, app+0x4060 (static data); with raw records, a plain number.
-  Call sites (trace --callsite) come last, innermost first; without debug information as
-  module+offset.
+  rank 3  #17  MPI_Recv(buf=heap3+0x40, count=8, …, status={…}) = SUCCESS  at main app.c:42
+  #17 is the number of the call in its thread. The rank is RANK.THREAD if there are several
+  threads, RANK@PID if several processes have the same rank. A call that a callback made is
+  indented. Arguments have their values after the call, or before→after if the call changed them.
+  Objects get the smallest free number of their kind: comm1, type2, r3. An address is a piece of
+  memory and an offset: heap3+0x40, stack-0x120, app+0x4060 (static data); with raw records, a
+  plain number. Call sites (trace --callsite) come last, innermost first; without debug
+  information as module+offset.
   undefined      MPI does not define this field of the status
   unset          MPI returned no value
   insignificant  MPI does not use this argument on this rank
@@ -41,19 +41,20 @@ MPI calls (refrain trace):
 
 Receive orders (refrain record):
   For each rank, wildcard receives in posting order with the message that each matched, then the
-  calls that completed something. --function selects among these calls and hides the receives. A call
-  that posts and completes a receive itself (Recv, Sendrecv, probes) has the number of the receive, and
-  the receive that of the call; of requests a record holds the index in the call alone.
-  Communicators are numbered as the rank first receives on them (with threads: by size and rank).
+  calls that completed something. --function selects among these calls and hides the receives. A
+  call that posts and completes a receive itself (Recv, Sendrecv, probes) has the number of the
+  receive, and the receive that of the call; of requests a record holds the index in the call
+  alone. Communicators are numbered as the rank first receives on them (with threads: by size and
+  rank).
   JSON: rank, thread, site; receive, communicator, any_source, any_tag, and source and tag or
   cancelled or never, completed_by (a call); or call, kind, requests, failed_polls, completed,
   completed_receive.
 
 Memory references (refrain mem):
   T2 store 8 0x7f12a4c01040 matmul.c:14
-  Thread, kind, bytes, address, call site; P and the rank come first if there are several processes.
-  With --structure, sets of threads or processes are <first,count,stride>, and a reference has its
-  stride for each enclosing loop in brackets, the outermost first.
+  Thread, kind, bytes, address, call site; P and the rank come first if there are several
+  processes. With --structure, sets of threads or processes are <first,count,stride>, and a
+  reference has its stride for each enclosing loop in brackets, the outermost first.
   JSON: rank, thread, kind, size, address, place.")]
 pub struct Args {
     /// The file to print.

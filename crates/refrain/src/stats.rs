@@ -19,8 +19,8 @@ use std::process::ExitCode;
   refrain stats app.refrain --json | jq '.[0]'
   refrain stats app.refrain --json | jq 'map(.bytes) | add'
 
-The function that took longest comes first. Time is the time inside the calls, summed over all ranks.
-Calls are counted in the compressed trace, so the length of the run does not matter.
+The function that took longest comes first. Time is the time inside the calls, summed over all
+ranks. Calls are counted in the compressed trace, so the length of the run does not matter.
 Durations are kept per group of ranks (see refrain info), not per rank. With --rank, the times of
 single ranks come from the times of every call, if the trace has these (trace --timing or --raw).
 Otherwise a function has times only if the selected ranks include every rank of its groups.
@@ -35,9 +35,10 @@ A call whose datatype has a size that the trace does not know counts as unsized.
 
 JSON: an array of objects with function, calls, ranks (that called it), bytes, unsized_calls,
 failed_polls (tests and probes that found nothing and were repeated at once; they are included in
-calls), time_s, mean_us, min_us, max_us, deviation_us (null if no call returned), median_us and p95_us
-(correct within a factor of two), gap_mean_us and gap_median_us (time since the rank's previous call),
-histogram_us (pairs of an upper limit and the number of durations between the previous limit and it).")]
+calls), time_s, mean_us, min_us, max_us, deviation_us (null if no call returned), median_us and
+p95_us (correct within a factor of two), gap_mean_us and gap_median_us (time since the rank's
+previous call), histogram_us (pairs of an upper limit and the number of durations between the
+previous limit and it).")]
 pub struct Args {
     /// The trace to count.
     trace: PathBuf,

@@ -36,9 +36,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 The trace is named after the program, or after the script that python, bash or another interpreter
 runs: app.refrain, or app.2.refrain if app.refrain exists. A file named with -o is overwritten.
 
-The program keeps its output and its exit code. While it runs, the ranks write to NAME.refrain.parts;
-when it has ended, the parts become NAME.refrain. If the job is killed, the parts remain, and
-`refrain merge NAME.refrain.parts` makes a trace of them.
+The program keeps its output and its exit code. While it runs, the ranks write to
+NAME.refrain.parts; when it has ended, the parts become NAME.refrain. If the job is killed, the
+parts remain, and `refrain merge NAME.refrain.parts` makes a trace of them.
 
 A program can switch recording off and on: MPI_Pcontrol(0) and MPI_Pcontrol(1), or
 MPI_Info_set(info, \"refrain\", \"off\") and \"on\". Neither needs anything to be linked.")]

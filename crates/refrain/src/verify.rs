@@ -26,32 +26,31 @@ const WRONG: u8 = 1;
   refrain trace --raw -- mpirun -n 4 ./app && refrain verify app.refrain
   refrain verify app.refrain --json | jq .differences
 
-Always checked: the checksum of every section, the invariants of every grammar, and that every call of
-every thread decodes.
+Always checked: the checksum of every section, the invariants of every grammar, and that every
+call of every thread decodes.
 
 With raw records (trace --raw): every value of every call is compared with the records. Function,
-result, numbers, strings and arrays must be equal; handles and addresses must name the same objects
-and the same memory for as long as these exist. Not compared: fields of a status that MPI does not
-define, and the value of MPI_Wtime.
+result, numbers, strings and arrays must be equal; handles and addresses must name the same
+objects and the same memory for as long as these exist. Not compared: fields of a status that MPI
+does not define, and the value of MPI_Wtime.
 
-With times (trace --timing): every call must have its times; with raw records as well, they must be
-within the requested error. A remark says how many messages were received before they were sent:
-clocks of two ranks may be off by a little, and lossy times by more.
+With times (trace --timing): every call must have its times; with raw records as well, they must
+be within the requested error. A remark says how many messages were received before they were
+sent: clocks of two ranks may be off by a little, and lossy times by more.
 
-Memory traces (refrain mem): every reference of every thread must decode; with --raw each is compared
-with what the program reported.
+Memory traces (refrain mem): every reference of every thread must decode; with --raw each is
+compared with what the program reported.
 
 Exit codes: 0 if everything is right, 1 if not, 125 if the file cannot be read at all.
 
-JSON: path, ok, sections_checked, groups, grammars, rules, signatures, calls, raw, events_compared,
-arguments_compared, different (number of differences), differences (the first ones: rank, thread,
-call, function, parameter, expected, got), problems, remarks, times (null if there are none: mode,
-error, error_abs_ns, calls, compared, worst_duration_error and worst_interval_error as fractions,
-beyond: number of times outside the bound), messages (null if there are no times: paired, unpaired,
-early: number received before they were sent, worst_ns, beyond_clocks: number that clock uncertainty
-does not explain).
-JSON of a memory trace: path, ok, sections_checked, raw, references, references_compared, different,
-raw_bytes, problems.")]
+JSON: path, ok, sections_checked, groups, grammars, rules, signatures, calls, raw,
+events_compared, arguments_compared, different (number of differences), differences (the first
+ones: rank, thread, call, function, parameter, expected, got), problems, remarks, times (null if
+there are none: mode, error, error_abs_ns, calls, compared, worst_duration_error and
+worst_interval_error as fractions, beyond: number of times outside the bound), messages (null if
+there are no times: paired, unpaired, early: number received before they were sent, worst_ns,
+beyond_clocks: number that clock uncertainty does not explain). JSON of a memory trace: path, ok,
+sections_checked, raw, references, references_compared, different, raw_bytes, problems.")]
 pub struct Args {
     /// The file to check.
     trace: PathBuf,

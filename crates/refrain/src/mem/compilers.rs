@@ -25,8 +25,8 @@ pub enum Language {
   REFRAIN_CC=g++ refrain cc -O2 -g app.cc -o app
   REFRAIN_FC=mpifort refrain fc -O2 -g app.f90 -o app
 
-The compiler is $REFRAIN_CC (default cc) or $REFRAIN_FC (default gfortran). All options are passed to
-it. If a build system needs flags instead: refrain mem --flags.")]
+The compiler is $REFRAIN_CC (default cc) or $REFRAIN_FC (default gfortran). All options are passed
+to it. If a build system needs flags instead: refrain mem --flags.")]
 pub struct Args {
     /// Options for the compiler.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]

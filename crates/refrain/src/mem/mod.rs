@@ -51,9 +51,9 @@ pub enum FrontEnd {
 Two front ends (--frontend; the default follows from how the program was built):
   dynamorio  unmodified programs: every load and store of the program's code; with --libs of its
              libraries too
-  compiled   programs built by `refrain cc` or `refrain fc`: what the compiler instruments, which is
-             code compiled this way, without libraries and without values that never leave a
-             register or the function's frame
+  compiled   programs built by `refrain cc` or `refrain fc`: what the compiler instruments, that
+             is, code compiled this way, without libraries and without values that never leave
+             a register or the function's frame
 
 The program keeps its output and its exit code. A compressor process runs beside each process and
 writes to NAME.refrain.parts; when the program has ended, the parts become NAME.refrain. If the

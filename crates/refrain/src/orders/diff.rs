@@ -19,11 +19,12 @@ use std::process::ExitCode;
   refrain diff good.refrain bad.refrain --json
 
 For each rank: the first wildcard receive that matched another message, and the first call that
-completed something else, each with how many do, compared number by number; then a summary. Both records
-must have the same number of ranks and the same method. Two traces (refrain trace) can be compared too.
+completed something else, each with how many do, compared number by number; then a summary. Both
+records must have the same number of ranks and the same method. Two traces (refrain trace) can be
+compared too.
 
-Records made with --method clock hold no sources. For each of their tables, the first call is printed
-whose messages had another position in the order of the clocks.
+Records made with --method clock hold no sources. For each of their tables, the first call is
+printed whose messages had another position in the order of the clocks.
 
 Exit codes: 0 if the runs are equal, 1 if they differ, 125 if a file cannot be read.")]
 pub struct Args {

@@ -16,13 +16,13 @@ use std::process::ExitCode;
   refrain races app.refrain
   refrain races app.refrain --horizon 1000 --json
 
-By call site: wildcard receives that could have matched a message of another source, because a later
-receive on the same communicator did match it, with the competing sources; and calls that could have
-completed other requests, or none. `surprises` counts how often the outcome differed from what
-followed the last time: a call site without surprises may be deterministic.
+By call site: wildcard receives that could have matched a message of another source, because a
+later receive on the same communicator did match it, with the competing sources; and calls that
+could have completed other requests, or none. `surprises` counts how often the outcome differed
+from what followed the last time: a call site without surprises may be deterministic.
 
-A record holds no sends, so it is not known whether a competing message was sent in time. The result
-is an upper bound, within --horizon later receives.
+A record holds no sends, so it is not known whether a competing message was sent in time. The
+result is an upper bound, within --horizon later receives.
 
 Records made with --method clock hold no sources; `races` refuses them.")]
 pub struct Args {

@@ -25,18 +25,18 @@ use std::process::ExitCode;
   refrain races app.refrain
   refrain record --method clock -- mpirun -n 4 ./app input.dat
 
-Records MPI's nondeterministic choices: the matched source and tag of wildcard receives, the indices
-of completed requests, the number of failed polls, and the values of MPI_Wtime. A replay forces the
-same choices, and the program repeats its results bit for bit.
+Records MPI's nondeterministic choices: the matched source and tag of wildcard receives, the
+indices of completed requests, the number of failed polls, and the values of MPI_Wtime. A replay
+forces the same choices, and the program repeats its results bit for bit.
 
 --method causal (default) records choices that cannot be predicted. It sends nothing.
---method clock is clock delta compression (Sato et al., SC '15). A small message with a Lamport clock
-accompanies every message, and the record holds how the order of receives differs from the order of
-the clocks. Collectives then wait for all ranks, which MPI allows. docs/record-replay.md compares the
-two methods and lists what each does not support.
+--method clock is clock delta compression (Sato et al., SC '15). A small message with a Lamport
+clock accompanies every message, and the record holds how the order of receives differs from the
+order of the clocks. Collectives then wait for all ranks, which MPI allows.
+docs/record-replay.md compares the two methods and lists what each does not support.
 
-The program keeps its output and its exit code. If it is killed, the record is exact up to the last
-call (--method clock: up to about a second before).")]
+The program keeps its output and its exit code. If it is killed, the record is exact up to the
+last call (--method clock: up to about a second before).")]
 pub struct Args {
     /// The file to write; an existing file is overwritten [default: the program's name with
     /// .refrain].

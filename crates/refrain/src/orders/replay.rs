@@ -27,15 +27,15 @@ program does something that the record does not have, all ranks are stopped, and
 where it diverged, what was expected and what happened instead. Call sites are compared by their
 offset in the file, so another build of the program diverges too.
 
---until R:N holds rank R at the completing call that `refrain show` numbers N; R.T:N at that of thread
-T. Attach a debugger and continue: the program gets SIGTRAP there.
+--until R:N holds rank R at the completing call that `refrain show` numbers N; R.T:N at that of
+thread T. Attach a debugger and continue: the program gets SIGTRAP there.
 
 A trace of all calls (refrain trace) can be replayed as well, if no call is missing and only one
 thread of each rank receives. It has no values of MPI_Wtime, so the clock runs on.
 
 Exit codes: the program's own; 94 if it diverged; 95 if no rank made progress (--stall); 96 if the
-record ended before the program (a run that was killed); 97 if a rank has no record; 125 if Refrain
-itself failed.")]
+record ended before the program (a run that was killed); 97 if a rank has no record; 125 if
+Refrain itself failed.")]
 pub struct Args {
     /// The record, or a trace of all calls (refrain trace).
     record: PathBuf,

@@ -32,8 +32,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
   refrain where app.refrain                    a trace with calls that never returned
   refrain where app.refrain.parts --json
 
-The running job is not disturbed: its logs are read twice while it writes them, and only a rank that
-made no progress in between counts as waiting.
+The running job is not disturbed: its logs are read twice while it writes them, and only a rank
+that made no progress in between counts as waiting.
 
 A rank waits for
   the source of its receive            if no matching message was sent
@@ -44,13 +44,13 @@ A `mismatch` is a message that a stuck rank would receive if its tag, its source
 were different. Call sites are printed if they were recorded (trace --callsite). Arguments that MPI
 sets when a call returns are left out.
 
-If the calls that decide this were not recorded (trace --functions, --exclude, --ranks, MPI_Pcontrol),
-the output says so instead of guessing.
+If the calls that decide this were not recorded (trace --functions, --exclude, --ranks,
+MPI_Pcontrol), the output says so instead of guessing.
 
-JSON: one object with ranks (rank, host, pid, state, threads), waits (rank, thread, for, until, call),
-cycles, ended (ranks that wait for one that has ended), collectives (inside, missing), mismatches
-(sender, receiver, tag, messages, awaited, differs, wanted), stuck (ranks that cannot make progress),
-doubt (why the rest may be wrong, or null).")]
+JSON: one object with ranks (rank, host, pid, state, threads), waits (rank, thread, for, until,
+call), cycles, ended (ranks that wait for one that has ended), collectives (inside, missing),
+mismatches (sender, receiver, tag, messages, awaited, differs, wanted), stuck (ranks that cannot
+make progress), doubt (why the rest may be wrong, or null).")]
 pub struct Args {
     /// A folder of parts (NAME.refrain.parts) or a trace.
     path: PathBuf,
