@@ -39,10 +39,10 @@ A rank waits for
   the source of its receive            if no matching message was sent
   the destination of its send          if that rank has not received it
   the members of a collective          that have not called it, or have called another one
-Ranks are stuck if what they wait for cannot happen: it depends on ranks that are stuck or have ended.
-A `mismatch` is a message that a stuck rank would receive if its tag, its source or its communicator
-were different. Call sites are printed if they were recorded (trace --callsite). Arguments that MPI
-sets when a call returns are left out.
+Ranks are stuck if what they wait for cannot happen: it depends on ranks that are stuck or have
+ended. A `mismatch` is a message that a stuck rank would receive if its tag, its source or its
+communicator were different. Call sites are printed if they were recorded (trace --callsite).
+Arguments that MPI sets when a call returns are left out.
 
 If the calls that decide this were not recorded (trace --functions, --exclude, --ranks,
 MPI_Pcontrol), the output says so instead of guessing.
