@@ -13,7 +13,7 @@ use refrain_order::clock::background::Background;
 use refrain_order::clock::summary::{Counts, summary};
 use refrain_order::clock::table::{BaseRow, Message, Table};
 use refrain_order::{
-    Call, Completed, Envelope, Fate, Finished, Kind, Post, Recording, Stamp, Ticket,
+    Call, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording, Stamp, Ticket,
 };
 use refrain_testing::{Mpi, Outcome, refrain_binary, sorted_lines, workspace};
 use refrain_trace::Orders;
@@ -378,8 +378,9 @@ impl Script {
             let indices: Vec<u32> = found.iter().map(|(slot, _)| *slot as u32).collect();
             let finished = |(slot, stamp): &(usize, Stamp)| {
                 let tag = if *slot == POSTED { 2 } else { 1 };
-                let fate = Fate::Matched(Envelope { source: stamp.sender as i32, tag });
-                Finished { ticket: tickets[*slot], fate, stamp: Some(*stamp) }
+                let match_result =
+                    MatchResult::Matched(Envelope { source: stamp.sender as i32, tag });
+                Finished { ticket: tickets[*slot], match_result, stamp: Some(*stamp) }
             };
             let finished: Vec<Finished> = found.iter().map(finished).collect();
             let call = Call { kind, site, count: own.len() as u32 };

@@ -58,14 +58,14 @@ fn act(f: &Function) -> Option<String> {
         Op::Free(Object::Comm) => "FreeComm".to_owned(),
         Op::Make(Object::Request) => "Generalized".to_owned(),
         // Forwarded, and the record names it.
-        _ if f.depends_on_other_order() => "Outside".to_owned(),
+        _ if f.depends_on_other_order() => "Unsupported".to_owned(),
         // What stands in between returns an `int`: another result would be truncated.
         _ if !f.returns_error() || f.params.len() > MOST_ARGUMENTS => return None,
         // Not words; and nobody returns from an abort.
         _ if f.op() == Op::Abort || f.params.iter().any(|p| p.class == Class::Varargs) => {
             return None;
         }
-        _ => synchronization(f),
+        _ => collective(f),
     };
     Some(act)
 }
@@ -74,7 +74,7 @@ fn receive(f: &Function) -> String {
     match f.form() {
         Form::Nonblocking => "Post".to_owned(),
         Form::Persistent => "Init".to_owned(),
-        Form::Partitioned => "Unmet".to_owned(),
+        Form::Partitioned => "UntrackedSync".to_owned(),
         _ => {
             let kind = match f.op() {
                 Op::SendReceive => "Sendrecv",
@@ -89,7 +89,7 @@ fn receive(f: &Function) -> String {
 fn send(form: Form, mode: Mode) -> String {
     match form {
         Form::Persistent => "InitSend".to_owned(),
-        Form::Partitioned => "Unmet".to_owned(),
+        Form::Partitioned => "UntrackedSync".to_owned(),
         _ => format!("Send(Mode::{mode:?})"),
     }
 }
@@ -123,7 +123,7 @@ fn inspection(choice: Choice) -> String {
 
 /// How processes that make a call together learn of each other by it: the communicators they make and
 /// the collectives that carry Lamport clocks, then those that do not.
-fn synchronization(f: &Function) -> String {
+fn collective(f: &Function) -> String {
     let persistent = f.form() == Form::Persistent;
     match f.op() {
         Op::Make(Object::Comm) => {
@@ -132,16 +132,18 @@ fn synchronization(f: &Function) -> String {
             format!("MakeComm {{ parent: {parent}, new: {new} }}")
         }
         Op::Collective(collective) if !persistent => {
-            let everyone = if collective.synchronizes() { "Everyone" } else { "Some" };
-            format!("Meet(Meeting::{everyone})")
+            let ranks = if collective.synchronizes() { "All" } else { "Partial" };
+            format!("Collective(Synchronization::{ranks})")
         }
-        Op::Make(Object::Window | Object::File) => "Meet(Meeting::Some)".to_owned(),
+        Op::Make(Object::Window | Object::File) => {
+            "Collective(Synchronization::Partial)".to_owned()
+        }
         Op::Collective(_)
         | Op::Free(Object::Window | Object::File)
         | Op::Sync(Sync::Fence | Sync::Start | Sync::Complete | Sync::Post | Sync::Wait) => {
-            "Unmet".to_owned()
+            "UntrackedSync".to_owned()
         }
-        Op::Io(..) | Op::Change(Object::File) if f.is_collective() => "Unmet".to_owned(),
+        Op::Io(..) | Op::Change(Object::File) if f.is_collective() => "UntrackedSync".to_owned(),
         _ => "Other".to_owned(),
     }
 }
@@ -154,7 +156,7 @@ fn is_frequent(act: &str) -> bool {
 /// The hooks, and a function that finds them by number.
 pub fn hooks() -> String {
     let mut text =
-        "use crate::order::{self, Act, Kind, Meeting, Mode, Role};\nuse std::ffi::c_int;\n"
+        "use crate::order::{self, Act, Kind, Synchronization, Mode, Role};\nuse std::ffi::c_int;\n"
             .to_owned();
     let mut found = String::new();
     for (number, f) in functions().iter().enumerate() {
@@ -197,9 +199,9 @@ unsafe extern \"C-unwind\" fn recorded_{name}({parameters}) -> c_int {{
         let blocks = f.params.iter().all(|p| p.name != "request");
         let guard = match act.as_str() {
             "Other" => " if replay",
-            "Unmet" => " if replay || clock",
+            "UntrackedSync" => " if replay || clock",
             "Generalized" => " if clock",
-            _ if act.starts_with("Meet") || act.starts_with("Make") => " if replay || clock",
+            _ if act.starts_with("Collective") || act.starts_with("Make") => " if replay || clock",
             _ if act.starts_with("Send") && blocks => " if shared || replay || clock",
             _ if act.starts_with("Send") || act == "InitSend" => " if shared || clock",
             _ => "",

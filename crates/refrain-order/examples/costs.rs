@@ -9,7 +9,9 @@ mod montecarlo;
 
 use montecarlo::base_table::{base_table, zipped};
 use montecarlo::{Action, Script, Style, Workload, record_causally, run};
-use refrain_order::{Call, Completed, Envelope, Fate, Frames, Kind, Post, Recorder, Replayer};
+use refrain_order::{
+    Call, Completed, Envelope, Frames, Kind, MatchResult, Post, Recorder, Replayer,
+};
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("repeat") {
@@ -92,7 +94,7 @@ fn deterministic() {
             let ticket =
                 recorder.post(0, &Post { site: 9, communicator: 0, source: None, tag: None });
             let from = Envelope { source: [1, 2, 5, 3, 4, 2][n % 6], tag: (n / 6 % 3) as i32 };
-            recorder.resolve(ticket, Fate::Matched(from));
+            recorder.resolve(ticket, MatchResult::Matched(from));
             recorder.matched(0, &Call { kind: Kind::Recv, site: 9, count: 0 }, Completed::All);
             if recorder.is_full(0) {
                 recorder.seal(bytes);

@@ -9,7 +9,7 @@ use refrain_order::clock::encoder::Statistics;
 use refrain_order::clock::table::{BaseRow, Message, Table};
 use refrain_order::clock::{Encoder, Recorder};
 use refrain_order::{
-    Call, Completed, Envelope, Fate, Finished, Kind, Post, Recording, Stamp, Ticket,
+    Call, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording, Stamp, Ticket,
 };
 
 #[path = "../tests/it/montecarlo/mod.rs"]
@@ -80,7 +80,11 @@ fn tell(script: &Script, recorder: &mut impl Recording, apart: bool) {
                         source: stamp.sender as i32,
                         tag: if *place == CONTROL { 2 } else { 1 },
                     };
-                    Some(Finished { ticket, fate: Fate::Matched(from), stamp: Some(*stamp) })
+                    Some(Finished {
+                        ticket,
+                        match_result: MatchResult::Matched(from),
+                        stamp: Some(*stamp),
+                    })
                 };
                 let finished: Vec<Finished> = found.iter().filter_map(finished).collect();
                 let call = Call { kind: kind(*place), site: site(*place), count: own.len() as u32 };

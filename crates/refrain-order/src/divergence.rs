@@ -1,28 +1,28 @@
-//! Where a program left the record, told so that a person can find the place.
+//! Where a replayed program diverged from the record, with what a person needs to find the call.
 
 use std::fmt;
 
 use crate::causal::event::{CallEvent, CallShape, Picked, PostShape};
 use crate::error::OrderError;
-use crate::vocabulary::{Call, Fate, Kind, Post};
+use crate::vocabulary::{Call, Kind, MatchResult, Post};
 
 /// Why a replay cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The program did something else.
+    /// The program did something that the record does not have.
     Diverged(Box<Divergence>),
-    /// The record ends here: that of a program that was killed, or recorded only so far.
+    /// The record is truncated here: the program was killed, or was recorded only so far.
     RecordEnds,
     /// The record cannot be read any further.
     Unreadable(OrderError),
 }
 
-/// Something that a record holds, or that a program asked for.
+/// An entry of a record, or what a program asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// A matching call.
     Call {
-        /// The how manieth successful one of the thread.
+        /// Its index among the thread's successful calls.
         position: u64,
         /// What it is.
         kind: Kind,
@@ -37,7 +37,7 @@ pub enum Moment {
     },
     /// A wildcard receive or probe.
     Receive {
-        /// The how manieth one of the thread.
+        /// Its index among those of the thread.
         position: u64,
         /// Where in the program.
         site: u64,
@@ -46,11 +46,11 @@ pub enum Moment {
         /// Whether any source, and any tag, would do.
         any: [bool; 2],
         /// What became of it; nothing for one that is only asked.
-        fate: Option<Fate>,
+        match_result: Option<MatchResult>,
     },
     /// A clock reading or a random number.
     Value {
-        /// The how manieth one of the thread.
+        /// Its index among those of the thread.
         position: u64,
         /// Which source of values.
         which: u8,
@@ -74,21 +74,25 @@ impl Moment {
         Self::Call { position, kind, site, count, polls: 0, picks: Vec::new() }
     }
 
-    pub(crate) fn received(position: u64, shape: PostShape, fate: Option<Fate>) -> Self {
+    pub(crate) fn received(
+        position: u64,
+        shape: PostShape,
+        match_result: Option<MatchResult>,
+    ) -> Self {
         let PostShape { site, communicator, any_source, any_tag } = shape;
         let any = [any_source, any_tag];
-        Self::Receive { position, site, communicator, any, fate }
+        Self::Receive { position, site, communicator, any, match_result }
     }
 
     pub(crate) fn posted(position: u64, post: &Post) -> Self {
         let any = [post.source.is_none(), post.tag.is_none()];
         let Post { site, communicator, .. } = *post;
-        Self::Receive { position, site, communicator, any, fate: None }
+        Self::Receive { position, site, communicator, any, match_result: None }
     }
 }
 
 impl Moment {
-    /// In words, with a name for the place in the program.
+    /// As text, with a name for the call site.
     pub fn text(&self, name: impl Fn(u64) -> String) -> String {
         match self {
             Self::Call { position, kind, site, count, polls, picks } => {
@@ -104,21 +108,25 @@ impl Moment {
                 }
                 text
             }
-            Self::Receive { position, site, communicator, any, fate } => {
+            Self::Receive { position, site, communicator, any, match_result } => {
                 let what = match any {
                     [true, true] => "any source, any tag",
                     [true, false] => "any source",
                     [false, true] => "any tag",
                     [false, false] => "no wildcard",
                 };
-                let fate = match fate {
-                    Some(Fate::Matched(from)) => format!(", from {} tag {}", from.source, from.tag),
-                    Some(Fate::Cancelled) => ", cancelled".to_owned(),
-                    Some(Fate::Never) => ", never matched".to_owned(),
+                let match_result = match match_result {
+                    Some(MatchResult::Matched(from)) => {
+                        format!(", from {} tag {}", from.source, from.tag)
+                    }
+                    Some(MatchResult::Cancelled) => ", cancelled".to_owned(),
+                    Some(MatchResult::Never) => ", never matched".to_owned(),
                     None => String::new(),
                 };
                 let site = name(*site);
-                format!("receive {position}: {what} on communicator {communicator} at {site}{fate}")
+                format!(
+                    "receive {position}: {what} on communicator {communicator} at {site}{match_result}"
+                )
             }
             Self::Value { position, which } => format!("value {position} of source {which}"),
             Self::End => "the end".to_owned(),
@@ -145,12 +153,12 @@ pub struct Divergence {
     pub expected: Moment,
     /// What the program did.
     pub got: Moment,
-    /// What the record has before and behind.
+    /// The entries of the record before and after.
     pub neighbours: Vec<Moment>,
 }
 
 impl Divergence {
-    /// Whether the program did what was expected, but for the place where it did it.
+    /// Whether the program did what was expected, at another call site.
     fn is_elsewhere(&self) -> bool {
         match (&self.expected, &self.got) {
             (
@@ -165,13 +173,13 @@ impl Divergence {
         }
     }
 
-    /// In words, with names for places in the program.
+    /// As text, with names for call sites.
     pub fn text(&self, name: impl Fn(u64) -> String) -> String {
         let mut text = format!("thread {} does not do what was recorded", self.stream);
         text += &format!("\n  expected  {}", self.expected.text(&name));
         text += &format!("\n  got       {}", self.got.text(&name));
         if self.is_elsewhere() {
-            text += "\n            the same from another place: if the program was built anew, record it again";
+            text += "\n            the same from another call site: if the program was rebuilt, record it again";
         }
         for moment in &self.neighbours {
             text += &format!("\n  recorded  {}", moment.text(&name));

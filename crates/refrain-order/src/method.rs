@@ -7,14 +7,14 @@
 //! and delivers the messages itself.
 
 use crate::causal::record::Recorder;
-use crate::vocabulary::{Call, Completed, Fate, Finished, Kind, Post, Stamp, Ticket};
+use crate::vocabulary::{Call, Completed, Finished, Kind, MatchResult, Post, Stamp, Ticket};
 
 /// Records one rank's receive order. See [`Recorder`] for what each part means.
 pub trait Recording {
     /// An operation was posted.
     fn post(&mut self, stream: u32, post: &Post) -> Ticket;
     /// What became of it.
-    fn resolve(&mut self, ticket: Ticket, fate: Fate);
+    fn resolve(&mut self, ticket: Ticket, match_result: MatchResult);
     /// A matching call found nothing.
     fn failed(&mut self, stream: u32, kind: Kind, site: u64);
     /// A matching call found what it was looking for.
@@ -42,8 +42,8 @@ pub trait Recording {
         finished: &[Finished],
     ) {
         self.matched(stream, call, completed);
-        for Finished { ticket, fate, .. } in finished {
-            self.resolve(*ticket, *fate);
+        for Finished { ticket, match_result, .. } in finished {
+            self.resolve(*ticket, *match_result);
         }
     }
 
@@ -62,8 +62,8 @@ impl Recording for Recorder {
         Recorder::post(self, stream, post)
     }
 
-    fn resolve(&mut self, ticket: Ticket, fate: Fate) {
-        Recorder::resolve(self, ticket, fate);
+    fn resolve(&mut self, ticket: Ticket, match_result: MatchResult) {
+        Recorder::resolve(self, ticket, match_result);
     }
 
     fn failed(&mut self, stream: u32, kind: Kind, site: u64) {

@@ -141,9 +141,9 @@ pub mod source {
 /// A matching call, as the program makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Where in the program.
+    /// Its call site.
     pub site: u64,
     /// How many requests it was given; 0 where the kind has no array.
     pub count: u32,
@@ -164,7 +164,7 @@ pub enum Completed<'a> {
 /// A receive or a probe, as it is posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Post {
-    /// Where in the program.
+    /// Its call site.
     pub site: u64,
     /// The agent's number of the communicator, the same in every run.
     pub communicator: u32,
@@ -193,7 +193,7 @@ pub struct Envelope {
 
 /// What became of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
+pub enum MatchResult {
     /// It received this message.
     Matched(Envelope),
     /// It was cancelled.
@@ -202,14 +202,14 @@ pub enum Fate {
     Never,
 }
 
-/// Names a posted operation until its fate is known. The agent keeps it with the request.
+/// Identifies a posted operation until its match result is known. The agent keeps it with the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket {
     /// The thread that posted it.
     pub stream: u32,
     /// Whether it was a wildcard receive.
     pub wild: bool,
-    /// The how manieth of its sort in the stream.
+    /// Its index among those of its sort in the stream.
     pub number: u64,
 }
 
@@ -218,7 +218,7 @@ pub struct Ticket {
 pub struct Stamp {
     /// The process that sent it, by a number that is the same in every run.
     pub sender: u32,
-    /// The how manieth message of that process to this one, whatever its communicator and tag.
+    /// Its index among the messages of that process to this one, over all communicators and tags.
     pub sequence: u64,
     /// The sender's logical clock.
     pub clock: u64,
@@ -230,7 +230,7 @@ pub struct Finished {
     /// What it was posted as.
     pub ticket: Ticket,
     /// What became of it.
-    pub fate: Fate,
+    pub match_result: MatchResult,
     /// The stamp of the message, if it has one.
     pub stamp: Option<Stamp>,
 }

@@ -90,7 +90,7 @@ pub struct RankOrder {
     /// Whether it was made of a trace of calls, which has no sites and no clock.
     pub traced: bool,
     /// What the program did that a record does not hold.
-    pub outside: Vec<String>,
+    pub unsupported: Vec<String>,
     /// Where the agent panicked: each a defect of Refrain, which the program did not notice.
     pub panics: Vec<String>,
     /// For each thread its number, and who made it, as the agent says.
@@ -119,7 +119,7 @@ impl RankOrder {
             "no-clock" => self.no_clock = true,
             "traced" => self.traced = true,
             "method" if value == Method::Clock.name() => self.method = Method::Clock,
-            "outside" => self.outside.push(value.to_owned()),
+            "outside" => self.unsupported.push(value.to_owned()),
             "panicked" => self.panics.push(value.to_owned()),
             "thread" => self.threads.push(value.to_owned()),
             "sums" => {
@@ -169,8 +169,8 @@ impl RankOrder {
         let mut text = format!("rank {rank}\nsize {size}\npid {pid}\nhost {host}\n");
         // Writing to a String cannot fail.
         let _ = write!(text, "program {program}\nlibrary {library}\n");
-        self.outside.iter().for_each(|what| text += &format!("outside {what}\n"));
-        self.panics.iter().for_each(|place| text += &format!("panicked {place}\n"));
+        self.unsupported.iter().for_each(|what| text += &format!("outside {what}\n"));
+        self.panics.iter().for_each(|at| text += &format!("panicked {at}\n"));
         self.threads.iter().for_each(|thread| text += &format!("thread {thread}\n"));
         text += if self.rand { "rand\n" } else { "" };
         text += if self.no_clock { "no-clock\n" } else { "" };
@@ -477,7 +477,7 @@ mod tests {
             finalized: rank == 0,
             pid: 7,
             program: "/bin/app one".to_owned(),
-            outside: vec!["MPI_Fetch_and_op".to_owned()],
+            unsupported: vec!["MPI_Fetch_and_op".to_owned()],
             panics: vec!["src/order/mod.rs:12".to_owned()],
             frames: frames(),
             ..RankOrder::default()

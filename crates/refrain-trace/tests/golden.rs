@@ -2,7 +2,7 @@
 //! goes: whatever is changed in it, old records still decode to something, so each is compared with what
 //! was in it when it was made.
 
-use refrain_order::Fate;
+use refrain_order::MatchResult;
 use refrain_order::causal::read::Reader;
 use refrain_trace::Orders;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn contents(orders: &Orders) -> (u64, u64, u64) {
                 }
                 for receive in &stretch.block.receives {
                     sum.add(reader.post_shape(receive).expect("a shape").site);
-                    if let Some(Fate::Matched(from)) = receive.fate {
+                    if let Some(MatchResult::Matched(from)) = receive.match_result {
                         sum.add(from.source as u64);
                         sum.add(from.tag as u64);
                     }

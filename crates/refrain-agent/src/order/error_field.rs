@@ -93,7 +93,7 @@ pub fn put_right(status: Statuses, kind: Kind, class: Class, before: Option<c_in
 
 /// Marks the field of a status, so that [`was_inactive`] can tell whether a call has written it.
 pub fn mark(status: &mut Status) {
-    put(status.place(), PATTERN);
+    put(status.address(), PATTERN);
 }
 
 /// Whether an `MPI_Test` that left this in a marked status was given an inactive request, as far as that
@@ -113,7 +113,7 @@ pub fn written(status: &mut Status) -> Option<c_int> {
 }
 
 fn read(status: &mut Status) -> Left {
-    match get(status.place()) {
+    match get(status.address()) {
         Some(PATTERN) => Left::Untouched,
         Some(value) => Left::Written(value),
         None => Left::Unknown,
@@ -151,7 +151,7 @@ fn ask(comm: usize, kind: Kind, class: Class) -> Left {
     let (mut flag, mut index, mut outcount): (c_int, c_int, c_int) = (0, 0, 0);
     let [flag_at, index_at, outcount_at] =
         [&raw mut flag, &raw mut index, &raw mut outcount].map(|at| at as usize);
-    let at = status.place() as usize;
+    let at = status.address() as usize;
     let arguments: &[usize] = match (kind.choice(), kind.polls(), kind.has_array()) {
         (Choice::All, false, false) => &[given, at],
         (Choice::All, true, false) => &[given, flag_at, at],

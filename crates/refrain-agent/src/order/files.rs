@@ -190,7 +190,7 @@ pub fn introduce(size: c_int) {
 
 /// Notes once that something happened which a record does not hold.
 #[cold]
-pub fn outside(what: &'static str) {
+pub fn unsupported(what: &'static str) {
     static NOTED: Locked<Vec<&'static str>> = Locked::new(Vec::new());
     if process::is_forked_child() {
         return;

@@ -1,4 +1,4 @@
-//! Which calls of several threads have an order among them.
+//! Which calls of several threads compete for the same messages, so that their order matters.
 //!
 //! Where a program asked for `MPI_THREAD_MULTIPLE`, threads may post receives on one communicator,
 //! or send to one (destination, tag, communicator), and which is first is the scheduler's choice.
@@ -75,7 +75,7 @@ pub fn of_receives(communicator: u32) -> u64 {
 /// The line of messages that go where this call's does.
 pub fn of_sends(call: &Hooked<'_>, communicator: u32) -> u64 {
     let Role { dest, sendtag, .. } = *call.role;
-    let [dest, tag] = [dest, sendtag].map(|place| call.word(place) as u32);
+    let [dest, tag] = [dest, sendtag].map(|index| call.word(index) as u32);
     key_of_sends(communicator, dest as c_int, tag as c_int)
 }
 

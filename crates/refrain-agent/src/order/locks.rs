@@ -20,7 +20,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::files::outside;
+use super::files::unsupported;
 use super::stop::Waiting;
 use super::thread::{self, Thread};
 use super::{
@@ -231,7 +231,7 @@ unsafe extern "C-unwind" fn cond_clockwait(
         return libc::ENOSYS;
     };
     if task() == Task::Record && line::has_threads() && !values::are_recorded() {
-        outside("the system's clock, which waits with a time look at: record with --rand");
+        unsupported("the system's clock, which waits with a time look at: record with --rand");
     }
     // SAFETY: see above.
     await_condition(mutex, || unsafe { real(cond, mutex, clock, until) })

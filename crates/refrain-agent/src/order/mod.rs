@@ -52,12 +52,12 @@ mod values;
 
 pub use refrain_order::Kind;
 use refrain_order::Turn;
-pub use role::{Act, Meeting, Mode, Role};
+pub use role::{Act, Mode, Role, Synchronization};
 pub use thread::Thread;
 
 use crate::inside::entry::Entry;
 use crate::inside::process::{Errno, abi};
-use role::{Hooked, Place};
+use role::{Hooked, Origin};
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -162,8 +162,8 @@ pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
         Act::End => lifetime::end(&call),
         _ => match (thread::of_call(&call.entry), task(), method()) {
             (Some(thread), Task::Record, Method::Causal) if record::is_on() => {
-                let place = Place { stream: thread.stream(), site: thread.site(&call.entry) };
-                record::call(&mut call, role.act, place)
+                let origin = Origin { stream: thread.stream(), site: thread.site(&call.entry) };
+                record::call(&mut call, role.act, origin)
             }
             (Some(thread), Task::Replay, Method::Causal) => replay::call(call, thread),
             (Some(thread), Task::Record, Method::Clock) => clocked::record::call(call, thread),
@@ -184,7 +184,7 @@ pub unsafe fn recorded(role: &'static Role, words: &mut [usize]) -> c_int {
     // Nobody else is told where the call is, so the compiler knows what is in it.
     let mut call = Hooked { role, entry, words, abi: abi() };
     match thread::place_of(&entry) {
-        Some(place) if record::is_on() => record::call(&mut call, role.act, place),
+        Some(origin) if record::is_on() => record::call(&mut call, role.act, origin),
         _ => call.forward(),
     }
 }

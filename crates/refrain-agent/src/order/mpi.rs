@@ -28,7 +28,7 @@ impl Status {
     pub fn copy_from(&mut self, other: Statuses) {
         if other as usize != abi().status_ignore {
             // SAFETY: a status of the program.
-            unsafe { self.place().copy_from(other, abi().status_bytes) };
+            unsafe { self.address().copy_from(other, abi().status_bytes) };
         }
     }
 
@@ -36,12 +36,12 @@ impl Status {
     pub fn copy_to(&mut self, other: Statuses) {
         if other as usize != abi().status_ignore {
             // SAFETY: as above.
-            unsafe { other.copy_from(self.place(), abi().status_bytes) };
+            unsafe { other.copy_from(self.address(), abi().status_bytes) };
         }
     }
 
     /// Where it is.
-    pub fn place(&mut self) -> Statuses {
+    pub fn address(&mut self) -> Statuses {
         self.0.as_mut_ptr()
     }
 }
@@ -212,14 +212,14 @@ pub fn isendrecv_has_status() -> bool {
             if call(table::MPI_Comm_dup, &[own, &raw mut comm as usize]) != 0 {
                 return false;
             }
-            let place = &raw mut request as usize;
-            let words = [0, 0, byte, 0, TAG, 0, 0, byte, 0, any, comm, place];
+            let address = &raw mut request as usize;
+            let words = [0, 0, byte, 0, TAG, 0, 0, byte, 0, any, comm, address];
             let result = match call(table::MPI_Isendrecv, &words) {
-                0 => call(table::MPI_Wait, &[place, status.place() as usize]),
+                0 => call(table::MPI_Wait, &[address, status.address() as usize]),
                 error => error,
             };
             call(table::MPI_Comm_free, &[&raw mut comm as usize]);
-            let fields = status_fields(status.place(), 0);
+            let fields = status_fields(status.address(), 0);
             result == 0 && fields.is_some_and(|fields| fields.tag as usize == TAG)
         }
     })

@@ -1,4 +1,4 @@
-//! What a completion call was given, and what came of it.
+//! The requests of a completing call, and its outcome.
 
 use crate::inside::memory::Statuses;
 use refrain_order::{Choice, Completed, Kind};
@@ -53,8 +53,8 @@ impl Requests {
         // SAFETY: the caller's promise.
         let handle = |i: usize| word(unsafe { at.add(i).read_unaligned() });
         match self.few.get_mut(..n) {
-            Some(few) => few.iter_mut().enumerate().for_each(|(i, place)| {
-                place.write(handle(i));
+            Some(few) => few.iter_mut().enumerate().for_each(|(i, slot)| {
+                slot.write(handle(i));
             }),
             None => self.many = (0..n).map(handle).collect(),
         }
@@ -143,14 +143,14 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// The completed requests, each with the place of its status.
-    pub fn places(&self, count: usize) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+    /// The indices of the completed requests, each with the index of its status.
+    pub fn completed(&self, count: usize) -> impl Iterator<Item = (usize, usize)> + use<'a> {
         let (all, these): (usize, &'a [u32]) = match *self {
             Outcome::Completed(Completed::All) => (count, &[]),
             Outcome::Completed(Completed::These(indices)) => (0, indices),
             _ => (0, &[]),
         };
-        let these = these.iter().enumerate().map(|(place, index)| (*index as usize, place));
+        let these = these.iter().enumerate().map(|(address, index)| (*index as usize, address));
         (0..all).map(|n| (n, n)).chain(these)
     }
 }

@@ -11,7 +11,7 @@ use refrain_order::Handles;
 /// By handle, or address.
 pub type Map<T> = table::Map<usize, T>;
 
-/// What is known of requests.
+/// Receives of the program by request handle.
 pub struct Requests<T> {
     all: Handles<T>,
 }

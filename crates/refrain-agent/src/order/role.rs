@@ -1,4 +1,4 @@
-//! What a function is to receive orders, and a call of it.
+//! How an MPI function affects message matching, and a call of such a function.
 
 use crate::inside::entry::Entry;
 use crate::inside::memory::{self, Handles, Statuses};
@@ -10,7 +10,7 @@ use std::ffi::c_int;
 
 use super::mpi;
 
-/// What a function is to receive orders.
+/// How an MPI function affects message matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// MPI begins.
@@ -33,7 +33,7 @@ pub enum Act {
     Arrive,
     /// Cancels an operation.
     Cancel,
-    /// Lets go of a request.
+    /// Frees a request.
     Free,
     /// Makes a request that the program completes itself.
     Generalized,
@@ -41,29 +41,29 @@ pub enum Act {
     Send(Mode),
     /// Describes what is sent later, perhaps often.
     InitSend,
-    /// Lets go of a communicator.
+    /// Frees a communicator.
     FreeComm,
-    /// Makes a communicator, together with all of the old one, or with all who are in the new one.
+    /// Makes a communicator, collectively over the old one (`parent`), or over the new one (`new`).
     #[allow(missing_docs)]
     MakeComm { parent: bool, new: bool },
-    /// Meets others in a collective operation on a communicator.
-    Meet(Meeting),
-    /// Meets others otherwise.
-    Unmet,
-    /// Does something whose result depends on an order that is not kept.
-    Outside,
+    /// A collective operation on a communicator, with which Lamport clocks are exchanged.
+    Collective(Synchronization),
+    /// Synchronizes with other ranks in a way that carries no Lamport clock.
+    UntrackedSync,
+    /// Its result depends on an order that is not recorded.
+    Unsupported,
     /// Does something else, and may wait for other ranks.
     Other,
 }
 
-/// Who hears of whom in a collective operation.
+/// Which ranks depend on which after a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meeting {
-    /// Nobody is done with it before all have begun.
-    Everyone,
-    /// Some may be, and others hear of them, be it only because what they get comes by way of
+pub enum Synchronization {
+    /// No rank completes it before all have begun it.
+    All,
+    /// Some ranks may complete it early. Others may depend on them, if only because data is forwarded by
     /// them.
-    Some,
+    Partial,
 }
 
 /// How something is sent.
@@ -123,10 +123,10 @@ impl Role {
 
 /// Where a call was made.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct Origin {
     /// The thread's stream.
     pub stream: u32,
-    /// The place in the program.
+    /// The call site.
     pub site: u64,
 }
 
@@ -166,16 +166,16 @@ impl Hooked<'_> {
         Hooked { role: self.role, entry: self.entry, words: self.words, abi: self.abi }
     }
 
-    /// An argument; 0 if there is none of that sort.
+    /// An argument; 0 if the function has none at this index.
     #[inline(always)]
-    pub fn word(&self, place: usize) -> usize {
-        self.words.get(place).copied().unwrap_or(0)
+    pub fn word(&self, index: usize) -> usize {
+        self.words.get(index).copied().unwrap_or(0)
     }
 
-    /// Puts another argument in the place of one.
+    /// Replaces an argument, and returns the old one.
     #[inline(always)]
-    pub fn replace(&mut self, place: usize, word: usize) -> usize {
-        self.words.get_mut(place).map_or(0, |at| std::mem::replace(at, word))
+    pub fn replace(&mut self, index: usize, word: usize) -> usize {
+        self.words.get_mut(index).map_or(0, |at| std::mem::replace(at, word))
     }
 
     /// The communicator.
@@ -187,8 +187,8 @@ impl Hooked<'_> {
     /// The receive that is posted; without source and tag it is of a message known already.
     #[inline(always)]
     pub fn post(&self, site: u64, communicator: u32) -> Post {
-        let given = |place: usize, any: c_int| {
-            let word = self.words.get(place).map(|word| *word as c_int);
+        let given = |index: usize, any: c_int| {
+            let word = self.words.get(index).map(|word| *word as c_int);
             word.map_or(Some(0), |word| (word != any).then_some(word))
         };
         let abi = self.abi;
@@ -212,7 +212,7 @@ impl Hooked<'_> {
         let at = self.word(self.role.request) as *mut u8;
         let n = match self.role.count {
             Role::NOWHERE => 1,
-            place => memory::count(self.word(place) as c_int),
+            index => memory::count(self.word(index) as c_int),
         };
         if at.is_null() { (at, 0) } else { (at, n) }
     }
@@ -227,15 +227,15 @@ impl Hooked<'_> {
 
     /// An `int` that the call gave by address.
     #[inline(always)]
-    pub fn output(&self, place: usize) -> Option<c_int> {
+    pub fn output(&self, index: usize) -> Option<c_int> {
         // SAFETY: the table says that argument is the address of an int.
-        unsafe { memory::int(self.word(place) as *mut c_int) }
+        unsafe { memory::int(self.word(index) as *mut c_int) }
     }
 
     /// Gives an `int` by address.
     #[inline(always)]
-    pub fn set_output(&self, place: usize, value: c_int) {
-        let at = self.word(place) as *mut c_int;
+    pub fn set_output(&self, index: usize, value: c_int) {
+        let at = self.word(index) as *mut c_int;
         if !at.is_null() {
             // SAFETY: as in `output`.
             unsafe { at.write_unaligned(value) };

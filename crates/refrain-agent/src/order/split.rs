@@ -1,4 +1,4 @@
-//! Blocking calls in two steps: what takes a place in line, and the wait for it.
+//! Blocking calls in two steps: the post, which takes a turn, and the wait.
 
 use crate::inside::process;
 use crate::table;
@@ -37,7 +37,7 @@ pub fn isend(words: &[usize], large: bool, mode: Mode, request: &mut usize) -> c
     unsafe { mpi::call(function, &all) }
 }
 
-/// Waits for what was begun.
+/// Waits for an operation that was posted.
 pub fn wait(request: &mut usize, status: usize) -> c_int {
     // SAFETY: a request of our own, and a status or none.
     unsafe { mpi::call(table::MPI_Wait, &[&raw mut *request as usize, status]) }
@@ -46,7 +46,7 @@ pub fn wait(request: &mut usize, status: usize) -> c_int {
 /// Source, tag and communicator of a receive.
 pub fn envelope(call: &Hooked<'_>) -> [usize; 3] {
     let Role { source, tag, comm, .. } = *call.role;
-    [source, tag, comm].map(|place| call.word(place))
+    [source, tag, comm].map(|index| call.word(index))
 }
 
 /// The receive that a call makes, as arguments of `MPI_Irecv`.
@@ -92,15 +92,15 @@ fn pack(call: &Hooked<'_>, packed: &mut Vec<u8>) -> Result<[usize; 6], c_int> {
             return Err(result);
         }
         packed.resize(bytes.max(1), 0);
-        let (place, at) = (packed.as_mut_ptr() as usize, &raw mut position as usize);
-        match mpi::call(pack, &[buffer, count, datatype, place, bytes, at, comm]) {
-            0 => Ok([place, position, as_packed, dest, tag, comm]),
+        let (address, at) = (packed.as_mut_ptr() as usize, &raw mut position as usize);
+        match mpi::call(pack, &[buffer, count, datatype, address, bytes, at, comm]) {
+            0 => Ok([address, position, as_packed, dest, tag, comm]),
             error => Err(error),
         }
     }
 }
 
-/// Looks for a message once; what is wrong counts as found.
+/// Probes once; an error counts as found.
 pub fn look(call: &mut Hooked<'_>, kind: Kind, status: usize) -> (c_int, bool) {
     if kind.polls() {
         let result = call.forward_with_status(status as *mut u8);
@@ -121,8 +121,8 @@ pub fn look(call: &mut Hooked<'_>, kind: Kind, status: usize) -> (c_int, bool) {
     (result, result != 0 || flag != 0)
 }
 
-/// A call that completes requests, without waiting: its result, and whether it found any. Where
-/// the call itself waits, that which asks is made in its place.
+/// A completing call without blocking: its result, and whether anything completed. For a call that blocks,
+/// the corresponding test function is called.
 pub fn poll(call: &Hooked<'_>, kind: Kind) -> (c_int, bool) {
     if kind.polls() {
         let result = call.forward();

@@ -238,14 +238,14 @@ fn stop_at_end(calls: u64, doing: &str) -> ! {
     say(&format!("the record ends here, {where_}: {why}"));
     let Some(board) = board::get() else { abort(RECORD_ENDS, "stops") };
     board.say(State::AtEnd, where_);
-    let standing = || Waited::since(Instant::now(), LONGEST_LOOK);
-    let (mut progress, mut waited) = (board.progress(), standing());
+    let clock_bound = || Waited::since(Instant::now(), LONGEST_LOOK);
+    let (mut progress, mut waited) = (board.progress(), clock_bound());
     loop {
         drive();
         std::thread::sleep(Duration::from_millis(1));
         let now = board.progress();
         if now != progress {
-            (progress, waited) = (now, standing());
+            (progress, waited) = (now, clock_bound());
         }
         let stand = |state| matches!(state, State::AtEnd | State::Finalizing | State::Over);
         let all_stand = board.states().all(stand);

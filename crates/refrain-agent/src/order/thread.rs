@@ -16,7 +16,7 @@ use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use super::requests::Map;
-use super::role::Place;
+use super::role::Origin;
 use super::{Task, clocked, files, line, replay, task};
 
 /// How many modules of the program are known at a time.
@@ -101,23 +101,23 @@ pub fn of_call(entry: &Entry) -> Option<&'static Thread> {
 
 /// Where a call is made, if it is the program's.
 #[inline(always)]
-pub fn place_of(entry: &Entry) -> Option<Place> {
+pub fn place_of(entry: &Entry) -> Option<Origin> {
     let thread = this();
     let site = thread.recent_site(entry.caller);
     if let Some(site) = site
         && !thread.is_of_child()
     {
-        return Some(Place { stream: thread.stream(), site });
+        return Some(Origin { stream: thread.stream(), site });
     }
     find_place(*entry)
 }
 
 #[inline(never)]
-fn find_place(entry: Entry) -> Option<Place> {
+fn find_place(entry: Entry) -> Option<Origin> {
     let thread = of_call(&entry)?;
     // Before MPI has begun nobody asks for the site.
     let site = if thread.stream() == UNKNOWN { 0 } else { thread.site(&entry) };
-    Some(Place { stream: thread.stream(), site })
+    Some(Origin { stream: thread.stream(), site })
 }
 
 /// The system's numbers of threads that call MPI, where they share it.

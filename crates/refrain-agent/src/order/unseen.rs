@@ -7,7 +7,7 @@
 //! by MPI's rules they have matched something before.
 
 use crate::table;
-use refrain_order::{Arrivals, Envelope, Fate, Post, Ticket};
+use refrain_order::{Arrivals, Envelope, MatchResult, Post, Ticket};
 use std::ffi::c_int;
 
 use super::mpi::{self, Status};
@@ -23,7 +23,7 @@ struct Unseen {
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// A receive's place among those that were posted.
+/// The position of a receive in posting order.
 #[derive(Clone, Copy)]
 pub struct Posted {
     /// In the order of posts.
@@ -96,7 +96,7 @@ impl AllUnseen {
         sequence: u64,
         communicator: u32,
         from: Envelope,
-    ) -> Vec<(Ticket, Fate)> {
+    ) -> Vec<(Ticket, MatchResult)> {
         let mut found = Vec::new();
         let mut seen = Vec::new();
         let earlier =
@@ -104,7 +104,7 @@ impl AllUnseen {
         let asked = earlier.filter(|(_, unseen)| accepts(&unseen.post, communicator, from));
         for (slot, unseen) in asked {
             if let Some(from) = ask(unseen.handle) {
-                found.push((unseen.ticket, Fate::Matched(from)));
+                found.push((unseen.ticket, MatchResult::Matched(from)));
                 seen.push(Posted { sequence: unseen.sequence, slot });
             }
         }
@@ -117,13 +117,13 @@ impl AllUnseen {
 fn ask(request: usize) -> Option<Envelope> {
     let mut status = Status::new();
     let mut flag: c_int = 0;
-    let words = [request, &raw mut flag as usize, status.place() as usize];
+    let words = [request, &raw mut flag as usize, status.address() as usize];
     // SAFETY: a request that is active, an int and a status.
     unsafe {
         let result = mpi::call(table::MPI_Request_get_status, &words);
-        if result != 0 || flag == 0 || mpi::is_cancelled(status.place()) {
+        if result != 0 || flag == 0 || mpi::is_cancelled(status.address()) {
             return None;
         }
-        mpi::envelope(status.place())
+        mpi::envelope(status.address())
     }
 }

@@ -179,7 +179,7 @@ fn rank_order(
     let meta = process.facts();
     let finalized = meta.ended == Ended::Finalized;
     told.end();
-    let Teller { recorder, outside, .. } = told;
+    let Teller { recorder, unsupported, .. } = told;
     Ok(RankOrder {
         rank: rank as u32,
         size: meta.size.max(0) as u32,
@@ -189,7 +189,7 @@ fn rank_order(
         program: meta.program.clone(),
         library: meta.library.lines().next().unwrap_or_default().to_owned(),
         traced: true,
-        outside,
+        unsupported,
         frames: frames(recorder, finalized),
         ..RankOrder::default()
     })

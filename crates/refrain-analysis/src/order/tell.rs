@@ -5,7 +5,7 @@ use refrain_mpi::abi::Layout;
 use refrain_mpi::interface::function;
 use refrain_mpi::semantics::{Argument, Form, Object, Op};
 use refrain_mpi::status::StatusFields;
-use refrain_order::{Call, Choice, Completed, Envelope, Fate, Kind, Post, Recorder, Ticket};
+use refrain_order::{Call, Choice, Completed, Envelope, Kind, MatchResult, Post, Recorder, Ticket};
 use refrain_reader::Event;
 use refrain_reader::arguments::Arguments;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub struct Teller {
     /// Calls that match messages, so far.
     pub matching: u64,
     /// What the program did that a record does not hold.
-    pub outside: Vec<String>,
+    pub unsupported: Vec<String>,
     /// The site of the call at hand.
     pub site: u64,
     layout: &'static Layout,
@@ -54,7 +54,7 @@ impl Teller {
         Teller {
             recorder: Recorder::new(),
             matching: 0,
-            outside: Vec::new(),
+            unsupported: Vec::new(),
             site: 0,
             layout,
             isendrecv_is_mute,
@@ -103,8 +103,8 @@ impl Teller {
     }
 
     fn note(&mut self, what: &str) {
-        if !self.outside.iter().any(|noted| noted == what) {
-            self.outside.push(what.to_owned());
+        if !self.unsupported.iter().any(|noted| noted == what) {
+            self.unsupported.push(what.to_owned());
         }
     }
 
@@ -121,7 +121,7 @@ impl Teller {
     /// What a receive or probe with a wildcard got.
     fn settle(&mut self, ticket: Ticket, status: Option<StatusFields>) {
         if let Some(status) = status.filter(|_| ticket.wild) {
-            self.recorder.resolve(ticket, Fate::Matched(envelope(&status)));
+            self.recorder.resolve(ticket, MatchResult::Matched(envelope(&status)));
         }
     }
 
@@ -247,7 +247,7 @@ impl Teller {
         }
         match (ticket, status) {
             (Some(ticket), Some(status)) if cancelled && status.cancelled => {
-                self.recorder.resolve(ticket, Fate::Cancelled);
+                self.recorder.resolve(ticket, MatchResult::Cancelled);
             }
             (Some(ticket), status) => self.settle(ticket, status),
             (None, _) => {}
@@ -390,8 +390,8 @@ mod tests {
         let events =
             [irecv(1), irecv(2), cancel(1), cancel(2), wait(1, true), wait(2, false), irecv(1)];
         let mut replayer = told(&events);
-        let fates = [(); 3].map(|()| posted(&mut replayer));
-        assert_eq!(fates, [Posting::WithheldCancelled, from(4), Posting::WithheldNever]);
+        let match_results = [(); 3].map(|()| posted(&mut replayer));
+        assert_eq!(match_results, [Posting::WithheldCancelled, from(4), Posting::WithheldNever]);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Blocks as bytes.
 //!
-//! A record is a sequence of *frames*: a length, a body of so many bytes, and a checksum of the
-//! body in four bytes. What a killed process leaves behind ends in half a frame at most, and all
+//! A record is a sequence of *frames*: a length, a body of that many bytes, and a checksum of the
+//! body in four bytes. A killed process leaves at most one incomplete frame, and all
 //! frames before it can be read. A body begins with a tag byte:
 //!
 //! ```text
 //! 4  a stretch of a stream   stream, number, flags
-//!                            new call shapes, new receive shapes, fix-ups, trailing polls (*)
+//!                            new call shapes, new receive shapes, late match results, trailing polls (*)
 //!                            how many calls, wildcard receives, values (*), other operations
 //!                            how many receives were posted before one completed
 //!                            calls:    bytes, coded bytes
@@ -18,16 +18,16 @@
 //! 16 and above               are for other methods than this one
 //! ```
 //!
-//! What is marked by (*) is there if its flag says so. Numbers are LEB128. Fix-ups are not coded adaptively, so that a replayer can gather those of
+//! What is marked by (*) is there if its flag says so. Numbers are LEB128. Late match results are not coded adaptively, so that a replayer can gather those of
 //! all blocks before it decodes the first. The models go on learning from block to block of a
 //! stream; a block with the flag *fresh* begins anew, and does not need the blocks before it.
 //!
-//! What the models of a released version have written, others cannot read, and would not notice:
-//! models that differ need a tag of their own.
+//! A changed model decodes old bytes to something else without noticing. So a model that differs from that
+//! of a released version needs a new tag.
 
 use crate::causal::calls::CallModel;
 use crate::causal::event::{
-    Block, CallEvent, CallShape, Fixup, Picked, PostShape, ReceiveEvent, Trailing,
+    Block, CallEvent, CallShape, LateResult, Picked, PostShape, ReceiveEvent, Trailing,
 };
 use crate::causal::pool::hints;
 use crate::causal::receives::{OldValueModel, ReceiveModel};
@@ -35,23 +35,23 @@ use crate::coding::coder::{Decoder, Encoder};
 use crate::coding::value::ValueModel;
 use crate::error::OrderError;
 use crate::frame::{TURNS, put_frame};
-use crate::vocabulary::{Envelope, Fate, Kind};
+use crate::vocabulary::{Envelope, Kind, MatchResult};
 use refrain_bytes::varint::{
     put, put_bytes, take, take_byte, take_bytes, take_slice, take_u32, unzigzag, zigzag,
 };
 
-/// Recorders seal sooner; more of anything in one block comes from damaged bytes.
+/// The most items of a list in one block. Recorders seal sooner; larger counts come from damaged bytes.
 const MOST: u64 = 1 << 18;
 const FULL_STRETCH: u8 = 1;
 const OLD_VALUES_STRETCH: u8 = 3;
 const STRETCH: u8 = 4;
 const FRESH: u8 = 1;
 const LAST: u8 = 2;
-/// Of what there is some in a stretch.
+/// Flags of the lists that are not empty.
 mod some {
     pub const CALL_SHAPES: u8 = 4;
     pub const POST_SHAPES: u8 = 8;
-    pub const FIXUPS: u8 = 16;
+    pub const LATE_RESULTS: u8 = 16;
     pub const TRAILING: u8 = 32;
     pub const VALUES: u8 = 64;
 }
@@ -61,16 +61,16 @@ mod some {
 pub struct Head {
     /// The thread.
     pub stream: u32,
-    /// The how manieth block of the stream.
+    /// The index of the block in its stream.
     pub number: u64,
-    /// Whether models and shapes begin anew.
+    /// Whether models and shapes are reset before this block.
     pub fresh: bool,
-    /// Whether the stream ended here in good order.
+    /// Whether the stream ended here, at `MPI_Finalize`.
     pub last: bool,
     call_shapes: Vec<CallShape>,
     post_shapes: Vec<PostShape>,
-    /// Fates of earlier operations.
-    pub fixups: Vec<Fixup>,
+    /// Match results of earlier operations.
+    pub late_results: Vec<LateResult>,
     trailing: Vec<Trailing>,
     /// How many matching calls are in it.
     pub calls: u64,
@@ -86,7 +86,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads the head of a frame's body, and leaves what is behind it. Nothing if the frame is
+    /// Reads the head of a frame's body, and leaves the rest. `None` if the frame is
     /// no stretch.
     pub fn take(body: &mut &[u8]) -> Result<Option<Head>, OrderError> {
         let tag = take_byte(body)?;
@@ -102,7 +102,7 @@ impl Head {
         let has = |what: u8| has_all || flags & what != 0;
         let call_shapes = take_list(body, has(some::CALL_SHAPES), take_call_shape)?;
         let post_shapes = take_list(body, has(some::POST_SHAPES), take_post_shape)?;
-        let fixups = take_list(body, has(some::FIXUPS), take_fixup)?;
+        let late_results = take_list(body, has(some::LATE_RESULTS), take_late_result)?;
         let trailing = take_list(body, has(some::TRAILING), |body| {
             Ok(Trailing { shape: take_u32(body, "shape")?, polls: take(body)? })
         })?;
@@ -118,7 +118,7 @@ impl Head {
             last,
             call_shapes,
             post_shapes,
-            fixups,
+            late_results,
             trailing,
             calls,
             receives,
@@ -162,33 +162,33 @@ fn take_post_shape(input: &mut &[u8]) -> Result<PostShape, OrderError> {
     Ok(PostShape { site: take_site(input)?, communicator, any_source, any_tag })
 }
 
-fn take_fixup(input: &mut &[u8]) -> Result<Fixup, OrderError> {
+fn take_late_result(input: &mut &[u8]) -> Result<LateResult, OrderError> {
     let tag = take_byte(input)?;
     let number = take(input)?;
-    let fate = match tag >> 1 {
+    let match_result = match tag >> 1 {
         0 => {
             let mut signed = || -> Result<i32, OrderError> {
                 let value = unzigzag(take(input)?);
                 i32::try_from(value).map_err(|_| OrderError::OutOfRange("envelope"))
             };
-            Fate::Matched(Envelope { source: signed()?, tag: signed()? })
+            MatchResult::Matched(Envelope { source: signed()?, tag: signed()? })
         }
-        1 => Fate::Cancelled,
-        2 => Fate::Never,
-        _ => return Err(OrderError::Unknown("fate")),
+        1 => MatchResult::Cancelled,
+        2 => MatchResult::Never,
+        _ => return Err(OrderError::Unknown("match result")),
     };
-    Ok(Fixup { wild: tag & 1 != 0, number, fate })
+    Ok(LateResult { wild: tag & 1 != 0, number, match_result })
 }
 
-fn put_fixup(out: &mut Vec<u8>, fixup: &Fixup) {
-    let tag = match fixup.fate {
-        Fate::Matched(_) => 0,
-        Fate::Cancelled => 1,
-        Fate::Never => 2,
+fn put_late_result(out: &mut Vec<u8>, late_result: &LateResult) {
+    let tag = match late_result.match_result {
+        MatchResult::Matched(_) => 0,
+        MatchResult::Cancelled => 1,
+        MatchResult::Never => 2,
     };
-    out.push(tag << 1 | u8::from(fixup.wild));
-    put(out, fixup.number);
-    if let Fate::Matched(envelope) = fixup.fate {
+    out.push(tag << 1 | u8::from(late_result.wild));
+    put(out, late_result.number);
+    if let MatchResult::Matched(envelope) = late_result.match_result {
         put(out, zigzag(envelope.source.into()));
         put(out, zigzag(envelope.tag.into()));
     }
@@ -212,7 +212,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// For a stream that goes on behind `blocks` blocks that this codec has not seen.
+    /// For a stream that continues after `blocks` blocks that this codec has not seen.
     pub fn resumed(blocks: u64) -> Self {
         Self { blocks, ..Self::default() }
     }
@@ -286,7 +286,7 @@ impl Codec {
         let mut block = Block {
             call_shapes: head.call_shapes.clone(),
             post_shapes: head.post_shapes.clone(),
-            fixups: head.fixups.clone(),
+            late_results: head.late_results.clone(),
             trailing: head.trailing.clone(),
             named: head.named,
             behind: head.behind,
@@ -301,7 +301,7 @@ impl Codec {
         let mut hints = hints(&block, head.receives as usize).into_iter();
         for _ in 0..head.receives {
             let hint = hints.next().unwrap_or_default();
-            let blank = ReceiveEvent { shape: 0, fate: None };
+            let blank = ReceiveEvent { shape: 0, match_result: None };
             let event = self.receives.code(&mut decoder, &self.post_shapes, hint, blank)?;
             block.receives.push(event);
         }
@@ -336,17 +336,17 @@ impl Codec {
     }
 }
 
-/// Of what there is some in a block.
+/// The flags of a block.
 fn somes(block: &Block) -> u8 {
     let flag = |is_empty: bool, flag: u8| if is_empty { 0 } else { flag };
     flag(block.call_shapes.is_empty(), some::CALL_SHAPES)
         | flag(block.post_shapes.is_empty(), some::POST_SHAPES)
-        | flag(block.fixups.is_empty(), some::FIXUPS)
+        | flag(block.late_results.is_empty(), some::LATE_RESULTS)
         | flag(block.trailing.is_empty(), some::TRAILING)
         | flag(block.values.is_empty(), some::VALUES)
 }
 
-/// Puts how many there are, if any.
+/// Puts a count, unless it is zero.
 fn put_some(body: &mut Vec<u8>, count: usize) {
     if count > 0 {
         put(body, count as u64);
@@ -365,8 +365,8 @@ fn put_heads(body: &mut Vec<u8>, block: &Block) {
         put(body, shape.communicator.into());
         body.extend_from_slice(&shape.site.to_le_bytes());
     }
-    put_some(body, block.fixups.len());
-    block.fixups.iter().for_each(|fixup| put_fixup(body, fixup));
+    put_some(body, block.late_results.len());
+    block.late_results.iter().for_each(|late_result| put_late_result(body, late_result));
     put_some(body, block.trailing.len());
     for trailing in &block.trailing {
         put(body, trailing.shape.into());

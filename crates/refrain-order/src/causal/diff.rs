@@ -112,7 +112,7 @@ fn compare(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Call, Completed, Envelope, Fate, Kind, Post, Recorder};
+    use crate::{Call, Completed, Envelope, Kind, MatchResult, Post, Recorder};
 
     fn run(sources: &[i32], polls: usize) -> Frames {
         let mut recorder = Recorder::new();
@@ -122,7 +122,7 @@ mod tests {
             (0..polls).for_each(|_| recorder.failed(0, Kind::Test, 6));
             recorder.matched(0, &Call { kind: Kind::Test, site: 6, count: 0 }, Completed::All);
             let from = Envelope { source: *source, tag: 3 };
-            recorder.resolve(ticket, Fate::Matched(from));
+            recorder.resolve(ticket, MatchResult::Matched(from));
         }
         let mut bytes = Vec::new();
         recorder.finish(&mut bytes);

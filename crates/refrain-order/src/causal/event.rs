@@ -1,26 +1,26 @@
 //! What a record holds, decoded: plain lists, one block at a time.
 
-use crate::vocabulary::{Choice, Envelope, Fate, Kind};
+use crate::vocabulary::{Choice, Envelope, Kind, MatchResult};
 
-/// What calls have in common: their place in the program, and their kind.
+/// What calls have in common: their kind and call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallShape {
-    /// What it is.
+    /// Their kind.
     pub kind: Kind,
-    /// Where in the program.
+    /// Their call site.
     pub site: u64,
 }
 
 /// What wildcard receives have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PostShape {
-    /// Where in the program.
+    /// Their call site.
     pub site: u64,
-    /// On which communicator.
+    /// Their communicator.
     pub communicator: u32,
-    /// Whether any source would do.
+    /// Whether the source is `MPI_ANY_SOURCE`.
     pub any_source: bool,
-    /// Whether any tag would do.
+    /// Whether the tag is `MPI_ANY_TAG`.
     pub any_tag: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct CallEvent {
     pub shape: u32,
     /// How many requests it was given.
     pub count: u32,
-    /// How many calls of that shape failed since the last one that did not.
+    /// How many polls of that shape failed before it.
     pub polls: u64,
     /// What it completed.
     pub picked: Picked,
@@ -45,7 +45,7 @@ pub enum Picked {
     All,
     /// Nothing was active.
     Undefined,
-    /// So many indices, in [`Block::picks`] from the place where the call before left off.
+    /// This many indices, in [`Block::picks`] after those of the call before.
     These(u32),
 }
 
@@ -54,23 +54,23 @@ pub enum Picked {
 pub struct ReceiveEvent {
     /// Which shape, by its number in the stream.
     pub shape: u32,
-    /// What became of it; nothing if that was not known when the block was sealed.
-    pub fate: Option<Fate>,
+    /// Its match result; `None` if that was not known when the block was sealed.
+    pub match_result: Option<MatchResult>,
 }
 
 /// What became of an operation that was posted in an earlier block, or of one that is no
 /// wildcard and was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fixup {
+pub struct LateResult {
     /// Whether `number` counts wildcard receives, or the other operations.
     pub wild: bool,
-    /// The how manieth in the stream.
+    /// Its index in the stream.
     pub number: u64,
     /// What became of it.
-    pub fate: Fate,
+    pub match_result: MatchResult,
 }
 
-/// Calls that failed behind the last one of their shape that did not.
+/// Failed polls after the last successful call of their shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailing {
     /// Which shape.
@@ -94,8 +94,8 @@ pub struct Block {
     pub receives: Vec<ReceiveEvent>,
     /// Calls that failed at the end.
     pub trailing: Vec<Trailing>,
-    /// Fates of earlier operations.
-    pub fixups: Vec<Fixup>,
+    /// Match results of earlier operations.
+    pub late_results: Vec<LateResult>,
     /// Clock readings and random numbers: which of them, and its bits.
     pub values: Vec<(u8, u64)>,
     /// How many operations other than wildcard receives were posted.
@@ -111,7 +111,7 @@ impl Block {
         self.calls.is_empty()
             && self.receives.is_empty()
             && self.trailing.is_empty()
-            && self.fixups.is_empty()
+            && self.late_results.is_empty()
             && self.values.is_empty()
             && self.named == 0
     }
@@ -124,7 +124,7 @@ impl Block {
         self.picks.clear();
         self.receives.clear();
         self.trailing.clear();
-        self.fixups.clear();
+        self.late_results.clear();
         self.values.clear();
         self.named = 0;
         self.behind = 0;
@@ -136,7 +136,7 @@ impl Block {
             + self.picks.len()
             + self.receives.len()
             + self.values.len()
-            + self.fixups.len()
+            + self.late_results.len()
     }
 }
 

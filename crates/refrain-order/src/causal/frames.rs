@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::causal::codec::Head;
-use crate::causal::event::Fixup;
+use crate::causal::event::LateResult;
 use crate::error::OrderError;
 use crate::frame::take_frame;
 
@@ -18,13 +18,13 @@ pub struct Frames {
     cut: Option<OrderError>,
 }
 
-/// Where one stream is.
+/// The frames of one stream.
 #[derive(Clone, Debug, Default)]
 pub struct StreamFrames {
     /// The bodies of its blocks, in order.
     pub bodies: Vec<Range<usize>>,
-    /// The fates that were learnt late, from all blocks.
-    pub fixups: Vec<Fixup>,
+    /// The late match results of all blocks.
+    pub late_results: Vec<LateResult>,
     /// Whether it ended in good order.
     pub complete: bool,
     /// How many matching calls, wildcard receives and other operations are in it.
@@ -40,7 +40,7 @@ const MOST_STREAMS: u32 = 1 << 16;
 
 impl Frames {
     /// Reads frames up to the end, or up to the first that is cut short or damaged: that is what
-    /// a killed process leaves. [`Frames::cut`] tells which.
+    /// a killed process leaves. [`Frames::cut`] says which.
     pub fn read(bytes: Vec<u8>) -> Self {
         let mut frames = Self { bytes, ..Self::default() };
         let mut at = 0;
@@ -60,7 +60,7 @@ impl Frames {
         let mut rest = self.bytes.get(at..).unwrap_or_default();
         let body = take_frame(&mut rest)?;
         let next = self.bytes.len() - rest.len();
-        // Behind the body are the four bytes of its checksum.
+        // The four bytes after the body are its checksum.
         let range = next - 4 - body.len()..next - 4;
         let head = Head::take(&mut &body[..])?;
         self.all.push(range.clone());
@@ -74,7 +74,7 @@ impl Frames {
             }
             let stream = &mut self.streams[at];
             stream.bodies.push(range);
-            stream.fixups.extend(head.fixups);
+            stream.late_results.extend(head.late_results);
             stream.complete = head.last;
             stream.calls = stream.calls.saturating_add(head.calls);
             stream.receives = stream.receives.saturating_add(head.receives);
@@ -88,7 +88,7 @@ impl Frames {
         self.cut
     }
 
-    /// All bytes, those behind a damage too.
+    /// All bytes, including those after damage.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -103,10 +103,10 @@ impl Frames {
         &self.streams
     }
 
-    /// Drops the fates that were learnt late. For tests, which show that they are needed.
+    /// Drops late match results, for tests that show that they are needed.
     #[doc(hidden)]
-    pub fn forget_fixups(&mut self) {
-        self.streams.iter_mut().for_each(|stream| stream.fixups.clear());
+    pub fn forget_late_results(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.late_results.clear());
     }
 
     /// A frame's body.
@@ -114,7 +114,7 @@ impl Frames {
         self.bytes.get(range.clone()).unwrap_or_default()
     }
 
-    /// All bodies, of whatever sort.
+    /// The bodies of all frames.
     pub fn bodies(&self) -> impl Iterator<Item = &[u8]> {
         self.all.iter().map(|range| self.body(range))
     }

@@ -67,7 +67,7 @@ fn posts(kind: Kind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Call, Completed, Envelope, Fate, Post, Recorder};
+    use crate::{Call, Completed, Envelope, MatchResult, Post, Recorder};
 
     #[test]
     fn calls_and_the_receives_that_they_post_are_linked() {
@@ -78,7 +78,7 @@ mod tests {
             for (site, source) in [(5, None), (6, None), (7, (n % 2 == 0).then_some(1))] {
                 let post = Post { site, communicator: 0, source, tag: Some(3) };
                 let ticket = recorder.post(0, &post);
-                recorder.resolve(ticket, Fate::Matched(Envelope { source: 1, tag: 3 }));
+                recorder.resolve(ticket, MatchResult::Matched(Envelope { source: 1, tag: 3 }));
                 let kind = if site == 6 { Kind::Wait } else { Kind::Recv };
                 let site = if site == 6 { 66 } else { site };
                 recorder.matched(0, &call(kind, site), Completed::All);

@@ -1,34 +1,34 @@
-//! A log in front of a recorder: what was told, as plain words that outlive the process.
+//! A log in front of the recorder: events as plain words in memory that outlives the process.
 //!
-//! On the way of a call there is time to store a few words, not to code them. So the agent writes
+//! During a call there is time to store a few words, not to code them. So the agent writes
 //! into a window of a mapped file, and when that is full its words are [applied](apply) to the
-//! [`Recorder`] and sealed. If the process is killed in between, whoever finds the window does
-//! the same: nothing that was told is lost.
+//! [`Recorder`] and sealed. If the process is killed in between, whoever reads the window does
+//! the same: no event is lost.
 //!
-//! A window has two halves, which are used in turn. Its first word says which one is, how many of its
-//! words are in use, and how many bytes of frames they come behind; it is stored last, and all of it
-//! changes in one store. So frames that a process was just appending when it was killed are still in
-//! the window, and are cut off.
+//! A window has two halves, which are used alternately. Its first word says which half is in use, how many
+//! words of it, and how many bytes of frames come before them. It is stored last, in one store. So the
+//! content of frames that a process was appending when it was killed is still in the window, and the
+//! incomplete frames are discarded.
 //!
-//! Receives that are pending when a half is full would have to be sealed without their fates. The
+//! Receives that are pending when a half is full would have to be sealed without their match results. The
 //! recorder keeps them back instead ([`Recorder::seal_settled`]), and they are the first in the other
 //! half.
 //!
-//! While a half is sealed nothing else goes on, and those who send to this process wait if it takes too
-//! long. So a half is full before its end, unless what was in it is coded quickly: which is what takes
-//! few bytes.
+//! While a half is sealed the program does nothing else, and its senders block if that takes too
+//! long. So a half counts as full before its end, unless its content is coded quickly, as what takes few
+//! bytes is.
 //!
-//! Failed polls of a place are counted in place, as are operations without wildcards: a program
-//! that polls a million times in vain fills no window.
+//! Failed polls of a call site are counted in one word, as are operations without wildcards: a million
+//! failed polls do not fill the window.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::causal::record::{Pending, Recorder};
 use crate::error::OrderError;
-use crate::vocabulary::{Call, Choice, Completed, Envelope, Fate, Kind, Post, Ticket};
+use crate::vocabulary::{Call, Choice, Completed, Envelope, Kind, MatchResult, Post, Ticket};
 
-/// What a record is, in the lowest byte of its first word; 0 is no record.
+/// The tag of an event, in the lowest byte of its first word; 0 is no event.
 mod tag {
     pub const POST: u8 = 1;
     pub const NAMED: u8 = 2;
@@ -42,12 +42,12 @@ mod tag {
 /// Bits of a post's detail.
 const ANY_SOURCE: u8 = 1;
 const ANY_TAG: u8 = 2;
-/// Details of a fate; [`WILD`] is added for wildcard receives.
+/// Details of a match result; [`WILD`] is added for wildcard receives.
 const MATCHED: u8 = 0;
 const CANCELLED: u8 = 1;
 const NEVER: u8 = 2;
 const WILD: u8 = 4;
-/// Stand in the place of a number of indices.
+/// Special values of the number of indices.
 const ALL: u64 = u64::MAX;
 const UNDEFINED: u64 = u64::MAX - 1;
 
@@ -56,13 +56,13 @@ const USED_BITS: u32 = 24;
 const SECOND: u64 = 1 << (USED_BITS - 1);
 /// Records other than those of matching calls are no longer than this.
 const LONGEST: usize = 3;
-/// So many places where polls failed are remembered.
+/// How many call sites with failed polls are remembered.
 const RECENT: usize = 4;
 
-/// What so many words are coded in a byte of is coded quickly.
+/// This many words in a byte or less are coded quickly.
 const FEW: u64 = 64;
 
-/// When a half of so many words is full.
+/// The number of words from which on a half of this size counts as full.
 fn early(words: usize) -> usize {
     words / 2
 }
@@ -134,8 +134,7 @@ impl<'a> Log<'a> {
         log
     }
 
-    /// What is in the window was sealed but for these receives, and there are so many bytes of frames
-    /// now.
+    /// The content of the window was sealed, except for these receives; `base` bytes of frames exist now.
     pub fn restart(&mut self, base: u64, pending: &[Pending]) {
         std::mem::swap(&mut self.words, &mut self.others);
         let takes_few = base.saturating_sub(self.base).saturating_mul(FEW) < self.used as u64;
@@ -144,16 +143,18 @@ impl<'a> Log<'a> {
         self.failed = Default::default();
         self.streams.iter_mut().for_each(|own| own.counted_at = None);
         for receive in pending {
-            let Pending { ticket, shape, fate } = receive;
+            let Pending { ticket, shape, match_result } = receive;
             let any_source = if shape.any_source { ANY_SOURCE } else { 0 };
             let any_tag = if shape.any_tag { ANY_TAG } else { 0 };
             let detail = any_source | any_tag;
             self.write([head(tag::POST, detail, ticket.stream, shape.communicator), shape.site]);
-            if let Some(record) = fate.and_then(|fate| resolved(*ticket, fate)) {
+            if let Some(record) =
+                match_result.and_then(|match_result| resolved(*ticket, match_result))
+            {
                 self.write(record);
             }
         }
-        // Until now what was there before counts.
+        // Until the store, the old content counts.
         self.base = base;
         self.commit();
     }
@@ -259,8 +260,8 @@ impl<'a> Log<'a> {
 
     /// See [`Recorder::resolve`].
     #[inline]
-    pub fn resolve(&mut self, ticket: Ticket, fate: Fate) {
-        if let Some(record) = resolved(ticket, fate) {
+    pub fn resolve(&mut self, ticket: Ticket, match_result: MatchResult) {
+        if let Some(record) = resolved(ticket, match_result) {
             self.put(record);
         }
     }
@@ -326,17 +327,17 @@ impl<'a> Log<'a> {
     }
 }
 
-/// The record of a fate, if there is anything to be said.
+/// The words of a match result, if it has to be recorded.
 #[inline]
-fn resolved(ticket: Ticket, fate: Fate) -> Option<[u64; 3]> {
+fn resolved(ticket: Ticket, match_result: MatchResult) -> Option<[u64; 3]> {
     let Ticket { stream, wild, number } = ticket;
-    if !wild && fate != Fate::Cancelled {
+    if !wild && match_result != MatchResult::Cancelled {
         return None;
     }
-    let (detail, from) = match fate {
-        Fate::Matched(from) => (MATCHED, from),
-        Fate::Cancelled => (CANCELLED, Envelope { source: 0, tag: 0 }),
-        Fate::Never => (NEVER, Envelope { source: 0, tag: 0 }),
+    let (detail, from) = match match_result {
+        MatchResult::Matched(from) => (MATCHED, from),
+        MatchResult::Cancelled => (CANCELLED, Envelope { source: 0, tag: 0 }),
+        MatchResult::Never => (NEVER, Envelope { source: 0, tag: 0 }),
     };
     let detail = if wild { detail | WILD } else { detail };
     let from = u64::from(from.source as u32) | u64::from(from.tag as u32) << 32;
@@ -379,7 +380,7 @@ pub fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))
 }
 
-/// Tells a recorder all that a window holds.
+/// Applies all events of a window to a recorder.
 pub fn apply(
     words: impl IntoIterator<Item = u64>,
     recorder: &mut Recorder,
@@ -404,14 +405,14 @@ pub fn apply(
             tag::RESOLVE => {
                 let from = word()?;
                 let from = Envelope { source: from as i32, tag: (from >> 32) as i32 };
-                let fate = match detail & !WILD {
-                    MATCHED => Fate::Matched(from),
-                    CANCELLED => Fate::Cancelled,
-                    NEVER => Fate::Never,
-                    _ => return Err(OrderError::Unknown("fate")),
+                let match_result = match detail & !WILD {
+                    MATCHED => MatchResult::Matched(from),
+                    CANCELLED => MatchResult::Cancelled,
+                    NEVER => MatchResult::Never,
+                    _ => return Err(OrderError::Unknown("match result")),
                 };
                 let wild = detail & WILD != 0;
-                recorder.resolve(Ticket { stream, wild, number: second }, fate);
+                recorder.resolve(Ticket { stream, wild, number: second }, match_result);
             }
             tag::FAILED => {
                 recorder.failed_often(stream, Kind::from_number(detail)?, second, number.into());

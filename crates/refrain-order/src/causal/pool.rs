@@ -1,4 +1,4 @@
-//! Receives that are posted anew as they complete.
+//! Receives that are posted again as they complete.
 //!
 //! Programs that receive from anywhere mostly keep a pool of receives in an array, and post each
 //! again as soon as it completed. Then completions, which are coded first, tell something of the
@@ -12,7 +12,7 @@ const DRIFT: usize = 64;
 /// Requests beyond are not looked at.
 const MOST_SLOTS: u32 = 256;
 
-/// What is known of a receive before it is coded.
+/// A prediction about a receive, from the calls of its block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
     /// Which request of the array it became, counted from one; 0 if that is not known.

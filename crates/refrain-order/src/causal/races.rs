@@ -1,4 +1,4 @@
-//! Which outcomes could have been others, as far as one record can tell.
+//! Message races: outcomes that could have been different, as far as one record shows.
 //!
 //! A wildcard receive took one message. Another that it would have accepted, and that a later
 //! wildcard receive of the same thread and communicator took, competed with it, unless something
@@ -22,13 +22,13 @@ use crate::causal::frames::Frames;
 use crate::causal::read::{Reader, Stretch};
 use crate::coding::symbol::mix;
 use crate::error::OrderError;
-use crate::vocabulary::{Choice, Envelope, Fate};
+use crate::vocabulary::{Choice, Envelope, MatchResult};
 use refrain_bytes::table::Map;
 
 /// So many later receives are searched for competitors by default.
 pub const HORIZON: usize = 64;
 
-/// What happened at one place in the program, on one rank.
+/// What happened at one call site, on one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// How often it was passed.
@@ -45,7 +45,7 @@ pub struct Place {
     pub competed: BTreeMap<i32, u64>,
 }
 
-/// The places of a rank where outcomes could have been others.
+/// The call sites of a rank where outcomes could have been different.
 #[derive(Clone, Debug, Default)]
 pub struct Races {
     /// Wildcard receives and probes.
@@ -77,7 +77,7 @@ pub fn races(frames: &Frames, horizon: usize) -> Result<Races, OrderError> {
     Ok(races)
 }
 
-/// A receive whose competitors are looked for among those behind it.
+/// A receive whose competitors are searched among later ones.
 #[derive(Debug)]
 struct Pending {
     shape: PostShape,
@@ -101,7 +101,7 @@ struct Search {
     posts: Map<PostShape, Place>,
     shapes: Map<CallShape, Place>,
     pending: std::collections::VecDeque<Pending>,
-    /// What followed the last time, by place and the outcome before.
+    /// What followed the last time, by call site and previous outcome.
     followed: Map<u64, u64>,
     last: Map<u64, u64>,
 }
@@ -111,7 +111,7 @@ impl Search {
         for receive in &stretch.block.receives {
             let shape = reader.post_shape(receive)?;
             self.posts.entry(shape).or_default().total += 1;
-            let Some(Fate::Matched(own)) = receive.fate else { continue };
+            let Some(MatchResult::Matched(own)) = receive.match_result else { continue };
             let outcome = mix(own.source as u64, own.tag as u64);
             let surprise = self.surprise(mix(1, shape.site), outcome);
             let place = self.posts.entry(shape).or_default();
@@ -183,7 +183,7 @@ mod tests {
         for &(communicator, wants, tagged, source, tag) in receives {
             let post = Post { site: 5, communicator, source: wants, tag: tagged };
             let ticket = recorder.post(0, &post);
-            recorder.resolve(ticket, Fate::Matched(Envelope { source, tag }));
+            recorder.resolve(ticket, MatchResult::Matched(Envelope { source, tag }));
         }
         let mut bytes = Vec::new();
         recorder.finish(&mut bytes);

@@ -5,17 +5,17 @@ use crate::causal::event::{Block, CallEvent, CallShape, Picked, PostShape, Recei
 use crate::causal::frames::Frames;
 use crate::divergence::Moment;
 use crate::error::OrderError;
-use crate::vocabulary::Fate;
+use crate::vocabulary::MatchResult;
 use refrain_bytes::table::Map;
 
-/// Goes through one stream, block by block; fates that were learnt late are in their places.
+/// Reads one stream, block by block. Late match results are filled in.
 #[derive(Debug)]
 pub struct Reader<'a> {
     frames: &'a Frames,
     stream: usize,
     next: usize,
     codec: Codec,
-    late: Map<u64, Fate>,
+    late: Map<u64, MatchResult>,
     calls: u64,
     receives: u64,
 }
@@ -23,7 +23,7 @@ pub struct Reader<'a> {
 /// A stretch of a stream.
 #[derive(Debug)]
 pub struct Stretch {
-    /// What is in it. Every receive has a fate.
+    /// Its content. Every receive has a match result.
     pub block: Block,
     /// How many calls came before it.
     pub first_call: u64,
@@ -47,13 +47,14 @@ impl Stretch {
 impl<'a> Reader<'a> {
     /// Of one stream of a rank's record.
     pub fn new(frames: &'a Frames, stream: usize) -> Self {
-        let fixups = frames.streams().get(stream).map_or(&[][..], |own| &own.fixups[..]);
-        let wild = fixups.iter().filter(|fixup| fixup.wild);
-        let late = wild.map(|fixup| (fixup.number, fixup.fate)).collect();
+        let late_results =
+            frames.streams().get(stream).map_or(&[][..], |own| &own.late_results[..]);
+        let wild = late_results.iter().filter(|late_result| late_result.wild);
+        let late = wild.map(|late_result| (late_result.number, late_result.match_result)).collect();
         Self { frames, stream, next: 0, codec: Codec::default(), late, calls: 0, receives: 0 }
     }
 
-    /// The next stretch; nothing behind the last.
+    /// The next stretch; `None` after the last.
     pub fn next_stretch(&mut self) -> Result<Option<Stretch>, OrderError> {
         let own = self.frames.streams().get(self.stream);
         let Some(body) = own.and_then(|own| own.bodies.get(self.next)) else { return Ok(None) };
@@ -61,8 +62,8 @@ impl<'a> Reader<'a> {
         self.next += 1;
         let stretch = (self.calls, self.receives);
         for (number, receive) in (self.receives..).zip(&mut block.receives) {
-            let late = || self.late.get(&number).copied().unwrap_or(Fate::Never);
-            receive.fate = Some(receive.fate.unwrap_or_else(late));
+            let late = || self.late.get(&number).copied().unwrap_or(MatchResult::Never);
+            receive.match_result = Some(receive.match_result.unwrap_or_else(late));
         }
         self.calls += block.calls.len() as u64;
         self.receives += block.receives.len() as u64;
@@ -87,7 +88,7 @@ impl<'a> Reader<'a> {
         shape.copied().ok_or(OrderError::OutOfRange("receive shape"))
     }
 
-    /// All calls of the stream, or all its wildcard receives, as text can tell them.
+    /// All calls of the stream, or all its wildcard receives.
     pub fn moments(mut self, which: Which) -> Result<Vec<Moment>, OrderError> {
         let mut moments = Vec::new();
         while let Some(stretch) = self.next_stretch()? {
@@ -112,7 +113,7 @@ impl<'a> Reader<'a> {
             Which::Receives => {
                 for (position, receive) in (stretch.first_receive..).zip(&stretch.block.receives) {
                     let shape = self.post_shape(receive)?;
-                    moments.push(Moment::received(position, shape, receive.fate));
+                    moments.push(Moment::received(position, shape, receive.match_result));
                 }
             }
         }

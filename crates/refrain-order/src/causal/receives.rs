@@ -6,7 +6,7 @@ use crate::coding::coder::{Bit, Coder};
 use crate::coding::number::Number;
 use crate::coding::symbol::{Circumstances, Followers, Steady, Symbol, WHILE, mix};
 use crate::error::OrderError;
-use crate::vocabulary::{Envelope, Fate};
+use crate::vocabulary::{Envelope, MatchResult};
 use refrain_bytes::varint::{unzigzag, zigzag};
 
 /// What is learnt of all wildcard receives of a stream.
@@ -34,7 +34,7 @@ impl Default for ReceiveModel {
             last: 0,
             before: 0,
             digest: 0,
-            previous: ReceiveEvent { shape: 0, fate: None },
+            previous: ReceiveEvent { shape: 0, match_result: None },
             run: 0,
             same: Bit::EVEN,
         }
@@ -101,11 +101,12 @@ impl ReceiveModel {
         }
         (self.before, self.last) = (self.last, shape.into());
         let model = &mut self.shapes[shape as usize];
-        let fate = model.fate((shape, hint), coder, &mut self.followers, event.fate)?;
-        if let Some(Fate::Matched(envelope)) = fate {
+        let match_result =
+            model.match_result((shape, hint), coder, &mut self.followers, event.match_result)?;
+        if let Some(MatchResult::Matched(envelope)) = match_result {
             self.digest = mix(envelope.source as u64, envelope.tag as u64);
         }
-        Ok(ReceiveEvent { shape, fate })
+        Ok(ReceiveEvent { shape, match_result })
     }
 
     /// Codes which shape comes next.
@@ -120,28 +121,30 @@ impl ReceiveModel {
 }
 
 impl ShapeModel {
-    fn fate(
+    fn match_result(
         &mut self,
         place: (u32, Hint),
         coder: &mut impl Coder,
         followers: &mut Followers,
-        fate: Option<Fate>,
-    ) -> Result<Option<Fate>, OrderError> {
-        let (envelope, otherwise) = match fate {
-            Some(Fate::Matched(envelope)) => (Some(envelope), 0),
-            Some(Fate::Cancelled) => (None, 0),
-            Some(Fate::Never) => (None, 1),
+        match_result: Option<MatchResult>,
+    ) -> Result<Option<MatchResult>, OrderError> {
+        let (envelope, otherwise) = match match_result {
+            Some(MatchResult::Matched(envelope)) => (Some(envelope), 0),
+            Some(MatchResult::Cancelled) => (None, 0),
+            Some(MatchResult::Never) => (None, 1),
             None => (None, 2),
         };
         if coder.bit(&mut self.matched, envelope.is_some()) {
             let envelope = envelope.unwrap_or(Envelope { source: 0, tag: 0 });
-            return Ok(Some(Fate::Matched(self.envelope(place, coder, followers, envelope))));
+            return Ok(Some(MatchResult::Matched(
+                self.envelope(place, coder, followers, envelope),
+            )));
         }
         match self.otherwise.code(coder, otherwise) {
-            0 => Ok(Some(Fate::Cancelled)),
-            1 => Ok(Some(Fate::Never)),
+            0 => Ok(Some(MatchResult::Cancelled)),
+            1 => Ok(Some(MatchResult::Never)),
             2 => Ok(None),
-            _ => Err(OrderError::Unknown("fate of a receive")),
+            _ => Err(OrderError::Unknown("match result of a receive")),
         }
     }
 

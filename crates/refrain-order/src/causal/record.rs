@@ -1,18 +1,18 @@
-//! The recorder: told of calls, it keeps what a replay has to know.
+//! The recorder: observes calls, and keeps what a replay has to know.
 //!
 //! On the way of a call only a few words are appended to the thread's open block. Coding happens
-//! when the block is sealed, all at once: by then most fates are known, and the coder's tables do
+//! when the block is sealed, all at once: by then most match results are known, and the coder's tables do
 //! not compete with the program for the cache all the time.
 
 use std::collections::BTreeSet;
 
 use crate::causal::codec::Codec;
 use crate::causal::event::{
-    Block, CallEvent, CallShape, Fixup, Picked, PostShape, ReceiveEvent, Trailing,
+    Block, CallEvent, CallShape, LateResult, Picked, PostShape, ReceiveEvent, Trailing,
 };
 use crate::causal::frames::{Frames, StreamFrames};
 use crate::turns::TurnRecorder;
-use crate::vocabulary::{Call, Choice, Completed, Fate, Kind, Post, Ticket};
+use crate::vocabulary::{Call, Choice, Completed, Kind, MatchResult, Post, Ticket};
 use refrain_bytes::table::Map;
 
 /// A block is full when so many things are in it.
@@ -28,19 +28,19 @@ pub struct Recorder {
 }
 
 /// So many receives at most are kept back when a stream is sealed, and so many of all streams. Those of
-/// a program that keeps more receives pending get their fates in later frames.
+/// a program that keeps more receives pending get their match results in later frames.
 const KEPT_BACK: usize = 64;
 const ALL_KEPT_BACK: usize = 512;
 
-/// A receive that was kept back: it is to be told again.
+/// A receive that was kept out of a sealed block: it has to be recorded again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Names it, then as now.
+    /// Its ticket, before and after.
     pub ticket: Ticket,
     /// What it was posted as.
     pub shape: PostShape,
-    /// What became of it; not known of the first.
-    pub fate: Option<Fate>,
+    /// Its match result; not known of the first.
+    pub match_result: Option<MatchResult>,
 }
 
 /// How much was recorded.
@@ -50,7 +50,7 @@ pub struct Sums {
     pub receives: u64,
     /// Calls that completed something.
     pub calls: u64,
-    /// Polls in vain.
+    /// Failed polls.
     pub polls: u64,
     /// Clock readings and random numbers.
     pub values: u64,
@@ -58,7 +58,7 @@ pub struct Sums {
     pub value_bytes: u64,
 }
 
-/// One thread's part.
+/// The state of one thread.
 #[derive(Debug, Default)]
 struct Stream {
     codec: Codec,
@@ -76,11 +76,11 @@ struct Stream {
     first: u64,
     /// Receives before this one were kept back already.
     kept: u64,
-    /// Receives of sealed blocks whose fate is not known, unless `resumed`.
+    /// Receives of sealed blocks whose match result is not known, unless `resumed`.
     waiting: BTreeSet<u64>,
-    /// Whether receives may be waiting that were posted before this recorder was made.
+    /// Whether receives may be pending that were posted before this recorder was made.
     resumed: bool,
-    /// Frames not handed over yet.
+    /// Frames that were not returned yet.
     sealed: Vec<u8>,
     sums: Sums,
 }
@@ -91,15 +91,15 @@ impl Recorder {
         Self::default()
     }
 
-    /// A recorder that goes on behind what another one has sealed: for what a killed process has
-    /// left in its log. What it seals belongs behind `frames`. Operations posted before keep
+    /// A recorder that continues after what another one has sealed: for what a killed process has
+    /// left in its log. What it seals belongs after `frames`. Operations posted before keep
     /// their tickets.
     pub fn resume(frames: &Frames) -> Self {
         let stream = |own: &StreamFrames| Stream {
             codec: Codec::resumed(own.bodies.len() as u64),
             wild: own.receives,
             first: own.receives,
-            // Which were is not known.
+            // Which ones were is not known.
             kept: u64::MAX,
             named: own.named,
             resumed: true,
@@ -124,7 +124,7 @@ impl Recorder {
     }
 
     /// A receive was posted, a persistent one started, a message probed for, or (with source and
-    /// tag given) something sent. The fate of wildcards has to follow by [`Recorder::resolve`].
+    /// tag given) something sent. The match result of wildcards has to follow by [`Recorder::resolve`].
     #[inline]
     pub fn post(&mut self, stream: u32, post: &Post) -> Ticket {
         let own = self.stream(stream);
@@ -134,40 +134,40 @@ impl Recorder {
             return Ticket { stream, wild: false, number: own.named - 1 };
         }
         let shape = own.post_shape(post);
-        own.block.receives.push(ReceiveEvent { shape, fate: None });
+        own.block.receives.push(ReceiveEvent { shape, match_result: None });
         own.wild += 1;
         own.grew(stream);
         Ticket { stream, wild: true, number: own.wild - 1 }
     }
 
-    /// What became of an operation. Only wildcards, and what was cancelled, need telling; telling
+    /// The match result of an operation. Only wildcards and cancelled operations need it; recording it
     /// twice does no harm.
     #[inline]
-    pub fn resolve(&mut self, ticket: Ticket, fate: Fate) {
+    pub fn resolve(&mut self, ticket: Ticket, match_result: MatchResult) {
         let Ticket { stream, wild, number } = ticket;
         let own = self.stream(stream);
-        if !wild && fate != Fate::Cancelled {
+        if !wild && match_result != MatchResult::Cancelled {
             return;
         }
         let place = number.checked_sub(own.first).filter(|_| wild);
         let place = place.and_then(|place| own.block.receives.get_mut(place as usize));
         match place {
-            Some(receive) => receive.fate = Some(fate),
+            Some(receive) => receive.match_result = Some(match_result),
             None if wild && !own.waiting.remove(&number) && !own.resumed => {}
             None => {
-                own.block.fixups.push(Fixup { wild, number, fate });
+                own.block.late_results.push(LateResult { wild, number, match_result });
                 own.grew(stream);
             }
         }
     }
 
-    /// A matching call returned without having found anything. Kinds that cannot fail are ignored.
+    /// A poll failed. Kinds that cannot fail are ignored.
     #[inline]
     pub fn failed(&mut self, stream: u32, kind: Kind, site: u64) {
         self.failed_often(stream, kind, site, 1);
     }
 
-    /// The same, so many times.
+    /// The same, `times` times.
     pub(crate) fn failed_often(&mut self, stream: u32, kind: Kind, site: u64, times: u64) {
         if kind.polls() {
             let own = self.stream(stream);
@@ -176,15 +176,15 @@ impl Recorder {
         }
     }
 
-    /// So many operations without wildcards were posted.
+    /// `times` operations without wildcards were posted.
     pub(crate) fn named(&mut self, stream: u32, times: u64) {
         let own = self.stream(stream);
         own.named += times;
         own.block.named += times;
     }
 
-    /// A matching call returned, and had found what it was looking for. A call that chooses among
-    /// its requests has to say which; one that says too little or too much is recorded as far as
+    /// A matching call returned, and completed something. A call that chooses among its requests
+    /// has to say which; one that says too little or too much is recorded as far as
     /// that makes sense for its kind.
     #[inline]
     pub fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
@@ -220,12 +220,12 @@ impl Recorder {
         own.grew(stream);
     }
 
-    /// An operation of this thread took its place in the line of `key` (see [`crate::turns`]).
+    /// An operation of this thread took a turn in the line of `key` (see [`crate::turns`]).
     pub fn turn(&mut self, stream: u32, key: u64) {
         self.turns.took(stream, key);
     }
 
-    /// Whether it is time to seal: memory is bounded if this is heeded.
+    /// Whether it is time to seal. Sealing then bounds the memory of the recorder.
     #[inline]
     pub fn is_full(&self, stream: u32) -> bool {
         let full = |stream: &Stream| stream.block.weight() >= FULL;
@@ -233,7 +233,7 @@ impl Recorder {
     }
 
     /// Appends everything known of every thread to `out`, as frames that can be read from now on
-    /// whatever happens. Wildcard receives whose fate is not known yet get it in a later frame.
+    /// whatever happens. Wildcard receives whose match result is not known yet get it in a later frame.
     pub fn seal(&mut self, out: &mut Vec<u8>) {
         self.turns.seal(false, out);
         for (number, stream) in self.streams.iter_mut().enumerate() {
@@ -241,10 +241,10 @@ impl Recorder {
         }
     }
 
-    /// The same, but for the receives of each thread from the first on whose fate is not known, unless
-    /// these are many. They are as if they had not been told, and are to be told again: then their fates
-    /// may be known. If not, they are sealed all the same, so that a replayer finds them one block
-    /// further at most.
+    /// The same, without the receives of each thread from the first one on whose match result is not known,
+    /// unless these are many. They count as not recorded, and have to be recorded again: then their match
+    /// results may be known. If not, they are sealed all the same, so that a replayer finds them at most one
+    /// block later.
     pub fn seal_settled(&mut self, out: &mut Vec<u8>) -> Vec<Pending> {
         let mut pending = Vec::new();
         for (number, stream) in self.streams.iter_mut().enumerate() {
@@ -256,7 +256,7 @@ impl Recorder {
         pending
     }
 
-    /// Seals for the last time. What has no fate by now is taken as never matched: ask MPI before.
+    /// Seals for the last time. Receives without a match result count as never matched: ask MPI before.
     pub fn finish(mut self, out: &mut Vec<u8>) {
         self.turns.seal(true, out);
         for (number, stream) in self.streams.iter_mut().enumerate() {
@@ -275,7 +275,7 @@ impl Recorder {
         })
     }
 
-    /// Wildcard receives whose fate is not known. Those posted before one that has matched may
+    /// Wildcard receives whose match result is not known. Those posted before one that has matched may
     /// have taken a message already: an agent that wants a record to be exact up to a crash asks
     /// MPI about them (`MPI_Request_get_status`) before it seals.
     pub fn unresolved(&self) -> impl Iterator<Item = Ticket> + '_ {
@@ -323,16 +323,16 @@ impl Stream {
         number
     }
 
-    /// Receives of the open block whose fate is not known.
+    /// Receives of the open block whose match result is not known.
     fn open(&self) -> impl Iterator<Item = u64> + '_ {
         let receives = (self.first..).zip(&self.block.receives);
-        receives.filter(|(_, receive)| receive.fate.is_none()).map(|(number, _)| number)
+        receives.filter(|(_, receive)| receive.match_result.is_none()).map(|(number, _)| number)
     }
 
-    /// Forgets the receives from the first on whose fate is not known, unless these are many.
+    /// Forgets the receives from the first on whose match result is not known, unless these are many.
     fn keep_back(&mut self, stream: u32, pending: &mut Vec<Pending>) {
         let receives = (self.first..).zip(&self.block.receives);
-        let mut open = receives.filter(|(_, receive)| receive.fate.is_none());
+        let mut open = receives.filter(|(_, receive)| receive.match_result.is_none());
         let kept = std::mem::replace(&mut self.kept, self.wild);
         let Some((from, _)) = open.find(|(number, _)| *number >= kept) else { return };
         let settled = (from - self.first) as usize;
@@ -346,11 +346,15 @@ impl Stream {
             let ticket = Ticket { stream, wild: true, number };
             // Every receive has a shape of the stream.
             let shape = shapes.get(&receive.shape).copied();
-            pending.extend(shape.map(|shape| Pending { ticket, shape, fate: receive.fate }));
+            pending.extend(shape.map(|shape| Pending {
+                ticket,
+                shape,
+                match_result: receive.match_result,
+            }));
         }
     }
 
-    /// Keeps the block within bounds, whatever the agent does.
+    /// Bounds the size of the block, whether or not the agent seals in time.
     #[inline]
     fn grew(&mut self, stream: u32) {
         if self.block.weight() >= BURSTING {
@@ -360,12 +364,17 @@ impl Stream {
         }
     }
 
-    /// Counts what is in the block.
+    /// Adds the counts of the block to the sums.
     fn add_up(&mut self) {
-        let Block { calls, receives, fixups, trailing, values, .. } = &self.block;
-        let has_message = |fate: Fate| matches!(fate, Fate::Matched(_));
-        let now = receives.iter().filter(|receive| receive.fate.is_some_and(has_message)).count();
-        let late = fixups.iter().filter(|fixup| fixup.wild && has_message(fixup.fate)).count();
+        let Block { calls, receives, late_results, trailing, values, .. } = &self.block;
+        let has_message =
+            |match_result: MatchResult| matches!(match_result, MatchResult::Matched(_));
+        let now =
+            receives.iter().filter(|receive| receive.match_result.is_some_and(has_message)).count();
+        let late = late_results
+            .iter()
+            .filter(|late_result| late_result.wild && has_message(late_result.match_result))
+            .count();
         self.sums.receives += (now + late) as u64;
         self.sums.calls += calls.len() as u64;
         self.sums.values += values.len() as u64;
@@ -403,19 +412,19 @@ mod tests {
         let mut bytes = Vec::new();
         let post = Post { site: 1, communicator: 0, source: None, tag: None };
         let tickets = [(); 4].map(|()| recorder.post(0, &post));
-        let fate = Fate::Matched(Envelope { source: 1, tag: 2 });
-        recorder.resolve(tickets[1], fate);
+        let match_result = MatchResult::Matched(Envelope { source: 1, tag: 2 });
+        recorder.resolve(tickets[1], match_result);
         recorder.seal(&mut bytes);
-        recorder.resolve(tickets[3], fate);
+        recorder.resolve(tickets[3], match_result);
         let open: Vec<Ticket> = recorder.unresolved().collect();
         assert_eq!(open, [tickets[0], tickets[2]]);
         let size = bytes.len();
         recorder.seal(&mut bytes);
         assert!(bytes.len() > size);
-        // Telling the same again leaves nothing to write.
+        // Recording the same again leaves nothing to write.
         let size = bytes.len();
-        recorder.resolve(tickets[3], fate);
-        recorder.resolve(tickets[1], fate);
+        recorder.resolve(tickets[3], match_result);
+        recorder.resolve(tickets[1], match_result);
         recorder.seal(&mut bytes);
         assert_eq!(bytes.len(), size);
     }

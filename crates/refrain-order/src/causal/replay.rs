@@ -1,11 +1,11 @@
-//! The replayer: asked about the same calls again, it says what their outcome was.
+//! The replayer: asked about the same calls again, it answers with their recorded outcome.
 //!
-//! The mirror of [`crate::causal::record`]. It decodes one block at a time, and knows of each shape of
-//! call what is to come of it in this block. The order in which shapes succeed was recorded too,
-//! so a program that takes another way is noticed at the first success that is not due.
+//! The mirror of [`crate::causal::record`]. It decodes one block at a time, and holds the outcomes of each call
+//! shape in this block. The order in which shapes succeed was recorded too,
+//! so divergence is detected at the first success that is not due.
 //!
-//! Receives that were pending when a block was sealed are in the next one, if they were few. So receives
-//! may be one block ahead of everything else.
+//! Receives that were pending when a block was sealed are in the next one, if they were few. So the position
+//! in the receives may be one block ahead of that in the calls.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::causal::frames::Frames;
 use crate::divergence::{Divergence, Moment, Stop};
 use crate::error::OrderError;
 use crate::turns::{Turn, TurnReplayer};
-use crate::vocabulary::{Call, Choice, Envelope, Fate, Post};
+use crate::vocabulary::{Call, Choice, Envelope, MatchResult, Post};
 use refrain_bytes::table::Map;
 
 /// How many neighbours a divergence shows on either side.
@@ -49,7 +49,7 @@ pub enum Posting {
     WithheldNever,
 }
 
-/// Forces one rank's receive order.
+/// Forces the recorded order on one rank.
 #[derive(Debug)]
 pub struct Replayer {
     /// Made when first asked for.
@@ -75,7 +75,7 @@ impl Replayer {
     }
 
     /// The program posts a receive, starts a persistent one, probes successfully or sends:
-    /// exactly the calls that [`crate::Recorder::post`] was told of.
+    /// exactly the calls of which [`crate::Recorder::post`] was called.
     pub fn post(&mut self, stream: u32, post: &Post) -> Result<Posting, Stop> {
         self.stream(stream).post(post)
     }
@@ -98,7 +98,7 @@ impl Replayer {
         self.turns.turn(stream, key)
     }
 
-    /// The operation whose turn it was took its place.
+    /// The operation whose turn it was is done.
     pub fn took_turn(&mut self, key: u64) {
         self.turns.took(key);
     }
@@ -108,7 +108,7 @@ impl Replayer {
         self.streams.get(stream as usize).and_then(Option::as_ref).map_or(0, |own| own.position())
     }
 
-    /// The program has ended. Something is wrong if the record goes on.
+    /// The program has ended. It diverged if the record continues.
     pub fn finish(mut self) -> Result<(), Stop> {
         for stream in 0..self.frames.streams().len() {
             self.stream(stream as u32).finish()?;
@@ -118,7 +118,7 @@ impl Replayer {
     }
 }
 
-/// One thread's part.
+/// The state of one thread.
 #[derive(Debug)]
 struct Stream {
     number: u32,
@@ -127,7 +127,7 @@ struct Stream {
     /// The shapes of calls, and their numbers.
     shapes: Vec<CallShape>,
     call_shapes: Map<CallShape, u32>,
-    late: Map<(bool, u64), Fate>,
+    late: Map<(bool, u64), MatchResult>,
     /// The next block to decode.
     next: usize,
     block: Block,
@@ -135,7 +135,7 @@ struct Stream {
     ahead: Option<Ahead>,
     /// The receives of both, and some before them; and how many of these are not those of the block
     /// that is ahead.
-    receives: Vec<(PostShape, Option<Fate>)>,
+    receives: Vec<(PostShape, Option<MatchResult>)>,
     own_receives: usize,
     /// For each call of the block where its indices begin, and the next call of its shape.
     picks: Vec<u32>,
@@ -166,8 +166,8 @@ struct Ahead {
 impl Stream {
     fn new(number: u32, frames: &Arc<Frames>) -> Self {
         let own = frames.streams().get(number as usize);
-        let fixups = own.map_or(&[][..], |own| &own.fixups[..]);
-        let late = fixups.iter().map(|f| ((f.wild, f.number), f.fate)).collect();
+        let late_results = own.map_or(&[][..], |own| &own.late_results[..]);
+        let late = late_results.iter().map(|f| ((f.wild, f.number), f.match_result)).collect();
         Self {
             number,
             frames: frames.clone(),
@@ -194,7 +194,7 @@ impl Stream {
         }
     }
 
-    /// Whether the stream ended in good order.
+    /// Whether the stream ended at `MPI_Finalize`.
     fn is_complete(&self) -> bool {
         self.frames.streams().get(self.number as usize).is_some_and(|own| own.complete)
     }
@@ -282,27 +282,27 @@ impl Stream {
             }
             self.proceed(|stream| Moment::posted(stream.receive_position(), post))?;
         }
-        let (shape, fate) = self.receives[self.received];
+        let (shape, match_result) = self.receives[self.received];
         let Post { site, communicator, source, tag } = *post;
         let (any_source, any_tag) = (source.is_none(), tag.is_none());
         let asked = PostShape { site, communicator, any_source, any_tag };
         let late = self.late.get(&(true, self.receive_position())).copied();
-        let fate = fate.or(late).unwrap_or(Fate::Never);
-        let fits = match fate {
-            Fate::Matched(from) => {
+        let match_result = match_result.or(late).unwrap_or(MatchResult::Never);
+        let fits = match match_result {
+            MatchResult::Matched(from) => {
                 source.is_none_or(|source| source == from.source)
                     && tag.is_none_or(|tag| tag == from.tag)
             }
-            Fate::Cancelled | Fate::Never => true,
+            MatchResult::Cancelled | MatchResult::Never => true,
         };
         if shape != asked || !fits {
             return Err(self.diverged_receive(Moment::posted(self.receive_position(), post)));
         }
         self.received += 1;
-        Ok(match fate {
-            Fate::Matched(from) => Posting::Narrowed(from),
-            Fate::Cancelled => Posting::WithheldCancelled,
-            Fate::Never => Posting::WithheldNever,
+        Ok(match match_result {
+            MatchResult::Matched(from) => Posting::Narrowed(from),
+            MatchResult::Cancelled => Posting::WithheldCancelled,
+            MatchResult::Never => Posting::WithheldNever,
         })
     }
 
@@ -386,10 +386,10 @@ impl Stream {
         self.receives_before += gone as u64;
         (self.received, self.own_receives) =
             (self.received - gone, self.own_receives.saturating_sub(gone));
-        for ReceiveEvent { shape, fate } in &block.receives {
+        for ReceiveEvent { shape, match_result } in &block.receives {
             // The codec has looked that up before.
             let shape = self.codec.post_shapes.get(*shape as usize).copied();
-            self.receives.extend(shape.map(|shape| (shape, *fate)));
+            self.receives.extend(shape.map(|shape| (shape, *match_result)));
         }
         let changed = head.fresh || !block.call_shapes.is_empty();
         let shapes = changed.then(|| self.codec.call_shapes.clone());
@@ -437,8 +437,8 @@ impl Stream {
     }
 
     fn receive_moment(&self, at: usize) -> Option<Moment> {
-        let (shape, fate) = *self.receives.get(at)?;
-        Some(Moment::received(self.receives_before + at as u64, shape, fate))
+        let (shape, match_result) = *self.receives.get(at)?;
+        Some(Moment::received(self.receives_before + at as u64, shape, match_result))
     }
 
     fn diverged(&self, got: Moment) -> Stop {

@@ -1,13 +1,13 @@
-//! How much a record holds, and where.
+//! Counts of what a record holds, by call site.
 
 use crate::causal::event::{CallShape, PostShape};
 use crate::causal::frames::Frames;
 use crate::causal::read::Reader;
 use crate::error::OrderError;
-use crate::vocabulary::{Fate, source};
+use crate::vocabulary::{MatchResult, source};
 use refrain_bytes::table::Map;
 
-/// Counts of one place in the program.
+/// Counts of one call site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Calls that succeeded, or wildcard receives that matched.
@@ -41,9 +41,9 @@ pub struct Summary {
     pub clock_values: u64,
     /// How many of the bytes hold values.
     pub value_bytes: u64,
-    /// The same by place in the program, largest first.
+    /// The same by call site, largest first.
     pub by_call: Vec<(CallShape, Counts)>,
-    /// The same by place in the program, largest first.
+    /// The same by call site, largest first.
     pub by_post: Vec<(PostShape, Counts)>,
 }
 
@@ -99,7 +99,7 @@ pub fn summary(frames: &Frames) -> Result<Summary, OrderError> {
             }
             for receive in &stretch.block.receives {
                 let counts = posts.entry(reader.post_shape(receive)?).or_default();
-                let matched = matches!(receive.fate, Some(Fate::Matched(_)));
+                let matched = matches!(receive.match_result, Some(MatchResult::Matched(_)));
                 counts.matched += u64::from(matched);
                 counts.unmatched += u64::from(!matched);
             }

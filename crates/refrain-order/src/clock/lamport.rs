@@ -28,7 +28,7 @@ impl Lamport {
 
     /// Something else than a message has told of another process, whose clock was that: a
     /// collective operation.
-    pub fn meet(&mut self, clock: u64) {
+    pub fn merge(&mut self, clock: u64) {
         self.0 = self.0.max(clock);
     }
 }

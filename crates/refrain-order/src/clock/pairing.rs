@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use crate::clock::receives::Receives;
-use crate::{Envelope, Fate, Stamp, Ticket};
+use crate::{Envelope, MatchResult, Stamp, Ticket};
 use refrain_bytes::table::Map;
 
 /// See the module.
@@ -24,7 +24,7 @@ pub struct Pairing {
     /// Where each of them is.
     names: Map<(u32, u64), (u32, i32, i32)>,
     /// What became of receives that the program has not seen complete.
-    known: Map<Ticket, Fate>,
+    known: Map<Ticket, MatchResult>,
 }
 
 impl Pairing {
@@ -39,8 +39,8 @@ impl Pairing {
     }
 
     /// What has become of a receive.
-    pub fn learn(&mut self, ticket: Ticket, fate: Fate) {
-        self.known.insert(ticket, fate);
+    pub fn learn(&mut self, ticket: Ticket, match_result: MatchResult) {
+        self.known.insert(ticket, match_result);
     }
 
     fn order(receives: &Receives, ticket: Option<Ticket>) -> u64 {
@@ -72,7 +72,7 @@ impl Pairing {
     ) -> Option<Stamp> {
         let order = Self::order(receives, ticket);
         let (sure, doubtful) = receives.before(order, communicator, from);
-        let same = |one: &&Ticket| self.known.get(one) == Some(&Fate::Matched(from));
+        let same = |one: &&Ticket| self.known.get(one) == Some(&MatchResult::Matched(from));
         let before = sure + doubtful.iter().filter(same).count();
         self.stamps.get(&(communicator, from.source, from.tag))?.get(before).copied()
     }

@@ -9,7 +9,7 @@ use crate::clock::pairing::Pairing;
 use crate::clock::receives::Receives;
 use crate::clock::table::Other;
 use crate::{
-    Call, Choice, Completed, Envelope, Fate, Finished, Kind, Post, Recording, Stamp, Ticket,
+    Call, Choice, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording, Stamp, Ticket,
 };
 use refrain_bytes::table::Map;
 
@@ -86,7 +86,7 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
-    /// The clock, for what carries it other than messages: see [`Lamport::meet`].
+    /// The clock, for what carries it other than messages: see [`Lamport::merge`].
     pub fn clock(&mut self) -> &mut Lamport {
         &mut self.clock
     }
@@ -115,8 +115,8 @@ impl<S: Sink> Recorder<S> {
     }
 
     /// What has become of a receive that the program has not seen complete.
-    pub fn learn(&mut self, ticket: Ticket, fate: Fate) {
-        self.pairing.learn(ticket, fate);
+    pub fn learn(&mut self, ticket: Ticket, match_result: MatchResult) {
+        self.pairing.learn(ticket, match_result);
     }
 
     /// The stamp of the message that a receive has received, or a probe found. Nothing if it was
@@ -214,15 +214,17 @@ impl<S: Sink> Recorder<S> {
             Some((*one, open, self.receives.certain(&open).is_some()))
         };
         let known: Vec<_> = finished.iter().filter_map(known).collect();
-        for (Finished { ticket, fate, stamp }, open, certain) in known {
-            match (fate, stamp) {
-                (Fate::Matched(_), Some(stamp)) if matches!(kind, Kind::Probe | Kind::Iprobe) => {
+        for (Finished { ticket, match_result, stamp }, open, certain) in known {
+            match (match_result, stamp) {
+                (MatchResult::Matched(_), Some(stamp))
+                    if matches!(kind, Kind::Probe | Kind::Iprobe) =>
+                {
                     self.rows.push(Row::Other(Other::Probed(stamp.sender, stamp.sequence)));
                     // What follows from having seen it is stamped later, too.
                     self.clock.receive(stamp.clock);
                     self.tick(stream);
                 }
-                (Fate::Matched(from), Some(stamp)) => {
+                (MatchResult::Matched(from), Some(stamp)) => {
                     let certain = certain && !matches!(kind, Kind::Mprobe | Kind::Improbe);
                     let topic = (open.post.communicator, from.tag);
                     self.rows.push(Row::Message { certain, stamp, topic, claim: 0 });
@@ -264,7 +266,11 @@ impl<S: Sink> Recorder<S> {
             let row = match (open, finished) {
                 (
                     Some(open),
-                    Some(Finished { fate: Fate::Matched(from), stamp: Some(stamp), ticket }),
+                    Some(Finished {
+                        match_result: MatchResult::Matched(from),
+                        stamp: Some(stamp),
+                        ticket,
+                    }),
                 ) => {
                     self.receive(stream, ticket, &stamp);
                     let communicator = open.post.communicator;
@@ -328,7 +334,7 @@ impl<S: Sink> Recording for Recorder<S> {
     }
 
     /// What is not seen by the program is not recorded: a replay leaves its message where it is.
-    fn resolve(&mut self, _ticket: Ticket, _fate: Fate) {}
+    fn resolve(&mut self, _ticket: Ticket, _match_result: MatchResult) {}
 
     fn failed(&mut self, stream: u32, kind: Kind, site: u64) {
         if kind.polls() {

@@ -1,7 +1,7 @@
 //! The replayer: asked about calls, it says which messages they get, and when.
 
+mod clock_bound;
 mod plan;
-mod standing;
 
 use crate::clock::arrivals::{Arrivals, Survey};
 use crate::clock::chunk::{Left, TableKey};
@@ -112,7 +112,7 @@ impl Replayer {
         })
     }
 
-    /// The clock, for what carries it other than messages: see [`Lamport::meet`].
+    /// The clock, for what carries it other than messages: see [`Lamport::merge`].
     pub fn clock(&mut self) -> &mut Lamport {
         &mut self.clock
     }
@@ -470,7 +470,7 @@ impl Replayer {
             }
             Note::Ask { origin, serial, clock } => {
                 let mut talk = std::mem::replace(&mut self.talk, Talk::new(self.me));
-                talk.asked(from, origin, serial, clock, |clock| self.standing(clock));
+                talk.asked(from, origin, serial, clock, |clock| self.clock_bound(clock));
                 self.talk = talk;
             }
             Note::Nothing { origin, serial, clock, sure } => {

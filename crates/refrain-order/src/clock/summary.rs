@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::clock::Note;
     use crate::clock::Recorder;
-    use crate::{Call, Completed, Envelope, Fate, Finished, Post, Recording as _};
+    use crate::{Call, Completed, Envelope, Finished, MatchResult, Post, Recording as _};
 
     #[test]
     fn a_record_tells_how_its_order_differs_from_that_of_the_clocks() {
@@ -191,7 +191,7 @@ mod tests {
             let ticket = recorder.post(0, &post);
             let from = Envelope { source, tag: 7 };
             let stamp = recorder.stamp_of(Some(ticket), 0, from);
-            let finished = [Finished { ticket, fate: Fate::Matched(from), stamp }];
+            let finished = [Finished { ticket, match_result: MatchResult::Matched(from), stamp }];
             recorder.completed(0, &call, &[Some(ticket)], Completed::All, &finished);
         }
         let mut record = Vec::new();

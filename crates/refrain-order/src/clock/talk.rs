@@ -25,7 +25,7 @@ use crate::clock::Note;
 
 /// What a process can say of its next message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ClockBound {
     /// It is stamped at least so late.
     Sure(u64),
     /// It is stamped later than what was asked for, if nothing that early comes from these.
@@ -125,40 +125,40 @@ impl Talk {
         origin: u32,
         serial: u64,
         clock: u64,
-        standing: impl Fn(u64) -> Standing,
+        clock_bound: impl Fn(u64) -> ClockBound,
     ) {
         let asked = Asked { from, origin, serial, clock };
         self.deferred.retain(|one| one.origin != origin || one.serial >= serial);
-        self.consider(asked, &standing);
+        self.consider(asked, &clock_bound);
     }
 
     fn answer(&mut self, to: u32, origin: u32, serial: u64, clock: u64, sure: bool) {
         self.out.push_back((to, Note::Nothing { origin, serial, clock, sure }));
     }
 
-    fn consider(&mut self, asked: Asked, standing: &impl Fn(u64) -> Standing) {
+    fn consider(&mut self, asked: Asked, clock_bound: &impl Fn(u64) -> ClockBound) {
         let Asked { from, origin, serial, clock } = asked;
         let engaged = self.engaged.get(&origin).map(|one| one.serial);
         if engaged.is_some_and(|own| own > serial) || (origin == self.me && serial != self.serial) {
             // Nobody waits for the answer any more.
             return;
         }
-        match standing(clock) {
-            Standing::Sure(bound) => self.answer(from, origin, serial, bound, true),
-            Standing::Busy => self.deferred.push(asked),
-            Standing::If(_) if origin == self.me => {
+        match clock_bound(clock) {
+            ClockBound::Sure(bound) => self.answer(from, origin, serial, bound, true),
+            ClockBound::Busy => self.deferred.push(asked),
+            ClockBound::If(_) if origin == self.me => {
                 if let Some(question) = &mut self.question {
                     question.agreed = true;
                     self.answer(from, origin, serial, clock.saturating_add(1), false);
                 }
             }
-            Standing::If(_) if engaged == Some(serial) => {
+            ClockBound::If(_) if engaged == Some(serial) => {
                 self.answer(from, origin, serial, clock.saturating_add(1), false);
             }
-            Standing::If(laggards) if laggards.is_empty() => {
+            ClockBound::If(laggards) if laggards.is_empty() => {
                 self.answer(from, origin, serial, clock.saturating_add(1), true);
             }
-            Standing::If(laggards) => {
+            ClockBound::If(laggards) => {
                 for to in &laggards {
                     self.out.push_back((*to, Note::Ask { origin, serial, clock }));
                 }
@@ -202,13 +202,13 @@ impl Talk {
     }
 
     /// Something has changed: looks at all questions again.
-    pub fn stir(&mut self, standing: impl Fn(u64) -> Standing) {
+    pub fn stir(&mut self, clock_bound: impl Fn(u64) -> ClockBound) {
         for asked in std::mem::take(&mut self.deferred) {
-            self.consider(asked, &standing);
+            self.consider(asked, &clock_bound);
         }
         if let Some(question) = &self.question
             && question.agreed
-            && standing(question.clock) == Standing::Busy
+            && clock_bound(question.clock) == ClockBound::Busy
         {
             // Whoever was told that we agree must not rely on it.
             self.question = None;
@@ -218,12 +218,12 @@ impl Talk {
         for origin in origins {
             let Some(engaged) = self.engaged.get_mut(&origin) else { continue };
             let (serial, clock) = (engaged.serial, engaged.clock);
-            let (answer, over) = match standing(clock) {
-                Standing::Busy => (Some(Note::Again { origin, serial }), true),
-                Standing::Sure(bound) => {
+            let (answer, over) = match clock_bound(clock) {
+                ClockBound::Busy => (Some(Note::Again { origin, serial }), true),
+                ClockBound::Sure(bound) => {
                     (Some(Note::Nothing { origin, serial, clock: bound, sure: true }), true)
                 }
-                Standing::If(laggards) => {
+                ClockBound::If(laggards) => {
                     engaged.waiting.retain(|one| laggards.contains(one));
                     let all = engaged.waiting.is_empty();
                     let nothing = Note::Nothing {

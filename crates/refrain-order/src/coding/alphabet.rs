@@ -5,7 +5,7 @@
 //! circumstances: a line for each digit.
 
 use crate::coding::coder::Coder;
-use crate::coding::mixer::{ASKED, Opinion, Scales};
+use crate::coding::mixer::{ASKED, Mixer, Prediction};
 use crate::coding::symbol::mix;
 use refrain_bytes::table::Map;
 
@@ -17,7 +17,7 @@ const DIGIT: u32 = 4;
 const LINES: usize = 1 << 11;
 
 /// Chances of the answers that lead to a digit: of the first, of the second by the first, ...
-type Line = [Opinion; 1 << DIGIT];
+type Line = [Prediction; 1 << DIGIT];
 
 /// Chances by circumstances.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ impl Lines {
     #[inline]
     fn of(&mut self, circumstances: [u64; ASKED]) -> [&mut Line; ASKED] {
         if self.lines.is_empty() {
-            self.lines.resize(LINES, [Opinion::EVEN; 1 << DIGIT]);
+            self.lines.resize(LINES, [Prediction::EVEN; 1 << DIGIT]);
         }
         // Each has its half of the table.
         let halves = self.lines.split_at_mut(LINES / ASKED);
@@ -46,7 +46,7 @@ pub struct Alphabet {
     values: Vec<u32>,
     numbers: Map<u32, u32>,
     /// By which bit of a digit it is.
-    scales: [Scales; DIGIT as usize],
+    mixer: [Mixer; DIGIT as usize],
 }
 
 impl Alphabet {
@@ -79,11 +79,11 @@ impl Alphabet {
             let so_far = u64::from(coded << DIGIT | digit);
             let [one, other] = lines.of(circumstances.map(|which| mix(which, so_far)));
             let mut node = 1;
-            for (bit, scales) in (0..DIGIT).zip(&mut self.scales).rev() {
+            for (bit, mixer) in (0..DIGIT).zip(&mut self.mixer).rev() {
                 let given = number >> (digit * DIGIT + bit) & 1 == 1;
                 // What leads to a digit is shorter than one.
                 let asked = [&mut one[node % (1 << DIGIT)], &mut other[node % (1 << DIGIT)]];
-                let answer = scales.code(coder, asked, given);
+                let answer = mixer.code(coder, asked, given);
                 node = node << 1 | usize::from(answer);
             }
             coded = coded << DIGIT | (node as u32 & ((1 << DIGIT) - 1));

@@ -1,19 +1,19 @@
-//! Several opinions on one answer, weighed by how right they were.
+//! Several predictions on one answer, weighed by how right they were.
 //!
 //! Who sends next depends on who sent last, and also on who sent before that one: where ranks share
 //! cores, each core has its own order. No single table of chances holds both, and the most certain
-//! opinion is worth the most. So opinions are added up as the logarithms of their odds, each with a
+//! prediction is worth the most. So predictions are added up as the logarithms of their odds, each with a
 //! weight that is learnt: logistic mixing (M. Mahoney, Adaptive Weighing of Context Models for Lossless
 //! Data Compression, 2005). All of it is in whole numbers, so that every machine reads what another
 //! has written.
 
 use crate::coding::coder::Coder;
 
-/// How many circumstances are asked for their opinion.
+/// How many circumstances are asked for their prediction.
 pub const ASKED: usize = 2;
 /// Each has a quick and a slow one.
-const OPINIONS: usize = 2 * ASKED;
-/// After so many answers a new one weighs no less, for the quick and for the slow opinion.
+const PREDICTIONS: usize = 2 * ASKED;
+/// After so many answers a new one weighs no less, for the quick and for the slow prediction.
 const QUICK: usize = 20;
 const SLOW: usize = 255;
 /// How fast weights are learnt.
@@ -73,15 +73,15 @@ const fn odds() -> [i16; 4096] {
 
 /// What one set of circumstances has taught of one question.
 #[derive(Clone, Copy, Debug)]
-pub struct Opinion {
+pub struct Prediction {
     quick: u16,
     slow: u16,
     seen: u16,
 }
 
-impl Opinion {
+impl Prediction {
     /// An even chance.
-    pub const EVEN: Opinion = Opinion { quick: 1 << 15, slow: 1 << 15, seen: 0 };
+    pub const EVEN: Prediction = Prediction { quick: 1 << 15, slow: 1 << 15, seen: 0 };
 
     #[inline]
     fn odds(self) -> [i32; 2] {
@@ -102,28 +102,28 @@ impl Opinion {
     }
 }
 
-/// What opinions weigh.
+/// What predictions weigh.
 #[derive(Clone, Debug)]
-pub struct Scales {
-    weights: [i32; OPINIONS],
+pub struct Mixer {
+    weights: [i32; PREDICTIONS],
 }
 
-impl Default for Scales {
+impl Default for Mixer {
     fn default() -> Self {
-        Self { weights: [ONE / 3; OPINIONS] }
+        Self { weights: [ONE / 3; PREDICTIONS] }
     }
 }
 
-impl Scales {
+impl Mixer {
     /// Codes an answer, and learns from it.
     #[inline]
     pub fn code(
         &mut self,
         coder: &mut impl Coder,
-        opinions: [&mut Opinion; ASKED],
+        predictions: [&mut Prediction; ASKED],
         answer: bool,
     ) -> bool {
-        let [[a, b], [c, d]] = [opinions[0].odds(), opinions[1].odds()];
+        let [[a, b], [c, d]] = [predictions[0].odds(), predictions[1].odds()];
         let odds = [a, b, c, d];
         let weighed = odds.iter().zip(&self.weights).map(|(odds, weight)| odds * (weight >> 2));
         // Weights are bounded, so that the sum of all stays within 32 bits.
@@ -134,7 +134,7 @@ impl Scales {
             let step = (odds * error * RATE + (1 << 15)) >> 16;
             *weight = (*weight + step).clamp(-4 * ONE, 4 * ONE);
         }
-        opinions.into_iter().for_each(|opinion| opinion.learn(answer));
+        predictions.into_iter().for_each(|prediction| prediction.learn(answer));
         answer
     }
 }
@@ -147,12 +147,12 @@ mod tests {
 
     /// Answers, each with the number of the question that either of two circumstances would ask.
     fn answers(coder: &mut impl Coder, given: &[(bool, u8)]) -> Vec<bool> {
-        let mut scales = Scales::default();
-        let mut tables = [[Opinion::EVEN; 16]; 2];
+        let mut mixer = Mixer::default();
+        let mut tables = [[Prediction::EVEN; 16]; 2];
         let code = |(answer, which): &(bool, u8)| {
             let [one, other] = &mut tables;
             let asked = [&mut one[usize::from(which & 15)], &mut other[usize::from(which >> 4)]];
-            scales.code(coder, asked, *answer)
+            mixer.code(coder, asked, *answer)
         };
         given.iter().map(code).collect()
     }

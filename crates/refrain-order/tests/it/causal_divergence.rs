@@ -1,8 +1,8 @@
 //! A program that does something else than when it was recorded is told so, at once and plainly.
 
 use refrain_order::{
-    Call, Completed, Decision, Divergence, Envelope, Fate, Frames, Kind, Moment, Post, Posting,
-    Recorder, Replayer, Stop,
+    Call, Completed, Decision, Divergence, Envelope, Frames, Kind, MatchResult, Moment, Post,
+    Posting, Recorder, Replayer, Stop,
 };
 
 fn call(kind: Kind, site: u64, count: u32) -> Call {
@@ -23,7 +23,7 @@ fn replayer() -> Replayer {
     recorder.matched(0, &call(Kind::Test, 30, 0), Completed::All);
     recorder.matched(0, &call(Kind::Recv, 40, 0), Completed::All);
     for (ticket, source) in tickets {
-        recorder.resolve(ticket, Fate::Matched(Envelope { source, tag: 5 }));
+        recorder.resolve(ticket, MatchResult::Matched(Envelope { source, tag: 5 }));
     }
     let mut bytes = Vec::new();
     recorder.finish(&mut bytes);
@@ -142,7 +142,7 @@ fn two_receives_from_one_sender_complete_in_the_order_they_were_seen_to() {
     recorder.matched(0, &call(Kind::Test, 32, 0), Completed::All);
     recorder.matched(0, &call(Kind::Test, 31, 0), Completed::All);
     for ticket in tickets.into_iter().rev() {
-        recorder.resolve(ticket, Fate::Matched(Envelope { source: 3, tag: 5 }));
+        recorder.resolve(ticket, MatchResult::Matched(Envelope { source: 3, tag: 5 }));
     }
     let mut bytes = Vec::new();
     recorder.finish(&mut bytes);

@@ -6,7 +6,7 @@ use refrain_order::causal::races::{HORIZON, races};
 use refrain_order::causal::read::{Reader, Which};
 use refrain_order::causal::summary::summary;
 use refrain_order::{
-    Call, Completed, Decision, Envelope, Fate, Frames, Kind, Post, Recorder, Replayer, Stop,
+    Call, Completed, Decision, Envelope, Frames, Kind, MatchResult, Post, Recorder, Replayer, Stop,
 };
 
 /// A record with a little of everything.
@@ -34,7 +34,7 @@ fn record(seed: u64) -> Vec<u8> {
         }
         if random(5) > 0 {
             let from = Envelope { source: random(5) as i32, tag: 4 };
-            recorder.resolve(ticket, Fate::Matched(from));
+            recorder.resolve(ticket, MatchResult::Matched(from));
         }
         recorder.value(stream, 1, random(u64::MAX));
         recorder.turn(stream, random(9));

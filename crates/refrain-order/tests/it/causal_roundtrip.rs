@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use refrain_order::causal::read::{Reader, Which};
 use refrain_order::{
-    Call, Choice, Completed, Envelope, Fate, Frames, Kind, Moment, Post, Recorder, Replayer, Ticket,
+    Call, Choice, Completed, Envelope, Frames, Kind, MatchResult, Moment, Post, Recorder, Replayer,
+    Ticket,
 };
 
 #[derive(Clone, Debug)]
@@ -15,7 +16,7 @@ enum Told {
         source: i32,
         tag: i32,
     },
-    /// What became of one of the receives that have no fate yet.
+    /// What became of one of the receives that have no match result yet.
     Resolve {
         which: prop::sample::Index,
         cancelled: bool,
@@ -82,15 +83,17 @@ fn tell(recorder: &mut Recorder, told: &Told, expected: &mut Expected, bytes: &m
                 site,
                 communicator,
                 any: [true, *any_tag],
-                fate: Some(Fate::Never),
+                match_result: Some(MatchResult::Never),
             });
         }
         Told::Resolve { which, cancelled } if !expected.open.is_empty() => {
             let (ticket, from) = expected.open.remove(which.index(expected.open.len()));
-            let new = if *cancelled { Fate::Cancelled } else { Fate::Matched(from) };
+            let new = if *cancelled { MatchResult::Cancelled } else { MatchResult::Matched(from) };
             recorder.resolve(ticket, new);
-            if let Moment::Receive { fate, .. } = &mut expected.receives[ticket.number as usize] {
-                *fate = Some(new);
+            if let Moment::Receive { match_result, .. } =
+                &mut expected.receives[ticket.number as usize]
+            {
+                *match_result = Some(new);
             }
         }
         Told::Resolve { .. } => {}

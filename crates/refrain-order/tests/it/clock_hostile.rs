@@ -13,7 +13,7 @@ use refrain_order::clock::read::Reader;
 use refrain_order::clock::{Recorder, Replayer};
 use refrain_order::frame::{put_frame, take_frame};
 use refrain_order::{
-    Call, Completed, Envelope, Fate, Finished, Kind, OrderError, Post, Recording, Stamp,
+    Call, Completed, Envelope, Finished, Kind, MatchResult, OrderError, Post, Recording, Stamp,
 };
 
 /// A record with a little of everything.
@@ -40,7 +40,7 @@ fn record(seed: u64) -> Vec<u8> {
         recorder.failed(stream, Kind::Testany, 7);
         let finished = Finished {
             ticket,
-            fate: Fate::Matched(Envelope { source: sender as i32, tag: 4 }),
+            match_result: MatchResult::Matched(Envelope { source: sender as i32, tag: 4 }),
             stamp: Some(stamp),
         };
         let call = Call { kind: call, site: random(3), count: 1 };

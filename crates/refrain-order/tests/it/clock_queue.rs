@@ -9,7 +9,9 @@ use refrain_order::clock::Recorder;
 use refrain_order::clock::background::Background;
 use refrain_order::clock::queue::{Refused, queue};
 use refrain_order::clock::read::Reader;
-use refrain_order::{Call, Completed, Envelope, Fate, Finished, Kind, Post, Recording, Stamp};
+use refrain_order::{
+    Call, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording, Stamp,
+};
 
 #[test]
 fn everything_comes_out_in_order() {
@@ -84,8 +86,8 @@ fn tell(recorder: &mut impl Recording, receives: u64) {
         }
         let sender = (n / 2 * 7 % 5) as u32;
         let stamp = Stamp { sender, sequence: n, clock: n + (n * n % 11) };
-        let fate = Fate::Matched(Envelope { source: sender as i32, tag: 3 });
-        let finished = [Finished { ticket, fate, stamp: Some(stamp) }];
+        let match_result = MatchResult::Matched(Envelope { source: sender as i32, tag: 3 });
+        let finished = [Finished { ticket, match_result, stamp: Some(stamp) }];
         recorder.completed(0, &call, &[Some(ticket)], Completed::These(&[0]), &finished);
     }
 }

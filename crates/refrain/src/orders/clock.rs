@@ -117,7 +117,7 @@ impl Told<'_> {
             "value_bytes": self.sum(|rank| rank.value_bytes),
             "bytes": self.bytes,
             "order_bytes": self.sum(|rank| rank.bytes),
-            "outside": super::record::outside(self.orders),
+            "outside": super::record::unsupported(self.orders),
             "by_rank": self.orders.ranks.iter().zip(&self.ranks).map(rank).collect::<Vec<_>>(),
             "by_call_site": self.tables.iter().map(table).collect::<Vec<_>>(),
         })
@@ -149,8 +149,8 @@ impl Told<'_> {
         let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());
         let why = format!("no: {}", why.unwrap_or("it is truncated"));
         line("complete", if self.is_complete() { "yes".to_owned() } else { why });
-        for what in super::record::outside(self.orders) {
-            line("outside", what.to_owned());
+        for what in super::record::unsupported(self.orders) {
+            line("unsupported", what.to_owned());
         }
         for ((place, kind), (counts, tables)) in &self.tables {
             let [calls, failed] = [counts.calls, counts.polls].map(grouped);

@@ -114,7 +114,7 @@ impl<'o> Info<'o> {
             "bytes": self.bytes,
             "order_bytes": self.sum(|rank| rank.bytes),
             "bytes_per_receive": self.bytes_per_receive(),
-            "outside": super::record::outside(self.orders),
+            "outside": super::record::unsupported(self.orders),
             "by_rank": ranks,
             "by_call_site": self.calls.iter().map(site).collect::<Vec<_>>(),
             "by_receive_site": self.receives.iter().map(site).collect::<Vec<_>>(),
@@ -146,8 +146,8 @@ impl<'o> Info<'o> {
         let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());
         let why = format!("no: {}", why.unwrap_or("it is truncated"));
         line("complete", if self.is_complete() { "yes".to_owned() } else { why });
-        for what in super::record::outside(self.orders) {
-            line("outside", what.to_owned());
+        for what in super::record::unsupported(self.orders) {
+            line("unsupported", what.to_owned());
         }
         for ((place, what), counts) in &self.receives {
             let (matched, unmatched) = (grouped(counts.matched), grouped(counts.unmatched));

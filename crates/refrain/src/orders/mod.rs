@@ -43,10 +43,10 @@ pub fn orders_in(path: &Path, sites: Sites) -> Result<Orders> {
             path.display()
         )
     })?;
-    let outside: Vec<&str> = record::outside(&orders).into_iter().collect();
-    if !outside.is_empty() {
-        let outside = outside.join(", ");
-        say!("refrain: warning: unsupported in a replay, so results may differ: {outside}");
+    let unsupported: Vec<&str> = record::unsupported(&orders).into_iter().collect();
+    if !unsupported.is_empty() {
+        let unsupported = unsupported.join(", ");
+        say!("refrain: warning: unsupported in a replay, so results may differ: {unsupported}");
     }
     Ok(orders)
 }

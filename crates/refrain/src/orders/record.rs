@@ -242,17 +242,17 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
             rank.panics.join(", ")
         );
     }
-    let outside: Vec<&str> = outside(orders).into_iter().collect();
-    if !outside.is_empty() {
-        let outside = outside.join(", ");
-        say!("refrain: warning: unsupported in a replay, so results may differ: {outside}");
+    let unsupported: Vec<&str> = unsupported(orders).into_iter().collect();
+    if !unsupported.is_empty() {
+        let unsupported = unsupported.join(", ");
+        say!("refrain: warning: unsupported in a replay, so results may differ: {unsupported}");
     }
     let path = output.display();
     say!("refrain: written to {path}; replay it with: refrain replay {path} -- COMMAND");
 }
 
 /// The unsupported operations that a program used.
-pub fn outside(orders: &Orders) -> std::collections::BTreeSet<&str> {
-    let all = orders.ranks.iter().flat_map(|rank| &rank.outside);
+pub fn unsupported(orders: &Orders) -> std::collections::BTreeSet<&str> {
+    let all = orders.ranks.iter().flat_map(|rank| &rank.unsupported);
     all.map(|what| what.strip_suffix("_c").unwrap_or(what)).collect()
 }

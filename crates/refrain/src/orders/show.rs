@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use refrain_order::causal::links::Links;
 use refrain_order::causal::read::{Reader, Which};
 use refrain_order::divergence::Moment;
-use refrain_order::{Fate, Frames, Kind};
+use refrain_order::{Frames, Kind, MatchResult};
 use refrain_trace::Orders;
 use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
@@ -160,7 +160,7 @@ impl<W: Write> Printer<'_, W> {
                     line["completed_receive"] = receive.into();
                 }
             }
-            Moment::Receive { position, site, communicator, any, fate } => {
+            Moment::Receive { position, site, communicator, any, match_result } => {
                 line["receive"] = (*position).into();
                 line["site"] = self.places.name(*site).into();
                 line["communicator"] = (*communicator).into();
@@ -169,13 +169,13 @@ impl<W: Write> Printer<'_, W> {
                 if let Some(call) = links.call(*position) {
                     line["completed_by"] = call.into();
                 }
-                match fate {
-                    Some(Fate::Matched(from)) => {
+                match match_result {
+                    Some(MatchResult::Matched(from)) => {
                         line["source"] = from.source.into();
                         line["tag"] = from.tag.into();
                     }
-                    Some(Fate::Cancelled) => line["cancelled"] = true.into(),
-                    Some(Fate::Never) | None => line["never"] = true.into(),
+                    Some(MatchResult::Cancelled) => line["cancelled"] = true.into(),
+                    Some(MatchResult::Never) | None => line["never"] = true.into(),
                 }
             }
             Moment::Value { .. } | Moment::End => {}

@@ -30,9 +30,9 @@ pub struct Comm {
     /// Whether it is the world itself.
     pub is_world: bool,
     /// Whether processes of other worlds are in it: then it is left to MPI.
-    pub is_outside: bool,
+    pub is_unsupported: bool,
     /// Collective operations so far.
-    pub meetings: u64,
+    pub collectives: u64,
     /// Communicators that all of its processes have made of it.
     pub children: u64,
 }
@@ -45,9 +45,18 @@ impl Comm {
     /// One that cannot be asked.
     fn unknown() -> Comm {
         let (peers, others) = (Vec::new(), Vec::new());
-        let (is_world, is_outside) = (false, true);
-        let (meetings, children) = (0, 0);
-        Comm { number: u32::MAX, rank: -1, peers, others, is_world, is_outside, meetings, children }
+        let (is_world, is_unsupported) = (false, true);
+        let (collectives, children) = (0, 0);
+        Comm {
+            number: u32::MAX,
+            rank: -1,
+            peers,
+            others,
+            is_world,
+            is_unsupported,
+            collectives,
+            children,
+        }
     }
 
     /// The process that a rank is.
@@ -136,12 +145,12 @@ impl Comms {
         unsafe { mpi::call(table::MPI_Comm_rank, &[like, &raw mut rank as usize]) };
         let me = usize::try_from(rank).ok().and_then(|rank| local.get(rank)).copied();
         let all = || local.iter().chain(&remote);
-        let is_outside = all().any(|one| *one < 0);
+        let is_unsupported = all().any(|one| *one < 0);
         let others = all().filter(|one| Some(**one) != me);
         let others = others.filter_map(|one| u32::try_from(*one).ok()).collect();
         let peers = if is_inter { remote } else { local };
-        let (is_world, meetings, children) = (false, 0, 0);
-        Some(Comm { number, rank, peers, others, is_world, is_outside, meetings, children })
+        let (is_world, collectives, children) = (false, 0, 0);
+        Some(Comm { number, rank, peers, others, is_world, is_unsupported, collectives, children })
     }
 
     /// A communicator is gone; another may get its handle.
@@ -151,7 +160,7 @@ impl Comms {
 
     /// The handle of a communicator on which messages may come.
     pub fn handle(&self, number: u32) -> Option<usize> {
-        let known = self.all.iter().find(|(_, comm)| comm.number == number && !comm.is_outside);
+        let known = self.all.iter().find(|(_, comm)| comm.number == number && !comm.is_unsupported);
         known.map(|(handle, _)| *handle)
     }
 }

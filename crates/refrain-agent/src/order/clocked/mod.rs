@@ -7,16 +7,16 @@
 //!
 //! * [`wire`]: what processes tell each other, and the channel for it
 //! * [`comms`]: communicators by numbers that all of their processes have alike
-//! * [`meetings`]: what collective operations do to clocks, the same when recording and replaying
+//! * [`collectives`]: what collective operations do to clocks, the same when recording and replaying
 
+mod collectives;
 mod comms;
-mod meetings;
 pub mod record;
 pub mod replay;
 mod wire;
 
 use super::mpi;
-use super::role::{Act, Hooked, Place, Role};
+use super::role::{Act, Hooked, Origin, Role};
 use super::thread::Thread;
 use refrain_order::Post;
 
@@ -36,7 +36,7 @@ impl Target {
         if dest == Role::NOWHERE {
             return None;
         }
-        let [dest, tag] = [dest, sendtag].map(|place| call.word(place) as i32);
+        let [dest, tag] = [dest, sendtag].map(|index| call.word(index) as i32);
         let target = Target { comm: call.comm(), dest, tag };
         (dest != mpi::layout().proc_null).then_some(target)
     }
@@ -44,14 +44,14 @@ impl Target {
 
 /// Where a call was made. Of those that may find messages the whole stack counts: each stack has a
 /// table of its own.
-fn place(call: &Hooked<'_>, thread: &Thread) -> Place {
+fn origin(call: &Hooked<'_>, thread: &Thread) -> Origin {
     let site = match call.role.act {
         Act::Receive(_) | Act::Probe(_) | Act::Complete(_) | Act::Arrive => {
             thread.stack(&call.entry)
         }
         _ => 0,
     };
-    Place { stream: thread.stream(), site }
+    Origin { stream: thread.stream(), site }
 }
 
 /// Whether there is a process to receive from.

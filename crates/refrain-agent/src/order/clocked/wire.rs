@@ -184,14 +184,14 @@ impl Channel {
     /// What was told next, if something was.
     pub fn hear(&mut self) -> Option<(u32, Word)> {
         let mut status = Status::new();
-        if !self.posted.front_mut()?.is_done(status.place()) {
+        if !self.posted.front_mut()?.is_done(status.address()) {
             return None;
         }
         let slot = self.posted.pop_front()?;
         let word = Word::of_words(slot.words);
         self.post(slot);
         // SAFETY: MPI has filled the status in.
-        let from = unsafe { mpi::status_fields(status.place(), 0) }?.source;
+        let from = unsafe { mpi::status_fields(status.address(), 0) }?.source;
         *self.heard.get_mut(usize::try_from(from).ok()?)? += 1;
         Some((from as u32, word?))
     }
@@ -199,11 +199,11 @@ impl Channel {
     /// All have stopped telling: hears what is still under way, and closes.
     pub fn close(mut self, mut hear: impl FnMut(u32, Word)) {
         let mut due = vec![0u64; self.heard.len()];
-        let [told, place] = [self.told.as_ptr() as usize, due.as_mut_ptr() as usize];
+        let [told, due_at] = [self.told.as_ptr() as usize, due.as_mut_ptr() as usize];
         let (word, byte) = (size_of::<u64>(), self.byte);
         // SAFETY: a word for each process, and room for one of each.
         unsafe {
-            mpi::call(table::MPI_Alltoall, &[told, word, byte, place, word, byte, self.comm])
+            mpi::call(table::MPI_Alltoall, &[told, word, byte, due_at, word, byte, self.comm])
         };
         while self.heard.iter().zip(&due).any(|(heard, due)| heard < due) {
             match self.hear() {

@@ -1,42 +1,42 @@
-//! Completion: what MPI found complete, and with what.
+//! Completing calls: records which requests completed, and the match results of receives.
 
 use crate::inside::memory::Statuses;
 use refrain_order::{Call, Choice, Completed, Kind};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use super::super::files::outside;
+use super::super::files::unsupported;
 use super::super::mpi;
 use super::super::outcome::{self, Outcome, Room};
-use super::super::role::{Hooked, Place};
+use super::super::role::{Hooked, Origin};
 use super::{IN_COMPLETION, RECORDING, Receive, Recording, STATUSES_MATTER};
 
-pub(super) fn arrive(call: &mut Hooked<'_>, place: Place) -> c_int {
+pub(super) fn arrive(call: &mut Hooked<'_>, origin: Origin) -> c_int {
     let result = call.forward();
     let found = call.output(call.role.flag) != Some(0);
     RECORDING.with(|own| match found {
-        true => own.succeeded(place, Kind::Parrived),
+        true => own.succeeded(origin, Kind::Parrived),
         false => {
             own.make_room(0);
-            own.log.failed(place.stream, Kind::Parrived, place.site);
+            own.log.failed(origin.stream, Kind::Parrived, origin.site);
         }
     });
     result
 }
 
-/// Which requests those are is MPI's choice, and no record holds it.
+/// Which requests those are is MPI's choice, and is not recorded.
 const PARTLY: &str = "calls that completed some of their requests only, because of an error";
 
-/// Whether a call hands requests back, or only looks at them.
+/// Whether a call frees the requests that it completes, or only inspects them.
 #[inline]
 pub fn consumes(kind: Kind) -> bool {
     !matches!(kind, Kind::GetStatus | Kind::GetStatusAll | Kind::GetStatusAny | Kind::GetStatusSome)
 }
 
-/// What a call was given, and what came of it.
+/// A completing call and its outcome.
 #[derive(Clone, Copy)]
 struct Done<'a> {
-    place: Place,
+    origin: Origin,
     kind: Kind,
     /// Its requests, as they were.
     before: &'a [usize],
@@ -46,7 +46,7 @@ struct Done<'a> {
 }
 
 #[inline(always)]
-pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind, shared: bool) -> c_int {
+pub(super) fn complete(call: &mut Hooked<'_>, origin: Origin, kind: Kind, shared: bool) -> c_int {
     let requests = outcome::Requests::of(call, kind);
     let before = requests.all();
     let mut room = Room::new();
@@ -64,7 +64,7 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind, shared: 
     let mut index = [0];
     let outcome = Outcome::of(call, kind, result, &mut index);
     let statuses = (status != call.status() || !ignored).then_some(status);
-    let done = Done { place, kind, before, outcome, statuses };
+    let done = Done { origin, kind, before, outcome, statuses };
     match taken {
         None if result == 0 => {
             if let Some(mut own) = RECORDING.hold() {
@@ -76,7 +76,7 @@ pub(super) fn complete(call: &mut Hooked<'_>, place: Place, kind: Kind, shared: 
     result
 }
 
-/// Where there was an error, or other threads are about.
+/// The slow path: after an error, or with `MPI_THREAD_MULTIPLE`.
 #[inline(never)]
 fn complete_otherwise(
     call: &Hooked<'_>,
@@ -91,7 +91,7 @@ fn complete_otherwise(
             let is_complete = result == 0 || is_gone(call, index);
             before.get(index).filter(|_| is_complete).map(|handle| (index, *handle, at))
         };
-        let complete = || outcome.places(before.len()).filter_map(handle);
+        let complete = || outcome.completed(before.len()).filter_map(handle);
         if let Some(taken) = &taken {
             put_back(own, before, taken, complete().map(|(index, ..)| index));
         }
@@ -99,7 +99,7 @@ fn complete_otherwise(
             *handle != mpi::request_null() && !is_gone(call, index)
         };
         if result != 0 && kind.has_array() && consumes(kind) && kind.choice() == Choice::All {
-            before.iter().enumerate().any(is_left).then(|| outside(PARTLY));
+            before.iter().enumerate().any(is_left).then(|| unsupported(PARTLY));
         }
         if outcome.is_of_several() && consumes(kind) {
             own.gone(complete().map(|(_, handle, _)| handle));
@@ -119,21 +119,21 @@ fn complete_otherwise(
 }
 
 impl Recording {
-    /// Tells the log of a call. The fates of what it completed are told before: whoever is killed in
-    /// between has not seen it return.
+    /// Logs a call. The match results of what it completed are logged before: a process that is killed in
+    /// between has not returned from the call.
     #[inline(always)]
     fn note(&mut self, done: &Done<'_>) {
-        let Done { place, kind, before, outcome, .. } = *done;
+        let Done { origin, kind, before, outcome, .. } = *done;
         let Outcome::Completed(completed) = outcome else {
             self.make_room(0);
-            self.log.failed(place.stream, kind, place.site);
+            self.log.failed(origin.stream, kind, origin.site);
             return;
         };
         let count = if kind.has_array() { before.len() as u32 } else { 0 };
-        self.matched(place.stream, &Call { kind, site: place.site, count }, completed);
+        self.matched(origin.stream, &Call { kind, site: origin.site, count }, completed);
     }
 
-    /// What most calls are: without an error, and where no other threads are about.
+    /// The fast path: no error, and no other threads.
     #[inline(always)]
     fn completed(&mut self, done: &Done<'_>) {
         if !self.requests.are_none() {
@@ -142,7 +142,7 @@ impl Recording {
         self.note(done);
     }
 
-    /// Tells what the receives that a call completed have received.
+    /// Records the match results of the receives that a call completed.
     #[inline(always)]
     fn settle_all(&mut self, done: &Done<'_>) {
         let Done { kind, before, outcome, statuses, .. } = *done;
@@ -175,7 +175,7 @@ impl Recording {
         }
     }
 
-    /// A request is complete, the status of which is one of those.
+    /// Records the match result of one completed request, whose status is `statuses[at]`.
     #[inline(never)]
     fn settle_one(&mut self, handle: usize, statuses: Option<Statuses>, at: usize, consumed: bool) {
         let receive = match consumed {
@@ -188,7 +188,7 @@ impl Recording {
     }
 }
 
-/// Takes out what is known of requests: others may get the handles of what completes before we look.
+/// Removes requests from the table before the call: other threads may get the handles of those that complete.
 fn take_out(handles: &[usize], consumes: bool) -> Vec<Option<Receive>> {
     let taken = RECORDING.with(|own| {
         let take = |handle: &usize| match consumes {
@@ -200,7 +200,7 @@ fn take_out(handles: &[usize], consumes: bool) -> Vec<Option<Receive>> {
     taken.unwrap_or_default()
 }
 
-/// Puts back what did not complete, or can be started again.
+/// Puts back requests that did not complete, or are persistent.
 fn put_back(
     own: &mut Recording,
     handles: &[usize],
@@ -231,7 +231,7 @@ pub(super) fn cancel(call: &mut Hooked<'_>) -> c_int {
     });
     STATUSES_MATTER.store(true, Ordering::Relaxed);
     if is_receive == Some(false) {
-        outside("MPI_Cancel of what is no receive");
+        unsupported("MPI_Cancel of what is no receive");
     }
     call.forward()
 }

@@ -1,4 +1,4 @@
-//! Recording: MPI decides, and what it decided is written down.
+//! Recording: lets MPI decide, and records its choices.
 
 mod complete;
 mod receive;
@@ -11,17 +11,19 @@ use crate::inside::process::{self, Uncancelled};
 use crate::inside::reserve::has_memory;
 use crate::table;
 use refrain_order::causal::record::Pending;
-use refrain_order::{Call, Completed, Envelope, Fate, Kind, Log, Post, Recorder, Sums, Ticket};
+use refrain_order::{
+    Call, Completed, Envelope, Kind, Log, MatchResult, Post, Recorder, Sums, Ticket,
+};
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::files::{self, outside};
+use super::files::{self, unsupported};
 use super::guarded::{Guarded, Missed};
 use super::line;
 use super::locks;
 use super::mpi::{self, Status};
 use super::requests::{Comms, Map, Requests};
-use super::role::{Act, Hooked, Place};
+use super::role::{Act, Hooked, Origin};
 use super::thread::Thread;
 use super::unseen::{AllUnseen, Posted};
 
@@ -39,19 +41,19 @@ static STATUSES_MATTER: AtomicBool = AtomicBool::new(false);
 /// error handler has left by `longjmp` stays here.
 static IN_COMPLETION: AtomicUsize = AtomicUsize::new(0);
 
-/// What is recorded of this process.
+/// The state of the recording in this process.
 struct Recording {
     log: Log<'static>,
     recorder: Recorder,
     /// Bytes of frames in the file.
     written: u64,
-    /// Something could not be written: the record ends there.
+    /// Something could not be written: the record is truncated there.
     ended: bool,
     requests: Requests<Receive>,
     comms: Comms,
-    /// Receives that the program let go of before they were complete.
+    /// Receives that the program freed before they were complete.
     orphans: Vec<(usize, Ticket, Posted)>,
-    /// Where threads share MPI: the lines of persistent sends, by their requests.
+    /// With `MPI_THREAD_MULTIPLE`: the lines of persistent sends, by their requests.
     lines: Map<u64>,
     unseen: AllUnseen,
     /// A completing call was left by `longjmp`: it is not known which requests are still there, so MPI
@@ -62,10 +64,10 @@ struct Recording {
 /// A receive that completes later.
 #[derive(Clone, Copy)]
 struct Receive {
-    /// While it is active.
+    /// Its ticket, while it is active.
     ticket: Option<Ticket>,
     post: Post,
-    /// Its place in the order of posts.
+    /// Its position in posting order.
     posted: Posted,
     /// It can be started again.
     persistent: bool,
@@ -84,9 +86,9 @@ impl Recording {
     }
 
     #[inline(always)]
-    fn resolve(&mut self, ticket: Ticket, fate: Fate) {
+    fn resolve(&mut self, ticket: Ticket, match_result: MatchResult) {
         self.make_room(0);
-        self.log.resolve(ticket, fate);
+        self.log.resolve(ticket, match_result);
     }
 
     #[inline(always)]
@@ -116,7 +118,7 @@ impl Recording {
         if !has_memory(files::SPARE) {
             return self.end(files::NO_MEMORY);
         }
-        self.tell();
+        self.apply_log();
         let mut frames = Vec::new();
         self.recorder.seal(&mut frames);
         self.write(&frames, &[]);
@@ -137,14 +139,14 @@ impl Recording {
             return self.end(files::NO_MEMORY);
         }
         self.ask_orphans();
-        self.tell();
+        self.apply_log();
         let mut frames = Vec::new();
         let pending = self.recorder.seal_settled(&mut frames);
         self.write(&frames, &pending);
     }
 
-    /// Tells the recorder what is in the log.
-    fn tell(&mut self) {
+    /// Applies what is in the log to the recorder.
+    fn apply_log(&mut self) {
         if refrain_order::causal::log::apply(self.log.content(), &mut self.recorder).is_err() {
             self.ended = true;
         }
@@ -168,7 +170,7 @@ impl Recording {
         files::note_cut(why);
     }
 
-    /// Learns what became of receives that the program let go of.
+    /// Learns the match results of receives that the program freed.
     fn ask_orphans(&mut self) {
         let mut orphans = std::mem::take(&mut self.orphans);
         orphans.retain_mut(|(request, ticket, posted)| {
@@ -177,14 +179,14 @@ impl Recording {
             // SAFETY: a request that is ours alone now, an int and a status.
             let result = unsafe {
                 let words =
-                    [&raw mut *request as usize, &raw mut flag as usize, status.place() as usize];
+                    [&raw mut *request as usize, &raw mut flag as usize, status.address() as usize];
                 mpi::call(table::MPI_Test, &words)
             };
             let is_done = result != 0 || flag != 0;
             if is_done {
                 self.unseen.is_seen(*posted);
                 if receive::has_status(result) {
-                    self.settle_status(*ticket, true, status.place());
+                    self.settle_status(*ticket, true, status.address());
                 }
             }
             !is_done
@@ -192,37 +194,42 @@ impl Recording {
         self.orphans = orphans;
     }
 
-    /// An operation is complete, and its status known.
+    /// Records the match result of a complete operation, from its status.
     #[inline(always)]
-    fn settle_status(&mut self, ticket: Ticket, cancelled: bool, status: Statuses) -> Option<Fate> {
+    fn settle_status(
+        &mut self,
+        ticket: Ticket,
+        cancelled: bool,
+        status: Statuses,
+    ) -> Option<MatchResult> {
         // SAFETY: MPI has filled that status in.
-        let fate = unsafe {
+        let match_result = unsafe {
             match cancelled && mpi::is_cancelled(status) {
-                true => Fate::Cancelled,
-                false => Fate::Matched(mpi::envelope(status)?),
+                true => MatchResult::Cancelled,
+                false => MatchResult::Matched(mpi::envelope(status)?),
             }
         };
-        if ticket.wild || fate == Fate::Cancelled {
-            self.resolve(ticket, fate);
+        if ticket.wild || match_result == MatchResult::Cancelled {
+            self.resolve(ticket, match_result);
         }
-        Some(fate)
+        Some(match_result)
     }
 
-    /// A message was seen: earlier receives that would have had it have others.
+    /// A message was observed: receives posted earlier that would have matched it have matched others.
     #[inline(always)]
-    fn seen(&mut self, sequence: u64, communicator: u32, fate: Option<Fate>) {
-        if let Some(Fate::Matched(from)) = fate
+    fn seen(&mut self, sequence: u64, communicator: u32, match_result: Option<MatchResult>) {
+        if let Some(MatchResult::Matched(from)) = match_result
             && self.unseen.has_earlier(sequence)
             && !line::is_shared()
             && !self.is_blind
         {
-            for (ticket, fate) in self.unseen.earlier(sequence, communicator, from) {
-                self.resolve(ticket, fate);
+            for (ticket, match_result) in self.unseen.earlier(sequence, communicator, from) {
+                self.resolve(ticket, match_result);
             }
         }
     }
 
-    /// Requests are complete, and perhaps gone: they cannot be asked any more.
+    /// Requests are complete, and perhaps freed: MPI cannot be asked about them any more.
     fn gone(&mut self, handles: impl Iterator<Item = usize>) {
         if !self.unseen.are_none() {
             for handle in handles {
@@ -233,7 +240,7 @@ impl Recording {
         }
     }
 
-    /// A request is complete and no longer listed, or only known to be complete.
+    /// Records the match result of a request that completed (`consumed`), or is known to be complete.
     #[inline(always)]
     fn settle(
         &mut self,
@@ -248,21 +255,21 @@ impl Recording {
             self.requests.add(handle, Receive { ticket: None, cancelled: false, ..receive });
         }
         let Some(ticket) = ticket else { return };
-        let mut fate = match (post.source, post.tag) {
-            (Some(source), Some(tag)) => Some(Fate::Matched(Envelope { source, tag })),
+        let mut match_result = match (post.source, post.tag) {
+            (Some(source), Some(tag)) => Some(MatchResult::Matched(Envelope { source, tag })),
             _ => None,
         };
         if let Some(statuses) = statuses
             && (ticket.wild || cancelled)
         {
             let status = statuses.wrapping_add(at * process::abi().status_bytes);
-            fate = self.settle_status(ticket, cancelled, status);
+            match_result = self.settle_status(ticket, cancelled, status);
         }
         self.unseen.is_seen(posted);
-        self.seen(posted.sequence, post.communicator, fate);
+        self.seen(posted.sequence, post.communicator, match_result);
     }
 
-    /// At the end: what is still pending is cancelled. What cannot be has received something.
+    /// At the end: cancels what is pending. What cannot be cancelled has matched a message.
     fn ask_pending(&mut self) {
         if self.is_blind {
             return;
@@ -272,27 +279,27 @@ impl Recording {
         let mut pending: Vec<(usize, Ticket)> = listed.filter(|(_, ticket)| ticket.wild).collect();
         pending.extend(self.orphans.drain(..).map(|(request, ticket, _)| (request, ticket)));
         for (mut request, ticket) in pending {
-            let (mut status, place) = (Status::new(), &raw mut request as usize);
+            let (mut status, address) = (Status::new(), &raw mut request as usize);
             // SAFETY: a request that was not completed, and a status.
             let result = unsafe {
-                mpi::call(table::MPI_Cancel, &[place]);
-                mpi::call(table::MPI_Wait, &[place, status.place() as usize])
+                mpi::call(table::MPI_Cancel, &[address]);
+                mpi::call(table::MPI_Wait, &[address, status.address() as usize])
             };
             // SAFETY: MPI has filled the status in.
-            if receive::has_status(result) && !unsafe { mpi::is_cancelled(status.place()) } {
-                self.settle_status(ticket, false, status.place());
+            if receive::has_status(result) && !unsafe { mpi::is_cancelled(status.address()) } {
+                self.settle_status(ticket, false, status.address());
             }
         }
     }
 }
 
-/// Something could not be told. The record ends there: it is exact as far as it goes.
+/// An event could not be recorded: the record is truncated there. It is exact up to that point.
 fn missed(why: Missed) {
     RECORDING.close();
     files::note_cut(why.cuts_record());
 }
 
-/// MPI has begun, with so many ranks.
+/// Starts recording, when MPI is initialised with `size` ranks.
 pub fn start(size: c_int) {
     files::introduce(size);
     let Some(words) = files::own("log").and_then(|path| files::map(&path, WINDOW)) else {
@@ -313,7 +320,7 @@ pub fn start(size: c_int) {
     });
 }
 
-/// MPI is about to end.
+/// Ends the record, before MPI is finalised.
 pub fn end() {
     if IN_COMPLETION.load(Ordering::Relaxed) != 0 {
         left_completion(usize::MAX);
@@ -338,7 +345,7 @@ pub fn end() {
     }
 }
 
-/// A clock was read.
+/// Records the value of a clock or a random number.
 pub fn value(thread: &Thread, which: u8, bits: u64) {
     let stream = thread.stream();
     RECORDING.with(|own| {
@@ -347,7 +354,7 @@ pub fn value(thread: &Thread, which: u8, bits: u64) {
     });
 }
 
-/// A thread has got a lock of the program's own.
+/// Records that a thread has acquired a lock of the program.
 pub fn took_lock(thread: &Thread) {
     let stream = thread.stream();
     RECORDING.with(|own| {
@@ -365,49 +372,49 @@ fn left_completion(stack: usize) {
     if !line::is_shared() && stack > IN_COMPLETION.load(Ordering::Relaxed) {
         IN_COMPLETION.store(0, Ordering::Relaxed);
         RECORDING.with(|own| own.is_blind = true);
-        outside("completing calls that an error handler left by longjmp");
+        unsupported("completing calls that an error handler left by longjmp");
     }
 }
 
-/// Whether anything is recorded: MPI has begun, and not ended.
+/// Whether this process is recording: MPI is initialised and not finalised.
 #[inline(always)]
 pub fn is_on() -> bool {
     RECORDING.is_there()
 }
 
-/// A call that is the program's. What the function is stands in the call, too, but here the compiler
-/// may know it.
+/// Records a call of the program. `act` is that of the call's role: passed separately, the compiler may know
+/// it.
 #[inline(always)]
-pub fn call(call: &mut Hooked<'_>, act: Act, place: Place) -> c_int {
+pub fn call(call: &mut Hooked<'_>, act: Act, origin: Origin) -> c_int {
     let shared = line::is_shared();
     if IN_COMPLETION.load(Ordering::Relaxed) != 0 {
         left_completion(call.entry.stack);
     }
-    if place.stream > 0 && !shared && !locks::are_seen() {
-        outside("the order of threads that call MPI one after the other");
+    if origin.stream > 0 && !shared && !locks::are_seen() {
+        unsupported("the order of threads that call MPI one after the other");
     }
     match act {
         Act::Receive(kind) if shared && kind != Kind::Mrecv => {
-            shared::receive(&mut call.lent(), place, kind)
+            shared::receive(&mut call.lent(), origin, kind)
         }
-        Act::Probe(kind) if shared => shared::probe(&mut call.lent(), place, kind),
-        Act::Send(mode) => shared::send(&mut call.lent(), place, mode),
+        Act::Probe(kind) if shared => shared::probe(&mut call.lent(), origin, kind),
+        Act::Send(mode) => shared::send(&mut call.lent(), origin, mode),
         Act::InitSend => shared::init_send(&mut call.lent()),
-        Act::Receive(kind) => receive::receive(call, place, kind),
-        Act::Post => receive::post(call, place, shared),
-        Act::Init => receive::init(&mut call.lent(), place),
-        Act::Start => receive::start_all(&mut call.lent(), place),
-        Act::Probe(kind) => receive::probe(call, place, kind),
-        Act::Complete(kind) => complete::complete(call, place, kind, shared),
-        Act::Arrive => complete::arrive(&mut call.lent(), place),
+        Act::Receive(kind) => receive::receive(call, origin, kind),
+        Act::Post => receive::post(call, origin, shared),
+        Act::Init => receive::init(&mut call.lent(), origin),
+        Act::Start => receive::start_all(&mut call.lent(), origin),
+        Act::Probe(kind) => receive::probe(call, origin, kind),
+        Act::Complete(kind) => complete::complete(call, origin, kind, shared),
+        Act::Arrive => complete::arrive(&mut call.lent(), origin),
         Act::Cancel => complete::cancel(&mut call.lent()),
         Act::Free => complete::free(&mut call.lent()),
         Act::FreeComm => complete::free_comm(&mut call.lent()),
-        Act::Outside => {
-            outside(table::NAMES.get(call.role.function).copied().unwrap_or_default());
+        Act::Unsupported => {
+            unsupported(table::NAMES.get(call.role.function).copied().unwrap_or_default());
             call.forward()
         }
-        Act::Meet(_) | Act::MakeComm { .. } | Act::Unmet => call.forward(),
+        Act::Collective(_) | Act::MakeComm { .. } | Act::UntrackedSync => call.forward(),
         Act::Begin | Act::End | Act::Other | Act::Generalized => call.forward(),
     }
 }
@@ -415,9 +422,9 @@ pub fn call(call: &mut Hooked<'_>, act: Act, place: Place) -> c_int {
 impl Recording {
     /// The receive that a call posts.
     #[inline(always)]
-    fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
+    fn wanted(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
         let communicator = self.comms.number(call.comm());
-        call.post(place.site, communicator)
+        call.post(origin.site, communicator)
     }
 
     /// The message of a receive without wildcards was seen.
@@ -426,13 +433,13 @@ impl Recording {
         let communicator = self.comms.number(call.comm());
         let post = call.post(0, communicator);
         if let (Some(source), Some(tag), false) = (post.source, post.tag, call.takes_known()) {
-            self.seen(LAST, communicator, Some(Fate::Matched(Envelope { source, tag })));
+            self.seen(LAST, communicator, Some(MatchResult::Matched(Envelope { source, tag })));
         }
     }
 
     #[inline(always)]
-    fn succeeded(&mut self, place: Place, kind: Kind) {
-        let call = Call { kind, site: place.site, count: 0 };
-        self.matched(place.stream, &call, Completed::All);
+    fn succeeded(&mut self, origin: Origin, kind: Kind) {
+        let call = Call { kind, site: origin.site, count: 0 };
+        self.matched(origin.stream, &call, Completed::All);
     }
 }

@@ -1,4 +1,4 @@
-//! Receives and probes: forwarded, and told.
+//! Receives and probes: forwarded, and recorded.
 
 use crate::inside::memory;
 use crate::inside::process;
@@ -7,10 +7,10 @@ use refrain_order::{Kind, Post};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use super::super::files::outside;
+use super::super::files::unsupported;
 use super::super::line;
 use super::super::mpi::{self, Status};
-use super::super::role::{Hooked, Place};
+use super::super::role::{Hooked, Origin};
 use super::super::unseen::Posted;
 use super::{LAST, RECORDING, Receive, Recording, STATUSES_MATTER, shared};
 
@@ -20,64 +20,65 @@ pub(super) fn has_status(result: c_int) -> bool {
 }
 
 #[inline(always)]
-pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    // What is sent along was sent, even if nothing is ever received.
+pub(super) fn receive(call: &mut Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
+    // The send of a Sendrecv happens even if nothing is ever received.
     let sends = kind == Kind::Sendrecv;
-    let told = |own: &mut Recording, call: &Hooked<'_>| {
-        let wanted = own.wanted(call, place);
-        own.post(place.stream, &wanted)
+    let record_post = |own: &mut Recording, call: &Hooked<'_>| {
+        let wanted = own.wanted(call, origin);
+        own.post(origin.stream, &wanted)
     };
-    let before = if sends { RECORDING.hold().map(|mut own| told(&mut own, call)) } else { None };
+    let before =
+        if sends { RECORDING.hold().map(|mut own| record_post(&mut own, call)) } else { None };
     let wild = call.post(0, 0).is_wild();
     let mut room = Status::new();
     let ignored = wild && call.ignores_status(false);
-    let status = if ignored { room.place() } else { call.status() };
+    let status = if ignored { room.address() } else { call.status() };
     let result = call.forward_with_status(status);
     let Some(mut own) = RECORDING.hold() else { return result };
-    let ticket = before.unwrap_or_else(|| told(&mut own, call));
+    let ticket = before.unwrap_or_else(|| record_post(&mut own, call));
     if wild && has_status(result) {
-        let fate = own.settle_status(ticket, false, status);
+        let match_result = own.settle_status(ticket, false, status);
         let communicator = own.comms.number(call.comm());
-        own.seen(LAST, communicator, fate);
+        own.seen(LAST, communicator, match_result);
     } else {
         own.seen_named(call);
     }
-    // Fates first: whoever is killed in between has not seen the call return.
-    own.succeeded(place, kind);
+    // Match results first: a process that is killed in between has not returned from the call.
+    own.succeeded(origin, kind);
     result
 }
 
 #[inline(always)]
-pub(super) fn post(call: &mut Hooked<'_>, place: Place, shared: bool) -> c_int {
+pub(super) fn post(call: &mut Hooked<'_>, origin: Origin, shared: bool) -> c_int {
     let is_plain = call.role.source == mpi::IRECV_SOURCE;
     let is_unknown = !is_plain && call.post(0, 0).is_wild() && !mpi::isendrecv_has_status();
     if is_unknown {
-        outside("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
+        unsupported("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
     }
     if shared {
-        return post_in_turn(&call.lent(), place, is_unknown);
+        return post_in_turn(&call.lent(), origin, is_unknown);
     }
     let result = call.forward();
     if let Some(mut own) = RECORDING.hold() {
-        own.posted(call, place, result == 0 && !is_unknown);
+        own.posted(call, origin, result == 0 && !is_unknown);
     }
     result
 }
 
 #[inline(never)]
-fn post_in_turn(call: &Hooked<'_>, place: Place, is_unknown: bool) -> c_int {
-    shared::in_turn(call, place, |own| {
+fn post_in_turn(call: &Hooked<'_>, origin: Origin, is_unknown: bool) -> c_int {
+    shared::in_turn(call, origin, |own| {
         let result = call.forward();
-        own.posted(call, place, result == 0 && !is_unknown);
+        own.posted(call, origin, result == 0 && !is_unknown);
         result
     })
 }
 
-pub(super) fn init(call: &mut Hooked<'_>, place: Place) -> c_int {
+pub(super) fn init(call: &mut Hooked<'_>, origin: Origin) -> c_int {
     let result = call.forward();
     if result == 0 {
         RECORDING.with(|own| {
-            let post = own.wanted(call, place);
+            let post = own.wanted(call, origin);
             let handle = call.request();
             let (ticket, persistent, cancelled) = (None, true, false);
             let receive = Receive { ticket, post, posted: Posted::NOT, persistent, cancelled };
@@ -87,16 +88,16 @@ pub(super) fn init(call: &mut Hooked<'_>, place: Place) -> c_int {
     result
 }
 
-/// Starts requests, one after the other if receives are among them: the order in which MPI would
-/// post them is its own.
-pub(super) fn start_all(call: &mut Hooked<'_>, place: Place) -> c_int {
+/// Starts requests, one after the other if receives are among them: the order in which `MPI_Startall` posts
+/// them is up to MPI.
+pub(super) fn start_all(call: &mut Hooked<'_>, origin: Origin) -> c_int {
     let (at, n) = call.requests();
     // SAFETY: the table says that so many requests are there.
     let handle = |i: usize| unsafe { mpi::handle_at(at, i) };
     let receives = RECORDING.with(|own| (0..n).any(|i| own.requests.get(handle(i)).is_some()));
     if line::is_shared() {
         return (0..n)
-            .map(|i| shared::start_one(at, i, place))
+            .map(|i| shared::start_one(at, i, origin))
             .find(|error| *error != 0)
             .unwrap_or(0);
     }
@@ -111,7 +112,7 @@ pub(super) fn start_all(call: &mut Hooked<'_>, place: Place) -> c_int {
         if result != 0 {
             return result;
         }
-        RECORDING.with(|own| own.started(request, place));
+        RECORDING.with(|own| own.started(request, origin));
     }
     0
 }
@@ -119,9 +120,9 @@ pub(super) fn start_all(call: &mut Hooked<'_>, place: Place) -> c_int {
 impl Recording {
     /// A receive was posted; `has_request` says whether it has a request that can be looked at.
     #[inline(always)]
-    fn posted(&mut self, call: &Hooked<'_>, place: Place, has_request: bool) {
-        let wanted = self.wanted(call, place);
-        let ticket = self.post(place.stream, &wanted);
+    fn posted(&mut self, call: &Hooked<'_>, origin: Origin, has_request: bool) {
+        let wanted = self.wanted(call, origin);
+        let ticket = self.post(origin.stream, &wanted);
         if ticket.wild {
             STATUSES_MATTER.store(true, Ordering::Relaxed);
         }
@@ -135,9 +136,9 @@ impl Recording {
     }
 
     /// A persistent request was started.
-    pub(super) fn started(&mut self, request: usize, place: Place) {
+    pub(super) fn started(&mut self, request: usize, origin: Origin) {
         let Some(wanted) = self.requests.get(request).map(|receive| receive.post) else { return };
-        let ticket = self.post(place.stream, &Post { site: place.site, ..wanted });
+        let ticket = self.post(origin.stream, &Post { site: origin.site, ..wanted });
         if ticket.wild {
             STATUSES_MATTER.store(true, Ordering::Relaxed);
         }
@@ -149,26 +150,26 @@ impl Recording {
 }
 
 #[inline(always)]
-pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn probe(call: &mut Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let wild = call.post(0, 0).is_wild();
     let mut room = Status::new();
     let ignored = wild && call.ignores_status(false);
-    let status = if ignored { room.place() } else { call.status() };
+    let status = if ignored { room.address() } else { call.status() };
     let result = call.forward_with_status(status);
     let found = !kind.polls() || call.output(call.role.flag) != Some(0);
     let Some(mut own) = RECORDING.hold() else { return result };
     if !found {
         own.make_room(0);
-        own.log.failed(place.stream, kind, place.site);
+        own.log.failed(origin.stream, kind, origin.site);
         return result;
     }
-    // As a replay asks: a block may end in between.
-    own.succeeded(place, kind);
-    let wanted = own.wanted(call, place);
-    let ticket = own.post(place.stream, &wanted);
+    // In the order in which a replay asks: a block may end in between.
+    own.succeeded(origin, kind);
+    let wanted = own.wanted(call, origin);
+    let ticket = own.post(origin.stream, &wanted);
     if wild && result == 0 {
-        let fate = own.settle_status(ticket, false, status);
-        own.seen(LAST, wanted.communicator, fate);
+        let match_result = own.settle_status(ticket, false, status);
+        own.seen(LAST, wanted.communicator, match_result);
     } else {
         own.seen_named(call);
     }

@@ -1,5 +1,5 @@
-//! Where threads call MPI at the same time: what takes a place in line is told in the same step, under
-//! the lock, and blocking calls wait outside of it.
+//! Recording with `MPI_THREAD_MULTIPLE`: an operation that takes a turn is done and recorded in one step under
+//! the lock. Blocking calls are split, and wait without the lock.
 
 use crate::inside::process;
 use crate::table;
@@ -7,52 +7,52 @@ use refrain_order::Kind;
 use std::ffi::c_int;
 
 use super::super::mpi::{self, Status};
-use super::super::role::{Hooked, Mode, Place, Role};
+use super::super::role::{Hooked, Mode, Origin, Role};
 use super::super::{line, split};
 use super::receive::has_status;
 use super::{RECORDING, Recording};
 
 impl Recording {
-    fn turn(&mut self, place: Place, key: u64) {
+    fn turn(&mut self, origin: Origin, key: u64) {
         self.make_room(0);
-        self.log.turn(place.stream, key);
+        self.log.turn(origin.stream, key);
     }
 
-    /// A call takes its place among those that send and receive likewise.
-    fn take_turns(&mut self, call: &Hooked<'_>, place: Place) {
+    /// A call takes its origin among those that send and receive likewise.
+    fn take_turns(&mut self, call: &Hooked<'_>, origin: Origin) {
         let communicator = self.comms.number(call.comm());
         if call.role.dest != Role::NOWHERE {
-            self.turn(place, line::of_sends(call, communicator));
+            self.turn(origin, line::of_sends(call, communicator));
         }
         if call.role.source != Role::NOWHERE {
-            self.turn(place, line::of_receives(communicator));
+            self.turn(origin, line::of_receives(communicator));
         }
     }
 }
 
-/// Does something that does not block, in its turn.
+/// Performs a nonblocking operation in its turn.
 pub(super) fn in_turn(
     call: &Hooked<'_>,
-    place: Place,
+    origin: Origin,
     what: impl FnOnce(&mut Recording) -> c_int,
 ) -> c_int {
     let result = RECORDING.with(|own| {
-        own.take_turns(call, place);
+        own.take_turns(call, origin);
         what(own)
     });
     result.unwrap_or_else(|| call.forward())
 }
 
 /// `MPI_Recv`, `MPI_Sendrecv` and `MPI_Sendrecv_replace`.
-pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn receive(call: &mut Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let (mut sending, mut receiving) = (None, 0);
     let mut packed = Vec::new();
     let words = split::received(call);
     let large = call.role.large;
     let begun = RECORDING.with(|own| {
-        let wanted = own.wanted(call, place);
-        own.take_turns(call, place);
-        let ticket = own.post(place.stream, &wanted);
+        let wanted = own.wanted(call, origin);
+        own.take_turns(call, origin);
+        let ticket = own.post(origin.stream, &wanted);
         let mut result = 0;
         if kind == Kind::Sendrecv {
             let send = |words: [usize; 6]| {
@@ -69,7 +69,7 @@ pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int 
     let Some((mut result, ticket)) = begun else { return call.forward() };
     let mut room = Status::new();
     let ignored = ticket.wild && call.ignores_status(false);
-    let status = if ignored { room.place() } else { call.status() };
+    let status = if ignored { room.address() } else { call.status() };
     if result == 0 {
         result = split::wait(&mut receiving, status as usize);
         if let Some(mut sending) = sending {
@@ -81,17 +81,17 @@ pub(super) fn receive(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int 
         if ticket.wild && has_status(result) {
             own.settle_status(ticket, false, status);
         }
-        own.succeeded(place, kind);
+        own.succeeded(origin, kind);
     });
     result
 }
 
-/// Probes; those that block ask again and again, so that what is found is told at once.
-pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
+/// Probes. Blocking ones poll, so that a message is recorded in the step that finds it.
+pub(super) fn probe(call: &mut Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let mut room = Status::new();
     let wild = call.post(0, 0).is_wild();
     let status = match wild && call.ignores_status(false) {
-        true => room.place(),
+        true => room.address(),
         false => call.status(),
     };
     loop {
@@ -100,14 +100,14 @@ pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
             if !found {
                 if kind.polls() {
                     own.make_room(0);
-                    own.log.failed(place.stream, kind, place.site);
+                    own.log.failed(origin.stream, kind, origin.site);
                 }
                 return (result, kind.polls());
             }
-            own.succeeded(place, kind);
-            let wanted = own.wanted(call, place);
-            own.take_turns(call, place);
-            let ticket = own.post(place.stream, &wanted);
+            own.succeeded(origin, kind);
+            let wanted = own.wanted(call, origin);
+            own.take_turns(call, origin);
+            let ticket = own.post(origin.stream, &wanted);
             if wild && result == 0 {
                 own.settle_status(ticket, false, status);
             }
@@ -121,11 +121,11 @@ pub(super) fn probe(call: &mut Hooked<'_>, place: Place, kind: Kind) -> c_int {
     }
 }
 
-/// Sends; what blocks does so outside of the lock.
-pub(super) fn send(call: &mut Hooked<'_>, place: Place, mode: Mode) -> c_int {
+/// Sends. A blocking send waits without the lock.
+pub(super) fn send(call: &mut Hooked<'_>, origin: Origin, mode: Mode) -> c_int {
     let blocks = call.role.request == Role::NOWHERE;
     let mut request = 0;
-    let result = in_turn(call, place, |_| match blocks {
+    let result = in_turn(call, origin, |_| match blocks {
         true => split::isend(call.words, call.role.large, mode, &mut request),
         false => call.forward(),
     });
@@ -135,7 +135,7 @@ pub(super) fn send(call: &mut Hooked<'_>, place: Place, mode: Mode) -> c_int {
     }
 }
 
-/// A send that can be started: its line is kept.
+/// A persistent send: keeps its line.
 pub(super) fn init_send(call: &mut Hooked<'_>) -> c_int {
     let result = call.forward();
     if result == 0 {
@@ -149,8 +149,8 @@ pub(super) fn init_send(call: &mut Hooked<'_>) -> c_int {
     result
 }
 
-/// Starts one of several requests, in its turn.
-pub(super) fn start_one(at: *mut u8, i: usize, place: Place) -> c_int {
+/// Starts one request, in its turn.
+pub(super) fn start_one(at: *mut u8, i: usize, origin: Origin) -> c_int {
     // SAFETY: the table says that so many requests are there.
     let request = unsafe { mpi::handle_at(at, i) };
     let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
@@ -160,11 +160,11 @@ pub(super) fn start_one(at: *mut u8, i: usize, place: Place) -> c_int {
         let receive = own.requests.get(request).map(|known| known.post.communicator);
         let key = receive.map(line::of_receives).or_else(|| own.lines.get(&request).copied());
         if let Some(key) = key {
-            own.turn(place, key);
+            own.turn(origin, key);
         }
         let result = start();
         if result == 0 {
-            own.started(request, place);
+            own.started(request, origin);
         }
         result
     });

@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use super::super::error_field::{self, Class};
 use super::super::mpi::{self, Status};
 use super::super::record;
-use super::super::role::{Hooked, Place};
+use super::super::role::{Hooked, Origin};
 use super::super::stop::{self, Waiting};
 use super::receive::{describe, release};
 use super::{Decided, ask, decide, put_request, request_of};
@@ -31,13 +31,13 @@ pub(super) fn await_request(request: usize, what: impl Fn() -> String) {
     }
 }
 
-pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
-    if let Decided::Fail = decide(place, Kind::Parrived, 0) {
+pub(super) fn arrive(call: Hooked<'_>, origin: Origin) -> c_int {
+    if let Decided::Fail = decide(origin, Kind::Parrived, 0) {
         stop::drive();
         call.set_output(call.role.flag, 0);
         return 0;
     }
-    let name = || ask(|own| Ok(own.name(place.site)));
+    let name = || ask(|own| Ok(own.name(origin.site)));
     let mut waiting = Waiting::new(|| format!("Parrived at {} for a partition", name()));
     loop {
         let result = call.forward();
@@ -60,11 +60,11 @@ fn fail(call: &Hooked<'_>, kind: Kind) -> c_int {
     0
 }
 
-pub(super) fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn complete(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let (_, n) = call.requests();
     let n = if kind == Kind::GetStatus { 1 } else { n };
     let count = if kind.has_array() { n as u32 } else { 0 };
-    let indices = match decide(place, kind, count) {
+    let indices = match decide(origin, kind, count) {
         Decided::Fail => return fail(&call, kind),
         // Nothing is active: MPI says so itself.
         Decided::Undefined => return call.forward(),
@@ -72,7 +72,7 @@ pub(super) fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         Decided::These(indices) => indices,
     };
     let one = |(n, index): (usize, &u32)| {
-        choose(&call, place, kind, *index as usize, status_of(&call, kind, n))
+        choose(&call, origin, kind, *index as usize, status_of(&call, kind, n))
     };
     let mut chosen: Vec<Chosen> = indices.iter().enumerate().map(one).collect();
     let result = match record::consumes(kind) {
@@ -114,7 +114,7 @@ struct Chosen {
 
 /// Waits until a request is complete. Receives are left so; others are completed, since not every
 /// MPI makes progress with all sorts of them when it is only asked.
-fn choose(call: &Hooked<'_>, place: Place, kind: Kind, index: usize, status: Statuses) -> Chosen {
+fn choose(call: &Hooked<'_>, origin: Origin, kind: Kind, index: usize, status: Statuses) -> Chosen {
     let (at, _) = call.requests();
     let handle = match kind {
         Kind::GetStatus => mpi::handle(call.word(call.role.request)),
@@ -124,7 +124,7 @@ fn choose(call: &Hooked<'_>, place: Place, kind: Kind, index: usize, status: Sta
     let known = ask(|own| Ok(own.requests.get(handle).map(|known| (known.active, known.from))));
     let mut request = known.and_then(|(active, _)| active).unwrap_or(handle);
     let what = || {
-        let name = ask(|own| Ok(own.name(place.site)));
+        let name = ask(|own| Ok(own.name(origin.site)));
         let what = match known {
             Some((_, from)) => describe(from),
             None => "an operation that is no receive".to_owned(),
@@ -144,7 +144,7 @@ fn choose(call: &Hooked<'_>, place: Place, kind: Kind, index: usize, status: Sta
         let mut own = Status::new();
         own.copy_from(status);
         error_field::mark(&mut own);
-        let result = complete_other(&mut request, own.place(), what);
+        let result = complete_other(&mut request, own.address(), what);
         if class == Class::Active && error_field::was_inactive(&mut own) {
             class = Class::Inactive;
         }
@@ -231,9 +231,9 @@ fn finish(call: &Hooked<'_>, kind: Kind, chosen: &mut [Chosen]) -> c_int {
             one.request = unsafe { mpi::handle_at(at, n) };
         }
     } else if let Some(one) = chosen.first_mut().filter(|one| one.completed.is_none()) {
-        let place = &raw mut one.request as usize;
+        let address = &raw mut one.request as usize;
         // SAFETY: a request, and a status of the program or none.
-        result = unsafe { mpi::call(table::MPI_Wait, &[place, status]) };
+        result = unsafe { mpi::call(table::MPI_Wait, &[address, status]) };
         one.request = mpi::handle(one.request);
     }
     for (n, one) in chosen.iter_mut().enumerate() {
@@ -293,13 +293,13 @@ pub(super) fn free(call: Hooked<'_>) -> c_int {
     if let Some(known) = known
         && let Some(mut request) = known.active
     {
-        let place = &raw mut request as usize;
+        let address = &raw mut request as usize;
         // SAFETY: a request that is ours, or that the program lets go of.
         unsafe {
             if known.withheld && !known.cancelled {
-                mpi::call(table::MPI_Cancel, &[place]);
+                mpi::call(table::MPI_Cancel, &[address]);
             }
-            let result = mpi::call(table::MPI_Request_free, &[place]);
+            let result = mpi::call(table::MPI_Request_free, &[address]);
             if known.persistent.is_none() {
                 put_request(&call, 0, request);
                 return result;

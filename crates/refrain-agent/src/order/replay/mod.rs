@@ -20,7 +20,7 @@ use super::line;
 use super::mpi;
 use super::names::Names;
 use super::requests::{Comms, Map, Requests};
-use super::role::{Act, Hooked, Place};
+use super::role::{Act, Hooked, Origin};
 use super::stop::{self, OWN_COMM};
 use super::thread::{self, Thread};
 
@@ -33,7 +33,7 @@ struct Replaying {
     comms: Comms,
     /// Where threads share MPI: the lines of persistent sends, by their requests.
     lines: Map<u64>,
-    places: Places,
+    sites: SiteNames,
     /// The record was made of a trace of calls: it knows neither places, communicators, threads
     /// nor clocks.
     traced: bool,
@@ -73,24 +73,24 @@ enum Decided {
     These(Vec<u32>),
 }
 
-/// Places in the program, in words.
-struct Places {
+/// The names of call sites, for messages.
+struct SiteNames {
     names: Names,
-    /// Where the program last was, if the record does not know places.
+    /// The last call site, if the record has none.
     last: Option<u64>,
 }
 
-impl Places {
+impl SiteNames {
     fn name(&self, site: u64) -> String {
         match self.names.name(site) {
             Some(name) => name,
-            None if self.last.is_some() => "an unknown place".to_owned(),
+            None if self.last.is_some() => "an unknown call site".to_owned(),
             None => format!("{site:#x}"),
         }
     }
 
     /// Where the program left the record.
-    fn told(&self, divergence: &Divergence) -> String {
+    fn describe(&self, divergence: &Divergence) -> String {
         let text = divergence.text(|site| self.name(site));
         match self.last {
             Some(last) => format!("{text}\n  which is at {}", self.name(last)),
@@ -101,22 +101,22 @@ impl Places {
 
 impl Replaying {
     fn name(&self, site: u64) -> String {
-        self.places.name(site)
+        self.sites.name(site)
     }
 
     /// The place of a call, as the record knows it.
-    fn recorded(&mut self, place: Place) -> Place {
+    fn recorded(&mut self, origin: Origin) -> Origin {
         if !self.traced {
-            return place;
+            return origin;
         }
-        self.places.last = Some(place.site);
-        Place { stream: 0, site: 0 }
+        self.sites.last = Some(origin.site);
+        Origin { stream: 0, site: 0 }
     }
 }
 
-/// A place in the program has that name.
-pub fn note_site(site: u64, place: &str) {
-    REPLAYING.with(|own| own.places.names.note(site, place));
+/// A origin in the program has that name.
+pub fn note_site(site: u64, name: &str) {
+    REPLAYING.with(|own| own.sites.names.note(site, name));
 }
 
 fn facts() -> impl Iterator<Item = (String, String)> {
@@ -151,7 +151,7 @@ pub fn start(rank: c_int, size: c_int) {
         requests: Requests::default(),
         comms: Comms::default(),
         lines: Map::default(),
-        places: Places { names, last: None },
+        sites: SiteNames { names, last: None },
         traced: facts.iter().any(|(fact, _)| fact == "traced"),
         until: stop::until(),
     });
@@ -167,19 +167,19 @@ pub fn end() {
     let Some(own) = REPLAYING.take() else { return };
     for (_, receive) in own.requests.iter().filter(|(_, receive)| receive.withheld) {
         if let Some(mut request) = receive.active {
-            let place = &raw mut request as usize;
+            let address = &raw mut request as usize;
             // SAFETY: a request of our own.
             unsafe {
-                mpi::call(table::MPI_Cancel, &[place]);
-                mpi::call(table::MPI_Request_free, &[place]);
+                mpi::call(table::MPI_Cancel, &[address]);
+                mpi::call(table::MPI_Request_free, &[address]);
             }
         }
     }
     own.requests.iter().filter_map(|(_, one)| one.persistent.as_ref()).for_each(receive::release);
     lifetime::free_own_comm(OWN_COMM.swap(0, Ordering::Relaxed) as usize);
-    let Replaying { replayer, places, .. } = own;
+    let Replaying { replayer, sites, .. } = own;
     if let Err(Stop::Diverged(divergence)) = replayer.finish() {
-        let text = places.told(&divergence);
+        let text = sites.describe(&divergence);
         stop::abort(stop::DIVERGED, &format!("diverged at MPI_Finalize: {text}"));
     }
     if !stop::is_recorded_to_the_end() {
@@ -205,7 +205,7 @@ fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
         Ok(answer) => Ok(answer),
         Err(stop) => Err((
             match &stop {
-                Stop::Diverged(divergence) => own.places.told(divergence),
+                Stop::Diverged(divergence) => own.sites.describe(divergence),
                 _ => String::new(),
             },
             own.replayer.position(thread::this().stream()),
@@ -262,26 +262,28 @@ pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
     if let Some(board) = board::get() {
         board.begin_call(thread, call.entry.stack);
     }
-    let place = Place { stream: thread.stream(), site: thread.site(&call.entry) };
-    thread.set_doing(Some((call.role.function, place.site)));
+    let origin = Origin { stream: thread.stream(), site: thread.site(&call.entry) };
+    thread.set_doing(Some((call.role.function, origin.site)));
     match call.role.act {
         Act::Receive(kind) if line::is_shared() && kind != Kind::Mrecv => {
-            shared::receive(call, place, kind)
+            shared::receive(call, origin, kind)
         }
-        Act::Receive(kind) => receive::receive(call, place, kind),
-        Act::Send(mode) if line::is_shared() => shared::send(call, place, mode),
+        Act::Receive(kind) => receive::receive(call, origin, kind),
+        Act::Send(mode) if line::is_shared() => shared::send(call, origin, mode),
         Act::InitSend => shared::init_send(call),
-        Act::Post => receive::post(call, place),
-        Act::Init => receive::init(call, place),
-        Act::Start => receive::start_all(call, place),
-        Act::Probe(kind) => receive::probe(call, place, kind),
-        Act::Complete(kind) => complete::complete(call, place, kind),
-        Act::Arrive => complete::arrive(call, place),
+        Act::Post => receive::post(call, origin),
+        Act::Init => receive::init(call, origin),
+        Act::Start => receive::start_all(call, origin),
+        Act::Probe(kind) => receive::probe(call, origin, kind),
+        Act::Complete(kind) => complete::complete(call, origin, kind),
+        Act::Arrive => complete::arrive(call, origin),
         Act::Cancel => complete::cancel(call),
         Act::Free => complete::free(call),
         Act::FreeComm => complete::free_comm(call),
-        Act::Meet(_) | Act::MakeComm { .. } | Act::Unmet | Act::Send(_) => inside(&call),
-        Act::Generalized | Act::Begin | Act::End | Act::Outside | Act::Other => inside(&call),
+        Act::Collective(_) | Act::MakeComm { .. } | Act::UntrackedSync | Act::Send(_) => {
+            inside(&call)
+        }
+        Act::Generalized | Act::Begin | Act::End | Act::Unsupported | Act::Other => inside(&call),
     }
 }
 
@@ -292,9 +294,9 @@ fn inside(call: &Hooked<'_>) -> c_int {
 }
 
 /// What the record says of a matching call.
-fn decide(place: Place, kind: Kind, count: u32) -> Decided {
+fn decide(origin: Origin, kind: Kind, count: u32) -> Decided {
     let (decided, held) = ask(|own| {
-        let Place { stream, site } = own.recorded(place);
+        let Origin { stream, site } = own.recorded(origin);
         let call = Call { kind, site, count };
         let position = own.replayer.position(stream);
         let decided = match own.replayer.call(stream, &call)? {
@@ -306,7 +308,7 @@ fn decide(place: Place, kind: Kind, count: u32) -> Decided {
         let due = !matches!(decided, Decided::Fail) && own.until == Some((stream, position));
         Ok((
             decided,
-            due.then(|| format!("at call {position}, {kind} at {}", own.name(place.site))),
+            due.then(|| format!("at call {position}, {kind} at {}", own.name(origin.site))),
         ))
     });
     if let Some(held) = held {
@@ -317,14 +319,14 @@ fn decide(place: Place, kind: Kind, count: u32) -> Decided {
 
 impl Replaying {
     /// As when recording.
-    fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
+    fn wanted(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
         let communicator = if self.traced { 0 } else { self.comms.number(call.comm()) };
-        call.post(place.site, communicator)
+        call.post(origin.site, communicator)
     }
 
     /// What the record says of a receive.
-    fn posting(&mut self, post: &Post, place: Place) -> Result<Posting, Stop> {
-        let Place { stream, site } = self.recorded(place);
+    fn posting(&mut self, post: &Post, origin: Origin) -> Result<Posting, Stop> {
+        let Origin { stream, site } = self.recorded(origin);
         self.replayer.post(stream, &Post { site, ..*post })
     }
 }

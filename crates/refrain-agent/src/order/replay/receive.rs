@@ -6,7 +6,7 @@ use refrain_order::{Kind, Post, Posting};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use super::super::role::{Hooked, Mode, Place};
+use super::super::role::{Hooked, Mode, Origin};
 use super::super::split::{self, envelope, irecv};
 use super::super::stop::{self, OWN_COMM, Waiting};
 use super::super::{line, mpi};
@@ -15,19 +15,19 @@ use super::shared::Turns;
 use super::{Decided, Persistent, Receive, ask, decide, put_request, request_of};
 
 /// The receive that a call posts, and what the record says of it.
-pub(super) fn wanted(call: &Hooked<'_>, place: Place) -> (Post, Posting) {
+pub(super) fn wanted(call: &Hooked<'_>, origin: Origin) -> (Post, Posting) {
     ask(|own| {
-        let post = own.wanted(call, place);
-        Ok((post, own.posting(&post, place)?))
+        let post = own.wanted(call, origin);
+        Ok((post, own.posting(&post, origin)?))
     })
 }
 
-/// Asks for the recorded source and tag in place of wildcards.
+/// Asks for the recorded source and tag in origin of wildcards.
 pub(super) fn narrow(words: &mut [usize], source: usize, tag: usize, posting: Posting) {
     if let Posting::Narrowed(from) = posting {
         let places = [(source, from.source), (tag, from.tag)];
-        for (place, value) in places {
-            if let Some(word) = words.get_mut(place) {
+        for (index, value) in places {
+            if let Some(word) = words.get_mut(index) {
                 *word = value as u32 as usize;
             }
         }
@@ -71,11 +71,11 @@ fn await_message([source, tag, comm]: [usize; 3], what: impl Fn() -> String) -> 
 fn instead(source: usize, comm: usize) -> String {
     let (mut flag, mut status): (c_int, _) = (0, mpi::Status::new());
     let any = mpi::layout().any_tag as u32 as usize;
-    let words = [source, any, comm, &raw mut flag as usize, status.place() as usize];
+    let words = [source, any, comm, &raw mut flag as usize, status.address() as usize];
     // SAFETY: the program's arguments, an int and a status; a probe takes nothing.
     let found = unsafe {
         mpi::call(table::MPI_Iprobe, &words);
-        if flag == 0 { None } else { mpi::envelope(status.place()) }
+        if flag == 0 { None } else { mpi::envelope(status.address()) }
     };
     found.map_or_else(String::new, |found| format!("; there is one with tag {}", found.tag))
 }
@@ -87,15 +87,15 @@ fn dummy(request: &mut usize) -> c_int {
     irecv(&[0, 0, byte, 0, 0, comm], false, request)
 }
 
-pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    let (post, posting) = wanted(&call, place);
+pub(super) fn receive(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
+    let (post, posting) = wanted(&call, origin);
     narrow(call.words, call.role.source, call.role.tag, posting);
-    let name = || ask(|own| Ok(own.name(place.site)));
+    let name = || ask(|own| Ok(own.name(origin.site)));
     let what = || format!("{kind} at {} for {}", name(), describe(from(&post, posting)));
     if kind == Kind::Sendrecv {
-        return exchange(&call, place, posting, what);
+        return exchange(&call, origin, posting, what);
     }
-    decide(place, kind, 0);
+    decide(origin, kind, 0);
     // What came back without a message had wrong arguments, and does so again.
     if kind == Kind::Recv && !is_withheld(posting) {
         await_message(envelope(&call), what);
@@ -106,7 +106,12 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
 }
 
 /// Sends, and receives when there is a message.
-fn exchange(call: &Hooked<'_>, place: Place, posting: Posting, what: impl Fn() -> String) -> c_int {
+fn exchange(
+    call: &Hooked<'_>,
+    origin: Origin,
+    posting: Posting,
+    what: impl Fn() -> String,
+) -> c_int {
     let mut packed = Vec::new();
     let mut request = 0;
     let sent = split::sent(call, &mut packed).map_or_else(
@@ -114,7 +119,7 @@ fn exchange(call: &Hooked<'_>, place: Place, posting: Posting, what: impl Fn() -
         |words| split::isend(&words, call.role.large, Mode::Standard, &mut request),
     );
     // What was sent was sent, even where the record ends before the answer.
-    decide(place, Kind::Sendrecv, 0);
+    decide(origin, Kind::Sendrecv, 0);
     if sent != 0 {
         return sent;
     }
@@ -132,9 +137,9 @@ fn exchange(call: &Hooked<'_>, place: Place, posting: Posting, what: impl Fn() -
     if received != 0 { received } else { sent }
 }
 
-pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
-    let _turns = Turns::of_call(&call, place);
-    let (post, posting) = wanted(&call, place);
+pub(super) fn post(call: Hooked<'_>, origin: Origin) -> c_int {
+    let _turns = Turns::of_call(&call, origin);
+    let (post, posting) = wanted(&call, origin);
     let from = from(&post, posting);
     // Only a plain receive can be withheld: what is sent along has to be sent.
     let withheld = is_withheld(posting) && call.role.source == mpi::IRECV_SOURCE;
@@ -160,7 +165,7 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
     result
 }
 
-pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn init(call: Hooked<'_>, origin: Origin) -> c_int {
     let result = call.forward();
     if result == 0
         && let Some(words) = call.words.first_chunk::<6>()
@@ -169,7 +174,7 @@ pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
         let datatype = own_datatype(words[2]);
         words[2] = datatype.unwrap_or(words[2]);
         ask(|own| {
-            let post = own.wanted(&call, place);
+            let post = own.wanted(&call, origin);
             let persistent = Some(Persistent { words, datatype, large: call.role.large, post });
             let (active, withheld, cancelled, from) = (None, false, false, (None, None));
             let receive = Receive { active, withheld, cancelled, from, persistent };
@@ -198,7 +203,7 @@ pub(super) fn release(persistent: &Persistent) {
 
 /// Starts requests, one after the other. Receives that can be started are posted anew each time,
 /// since each may ask for another source.
-pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn start_all(call: Hooked<'_>, origin: Origin) -> c_int {
     let (at, n) = call.requests();
     for i in 0..n {
         // SAFETY: the table says that so many requests are there.
@@ -208,9 +213,9 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
             Some(persistent) => Some(line::of_receives(persistent.post.communicator)),
             None => ask(|own| Ok(own.lines.get(&handle).copied())),
         };
-        let _turn = key.map(|key| Turns::one(key, place));
+        let _turn = key.map(|key| Turns::one(key, origin));
         let result = match persistent {
-            Some(persistent) => start_one(handle, persistent, place),
+            Some(persistent) => start_one(handle, persistent, origin),
             None => {
                 let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
                 // SAFETY: the address of a request of the program.
@@ -224,10 +229,10 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
     0
 }
 
-fn start_one(handle: usize, persistent: Persistent, place: Place) -> c_int {
+fn start_one(handle: usize, persistent: Persistent, origin: Origin) -> c_int {
     let Persistent { mut words, large, post, .. } = persistent;
-    let post = Post { site: place.site, ..post };
-    let posting = ask(|own| own.posting(&post, place));
+    let post = Post { site: origin.site, ..post };
+    let posting = ask(|own| own.posting(&post, origin));
     let withheld = is_withheld(posting);
     let mut request = 0;
     let result = if withheld {
@@ -246,16 +251,16 @@ fn start_one(handle: usize, persistent: Persistent, place: Place) -> c_int {
     result
 }
 
-pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    if let Decided::Fail = decide(place, kind, 0) {
+pub(super) fn probe(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
+    if let Decided::Fail = decide(origin, kind, 0) {
         stop::drive();
         call.set_output(call.role.flag, 0);
         return 0;
     }
-    let _turns = Turns::of_call(&call, place);
-    let (post, posting) = wanted(&call, place);
+    let _turns = Turns::of_call(&call, origin);
+    let (post, posting) = wanted(&call, origin);
     narrow(call.words, call.role.source, call.role.tag, posting);
-    let name = || ask(|own| Ok(own.name(place.site)));
+    let name = || ask(|own| Ok(own.name(origin.site)));
     let what = || format!("{kind} at {} for {}", name(), describe(from(&post, posting)));
     await_message(envelope(&call), what);
     // Nobody else takes the message: this finds it at once.

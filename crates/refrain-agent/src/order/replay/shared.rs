@@ -3,7 +3,7 @@
 use refrain_order::{Kind, Turn};
 use std::ffi::c_int;
 
-use super::super::role::{Hooked, Mode, Place, Role};
+use super::super::role::{Hooked, Mode, Origin, Role};
 use super::super::stop::{self, Waiting};
 use super::super::{line, mpi, split};
 use super::complete::await_request;
@@ -17,32 +17,32 @@ pub(super) struct Turns {
 
 impl Turns {
     /// Waits for the turns of a call: to send, and to receive.
-    pub(super) fn of_call(call: &Hooked<'_>, place: Place) -> Turns {
+    pub(super) fn of_call(call: &Hooked<'_>, origin: Origin) -> Turns {
         let mut turns = Turns { keys: [None; 2] };
         if line::is_shared() {
             let communicator = ask(|own| Ok(own.comms.number(call.comm())));
             if call.role.dest != Role::NOWHERE {
-                turns.take(0, line::of_sends(call, communicator), place);
+                turns.take(0, line::of_sends(call, communicator), origin);
             }
             if call.role.source != Role::NOWHERE {
-                turns.take(1, line::of_receives(communicator), place);
+                turns.take(1, line::of_receives(communicator), origin);
             }
         }
         turns
     }
 
     /// Waits for one turn.
-    pub(super) fn one(key: u64, place: Place) -> Turns {
+    pub(super) fn one(key: u64, origin: Origin) -> Turns {
         let mut turns = Turns { keys: [None; 2] };
         if line::is_shared() {
-            turns.take(0, key, place);
+            turns.take(0, key, origin);
         }
         turns
     }
 
-    fn take(&mut self, which: usize, key: u64, place: Place) {
-        let name = || ask(|own| Ok(own.name(place.site)));
-        let turn = || ask(|own| Ok(own.replayer.turn(place.stream, key)));
+    fn take(&mut self, which: usize, key: u64, origin: Origin) {
+        let name = || ask(|own| Ok(own.name(origin.site)));
+        let turn = || ask(|own| Ok(own.replayer.turn(origin.stream, key)));
         let mut waiting = Waiting::new(|| match turn() {
             Turn::After(thread) => format!("at {}, until thread {thread} has gone", name()),
             Turn::Go => format!("at {}, for its turn", name()),
@@ -67,9 +67,9 @@ impl Drop for Turns {
 }
 
 /// `MPI_Recv`, `MPI_Sendrecv` and `MPI_Sendrecv_replace`.
-pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    let turns = Turns::of_call(&call, place);
-    let (post, posting) = wanted(&call, place);
+pub(super) fn receive(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
+    let turns = Turns::of_call(&call, origin);
+    let (post, posting) = wanted(&call, origin);
     narrow(call.words, call.role.source, call.role.tag, posting);
     let large = call.role.large;
     let (mut sending, mut receiving, mut packed) = (None, 0, Vec::new());
@@ -85,11 +85,11 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         result = split::irecv(&split::received(&call), large, &mut receiving);
     }
     drop(turns);
-    decide(place, kind, 0);
+    decide(origin, kind, 0);
     if result != 0 {
         return result;
     }
-    let name = || ask(|own| Ok(own.name(place.site)));
+    let name = || ask(|own| Ok(own.name(origin.site)));
     let what = || format!("{kind} at {} for {}", name(), describe(from(&post, posting)));
     await_request(mpi::handle(receiving), what);
     result = split::wait(&mut receiving, call.status() as usize);
@@ -102,8 +102,8 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
 }
 
 /// Sends, in its turn; what blocks does so outside of it.
-pub(super) fn send(call: Hooked<'_>, place: Place, mode: Mode) -> c_int {
-    let turns = Turns::of_call(&call, place);
+pub(super) fn send(call: Hooked<'_>, origin: Origin, mode: Mode) -> c_int {
+    let turns = Turns::of_call(&call, origin);
     if call.role.request != Role::NOWHERE {
         return call.forward();
     }
@@ -113,7 +113,7 @@ pub(super) fn send(call: Hooked<'_>, place: Place, mode: Mode) -> c_int {
     if result != 0 {
         return result;
     }
-    let name = || ask(|own| Ok(own.name(place.site)));
+    let name = || ask(|own| Ok(own.name(origin.site)));
     await_request(mpi::handle(request), || format!("at {}, to be sent", name()));
     split::wait(&mut request, mpi::status_ignore() as usize)
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 enum Told {
     Post(Post),
-    Resolve(usize, Fate),
+    Resolve(usize, MatchResult),
     Failed(Kind, u64),
     Matched(Call, Vec<u32>, bool),
     Value(u8, u64),
@@ -22,16 +22,18 @@ fn told() -> impl Strategy<Value = (u32, Told)> {
         (0u64..4, 0u32..3, option(), option()).prop_map(|(site, communicator, source, tag)| {
             Told::Post(Post { site, communicator, source, tag })
         });
-    let fate = prop_oneof![
-        (-2i32..5, -1i32..9).prop_map(|(source, tag)| Fate::Matched(Envelope { source, tag })),
-        Just(Fate::Cancelled),
-        Just(Fate::Never),
+    let match_result = prop_oneof![
+        (-2i32..5, -1i32..9)
+            .prop_map(|(source, tag)| MatchResult::Matched(Envelope { source, tag })),
+        Just(MatchResult::Cancelled),
+        Just(MatchResult::Never),
     ];
     let kind = || (0..Kind::ALL.len()).prop_map(|n| Kind::ALL[n]);
     let matched = (kind(), 0u64..4, 1u32..6, prop::collection::vec(0u32..5, 0..6), any::<bool>());
     let event = prop_oneof![
         post,
-        (0usize..9, fate).prop_map(|(which, fate)| Told::Resolve(which, fate)),
+        (0usize..9, match_result)
+            .prop_map(|(which, match_result)| Told::Resolve(which, match_result)),
         (kind(), 0u64..4).prop_map(|(kind, site)| Told::Failed(kind, site)),
         matched.prop_map(|(kind, site, count, picks, all)| {
             Told::Matched(Call { kind, site, count }, picks, all)
@@ -65,10 +67,10 @@ fn tell(
             assert_eq!(log.post(stream, post), ticket);
             tickets.push(ticket);
         }
-        Told::Resolve(which, fate) => {
+        Told::Resolve(which, match_result) => {
             if let Some(ticket) = resolves(tickets, *which) {
-                direct.resolve(ticket, *fate);
-                log.resolve(ticket, *fate);
+                direct.resolve(ticket, *match_result);
+                log.resolve(ticket, *match_result);
             }
         }
         Told::Failed(kind, site) => {

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::clock::Recorder;
     use crate::clock::{Answer, Note};
-    use crate::{Completed, Fate, Finished, Kind, Post, Recording as _, Stamp};
+    use crate::{Completed, Finished, Kind, MatchResult, Post, Recording as _, Stamp};
 
     /// MPI may leave requests that a call would complete, because of an error in another.
     #[test]
@@ -200,7 +200,8 @@ mod tests {
                 recorder.hear(1, &sent(clock));
                 replayer_hears.push(sent(clock));
                 let stamp = recorder.stamp_of(Some(ticket), 0, from);
-                let finished = [Finished { ticket, fate: Fate::Matched(from), stamp }];
+                let finished =
+                    [Finished { ticket, match_result: MatchResult::Matched(from), stamp }];
                 let open = tickets.map(|ticket| recorder.is_open(ticket).then_some(ticket));
                 let (call, open, completed) = match clock {
                     3 => (call(Kind::Waitall, 2), &open[..], Completed::These(&[0])),

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
-use refrain_order::{Call, Completed, Envelope, Fate, Kind, Post, Recorder, Stamp, Ticket};
+use refrain_order::{Call, Completed, Envelope, Kind, MatchResult, Post, Recorder, Stamp, Ticket};
 use refrain_testing::random::Random;
 
 /// The call site of Testsome.
@@ -268,7 +268,7 @@ pub fn record_causally(script: &Script, style: Style, bytes: &mut Vec<u8>) -> Du
         for (slot, stamp) in found {
             let slot = *slot as usize;
             let from = Envelope { source: stamp.sender as i32, tag: 7 };
-            recorder.resolve(tickets[slot], Fate::Matched(from));
+            recorder.resolve(tickets[slot], MatchResult::Matched(from));
             tickets[slot] = recorder.post(0, &post(slot));
         }
     }

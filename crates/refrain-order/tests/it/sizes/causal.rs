@@ -2,7 +2,7 @@
 
 use crate::montecarlo::base_table::{base_table, zipped};
 use crate::montecarlo::{Action, Style, Workload, record_causally, run};
-use refrain_order::{Call, Completed, Envelope, Fate, Kind, Post, Recorder};
+use refrain_order::{Call, Completed, Envelope, Kind, MatchResult, Post, Recorder};
 
 #[test]
 fn a_monte_carlo_exchange_takes_less_than_six_tenths_of_a_byte_a_receive() {
@@ -48,7 +48,7 @@ fn a_deterministic_program_that_uses_any_source_stores_next_to_nothing() {
         let post = Post { site: 9, communicator: 0, source: None, tag: None };
         let ticket = recorder.post(0, &post);
         let from = Envelope { source: [1, 2, 5, 3, 4, 2][n % 6], tag: (n / 6 % 3) as i32 };
-        recorder.resolve(ticket, Fate::Matched(from));
+        recorder.resolve(ticket, MatchResult::Matched(from));
         let call = Call { kind: Kind::Recv, site: 9, count: 0 };
         recorder.matched(0, &call, Completed::All);
         if recorder.is_full(0) {

@@ -3,7 +3,9 @@
 use crate::montecarlo::base_table::{base_table, zipped};
 use crate::montecarlo::{Action, Style, Workload, run};
 use refrain_order::clock::Recorder;
-use refrain_order::{Call, Completed, Envelope, Fate, Finished, Kind, Post, Recording, Stamp};
+use refrain_order::{
+    Call, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording, Stamp,
+};
 
 /// Bytes a receive of the base table after gzip, and of the record; per cent permuted.
 fn sizes(workload: &Workload) -> (f64, f64, f64) {
@@ -26,8 +28,8 @@ fn sizes(workload: &Workload) -> (f64, f64, f64) {
                 let post = Post { site: 1, communicator: 0, source: Some(source), tag: Some(tag) };
                 let ticket = recorder.post(0, &post);
                 tickets.push(Some(ticket));
-                let fate = Fate::Matched(Envelope { source, tag });
-                finished.push(Finished { ticket, fate, stamp: Some(*stamp) });
+                let match_result = MatchResult::Matched(Envelope { source, tag });
+                finished.push(Finished { ticket, match_result, stamp: Some(*stamp) });
             }
             let these: Vec<u32> = (0..found.len() as u32).collect();
             let call = Call { kind: Kind::Testsome, site, count: these.len() as u32 };
@@ -71,8 +73,8 @@ fn receives_from_any_source_that_come_in_clock_order_cost_next_to_nothing() {
         let post = Post { site: 1, communicator: 0, source: None, tag: Some(3) };
         let ticket = recorder.post(0, &post);
         let stamp = Stamp { sender, sequence: n / 4, clock: n / 4 * 9 };
-        let fate = Fate::Matched(Envelope { source: sender as i32, tag: 3 });
-        let finished = [Finished { ticket, fate, stamp: Some(stamp) }];
+        let match_result = MatchResult::Matched(Envelope { source: sender as i32, tag: 3 });
+        let finished = [Finished { ticket, match_result, stamp: Some(stamp) }];
         let call = Call { kind: Kind::Wait, site: 2, count: 0 };
         recorder.completed(0, &call, &[Some(ticket)], Completed::All, &finished);
     }
@@ -90,8 +92,8 @@ fn receives_without_a_choice_have_no_rows() {
         let post = Post { site: 1, communicator: 0, source: Some(1), tag: Some(3) };
         let ticket = recorder.post(0, &post);
         let stamp = Stamp { sender: 1, sequence: n, clock: n * n % 1000 + n * 1000 };
-        let fate = Fate::Matched(Envelope { source: 1, tag: 3 });
-        let finished = [Finished { ticket, fate, stamp: Some(stamp) }];
+        let match_result = MatchResult::Matched(Envelope { source: 1, tag: 3 });
+        let finished = [Finished { ticket, match_result, stamp: Some(stamp) }];
         let call = Call { kind: Kind::Waitall, site: 2, count: 1 };
         recorder.completed(0, &call, &[Some(ticket)], Completed::All, &finished);
     }

@@ -4,16 +4,16 @@ use crate::table;
 use std::ffi::c_int;
 
 use super::super::super::mpi::{self, status_ignore};
-use super::super::super::role::{Hooked, Meeting, Place, Role};
+use super::super::super::role::{Hooked, Origin, Role, Synchronization};
 use super::super::super::split;
-use super::super::meetings::{self, Gathering, Rule};
+use super::super::collectives::{self, Gathering, Rule};
 use super::super::request_of;
 use super::{Pending, RECORDING, Recording, Search};
 
 impl Recording {
     /// Begins to search for the greatest clock of a communicator.
-    fn search(&mut self, place: Place, comm: usize) -> Box<Search> {
-        let own = self.clock(place.stream).now();
+    fn search(&mut self, origin: Origin, comm: usize) -> Box<Search> {
+        let own = self.clock(origin.stream).now();
         let mut search = Box::new(Search { own, greatest: own, request: 0 });
         let (word, max) = (mpi::word(), mpi::greatest());
         let [from, to] = [&raw const search.own as usize, &raw mut search.greatest as usize];
@@ -24,7 +24,12 @@ impl Recording {
     }
 
     /// A collective operation is done: the clock is set.
-    pub(super) fn met(&mut self, place: Place, gathering: &Gathering, search: Option<Box<Search>>) {
+    pub(super) fn met(
+        &mut self,
+        origin: Origin,
+        gathering: &Gathering,
+        search: Option<Box<Search>>,
+    ) {
         let clock = match (gathering.rule, search) {
             (Rule::Is(clock), _) => clock,
             (Rule::Greatest, None) => return,
@@ -33,19 +38,19 @@ impl Recording {
                 search.greatest
             }
         };
-        self.clock(place.stream).meet(clock);
+        self.clock(origin.stream).merge(clock);
     }
 
     /// An operation of a communicator begins.
     fn gather(
         &mut self,
-        place: Place,
+        origin: Origin,
         comm: usize,
-        meeting: Meeting,
+        synchronization: Synchronization,
     ) -> Option<(Gathering, Option<Box<Search>>)> {
-        let gathering = meetings::begin(self.comms.get(comm), meeting)?;
+        let gathering = collectives::begin(self.comms.get(comm), synchronization)?;
         let searches = gathering.rule == Rule::Greatest;
-        let search = searches.then(|| self.search(place, comm));
+        let search = searches.then(|| self.search(origin, comm));
         Some((gathering, search))
     }
 }
@@ -53,7 +58,7 @@ impl Recording {
 /// Begins an operation, forwards it, and sets the clock when it is done.
 fn through(
     call: &Hooked<'_>,
-    place: Place,
+    origin: Origin,
     gather: impl FnOnce(&mut Recording) -> Option<(Gathering, Option<Box<Search>>)>,
 ) -> c_int {
     let begun = RECORDING.with(gather).flatten();
@@ -65,22 +70,26 @@ fn through(
         split::wait(&mut search.request, status_ignore() as usize);
     }
     RECORDING.with(|own| match later {
-        true => own.requests.add(request_of(call), Pending::Meeting(gathering, search)),
-        false => own.met(place, &gathering, search),
+        true => own.requests.add(request_of(call), Pending::Collective(gathering, search)),
+        false => own.met(origin, &gathering, search),
     });
     result
 }
 
 /// A collective operation on a communicator.
-pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: Meeting) -> c_int {
-    if meetings::is_idle(&call, meeting) {
+pub(super) fn collective(
+    call: Hooked<'_>,
+    origin: Origin,
+    synchronization: Synchronization,
+) -> c_int {
+    if collectives::is_idle(&call, synchronization) {
         return call.forward();
     }
-    through(&call, place, |own| own.gather(place, call.comm(), meeting))
+    through(&call, origin, |own| own.gather(origin, call.comm(), synchronization))
 }
 
 /// What makes a communicator.
-pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool) -> c_int {
+pub(super) fn make_comm(call: Hooked<'_>, origin: Origin, parent: bool, new: bool) -> c_int {
     let old = call.comm();
     let at = call.word(call.role.newcomm);
     let later = call.role.request != Role::NOWHERE;
@@ -88,8 +97,9 @@ pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool)
     let is_child = parent && !new;
     let child = RECORDING.with(|own| is_child.then(|| own.comms.next_child(old))).flatten();
     let described = later.then(|| RECORDING.with(|own| own.comms.describe(old, child))).flatten();
-    let gather = |own: &mut Recording| parent.then(|| own.gather(place, old, Meeting::Some));
-    let result = through(&call, place, |own| gather(own).flatten());
+    let gather =
+        |own: &mut Recording| parent.then(|| own.gather(origin, old, Synchronization::Partial));
+    let result = through(&call, origin, |own| gather(own).flatten());
     if result != 0 || at == 0 {
         return result;
     }
@@ -101,13 +111,13 @@ pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool)
     let made = unsafe { mpi::handle_at(at as *mut u8, 0) };
     let begun = RECORDING.with(|own| {
         own.comms.add(made, child);
-        if new { own.gather(place, made, Meeting::Some) } else { None }
+        if new { own.gather(origin, made, Synchronization::Partial) } else { None }
     });
     if let Some(Some((gathering, mut search))) = begun {
         if let Some(search) = &mut search {
             split::wait(&mut search.request, status_ignore() as usize);
         }
-        RECORDING.with(|own| own.met(place, &gathering, search));
+        RECORDING.with(|own| own.met(origin, &gathering, search));
     }
     result
 }

@@ -6,28 +6,28 @@ use refrain_order::{Call, Choice, Completed, Kind, Recording as _, Ticket};
 use std::ffi::c_int;
 
 use super::super::super::error_field::{self, Class};
-use super::super::super::files::outside;
+use super::super::super::files::unsupported;
 use super::super::super::outcome::{Outcome, Requests, Room};
 use super::super::super::record::consumes;
-use super::super::super::role::{Hooked, Place};
+use super::super::super::role::{Hooked, Origin};
 use super::super::super::{line, mpi, split};
 use super::super::{put_request, request_of};
-use super::{Pending, RECORDING, Receive, Recording, fate};
+use super::{Pending, RECORDING, Receive, Recording, match_result};
 
-pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn arrive(call: Hooked<'_>, origin: Origin) -> c_int {
     let result = call.forward();
     let found = call.output(call.role.flag) != Some(0);
     RECORDING.with(|own| match found {
         true => {
-            let call = Call { kind: Kind::Parrived, site: place.site, count: 0 };
-            own.succeeded(place, &call, &[], Completed::All, &[]);
+            let call = Call { kind: Kind::Parrived, site: origin.site, count: 0 };
+            own.succeeded(origin, &call, &[], Completed::All, &[]);
         }
-        false => own.failed(place, Kind::Parrived),
+        false => own.failed(origin, Kind::Parrived),
     });
     result
 }
 
-pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn complete(mut call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let requests = Requests::of(&call, kind);
     let before = requests.all();
     let mut room = Room::new();
@@ -41,7 +41,7 @@ pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int 
     let statuses = (status != call.status() || !ignored).then_some(status);
     if !line::is_shared() {
         let result = call.forward_with_status(status);
-        RECORDING.with(|own| own.told(&call, place, kind, before, statuses, result));
+        RECORDING.with(|own| own.record_outcome(&call, origin, kind, before, statuses, result));
         return result;
     }
     // Where threads share MPI, requests are completed and looked up in one step: others may get
@@ -61,13 +61,13 @@ pub(super) fn complete(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int 
             if found && result == 0 && !errors.is_empty() {
                 let mut index = [0];
                 let outcome = Outcome::of(&call, kind, result, &mut index);
-                for (index, n) in outcome.places(before.len()) {
+                for (index, n) in outcome.completed(before.len()) {
                     let class = own.class(before.get(index).copied());
                     error_field::put_right(at(n), kind, class, errors.get(n).copied().flatten());
                 }
             }
             if found || kind.polls() {
-                own.told(&call, place, kind, before, statuses, result);
+                own.record_outcome(&call, origin, kind, before, statuses, result);
             }
             (result, found || kind.polls())
         });
@@ -108,11 +108,11 @@ impl Recording {
         }
     }
 
-    /// A call has returned: what it completed is told.
-    fn told(
+    /// Records what a call that has returned completed.
+    fn record_outcome(
         &mut self,
         call: &Hooked<'_>,
-        place: Place,
+        origin: Origin,
         kind: Kind,
         before: &[usize],
         statuses: Option<Statuses>,
@@ -121,30 +121,31 @@ impl Recording {
         let mut index = [0];
         let outcome = Outcome::of(call, kind, result, &mut index);
         let Outcome::Completed(completed) = outcome else {
-            self.failed(place, kind);
+            self.failed(origin, kind);
             return;
         };
         // After an error only what has become null is complete.
         let is_complete = |index: usize| result == 0 || is_gone(call, index);
         let (complete, left): (Vec<_>, Vec<_>) = outcome
-            .places(before.len())
+            .completed(before.len())
             .filter(|(index, _)| *index < before.len())
             .partition(|(index, _)| is_complete(*index));
         let is_persistent =
             |handle: &usize| self.receive(*handle).is_some_and(|receive| receive.persistent);
         if left.iter().any(|(index, _)| is_persistent(&before[*index])) {
-            outside("receives that can be started again and were left because of an error");
+            unsupported("receives that can be started again and were left because of an error");
         }
-        let is_told = |index: usize| outcome.places(before.len()).any(|(told, _)| told == index);
+        let is_reported =
+            |index: usize| outcome.completed(before.len()).any(|(reported, _)| reported == index);
         let is_lost = |index: &usize| {
-            self.receive(before[*index]).is_some() && is_gone(call, *index) && !is_told(*index)
+            self.receive(before[*index]).is_some() && is_gone(call, *index) && !is_reported(*index)
         };
         let lost: Vec<usize> = match result != 0 && consumes(kind) {
             true => (0..before.len()).filter(is_lost).collect(),
             false => Vec::new(),
         };
         if !lost.is_empty() {
-            outside("receives that were lost when another one failed");
+            unsupported("receives that were lost when another one failed");
         }
         let these: Vec<u32> = complete.iter().map(|(index, _)| *index as u32).collect();
         let completed = match completed {
@@ -153,35 +154,35 @@ impl Recording {
         };
         let tickets: Vec<Option<Ticket>> =
             before.iter().map(|handle| self.receive(*handle)?.ticket).collect();
-        let mut fates = Vec::new();
+        let mut match_results = Vec::new();
         for (index, at) in &complete {
             let Some(receive) = self.receive(before[*index]) else { continue };
             let Some(ticket) = receive.ticket else { continue };
             let bytes = process::abi().status_bytes;
             let status = statuses.map(|statuses| statuses.wrapping_add(at * bytes));
             // SAFETY: MPI has filled the statuses of what is complete in.
-            let fate = unsafe { fate(&receive.post, receive.cancelled, status) };
+            let match_result = unsafe { match_result(&receive.post, receive.cancelled, status) };
             if self.recorder.is_open(ticket) {
                 // Of others it may matter what this one got, and it cannot be asked any more.
-                self.recorder.learn(ticket, fate);
-                fates.push((ticket, receive.post.communicator, fate));
+                self.recorder.learn(ticket, match_result);
+                match_results.push((ticket, receive.post.communicator, match_result));
             }
         }
-        let mut finished = Vec::with_capacity(fates.len());
-        for (ticket, communicator, fate) in fates {
-            finished.extend(self.finished(ticket, communicator, fate));
+        let mut finished = Vec::with_capacity(match_results.len());
+        for (ticket, communicator, match_result) in match_results {
+            finished.extend(self.finished(ticket, communicator, match_result));
         }
         let count = if kind.has_array() { before.len() as u32 } else { 0 };
-        let made = Call { kind, site: place.site, count };
-        self.succeeded(place, &made, &tickets, completed, &finished);
+        let made = Call { kind, site: origin.site, count };
+        self.succeeded(origin, &made, &tickets, completed, &finished);
         if consumes(kind) {
             let gone = complete.iter().map(|(index, _)| index).chain(&lost);
-            gone.for_each(|index| self.consumed(place, before[*index]));
+            gone.for_each(|index| self.consumed(origin, before[*index]));
         }
     }
 
     /// A request was handed back.
-    fn consumed(&mut self, place: Place, handle: usize) {
+    fn consumed(&mut self, origin: Origin, handle: usize) {
         if let Some((at, comm)) = self.unborn.remove(&handle) {
             // SAFETY: the program's place for a communicator, which is there now.
             self.comms.insert(unsafe { mpi::handle_at(at as *mut u8, 0) }, comm);
@@ -196,9 +197,9 @@ impl Recording {
                     self.requests.remove(handle);
                 }
             }
-            Some(Pending::Meeting(..)) => {
-                if let Some(Pending::Meeting(gathering, search)) = self.requests.remove(handle) {
-                    self.met(place, &gathering, search);
+            Some(Pending::Collective(..)) => {
+                if let Some(Pending::Collective(gathering, search)) = self.requests.remove(handle) {
+                    self.met(origin, &gathering, search);
                 }
             }
             Some(Pending::Generalized) => drop(self.requests.remove(handle)),
@@ -252,7 +253,7 @@ pub(super) fn free(call: Hooked<'_>) -> c_int {
         true
     });
     if kept == Some(true) {
-        outside("receives that were freed while they waited for messages");
+        unsupported("receives that were freed while they waited for messages");
         put_request(&call, 0, mpi::request_null());
         return 0;
     }

@@ -17,22 +17,23 @@ use refrain_order::clock::background::Background;
 use refrain_order::clock::event::{Event, Sink};
 use refrain_order::clock::record::CLOCK_LINE;
 use refrain_order::{
-    Call, Completed, Envelope, Fate, Finished, Kind, Post, Recording as _, Stamp, Sums, Ticket,
+    Call, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording as _, Stamp, Sums,
+    Ticket,
 };
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::super::files::{self, outside};
+use super::super::files::{self, unsupported};
 use super::super::guarded::{Guarded, Missed};
 use super::super::mpi::{self, Status};
 use super::super::requests::{Map, Requests};
-use super::super::role::{Act, Hooked, Place};
+use super::super::role::{Act, Hooked, Origin};
 use super::super::thread::Thread;
 use super::super::{error_field, lifetime, line, mpi::status_ignore};
+use super::collectives::Gathering;
 use super::comms::{Comm, Comms};
-use super::meetings::Gathering;
 use super::wire::{Channel, Word};
 use super::{Target, is_from_somebody};
 
@@ -69,7 +70,7 @@ enum Pending {
     /// The program completes it itself.
     Generalized,
     /// A collective operation, with the request of the search for the greatest clock.
-    Meeting(Gathering, Option<Box<Search>>),
+    Collective(Gathering, Option<Box<Search>>),
 }
 
 /// A receive that completes later.
@@ -91,7 +92,7 @@ struct Search {
 
 /// A chunk is sealed after so long, so that little is lost if the process is killed.
 const SEAL: Duration = Duration::from_secs(1);
-/// The time is looked at every so many polls in vain.
+/// The time is looked at every so many failed polls.
 const LOOK: u32 = 1 << 6;
 
 /// Where this is set, clocks go with messages and nothing is kept: so it is measured what they cost.
@@ -184,14 +185,14 @@ pub fn end() {
     let _uncancelled = Uncancelled::keep();
     let Recording { recorder, channel, orphans, sums, .. } = own;
     for mut request in orphans {
-        let (place, mut flag, ignore) = (&raw mut request as usize, 0, status_ignore() as usize);
+        let (address, mut flag, ignore) = (&raw mut request as usize, 0, status_ignore() as usize);
         // SAFETY: a request that the program let go of. It may have been cancelled before, and not
         // every MPI survives it a second time.
         unsafe {
-            mpi::call(table::MPI_Test, &[place, &raw mut flag as *mut c_int as usize, ignore]);
+            mpi::call(table::MPI_Test, &[address, &raw mut flag as *mut c_int as usize, ignore]);
             if flag == 0 {
-                mpi::call(table::MPI_Cancel, &[place]);
-                mpi::call(table::MPI_Wait, &[place, ignore]);
+                mpi::call(table::MPI_Cancel, &[address]);
+                mpi::call(table::MPI_Wait, &[address, ignore]);
             }
         }
     }
@@ -231,29 +232,29 @@ pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
     if !RECORDING.is_there() {
         return call.forward();
     }
-    let place = super::place(&call, thread);
-    if place.stream > 0 && !line::is_shared() {
-        outside("the order of threads that call MPI one after the other");
+    let origin = super::origin(&call, thread);
+    if origin.stream > 0 && !line::is_shared() {
+        unsupported("the order of threads that call MPI one after the other");
     }
     RECORDING.with(Recording::listen);
     match call.role.act {
-        Act::Receive(kind) => receive::receive(call, place, kind),
-        Act::Post => receive::post(call, place),
-        Act::Init => receive::init(call, place),
-        Act::Start => send::start_all(call, place),
-        Act::Probe(kind) => receive::probe(call, place, kind),
-        Act::Complete(kind) => complete::complete(call, place, kind),
-        Act::Arrive => complete::arrive(call, place),
+        Act::Receive(kind) => receive::receive(call, origin, kind),
+        Act::Post => receive::post(call, origin),
+        Act::Init => receive::init(call, origin),
+        Act::Start => send::start_all(call, origin),
+        Act::Probe(kind) => receive::probe(call, origin, kind),
+        Act::Complete(kind) => complete::complete(call, origin, kind),
+        Act::Arrive => complete::arrive(call, origin),
         Act::Cancel => complete::cancel(call),
         Act::Free => complete::free(call),
         Act::Generalized => complete::generalized(call),
-        Act::Send(mode) => send::send(call, place, mode),
+        Act::Send(mode) => send::send(call, origin, mode),
         Act::InitSend => send::init(call),
         Act::FreeComm => collective::free_comm(call),
-        Act::MakeComm { parent, new } => collective::make_comm(call, place, parent, new),
-        Act::Meet(meeting) => collective::meet(call, place, meeting),
-        Act::Outside | Act::Unmet => {
-            outside(table::NAMES.get(call.role.function).copied().unwrap_or_default());
+        Act::MakeComm { parent, new } => collective::make_comm(call, origin, parent, new),
+        Act::Collective(synchronization) => collective::collective(call, origin, synchronization),
+        Act::Unsupported | Act::UntrackedSync => {
+            unsupported(table::NAMES.get(call.role.function).copied().unwrap_or_default());
             call.forward()
         }
         Act::Begin | Act::End | Act::Other => call.forward(),
@@ -273,15 +274,15 @@ impl Recording {
     }
 
     /// The receive that a call posts.
-    fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
+    fn wanted(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
         let communicator = self.comms.get(call.comm()).number;
-        call.post(place.site, communicator)
+        call.post(origin.site, communicator)
     }
 
-    /// Where threads share MPI: takes a place in line.
-    fn take_turn(&mut self, place: Place, key: u64) {
+    /// Where threads share MPI: takes a origin in line.
+    fn take_turn(&mut self, origin: Origin, key: u64) {
         if line::is_shared() {
-            self.recorder.turn(place.stream, key);
+            self.recorder.turn(origin.stream, key);
         }
     }
 
@@ -294,19 +295,19 @@ impl Recording {
     }
 
     /// A message is about to be sent: its clock goes ahead.
-    fn stamp(&mut self, place: Place, target: Target) {
+    fn stamp(&mut self, origin: Origin, target: Target) {
         let comm = self.comms.get(target.comm);
         let (communicator, source) = (comm.number, comm.rank);
         let Some(to) = comm.process(target.dest) else {
-            if comm.is_outside {
-                outside("messages to processes of other worlds");
+            if comm.is_unsupported {
+                unsupported("messages to processes of other worlds");
             }
             return;
         };
         let tag = target.tag;
-        self.take_turn(place, line::key_of_sends(communicator, target.dest, tag));
+        self.take_turn(origin, line::key_of_sends(communicator, target.dest, tag));
         let post = Post { site: 0, communicator, source: Some(0), tag: Some(tag) };
-        let ticket = self.recorder.post(place.stream, &post);
+        let ticket = self.recorder.post(origin.stream, &post);
         let Some(Stamp { clock, .. }) = self.recorder.stamp(ticket, to) else { return };
         let note = Note::Sent { clock, communicator, source, tag };
         match to == self.me {
@@ -319,24 +320,26 @@ impl Recording {
     /// What has become of a receive that was posted earlier: it has taken a message.
     fn learn(&mut self, ticket: Ticket) {
         let Some(request) = self.asked.get(&ticket).copied() else {
-            self.recorder.learn(ticket, Fate::Never);
+            self.recorder.learn(ticket, MatchResult::Never);
             return;
         };
         loop {
             let (mut status, mut flag) = (Status::new(), 0 as c_int);
-            let words = [request, &raw mut flag as usize, status.place() as usize];
+            let words = [request, &raw mut flag as usize, status.address() as usize];
             // SAFETY: a request that is active, an int and a status.
-            let fate = unsafe {
+            let match_result = unsafe {
                 let result = mpi::call(table::MPI_Request_get_status, &words);
-                match (result, flag, mpi::envelope(status.place())) {
+                match (result, flag, mpi::envelope(status.address())) {
                     (0, 0, _) => None,
-                    (0, _, _) if mpi::is_cancelled(status.place()) => Some(Fate::Cancelled),
-                    (0, _, Some(from)) => Some(Fate::Matched(from)),
-                    _ => Some(Fate::Never),
+                    (0, _, _) if mpi::is_cancelled(status.address()) => {
+                        Some(MatchResult::Cancelled)
+                    }
+                    (0, _, Some(from)) => Some(MatchResult::Matched(from)),
+                    _ => Some(MatchResult::Never),
                 }
             };
-            if let Some(fate) = fate {
-                self.recorder.learn(ticket, fate);
+            if let Some(match_result) = match_result {
+                self.recorder.learn(ticket, match_result);
                 return;
             }
             self.listen();
@@ -358,36 +361,41 @@ impl Recording {
             // It was sent before the message.
             self.listen();
             if began.get_or_insert_with(Instant::now).elapsed() > LOST {
-                outside("messages without a clock");
+                unsupported("messages without a clock");
                 return None;
             }
         }
     }
 
     /// A receive of the program's has received that.
-    fn finished(&mut self, ticket: Ticket, comm: u32, fate: Fate) -> Option<Finished> {
+    fn finished(
+        &mut self,
+        ticket: Ticket,
+        comm: u32,
+        match_result: MatchResult,
+    ) -> Option<Finished> {
         if !self.recorder.is_open(ticket) {
             return None;
         }
-        let stamp = match fate {
-            Fate::Matched(from) => self.stamp_of(Some(ticket), comm, from),
+        let stamp = match match_result {
+            MatchResult::Matched(from) => self.stamp_of(Some(ticket), comm, from),
             _ => None,
         };
         self.sums.receives += u64::from(ticket.wild);
-        Some(Finished { ticket, fate, stamp })
+        Some(Finished { ticket, match_result, stamp })
     }
 
     /// A matching call has succeeded.
     fn succeeded(
         &mut self,
-        place: Place,
+        origin: Origin,
         call: &Call,
         tickets: &[Option<Ticket>],
         completed: Completed<'_>,
         finished: &[Finished],
     ) {
         self.sums.calls += 1;
-        self.recorder.completed(place.stream, call, tickets, completed, finished);
+        self.recorder.completed(origin.stream, call, tickets, completed, finished);
         for one in finished {
             self.asked.remove(&one.ticket);
         }
@@ -395,9 +403,9 @@ impl Recording {
     }
 
     /// A matching call has found nothing.
-    fn failed(&mut self, place: Place, kind: Kind) {
+    fn failed(&mut self, origin: Origin, kind: Kind) {
         self.sums.polls += 1;
-        self.recorder.failed(place.stream, kind, place.site);
+        self.recorder.failed(origin.stream, kind, origin.site);
         if self.sums.polls.is_multiple_of(LOOK.into()) {
             self.seal_in_time();
         }
@@ -415,22 +423,24 @@ impl Recording {
 /// A clock that was sent before a message that has come does not take so long.
 const LOST: Duration = Duration::from_secs(60);
 
-/// The fate of a receive without wildcards, or what a status says.
+/// The match result of a receive without wildcards, or what a status says.
 ///
 /// # Safety
 /// MPI must have filled the status in, if there is one.
-unsafe fn fate(
+unsafe fn match_result(
     post: &Post,
     cancelled: bool,
     status: Option<crate::inside::memory::Statuses>,
-) -> Fate {
+) -> MatchResult {
     // SAFETY: the caller's promise.
     unsafe {
         match (status, post.source, post.tag) {
-            (Some(status), ..) if cancelled && mpi::is_cancelled(status) => Fate::Cancelled,
-            (_, Some(source), Some(tag)) => Fate::Matched(Envelope { source, tag }),
-            (Some(status), ..) => mpi::envelope(status).map_or(Fate::Never, Fate::Matched),
-            _ => Fate::Never,
+            (Some(status), ..) if cancelled && mpi::is_cancelled(status) => MatchResult::Cancelled,
+            (_, Some(source), Some(tag)) => MatchResult::Matched(Envelope { source, tag }),
+            (Some(status), ..) => {
+                mpi::envelope(status).map_or(MatchResult::Never, MatchResult::Matched)
+            }
+            _ => MatchResult::Never,
         }
     }
 }

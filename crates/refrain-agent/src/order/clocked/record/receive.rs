@@ -3,15 +3,15 @@
 use crate::inside::memory;
 use crate::inside::memory::Statuses;
 use crate::table;
-use refrain_order::{Call, Completed, Fate, Finished, Kind, Post, Recording as _, Ticket};
+use refrain_order::{Call, Completed, Finished, Kind, MatchResult, Post, Recording as _, Ticket};
 use std::ffi::c_int;
 
-use super::super::super::files::outside;
+use super::super::super::files::unsupported;
 use super::super::super::mpi::{self, Status, status_ignore};
-use super::super::super::role::{Hooked, Mode, Place};
+use super::super::super::role::{Hooked, Mode, Origin};
 use super::super::super::{line, split};
 use super::super::{Target, is_from_somebody, request_of};
-use super::{Pending, RECORDING, Receive, Recording, fate};
+use super::{Pending, RECORDING, Receive, Recording, match_result};
 
 /// Whether a status was filled in, although there was an error.
 fn has_status(result: c_int) -> bool {
@@ -20,29 +20,29 @@ fn has_status(result: c_int) -> bool {
 
 impl Recording {
     /// A receive is about to be posted; nothing if there is nobody to receive from.
-    fn posts(&mut self, call: &Hooked<'_>, place: Place) -> Option<(Ticket, Post)> {
-        let post = self.wanted(call, place);
+    fn posts(&mut self, call: &Hooked<'_>, origin: Origin) -> Option<(Ticket, Post)> {
+        let post = self.wanted(call, origin);
         if call.takes_known() || !is_from_somebody(&post) {
             return None;
         }
-        if self.comms.get(call.comm()).is_outside {
-            outside("messages of processes of other worlds");
+        if self.comms.get(call.comm()).is_unsupported {
+            unsupported("messages of processes of other worlds");
             return None;
         }
-        self.take_turn(place, line::of_receives(post.communicator));
-        Some((self.recorder.post(place.stream, &post), post))
+        self.take_turn(origin, line::of_receives(post.communicator));
+        Some((self.recorder.post(origin.stream, &post), post))
     }
 }
 
 /// `MPI_Recv`, `MPI_Sendrecv`, `MPI_Sendrecv_replace` and `MPI_Mrecv`.
-pub(super) fn receive(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn receive(mut call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     if line::is_shared() && !call.takes_known() {
-        return in_parts(call, place, kind);
+        return in_parts(call, origin, kind);
     }
     let posted = RECORDING.with(|own| {
-        let posted = own.posts(&call, place);
+        let posted = own.posts(&call, origin);
         if let Some(target) = Target::of(&call) {
-            own.stamp(place, target);
+            own.stamp(origin, target);
         }
         posted
     });
@@ -50,9 +50,9 @@ pub(super) fn receive(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     let mut room = Status::new();
     let wild = posted.is_some_and(|(ticket, _)| ticket.wild);
     let ignored = wild && call.ignores_status(false);
-    let status = if ignored { room.place() } else { call.status() };
+    let status = if ignored { room.address() } else { call.status() };
     let result = call.forward_with_status(status);
-    RECORDING.with(|own| own.received(place, kind, posted, status, result));
+    RECORDING.with(|own| own.received(origin, kind, posted, status, result));
     result
 }
 
@@ -60,29 +60,29 @@ impl Recording {
     /// A blocking receive has returned.
     fn received(
         &mut self,
-        place: Place,
+        origin: Origin,
         kind: Kind,
         posted: Option<(Ticket, Post)>,
         status: Statuses,
         result: c_int,
     ) {
         let finished = posted.and_then(|(ticket, post)| {
-            let fate = match post.is_wild() && !has_status(result) {
-                true => Fate::Never,
+            let match_result = match post.is_wild() && !has_status(result) {
+                true => MatchResult::Never,
                 // SAFETY: MPI has filled the status in.
-                false => unsafe { fate(&post, false, Some(status)) },
+                false => unsafe { match_result(&post, false, Some(status)) },
             };
-            self.finished(ticket, post.communicator, fate)
+            self.finished(ticket, post.communicator, match_result)
         });
         let ticket = posted.map(|(ticket, _)| ticket);
-        let call = Call { kind, site: place.site, count: 0 };
-        self.succeeded(place, &call, &[ticket], Completed::All, finished.as_slice());
+        let call = Call { kind, site: origin.site, count: 0 };
+        self.succeeded(origin, &call, &[ticket], Completed::All, finished.as_slice());
     }
 }
 
 /// A receive where threads share MPI: what takes a place in line is done under the lock, and the
 /// receive is looked at under it, since others may ask what it got.
-fn in_parts(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+fn in_parts(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let (mut sending, mut receiving, mut packed) = (None, 0, Vec::new());
     let large = call.role.large;
     let sent = match kind {
@@ -90,13 +90,13 @@ fn in_parts(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         _ => Ok(None),
     };
     let begun = RECORDING.with(|own| {
-        let posted = own.posts(&call, place);
+        let posted = own.posts(&call, origin);
         let result = split::irecv(&split::received(&call), large, &mut receiving);
         if let Some((ticket, _)) = posted {
             own.asked.insert(ticket, mpi::handle(receiving));
         }
         if let Some(target) = Target::of(&call) {
-            own.stamp(place, target);
+            own.stamp(origin, target);
         }
         let begun = match (result, sent) {
             (0, Ok(Some(words))) => split::isend(&words, large, Mode::Standard, sending.insert(0)),
@@ -113,7 +113,7 @@ fn in_parts(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     };
     let mut room = Status::new();
     let ignored = call.ignores_status(false);
-    let status = if ignored { room.place() } else { call.status() };
+    let status = if ignored { room.address() } else { call.status() };
     let received = loop {
         let done = RECORDING.with(|own| {
             own.listen();
@@ -123,7 +123,7 @@ fn in_parts(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
             let result = unsafe { mpi::call(table::MPI_Test, &words) };
             let done = flag != 0 || result != 0;
             if done {
-                own.received(place, kind, posted, status, result);
+                own.received(origin, kind, posted, status, result);
             }
             done.then_some(result)
         });
@@ -138,16 +138,16 @@ fn in_parts(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
 }
 
 /// `MPI_Irecv`, `MPI_Isendrecv`, `MPI_Isendrecv_replace` and `MPI_Imrecv`.
-pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn post(call: Hooked<'_>, origin: Origin) -> c_int {
     let is_plain = call.role.source == mpi::IRECV_SOURCE;
     let is_unknown = !is_plain && call.post(0, 0).is_wild() && !mpi::isendrecv_has_status();
     if is_unknown {
-        outside("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
+        unsupported("MPI_Isendrecv with a wildcard: this MPI does not tell what was received");
     }
     let result = RECORDING.with(|own| {
-        let posted = own.posts(&call, place);
+        let posted = own.posts(&call, origin);
         if let Some(target) = Target::of(&call) {
-            own.stamp(place, target);
+            own.stamp(origin, target);
         }
         let result = call.forward();
         if let Some((ticket, post)) = posted.filter(|_| result == 0 && !is_unknown) {
@@ -163,11 +163,11 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
 }
 
 /// A receive that can be started.
-pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn init(call: Hooked<'_>, origin: Origin) -> c_int {
     let result = call.forward();
     if result == 0 {
         RECORDING.with(|own| {
-            let post = own.wanted(&call, place);
+            let post = own.wanted(&call, origin);
             let receive = Receive { ticket: None, post, persistent: true, cancelled: false };
             own.requests.add(request_of(&call), Pending::Receive(receive));
         });
@@ -177,26 +177,26 @@ pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
 
 /// Probes; where threads share MPI, those that block ask again and again, so that what is found
 /// is told at once.
-pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    let is_outside = RECORDING.with(|own| own.comms.get(call.comm()).is_outside);
-    if !is_from_somebody(&call.post(0, 0)) || is_outside == Some(true) {
+pub(super) fn probe(mut call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
+    let is_unsupported = RECORDING.with(|own| own.comms.get(call.comm()).is_unsupported);
+    if !is_from_somebody(&call.post(0, 0)) || is_unsupported == Some(true) {
         return call.forward();
     }
     let mut room = Status::new();
     let ignored = call.post(0, 0).is_wild() && call.ignores_status(false);
-    let status = if ignored { room.place() } else { call.status() };
+    let status = if ignored { room.address() } else { call.status() };
     if !line::is_shared() {
         let result = call.forward_with_status(status);
         let found = !kind.polls() || call.output(call.role.flag) != Some(0);
         RECORDING
-            .with(|own| own.probed(&call, place, kind, (found && result == 0).then_some(status)));
+            .with(|own| own.probed(&call, origin, kind, (found && result == 0).then_some(status)));
         return result;
     }
     loop {
         let result = RECORDING.with(|own| {
             let (result, found) = split::look(&mut call, kind, status as usize);
             if found || kind.polls() {
-                own.probed(&call, place, kind, (found && result == 0).then_some(status));
+                own.probed(&call, origin, kind, (found && result == 0).then_some(status));
             }
             (result, found || kind.polls())
         });
@@ -210,20 +210,23 @@ pub(super) fn probe(mut call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
 
 impl Recording {
     /// A probe has found what the status says, or nothing.
-    fn probed(&mut self, call: &Hooked<'_>, place: Place, kind: Kind, found: Option<Statuses>) {
+    fn probed(&mut self, call: &Hooked<'_>, origin: Origin, kind: Kind, found: Option<Statuses>) {
         let Some(status) = found else {
-            self.failed(place, kind);
+            self.failed(origin, kind);
             return;
         };
-        let post = self.wanted(call, place);
-        self.take_turn(place, line::of_receives(post.communicator));
+        let post = self.wanted(call, origin);
+        self.take_turn(origin, line::of_receives(post.communicator));
         // SAFETY: MPI has filled the status in, if it is wanted.
-        let Fate::Matched(from) = (unsafe { fate(&post, false, Some(status)) }) else { return };
+        let MatchResult::Matched(from) = (unsafe { match_result(&post, false, Some(status)) })
+        else {
+            return;
+        };
         let stamp = self.stamp_of(None, post.communicator, from);
-        let ticket = self.recorder.post(place.stream, &post);
-        let finished = [Finished { ticket, fate: Fate::Matched(from), stamp }];
-        let call = Call { kind, site: place.site, count: 0 };
+        let ticket = self.recorder.post(origin.stream, &post);
+        let finished = [Finished { ticket, match_result: MatchResult::Matched(from), stamp }];
+        let call = Call { kind, site: origin.site, count: 0 };
         self.sums.receives += u64::from(ticket.wild);
-        self.succeeded(place, &call, &[], Completed::All, &finished);
+        self.succeeded(origin, &call, &[], Completed::All, &finished);
     }
 }

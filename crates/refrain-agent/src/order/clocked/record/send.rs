@@ -6,22 +6,22 @@ use refrain_order::{Post, Recording as _};
 use std::ffi::c_int;
 
 use super::super::super::mpi::{self, status_ignore};
-use super::super::super::role::{Hooked, Mode, Place, Role};
+use super::super::super::role::{Hooked, Mode, Origin, Role};
 use super::super::super::{line, split};
 use super::super::{Target, request_of};
 use super::{Pending, RECORDING, Recording, is_from_somebody};
 
-pub(super) fn send(call: Hooked<'_>, place: Place, mode: Mode) -> c_int {
+pub(super) fn send(call: Hooked<'_>, origin: Origin, mode: Mode) -> c_int {
     let Some(target) = Target::of(&call) else { return call.forward() };
     let blocks = call.role.request == Role::NOWHERE;
     if !line::is_shared() {
-        RECORDING.with(|own| own.stamp(place, target));
+        RECORDING.with(|own| own.stamp(origin, target));
         return call.forward();
     }
     // Clock and message are one step, or another thread's might come in between.
     let mut request = 0;
     let result = RECORDING.with(|own| {
-        own.stamp(place, target);
+        own.stamp(origin, target);
         match blocks {
             true => split::isend(call.words, call.role.large, mode, &mut request),
             false => call.forward(),
@@ -44,7 +44,7 @@ pub(super) fn init(call: Hooked<'_>) -> c_int {
 }
 
 /// Starts requests, one after the other: the order in which MPI would is its own.
-pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn start_all(call: Hooked<'_>, origin: Origin) -> c_int {
     let (at, n) = call.requests();
     for i in 0..n {
         let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
@@ -53,7 +53,7 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
         // SAFETY: the table says that so many requests are there.
         let request = unsafe { mpi::handle_at(at, i) };
         let started = RECORDING.with(|own| {
-            own.starts(request, place);
+            own.starts(request, origin);
             start()
         });
         let result = started.unwrap_or_else(start);
@@ -66,16 +66,16 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
 
 impl Recording {
     /// A request is about to be started.
-    fn starts(&mut self, request: usize, place: Place) {
+    fn starts(&mut self, request: usize, origin: Origin) {
         match self.requests.get(request) {
             Some(Pending::Send(target)) => {
                 let target = *target;
-                self.stamp(place, target);
+                self.stamp(origin, target);
             }
             Some(Pending::Receive(receive)) if is_from_somebody(&receive.post) => {
-                let post = Post { site: place.site, ..receive.post };
-                self.take_turn(place, line::of_receives(post.communicator));
-                let ticket = self.recorder.post(place.stream, &post);
+                let post = Post { site: origin.site, ..receive.post };
+                self.take_turn(origin, line::of_receives(post.communicator));
+                let ticket = self.recorder.post(origin.stream, &post);
                 self.asked.insert(ticket, request);
                 if let Some(Pending::Receive(receive)) = self.requests.get_mut(request) {
                     receive.ticket = Some(ticket);

@@ -13,11 +13,11 @@ use std::ffi::c_int;
 use super::super::super::board::Inside;
 use super::super::super::line;
 use super::super::super::mpi;
-use super::super::super::role::{self, Hooked, Place, Role};
-use super::super::meetings::{self, Gathering, Rule};
+use super::super::super::role::{self, Hooked, Origin, Role};
+use super::super::collectives::{self, Gathering, Rule};
 use super::super::request_of;
 use super::super::wire::Word;
-use super::{Meeting, Pending, REPLAYING, Replaying, ask, ask_until, name};
+use super::{BegunCollective, Pending, REPLAYING, Replaying, ask, ask_until, name};
 
 impl Replaying {
     /// Where threads share the clock: whether it is this one's turn.
@@ -33,34 +33,40 @@ impl Replaying {
     }
 
     /// A collective operation is done: the clock that follows from it.
-    fn clock_behind(&mut self, gathering: &Gathering, meeting: &Meeting) -> Option<u64> {
+    fn clock_behind(&mut self, gathering: &Gathering, started: &BegunCollective) -> Option<u64> {
         let key = (gathering.communicator, gathering.serial);
         let here = self.here.get(&key).cloned().unwrap_or_default();
-        if self.missing(gathering, &meeting.others).is_empty() {
+        if self.missing(gathering, &started.others).is_empty() {
             self.here.remove(&key);
         }
         match gathering.rule {
             Rule::Is(clock) => Some(clock),
             Rule::Greatest => {
-                let heard = here.iter().filter(|(from, _)| meeting.heard.contains(from));
-                heard.map(|(_, clock)| *clock).chain([meeting.clock]).max()
+                let heard = here.iter().filter(|(from, _)| started.heard.contains(from));
+                heard.map(|(_, clock)| *clock).chain([started.clock]).max()
             }
         }
     }
 }
 
 /// Comes to an operation, and tells the others.
-fn begin(place: Place, comm: usize, meeting: role::Meeting) -> Option<(Gathering, Meeting)> {
-    let what = || format!("at {}, for its turn", name(place));
-    ask_until(place.stream, what, |own| {
-        let rule = meetings::rule(own.comms.get(comm), meeting);
+fn begin(
+    origin: Origin,
+    comm: usize,
+    synchronization: role::Synchronization,
+) -> Option<(Gathering, BegunCollective)> {
+    let what = || format!("at {}, for its turn", name(origin));
+    ask_until(origin.stream, what, |own| {
+        let rule = collectives::rule(own.comms.get(comm), synchronization);
         // Who looks for the greatest clock tells its own.
         let tells = rule == Some(Rule::Greatest);
-        if tells && !own.has_clock(place.stream) {
+        if tells && !own.has_clock(origin.stream) {
             return Ok(None);
         }
         let known = own.comms.get(comm);
-        let Some(gathering) = meetings::begin(known, meeting) else { return Ok(Some(None)) };
+        let Some(gathering) = collectives::begin(known, synchronization) else {
+            return Ok(Some(None));
+        };
         let others = known.others.clone();
         let heard = known.peers.iter().filter_map(|one| u32::try_from(*one).ok()).collect();
         if tells {
@@ -71,7 +77,7 @@ fn begin(place: Place, comm: usize, meeting: role::Meeting) -> Option<(Gathering
         for other in &others {
             own.channel.tell(*other, Word::Here { communicator, serial, clock });
         }
-        Ok(Some(Some((gathering, Meeting { clock, others, heard }))))
+        Ok(Some(Some((gathering, BegunCollective { clock, others, heard }))))
     })
 }
 
@@ -120,101 +126,109 @@ impl Replaying {
 }
 
 /// Waits until all are there.
-fn await_all(place: Place, gathering: &Gathering, meeting: &Meeting) {
+fn await_all(origin: Origin, gathering: &Gathering, started: &BegunCollective) {
     let what = || {
-        let missing = REPLAYING.with(|own| own.missing(gathering, &meeting.others));
+        let missing = REPLAYING.with(|own| own.missing(gathering, &started.others));
         format!("in a collective operation, for ranks {:?}", missing.unwrap_or_default())
     };
-    ask_until(place.stream, what, |own| {
-        if own.missing(gathering, &meeting.others).is_empty() {
-            own.goes_on(place.stream);
+    ask_until(origin.stream, what, |own| {
+        if own.missing(gathering, &started.others).is_empty() {
+            own.goes_on(origin.stream);
             return Ok(Some(()));
         }
-        own.waits_in(place.stream, gathering, &meeting.others);
+        own.waits_in(origin.stream, gathering, &started.others);
         Ok(None)
     });
 }
 
 /// Sets the clock.
-fn met(place: Place, gathering: &Gathering, meeting: &Meeting) {
-    let what = || format!("at {}, for its turn", name(place));
-    ask_until(place.stream, what, |own| {
-        if !own.has_clock(place.stream) {
+fn met(origin: Origin, gathering: &Gathering, started: &BegunCollective) {
+    let what = || format!("at {}, for its turn", name(origin));
+    ask_until(origin.stream, what, |own| {
+        if !own.has_clock(origin.stream) {
             return Ok(None);
         }
         own.took(CLOCK_LINE);
-        if let Some(clock) = own.clock_behind(gathering, meeting) {
-            own.replayer.clock().meet(clock);
+        if let Some(clock) = own.clock_behind(gathering, started) {
+            own.replayer.clock().merge(clock);
         }
-        own.goes_on(place.stream);
+        own.goes_on(origin.stream);
         Ok(Some(()))
     });
 }
 
 /// Begins an operation, forwards it when all are there, and sets the clock when it is done.
-fn through(call: &Hooked<'_>, place: Place, begun: Option<(Gathering, Meeting)>) -> c_int {
-    let Some((gathering, meeting)) = begun else { return call.forward() };
+fn through(
+    call: &Hooked<'_>,
+    origin: Origin,
+    begun: Option<(Gathering, BegunCollective)>,
+) -> c_int {
+    let Some((gathering, started)) = begun else { return call.forward() };
     if call.role.request != Role::NOWHERE {
         let result = call.forward();
         if result == 0 {
-            let pending = Pending::Meeting(gathering, meeting);
+            let pending = Pending::Collective(gathering, started);
             REPLAYING.with(|own| own.requests.add(request_of(call), pending));
         }
         return result;
     }
-    await_all(place, &gathering, &meeting);
+    await_all(origin, &gathering, &started);
     let result = {
         let _inside = Inside::of(call.role.function);
         call.forward()
     };
-    met(place, &gathering, &meeting);
+    met(origin, &gathering, &started);
     result
 }
 
 /// A collective operation on a communicator.
-pub(super) fn meet(call: Hooked<'_>, place: Place, meeting: role::Meeting) -> c_int {
-    if meetings::is_idle(&call, meeting) {
+pub(super) fn collective(
+    call: Hooked<'_>,
+    origin: Origin,
+    synchronization: role::Synchronization,
+) -> c_int {
+    if collectives::is_idle(&call, synchronization) {
         return call.forward();
     }
-    through(&call, place, begin(place, call.comm(), meeting))
+    through(&call, origin, begin(origin, call.comm(), synchronization))
 }
 
 /// Whoever waits for one that completes later can tell who is missing.
-pub(super) fn still_in(place: Place, request: usize) {
-    ask(place.stream, |own| {
+pub(super) fn still_in(origin: Origin, request: usize) {
+    ask(origin.stream, |own| {
         own.pump();
-        if let Some(Pending::Meeting(gathering, meeting)) = own.requests.get(request) {
-            let (gathering, others) = (*gathering, meeting.others.clone());
-            own.waits_in(place.stream, &gathering, &others);
+        if let Some(Pending::Collective(gathering, started)) = own.requests.get(request) {
+            let (gathering, others) = (*gathering, started.others.clone());
+            own.waits_in(origin.stream, &gathering, &others);
         }
         Ok(())
     });
 }
 
 /// One that completes later is complete.
-pub(super) fn is_done(place: Place, request: usize) {
-    let pending = ask(place.stream, |own| {
+pub(super) fn is_done(origin: Origin, request: usize) {
+    let pending = ask(origin.stream, |own| {
         own.is_made(request);
         Ok(own.requests.remove(request))
     });
-    let Some(Pending::Meeting(gathering, meeting)) = pending else { return };
+    let Some(Pending::Collective(gathering, started)) = pending else { return };
     if gathering.rule == Rule::Greatest {
-        await_all(place, &gathering, &meeting);
+        await_all(origin, &gathering, &started);
     }
-    met(place, &gathering, &meeting);
+    met(origin, &gathering, &started);
 }
 
 /// What makes a communicator.
-pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool) -> c_int {
+pub(super) fn make_comm(call: Hooked<'_>, origin: Origin, parent: bool, new: bool) -> c_int {
     let old = call.comm();
     let at = call.word(call.role.newcomm);
     let later = call.role.request != Role::NOWHERE;
     let is_child = parent && !new;
-    let child = ask(place.stream, |own| Ok(is_child.then(|| own.comms.next_child(old))));
-    let describe = || ask(place.stream, |own| Ok(own.comms.describe(old, child)));
+    let child = ask(origin.stream, |own| Ok(is_child.then(|| own.comms.next_child(old))));
+    let describe = || ask(origin.stream, |own| Ok(own.comms.describe(old, child)));
     let described = if later { describe() } else { None };
-    let begun = if parent { begin(place, old, role::Meeting::Some) } else { None };
-    let result = through(&call, place, begun);
+    let begun = if parent { begin(origin, old, role::Synchronization::Partial) } else { None };
+    let result = through(&call, origin, begun);
     if result != 0 || at == 0 {
         return result;
     }
@@ -225,9 +239,9 @@ pub(super) fn make_comm(call: Hooked<'_>, place: Place, parent: bool, new: bool)
     // SAFETY: the table says a communicator is there.
     let made = unsafe { mpi::handle_at(at as *mut u8, 0) };
     REPLAYING.with(|own| own.comms.add(made, child));
-    if new && let Some((gathering, meeting)) = begin(place, made, role::Meeting::Some) {
-        await_all(place, &gathering, &meeting);
-        met(place, &gathering, &meeting);
+    if new && let Some((gathering, started)) = begin(origin, made, role::Synchronization::Partial) {
+        await_all(origin, &gathering, &started);
+        met(origin, &gathering, &started);
     }
     result
 }

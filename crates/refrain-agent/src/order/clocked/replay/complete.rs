@@ -11,7 +11,7 @@ use super::super::super::error_field::{self, Class};
 use super::super::super::mpi::{self, Status};
 use super::super::super::outcome::Requests;
 use super::super::super::record::consumes;
-use super::super::super::role::{Hooked, Place};
+use super::super::super::role::{Hooked, Origin};
 use super::super::super::split;
 use super::super::super::stop::Waiting;
 use super::super::{put_request, request_of};
@@ -21,12 +21,12 @@ use super::{
     name, outcome, pump, put_right, raise,
 };
 
-pub(super) fn arrive(call: Hooked<'_>, place: Place) -> c_int {
-    if let Decided::Fail = decide(place, Kind::Parrived, 0, &[]) {
+pub(super) fn arrive(call: Hooked<'_>, origin: Origin) -> c_int {
+    if let Decided::Fail = decide(origin, Kind::Parrived, 0, &[]) {
         call.set_output(call.role.flag, 0);
         return 0;
     }
-    let mut waiting = Waiting::new(|| format!("Parrived at {} for a partition", name(place)));
+    let mut waiting = Waiting::new(|| format!("Parrived at {} for a partition", name(origin)));
     loop {
         let result = call.forward();
         if result != 0 || call.output(call.role.flag) != Some(0) {
@@ -58,25 +58,25 @@ fn nothing(call: &Hooked<'_>, kind: Kind) -> c_int {
     0
 }
 
-pub(super) fn complete(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    let result = complete_some(call, place, kind);
+pub(super) fn complete(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
+    let result = complete_some(call, origin, kind);
     collective::free_unused();
     result
 }
 
-fn complete_some(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+fn complete_some(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let requests = Requests::of(&call, kind);
     let handles = requests.all();
-    let (tickets, left): (Vec<Option<Ticket>>, Vec<u32>) = ask(place.stream, |own| {
+    let (tickets, left): (Vec<Option<Ticket>>, Vec<u32>) = ask(origin.stream, |own| {
         let ticket = |handle: &usize| match own.requests.get(*handle) {
             Some(Pending::Receive(held)) => held.ticket,
             _ => None,
         };
-        Ok((handles.iter().map(ticket).collect(), own.replayer.leaves(place.stream)))
+        Ok((handles.iter().map(ticket).collect(), own.replayer.leaves(origin.stream)))
     });
     let is_left = |index: &usize| left.contains(&(*index as u32));
     let count = if kind.has_array() { handles.len() as u32 } else { 0 };
-    let (indices, deliveries): (Vec<usize>, _) = match decide(place, kind, count, &tickets) {
+    let (indices, deliveries): (Vec<usize>, _) = match decide(origin, kind, count, &tickets) {
         Decided::Fail => return fail(&call, kind),
         // Nothing is active: MPI says so itself. Unless an error has taken receives along.
         Decided::Undefined if tickets.iter().any(Option::is_some) => return nothing(&call, kind),
@@ -90,17 +90,17 @@ fn complete_some(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     };
     for delivery in &deliveries {
         if let Some(handle) = handles.get(delivery.index as usize) {
-            deliver(place, *handle, delivery);
+            deliver(origin, *handle, delivery);
         }
     }
     let one = |(n, index): (usize, &usize)| {
         let handle = handles.get(*index).copied()?;
         let slot = if kind.choice() == Choice::All { *index } else { n };
-        Some(choose(place, kind, (*index, slot), handle, status_of(&call, kind, slot)))
+        Some(choose(origin, kind, (*index, slot), handle, status_of(&call, kind, slot)))
     };
     let mut chosen: Vec<Chosen> = indices.iter().enumerate().filter_map(one).collect();
     let result = match consumes(kind) {
-        true => finish(&call, place, kind, &mut chosen),
+        true => finish(&call, origin, kind, &mut chosen),
         false => look_at(&call, kind, &chosen),
     };
     put_errors(&call, kind, result, &chosen);
@@ -129,7 +129,7 @@ fn report(call: &Hooked<'_>, kind: Kind, indices: &[usize]) {
 }
 
 /// A receive gets its message, or is cancelled.
-fn deliver(place: Place, request: usize, delivery: &Delivery) {
+fn deliver(origin: Origin, request: usize, delivery: &Delivery) {
     if delivery.cancelled {
         let mut request = request;
         // SAFETY: a receive of ours, to which nothing was sent.
@@ -137,11 +137,11 @@ fn deliver(place: Place, request: usize, delivery: &Delivery) {
         return;
     }
     let Some(stamp) = delivery.message else { return };
-    let (from, letter) = fetch(place, stamp);
-    ask(place.stream, |own| {
+    let (from, early) = fetch(origin, stamp);
+    ask(origin.stream, |own| {
         if let Some(Pending::Receive(held)) = own.requests.get_mut(request) {
-            held.got = Some(held.got(from, letter.bytes.len()));
-            own.hand.give(letter, held.tag);
+            held.got = Some(held.got(from, early.bytes.len()));
+            own.redelivery.give(early, held.tag);
         }
         Ok(())
     });
@@ -173,7 +173,7 @@ enum What {
     /// It receives a message that was matched before.
     Matched(Envelope),
     /// A collective operation.
-    Meeting,
+    Collective,
     Other,
 }
 
@@ -182,7 +182,7 @@ impl What {
         match self {
             What::Held(_, got) => got.map(|got| got.from),
             What::Matched(from) => Some(from),
-            What::Meeting | What::Other => None,
+            What::Collective | What::Other => None,
         }
     }
 }
@@ -190,13 +190,13 @@ impl What {
 /// Waits until a request is complete. Receives are left so; others are completed, since not every
 /// MPI makes progress with all sorts of them when it is only asked.
 fn choose(
-    place: Place,
+    origin: Origin,
     kind: Kind,
     (index, slot): (usize, usize),
     handle: usize,
     status: Statuses,
 ) -> Chosen {
-    let (what, mut class) = ask(place.stream, |own| {
+    let (what, mut class) = ask(origin.stream, |own| {
         let mut class = Class::Active;
         let what = match own.requests.get(handle) {
             Some(Pending::Receive(held)) => {
@@ -206,13 +206,13 @@ fn choose(
                 What::Held(held.comm, held.got)
             }
             Some(Pending::Matched(from)) => What::Matched(*from),
-            Some(Pending::Meeting(..)) => What::Meeting,
+            Some(Pending::Collective(..)) => What::Collective,
             Some(Pending::Send(_) | Pending::Generalized) | None => What::Other,
         };
         Ok((what, if handle == mpi::request_null() { Class::Null } else { class }))
     });
     let error_before = error_field::get(status);
-    let told = || format!("{kind} at {} for request {index}", name(place));
+    let told = || format!("{kind} at {} for request {index}", name(origin));
     let (mut request, mut completed) = (handle, None);
     if let What::Held(_, Some(_)) = what
         && consumes(kind)
@@ -228,15 +228,15 @@ fn choose(
         let mut waiting = Waiting::new(told);
         let result = loop {
             let mut flag: c_int = 0;
-            let place_of = &raw mut request as usize;
-            let words = [place_of, &raw mut flag as usize, own.place() as usize];
+            let address = &raw mut request as usize;
+            let words = [address, &raw mut flag as usize, own.address() as usize];
             // SAFETY: a request, an int and a status.
             let result = unsafe { mpi::call(table::MPI_Test, &words) };
             if flag != 0 || result != 0 {
                 break result;
             }
             match what {
-                What::Meeting => collective::still_in(place, handle),
+                What::Collective => collective::still_in(origin, handle),
                 _ => pump(),
             }
             waiting.again();
@@ -247,8 +247,8 @@ fn choose(
         }
         completed = Some((own, result));
     }
-    if what == What::Meeting && consumes(kind) {
-        collective::is_done(place, handle);
+    if what == What::Collective && consumes(kind) {
+        collective::is_done(origin, handle);
     }
     Chosen { index, slot, handle, request, what, class, error_before, error: 0, completed }
 }
@@ -264,13 +264,13 @@ fn status_of(call: &Hooked<'_>, kind: Kind, n: usize) -> Statuses {
 }
 
 /// Completes requests that are complete in MPI, one by one.
-fn finish(call: &Hooked<'_>, place: Place, kind: Kind, chosen: &mut [Chosen]) -> c_int {
+fn finish(call: &Hooked<'_>, origin: Origin, kind: Kind, chosen: &mut [Chosen]) -> c_int {
     let mut result = 0;
     let many = kind.has_array() && kind.choice() != Choice::One;
     for one in chosen.iter_mut() {
         let status = status_of(call, kind, one.slot);
         // Before it is complete: another thread may get its handle then.
-        let persistent = let_go(place, one.handle);
+        let persistent = let_go(origin, one.handle);
         let error = match &mut one.completed {
             Some((own, error)) => {
                 own.copy_to(status);
@@ -313,8 +313,8 @@ fn put_errors(call: &Hooked<'_>, kind: Kind, result: c_int, chosen: &[Chosen]) {
 }
 
 /// A request is handed back; says whether it can be started again.
-fn let_go(place: Place, handle: usize) -> bool {
-    let sending = ask(place.stream, |own| {
+fn let_go(origin: Origin, handle: usize) -> bool {
+    let sending = ask(origin.stream, |own| {
         own.is_made(handle);
         let (persistent, sending) = match own.requests.get_mut(handle) {
             Some(Pending::Receive(held)) => {
@@ -325,13 +325,13 @@ fn let_go(place: Place, handle: usize) -> bool {
             _ => (false, None),
         };
         if !persistent && let Some(Pending::Receive(held)) = own.requests.remove(handle) {
-            own.hand.release(held.tag);
+            own.redelivery.release(held.tag);
         }
         Ok((persistent, sending))
     });
     let (persistent, sending) = sending;
     if let Some((mut request, packed)) = sending {
-        await_request(request, || format!("at {}, what was sent along", name(place)));
+        await_request(request, || format!("at {}, what was sent along", name(origin)));
         split::wait(&mut request, mpi::status_ignore() as usize);
         drop(packed);
     }
@@ -354,15 +354,15 @@ fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
 }
 
 /// What was cancelled in the record is cancelled when it completes. Nothing else is.
-pub(super) fn cancel(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn cancel(call: Hooked<'_>, origin: Origin) -> c_int {
     let handle = request_of(&call);
     let is_generalized =
         |own: &mut Replaying| matches!(own.requests.get(handle), Some(Pending::Generalized));
     if REPLAYING.with(is_generalized) == Some(true) {
         return call.forward();
     }
-    let what = || format!("at {}, for its turn to cancel", name(place));
-    ask_until(place.stream, what, |own| {
+    let what = || format!("at {}, for its turn to cancel", name(origin));
+    ask_until(origin.stream, what, |own| {
         let ticket = match own.requests.get(handle) {
             Some(Pending::Receive(held)) => held.ticket,
             _ => None,
@@ -386,7 +386,7 @@ pub(super) fn free(call: Hooked<'_>) -> c_int {
     let handle = request_of(&call);
     let active = REPLAYING.with(|own| match own.requests.remove(handle) {
         Some(Pending::Receive(held)) if held.ticket.is_none() => {
-            own.hand.release(held.tag);
+            own.redelivery.release(held.tag);
             false
         }
         // Its tag stays its own: nothing must ever be sent to it.

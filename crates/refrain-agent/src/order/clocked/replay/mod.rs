@@ -2,7 +2,7 @@
 //!
 //! Which message a wildcard gets is known when it completes, not when it is posted, and receives
 //! posted behind it must not take its message. So none is posted where the program wants it:
-//! [`mail`] takes all messages out of MPI, and hands them over.
+//! [`early_messages`] takes all messages out of MPI, and hands them over.
 //!
 //! Processes ask each other whether anything earlier can still come, and whoever waits for anything
 //! has to answer: so nothing of MPI's is waited for in MPI, but asked for again and again, with
@@ -10,7 +10,7 @@
 
 mod collective;
 mod complete;
-mod mail;
+mod early_messages;
 mod receive;
 mod send;
 
@@ -31,14 +31,14 @@ use super::super::line;
 use super::super::mpi;
 use super::super::names::Names;
 use super::super::requests::{Map, Requests};
-use super::super::role::{Act, Hooked, Place};
+use super::super::role::{Act, Hooked, Origin};
 use super::super::stop::{self, Waiting};
 use super::super::thread::{self, Thread};
 use super::Target;
+use super::collectives::Gathering;
 use super::comms::{Comm, Comms};
-use super::meetings::Gathering;
 use super::wire::{Channel, Word};
-use mail::{Hand, Mail};
+use early_messages::{EarlyMessages, Redelivery};
 
 static REPLAYING: Guarded<Replaying> = Guarded::new(stop::missed);
 
@@ -51,8 +51,8 @@ struct Replaying {
     requests: Requests<Pending>,
     /// Communicators that are being made: where their handles will be, by request.
     unborn: Map<(usize, Comm)>,
-    mail: Mail,
-    hand: Hand,
+    early_messages: EarlyMessages,
+    redelivery: Redelivery,
     /// Where messages are from that were handed over to be received later, by their handles.
     matched: Map<Envelope>,
     /// Communicators that the program has freed and receives still wait on.
@@ -61,7 +61,7 @@ struct Replaying {
     here: HashMap<(u32, u64), Vec<(u32, u64)>>,
     /// The operation that a thread waits in, and who else takes part.
     inside: HashMap<u32, (Gathering, Vec<u32>)>,
-    /// Places in the program, in words.
+    /// The names of call sites, for messages.
     names: Names,
     /// Completing calls of each thread.
     calls: HashMap<u32, u64>,
@@ -81,12 +81,12 @@ enum Pending {
     /// The program completes it itself.
     Generalized,
     /// A collective operation, with the clock it was begun with.
-    Meeting(Gathering, Meeting),
+    Collective(Gathering, BegunCollective),
 }
 
 /// A collective operation that completes later.
 #[derive(Clone)]
-struct Meeting {
+struct BegunCollective {
     /// The clock it was begun with.
     clock: u64,
     /// Who else takes part, and of whom clocks count.
@@ -101,7 +101,7 @@ struct Held {
     post: Post,
     /// The program's communicator.
     comm: usize,
-    /// Its tag among those of [`Hand`].
+    /// Its tag among those of [`Redelivery`].
     tag: c_int,
     /// How many bytes it has room for.
     room: usize,
@@ -151,14 +151,14 @@ impl Replaying {
                 }
                 Word::Note(note) => {
                     if let Note::Sent { communicator, source, tag, .. } = note {
-                        self.mail.hear(from, communicator, Envelope { source, tag });
+                        self.early_messages.hear(from, communicator, Envelope { source, tag });
                     }
                     self.replayer.hear(from, note);
                 }
             }
         }
-        self.mail.take(&self.comms);
-        self.hand.land();
+        self.early_messages.take(&self.comms);
+        self.redelivery.land();
         self.speak();
     }
 
@@ -176,14 +176,14 @@ impl Replaying {
     }
 
     /// As when recording.
-    fn wanted(&mut self, call: &Hooked<'_>, place: Place) -> Post {
+    fn wanted(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
         let communicator = self.comms.get(call.comm()).number;
-        call.post(place.site, communicator)
+        call.post(origin.site, communicator)
     }
 
     /// Where threads share MPI: whether it is this one's turn.
-    fn may(&self, place: Place, key: u64) -> bool {
-        !line::is_shared() || self.replayer.turn(place.stream, key) == Turn::Go
+    fn may(&self, origin: Origin, key: u64) -> bool {
+        !line::is_shared() || self.replayer.turn(origin.stream, key) == Turn::Go
     }
 
     fn took(&mut self, key: u64) {
@@ -193,9 +193,9 @@ impl Replaying {
     }
 }
 
-/// A place in the program has that name.
-pub fn note_site(site: u64, place: &str) {
-    REPLAYING.with(|own| own.names.note(site, place));
+/// A call site has that name.
+pub fn note_site(site: u64, name: &str) {
+    REPLAYING.with(|own| own.names.note(site, name));
 }
 
 fn facts() -> Vec<(String, String)> {
@@ -207,7 +207,7 @@ fn facts() -> Vec<(String, String)> {
 /// MPI has begun, with so many ranks.
 pub fn start(rank: c_int, size: c_int) {
     let channel = Channel::open(size as usize);
-    let (Some(channel), Some(hand)) = (channel, Hand::open()) else {
+    let (Some(channel), Some(redelivery)) = (channel, Redelivery::open()) else {
         stop::abort(stop::NO_RECORD, "MPI gives no communicators for the replay");
     };
     let Some(record) = files::read("order") else {
@@ -222,7 +222,7 @@ pub fn start(rank: c_int, size: c_int) {
         stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
     });
     replayer.expect_gatherings();
-    error_field::learn(hand.comm);
+    error_field::learn(redelivery.comm);
     let names = Names::recorded(facts.iter().map(|(fact, text)| (fact.as_str(), text.as_str())));
     board::start(rank as usize, size as usize);
     let mut comms = Comms::default();
@@ -234,8 +234,8 @@ pub fn start(rank: c_int, size: c_int) {
         comms,
         requests: Requests::default(),
         unborn: Map::default(),
-        mail: Mail::default(),
-        hand,
+        early_messages: EarlyMessages::default(),
+        redelivery,
         matched: Map::default(),
         freed: Vec::new(),
         here: HashMap::new(),
@@ -283,17 +283,17 @@ pub fn end() {
     for (mut request, held) in own.requests.iter() {
         let is_held = matches!(held, Pending::Receive(held) if held.ticket.is_some());
         if is_held {
-            let place = &raw mut request as usize;
+            let address = &raw mut request as usize;
             // SAFETY: a receive on a communicator of our own, for which nothing comes.
             unsafe {
-                mpi::call(table::MPI_Cancel, &[place]);
-                mpi::call(table::MPI_Request_free, &[place]);
+                mpi::call(table::MPI_Cancel, &[address]);
+                mpi::call(table::MPI_Request_free, &[address]);
             }
         }
     }
-    let Replaying { replayer, names, channel, hand, calls, .. } = own;
+    let Replaying { replayer, names, channel, redelivery, calls, .. } = own;
     channel.close(|_, _| {});
-    hand.close();
+    redelivery.close();
     if let Err(Stop::Diverged(divergence)) = replayer.finish() {
         let name = |site: u64| names.name(site).unwrap_or_else(|| format!("{site:#x}"));
         let text = divergence.text(name);
@@ -387,32 +387,32 @@ pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
     if let Some(board) = board::get() {
         board.begin_call(thread, call.entry.stack);
     }
-    let place = super::place(&call, thread);
-    thread.set_doing(Some((call.role.function, place.site)));
+    let origin = super::origin(&call, thread);
+    thread.set_doing(Some((call.role.function, origin.site)));
     if let Act::Complete(kind) = call.role.act
         && kind.polls()
-        && fails(place, kind)
+        && fails(origin, kind)
     {
         return complete::fail(&call, kind);
     }
     pump();
     match call.role.act {
-        Act::Receive(kind) => receive::receive(call, place, kind),
-        Act::Post => receive::post(call, place),
-        Act::Init => receive::init(call, place),
-        Act::Start => send::start_all(call, place),
-        Act::Probe(kind) => receive::probe(call, place, kind),
-        Act::Complete(kind) => complete::complete(call, place, kind),
-        Act::Arrive => complete::arrive(call, place),
-        Act::Cancel => complete::cancel(call, place),
+        Act::Receive(kind) => receive::receive(call, origin, kind),
+        Act::Post => receive::post(call, origin),
+        Act::Init => receive::init(call, origin),
+        Act::Start => send::start_all(call, origin),
+        Act::Probe(kind) => receive::probe(call, origin, kind),
+        Act::Complete(kind) => complete::complete(call, origin, kind),
+        Act::Arrive => complete::arrive(call, origin),
+        Act::Cancel => complete::cancel(call, origin),
         Act::Free => complete::free(call),
         Act::Generalized => complete::generalized(call),
-        Act::Send(mode) => send::send(call, place, mode),
+        Act::Send(mode) => send::send(call, origin, mode),
         Act::InitSend => send::init(call),
         Act::FreeComm => collective::free_comm(call),
-        Act::MakeComm { parent, new } => collective::make_comm(call, place, parent, new),
-        Act::Meet(meeting) => collective::meet(call, place, meeting),
-        Act::Begin | Act::End | Act::Outside | Act::Unmet | Act::Other => {
+        Act::MakeComm { parent, new } => collective::make_comm(call, origin, parent, new),
+        Act::Collective(synchronization) => collective::collective(call, origin, synchronization),
+        Act::Begin | Act::End | Act::Unsupported | Act::UntrackedSync | Act::Other => {
             let _inside = board::Inside::of(call.role.function);
             call.forward()
         }
@@ -423,34 +423,34 @@ pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
 const POLLS: u32 = 32;
 
 /// Whether a poll is known to fail.
-fn fails(place: Place, kind: Kind) -> bool {
+fn fails(origin: Origin, kind: Kind) -> bool {
     let fails = |own: &mut Replaying| {
         own.polls = own.polls.wrapping_add(1);
         if own.polls.is_multiple_of(POLLS) {
             own.pump();
         }
-        own.replayer.fails(place.stream, kind, place.site)
+        own.replayer.fails(origin.stream, kind, origin.site)
     };
     REPLAYING.with(fails) == Some(true)
 }
 
 /// What the record says of a matching call, as soon as it is known.
-fn decide(place: Place, kind: Kind, count: u32, tickets: &[Option<Ticket>]) -> Decided {
-    let call = Call { kind, site: place.site, count };
-    let what = || format!("{kind} at {}, for it to be known what it gets", name(place));
-    let (decided, held) = ask_until(place.stream, what, |own| {
-        let decided = match own.replayer.call(place.stream, &call, tickets)? {
+fn decide(origin: Origin, kind: Kind, count: u32, tickets: &[Option<Ticket>]) -> Decided {
+    let call = Call { kind, site: origin.site, count };
+    let what = || format!("{kind} at {}, for it to be known what it gets", name(origin));
+    let (decided, held) = ask_until(origin.stream, what, |own| {
+        let decided = match own.replayer.call(origin.stream, &call, tickets)? {
             Answer::Later => return Ok(None),
             Answer::Fail => return Ok(Some((Decided::Fail, None))),
             Answer::Undefined => Decided::Undefined,
             Answer::All(deliveries) => Decided::All(deliveries.to_vec()),
             Answer::These(deliveries) => Decided::These(deliveries.to_vec()),
         };
-        let calls = own.calls.entry(place.stream).or_default();
+        let calls = own.calls.entry(origin.stream).or_default();
         let position = *calls;
         *calls += 1;
-        let due = own.until == Some((place.stream, position));
-        let held = due.then(|| format!("at call {position}, {kind} at {}", own.name(place.site)));
+        let due = own.until == Some((origin.stream, position));
+        let held = due.then(|| format!("at call {position}, {kind} at {}", own.name(origin.site)));
         Ok(Some((decided, held)))
     });
     if let Some(held) = held {
@@ -459,9 +459,9 @@ fn decide(place: Place, kind: Kind, count: u32, tickets: &[Option<Ticket>]) -> D
     decided
 }
 
-/// The name of a place.
-fn name(place: Place) -> String {
-    REPLAYING.with(|own| own.name(place.site)).unwrap_or_default()
+/// The name of a origin.
+fn name(origin: Origin) -> String {
+    REPLAYING.with(|own| own.name(origin.site)).unwrap_or_default()
 }
 
 /// Waits until a request is known to be complete, and leaves it.

@@ -6,10 +6,10 @@ use std::ffi::c_int;
 
 use super::super::super::error_field;
 use super::super::super::mpi::{self, Status};
-use super::super::super::role::{Hooked, Mode, Place};
+use super::super::super::role::{Hooked, Mode, Origin};
 use super::super::super::{line, split, stop};
 use super::super::{Target, is_from_somebody, put_request, request_of};
-use super::mail::Letter;
+use super::early_messages::EarlyMessage;
 use super::send::in_turn;
 use super::{
     Decided, Held, Pending, REPLAYING, ask, ask_until, await_request, decide, name, outcome,
@@ -18,28 +18,28 @@ use super::{
 use crate::inside::memory::Statuses;
 
 /// A receive is posted, in its turn: its ticket.
-fn in_line(place: Place, post: &Post) -> Ticket {
+fn in_line(origin: Origin, post: &Post) -> Ticket {
     let key = line::of_receives(post.communicator);
-    let what = || format!("at {}, for its turn to receive", name(place));
-    ask_until(place.stream, what, |own| {
-        if !own.may(place, key) {
+    let what = || format!("at {}, for its turn to receive", name(origin));
+    ask_until(origin.stream, what, |own| {
+        if !own.may(origin, key) {
             return Ok(None);
         }
-        let ticket = own.replayer.receive(place.stream, post)?;
+        let ticket = own.replayer.receive(origin.stream, post)?;
         own.took(key);
         Ok(Some(ticket))
     })
 }
 
 /// The receive of a call, as it is held: nothing if there is nobody to receive from.
-fn hold(call: &Hooked<'_>, place: Place, persistent: bool) -> Option<Held> {
-    let post = ask(place.stream, |own| Ok(own.wanted(call, place)));
-    let is_outside = ask(place.stream, |own| Ok(own.comms.get(call.comm()).is_outside));
-    if call.takes_known() || !is_from_somebody(&post) || is_outside {
+fn hold(call: &Hooked<'_>, origin: Origin, persistent: bool) -> Option<Held> {
+    let post = ask(origin.stream, |own| Ok(own.wanted(call, origin)));
+    let is_unsupported = ask(origin.stream, |own| Ok(own.comms.get(call.comm()).is_unsupported));
+    if call.takes_known() || !is_from_somebody(&post) || is_unsupported {
         return None;
     }
-    let ticket = if persistent { None } else { Some(in_line(place, &post)) };
-    let tag = ask(place.stream, |own| Ok(own.hand.tag()));
+    let ticket = if persistent { None } else { Some(in_line(origin, &post)) };
+    let tag = ask(origin.stream, |own| Ok(own.redelivery.tag()));
     let (comm, room) = (call.comm(), room(call));
     Some(Held { ticket, post, comm, tag, room, got: None, persistent, sending: None })
 }
@@ -58,18 +58,18 @@ fn room(call: &Hooked<'_>) -> usize {
 /// The arguments of a receive that is held: where its message is handed to.
 fn handed(call: &Hooked<'_>, held: &Held) -> [usize; 6] {
     let [buffer, count, datatype, ..] = split::received(call);
-    let comm = ask(0, |own| Ok(own.hand.comm));
+    let comm = ask(0, |own| Ok(own.redelivery.comm));
     [buffer, count, datatype, 0, held.tag as usize, comm]
 }
 
 /// The message of a stamp, as soon as it has come.
-pub(super) fn fetch(place: Place, stamp: Stamp) -> (Envelope, Letter) {
+pub(super) fn fetch(origin: Origin, stamp: Stamp) -> (Envelope, EarlyMessage) {
     let Stamp { sender, sequence, .. } = stamp;
     let what = || {
-        let state = REPLAYING.with(|own| own.mail.describe(&stamp)).unwrap_or_default();
-        format!("at {}, for message {sequence} of rank {sender}{state}", name(place))
+        let state = REPLAYING.with(|own| own.early_messages.describe(&stamp)).unwrap_or_default();
+        format!("at {}, for message {sequence} of rank {sender}{state}", name(origin))
     };
-    ask_until(place.stream, what, |own| Ok(own.mail.fetch(&stamp)))
+    ask_until(origin.stream, what, |own| Ok(own.early_messages.fetch(&stamp)))
 }
 
 /// The first message of what was decided.
@@ -81,9 +81,9 @@ fn first(decided: &Decided) -> Option<Stamp> {
 }
 
 /// `MPI_Recv`, `MPI_Sendrecv`, `MPI_Sendrecv_replace` and `MPI_Mrecv`.
-pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
+pub(super) fn receive(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     if call.takes_known() {
-        return receive_matched(&call, place, kind);
+        return receive_matched(&call, origin, kind);
     }
     let mut packed = Vec::new();
     let sent = match kind {
@@ -94,32 +94,32 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
         Ok(sent) => sent,
         Err(error) => return error,
     };
-    let held = hold(&call, place, false);
+    let held = hold(&call, origin, false);
     let (mut receiving, mut sending) = (0, None);
     let large = call.role.large;
     let words = held.as_ref().map_or_else(|| split::received(&call), |held| handed(&call, held));
     let mut result = split::irecv(&words, large, &mut receiving);
     if let (Some(target), Some(words), 0) = (Target::of(&call), sent, result) {
-        result = in_turn(place, target, || {
+        result = in_turn(origin, target, || {
             split::isend(&words, large, Mode::Standard, sending.insert(0))
         });
     }
     let ticket = held.as_ref().and_then(|held| held.ticket);
-    let decided = decide(place, kind, 0, &[ticket]);
+    let decided = decide(origin, kind, 0, &[ticket]);
     if result != 0 {
         return result;
     }
     let mut got = None;
     if let (Some(held), Some(stamp)) = (&held, first(&decided)) {
-        let (from, letter) = fetch(place, stamp);
-        got = Some(held.got(from, letter.bytes.len()));
-        ask(place.stream, |own| {
-            own.hand.give(letter, held.tag);
+        let (from, early) = fetch(origin, stamp);
+        got = Some(held.got(from, early.bytes.len()));
+        ask(origin.stream, |own| {
+            own.redelivery.give(early, held.tag);
             Ok(())
         });
     }
     if got.is_none() {
-        let what = || format!("{kind} at {}, for a message to be received", name(place));
+        let what = || format!("{kind} at {}, for a message to be received", name(origin));
         await_request(mpi::handle(receiving), what);
     }
     let mut received = split::wait(&mut receiving, call.status() as usize);
@@ -130,38 +130,38 @@ pub(super) fn receive(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     };
     put_right(call.status(), got.map(|got| got.from).or_else(nobody));
     if let Some(held) = held {
-        ask(place.stream, |own| {
-            own.hand.release(held.tag);
+        ask(origin.stream, |own| {
+            own.redelivery.release(held.tag);
             Ok(())
         });
         received = raise(held.comm, received);
     }
     let Some(mut sending) = sending else { return received };
-    await_request(mpi::handle(sending), || format!("{kind} at {}, its send", name(place)));
+    await_request(mpi::handle(sending), || format!("{kind} at {}, its send", name(origin)));
     let sent = split::wait(&mut sending, mpi::status_ignore() as usize);
     if received != 0 { received } else { sent }
 }
 
 /// Receives a message that was handed to a probe.
-fn receive_matched(call: &Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    let from = matched(call, place);
-    decide(place, kind, 0, &[]);
+fn receive_matched(call: &Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
+    let from = matched(call, origin);
+    decide(origin, kind, 0, &[]);
     let result = call.forward();
     put_right(call.status(), from);
     result
 }
 
 /// Where the message is from that a call receives.
-fn matched(call: &Hooked<'_>, place: Place) -> Option<Envelope> {
+fn matched(call: &Hooked<'_>, origin: Origin) -> Option<Envelope> {
     // SAFETY: the table says a message is there.
     let handle = unsafe { mpi::handle_at(call.word(call.role.message) as *mut u8, 0) };
-    ask(place.stream, |own| Ok(own.matched.remove(&handle)))
+    ask(origin.stream, |own| Ok(own.matched.remove(&handle)))
 }
 
 /// `MPI_Irecv`, `MPI_Isendrecv`, `MPI_Isendrecv_replace` and `MPI_Imrecv`.
-pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn post(call: Hooked<'_>, origin: Origin) -> c_int {
     if call.takes_known() {
-        let from = matched(&call, place);
+        let from = matched(&call, origin);
         let result = call.forward();
         if let Some(from) = from.filter(|_| result == 0) {
             REPLAYING.with(|own| own.requests.add(request_of(&call), Pending::Matched(from)));
@@ -183,9 +183,9 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
         Ok(sent) => sent,
         Err(error) => return error,
     };
-    let Some(mut held) = hold(&call, place, false) else {
+    let Some(mut held) = hold(&call, origin, false) else {
         return match target {
-            Some(target) => in_turn(place, target, || call.forward()),
+            Some(target) => in_turn(origin, target, || call.forward()),
             None => call.forward(),
         };
     };
@@ -195,7 +195,7 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
     if let (Some(target), Some(words), 0) = (target, sent, result) {
         let mut sending = 0;
         result =
-            in_turn(place, target, || split::isend(&words, large, Mode::Standard, &mut sending));
+            in_turn(origin, target, || split::isend(&words, large, Mode::Standard, &mut sending));
         held.sending = Some((mpi::handle(sending), packed));
     }
     put_request(&call, 0, mpi::handle(request));
@@ -206,8 +206,8 @@ pub(super) fn post(call: Hooked<'_>, place: Place) -> c_int {
 }
 
 /// A receive that can be started.
-pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
-    let Some(held) = hold(&call, place, true) else { return call.forward() };
+pub(super) fn init(call: Hooked<'_>, origin: Origin) -> c_int {
+    let Some(held) = hold(&call, origin, true) else { return call.forward() };
     let [buffer, count, datatype, source, tag, comm] = handed(&call, &held);
     let words = [buffer, count, datatype, source, tag, comm, call.word(call.role.request)];
     let function = if call.role.large { table::MPI_Recv_init_c } else { table::MPI_Recv_init };
@@ -220,15 +220,15 @@ pub(super) fn init(call: Hooked<'_>, place: Place) -> c_int {
 }
 
 /// A receive is about to be started again, if that request is one.
-pub(super) fn restart(request: usize, place: Place) {
-    let post = ask(place.stream, |own| {
+pub(super) fn restart(request: usize, origin: Origin) {
+    let post = ask(origin.stream, |own| {
         Ok(match own.requests.get(request) {
-            Some(Pending::Receive(held)) => Some(Post { site: place.site, ..held.post }),
+            Some(Pending::Receive(held)) => Some(Post { site: origin.site, ..held.post }),
             _ => None,
         })
     });
     let Some(post) = post else { return };
-    let ticket = in_line(place, &post);
+    let ticket = in_line(origin, &post);
     REPLAYING.with(|own| {
         if let Some(Pending::Receive(held)) = own.requests.get_mut(request) {
             (held.ticket, held.got) = (Some(ticket), None);
@@ -239,32 +239,32 @@ pub(super) fn restart(request: usize, place: Place) {
 /// Reports what a probe found, and what it writes into `MPI_ERROR`.
 fn report(status: Statuses, from: Envelope, bytes: usize, error: Option<c_int>) {
     let Some(before) = error_field::get(status) else { return };
-    let place = status as usize;
+    let address = status as usize;
     // SAFETY: a status of the program.
     unsafe {
-        mpi::call(table::MPI_Status_set_elements_x, &[place, mpi::byte(), bytes]);
-        mpi::call(table::MPI_Status_set_cancelled, &[place, 0]);
+        mpi::call(table::MPI_Status_set_elements_x, &[address, mpi::byte(), bytes]);
+        mpi::call(table::MPI_Status_set_cancelled, &[address, 0]);
     }
     put_right(status, Some(from));
     error_field::put(status, error.unwrap_or(before));
 }
 
-pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
-    let is_outside = ask(place.stream, |own| Ok(own.comms.get(call.comm()).is_outside));
-    if !is_from_somebody(&call.post(0, 0)) || is_outside {
+pub(super) fn probe(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
+    let is_unsupported = ask(origin.stream, |own| Ok(own.comms.get(call.comm()).is_unsupported));
+    if !is_from_somebody(&call.post(0, 0)) || is_unsupported {
         return call.forward();
     }
-    let decided = decide(place, kind, 0, &[]);
+    let decided = decide(origin, kind, 0, &[]);
     let Some(stamp) = first(&decided) else {
         call.set_output(call.role.flag, 0);
         return 0;
     };
     if line::is_shared() {
-        let what = || format!("{kind} at {}, for its turn", name(place));
-        ask_until(place.stream, what, |own| {
+        let what = || format!("{kind} at {}, for its turn", name(origin));
+        ask_until(origin.stream, what, |own| {
             let communicator = own.comms.get(call.comm()).number;
             let key = line::of_receives(communicator);
-            let may = own.may(place, key);
+            let may = own.may(origin, key);
             if may {
                 own.took(key);
             }
@@ -273,39 +273,39 @@ pub(super) fn probe(call: Hooked<'_>, place: Place, kind: Kind) -> c_int {
     }
     call.set_output(call.role.flag, 1);
     if matches!(kind, Kind::Probe | Kind::Iprobe) {
-        let what = || format!("{kind} at {}, for its message", name(place));
-        let found = ask_until(place.stream, what, |own| Ok(own.mail.look(&stamp)));
+        let what = || format!("{kind} at {}, for its message", name(origin));
+        let found = ask_until(origin.stream, what, |own| Ok(own.early_messages.look(&stamp)));
         let (from, bytes, error) = found;
         report(call.status(), from, bytes, error);
         return 0;
     }
-    let (from, letter) = fetch(place, stamp);
-    hand_over(&call, place, from, letter)
+    let (from, early) = fetch(origin, stamp);
+    redeliver(&call, origin, from, early)
 }
 
 /// Gives the program a message that it can receive.
-fn hand_over(call: &Hooked<'_>, place: Place, from: Envelope, letter: Letter) -> c_int {
+fn redeliver(call: &Hooked<'_>, origin: Origin, from: Envelope, early: EarlyMessage) -> c_int {
     let mut own_status = Status::new();
     own_status.copy_from(call.status());
-    let error = letter.error.or(error_field::get(call.status()));
+    let error = early.error.or(error_field::get(call.status()));
     let message = call.word(call.role.message);
-    let (comm, tag) = ask(place.stream, |own| {
-        let tag = own.hand.tag();
-        own.hand.give(letter, tag);
-        Ok((own.hand.comm, tag))
+    let (comm, tag) = ask(origin.stream, |own| {
+        let tag = own.redelivery.tag();
+        own.redelivery.give(early, tag);
+        Ok((own.redelivery.comm, tag))
     });
-    let words = [0, tag as usize, comm, message, own_status.place() as usize];
+    let words = [0, tag as usize, comm, message, own_status.address() as usize];
     // SAFETY: room for a message, and a status. What is probed for was sent.
     let result = unsafe { mpi::call(table::MPI_Mprobe, &words) };
-    put_right(own_status.place(), Some(from));
+    put_right(own_status.address(), Some(from));
     own_status.copy_to(call.status());
     if let Some(error) = error.filter(|_| result == 0) {
         error_field::put(call.status(), error);
     }
     // SAFETY: the table says a message is there.
     let handle = unsafe { mpi::handle_at(message as *mut u8, 0) };
-    ask(place.stream, |own| {
-        own.hand.release(tag);
+    ask(origin.stream, |own| {
+        own.redelivery.release(tag);
         own.matched.insert(handle, from);
         Ok(())
     });

@@ -7,29 +7,29 @@ use refrain_order::{Envelope, Stop};
 use std::ffi::c_int;
 
 use super::super::super::mpi;
-use super::super::super::role::{Hooked, Mode, Place, Role};
+use super::super::super::role::{Hooked, Mode, Origin, Role};
 use super::super::super::{line, split};
 use super::super::{Target, put_request, request_of};
 use super::{Pending, REPLAYING, Replaying, ask, ask_until, await_request, name};
 
 impl Replaying {
     /// A message is about to be sent, if it is its turn.
-    fn sends(&mut self, place: Place, target: Target) -> Result<bool, Stop> {
+    fn sends(&mut self, origin: Origin, target: Target) -> Result<bool, Stop> {
         let Target { comm, dest, tag } = target;
         let comm = self.comms.get(comm);
         let (communicator, source) = (comm.number, comm.rank);
         let Some(to) = comm.process(dest) else { return Ok(true) };
         let key = line::key_of_sends(communicator, dest, tag);
-        if !self.may(place, key) {
+        if !self.may(origin, key) {
             return Ok(false);
         }
         let sending = Sending { to, communicator, source, tag };
-        if self.replayer.send(place.stream, &sending)?.is_none() {
+        if self.replayer.send(origin.stream, &sending)?.is_none() {
             return Ok(false);
         }
         self.took(key);
         if to == self.me {
-            self.mail.hear(to, communicator, Envelope { source, tag });
+            self.early_messages.hear(to, communicator, Envelope { source, tag });
         }
         self.speak();
         Ok(true)
@@ -37,9 +37,9 @@ impl Replaying {
 }
 
 /// Does what sends, in its turn.
-pub(super) fn in_turn(place: Place, target: Target, mut send: impl FnMut() -> c_int) -> c_int {
-    let what = || format!("at {}, for its turn to send", name(place));
-    ask_until(place.stream, what, |own| Ok(own.sends(place, target)?.then(&mut send)))
+pub(super) fn in_turn(origin: Origin, target: Target, mut send: impl FnMut() -> c_int) -> c_int {
+    let what = || format!("at {}, for its turn to send", name(origin));
+    ask_until(origin.stream, what, |own| Ok(own.sends(origin, target)?.then(&mut send)))
 }
 
 /// A message may come before its receive is posted: none is, in a replay.
@@ -47,7 +47,7 @@ fn without_promise(mode: Mode) -> Mode {
     if mode == Mode::Ready { Mode::Standard } else { mode }
 }
 
-pub(super) fn send(call: Hooked<'_>, place: Place, mode: Mode) -> c_int {
+pub(super) fn send(call: Hooked<'_>, origin: Origin, mode: Mode) -> c_int {
     let Some(target) = Target::of(&call) else { return call.forward() };
     let knows = |own: &mut Replaying| own.comms.get(target.comm).process(target.dest).is_some();
     if REPLAYING.with(knows) != Some(true) {
@@ -55,7 +55,7 @@ pub(super) fn send(call: Hooked<'_>, place: Place, mode: Mode) -> c_int {
         return call.forward();
     }
     let mut request = 0;
-    let result = in_turn(place, target, || {
+    let result = in_turn(origin, target, || {
         split::isend(call.words, call.role.large, without_promise(mode), &mut request)
     });
     if call.role.request != Role::NOWHERE {
@@ -89,7 +89,7 @@ pub(super) fn init(call: Hooked<'_>) -> c_int {
 }
 
 /// Starts requests, one after the other.
-pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
+pub(super) fn start_all(call: Hooked<'_>, origin: Origin) -> c_int {
     let (at, n) = call.requests();
     for i in 0..n {
         let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
@@ -97,16 +97,16 @@ pub(super) fn start_all(call: Hooked<'_>, place: Place) -> c_int {
         let start = || unsafe { mpi::call(table::MPI_Start, &[address]) };
         // SAFETY: the table says that so many requests are there.
         let request = unsafe { mpi::handle_at(at, i) };
-        let target = ask(place.stream, |own| {
+        let target = ask(origin.stream, |own| {
             Ok(match own.requests.get(request) {
                 Some(Pending::Send(target)) => Some(*target),
                 _ => None,
             })
         });
         let result = match target {
-            Some(target) => in_turn(place, target, start),
+            Some(target) => in_turn(origin, target, start),
             None => {
-                super::receive::restart(request, place);
+                super::receive::restart(request, origin);
                 start()
             }
         };

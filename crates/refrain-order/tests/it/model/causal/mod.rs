@@ -41,7 +41,7 @@ pub enum Fault {
     ProbeLetsGo,
     /// Nobody asks what became of freed and abandoned receives.
     ForgetOrphans,
-    /// Fates that were learnt late are lost.
+    /// Match results that were learnt late are lost.
     LoseFixups,
     /// Clocks are read anew.
     ReadClock,

@@ -7,7 +7,7 @@ use crate::model::program::{Operation, Slot};
 use crate::model::world::{World, describe};
 use refrain_order::causal::event::PostShape;
 use refrain_order::causal::record::Pending;
-use refrain_order::{Call, Completed, Envelope, Fate, Frames, Kind, Post, Recorder, Ticket};
+use refrain_order::{Call, Completed, Envelope, Frames, Kind, MatchResult, Post, Recorder, Ticket};
 
 pub struct Recording {
     ranks: Vec<Recorder>,
@@ -55,8 +55,8 @@ impl Recording {
         }
     }
 
-    fn resolve(&mut self, rank: usize, ticket: Ticket, fate: Fate) {
-        self.ranks[rank].resolve(ticket, fate);
+    fn resolve(&mut self, rank: usize, ticket: Ticket, match_result: MatchResult) {
+        self.ranks[rank].resolve(ticket, match_result);
     }
 
     /// The end of the job: asks for what became of everything still pending.
@@ -75,7 +75,7 @@ impl Recording {
         self.bytes
     }
 
-    /// Asks MPI for the fates of all that is pending.
+    /// Asks MPI for the match results of all that is pending.
     fn ask(&mut self, world: &World) {
         let mut pending = self.orphans.clone();
         for (thread, requests) in self.requests.iter().enumerate() {
@@ -85,9 +85,9 @@ impl Recording {
         }
         for (rank, Held { request, ticket, receive }) in pending {
             if let Some(message) = message_of(&world.mpi, rank, request) {
-                self.resolve(rank, ticket, Fate::Matched(envelope(&message)));
+                self.resolve(rank, ticket, MatchResult::Matched(envelope(&message)));
             } else if world.mpi.is_done(rank, request) && receive {
-                self.resolve(rank, ticket, Fate::Cancelled);
+                self.resolve(rank, ticket, MatchResult::Cancelled);
             }
         }
     }
@@ -147,7 +147,7 @@ impl Recording {
         let Some(&Held { request, ticket, .. }) = pending.first() else { return Step::Blocked };
         let message = message_of(&world.mpi, rank, request);
         if let Some(message) = &message {
-            self.resolve(rank, ticket, Fate::Matched(envelope(message)));
+            self.resolve(rank, ticket, MatchResult::Matched(envelope(message)));
         }
         self.under_way[thread].clear();
         self.matched(world, thread, kind, site);
@@ -182,7 +182,7 @@ impl Recording {
         self.matched(world, thread, kind, site);
         self.turn(world, thread, receive_key(wanted));
         let ticket = self.ranks[rank].post(stream, &post(wanted, site));
-        self.ranks[rank].resolve(ticket, Fate::Matched(envelope(&message)));
+        self.ranks[rank].resolve(ticket, MatchResult::Matched(envelope(&message)));
         probed(world, thread, message, takes);
         Step::Done
     }
@@ -226,8 +226,10 @@ impl Recording {
             let message = message_of(&world.mpi, rank, request);
             let own = &mut world.threads[thread].slots[slot];
             match message {
-                Some(message) => self.resolve(rank, ticket, Fate::Matched(envelope(&message))),
-                None if own.receive => self.resolve(rank, ticket, Fate::Cancelled),
+                Some(message) => {
+                    self.resolve(rank, ticket, MatchResult::Matched(envelope(&message)))
+                }
+                None if own.receive => self.resolve(rank, ticket, MatchResult::Cancelled),
                 None => {}
             }
             entry.push(index.into());
@@ -292,13 +294,13 @@ impl Recording {
             // As if the process had been killed, and its log were read by another.
             self.ranks[rank] = Recorder::resume(&Frames::read(self.bytes[rank].clone()));
         }
-        for Pending { ticket, shape, fate } in pending {
+        for Pending { ticket, shape, match_result } in pending {
             let PostShape { site, communicator, any_source, any_tag } = shape;
             let [source, tag] = [any_source, any_tag].map(|any| (!any).then_some(0));
             let post = Post { site, communicator, source, tag };
             assert_eq!(self.ranks[rank].post(ticket.stream, &post), ticket);
-            if let Some(fate) = fate {
-                self.ranks[rank].resolve(ticket, fate);
+            if let Some(match_result) = match_result {
+                self.ranks[rank].resolve(ticket, match_result);
             }
         }
     }

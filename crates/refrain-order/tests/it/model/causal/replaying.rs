@@ -60,7 +60,7 @@ impl Replaying {
             let mut frames = Frames::read(bytes.clone());
             assert_eq!(frames.cut(), None);
             if fault == Fault::LoseFixups {
-                frames.forget_fixups();
+                frames.forget_late_results();
             }
             Replayer::new(frames).expect("a record that was just made")
         };

@@ -10,7 +10,7 @@ use crate::model::world::{World, describe};
 use refrain_order::clock::Note;
 use refrain_order::clock::Recorder;
 use refrain_order::{
-    Call, Completed, Envelope, Fate, Finished, Kind, Post, Recording as _, Stamp, Ticket,
+    Call, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording as _, Stamp, Ticket,
 };
 
 pub struct Recording {
@@ -111,11 +111,11 @@ impl Recording {
             let request = self.by_ticket[rank][&key(asked)];
             match message_of(&world.mpi, rank, request) {
                 Some(other) => {
-                    self.ranks[rank].learn(asked, Fate::Matched(envelope(&other)));
+                    self.ranks[rank].learn(asked, MatchResult::Matched(envelope(&other)));
                 }
                 None => {
                     assert!(world.mpi.is_done(rank, request), "it has to have taken a message");
-                    self.ranks[rank].learn(asked, Fate::Cancelled);
+                    self.ranks[rank].learn(asked, MatchResult::Cancelled);
                 }
             }
         }
@@ -137,9 +137,15 @@ impl Recording {
         match message_of(&world.mpi, rank, request) {
             Some(message) => {
                 let stamp = Some(self.stamp(world, rank, Some(ticket), &message));
-                Some(Finished { ticket, fate: Fate::Matched(envelope(&message)), stamp })
+                Some(Finished {
+                    ticket,
+                    match_result: MatchResult::Matched(envelope(&message)),
+                    stamp,
+                })
             }
-            None if receive => Some(Finished { ticket, fate: Fate::Cancelled, stamp: None }),
+            None if receive => {
+                Some(Finished { ticket, match_result: MatchResult::Cancelled, stamp: None })
+            }
             None => None,
         }
     }
@@ -233,7 +239,8 @@ impl Recording {
         }
         let stamp = Some(self.stamp(world, rank, None, &message));
         let ticket = self.ranks[rank].post(stream, &post(wanted, site));
-        let finished = [Finished { ticket, fate: Fate::Matched(envelope(&message)), stamp }];
+        let finished =
+            [Finished { ticket, match_result: MatchResult::Matched(envelope(&message)), stamp }];
         let call = Call { kind, site, count: 0 };
         self.ranks[rank].completed(stream, &call, &[], Completed::All, &finished);
         probed(world, thread, message, takes);

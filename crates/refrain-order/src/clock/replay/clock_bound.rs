@@ -3,36 +3,36 @@
 use super::{Need, Replayer, State, Stream};
 use crate::Turn;
 use crate::clock::record::CLOCK_LINE;
-use crate::clock::talk::{Standing, Talk};
+use crate::clock::talk::{ClockBound, Talk};
 
 /// Asks whose turn it is.
 const NOBODY: u32 = u32::MAX;
 
 impl Replayer {
     /// What can be said of the next message of this process, when asked about a clock.
-    pub(super) fn standing(&self, clock: u64) -> Standing {
+    pub(super) fn clock_bound(&self, clock: u64) -> ClockBound {
         let streams = self.setting_clock();
         if streams.is_empty() {
-            return Standing::Sure(u64::MAX);
+            return ClockBound::Sure(u64::MAX);
         }
         if self.clock.now() > clock {
-            return Standing::Sure(self.clock.now());
+            return ClockBound::Sure(self.clock.now());
         }
         let mut laggards = Vec::new();
         let mut waiting = false;
         for stream in streams {
             match &stream.state {
                 State::InLine | State::Over => {}
-                State::Busy | State::Cut => return Standing::Busy,
+                State::Busy | State::Cut => return ClockBound::Busy,
                 State::Gathering(_, bound) if *bound > clock => waiting = true,
-                State::Gathering(missing, _) if missing.is_empty() => return Standing::Busy,
+                State::Gathering(missing, _) if missing.is_empty() => return ClockBound::Busy,
                 State::Gathering(missing, _) => {
                     waiting = true;
                     laggards.extend(missing);
                 }
                 State::Waiting(needs) => {
                     let Some(need) = needs.iter().find(|need| self.is_late(need, clock)) else {
-                        return Standing::Busy;
+                        return ClockBound::Busy;
                     };
                     waiting = true;
                     laggards.extend(self.laggards(need, clock));
@@ -40,12 +40,12 @@ impl Replayer {
             }
         }
         if !waiting {
-            return Standing::Busy;
+            return ClockBound::Busy;
         }
         laggards.sort_unstable();
         laggards.dedup();
         laggards.retain(|sender| *sender != self.me);
-        Standing::If(laggards)
+        ClockBound::If(laggards)
     }
 
     /// Threads of which one will be the next to set the clock, as far as others can hear of it.
@@ -116,7 +116,7 @@ impl Replayer {
         self.arrivals.promise(self.me, self.clock.now());
         let mut talk = std::mem::replace(&mut self.talk, Talk::new(self.me));
         if !talk.is_quiet() {
-            talk.stir(|clock| self.standing(clock));
+            talk.stir(|clock| self.clock_bound(clock));
         }
         self.talk = talk;
         self.ask();
@@ -144,10 +144,10 @@ impl Replayer {
         let mut laggards: Vec<u32> =
             needs.iter().flat_map(|need| self.laggards(need, clock)).collect();
         if laggards.contains(&self.me) {
-            match self.standing(clock) {
-                Standing::Busy => return self.talk.drop_question(),
-                Standing::If(more) => laggards.extend(more),
-                Standing::Sure(_) => {}
+            match self.clock_bound(clock) {
+                ClockBound::Busy => return self.talk.drop_question(),
+                ClockBound::If(more) => laggards.extend(more),
+                ClockBound::Sure(_) => {}
             }
         }
         laggards.sort_unstable();
@@ -170,7 +170,9 @@ mod tests {
     use super::*;
     use crate::clock::Recorder;
     use crate::clock::{Answer, Note, Sending};
-    use crate::{Call, Completed, Envelope, Fate, Finished, Kind, Post, Recording as _, Stop};
+    use crate::{
+        Call, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording as _, Stop,
+    };
 
     /// A process that has to send something, once.
     fn replayer() -> Replayer {
@@ -186,16 +188,16 @@ mod tests {
     #[test]
     fn a_rank_in_a_collective_waits_for_the_ranks_that_have_not_entered() {
         let mut own = replayer();
-        assert_eq!(own.standing(7), Standing::Busy);
+        assert_eq!(own.clock_bound(7), ClockBound::Busy);
         own.gathers(0, &[1, 3], 0);
-        assert_eq!(own.standing(7), Standing::If(vec![1, 3]));
+        assert_eq!(own.clock_bound(7), ClockBound::If(vec![1, 3]));
         own.gathers(0, &[3], 0);
-        assert_eq!(own.standing(7), Standing::If(vec![3]));
+        assert_eq!(own.clock_bound(7), ClockBound::If(vec![3]));
         // It may go on at any moment now.
         own.gathers(0, &[], 0);
-        assert_eq!(own.standing(7), Standing::Busy);
+        assert_eq!(own.clock_bound(7), ClockBound::Busy);
         own.goes_on(0);
-        assert_eq!(own.standing(7), Standing::Busy);
+        assert_eq!(own.clock_bound(7), ClockBound::Busy);
     }
 
     /// Another process in the same collective would go on with an early clock.
@@ -204,21 +206,21 @@ mod tests {
         let mut record = Vec::new();
         Recorder::new(0).finish(&mut record);
         let mut own = Replayer::new(record, 0, 4).expect("a record just made");
-        assert_eq!(own.standing(7), Standing::Sure(u64::MAX));
+        assert_eq!(own.clock_bound(7), ClockBound::Sure(u64::MAX));
         own.expect_gatherings();
-        assert_eq!(own.standing(7), Standing::Busy);
+        assert_eq!(own.clock_bound(7), ClockBound::Busy);
         own.all_over();
-        assert_eq!(own.standing(7), Standing::Sure(u64::MAX));
+        assert_eq!(own.clock_bound(7), ClockBound::Sure(u64::MAX));
     }
 
     #[test]
     fn sends_after_a_collective_of_all_ranks_have_later_clocks() {
         let mut own = replayer();
         own.gathers(0, &[1, 3], 1 << 32);
-        assert_eq!(own.standing(7), Standing::If(Vec::new()));
-        assert_eq!(own.standing(1 << 32), Standing::If(vec![1, 3]));
+        assert_eq!(own.clock_bound(7), ClockBound::If(Vec::new()));
+        assert_eq!(own.clock_bound(1 << 32), ClockBound::If(vec![1, 3]));
         own.all_over();
-        assert_eq!(own.standing(1 << 40), Standing::Sure(u64::MAX));
+        assert_eq!(own.clock_bound(1 << 40), ClockBound::Sure(u64::MAX));
     }
 
     /// The process did more than its record knows, and others may have recorded what came of it.
@@ -234,7 +236,7 @@ mod tests {
         let sending = Sending { to: 1, communicator: 0, source: 0, tag: 1 };
         assert!(own.send(0, &sending).is_ok_and(|stamp| stamp.is_some()));
         assert_eq!(own.send(0, &sending), Err(Stop::RecordEnds));
-        assert_eq!(own.standing(7), Standing::Busy);
+        assert_eq!(own.clock_bound(7), ClockBound::Busy);
     }
 
     /// What has come counts at once, and not only when the program asks for it again.
@@ -253,7 +255,7 @@ mod tests {
             let ticket = recorder.post(0, &post);
             let known = (call == receive).then_some(ticket);
             let stamp = if call == probe { found } else { recorder.stamp_of(known, 0, from) };
-            let finished = [Finished { ticket, fate: Fate::Matched(from), stamp }];
+            let finished = [Finished { ticket, match_result: MatchResult::Matched(from), stamp }];
             let tickets = [known];
             recorder.completed(0, &call, &tickets, Completed::All, &finished);
         }
@@ -274,7 +276,7 @@ mod tests {
             let said: Vec<(u32, Note)> = std::iter::from_fn(|| own.say()).collect();
             let is_answer = |(_, note): &&(u32, Note)| matches!(note, Note::Nothing { .. });
             assert_eq!(said.iter().find(is_answer), None, "{said:?}");
-            assert_eq!(own.standing(5), Standing::Busy);
+            assert_eq!(own.clock_bound(5), ClockBound::Busy);
         }
     }
 }

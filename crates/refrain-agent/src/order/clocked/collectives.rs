@@ -14,7 +14,7 @@
 use crate::inside::process::abi;
 
 use super::super::mpi;
-use super::super::role::{Hooked, Meeting, Role};
+use super::super::role::{Hooked, Role, Synchronization};
 use super::comms::Comm;
 
 /// A collective operation, as a process takes part in it.
@@ -40,8 +40,8 @@ pub enum Rule {
 /// Whether nobody hears of anybody in what is for everyone of the world: nothing is exchanged, and
 /// MPI need not wait for others. (Elsewhere all are waited for anyway, and counts may matter to
 /// some only.)
-pub fn is_idle(call: &Hooked<'_>, meeting: Meeting) -> bool {
-    if meeting != Meeting::Everyone || call.comm() != mpi::handle(abi().comm_world) {
+pub fn is_idle(call: &Hooked<'_>, synchronization: Synchronization) -> bool {
+    if synchronization != Synchronization::All || call.comm() != mpi::handle(abi().comm_world) {
         return false;
     }
     let count = call.word(call.role.count);
@@ -51,20 +51,20 @@ pub fn is_idle(call: &Hooked<'_>, meeting: Meeting) -> bool {
 }
 
 /// What an operation of a communicator is to be; nothing if nobody else takes part.
-pub fn rule(comm: &Comm, meeting: Meeting) -> Option<Rule> {
-    let next = comm.meetings + 1;
-    match meeting {
-        _ if comm.others.is_empty() || comm.is_outside => None,
-        Meeting::Everyone if comm.is_world => Some(Rule::Is(next << 32)),
+pub fn rule(comm: &Comm, synchronization: Synchronization) -> Option<Rule> {
+    let next = comm.collectives + 1;
+    match synchronization {
+        _ if comm.others.is_empty() || comm.is_unsupported => None,
+        Synchronization::All if comm.is_world => Some(Rule::Is(next << 32)),
         _ => Some(Rule::Greatest),
     }
 }
 
 /// An operation of a communicator begins; nothing if nobody else takes part.
-pub fn begin(comm: &mut Comm, meeting: Meeting) -> Option<Gathering> {
-    let rule = rule(comm, meeting)?;
-    comm.meetings += 1;
-    Some(Gathering { communicator: comm.number, serial: comm.meetings, rule })
+pub fn begin(comm: &mut Comm, synchronization: Synchronization) -> Option<Gathering> {
+    let rule = rule(comm, synchronization)?;
+    comm.collectives += 1;
+    Some(Gathering { communicator: comm.number, serial: comm.collectives, rule })
 }
 
 impl Gathering {

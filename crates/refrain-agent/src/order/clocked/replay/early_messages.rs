@@ -24,7 +24,7 @@ use super::super::comms::Comms;
 type Name = (u32, i32, i32);
 
 /// A message.
-pub struct Letter {
+pub struct EarlyMessage {
     /// Its content.
     pub bytes: Vec<u8>,
     /// What a matched probe writes into `MPI_ERROR`, if it does.
@@ -34,8 +34,8 @@ pub struct Letter {
 
 /// All messages that nobody has received.
 #[derive(Default)]
-pub struct Mail {
-    letters: HashMap<(Name, u64), Letter>,
+pub struct EarlyMessages {
+    waiting: HashMap<(Name, u64), EarlyMessage>,
     /// How many messages of a name were taken, and how many told of.
     taken: HashMap<Name, u64>,
     told: HashMap<Name, u64>,
@@ -50,7 +50,7 @@ pub struct Mail {
     probed: HashMap<(u32, i32), Option<c_int>>,
 }
 
-impl Mail {
+impl EarlyMessages {
     /// The next message of a sender has that name.
     pub fn hear(&mut self, sender: u32, communicator: u32, from: Envelope) {
         let name = (communicator, from.source, from.tag);
@@ -74,13 +74,13 @@ impl Mail {
         let (mut flag, mut message, mut status) = (0 as c_int, 0usize, Status::new());
         let [flag_at, message_at] = [&raw mut flag as usize, &raw mut message as usize];
         error_field::mark(&mut status);
-        let place = status.place() as usize;
-        let words = [source, tag, comm, flag_at, message_at, place];
+        let address = status.address() as usize;
+        let words = [source, tag, comm, flag_at, message_at, address];
         let mut count: i64 = 0;
         // SAFETY: a communicator of the program, and room for what is asked for.
         unsafe {
             if let Entry::Vacant(unknown) = self.probed.entry((name.0, name.1)) {
-                let words = [source, tag, comm, flag_at, place];
+                let words = [source, tag, comm, flag_at, address];
                 if mpi::call(table::MPI_Iprobe, &words) != 0 || flag == 0 {
                     return false;
                 }
@@ -90,23 +90,23 @@ impl Mail {
             if mpi::call(table::MPI_Improbe, &words) != 0 || flag == 0 {
                 return false;
             }
-            mpi::call(table::MPI_Get_elements_x, &[place, mpi::byte(), &raw mut count as usize]);
+            mpi::call(table::MPI_Get_elements_x, &[address, mpi::byte(), &raw mut count as usize]);
         }
         let count = usize::try_from(count).unwrap_or(0);
         let error = error_field::written(&mut status);
-        let mut letter = Letter { bytes: vec![0; count.max(1)], error, request: 0 };
-        letter.bytes.truncate(count);
+        let mut early = EarlyMessage { bytes: vec![0; count.max(1)], error, request: 0 };
+        early.bytes.truncate(count);
         let large = i32::try_from(count).is_err();
         let function = if large { table::MPI_Imrecv_c } else { table::MPI_Imrecv };
-        let at = letter.bytes.as_mut_ptr() as usize;
+        let at = early.bytes.as_mut_ptr() as usize;
         let mut request = 0usize;
         // SAFETY: room for the message that was matched, which stays where it is.
         unsafe {
             mpi::call(function, &[at, count, mpi::packed(), message_at, &raw mut request as usize]);
         }
-        letter.request = request;
+        early.request = request;
         let nth = self.taken.entry(name).or_default();
-        self.letters.insert((name, *nth), letter);
+        self.waiting.insert((name, *nth), early);
         *nth += 1;
         true
     }
@@ -114,18 +114,18 @@ impl Mail {
     fn find(&mut self, stamp: &Stamp) -> Option<(Envelope, (Name, u64))> {
         let key = *self.stamped.get(&(stamp.sender, stamp.sequence))?;
         let ((_, source, tag), _) = key;
-        let letter = self.letters.get_mut(&key)?;
-        if letter.request != 0 {
+        let early = self.waiting.get_mut(&key)?;
+        if early.request != 0 {
             let mut flag: c_int = 0;
             let ignore = mpi::status_ignore() as usize;
-            let request = &raw mut letter.request as usize;
+            let request = &raw mut early.request as usize;
             // SAFETY: a request of our own, an int, and no status.
             let result =
                 unsafe { mpi::call(table::MPI_Test, &[request, &raw mut flag as usize, ignore]) };
             if result == 0 && flag == 0 {
                 return None;
             }
-            letter.request = 0;
+            early.request = 0;
         }
         Some((Envelope { source, tag }, key))
     }
@@ -137,7 +137,7 @@ impl Mail {
         };
         let (_, source, tag) = name;
         let taken = self.taken.get(name).copied().unwrap_or(0);
-        let state = match self.letters.get(&(*name, *nth)) {
+        let state = match self.waiting.get(&(*name, *nth)) {
             Some(_) => "is under way",
             None => "has not come",
         };
@@ -150,14 +150,14 @@ impl Mail {
         let (from, key) = self.find(stamp)?;
         let ((communicator, source, _), _) = key;
         let error = self.probed.get(&(communicator, source)).copied().flatten();
-        Some((from, self.letters.get(&key)?.bytes.len(), error))
+        Some((from, self.waiting.get(&key)?.bytes.len(), error))
     }
 
     /// Takes a message out, if it has come.
-    pub fn fetch(&mut self, stamp: &Stamp) -> Option<(Envelope, Letter)> {
+    pub fn fetch(&mut self, stamp: &Stamp) -> Option<(Envelope, EarlyMessage)> {
         let (from, key) = self.find(stamp)?;
         self.stamped.remove(&(stamp.sender, stamp.sequence));
-        Some((from, self.letters.remove(&key)?))
+        Some((from, self.waiting.remove(&key)?))
     }
 }
 
@@ -166,17 +166,17 @@ impl Mail {
 /// The program's receive is posted on a communicator of our own, with a tag that no other has. So
 /// its request is MPI's own, and what is sent to it there is received by MPI into the program's
 /// buffer, with its datatype: counts and truncation come out as they should.
-pub struct Hand {
+pub struct Redelivery {
     /// The communicator.
     pub comm: usize,
     free: Vec<c_int>,
     next: c_int,
-    flying: Vec<(Letter, usize)>,
+    flying: Vec<(EarlyMessage, usize)>,
 }
 
-impl Hand {
+impl Redelivery {
     /// With a communicator of its own.
-    pub fn open() -> Option<Hand> {
+    pub fn open() -> Option<Redelivery> {
         let own = process::predefined("MPI_COMM_SELF")?;
         let mut comm = 0usize;
         let handler = process::predefined("MPI_ERRORS_RETURN").unwrap_or(0);
@@ -188,7 +188,7 @@ impl Hand {
             // Errors are those of the program's communicators, and told there.
             mpi::call(table::MPI_Comm_set_errhandler, &[comm, handler]);
         }
-        Some(Hand { comm: mpi::handle(comm), free: Vec::new(), next: 0, flying: Vec::new() })
+        Some(Redelivery { comm: mpi::handle(comm), free: Vec::new(), next: 0, flying: Vec::new() })
     }
 
     /// A tag that nobody has.
@@ -205,13 +205,13 @@ impl Hand {
     }
 
     /// Sends a message to the receive of that tag.
-    pub fn give(&mut self, letter: Letter, tag: c_int) {
-        let (at, count) = (letter.bytes.as_ptr() as usize, letter.bytes.len());
+    pub fn give(&mut self, early: EarlyMessage, tag: c_int) {
+        let (at, count) = (early.bytes.as_ptr() as usize, early.bytes.len());
         let large = i32::try_from(count).is_err();
         let mut request = 0;
         let words = [at, count, mpi::packed(), 0, tag as usize, self.comm];
         split::isend(&words, large, Mode::Standard, &mut request);
-        self.flying.push((letter, request));
+        self.flying.push((early, request));
         self.land();
     }
 
@@ -229,9 +229,9 @@ impl Hand {
     /// Nothing is given any more.
     pub fn close(mut self) {
         self.land();
-        for (letter, _) in std::mem::take(&mut self.flying) {
+        for (early, _) in std::mem::take(&mut self.flying) {
             // MPI may still read it.
-            std::mem::forget(letter);
+            std::mem::forget(early);
         }
         // SAFETY: a communicator of our own.
         unsafe { mpi::call(table::MPI_Comm_free, &[&raw mut self.comm as usize]) };
