@@ -2,9 +2,12 @@
 //! dependencies, its exported symbols, the libraries it needs.
 
 use refrain_mpi::interface::{functions, is_wrapped};
+use refrain_testing::built::{
+    built_library, defined_symbols, dependencies, exported_symbols, installed_bytes,
+    needed_libraries,
+};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 /// Every crate inside the agent. A new one needs a reason.
 const DEPENDENCIES: [&str; 18] = [
@@ -32,32 +35,13 @@ const DEPENDENCIES: [&str; 18] = [
 /// Shared libraries the agent is linked to: what Rust's standard library needs, and no more.
 const LIBRARIES: [&str; 3] = ["ld-linux-x86-64.so.2", "libc.so.6", "libgcc_s.so.1"];
 
-fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels deep")
-}
-
 fn agent() -> PathBuf {
-    let agent = workspace().join("target/release/librefrain_agent.so");
-    assert!(agent.is_file(), "there is no {}: run `make build`", agent.display());
-    agent
-}
-
-fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    built_library("librefrain_agent.so")
 }
 
 #[test]
 fn the_agent_depends_on_nothing_else() {
-    let tree = output(
-        Command::new(env!("CARGO"))
-            .args(["tree", "--offline", "-p", "refrain-agent", "-e", "normal", "--prefix", "none"])
-            .args(["--target", "x86_64-unknown-linux-gnu", "-f", "{p}"])
-            .current_dir(workspace()),
-    );
-    let crates: BTreeSet<_> = tree.lines().filter_map(|l| l.split_whitespace().next()).collect();
-    assert_eq!(crates, BTreeSet::from(DEPENDENCIES));
+    assert_eq!(dependencies("refrain-agent"), DEPENDENCIES.map(str::to_owned).into());
 }
 
 /// Crates of the standard library, and those that it is made of.
@@ -93,9 +77,8 @@ fn crate_of(symbol: &str) -> Option<&str> {
 /// packages it would have the features that those ask for.
 #[test]
 fn the_built_agent_holds_code_of_no_other_crate() {
-    let nm = output(Command::new("nm").args(["-C", "--defined-only"]).arg(agent()));
-    let symbols: Vec<&str> = nm.lines().filter_map(|line| line.get(19..)).collect();
-    let found: BTreeSet<&str> = symbols.iter().copied().filter_map(crate_of).collect();
+    let symbols = defined_symbols(&agent());
+    let found: BTreeSet<&str> = symbols.iter().filter_map(|symbol| crate_of(symbol)).collect();
     assert!(found.contains("refrain_agent"), "no symbols to look at: was it stripped?");
     let names = DEPENDENCIES.map(|name| name.replace('-', "_"));
     let allowed: BTreeSet<&str> = names.iter().map(String::as_str).chain(STANDARD).collect();
@@ -112,22 +95,14 @@ fn the_built_agent_holds_code_of_no_other_crate() {
 #[test]
 fn the_agent_is_small() {
     const MOST: u64 = 6 << 20;
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let stripped = folder.join("agent.so");
-    // As scripts/install.sh does.
-    output(Command::new("strip").args(["--strip-unneeded", "-o"]).arg(&stripped).arg(agent()));
-    let bytes = stripped.metadata().expect("it was written").len();
-    std::fs::remove_dir_all(&folder).expect("it was written");
+    let bytes = installed_bytes(&agent());
     println!("{bytes} bytes without symbols");
     assert!(bytes < MOST, "{bytes} bytes");
 }
 
 #[test]
 fn the_agent_exports_the_functions_of_mpi_and_nothing_else() {
-    let nm = output(Command::new("nm").args(["-D", "--defined-only"]).arg(agent()));
-    let exported: BTreeSet<_> =
-        nm.lines().filter_map(|l| l.split_whitespace().nth(2)).map(str::to_owned).collect();
+    let exported = exported_symbols(&agent());
     let mut expected: BTreeSet<_> = functions()
         .iter()
         .filter(|f| is_wrapped(&f.name))
@@ -164,11 +139,7 @@ const OTHERS: [&str; 17] = [
 
 #[test]
 fn the_agent_needs_no_library_that_a_program_may_not_have() {
-    let readelf = output(Command::new("readelf").arg("-d").arg(agent()));
-    let needed: BTreeSet<_> = readelf
-        .lines()
-        .filter(|l| l.contains("(NEEDED)"))
-        .filter_map(|l| l.split(['[', ']']).nth(1))
-        .collect();
-    assert!(needed.is_subset(&BTreeSet::from(LIBRARIES)), "{needed:?}");
+    let allowed: BTreeSet<String> = LIBRARIES.map(str::to_owned).into();
+    let needed = needed_libraries(&agent());
+    assert!(needed.is_subset(&allowed), "{needed:?}");
 }

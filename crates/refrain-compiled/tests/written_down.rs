@@ -1,9 +1,9 @@
 //! What the runtime brings into a program is held to what is written down here: its dependencies,
 //! its exported symbols, the libraries it needs.
 
+use refrain_testing::built::{built_library, dependencies, exported_symbols, needed_libraries};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 /// Every crate inside the runtime. A new one needs a reason.
 const DEPENDENCIES: [&str; 3] = ["libc", "refrain-compiled", "refrain-rings"];
@@ -36,49 +36,26 @@ const EXPORTS: [&str; 21] = [
     "signal",
 ];
 
-fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels deep")
-}
-
-/// The runtime lies beside the `refrain` that is tested.
 fn runtime() -> PathBuf {
-    let refrain = std::env::var_os("REFRAIN_BIN").map(PathBuf::from);
-    let refrain = refrain.unwrap_or_else(|| workspace().join("target/release/refrain"));
-    let runtime = refrain.with_file_name("librefrain_compiled.so");
-    assert!(runtime.is_file(), "there is no {}: run `make build`", runtime.display());
-    runtime
-}
-
-fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    built_library("librefrain_compiled.so")
 }
 
 #[test]
 fn the_runtime_depends_on_nothing_else() {
-    let tree = output(
-        Command::new(env!("CARGO"))
-            .args(["tree", "--offline", "-p", "refrain-compiled", "-e", "normal"])
-            .args(["--prefix", "none", "--target", "x86_64-unknown-linux-gnu", "-f", "{p}"])
-            .current_dir(workspace()),
-    );
-    let crates: BTreeSet<_> = tree.lines().filter_map(|l| l.split_whitespace().next()).collect();
-    assert_eq!(crates, BTreeSet::from(DEPENDENCIES));
+    assert_eq!(dependencies("refrain-compiled"), DEPENDENCIES.map(str::to_owned).into());
 }
 
 #[test]
 fn the_runtime_exports_what_compilers_call_and_what_is_written_here() {
-    let nm = output(Command::new("nm").args(["-D", "--defined-only"]).arg(runtime()));
-    let exported = nm.lines().filter_map(|line| line.split_whitespace().nth(2));
-    let others: BTreeSet<&str> = exported.filter(|name| !name.starts_with("__tsan_")).collect();
+    let exported = exported_symbols(&runtime());
+    let others = exported.iter().map(String::as_str).filter(|name| !name.starts_with("__tsan_"));
+    let others: BTreeSet<&str> = others.collect();
     assert_eq!(others, BTreeSet::from(EXPORTS));
 }
 
 #[test]
 fn the_runtime_has_every_function_that_compilers_call() {
-    let nm = output(Command::new("nm").args(["-D", "--defined-only"]).arg(runtime()));
-    let exported: BTreeSet<_> = nm.lines().filter_map(|l| l.split_whitespace().nth(2)).collect();
+    let exported = exported_symbols(&runtime());
     let mut wanted: Vec<String> = Vec::new();
     for what in ["read", "write"] {
         for size in [1, 2, 4, 8, 16] {
@@ -122,9 +99,7 @@ fn the_runtime_has_every_function_that_compilers_call() {
 
 #[test]
 fn the_runtime_needs_no_other_library() {
-    let dynamic = output(Command::new("readelf").args(["-d", "-W"]).arg(runtime()));
-    let needed = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
-    let needed: BTreeSet<_> =
-        needed.filter_map(|line| line.split_once('[')?.1.split(']').next()).collect();
-    assert!(needed.is_subset(&BTreeSet::from(LIBRARIES)), "{needed:?}");
+    let allowed: BTreeSet<String> = LIBRARIES.map(str::to_owned).into();
+    let needed = needed_libraries(&runtime());
+    assert!(needed.is_subset(&allowed), "{needed:?}");
 }

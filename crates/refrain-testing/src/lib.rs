@@ -35,6 +35,8 @@ pub mod sample;
 #[cfg(feature = "samples")]
 pub mod walk;
 
+pub mod built;
+
 mod exports;
 mod job;
 mod mpi;

@@ -1,6 +1,7 @@
 //! What stands between program and MPI: the same in both modes, but for who decides.
 
 use crate::model::mpi::{Message, Mpi, Request, Wanted};
+use crate::model::program::Operation;
 use crate::model::world::World;
 use refrain_order::{Choice, Kind};
 
@@ -71,4 +72,17 @@ pub fn look(world: &mut World, kind: Kind, active: &[Option<bool>]) -> Option<(b
     let most = if kind.choice() == Choice::One { 1 } else { complete.len() };
     complete.truncate(1 + random.below(most));
     Some((true, complete))
+}
+
+/// What a probe found, and what the program does about it.
+pub fn probed(world: &mut World, thread: usize, message: Message, takes: bool) {
+    let own = &mut world.threads[thread];
+    own.tell_message(2, Some(&message));
+    let Message { source, communicator, tag, .. } = message;
+    let named = Wanted { communicator, source: Some(source as i32), tag: Some(tag) };
+    if takes {
+        own.forced = Some(Operation::ReceiveMatched { message, site: 60 });
+    } else if own.digest.is_multiple_of(2) {
+        own.forced = Some(Operation::Blocking { wanted: named, site: 61 });
+    }
 }

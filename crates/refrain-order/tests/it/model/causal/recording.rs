@@ -1,7 +1,7 @@
 //! The recording agent: lets MPI decide, and tells the recorder.
 
 use super::Fault;
-use crate::model::agent::{Agent, Step, consumes, look, message_of, receive_key, send_key};
+use crate::model::agent::{Agent, Step, consumes, look, message_of, probed, receive_key, send_key};
 use crate::model::mpi::{Message, Wanted};
 use crate::model::program::{Operation, Slot};
 use crate::model::world::{World, describe};
@@ -303,19 +303,6 @@ impl Recording {
                 self.ranks[rank].resolve(ticket, match_result);
             }
         }
-    }
-}
-
-/// What a probe found, and what the program does about it.
-pub fn probed(world: &mut World, thread: usize, message: Message, takes: bool) {
-    let own = &mut world.threads[thread];
-    own.tell_message(2, Some(&message));
-    let Message { source, communicator, tag, .. } = message;
-    let named = Wanted { communicator, source: Some(source as i32), tag: Some(tag) };
-    if takes {
-        own.forced = Some(Operation::ReceiveMatched { message, site: 60 });
-    } else if own.digest.is_multiple_of(2) {
-        own.forced = Some(Operation::Blocking { wanted: named, site: 61 });
     }
 }
 

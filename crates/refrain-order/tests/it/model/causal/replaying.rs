@@ -1,8 +1,7 @@
 //! The replaying agent: asks the replayer, and makes MPI do it.
 
 use super::Fault;
-use super::recording::probed;
-use crate::model::agent::{Agent, Step, consumes, look, message_of, receive_key, send_key};
+use crate::model::agent::{Agent, Step, consumes, look, message_of, probed, receive_key, send_key};
 use crate::model::mpi::{Message, Wanted};
 use crate::model::program::{Operation, Slot};
 use crate::model::world::{World, describe};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::notes::{Fault, Notes};
-use crate::model::agent::{Agent, Step, consumes, look, message_of, receive_key, send_key};
+use crate::model::agent::{Agent, Step, consumes, look, message_of, probed, receive_key, send_key};
 use crate::model::mpi::{Message, Wanted};
 use crate::model::program::{Operation, Slot};
 use crate::model::world::{World, describe};
@@ -325,19 +325,6 @@ impl Recording {
         if world.schedule.chance(1, self.seal_every) {
             self.ranks[rank].seal(&mut self.bytes[rank]);
         }
-    }
-}
-
-/// What a probe found, and what the program does about it.
-pub fn probed(world: &mut World, thread: usize, message: Message, takes: bool) {
-    let own = &mut world.threads[thread];
-    own.tell_message(2, Some(&message));
-    let Message { source, communicator, tag, .. } = message;
-    let named = Wanted { communicator, source: Some(source as i32), tag: Some(tag) };
-    if takes {
-        own.forced = Some(Operation::ReceiveMatched { message, site: 60 });
-    } else if own.digest.is_multiple_of(2) {
-        own.forced = Some(Operation::Blocking { wanted: named, site: 61 });
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::notes::{Fault, Notes};
-use super::recording::{post, probed};
-use crate::model::agent::{Agent, Step, consumes, receive_key, send_key};
+use super::recording::post;
+use crate::model::agent::{Agent, Step, consumes, probed, receive_key, send_key};
 use crate::model::mpi::{Message, Wanted};
 use crate::model::program::{Operation, Slot};
 use crate::model::world::{World, describe};
