@@ -35,7 +35,8 @@
 //!   the remote group (number 0 if there is none). It follows the leave of the call that created the
 //!   communicator.
 //! * **site**: `u32` number of a call site, then text: frames, innermost first, as
-//!   `module+hex-offset`, one line each. It precedes the first *enter at* that names it.
+//!   `module@build-id+hex-offset`, one line each; without `@build-id` if the module has none. It
+//!   precedes the first *enter at* that names it.
 //! * **enter at**: an enter with `u32` call site between ticks and inputs.
 //!
 //! # Values
