@@ -39,7 +39,7 @@ struct Run {
     writing: f64,
     /// Most memory held, in bytes.
     peak: u64,
-    /// Structure and what ranks have of their own, compressed.
+    /// Structure and residues, compressed.
     bytes: usize,
     /// The same, before compression.
     plain: usize,
@@ -131,9 +131,10 @@ fn run(pattern: &Pattern, tasks: u32) -> Run {
     found.merging = (begin.elapsed() - synthesis - encoding).as_secs_f64();
     let start = Instant::now();
     let streams = write::write(&merged);
-    let own: Vec<u8> = streams.own.iter().flat_map(|(_, _, bytes)| bytes).copied().collect();
-    found.bytes = compressed(&streams.structure) + compressed(&own);
-    found.plain = streams.structure.len() + own.len();
+    let residues: Vec<u8> =
+        streams.residues.iter().flat_map(|(_, _, bytes)| bytes).copied().collect();
+    found.bytes = compressed(&streams.structure) + compressed(&residues);
+    found.plain = streams.structure.len() + residues.len();
     found.timing = compressed(&streams.timing);
     found.writing = start.elapsed().as_secs_f64();
     found.groups = merged.groups.len();
@@ -162,11 +163,11 @@ pub fn encode(log: &[u8]) -> TaskTrace {
 /// Some tasks come out of the trace as they went into it.
 fn check(pattern: &Pattern, tasks: u32, streams: &write::Streams) {
     let mut merged = read::structure(&streams.structure).expect("the structure reads");
-    for (rank, thread, bytes) in &streams.own {
-        let own = read::own(bytes).expect("what ranks have of their own reads");
+    for (rank, thread, bytes) in &streams.residues {
+        let residue = read::residue(bytes).expect("the residue reads");
         let mut groups = merged.groups.iter_mut();
         let group = groups.find(|g| g.thread == *thread && g.ranks.contains(*rank));
-        group.expect("the rank is in a group").own.insert(*rank, own);
+        group.expect("the rank is in a group").residues.insert(*rank, residue);
     }
     for i in 0..READ_BACK.min(tasks) {
         let rank = (u64::from(i) * u64::from(tasks - 1) / u64::from(READ_BACK.min(tasks))) as u32;

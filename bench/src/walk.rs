@@ -59,7 +59,7 @@ pub fn make(name: &str, path: &Path, ranks: u32) {
     let facts = (0..ranks).map(|rank| facts(rank, ranks));
     let meta = Meta { streams: facts.collect(), tick: 1.0, ..Meta::default() };
     let mut own = Vec::new();
-    for (rank, thread, bytes) in &streams.own {
+    for (rank, thread, bytes) in &streams.residues {
         put_unsigned(&mut own, (*rank).into());
         put_unsigned(&mut own, (*thread).into());
         put_bytes(&mut own, bytes);

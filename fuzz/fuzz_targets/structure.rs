@@ -1,4 +1,4 @@
-//! Any bytes as a structure, or as what a rank has of its own; the tasks in it are decoded.
+//! Any bytes as a structure, or as the residue of a rank; the tasks in it are decoded.
 
 #![no_main]
 
@@ -8,12 +8,12 @@ use refrain_reader::view::SingleTask;
 use refrain_structure::{read, write};
 
 fuzz_target!(|bytes: &[u8]| {
-    let own = read::own(bytes);
+    let residue = read::residue(bytes);
     let Ok(merged) = read::structure_of_rows(bytes, 4096) else { return };
     for group in &merged.groups {
         for rank in group.ranks.iter().take(3) {
             let Some(mut task) = merged.task(rank, group.thread) else { continue };
-            for (signature, outcomes) in own.iter().flat_map(|own| &own.outcomes) {
+            for (signature, outcomes) in residue.iter().flat_map(|residue| &residue.outcomes) {
                 if let Some(signature) = task.signatures.get_mut(*signature as usize) {
                     signature.varying = Some(outcomes.clone());
                 }

@@ -125,10 +125,10 @@ fn failed_polls(
 ) -> Result<Vec<BTreeMap<u32, u64>>, TraceError> {
     let groups = &trace.structure()?.groups;
     let mut all = vec![BTreeMap::new(); groups.len()];
-    for (rank, thread, own) in trace.owns()? {
+    for (rank, thread, residue) in trace.residues()? {
         let mut of_rank = ranks.get(&rank).into_iter().flatten();
         let Some(group) = of_rank.find(|g| groups[**g].thread == thread) else { continue };
-        for (signature, polls) in own.polls {
+        for (signature, polls) in residue.polls {
             let sum: &mut u64 = all[*group].entry(signature).or_default();
             *sum = sum.saturating_add(polls.total());
         }

@@ -6,8 +6,8 @@ use crate::error::TraceError;
 use crate::event::Event;
 use crate::functions::Functions;
 use crate::meta::{Meta, ProcessStreams};
-use crate::own::OwnSections;
 use crate::raw::{DecodeError, Events};
+use crate::residue::ResidueSections;
 use crate::structure::Structure;
 use crate::timing::Wanted;
 use crate::view::{TaskView, handle_names};
@@ -16,7 +16,7 @@ use refrain_container::Container;
 use refrain_format::define::FunctionDef;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::HandleTable;
-use refrain_structure::group::Own;
+use refrain_structure::group::Residue;
 use refrain_structure::merged::Merged;
 use refrain_structure::read;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub struct CallTrace {
     functions: OnceLock<Functions>,
     /// Why durations do not read, if they do not.
     bad_timing: OnceLock<String>,
-    own: OwnSections,
+    residues: ResidueSections,
 }
 
 impl CallTrace {
@@ -92,7 +92,7 @@ impl CallTrace {
             merged: OnceLock::new(),
             functions: OnceLock::new(),
             bad_timing: OnceLock::new(),
-            own: OwnSections::default(),
+            residues: ResidueSections::default(),
         })
     }
 
@@ -207,14 +207,14 @@ impl CallTrace {
     }
 
     /// What only this task has: outcomes and failed polls that its group does not share.
-    pub fn own(&self, stream: usize) -> Result<Arc<Own>, TraceError> {
+    pub fn residue(&self, stream: usize) -> Result<Arc<Residue>, TraceError> {
         let thread = self.meta.streams.get(stream).map_or(0, |s| s.thread);
-        self.own.of(&self.container, self.rank_index(stream), thread)
+        self.residues.of(&self.container, self.rank_index(stream), thread)
     }
 
     /// What only single tasks have ([`CallTrace::own`]), each with its rank index and thread.
-    pub fn owns(&self) -> Result<Vec<(u32, u32, Own)>, TraceError> {
-        self.own.all(&self.container)
+    pub fn residues(&self) -> Result<Vec<(u32, u32, Residue)>, TraceError> {
+        self.residues.all(&self.container)
     }
 
     /// The functions that are called, by their numbers in signatures.
@@ -239,8 +239,8 @@ impl CallTrace {
         let group = groups.find(|g| g.thread == meta.thread && g.ranks.contains(rank_index));
         let Some(group) = group else { return Ok(None) };
         let family = Family::from_code(meta.family).unwrap_or(Family::Mpich);
-        let (functions, own) = (self.function_table()?, self.own(stream)?);
-        Ok(Some(TaskView::new(group, functions, rank_index, family, own)))
+        let (functions, residue) = (self.function_table()?, self.residue(stream)?);
+        Ok(Some(TaskView::new(group, functions, rank_index, family, residue)))
     }
 
     /// The structures: tasks that do the same, symbolically.
@@ -276,7 +276,7 @@ impl CallTrace {
         wanted: &[(u32, usize)],
     ) -> Result<Vec<Event>, TraceError> {
         let functions = self.function_table()?;
-        let none = Arc::new(Own::default());
+        let none = Arc::new(Residue::default());
         let mut events = Vec::with_capacity(wanted.len());
         for some in wanted.chunk_by(|a, b| a.0 == b.0) {
             let rank_index = some.first().map_or(0, |(rank_index, _)| *rank_index);

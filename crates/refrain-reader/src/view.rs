@@ -12,7 +12,7 @@ use refrain_signature::head::Head;
 use refrain_signature::outcome::{OutcomeReader, Polls};
 use refrain_signature::tasktrace::TaskTrace;
 use refrain_structure::elastic::Elastic;
-use refrain_structure::group::{Group, Outcomes, Own};
+use refrain_structure::group::{Group, Outcomes, Residue};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
@@ -55,7 +55,7 @@ pub(crate) struct VaryingOutcomes<'t> {
 
 enum VaryingRows<'t> {
     Shared { rows: &'t [Elastic], rank: u32 },
-    Own { own: Arc<Own>, signature: u32 },
+    Residue { residue: Arc<Residue>, signature: u32 },
 }
 
 impl<'t> VaryingOutcomes<'t> {
@@ -64,8 +64,8 @@ impl<'t> VaryingOutcomes<'t> {
         let row = self.sequence.next_row()?;
         match &self.rows {
             VaryingRows::Shared { rows, rank } => RankCells::of(rows.get(row)?, *rank),
-            VaryingRows::Own { own, signature } => {
-                let cells = own.outcomes.get(signature)?.rows.get(row)?;
+            VaryingRows::Residue { residue, signature } => {
+                let cells = residue.outcomes.get(signature)?.rows.get(row)?;
                 Some(RankCells::Evaluated(cells.as_slice().into()))
             }
         }
@@ -79,7 +79,7 @@ pub struct TaskView<'t> {
     pub(crate) functions: &'t Functions,
     pub(crate) rank: u32,
     pub(crate) family: Family,
-    pub(crate) own: Arc<Own>,
+    pub(crate) residue: Arc<Residue>,
 }
 
 impl<'t> TaskView<'t> {
@@ -89,9 +89,9 @@ impl<'t> TaskView<'t> {
         functions: &'t Functions,
         rank: u32,
         family: Family,
-        own: Arc<Own>,
+        residue: Arc<Residue>,
     ) -> TaskView<'t> {
-        TaskView { group, functions, rank, family, own }
+        TaskView { group, functions, rank, family, residue }
     }
 
     /// Its number in its process.
@@ -140,9 +140,9 @@ impl<'t> TaskView<'t> {
 
     /// The outcomes of a signature, if they vary.
     pub(crate) fn varying(&self, signature: u32) -> Option<VaryingOutcomes<'t>> {
-        if let Some(stored) = self.own.outcomes.get(&signature) {
+        if let Some(stored) = self.residue.outcomes.get(&signature) {
             let sequence = OutcomeReader::owned(stored);
-            let rows = VaryingRows::Own { own: self.own.clone(), signature };
+            let rows = VaryingRows::Residue { residue: self.residue.clone(), signature };
             return Some(VaryingOutcomes { rows, sequence });
         }
         match &self.group.rows.get(signature as usize)?.outcomes {
@@ -150,12 +150,12 @@ impl<'t> TaskView<'t> {
                 sequence: OutcomeReader::of(rows.len(), runs, misses),
                 rows: VaryingRows::Shared { rows, rank: self.rank },
             }),
-            Outcomes::Constant | Outcomes::Own => None,
+            Outcomes::Constant | Outcomes::PerRank => None,
         }
     }
 
     pub(crate) fn polls(&self) -> &BTreeMap<u32, Polls> {
-        &self.own.polls
+        &self.residue.polls
     }
 
     pub(crate) fn text(&self, number: usize) -> Option<Vec<u8>> {
@@ -181,7 +181,7 @@ impl<'t> TaskView<'t> {
             if head.is_note() {
                 continue;
             }
-            let polls = self.own.polls.get(&number).map_or(0, Polls::total);
+            let polls = self.residue.polls.get(&number).map_or(0, Polls::total);
             let name = match self.functions.get(head.function) {
                 Some(function) => function.def.name.clone(),
                 None => format!("function {}", head.function),
@@ -366,7 +366,7 @@ pub fn handle_names(predefined: &[String]) -> HandleTable {
 pub struct SingleTask {
     group: Group,
     functions: Functions,
-    own: Arc<Own>,
+    residue: Arc<Residue>,
     family: Family,
 }
 
@@ -376,13 +376,13 @@ impl SingleTask {
         let texts = trace.functions.iter().map(|(number, text)| (*number, text.as_str()));
         let functions = Functions::read(texts)?;
         let mut group = Group::of(0, thread, trace);
-        let own = Arc::new(group.own.remove(&0).unwrap_or_default());
-        Ok(SingleTask { group, functions, own, family })
+        let residue = Arc::new(group.residues.remove(&0).unwrap_or_default());
+        Ok(SingleTask { group, functions, residue, family })
     }
 
     /// The task.
     pub fn view(&self) -> TaskView<'_> {
-        TaskView::new(&self.group, &self.functions, 0, self.family, self.own.clone())
+        TaskView::new(&self.group, &self.functions, 0, self.family, self.residue.clone())
     }
 }
 

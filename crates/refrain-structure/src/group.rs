@@ -28,8 +28,8 @@ pub enum Outcomes {
         /// See [`StoredOutcomes`].
         misses: Vec<u8>,
     },
-    /// Ranks have their own ([`Own`]).
-    Own,
+    /// Each rank has other outcomes: they are in its [`Residue`].
+    PerRank,
 }
 
 /// A signature over ranks.
@@ -45,16 +45,16 @@ pub struct Row {
     pub stats: Stats,
 }
 
-/// What only one rank has.
+/// Per-rank residue: outcomes and failed polls that are not the same on all ranks of the group.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Own {
+pub struct Residue {
     /// Outcomes by signature.
     pub outcomes: BTreeMap<u32, StoredOutcomes>,
     /// Failed polls by signature.
     pub polls: BTreeMap<u32, Polls>,
 }
 
-impl Own {
+impl Residue {
     /// Writes it.
     pub fn put(&self, out: &mut Vec<u8>) {
         put_list(out, self.outcomes.iter(), |out, (signature, stored)| {
@@ -88,8 +88,8 @@ pub struct Group {
     pub rows: Vec<Row>,
     /// The sequence of signatures.
     pub grammars: Vec<Grammar>,
-    /// What only single ranks have.
-    pub own: BTreeMap<u32, Own>,
+    /// Residues by rank.
+    pub residues: BTreeMap<u32, Residue>,
     /// Calls that found no room.
     pub lost: u64,
 }
@@ -97,12 +97,12 @@ pub struct Group {
 impl Group {
     /// A group of one task.
     pub fn of(rank: u32, thread: u32, task: TaskTrace) -> Group {
-        let mut own = Own::default();
+        let mut residue = Residue::default();
         let mut rows = Vec::with_capacity(task.signatures.len());
         for (number, signature) in task.signatures.into_iter().enumerate() {
             let SignatureTrace { cells, outcome, varying, polls, stats } = signature;
             if let Some(polls) = polls {
-                own.polls.insert(number as u32, polls);
+                residue.polls.insert(number as u32, polls);
             }
             let outcomes = match varying {
                 None => Outcomes::Constant,
@@ -112,8 +112,8 @@ impl Group {
                     misses: stored.misses,
                 },
                 Some(stored) => {
-                    own.outcomes.insert(number as u32, stored);
-                    Outcomes::Own
+                    residue.outcomes.insert(number as u32, stored);
+                    Outcomes::PerRank
                 }
             };
             let (cells, outcome) = (Elastic::single(cells), Elastic::single(outcome));
@@ -121,7 +121,10 @@ impl Group {
         }
         let strings =
             task.strings.iter().map(|text| TextColumn::fit(&[rank], &[text.as_slice()])).collect();
-        let own = if own.is_empty() { BTreeMap::new() } else { BTreeMap::from([(rank, own)]) };
+        let residues = match residue.is_empty() {
+            true => BTreeMap::new(),
+            false => BTreeMap::from([(rank, residue)]),
+        };
         Group {
             thread,
             ranks: RankList::single(rank),
@@ -129,7 +132,7 @@ impl Group {
             strings,
             rows,
             grammars: task.grammars,
-            own,
+            residues,
             lost: task.lost,
         }
     }
@@ -163,8 +166,8 @@ impl Group {
     pub fn absorb(&mut self, other: Group) {
         let all = self.ranks.union(&other.ranks);
         let (mine, theirs) = (&self.ranks, &other.ranks);
-        let own = &mut self.own;
-        own.extend(other.own);
+        let residues = &mut self.residues;
+        residues.extend(other.residues);
         for (number, (row, other)) in self.rows.iter_mut().zip(other.rows).enumerate() {
             row.cells.absorb(other.cells, mine, theirs, &all);
             row.outcome.absorb(other.outcome, mine, theirs, &all);
@@ -182,9 +185,9 @@ impl Group {
                     Outcomes::Shared { rows, runs, misses }
                 }
                 (ours, others) => {
-                    disown(own, number as u32, ours, mine);
-                    disown(own, number as u32, others, theirs);
-                    Outcomes::Own
+                    move_to_residue(residues, number as u32, ours, mine);
+                    move_to_residue(residues, number as u32, others, theirs);
+                    Outcomes::PerRank
                 }
             };
         }
@@ -211,7 +214,7 @@ impl Group {
         if !self.ranks.contains(rank) {
             return None;
         }
-        let own = self.own.get(&rank);
+        let residue = self.residues.get(&rank);
         let signature = |(number, row): (usize, &Row)| {
             let number = number as u32;
             let varying = match &row.outcomes {
@@ -224,13 +227,15 @@ impl Group {
                     runs: runs.clone(),
                     misses: misses.clone(),
                 }),
-                Outcomes::Own => own.and_then(|own| own.outcomes.get(&number)).cloned(),
+                Outcomes::PerRank => {
+                    residue.and_then(|residue| residue.outcomes.get(&number)).cloned()
+                }
             };
             Some(SignatureTrace {
                 cells: row.cells.cells(rank)?.into_owned(),
                 outcome: row.outcome.cells(rank)?.into_owned(),
                 varying,
-                polls: own.and_then(|own| own.polls.get(&number)).cloned(),
+                polls: residue.and_then(|residue| residue.polls.get(&number)).cloned(),
                 stats: row.stats.clone(),
             })
         };
@@ -246,13 +251,18 @@ impl Group {
 }
 
 /// Outcomes that were shared become each rank's own.
-fn disown(own: &mut BTreeMap<u32, Own>, number: u32, outcomes: Outcomes, ranks: &RankList) {
+fn move_to_residue(
+    residues: &mut BTreeMap<u32, Residue>,
+    number: u32,
+    outcomes: Outcomes,
+    ranks: &RankList,
+) {
     if let Outcomes::Shared { rows, runs, misses } = outcomes {
         for rank in ranks.iter() {
             let rows =
                 rows.iter().map(|row| row.cells(rank).unwrap_or_default().into_owned()).collect();
             let stored = StoredOutcomes { rows, runs: runs.clone(), misses: misses.clone() };
-            own.entry(rank).or_default().outcomes.insert(number, stored);
+            residues.entry(rank).or_default().outcomes.insert(number, stored);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A merged trace from bytes. Any bytes: what makes no sense is an error that says where.
 
 use crate::elastic::{Elastic, Variant};
-use crate::group::{Group, Outcomes, Own, Row};
+use crate::group::{Group, Outcomes, Residue, Row};
 use crate::merged::Merged;
 use crate::write::{
     ANY, CHANGED, COLUMNS, NEW_SHAPE, NO_COLUMNS, SAME_COLUMNS, SCALE_AT, Shape, VERSION,
@@ -108,8 +108,9 @@ pub fn structure_of_rows(bytes: &[u8], most_rows: usize) -> Result<Merged, ReadE
     for ((number, group), (list, count)) in
         groups.iter_mut().enumerate().zip(lists.into_iter().zip(grammars))
     {
-        let own = list.iter().map(|row| rows.row(*row, number, &group.ranks));
-        group.rows = own.collect::<Option<_>>().ok_or_else(|| bad("the signatures of groups"))?;
+        let members = list.iter().map(|row| rows.row(*row, number, &group.ranks));
+        group.rows =
+            members.collect::<Option<_>>().ok_or_else(|| bad("the signatures of groups"))?;
         let mut places: BTreeMap<u32, u32> = BTreeMap::new();
         for (place, row) in list.iter().enumerate() {
             places.entry(*row).or_insert(place as u32);
@@ -174,8 +175,8 @@ fn group(cells: &mut Cells<'_>, rows: &mut RowReader) -> Option<Group> {
         strings.push(text);
     }
     let lost = cells.get_unsigned()?;
-    let (rows, grammars, own) = (Vec::new(), Vec::new(), BTreeMap::new());
-    Some(Group { thread, ranks, predefined, strings, rows, grammars, own, lost })
+    let (rows, grammars, residues) = (Vec::new(), Vec::new(), BTreeMap::new());
+    Some(Group { thread, ranks, predefined, strings, rows, grammars, residues, lost })
 }
 
 fn lists(cells: &mut Cells<'_>, groups: usize, rows: usize) -> Option<Vec<Vec<u32>>> {
@@ -362,7 +363,7 @@ impl RowReader {
             (self.elastic_cells(cells, ranks)?, self.elastic_cells(cells, ranks)?);
         let outcomes = match cells.get_unsigned()? {
             0 => Outcomes::Constant,
-            1 => Outcomes::Own,
+            1 => Outcomes::PerRank,
             2 => {
                 let rows = cells.get_length()?;
                 Outcomes::Shared {
@@ -382,7 +383,7 @@ impl RowReader {
         let count = cells.get_length().filter(|n| *n > 0)?;
         let mut variants = Vec::new();
         for _ in 0..count {
-            let own = match count {
+            let subset = match count {
                 1 => None,
                 _ => Some(elastic(cells, |rest| RankList::decode(rest, MOST_RANKS))?),
             };
@@ -394,11 +395,15 @@ impl RowReader {
                 let place = next.checked_add(cells.get_unsigned()?)?;
                 next = place + 1;
                 let place = u32::try_from(place).ok().filter(|p| (*p as usize) < places)?;
-                let column = exactly(cells.get_bytes()?, own.as_ref().unwrap_or(ranks))?;
+                let column = exactly(cells.get_bytes()?, subset.as_ref().unwrap_or(ranks))?;
                 self.hold(column.held())?;
                 columns.push((place, column));
             }
-            variants.push(Variant { ranks: own, cells: numbers, columns: Columns::new(columns) });
+            variants.push(Variant {
+                ranks: subset,
+                cells: numbers,
+                columns: Columns::new(columns),
+            });
         }
         Some(Elastic { variants })
     }
@@ -459,20 +464,20 @@ pub fn timing(merged: &mut Merged, bytes: &[u8]) -> Result<(), ReadError> {
 }
 
 /// Reads what a rank has of its own.
-pub fn own(bytes: &[u8]) -> Result<Own, ReadError> {
-    own_cells(bytes).ok_or_else(|| bad("the outcomes of a rank"))
+pub fn residue(bytes: &[u8]) -> Result<Residue, ReadError> {
+    residue_cells(bytes).ok_or_else(|| bad("the outcomes of a rank"))
 }
 
-fn own_cells(bytes: &[u8]) -> Option<Own> {
+fn residue_cells(bytes: &[u8]) -> Option<Residue> {
     let mut cells = Cells::new(bytes);
-    let mut own = Own::default();
+    let mut residue = Residue::default();
     for _ in 0..cells.get_length()? {
         let signature = u32::try_from(cells.get_unsigned()?).ok()?;
-        own.outcomes.insert(signature, StoredOutcomes::get(&mut cells)?);
+        residue.outcomes.insert(signature, StoredOutcomes::get(&mut cells)?);
     }
     for _ in 0..cells.get_length()? {
         let signature = u32::try_from(cells.get_unsigned()?).ok()?;
-        own.polls.insert(signature, Polls::get(&mut cells)?);
+        residue.polls.insert(signature, Polls::get(&mut cells)?);
     }
-    cells.is_empty().then_some(own)
+    cells.is_empty().then_some(residue)
 }

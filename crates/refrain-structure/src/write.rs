@@ -67,8 +67,8 @@ pub struct Streams {
     pub structure: Vec<u8>,
     /// Durations.
     pub timing: Vec<u8>,
-    /// What ranks have of their own: rank, thread, bytes.
-    pub own: Vec<(u32, u32, Vec<u8>)>,
+    /// Residues: rank, thread, bytes.
+    pub residues: Vec<(u32, u32, Vec<u8>)>,
 }
 
 /// A row with constants and columns only.
@@ -147,13 +147,13 @@ pub fn write(merged: &Merged) -> Streams {
         for row in &group.rows {
             row.stats.put(&mut streams.timing);
         }
-        for (rank, own) in &group.own {
+        for (rank, residue) in &group.residues {
             let mut bytes = Vec::new();
-            own.put(&mut bytes);
-            streams.own.push((*rank, group.thread, bytes));
+            residue.put(&mut bytes);
+            streams.residues.push((*rank, group.thread, bytes));
         }
     }
-    streams.own.sort_by_key(|(rank, thread, _)| (*rank, *thread));
+    streams.residues.sort_by_key(|(rank, thread, _)| (*rank, *thread));
     let rows = merged.groups.iter().map(|group| group.rows.len()).sum();
     set_scale(&mut streams.structure, rows);
     streams
@@ -363,7 +363,7 @@ fn put_any(out: &mut Vec<u8>, row: &Row) {
     put_elastic(out, &row.outcome);
     match &row.outcomes {
         Outcomes::Constant => put_unsigned(out, 0),
-        Outcomes::Own => put_unsigned(out, 1),
+        Outcomes::PerRank => put_unsigned(out, 1),
         Outcomes::Shared { rows, runs, misses } => {
             put_unsigned(out, 2);
             put_unsigned(out, rows.len() as u64);

@@ -59,11 +59,11 @@ fn through_bytes(merged: &Merged) -> Merged {
     let streams = write::write(merged);
     let mut again = read::structure(&streams.structure).expect("the structure reads");
     read::timing(&mut again, &streams.timing).expect("the timing reads");
-    for (rank, thread, bytes) in &streams.own {
-        let own = read::own(bytes).expect("what ranks have of their own reads");
+    for (rank, thread, bytes) in &streams.residues {
+        let residue = read::residue(bytes).expect("what ranks have of their own reads");
         let mut groups = again.groups.iter_mut();
         let group = groups.find(|g| g.thread == *thread && g.ranks.contains(*rank));
-        group.expect("the rank is in a group").own.insert(*rank, own);
+        group.expect("the rank is in a group").residues.insert(*rank, residue);
     }
     again
 }
@@ -150,7 +150,7 @@ proptest! {
     #[test]
     fn any_bytes_are_refused_or_read(mut bytes: Vec<u8>) {
         let _ = read::structure(&bytes);
-        let _ = read::own(&bytes);
+        let _ = read::residue(&bytes);
         // Further than the version.
         bytes.insert(0, 1);
         let _ = read::structure(&bytes);

@@ -32,11 +32,11 @@ fn walk_trace(trace: &Trace, events: usize, errors: &mut Vec<String>) -> usize {
     let mut read = 0;
     for stream in 0..meta.streams.len().min(STREAMS) {
         meta.streams[stream].nanos(1 << 40);
-        trace.own(stream).err().into_iter().for_each(|e| say(e.to_string()));
+        trace.residue(stream).err().into_iter().for_each(|e| say(e.to_string()));
         trace.calls(stream).err().into_iter().for_each(|e| say(e.to_string()));
-        if let (Ok(Some(task)), Ok(own)) = (trace.view(stream), trace.own(stream)) {
+        if let (Ok(Some(task)), Ok(residue)) = (trace.view(stream), trace.residue(stream)) {
             let counts = task.occurrences();
-            for (signature, outcomes) in &own.outcomes {
+            for (signature, outcomes) in &residue.outcomes {
                 counts.get(*signature as usize).map(|calls| outcomes.counts(*calls));
             }
             task.tail(100);
@@ -82,6 +82,6 @@ fn walk_trace(trace: &Trace, events: usize, errors: &mut Vec<String>) -> usize {
             }
         }
     }
-    trace.owns().err().into_iter().for_each(|e| say(e.to_string()));
+    trace.residues().err().into_iter().for_each(|e| say(e.to_string()));
     read
 }

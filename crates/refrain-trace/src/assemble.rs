@@ -89,12 +89,12 @@ fn write_sections(writer: &mut Writer, meta: &Meta, streams: &Streams) -> Result
     writer.add_bytes(sections::TIMING, &streams.timing)?;
     let mut chunk = Vec::new();
     let mut first = None;
-    for (i, (rank, thread, bytes)) in streams.own.iter().enumerate() {
+    for (i, (rank, thread, bytes)) in streams.residues.iter().enumerate() {
         let first = *first.get_or_insert(*rank);
         put_unsigned(&mut chunk, (*rank).into());
         put_unsigned(&mut chunk, (*thread).into());
         put_bytes(&mut chunk, bytes);
-        let next = streams.own.get(i + 1).map(|(rank, ..)| *rank);
+        let next = streams.residues.get(i + 1).map(|(rank, ..)| *rank);
         if next.is_none() || (chunk.len() > OWN_BYTES && next != Some(*rank)) {
             writer.add_bytes(&format!("{}{first}-{rank}", sections::OWN), &chunk)?;
             chunk.clear();

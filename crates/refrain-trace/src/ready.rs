@@ -37,13 +37,13 @@ pub fn of(folder: &Path, parts: &[Part], meta: &mut Meta) -> Option<Merged> {
     let mut cells = Cells::new(&own);
     while !cells.is_empty() {
         let (rank, thread) = (cells.get_u32()?, cells.get_u32()?);
-        let own = read::own(cells.get_bytes()?).ok()?;
+        let residue = read::residue(cells.get_bytes()?).ok()?;
         let mut groups = merged.groups.iter_mut();
         let group = groups.find(|g| g.thread == thread && g.ranks.contains(rank))?;
         // Of what a rank has, other ranks may have set some aside.
-        let all = group.own.entry(rank).or_default();
-        all.outcomes.extend(own.outcomes);
-        all.polls.extend(own.polls);
+        let all = group.residues.entry(rank).or_default();
+        all.outcomes.extend(residue.outcomes);
+        all.polls.extend(residue.polls);
     }
     for process in &processes {
         for stream in &process.streams {

@@ -19,7 +19,7 @@ use crate::inside::process;
 use crate::trace::{compress, part};
 use refrain_format::part::flags;
 use refrain_signature::cells::{put_bytes, put_unsigned};
-use refrain_structure::group::Own;
+use refrain_structure::group::Residue;
 use refrain_structure::merged::Merged;
 use refrain_structure::transit;
 use refrain_structure::write::{Streams, write};
@@ -36,7 +36,7 @@ pub fn before_finalize() {
     }
     let Some(comm) = Comm::of_world() else { return };
     let mut left = Left::default();
-    let merged = tree(&comm, careful(|| own_trace(&comm)), &mut left.own);
+    let merged = tree(&comm, careful(|| own_trace(&comm)), &mut left.residues);
     left.structure = careful(|| merged.as_ref().map(write));
     let wrote = write_down(&comm, &left);
     let is_well = wrote && (merged.is_some() || comm.rank != 0);
@@ -61,9 +61,13 @@ fn own_trace(comm: &Comm) -> Option<Merged> {
 /// the same over values in memory.) Takes in what ranks behind this one in the tree have, and passes it on,
 /// whether that worked or not: a rank that has nothing says so. Gives the merged trace at rank 0, nothing elsewhere, and
 /// sets aside what single ranks have of their own.
-fn tree(comm: &Comm, mut merged: Option<Merged>, own: &mut Vec<(u32, u32, Own)>) -> Option<Merged> {
+fn tree(
+    comm: &Comm,
+    mut merged: Option<Merged>,
+    residues: &mut Vec<(u32, u32, Residue)>,
+) -> Option<Merged> {
     let mut step = 1;
-    take_own(&mut merged, own);
+    take_residues(&mut merged, residues);
     while step < comm.size {
         if comm.rank & step != 0 {
             let bytes = careful(|| merged.as_ref().map(transit::to_bytes));
@@ -74,7 +78,7 @@ fn tree(comm: &Comm, mut merged: Option<Merged>, own: &mut Vec<(u32, u32, Own)>)
             let bytes = comm.receive(comm.rank + step);
             let both = || merged.take()?.merge(transit::from_bytes(&bytes?)?).into();
             merged = careful(both);
-            take_own(&mut merged, own);
+            take_residues(&mut merged, residues);
         }
         step *= 2;
     }
@@ -85,15 +89,15 @@ fn tree(comm: &Comm, mut merged: Option<Merged>, own: &mut Vec<(u32, u32, Own)>)
 #[derive(Default)]
 struct Left {
     structure: Option<Streams>,
-    own: Vec<(u32, u32, Own)>,
+    residues: Vec<(u32, u32, Residue)>,
 }
 
 /// Sets aside what single ranks have of their own.
-fn take_own(merged: &mut Option<Merged>, own: &mut Vec<(u32, u32, Own)>) {
+fn take_residues(merged: &mut Option<Merged>, residues: &mut Vec<(u32, u32, Residue)>) {
     for group in merged.iter_mut().flat_map(|merged| &mut merged.groups) {
         let thread = group.thread;
-        let all = std::mem::take(&mut group.own).into_iter();
-        own.extend(all.map(|(rank, own)| (rank, thread, own)));
+        let all = std::mem::take(&mut group.residues).into_iter();
+        residues.extend(all.map(|(rank, residue)| (rank, thread, residue)));
     }
 }
 
@@ -103,9 +107,9 @@ fn write_down(comm: &Comm, left: &Left) -> bool {
         CString::new([process::folder()?.as_bytes(), b"/", name.as_bytes()].concat()).ok()
     };
     let mut bytes = Vec::new();
-    for (rank, thread, own) in &left.own {
+    for (rank, thread, residue) in &left.residues {
         let mut content = Vec::new();
-        own.put(&mut content);
+        residue.put(&mut content);
         put_unsigned(&mut bytes, (*rank).into());
         put_unsigned(&mut bytes, (*thread).into());
         put_bytes(&mut bytes, &content);

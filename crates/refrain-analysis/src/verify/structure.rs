@@ -55,7 +55,7 @@ pub fn check_structure(trace: &CallTrace) -> Result<Structure, TraceError> {
 fn check_own(trace: &CallTrace, found: &mut Structure) -> Result<(), TraceError> {
     let merged = trace.structure()?;
     let counts: Vec<Vec<u64>> = merged.groups.iter().map(|group| group.occurrences()).collect();
-    for (place, thread, own) in trace.owns()? {
+    for (place, thread, residue) in trace.residues()? {
         let mut say = |what: &str| {
             found.problems.push(format!("own data of rank {place}, thread {thread}: {what}"));
         };
@@ -65,14 +65,14 @@ fn check_own(trace: &CallTrace, found: &mut Structure) -> Result<(), TraceError>
             say("it has no calls");
             continue;
         };
-        for (signature, outcomes) in &own.outcomes {
+        for (signature, outcomes) in &residue.outcomes {
             match counts.get(*signature as usize) {
                 Some(calls) if outcomes.counts(*calls).is_some() => {}
                 Some(_) => say(&format!("the outcomes of signature {signature} do not read")),
                 None => say(&format!("there is no signature {signature}")),
             }
         }
-        if let Some(signature) = own.polls.keys().find(|s| **s as usize >= counts.len()) {
+        if let Some(signature) = residue.polls.keys().find(|s| **s as usize >= counts.len()) {
             say(&format!("there is no signature {signature}"));
         }
     }

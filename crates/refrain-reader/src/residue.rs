@@ -7,7 +7,7 @@ use crate::error::TraceError;
 use crate::sections;
 use refrain_container::Container;
 use refrain_signature::cells::Cells;
-use refrain_structure::group::Own;
+use refrain_structure::group::Residue;
 use refrain_structure::read;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The `own` sections of a trace.
 #[derive(Debug, Default)]
-pub(crate) struct OwnSections {
+pub(crate) struct ResidueSections {
     last: Mutex<Option<Arc<Unpacked>>>,
 }
 
@@ -27,14 +27,14 @@ struct Unpacked {
     tasks: HashMap<(u32, u32), Range<usize>>,
 }
 
-impl OwnSections {
+impl ResidueSections {
     /// The residue of a task.
     pub fn of(
         &self,
         container: &Container,
         rank_index: u32,
         thread: u32,
-    ) -> Result<Arc<Own>, TraceError> {
+    ) -> Result<Arc<Residue>, TraceError> {
         let holds = |name: &str| {
             let range = name.strip_prefix(sections::OWN).and_then(|range| range.split_once('-'));
             let range = range.and_then(|(first, last)| {
@@ -46,23 +46,24 @@ impl OwnSections {
             let unpacked = self.section(container, &section.name)?;
             if let Some(range) = unpacked.tasks.get(&(rank_index, thread)) {
                 let bytes = unpacked.bytes.get(range.clone()).unwrap_or_default();
-                let own = read::own(bytes).map_err(|why| bad(container, &section.name, why))?;
-                return Ok(Arc::new(own));
+                let residue =
+                    read::residue(bytes).map_err(|why| bad(container, &section.name, why))?;
+                return Ok(Arc::new(residue));
             }
         }
         Ok(Arc::default())
     }
 
     /// The residue of all tasks, each with its rank index and thread.
-    pub fn all(&self, container: &Container) -> Result<Vec<(u32, u32, Own)>, TraceError> {
+    pub fn all(&self, container: &Container) -> Result<Vec<(u32, u32, Residue)>, TraceError> {
         let mut all = Vec::new();
         for section in container.sections() {
             if section.name.starts_with(sections::OWN) {
                 let bytes = container.read_checked(&section.name)?;
                 for ((rank_index, thread), range) in tasks(container, &section.name, &bytes)? {
-                    let own = read::own(bytes.get(range).unwrap_or_default());
-                    let own = own.map_err(|why| bad(container, &section.name, why))?;
-                    all.push((rank_index, thread, own));
+                    let residue = read::residue(bytes.get(range).unwrap_or_default());
+                    let residue = residue.map_err(|why| bad(container, &section.name, why))?;
+                    all.push((rank_index, thread, residue));
                 }
             }
         }
