@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Names further directories of debug files, separated by colons.
+/// Names the directories of debug files, separated by colons, instead of the installed ones.
 const DIRECTORIES: &str = "REFRAIN_DEBUG_DIRECTORIES";
 /// Where distributions install debug files.
 const INSTALLED: &str = "/usr/lib/debug";
@@ -43,9 +43,10 @@ pub struct Recorded<'a> {
 
 /// The directories of debug files, in the order in which they are searched.
 pub fn directories() -> Vec<PathBuf> {
-    let named = std::env::var_os(DIRECTORIES).unwrap_or_default();
-    let named = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
-    named.chain([PathBuf::from(INSTALLED)]).collect()
+    match std::env::var_os(DIRECTORIES) {
+        Some(named) => std::env::split_paths(&named).collect(),
+        None => vec![PathBuf::from(INSTALLED)],
+    }
 }
 
 /// Finds the file that describes a module.
