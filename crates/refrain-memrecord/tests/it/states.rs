@@ -1,4 +1,4 @@
-//! What is known of a process comes back from its bytes, and damaged bytes are refused or harmless.
+//! The state of a compressor survives a round trip through its bytes; damaged bytes are refused or harmless.
 
 use proptest::prelude::*;
 use refrain_memory::{Blocks, Compressor, Kind, Merged, Reference};
@@ -7,7 +7,7 @@ use refrain_memrecord::tables::Tables;
 use refrain_memtrace::code::{Code, Context, Module};
 use refrain_memtrace::process::{Ended, ProcessFacts};
 use refrain_memtrace::trace::Facts;
-use refrain_rings::record::{NO_CONTEXT, Record, Reference as Told, pc};
+use refrain_rings::record::{NO_CONTEXT, Record, Reference as LedgerReference, pc};
 
 /// A process of a loop over two blocks.
 fn state(tables: &Tables) -> State {
@@ -48,7 +48,8 @@ fn tables(order: &[u64]) -> Tables {
     let root = Record::Context { block: 0, parent: NO_CONTEXT, call: 0, function: 0 };
     tables.apply(&root).unwrap();
     for (block, which) in (1u32..).zip(order) {
-        let told = |r: u64| Told { pc: pc(1, 100 * which + r), size: 8, kind: (r % 2) as u32 };
+        let told =
+            |r: u64| LedgerReference { pc: pc(1, 100 * which + r), size: 8, kind: (r % 2) as u32 };
         let references: Vec<u8> = (0..1 + which % 3).flat_map(|r| told(r).to_bytes()).collect();
         tables.apply(&Record::Block { block, references: &references }).unwrap();
     }

@@ -223,7 +223,7 @@ fn a_killed_program_has_lost_nothing() {
 }
 
 #[test]
-fn a_program_whose_compressor_is_killed_is_told_and_goes_on() {
+fn a_program_whose_compressor_is_killed_stops_recording_and_continues() {
     let shared = Shared::new(64, 2);
     let (ledger, mut ring) = shared.producer();
     let child = in_child(|| {
