@@ -55,6 +55,10 @@
 //! * [`order`]: message matching, recorded and replayed. A process either traces or does this.
 //! * `wrappers` (generated from the interface table by `build/`): one function per MPI function
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
 #![allow(non_snake_case, reason = "wrappers bear the names MPI gives them")]
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]

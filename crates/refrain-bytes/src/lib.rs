@@ -25,6 +25,10 @@
 //! This crate is linked into other people's programs. It has no dependencies, and none of its
 //! functions panics, whatever the bytes.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
 #![forbid(unsafe_code)]
 
 mod error;

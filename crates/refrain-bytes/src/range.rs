@@ -31,6 +31,7 @@ const TOP: u32 = 1 << 24;
 /// How much the n-th answer weighs, in 32768ths.
 static WEIGHTS: [u16; 256] = weights();
 
+#[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
 const fn weights() -> [u16; 256] {
     let mut table = [0; 256];
     let mut n = 0;
@@ -55,6 +56,7 @@ impl Bit {
     pub const EVEN: Bit = Bit { chance: 1 << 15, seen: 0 };
 
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
     fn learn(&mut self, value: bool) {
         let weight = i32::from(WEIGHTS[usize::from(self.seen) % WEIGHTS.len()]);
         let target = if value { 65536 - FLOOR as i32 } else { FLOOR as i32 };
@@ -76,6 +78,7 @@ fn part_of(range: u32, chance: u16) -> u32 {
 
 /// What an answer of this chance costs, in [`WHOLE`]ths of a bit.
 #[inline]
+#[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
 fn cost(chance: u16, value: bool) -> u32 {
     let chance = u32::from(chance);
     let chance = if value { chance } else { 65536 - chance };
@@ -89,6 +92,7 @@ const WHOLE: u32 = 64;
 /// what shares the upper half.
 static COSTS: [u16; 256] = costs();
 
+#[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
 const fn costs() -> [u16; 256] {
     let mut table = [0; 256];
     let mut n = 0;

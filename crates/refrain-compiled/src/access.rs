@@ -92,6 +92,7 @@ pub fn record(address: u64, pc: u64, kind: u32, size: u64, stack: usize) {
 }
 
 /// The number of a block.
+#[expect(clippy::indexing_slicing, reason = "masked to the length")]
 fn block_of(pc: u64, kind: u32, size: u32) -> u32 {
     let key = [pc, u64::from(kind) << 32 | u64::from(size), 0];
     let number = ALL_BLOCKS.get(key).unwrap_or_else(|| new_block(key, kind, size));

@@ -135,6 +135,7 @@ noted!(__tsan_func_exit => exited);
 
 /// The context of a call.
 #[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
 fn context_of(thread: &mut Thread, parent: u32, call: u64, function: u64) -> u32 {
     let key = [parent.into(), call, function];
     let hash = (call ^ (call >> 12)).wrapping_add(u64::from(parent).wrapping_mul(0x9e5));

@@ -70,6 +70,7 @@ fn tell(kind: u32, at: *mut c_void, bytes: usize) -> *mut c_void {
 
 #[cold]
 #[inline(never)]
+#[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
 fn told(kind: u32, base: u64, size: u64) {
     let Some((block, thread)) = enter() else { return };
     let (owner, size) = (thread.number, size.max(1));

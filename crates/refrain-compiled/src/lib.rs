@@ -33,6 +33,10 @@
 //! | [`window`] | which part of a run is recorded |
 //! | [`table`] | hash tables in mapped memory |
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
 #![allow(non_snake_case, reason = "functions bear the names others give them")]
 #![allow(clippy::missing_safety_doc, reason = "called by compilers, which vouch for it")]
 

@@ -29,7 +29,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 fn modules() -> &'static [Module] {
     let count = COUNT.load(Acquire);
     // SAFETY: the first `count` entries are not written any more.
-    unsafe { &(&*MODULES.0.get())[..count] }
+    unsafe { (&*MODULES.0.get()).get(..count).unwrap_or_default() }
 }
 
 /// Forgets all modules.
@@ -48,8 +48,10 @@ pub fn place(address: u64, shared: &mut Shared) -> u64 {
 fn find(address: u64) -> Option<u64> {
     let at = address as usize;
     let all = modules();
-    let found = all.iter().position(|module| (module.first..module.end).contains(&at))?;
-    Some(pc(found as u32 + 1, (at - all[found].base) as u64))
+    let mut numbered = all.iter().zip(1u32..);
+    let is_here = |(module, _): &(&Module, u32)| (module.first..module.end).contains(&at);
+    let (module, number) = numbered.find(is_here)?;
+    Some(pc(number, (at - module.base) as u64))
 }
 
 /// The load bias of the program: address in memory minus address in its file.
@@ -80,10 +82,9 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, shared: *mut
         let module = Module { base, first: base + (first & !4095), end: base + end };
         let count = COUNT.load(Relaxed);
         let is_known = modules().iter().any(|m| (m.first, m.end) == (module.first, module.end));
-        if end == 0 || count == MOST || is_known {
-            return 0;
-        }
-        (&mut *MODULES.0.get())[count] = module;
+        let all = &mut *MODULES.0.get();
+        let Some(place) = all.get_mut(count).filter(|_| end != 0 && !is_known) else { return 0 };
+        *place = module;
         COUNT.store(count + 1, Release);
         let mut own = [0u8; 4096];
         let name = core::ffi::CStr::from_ptr(info.dlpi_name).to_bytes();
@@ -107,7 +108,7 @@ fn executable(room: &mut [u8]) -> &[u8] {
     let link = c"/proc/self/exe";
     // SAFETY: at most as many bytes as there is room for.
     let got = unsafe { libc::readlink(link.as_ptr(), room.as_mut_ptr().cast(), room.len()) };
-    &room[..got.max(0) as usize]
+    room.get(..got.max(0) as usize).unwrap_or_default()
 }
 
 /// The build id in a module's notes.
@@ -122,7 +123,8 @@ unsafe fn build_id(headers: &[libc::Elf64_Phdr], base: usize) -> &'static [u8] {
         let mut rest = notes;
         while let Some((head, after)) = rest.split_at_checked(12) {
             let number = |at: usize| {
-                u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+                let bytes = head.get(at..).and_then(<[u8]>::first_chunk);
+                u32::from_le_bytes(bytes.copied().unwrap_or_default())
             };
             let name = (number(0) as usize).next_multiple_of(4);
             let (length, kind) = (number(4) as usize, number(8));

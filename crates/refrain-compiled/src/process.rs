@@ -120,7 +120,7 @@ impl Shared {
         let place = match self.freed.checked_sub(1) {
             Some(last) => {
                 self.freed = last;
-                usize::from(self.free[last])
+                usize::from(*self.free.get(last)?)
             }
             None if self.rings < RINGS => {
                 self.rings += 1;
@@ -145,8 +145,8 @@ impl Shared {
     /// A thread has ended: its ring can be reused.
     pub fn end_ring(&mut self, thread: u32, place: usize, is_drained: bool) {
         self.append(&Record::ThreadEnd { thread });
-        if is_drained && self.freed < RINGS {
-            self.free[self.freed] = place as u16;
+        if let Some(free) = self.free.get_mut(self.freed).filter(|_| is_drained) {
+            *free = place as u16;
             self.freed += 1;
         }
     }
@@ -260,8 +260,8 @@ unsafe fn meet(name: *const libc::c_char, file: c_int) -> bool {
         let mut address: libc::sockaddr_un = core::mem::zeroed();
         address.sun_family = libc::AF_UNIX as u16;
         let length = libc::strlen(name).min(address.sun_path.len() - 1);
-        for i in 0..length {
-            address.sun_path[1 + i] = *name.add(i);
+        for (i, to) in address.sun_path.iter_mut().skip(1).take(length).enumerate() {
+            *to = *name.add(i);
         }
         let size = core::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + length;
         let hello = Hello { magic: MAGIC, version: VERSION, pid: libc::getpid() as u32 };

@@ -28,6 +28,7 @@ static TELLS: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
+#[expect(clippy::indexing_slicing, reason = "the kernel's own constant")]
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let block = thread_block();
     // SAFETY: the thread's own block, and what the kernel gives to handlers.
@@ -78,6 +79,7 @@ fn call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
 
 /// As in the C library.
 #[unsafe(no_mangle)]
+#[expect(clippy::indexing_slicing, reason = "compared with the number of signals first")]
 pub unsafe extern "C" fn sigaction(
     signal: c_int,
     action: *const libc::sigaction,

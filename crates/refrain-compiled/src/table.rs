@@ -130,7 +130,7 @@ impl Table {
                 };
                 let number = slot.number.load(Relaxed);
                 if number != 0 {
-                    let key = [0, 1, 2].map(|i: usize| slot.key[i].load(Relaxed));
+                    let key = slot.key.each_ref().map(|word| word.load(Relaxed));
                     new.slot(key).set(key, number);
                 }
             }

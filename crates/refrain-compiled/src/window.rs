@@ -115,7 +115,8 @@ fn symbol(name: &[u8]) -> Option<(usize, usize)> {
     let file = whole_file(c"/proc/self/exe")?;
     let number = |at: usize, bytes: usize| -> Option<usize> {
         let mut word = [0; 8];
-        word[..bytes].copy_from_slice(file.get(at..at + bytes)?);
+        let found = file.get(at..at.checked_add(bytes)?)?;
+        word.iter_mut().zip(found).for_each(|(to, from)| *to = *from);
         Some(u64::from_le_bytes(word) as usize)
     };
     let (table, size, count) = (number(40, 8)?, number(58, 2)?, number(60, 2)?);

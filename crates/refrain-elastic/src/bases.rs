@@ -83,8 +83,8 @@ impl ColumnSet {
                         Some(Base::Others)
                     }
                     _ => (1..bases.len())
-                        .filter(|of| matches!(fitted.bases[of - 1], Base::Column(_)))
-                        .find_map(|of| sum(&base, &bases[of], of)),
+                        .filter(|of| matches!(fitted.bases.get(of - 1), Some(Base::Column(_))))
+                        .find_map(|of| sum(&base, bases.get(of)?, of)),
                 };
                 fitted.bases.push(base_is.unwrap_or_else(column));
                 bases.push(base);
@@ -112,7 +112,8 @@ impl ColumnSet {
 
     /// A base of an id of the list.
     fn base(&self, ids: &IdList, id: u32, at: usize) -> i64 {
-        match &self.bases[at] {
+        let Some(base) = self.bases.get(at) else { return 0 };
+        match base {
             Base::Column(column) => column.eval(id).unwrap_or(0),
             Base::Others => i64::from(ids.first() != Some(id)),
             Base::Sum { of, scale, plus } => {
@@ -136,9 +137,12 @@ fn sum(base: &[i64], of: &[i64], at: usize) -> Option<Base> {
     if base.first() != Some(&0) || base.len() < 3 {
         return None;
     }
-    let steps: Vec<Option<i64>> =
-        base.windows(2).map(|pair| Some(pair[1].wrapping_sub(pair[0]))).collect();
-    match affine(&steps, &of[..steps.len()], at)? {
+    let steps: Vec<Option<i64>> = base
+        .iter()
+        .zip(base.iter().skip(1))
+        .map(|(one, next)| Some(next.wrapping_sub(*one)))
+        .collect();
+    match affine(&steps, of.get(..steps.len())?, at)? {
         Affine::Over { base, scale, offset } => Some(Base::Sum { of: base, scale, plus: offset }),
         Affine::Constant(_) => None,
     }

@@ -66,7 +66,8 @@ impl Column {
     /// rank the first counts. A rank without a value, or a value without a rank, is left out.
     pub fn fit(ranks: &[u32], values: &[i64]) -> Self {
         let count = ranks.len().min(values.len());
-        let (ranks, values) = (&ranks[..count], &values[..count]);
+        let (ranks, values) = (ranks.get(..count), values.get(..count));
+        let (ranks, values) = (ranks.unwrap_or_default(), values.unwrap_or_default());
         if ranks.is_sorted_by(|a, b| a < b) {
             return Self::fit_listed(IdList::from_sorted(ranks), ranks, values);
         }
@@ -163,9 +164,9 @@ impl Column {
         for piece in self.pieces.iter().rev() {
             let mut at = 0;
             for (i, rank) in piece.ranks.iter().enumerate() {
-                at += ranks[at..].partition_point_near(rank);
-                let Some(slot) = ranks.get(at).filter(|&&r| r == rank).map(|_| &mut values[at])
-                else {
+                at += ranks.get(at..).unwrap_or_default().partition_point_near(rank);
+                let found = ranks.get(at).filter(|&&r| r == rank);
+                let Some(slot) = found.and_then(|_| values.get_mut(at)) else {
                     continue;
                 };
                 *slot = match &piece.values {
@@ -271,11 +272,11 @@ trait Near {
 impl Near for [u32] {
     fn partition_point_near(&self, rank: u32) -> usize {
         let mut end = 1;
-        while end < self.len() && self[end - 1] < rank {
+        while end < self.len() && self.get(end - 1).is_some_and(|r| *r < rank) {
             end *= 2;
         }
         let end = end.min(self.len());
-        self[..end].partition_point(|&r| r < rank)
+        self.get(..end).unwrap_or_default().partition_point(|&r| r < rank)
     }
 }
 

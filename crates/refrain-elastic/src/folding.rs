@@ -110,6 +110,7 @@ fn progressions(ranks: &[u32]) -> Vec<Section> {
 
 /// One section for each residue, where the gaps between the ranks repeat; nothing where they
 /// do not.
+#[expect(clippy::indexing_slicing, reason = "a period is at most a third of the length")]
 fn periodic(ranks: &[u32]) -> Vec<Section> {
     for period in 1..=MOST_PERIOD.min(ranks.len() / 3) {
         let length = ranks[period] - ranks[0];
@@ -162,7 +163,7 @@ fn chain(shape: &[Section], folded: &mut Vec<Section>) {
         }
         match stride.and_then(|stride| first.repeated(stride, (end - i) as u32)) {
             Some(section) => folded.push(section),
-            None => folded.extend_from_slice(&shape[i..end]),
+            None => folded.extend_from_slice(shape.get(i..end).unwrap_or_default()),
         }
         i = end;
     }

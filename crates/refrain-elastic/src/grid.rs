@@ -43,7 +43,7 @@ impl Grid {
             return None;
         }
         let mut grid = Self { offset, depth: digits.len() as u8, digits: Default::default(), top };
-        grid.digits[..digits.len()].copy_from_slice(digits);
+        grid.digits.iter_mut().zip(digits).for_each(|(to, from)| *to = *from);
         Some(grid)
     }
 
@@ -54,7 +54,7 @@ impl Grid {
 
     /// The digits below the top one, from the lowest.
     pub fn digits(&self) -> &[Digit] {
-        &self.digits[..usize::from(self.depth)]
+        self.digits.get(..usize::from(self.depth)).unwrap_or_default()
     }
 
     /// By what the top digit is multiplied.

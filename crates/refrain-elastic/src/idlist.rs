@@ -91,7 +91,8 @@ impl IdList {
 
     /// The sections that start no later than `rank`.
     fn reach(&self, rank: u32) -> &[Section] {
-        &self.sections[..self.sections.partition_point(|s| s.start() <= rank)]
+        let count = self.sections.partition_point(|s| s.start() <= rank);
+        self.sections.get(..count).unwrap_or_default()
     }
 
     /// The ranks, ascending.

@@ -46,6 +46,11 @@
 //! | [`tree`] | joining the values of many ranks in a binary tree |
 //! | `varint`, [`error`] | bytes in and out |
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 pub mod bases;
 pub mod column;
 pub mod columns;

@@ -97,8 +97,9 @@ pub fn regroup(
         let mut held = vec![Vec::new(); ordered.len()];
         let mut disputed = false;
         for (&rank, &value) in ranks.iter().zip(values) {
-            let mut places = (0..ordered.len()).filter(|&i| ordered[i].eval(rank) == value);
-            held[places.next()?].push(rank);
+            let fitting = ordered.iter().zip(&mut held).filter(|(f, _)| f.eval(rank) == value);
+            let mut places = fitting.map(|(_, held)| held);
+            places.next()?.push(rank);
             disputed |= places.next().is_some();
         }
         let parts = held.iter().zip(ordered).filter(|(ranks, _)| !ranks.is_empty());

@@ -68,7 +68,7 @@ impl Residual {
                 }
                 classes.push(Class { formula: self.formula(residual), ranks: Vec::new() });
             }
-            classes[place].ranks.push(rank);
+            classes.get_mut(place)?.ranks.push(rank);
         }
         Some(classes)
     }

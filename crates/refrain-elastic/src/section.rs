@@ -55,7 +55,7 @@ impl Section {
         let at = self.dimensions().partition_point(|d| d.stride < stride);
         let mut section = *self;
         section.dimensions.copy_within(at..depth, at + 1);
-        section.dimensions[at] = Dimension { stride, count };
+        *section.dimensions.get_mut(at)? = Dimension { stride, count };
         section.depth += 1;
         section.is_nested().then_some(section)
     }
@@ -83,7 +83,7 @@ impl Section {
 
     /// The dimensions, from the innermost.
     pub fn dimensions(&self) -> &[Dimension] {
-        &self.dimensions[..usize::from(self.depth)]
+        self.dimensions.get(..usize::from(self.depth)).unwrap_or_default()
     }
 
     /// The largest rank.
@@ -151,7 +151,7 @@ impl Section {
         if depth > MOST_DIMENSIONS {
             return Err(ElasticError::OutOfRange("number of dimensions"));
         }
-        for slot in &mut section.dimensions[..depth] {
+        for slot in section.dimensions.iter_mut().take(depth) {
             let stride = varint::take_u32(input, "stride")?;
             let count = varint::take_u32(input, "count")?.checked_add(2).ok_or(WHAT)?;
             *slot = Dimension { stride, count };

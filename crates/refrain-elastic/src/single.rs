@@ -73,6 +73,7 @@ fn tree(ranks: &[u32], values: &[i64]) -> Option<Formula> {
 }
 
 /// A linear function of digits.
+#[expect(clippy::indexing_slicing, reason = "a window is a pair")]
 pub fn grid(ranks: &[u32], values: &[i64]) -> Option<Formula> {
     if ranks.len() < 3 {
         return None;
@@ -147,6 +148,7 @@ fn without_digit(ranks: &[u32], values: &[i64], digit: Digit) -> Option<(Vec<u32
 /// Where only the lowest digit counts up, the value grows by its scale. It breaks where the digit
 /// starts anew: for an unrotated digit all breaks are a radix apart, and a rotated one falls by
 /// `scale * (radix - 1)` in the middle.
+#[expect(clippy::indexing_slicing, reason = "breaks are places behind the first in both lists")]
 fn guess_digits(ranks: &[u32], values: &[i64]) -> Vec<Digit> {
     let mut guesses = Vec::new();
     for scale in slopes(ranks, values) {
@@ -185,6 +187,7 @@ fn guess_digits(ranks: &[u32], values: &[i64]) -> Vec<Digit> {
 }
 
 /// The first two places where the value does not grow by `scale` for each rank.
+#[expect(clippy::indexing_slicing, reason = "places behind the first in both lists")]
 fn breaks(ranks: &[u32], values: &[i64], scale: i64) -> Vec<usize> {
     let breaks = |&i: &usize| {
         let gap = i64::from(ranks[i]) - i64::from(ranks[i - 1]);
@@ -195,6 +198,7 @@ fn breaks(ranks: &[u32], values: &[i64], scale: i64) -> Vec<usize> {
 
 /// By how much the value grows for each rank among the first few: up to three answers, the most
 /// frequent first.
+#[expect(clippy::indexing_slicing, reason = "a window is a pair")]
 fn slopes(ranks: &[u32], values: &[i64]) -> Vec<i64> {
     let mut found: Vec<(i64, usize)> = Vec::new();
     for (r, v) in ranks.windows(2).zip(values.windows(2)).take(SLOPE_SAMPLES) {

@@ -127,7 +127,8 @@ fn encode_runs(base: Base, values: &[i64]) -> Vec<u8> {
     let flush = |literals: std::ops::Range<usize>, out: &mut Vec<u8>| {
         if !literals.is_empty() {
             varint::put(out, (literals.len() as u64) << 1);
-            values[literals].iter().for_each(|&value| varint::put_signed(out, value));
+            let literals = values.get(literals).unwrap_or_default();
+            literals.iter().for_each(|&value| varint::put_signed(out, value));
         }
     };
     let mut at = 0;
@@ -136,7 +137,7 @@ fn encode_runs(base: Base, values: &[i64]) -> Vec<u8> {
         if run.len() >= WORTH_A_RUN {
             flush(literals, &mut out);
             varint::put(&mut out, (run.len() as u64) << 1 | 1);
-            varint::put_signed(&mut out, run[0]);
+            run.first().into_iter().for_each(|&value| varint::put_signed(&mut out, value));
             literals = end..end;
         } else {
             literals.end = end;
@@ -199,7 +200,8 @@ fn encode_dictionary(values: &[i64]) -> Option<Vec<u8>> {
         places.insert(*value, i as u64);
     }
     let width = width_of((distinct.len() as u64).checked_sub(1)?);
-    pack(values.iter().map(|value| places[value]), width, &mut out);
+    let place = |value| places.get(value).copied().unwrap_or(0);
+    pack(values.iter().map(place), width, &mut out);
     Some(out)
 }
 

@@ -58,7 +58,8 @@ impl TextColumn {
     /// ascend, and unequal lengths, are dealt with as [`Column::fit`] does.
     pub fn fit(ranks: &[u32], texts: &[&[u8]]) -> Self {
         let count = ranks.len().min(texts.len());
-        let (ranks, texts) = (&ranks[..count], &texts[..count]);
+        let (ranks, texts) = (ranks.get(..count), texts.get(..count));
+        let (ranks, texts) = (ranks.unwrap_or_default(), texts.unwrap_or_default());
         if ranks.is_sorted_by(|a, b| a < b) {
             return Self::fit_sorted(ranks, texts);
         }

@@ -16,6 +16,11 @@
 //! * [`sealed`]: what is complete, and may be written to a file
 //! * `memo`: calls that look exactly like one before
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 pub mod call;
 pub mod encoder;
 mod memo;

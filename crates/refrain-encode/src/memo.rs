@@ -83,8 +83,7 @@ impl Memo {
             && self.epoch == seen.epoch
             && self.inputs == seen.inputs.len()
             && self.bytes.len() == seen.inputs.len() + seen.outputs.len()
-            && self.bytes[..self.inputs] == *seen.inputs
-            && self.bytes[self.inputs..] == *seen.outputs
+            && self.bytes.split_at_checked(self.inputs) == Some((seen.inputs, seen.outputs))
     }
 
     /// Repeats the effect on requests; false, with nothing done, where they are not the same.
@@ -133,6 +132,10 @@ impl Memos {
     }
 
     /// Remembers a call.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "made as long as that just before; `Seen::place` gives less than the number of places"
+    )]
     pub fn add(
         &mut self,
         seen: &Seen<'_>,

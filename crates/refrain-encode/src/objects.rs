@@ -65,14 +65,13 @@ impl Ref {
             }
         };
         out.push(tag);
-        fields.into_iter().take([1, 2, 5][usize::from(tag)]).for_each(|v| {
-            put_unsigned(out, v.into());
-        });
+        let used = [1, 2, 5].get(usize::from(tag)).copied().unwrap_or(0);
+        fields.into_iter().take(used).for_each(|v| put_unsigned(out, v.into()));
     }
 
     /// Reads it.
     pub fn get(cells: &mut Cells<'_>) -> Option<Ref> {
-        let tag = cells.take(1)?[0];
+        let tag = *cells.take(1)?.first()?;
         // Numbers are places in tables: larger ones than any process has are damage.
         let mut below = |most: u32| cells.get_u32().filter(|n| *n < most);
         const THREADS: u32 = 1 << 16;
@@ -198,7 +197,7 @@ impl Objects {
 
     /// Takes up where [`Objects::put`] was.
     pub fn get(&mut self, cells: &mut Cells<'_>, kinds: &Kinds) -> Option<()> {
-        let byte = |cells: &mut Cells<'_>| cells.take(1).map(|b| b[0]);
+        let byte = |cells: &mut Cells<'_>| cells.take(1)?.first().copied();
         for _ in 0..cells.get_length()? {
             let (kind, value) = (byte(cells)?, cells.get_unsigned()?);
             self.define(kind, value, &cells.get_text()?, kinds);
@@ -307,6 +306,7 @@ impl Objects {
         }
     }
 
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     fn create(&mut self, kind: u8, value: u64, thread: u32) -> Ref {
         self.epoch += 1;
         let pools = row(&mut self.numbers, thread);
@@ -478,6 +478,7 @@ impl Queue {
     }
 }
 
+#[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
 fn row(rows: &mut Vec<Vec<Pool>>, thread: u32) -> &mut Vec<Pool> {
     let thread = thread as usize;
     if rows.len() <= thread {

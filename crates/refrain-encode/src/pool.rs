@@ -32,6 +32,10 @@ impl Bits {
     }
 
     #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "made as long as that just before; the first word is not among them"
+    )]
     fn word(&mut self, number: u32) -> &mut u64 {
         let word = (number / 64) as usize;
         if word == 0 {

@@ -69,6 +69,7 @@ impl Segments {
     }
 
     /// Takes note of a segment; gives it, and those it replaces, if it is new.
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     pub fn announce(
         &mut self,
         base: u64,
@@ -136,7 +137,10 @@ impl Segments {
             return None;
         }
         if address < segment.end {
-            self.recent[self.next % 4] = (*base, Some(*segment));
+            let place = self.next % self.recent.len();
+            if let Some(recent) = self.recent.get_mut(place) {
+                *recent = (*base, Some(*segment));
+            }
             self.next += 1;
         }
         Some(place(segment, address))

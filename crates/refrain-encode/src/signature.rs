@@ -107,6 +107,10 @@ impl Signatures {
         self.look_up(cells, outcome)
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "masked to the length, a power of two; the index holds numbers of signatures, and always a free place"
+    )]
     fn look_up(&mut self, cells: &[u8], outcome: &[u8]) -> Option<(u32, bool)> {
         if self.all.len() * 4 >= self.index.len() * 3 {
             self.grow();
@@ -187,6 +191,7 @@ impl Signatures {
     }
 
     #[cold]
+    #[expect(clippy::indexing_slicing, reason = "masked to the length, a power of two")]
     fn grow(&mut self) {
         let size = (self.index.len() * 2).max(256);
         self.index.clear();

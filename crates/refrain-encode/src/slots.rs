@@ -48,7 +48,9 @@ impl Slots {
         let best = self.arrays.iter().enumerate().filter_map(|(i, a)| fits(a).map(|fit| (fit, i)));
         let best = best.max_by_key(|(fit, _)| *fit).map(|(_, i)| i);
         let Some(best) = best else { return self.remember(requests) };
-        for (request, last) in requests.iter_mut().zip(self.arrays[best].iter_mut()) {
+        for (request, last) in
+            requests.iter_mut().zip(self.arrays.get_mut(best).into_iter().flatten())
+        {
             match objects.is_null(*request) {
                 true => *request = *last,
                 false => *last = *request,
@@ -77,7 +79,9 @@ impl Slots {
         if self.arrays.len() < ARRAYS {
             self.arrays.push(requests.to_vec());
         } else {
-            self.arrays[self.oldest % ARRAYS] = requests.to_vec();
+            if let Some(array) = self.arrays.get_mut(self.oldest % ARRAYS) {
+                *array = requests.to_vec();
+            }
             self.oldest += 1;
         }
     }

@@ -74,7 +74,9 @@ impl Task {
         }
         self.predefined.push(place);
         let number = self.predefined.len() as u32;
-        self.predefined_numbers[place as usize] = number;
+        if let Some(own) = self.predefined_numbers.get_mut(place as usize) {
+            *own = number;
+        }
         number - 1
     }
 

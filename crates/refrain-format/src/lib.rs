@@ -12,6 +12,11 @@
 //! (`refrain-container`). [`define`] describes functions. Every file carries the definitions that it uses, so any later
 //! version can read it.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 pub mod define;
 pub mod part;
 pub mod record;

@@ -178,11 +178,15 @@ impl PartHeader {
     }
 
     /// Reads the page; the error says what is wrong.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the page is as long as a header, of which these are fields"
+    )]
     pub fn read(page: &[u8]) -> Result<PartHeader, String> {
         if page.len() < HEADER_BYTES {
             return Err(format!("{} bytes, shorter than a part's header", page.len()));
         }
-        if page[..8] != MAGIC {
+        if page.first_chunk() != Some(&MAGIC) {
             return Err("not a part: wrong magic".into());
         }
         let version = number!(page, u32, version);
@@ -238,14 +242,14 @@ impl PartHeader {
 /// A text field up to its first NUL.
 pub fn text(field: &[u8]) -> String {
     let end = field.iter().position(|&b| b == 0).unwrap_or(field.len());
-    String::from_utf8_lossy(&field[..end]).into_owned()
+    String::from_utf8_lossy(field.get(..end).unwrap_or_default()).into_owned()
 }
 
 /// Stores text in a field, truncated to fit, with a closing NUL.
 pub fn set_text(field: &mut [u8], text: &[u8]) {
-    let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
-    let n = end.min(field.len().saturating_sub(1));
-    for (to, from) in field.iter_mut().zip(text[..n].iter().copied().chain(std::iter::repeat(0))) {
+    let room = field.len().saturating_sub(1);
+    let text = text.iter().copied().take_while(|byte| *byte != 0).take(room);
+    for (to, from) in field.iter_mut().zip(text.chain(std::iter::repeat(0))) {
         *to = from;
     }
 }

@@ -40,18 +40,18 @@ pub const HEAD: usize = 16;
 /// Completes a state whose first [`HEAD`] bytes are free.
 pub fn seal(state: &mut [u8]) {
     if let Some((head, content)) = state.split_at_mut_checked(HEAD) {
-        head[..8].copy_from_slice(&MAGIC);
-        head[8..].copy_from_slice(&stable::checksum(content).to_le_bytes());
+        let bytes = MAGIC.into_iter().chain(stable::checksum(content).to_le_bytes());
+        head.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
     }
 }
 
 /// Verifies a state and returns its content; the error says what is wrong.
 pub fn open(state: &[u8]) -> Result<&[u8], &'static str> {
     let (head, content) = state.split_at_checked(HEAD).ok_or("truncated state")?;
-    if head[..8] != MAGIC {
+    let Some(checksum) = head.strip_prefix(&MAGIC) else {
         return Err("not a state: wrong magic");
-    }
-    match head[8..] == stable::checksum(content).to_le_bytes() {
+    };
+    match checksum == stable::checksum(content).to_le_bytes() {
         true => Ok(content),
         false => Err("wrong checksum"),
     }

@@ -46,6 +46,10 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks from each start rule. Terminals are skipped.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "rules are numbered below their count, and these lists have an entry for each"
+    )]
     pub fn walk(&mut self, starts: impl IntoIterator<Item = u32>) -> Order {
         let mut order = Order { first_met: Vec::new(), children_first: Vec::new(), cycle: None };
         let mut path: Vec<(u32, usize)> = Vec::new();
@@ -84,6 +88,10 @@ impl<'a> Walker<'a> {
 }
 
 /// How many terminals each rule yields.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "rules are numbered below their count, and these lists have an entry for each"
+)]
 pub(crate) fn lengths(
     rules: &[Vec<Symbol>],
     children_first: &[u32],
@@ -140,6 +148,10 @@ pub(crate) fn validate_symbols(rules: &[Vec<Symbol>]) -> Result<(), GrammarError
 }
 
 /// Brings valid rules into canonical form.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "rules are numbered below their count, and these lists have an entry for each"
+)]
 pub(crate) fn canonical(mut rules: Vec<Vec<Symbol>>, order: &Order) -> Vec<Vec<Symbol>> {
     // Rules with the same body become one. Children come first, so the rules that a body uses are
     // unified before the body is compared.
@@ -171,6 +183,10 @@ pub(crate) fn canonical(mut rules: Vec<Vec<Symbol>>, order: &Order) -> Vec<Vec<S
     canonical
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "rules are numbered below their count, and these lists have an entry for each"
+)]
 fn rename(body: &mut [Symbol], numbers: &[u32]) {
     for symbol in body {
         if let What::Rule(rule) = &mut symbol.what {

@@ -62,7 +62,7 @@ pub(crate) fn encode(rules: &[Vec<Symbol>], out: &mut Vec<u8>) {
         let mut at = 0;
         while let Some(symbol) = body.get(at) {
             amount += 1;
-            let run = run_length(&body[at..], pairs);
+            let run = run_length(body.get(at..).unwrap_or_default(), pairs);
             at += 1;
             match symbol.what {
                 What::Terminal(first) if run >= LEAST_RUN => {
@@ -101,10 +101,11 @@ pub(crate) fn encode(rules: &[Vec<Symbol>], out: &mut Vec<u8>) {
 
 /// The length of the run *k, k+1, k+2, …* at the beginning of a body, with at most `pairs` pairs.
 fn run_length(body: &[Symbol], pairs: usize) -> usize {
-    let follows = |pair: &&[Symbol]| match (pair[0].what, pair[1].what) {
-        (What::Terminal(left), What::Terminal(right)) => {
-            left.checked_add(1) == Some(right) && pair[0].count == 1 && pair[1].count == 1
-        }
+    let follows = |pair: &&[Symbol]| match *pair {
+        [
+            Symbol { what: What::Terminal(left), count: 1 },
+            Symbol { what: What::Terminal(right), count: 1 },
+        ] => left.checked_add(1) == Some(*right),
         _ => false,
     };
     1 + body.windows(2).take(pairs).take_while(follows).count()

@@ -122,6 +122,10 @@ impl Grammar {
     }
 
     /// How often each terminal below `terminals` occurs, computed without expanding.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "rules are numbered below their count, and these lists have an entry for each; there is a start rule"
+    )]
     pub fn counts(&self, terminals: usize) -> Vec<u64> {
         let mut counts = vec![0_u64; terminals];
         let mut times = vec![0_u64; self.rules.len()];

@@ -24,6 +24,7 @@ struct Level {
 
 impl<'a> Iter<'a> {
     /// The sequence from position `n` on.
+    #[expect(clippy::indexing_slicing, reason = "a grammar uses no rule that it does not have")]
     pub(crate) fn new(grammar: &'a Grammar, mut n: u64) -> Iter<'a> {
         let mut iter = Iter { grammar, terminal: 0, left: 0, path: Vec::new() };
         if n >= grammar.len() {
@@ -77,6 +78,7 @@ impl<'a> Iter<'a> {
     }
 
     /// Advances to the next symbol that is a terminal.
+    #[expect(clippy::indexing_slicing, reason = "a grammar uses no rule that it does not have")]
     fn advance(&mut self) -> Option<()> {
         loop {
             let level = self.path.last_mut()?;

@@ -33,6 +33,11 @@
 //! No function panics, whatever its input, and none recurses: this code runs inside other people's
 //! programs, and reads files that may be damaged.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 mod canonical;
 mod codec;
 mod cursor;

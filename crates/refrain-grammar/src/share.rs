@@ -53,6 +53,10 @@ pub fn share(grammars: &[Grammar]) -> Shared {
 }
 
 /// The different rules of some grammars, and the start rule of each grammar.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "rules are numbered below their count, and these lists have an entry for each"
+)]
 fn unify(grammars: &[Grammar]) -> (Vec<Vec<Symbol>>, Vec<u32>) {
     let mut bodies: Vec<Vec<Symbol>> = Vec::new();
     let mut by_body: HashMap<Vec<Symbol>, u32> = HashMap::new();
@@ -168,7 +172,7 @@ impl Shared {
         validate_symbols(&rules)?;
         // Fragments have at least two symbols, so expanding them takes time in proportion to the
         // result.
-        if let Some(short) = rules[whole..].iter().position(|body| body.len() < 2) {
+        if let Some(short) = rules.iter().skip(whole).position(|body| body.len() < 2) {
             return Err(GrammarError::TooFewSymbols { rule: whole + short });
         }
         match Walker::new(&rules).walk(0..rules.len() as u32).cycle {
@@ -178,6 +182,7 @@ impl Shared {
     }
 
     /// The same grammars with fragments.
+    #[expect(clippy::indexing_slicing, reason = "every symbol was numbered above")]
     fn with_fragments(&self) -> Shared {
         let mut atoms: Vec<Symbol> = Vec::new();
         let mut by_symbol: HashMap<Symbol, u32> = HashMap::new();
@@ -228,6 +233,10 @@ impl Shared {
 
     /// The rules of a grammar, the start rule first. Checks that with fragments expanded they have at
     /// most as many symbols as all shared rules.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "rules are numbered below their count, and these lists have an entry for each"
+    )]
     fn reached(
         &self,
         index: usize,
@@ -262,6 +271,10 @@ impl Shared {
     }
 
     /// The body of a rule with fragments expanded and rules renumbered.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "rules are numbered below their count, and these lists have an entry for each"
+    )]
     fn body(&self, rule: u32, numbers: &HashMap<u32, u32>) -> Vec<Symbol> {
         let mut body = Vec::new();
         // The entered fragments: the position in each, and its remaining repetitions.

@@ -121,6 +121,11 @@ struct Block {
     params: Vec<(Param, bool)>,
 }
 
+#[expect(
+    clippy::panic,
+    clippy::expect_used,
+    reason = "the table is part of the build, and tests parse every line of it"
+)]
 fn parse(table: &'static str) -> Vec<Function> {
     let mut blocks: Vec<Block> = Vec::new();
     for row in rows(table) {
@@ -142,6 +147,10 @@ fn parse(table: &'static str) -> Vec<Function> {
     blocks.iter().flat_map(variants).collect()
 }
 
+#[expect(
+    clippy::panic,
+    reason = "the table is part of the build, and tests parse every line of it"
+)]
 fn parse_head(row: &'static str) -> Block {
     let removed = row.ends_with("(removed)");
     let row = row.trim_end_matches("(removed)").trim_end();
@@ -175,6 +184,10 @@ fn parse_param(row: &'static str) -> Result<(Param, bool), String> {
 
 impl Block {
     /// The function itself and, where it has large counts, its `_c` variant.
+    #[expect(
+        clippy::panic,
+        reason = "the table is part of the build, and tests parse every line of it"
+    )]
     fn variants(&self, semantics: &semantics::Line) -> Vec<Function> {
         let has_large = self.params.iter().any(|(p, _)| p.kind.large.is_some());
         let variant = |large: bool| {

@@ -11,6 +11,11 @@
 //! To add a function: its form goes into `interface.txt`, its meaning into `semantics.txt`. The wrapper,
 //! the log format and the decoder follow from these.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 pub mod abi;
 pub mod datatypes;
 pub mod fortran;

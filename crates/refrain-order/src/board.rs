@@ -69,6 +69,11 @@ pub struct Snapshot {
     words: Vec<u64>,
 }
 
+/// A word of a rank's slot.
+fn word(slot: &[u64], at: usize) -> u64 {
+    slot.get(at).copied().unwrap_or(0)
+}
+
 impl Snapshot {
     /// Of these words.
     pub fn new(words: Vec<u64>) -> Self {
@@ -88,25 +93,25 @@ impl Snapshot {
 
     /// How each rank is, and how many calls it has made.
     pub fn states(&self) -> impl Iterator<Item = (State, u64)> + '_ {
-        self.slots().map(|slot| (State::from_word(slot[STATE]), slot[CALLS]))
+        self.slots().map(|slot| (State::from_word(word(slot, STATE)), word(slot, CALLS)))
     }
 
     /// The function of each rank that is in a call of which nothing was recorded.
     fn functions(&self) -> impl Iterator<Item = usize> + '_ {
-        let inside = |slot: &&[u64]| State::from_word(slot[STATE]) == State::Inside;
-        self.slots().filter(inside).map(|slot| slot[FUNCTION] as usize)
+        let inside = |slot: &&[u64]| State::from_word(word(slot, STATE)) == State::Inside;
+        self.slots().filter(inside).map(|slot| word(slot, FUNCTION) as usize)
     }
 
     /// A line for each rank.
     pub fn report(&self, name: impl Fn(usize) -> String) -> String {
         let mut report = String::new();
         for (rank, slot) in self.slots().enumerate() {
-            let bytes = slot[TEXT..].iter().flat_map(|word| word.to_le_bytes());
+            let bytes = slot.iter().skip(TEXT).flat_map(|word| word.to_le_bytes());
             let text: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
             let text = String::from_utf8_lossy(&text);
-            let what = match State::from_word(slot[STATE]) {
+            let what = match State::from_word(word(slot, STATE)) {
                 State::Running => "is in the program's own code".to_owned(),
-                State::Inside => format!("is in {}", name(slot[FUNCTION] as usize)),
+                State::Inside => format!("is in {}", name(word(slot, FUNCTION) as usize)),
                 State::Waiting => format!("waits: {text}"),
                 State::AtEnd => format!("is where its record ends: {text}"),
                 State::Finalizing => "is in MPI_Finalize".to_owned(),
@@ -114,7 +119,8 @@ impl Snapshot {
                 State::Held => format!("is held for a debugger: {text}"),
             };
             // Writing to a String cannot fail.
-            let _ = write!(report, "\n  rank {rank} {what} (after {} MPI calls)", slot[CALLS]);
+            let calls = word(slot, CALLS);
+            let _ = write!(report, "\n  rank {rank} {what} (after {calls} MPI calls)");
         }
         report
     }

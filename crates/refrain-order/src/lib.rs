@@ -62,6 +62,11 @@
 //! | [`frame`], `coding` | bytes: frames with checksums, adaptive entropy coding |
 //! | [`arrivals`], [`handles`], [`thread_path`] | containers that an agent needs: pending receives, requests, names of threads |
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 pub mod arrivals;
 pub mod board;
 pub mod causal;

@@ -79,6 +79,7 @@ impl Default for TurnRecorder {
 
 impl TurnRecorder {
     /// A thread took its place in the line of that key.
+    #[expect(clippy::indexing_slicing, reason = "`line_of` gives less than the length")]
     pub fn took(&mut self, stream: u32, key: u64) {
         let line = line_of(key);
         let (open, shared) = &mut self.lines[line];

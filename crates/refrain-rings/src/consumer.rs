@@ -210,6 +210,7 @@ impl Ring {
         self.part(self.taken + nth).ledger.load(Relaxed)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
     fn part(&self, number: u64) -> &Part {
         &self.head().parts[number as usize % PARTS]
     }

@@ -63,12 +63,13 @@ impl Ledger {
         let written = control.ledger_written.load(Relaxed);
         self.wait_for_room(written + whole as u64, size as u64)?;
         let mut at = written;
-        for piece in [&fixed[..length], tails[0], tails[1]] {
+        let [first, second] = tails;
+        for piece in [fixed.get(..length).unwrap_or_default(), first, second] {
             self.copy(at, piece, size);
             at += piece.len() as u64;
         }
         let filling = (written + whole as u64 - at) as usize;
-        self.copy(at, &[0; 8][..filling], size);
+        self.copy(at, [0; 8].get(..filling).unwrap_or_default(), size);
         control.ledger_written.store(written + whole as u64, Release);
         Ok(())
     }
@@ -81,7 +82,7 @@ impl Ledger {
         unsafe {
             let ledger = self.control.cast::<u8>().cast_mut().add(CONTROL_BYTES);
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), ledger.add(at), first);
-            let rest = &bytes[first..];
+            let rest = bytes.get(first..).unwrap_or_default();
             core::ptr::copy_nonoverlapping(rest.as_ptr(), ledger, rest.len());
         }
     }
@@ -218,6 +219,7 @@ impl Ring {
         }
         let published = head.published.load(Relaxed);
         self.wait_for((published + 1).saturating_sub(PARTS as u64), ledger)?;
+        #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
         let part = &head.parts[published as usize % PARTS];
         part.start.store((first - head.words_at.load(Relaxed)) / 8, Relaxed);
         part.words.store((at - first) / 8, Relaxed);
@@ -232,10 +234,13 @@ impl Ring {
     /// Publishes, and continues in the next chunk when it is free.
     pub fn make_room(&mut self, ledger: &Ledger) -> Result<(), Gone> {
         self.publish(ledger)?;
-        self.last[self.chunk] = self.head().published.load(Relaxed);
+        let published = self.head().published.load(Relaxed);
+        if let Some(last) = self.last.get_mut(self.chunk) {
+            *last = published;
+        }
         let chunks = self.head().chunks.load(Relaxed) as usize;
         let next = (self.chunk + 1) & (chunks - 1) & (MOST_CHUNKS - 1);
-        self.wait_for(self.last[next], ledger)?;
+        self.wait_for(self.last.get(next).copied().unwrap_or(0), ledger)?;
         self.chunk = next;
         self.enter(next);
         Ok(())

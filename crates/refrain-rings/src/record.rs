@@ -176,7 +176,7 @@ impl<'a> Record<'a> {
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let kind = u32::from_le_bytes(*bytes.first_chunk()?);
         let body = bytes.get(HEAD..)?;
-        let fixed = [32, 8, 24, 24, 24, 8][(kind as usize).checked_sub(1).filter(|k| *k < 6)?];
+        let fixed = *[32, 8, 24, 24, 24, 8].get((kind as usize).checked_sub(1)?)?;
         let (body, tail) = body.split_at_checked(fixed)?;
         let input = &mut Input(body);
         Some(match kind {

@@ -362,8 +362,10 @@ impl Reader<'_> {
             }
         }
         if plan.makes != Makes::Nothing && !self.cells.is_empty() {
-            args.made.push(self.tag(|which| which.signum())?);
-            if args.made[0].value != 0 {
+            let made = self.tag(|which| which.signum())?;
+            let has_more = made.value != 0;
+            args.made.push(made);
+            if has_more {
                 args.made.push(self.cell()?);
             }
         }

@@ -81,7 +81,7 @@ pub fn put(out: &mut Vec<u8>, values: &[i64], before: &[i64]) {
         return;
     };
     let step = second.wrapping_sub(first);
-    if values.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step) {
+    if differences(values).all(|difference| difference == step) {
         let mode = if step == 0 { Mode::Constant } else { Mode::Steps };
         cells::put(out, mode as i64);
         cells::put(out, first);
@@ -99,15 +99,20 @@ pub fn put(out: &mut Vec<u8>, values: &[i64], before: &[i64]) {
     }
 }
 
+/// Each element less the one before it.
+fn differences(values: &[i64]) -> impl Iterator<Item = i64> {
+    values.iter().zip(values.iter().skip(1)).map(|(before, value)| value.wrapping_sub(*before))
+}
+
 /// Elements, or differences where those are smaller.
 fn put_each(out: &mut Vec<u8>, values: &[i64], first: i64) {
     let size = |v: i64| 64 - (v ^ (v >> 63)).leading_zeros();
     let plain: u32 = values.iter().map(|v| size(*v) / 7).sum();
-    let differences: u32 = values.windows(2).map(|w| size(w[1].wrapping_sub(w[0])) / 7).sum();
-    if differences + size(first) / 7 < plain {
+    let different: u32 = differences(values).map(|difference| size(difference) / 7).sum();
+    if different + size(first) / 7 < plain {
         cells::put(out, Mode::Differences as i64);
         cells::put(out, first);
-        values.windows(2).for_each(|w| cells::put(out, w[1].wrapping_sub(w[0])));
+        differences(values).for_each(|difference| cells::put(out, difference));
     } else {
         cells::put(out, Mode::Plain as i64);
         values.iter().for_each(|v| cells::put(out, *v));
@@ -120,9 +125,9 @@ fn factor_of_sums(values: &[i64], before: &[i64]) -> Option<i64> {
     }
     let at = before.iter().position(|b| *b != 0)?;
     let step = values.get(at + 1)?.wrapping_sub(*values.get(at)?);
-    let factor = step.checked_div(before[at])?;
-    let fits = |i: usize| values[i + 1].wrapping_sub(values[i]) == before[i].wrapping_mul(factor);
-    (0..values.len() - 1).all(fits).then_some(factor)
+    let factor = step.checked_div(*before.get(at)?)?;
+    let fits = |(step, before): (i64, &i64)| step == before.wrapping_mul(factor);
+    differences(values).zip(before).all(fits).then_some(factor)
 }
 
 /// Reads `n` elements; `most` is the largest number of them that is believed.

@@ -12,6 +12,11 @@
 //! * [`stats`], [`times`], [`setting`]: durations by signature, times of every call, and how exactly they are kept
 //! * [`tasktrace`]: the trace of one task · [`notes`]: what stands between calls
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 pub mod args;
 pub mod array;
 pub mod cells;

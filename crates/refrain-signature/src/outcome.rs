@@ -33,7 +33,9 @@ impl Predictor {
             let from = self.followers.len() as u32;
             self.followers.extend(from..=(last as u32).max(row));
         }
-        self.followers[last] = row;
+        if let Some(follower) = self.followers.get_mut(last) {
+            *follower = row;
+        }
         self.last = row;
     }
 }

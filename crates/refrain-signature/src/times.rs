@@ -72,7 +72,9 @@ impl Ids {
             self.ids.resize(place + 1, 0);
         }
         self.count += 1;
-        self.ids[place] = self.count;
+        if let Some(id) = self.ids.get_mut(place) {
+            *id = self.count;
+        }
         self.count - 1
     }
 }
@@ -96,10 +98,10 @@ impl Ends {
     pub fn before(&self, depth: u32) -> u64 {
         match depth {
             0 => self.ends.first().copied().unwrap_or(0),
-            _ => self.ends[..self.ends.len().min(depth.min(DEEPEST) as usize + 1)]
-                .last()
-                .copied()
-                .unwrap_or(0),
+            _ => {
+                let place = depth.min(DEEPEST) as usize;
+                self.ends.get(place).or(self.ends.last()).copied().unwrap_or(0)
+            }
         }
     }
 

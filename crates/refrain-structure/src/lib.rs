@@ -10,6 +10,11 @@
 //! * [`group`]: tasks of the same structure · [`merged`]: all groups
 //! * [`write`], [`read`]: as bytes, and back · [`transit`]: between ranks
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 pub mod elastic;
 pub mod group;
 pub mod merged;

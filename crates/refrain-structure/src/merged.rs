@@ -30,8 +30,10 @@ impl Merged {
         }
         for group in other.groups {
             let same = places.entry(group.key()).or_default();
-            match same.iter().find(|i| self.groups[**i].is_like(&group)) {
-                Some(i) => self.groups[*i].absorb(group),
+            let is_like = |i: &&usize| self.groups.get(**i).is_some_and(|own| own.is_like(&group));
+            let place = same.iter().find(is_like).copied();
+            match place.and_then(|i| self.groups.get_mut(i)) {
+                Some(own) => own.absorb(group),
                 None => {
                     same.push(self.groups.len());
                     self.groups.push(group);

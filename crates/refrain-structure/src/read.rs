@@ -78,7 +78,8 @@ pub fn structure_of_rows(bytes: &[u8], most_rows: usize) -> Result<Merged, ReadE
     if version != VERSION {
         return Err(bad(format!("structures of version {version} (this Refrain reads {VERSION})")));
     }
-    let scale = cells.take(1).map(|scale| scale[0]).filter(|scale| *scale <= MOST_SCALE);
+    let scale =
+        cells.take(1).and_then(|scale| scale.first().copied()).filter(|scale| *scale <= MOST_SCALE);
     let scale = scale.ok_or_else(|| bad("the structure's first bytes"))?;
     let functions = functions(&mut cells).ok_or_else(|| bad("the definitions of functions"))?;
     let count = cells.get_length().ok_or_else(|| bad("the groups"))?;

@@ -96,7 +96,11 @@ impl Simple {
         let shifted = b.columns.iter().map(|(p, c)| (p + split as u32, c.clone()));
         columns.extend(shifted);
         // Where a column speaks, the number says nothing; 0 repeats best.
-        columns.iter().for_each(|(place, _)| numbers[*place as usize] = 0);
+        for (place, _) in &columns {
+            if let Some(number) = numbers.get_mut(*place as usize) {
+                *number = 0;
+            }
+        }
         Some(Simple { numbers, split, columns })
     }
 
@@ -168,7 +172,9 @@ fn set_scale(structure: &mut [u8], rows: usize) {
         return;
     }
     for scale in 0..=MOST_SCALE {
-        structure[SCALE_AT] = scale;
+        if let Some(at) = structure.get_mut(SCALE_AT) {
+            *at = scale;
+        }
         if read::structure_of_rows(structure, rows).is_ok() {
             return;
         }
@@ -189,14 +195,12 @@ fn put_group(out: &mut Vec<u8>, group: &Group) {
 fn put_lists(out: &mut Vec<u8>, lists: &[Vec<u32>]) {
     for list in lists {
         put_unsigned(out, list.len() as u64);
-        let (mut at, mut expected) = (0, 0);
-        while at < list.len() {
-            let run = (at..list.len()).take_while(|i| list[*i] == list[at] + (i - at) as u32);
-            let run = run.count();
-            put(out, i64::from(list[at]) - expected);
-            put_unsigned(out, run as u64);
-            at += run;
-            expected = i64::from(list[at - 1]) + 1;
+        let mut expected = 0;
+        for run in list.chunk_by(|value, next| Some(*next) == value.checked_add(1)) {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            put(out, i64::from(*first) - expected);
+            put_unsigned(out, run.len() as u64);
+            expected = i64::from(*last) + 1;
         }
     }
 }
@@ -285,7 +289,7 @@ impl RowWriter {
             self.shapes.push(Shape { split, numbers, columns, group });
             return;
         };
-        let last = &self.shapes[number];
+        let Some(last) = self.shapes.get(number) else { return };
         let changes: Vec<(usize, i64)> = row
             .numbers
             .iter()
@@ -311,11 +315,14 @@ impl RowWriter {
             self.step = Some((number, changes));
         }
         let Simple { numbers, split, columns } = row;
-        self.shapes[number] = Shape { split, numbers, columns, group };
+        if let Some(shape) = self.shapes.get_mut(number) {
+            *shape = Shape { split, numbers, columns, group };
+        }
     }
 
     fn put_columns(&mut self, row: &Simple, shape: Option<usize>, group: usize, ranks: &RankList) {
-        let last = shape.map(|number| &self.shapes[number]).filter(|last| last.group == group);
+        let last =
+            shape.and_then(|number| self.shapes.get(number)).filter(|last| last.group == group);
         let out = &mut self.out;
         if row.columns.is_empty() {
             return put_unsigned(out, NO_COLUMNS);

@@ -81,6 +81,10 @@ impl Table {
 
     /// The number of the bin of a value.
     #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is a place for every cell, and the last bin holds the largest value"
+    )]
     pub fn number(&self, value: u64) -> usize {
         let mut number = usize::from(self.first_bins[floating::cell::<LOOK>(value) as usize]);
         // Cells are narrower than bins, so this is at most one step, except for the smallest bins.
@@ -120,6 +124,7 @@ impl Bins {
     }
 
     /// The bin of a number; the last one for numbers too large.
+    #[expect(clippy::indexing_slicing, reason = "limited to the last; a table has a bin")]
     pub fn bin(&self, number: u64) -> Bin {
         match self {
             Bins::Table(Table { bins, .. }) => {

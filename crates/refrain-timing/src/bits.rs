@@ -26,7 +26,7 @@ impl BitBuffer {
 
     /// The bytes that were written.
     pub fn written(&self) -> &[u8] {
-        &self.bytes[..self.length]
+        self.bytes.get(..self.length).unwrap_or_default()
     }
 }
 
@@ -114,12 +114,12 @@ impl<'a> BitReader<'a> {
     /// 16 bytes from that position on, padded with zeros.
     #[inline]
     fn window(&self, from: usize) -> u128 {
-        let rest = &self.bytes[from.min(self.bytes.len())..];
+        let rest = self.bytes.get(from..).unwrap_or_default();
         if let Some(whole) = rest.first_chunk() {
             return u128::from_le_bytes(*whole);
         }
         let mut window = [0; 16];
-        window[..rest.len()].copy_from_slice(rest);
+        window.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
         u128::from_le_bytes(window)
     }
 

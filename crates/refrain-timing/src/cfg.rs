@@ -6,6 +6,10 @@ use crate::{Bounds, Calls, Times, TimingError};
 use refrain_grammar::{Grammar, Sequitur};
 
 /// Appends the times.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "there is a level for every place that bounds give, and a first one"
+)]
 pub(crate) fn encode(bounds: &Bounds, calls: &Calls<'_>, out: &mut Vec<u8>) {
     bounds.put(calls.terminals, out);
     let levels = levels(bounds);
@@ -21,6 +25,10 @@ pub(crate) fn encode(bounds: &Bounds, calls: &Calls<'_>, out: &mut Vec<u8>) {
 }
 
 /// Reads the times of these calls.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "there is a level for every place that bounds give, and a first one"
+)]
 pub(crate) fn decode(
     terminals: &[u32],
     reader: &mut Reader<'_>,

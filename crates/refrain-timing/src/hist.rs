@@ -65,8 +65,9 @@ impl Top {
         let mut bins = Vec::with_capacity(n);
         for _ in 0..n {
             let bin = next.checked_add(reader.number()?).filter(|bin| *bin < u64::MAX);
-            bins.push(bin.ok_or(damaged.clone())?);
-            next = bins[bins.len() - 1] + 1;
+            let bin = bin.ok_or(damaged.clone())?;
+            bins.push(bin);
+            next = bin + 1;
         }
         Ok(Top { bins })
     }
@@ -84,6 +85,10 @@ fn signatures(terminals: &[u32]) -> (usize, Vec<usize>) {
 }
 
 /// Appends the times.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "there is a level for every place that bounds give, and a first one; columns are as long as the list of terminals, and there is a list for every signature"
+)]
 pub(crate) fn encode(bounds: &Bounds, calls: &Calls<'_>, out: &mut Vec<u8>) {
     bounds.put(calls.terminals, out);
     let levels = levels(bounds);
@@ -117,6 +122,10 @@ pub(crate) fn encode(bounds: &Bounds, calls: &Calls<'_>, out: &mut Vec<u8>) {
 }
 
 /// Reads the times of these calls.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "there is a level for every place that bounds give, and a first one; there is a list for every signature"
+)]
 pub(crate) fn decode(
     terminals: &[u32],
     reader: &mut Reader<'_>,

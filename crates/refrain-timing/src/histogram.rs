@@ -25,6 +25,7 @@ pub struct LogHistogram {
 impl LogHistogram {
     /// Adds a time.
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "limited to the last")]
     pub fn note(&mut self, time: u64) {
         let bucket = floating::cell::<0>(time).saturating_sub(SMALLEST) as usize;
         let count = &mut self.counts[bucket.min(BUCKETS - 1)];
@@ -88,7 +89,8 @@ impl LogHistogram {
         let (Some(first), Some(last)) = (first, last) else { return put_number(out, 0) };
         // Offset by 32; smaller numbers mean an empty histogram.
         put_number(out, (last - first + 1) as u64 * BUCKETS as u64 + first as u64);
-        self.counts[first..=last].iter().for_each(|count| put_number(out, (*count).into()));
+        let counts = self.counts.get(first..=last).unwrap_or_default();
+        counts.iter().for_each(|count| put_number(out, (*count).into()));
     }
 
     /// Reads what [`put`](LogHistogram::put) wrote at the beginning of these bytes; also returns the

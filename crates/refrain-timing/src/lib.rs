@@ -42,6 +42,11 @@
 //!
 //! [`LogHistogram`] is for statistics: the distribution of the times of all calls, in a few bytes.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 mod bins;
 mod bits;
 mod block;
@@ -51,6 +56,7 @@ mod cfg;
 mod error;
 mod floating;
 #[cfg(feature = "zfp")]
+#[allow(clippy::indexing_slicing, reason = "a feature that the agent is built without")]
 mod foreign;
 mod hist;
 mod histogram;

@@ -113,6 +113,10 @@ impl Steps {
 }
 
 /// Appends the times.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "there is a level for every place that bounds give, and a first one; there are two columns, as long as the list of terminals"
+)]
 pub(crate) fn encode(
     bounds: &Bounds,
     calls: &Calls<'_>,
@@ -146,6 +150,10 @@ pub(crate) fn encode(
 }
 
 /// Notes the bits that are not part of symbols: low bits of bin numbers, steps within bins.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "there is a level for every place that bounds give, and a first one; there are two columns, as long as the list of terminals"
+)]
 fn note_open_bits(
     bounds: &Bounds,
     levels: &[Level],
@@ -184,6 +192,10 @@ fn note_open_bits(
 }
 
 /// Reads the times of these calls.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "there is a level for every place that bounds give, and a first one; there are two columns, as long as the list of terminals"
+)]
 pub(crate) fn decode(
     before: &[u32],
     terminals: &[u32],

@@ -84,6 +84,7 @@ pub(crate) fn encode(calls: &Calls<'_>, scratch: &mut Scratch, out: &mut Vec<u8>
 
 /// Splits times into symbols and remaining bits.
 #[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "there are two columns")]
 fn note(calls: &Calls<'_>, quantum: Quantum, scratch: &mut Scratch) -> [Rests; 2] {
     let mut rests = [Rests::default(), Rests::default()];
     scratch.calls.clear();

@@ -74,6 +74,7 @@ impl Slot {
     }
 
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
     fn learn(&mut self, symbols: Pair) {
         let slowness = SLOWNESS[self.seen() as usize % SLOWNESS.len()];
         let means = Pair(self.0 as u32);
@@ -148,6 +149,10 @@ impl Positions {
 
     /// The expected classes of the interval and the duration of a call, times 256.
     #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a place is made for these tables, whose lengths it is limited to"
+    )]
     pub fn expect(&self, slots: Slots) -> Pair {
         let slot = self.by_position[slots.position];
         if slot.seen() > 0 {
@@ -159,6 +164,10 @@ impl Positions {
 
     /// Updates the statistics with the symbols of a call. A signature learns from new positions only.
     #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a place is made for these tables, whose lengths it is limited to"
+    )]
     pub fn learn(&mut self, slots: Slots, symbols: Pair) {
         let slot = &mut self.by_position[slots.position];
         let known = slot.seen() >= KNOWN;

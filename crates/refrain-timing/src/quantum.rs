@@ -40,7 +40,9 @@ impl Quantum {
     pub fn of(values: impl Iterator<Item = u64>) -> Quantum {
         let mut found = [0; GROUPS];
         for (i, value) in values.filter(|value| *value > 0).take(GROUP * GROUPS).enumerate() {
-            found[i / GROUP] = gcd(found[i / GROUP], value);
+            if let Some(group) = found.get_mut(i / GROUP) {
+                *group = gcd(*group, value);
+            }
         }
         // A value that is not a multiple, or values that share a larger factor, spoil a group or two,
         // but not the median group.

@@ -27,6 +27,7 @@ pub(crate) struct Step {
 
 impl Step {
     /// For a symbol of this frequency (1 or more) after symbols of frequency `before` in all.
+    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
     pub fn new(before: u32, frequency: u32) -> Step {
         let full = u64::from(frequency) << (63 - SCALE);
         let rest = (1 << SCALE) - frequency;
@@ -39,6 +40,7 @@ impl Step {
 
 /// For each frequency f: reciprocal and shift. For all states x, x / f is the upper half of the product
 /// of x and the reciprocal, shifted. (For f = 1 it is one less.)
+#[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
 static RECIPROCALS: [(u64, u32); (1 << SCALE) + 1] = {
     let mut all = [(u64::MAX, 0); (1 << SCALE) + 1];
     let mut frequency = 2;
@@ -72,6 +74,10 @@ impl Encoder {
     /// Encodes a symbol. Always writes a word, and counts it only if it is full: a branch would cost
     /// more, since it cannot be predicted.
     #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the caller makes room for a word of every symbol, and two more"
+    )]
     pub fn put(&mut self, step: &Step, out: &mut [u32]) {
         let x = self.state;
         let full = x >= step.full;
@@ -83,6 +89,10 @@ impl Encoder {
     }
 
     /// Ends the encoding; returns the words, which are read from the last to the first.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the caller makes room for a word of every symbol, and two more"
+    )]
     pub fn finish(self, out: &mut [u32]) -> &[u32] {
         out[self.at] = self.state as u32;
         out[self.at + 1] = (self.state >> 32) as u32;

@@ -49,6 +49,7 @@ impl Default for Scratch {
 impl Scratch {
     /// Finds the classes of all calls, whose symbols are set, and counts symbols by class.
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "there is a count for every symbol of every class")]
     pub fn classify(&mut self, before: &[u32], terminals: &[u32]) {
         self.positions.clear();
         let [gaps, durations] = &mut *self.counts;
@@ -67,12 +68,14 @@ impl Scratch {
     }
 
     /// How often each symbol of a column occurs.
+    #[expect(clippy::indexing_slicing, reason = "there are two columns")]
     pub fn totals(&self, column: usize) -> [u32; 256] {
         sum(&self.counts[column], u64::MAX)
     }
 
     /// Writes the classified symbols and the remaining bits.
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "there are two columns")]
     pub fn encode(&mut self, out: &mut Vec<u8>) {
         let mut bits = self.tables.begin(2 * (CLASSES + 2) * weights::MOST_BITS);
         let bases = [0, 1]
@@ -84,6 +87,7 @@ impl Scratch {
     }
 
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "there are two columns; bases lead to steps")]
     fn put_symbols(&mut self, bases: &[[u32; CLASSES]; 2], out: &mut Vec<u8>) {
         let room = Encoder::room(self.calls.len());
         let [gaps, durations] = &mut self.words;
@@ -205,6 +209,7 @@ impl<'a> SymbolReader<'a> {
 
     /// The symbols of the interval and the duration of the next call.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "there are two columns")]
     pub fn next(&mut self, terminal: u32) -> Result<[u8; 2], TimingError> {
         let slots = self.finder.next(terminal);
         let classes = self.positions.expect(slots);

@@ -20,6 +20,7 @@ const SMALL: u32 = 1;
 pub(crate) const MOST_BITS: usize = 16 + 256 * (1 + LEVELS as usize + 2);
 
 /// Weights of the levels: 4/3 to the level.
+#[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
 const WEIGHTS: [u32; LEVELS as usize + 1] = {
     let mut weights = [0; LEVELS as usize + 1];
     // In units of 1/256, to round only once.
@@ -43,6 +44,7 @@ pub(crate) struct Frequencies {
 const LOOK: u32 = 3;
 
 /// For each ratio to the highest weight, the level whose weight is nearest.
+#[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
 static NEAREST: [u8; 128] = {
     let mut nearest = [1; 128];
     let mut cell = 0;
@@ -61,6 +63,7 @@ static NEAREST: [u8; 128] = {
 };
 
 /// The level of a symbol that occurs `count` times if the most frequent one occurs `most` times.
+#[expect(clippy::indexing_slicing, reason = "the last of the levels; a remainder of the length")]
 fn level(count: u32, most: u32) -> u8 {
     let highest = u64::from(WEIGHTS[usize::from(LEVELS)]);
     let share = u64::from(count) * highest / u64::from(most.max(1));
@@ -68,6 +71,7 @@ fn level(count: u32, most: u32) -> u8 {
 }
 
 /// Writes approximate frequencies; returns what was written.
+#[expect(clippy::indexing_slicing, reason = "places in the same list, in order")]
 pub(crate) fn put(counts: &[u32; 256], bits: &mut BitWriter<'_>) -> Frequencies {
     let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
     let last = counts.iter().rposition(|count| *count > 0).unwrap_or(first);
@@ -117,6 +121,7 @@ pub(crate) fn get(bits: &mut BitReader<'_>) -> Result<Frequencies, TimingError> 
 }
 
 /// Frequencies that add up to 2 to the [`SCALE`], at least 1 for each symbol that occurs.
+#[expect(clippy::indexing_slicing, reason = "limited to the last")]
 fn frequencies(levels: &[u8]) -> Vec<u32> {
     let weight = |level: &u8| WEIGHTS[usize::from(*level).min(LEVELS.into())];
     let sum: u32 = levels.iter().map(weight).sum::<u32>().max(1);

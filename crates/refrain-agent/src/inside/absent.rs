@@ -40,8 +40,9 @@ pub fn adapt_exports() {
         let mut edits = Vec::new();
         each_export(&own, |slot, name, symbol| {
             if !is_linked || !next::is_defined(name) || !is_wanted(slot) {
+                let Some(hidden) = HIDDEN.get(slot) else { return };
                 // SAFETY: a symbol of our own table.
-                HIDDEN[slot].store(unsafe { (*symbol).st_value }, Ordering::Release);
+                hidden.store(unsafe { (*symbol).st_value }, Ordering::Release);
                 edits.push(Edit { symbol, value: 0, kind: STT_FUNC });
             }
         });
@@ -80,7 +81,8 @@ fn show_what_there_is() {
     let mut edits = Vec::new();
     each_export(&own, |slot, name, symbol| {
         if SymbolTable::is_defined_elsewhere(name) && is_wanted(slot) {
-            let value = HIDDEN[slot].load(Ordering::Acquire);
+            let Some(hidden) = HIDDEN.get(slot) else { return };
+            let value = hidden.load(Ordering::Acquire);
             edits.push(Edit { symbol, value, kind: STT_FUNC });
         }
     });

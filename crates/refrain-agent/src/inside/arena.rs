@@ -75,6 +75,7 @@ impl Arena {
     }
 
     /// Memory for something; null if there is none. Not always zero.
+    #[expect(clippy::indexing_slicing, reason = "`class` gives less than the length")]
     pub fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(class) = class(&layout) else {
             let aligned = layout.align() <= PAGE;
@@ -110,6 +111,7 @@ impl Arena {
     ///
     /// # Safety
     /// It must have come from here, with that layout.
+    #[expect(clippy::indexing_slicing, reason = "`class` gives less than the length")]
     pub unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         let Some(class) = class(&layout) else {
             // SAFETY: a mapping of that size.

@@ -28,6 +28,7 @@ static KNOWN: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
 /// How many cells may hold a call site.
 const CELLS: usize = 4;
 
+#[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
 fn cells(caller: usize) -> impl Iterator<Item = &'static AtomicUsize> {
     let first = caller ^ (caller >> 10);
     (first..first + CELLS).map(|cell| &KNOWN[cell % KNOWN.len()])

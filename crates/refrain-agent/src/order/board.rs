@@ -70,6 +70,10 @@ impl Drop for Inside {
 }
 
 impl Board {
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`start` has compared the rank with the size; words of a slot are constants"
+    )]
     fn own(&self, word: usize) -> &AtomicU64 {
         &self.words[self.rank * SLOT + word]
     }
@@ -120,8 +124,9 @@ impl Board {
     /// A number that is another when a rank has made a call, or begins or ends to wait or compute.
     pub fn progress(&self) -> u64 {
         progress(self.words.chunks_exact(SLOT).map(|slot| {
-            let calls = slot[CALLS].load(Ordering::Relaxed);
-            (State::from_word(slot[STATE].load(Ordering::Acquire)), calls)
+            let word = |at: usize, order| slot.get(at).map_or(0, |word| word.load(order));
+            let calls = word(CALLS, Ordering::Relaxed);
+            (State::from_word(word(STATE, Ordering::Acquire)), calls)
         }))
     }
 
@@ -133,7 +138,7 @@ impl Board {
 
     /// Whether this rank is the first that wants to tell all: once is enough.
     pub fn is_first(&self) -> bool {
-        self.words[TOLD].swap(1, Ordering::AcqRel) == 0
+        self.words.get(TOLD).is_some_and(|told| told.swap(1, Ordering::AcqRel) == 0)
     }
 
     /// A line for each rank.

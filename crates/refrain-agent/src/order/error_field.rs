@@ -59,7 +59,7 @@ pub fn learn(comm: usize) {
 
 fn left(kind: Kind, class: Class) -> Left {
     let row = TABLE.get().and_then(|table| table.get(kind as usize));
-    row.map_or(Left::Unknown, |row| row[class as usize])
+    row.and_then(|row| row.get(class as usize)).copied().unwrap_or(Left::Unknown)
 }
 
 /// The field of a status; nothing if the program ignores it.

@@ -64,6 +64,7 @@ macro_rules! by_arity {
 /// It must be one of MPI's that takes so many arguments, all of them integers, handles or
 /// addresses, and returns an error code.
 #[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "each arm has compared the length")]
 pub unsafe fn invoke(f: *const (), words: &[usize]) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {

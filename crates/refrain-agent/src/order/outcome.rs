@@ -86,8 +86,7 @@ impl Room {
 
     /// Room for so many.
     pub fn make(&mut self, n: usize) -> Statuses {
-        if n <= FEW {
-            let few = &mut self.few[..n * STATUS_BYTES];
+        if let Some(few) = self.few.get_mut(..n.saturating_mul(STATUS_BYTES)) {
             few.fill(MaybeUninit::new(0));
             return few.as_mut_ptr().cast();
         }

@@ -11,11 +11,7 @@ use super::role::{Hooked, Mode, Role};
 /// Posts a receive; `words` are the arguments of `MPI_Irecv`, but for the request.
 pub fn irecv(words: &[usize], large: bool, request: &mut usize) -> c_int {
     let function = if large { table::MPI_Irecv_c } else { table::MPI_Irecv };
-    let mut all = [0; 7];
-    all[..6].copy_from_slice(&words[..6]);
-    all[6] = &raw mut *request as usize;
-    // SAFETY: the program's arguments, and room for a handle.
-    unsafe { mpi::call(function, &all) }
+    with_request(function, words, request)
 }
 
 /// Sends without waiting; `words` are the arguments of `MPI_Isend`, but for the request.
@@ -30,11 +26,15 @@ pub fn isend(words: &[usize], large: bool, mode: Mode, request: &mut usize) -> c
         (Mode::Ready, false) => table::MPI_Irsend,
         (Mode::Ready, true) => table::MPI_Irsend_c,
     };
-    let mut all = [0; 7];
-    all[..6].copy_from_slice(&words[..6]);
-    all[6] = &raw mut *request as usize;
-    // SAFETY: as above.
-    unsafe { mpi::call(function, &all) }
+    with_request(function, words, request)
+}
+
+/// Calls a function with the first six of those arguments, and a request.
+fn with_request(function: usize, words: &[usize], request: &mut usize) -> c_int {
+    let Some([a, b, c, d, e, f]) = words.first_chunk() else { return mpi::layout().err_other };
+    let words = [*a, *b, *c, *d, *e, *f, &raw mut *request as usize];
+    // SAFETY: the program's arguments, and room for a handle.
+    unsafe { mpi::call(function, &words) }
 }
 
 /// Waits for an operation that was posted.

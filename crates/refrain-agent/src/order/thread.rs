@@ -237,6 +237,7 @@ impl Thread {
 
     /// The site of an address that was used of late.
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "`cell` gives less than the length")]
     fn recent_site(&self, key: usize) -> Option<u64> {
         let (address, site) = &self.places[cell(key)];
         (address.get() == key).then(|| site.get())
@@ -280,7 +281,9 @@ impl Thread {
                 self.set_module(&range);
                 let _quiet = Quiet::keep();
                 self.caches.with(|own| {
-                    own.program[own.oldest % MODULES] = range;
+                    if let Some(oldest) = own.program.get_mut(own.oldest) {
+                        *oldest = range;
+                    }
                     own.oldest = (own.oldest + 1) % MODULES;
                 });
                 true
@@ -316,6 +319,7 @@ impl Thread {
     }
 
     #[inline(never)]
+    #[expect(clippy::indexing_slicing, reason = "`cell` gives less than the length")]
     fn look_up(&self, address: usize, key: usize) -> u64 {
         let known = self.caches.with(|own| own.known.get(&address).copied()).flatten();
         let site = known.unwrap_or_else(|| self.name(address));

@@ -165,9 +165,9 @@ unsafe fn bytes(at: *mut c_void, length: usize) {
     let bytes = unsafe { std::slice::from_raw_parts_mut(at.cast::<u8>(), length) };
     for piece in bytes.chunks_mut(8) {
         let mut word = [0; 8];
-        word[..piece.len()].copy_from_slice(piece);
+        word.iter_mut().zip(&*piece).for_each(|(to, from)| *to = *from);
         let word = value(BYTES, || u64::from_le_bytes(word)).to_le_bytes();
-        piece.copy_from_slice(&word[..piece.len()]);
+        piece.iter_mut().zip(word).for_each(|(to, from)| *to = from);
     }
 }
 

@@ -31,7 +31,11 @@ pub fn compare(moment: Moment) {
     }
     let Some(comm) = Comm::of_world() else { return };
     if let Some(found) = compare_in(&comm) {
-        process::update(|header| header.sync[moment as usize] = found);
+        process::update(|header| {
+            if let Some(sync) = header.sync.get_mut(moment as usize) {
+                *sync = found;
+            }
+        });
     }
     comm.free();
 }

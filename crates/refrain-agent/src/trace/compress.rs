@@ -107,11 +107,12 @@ impl Compressor {
                 self.encoded.resize(thread + 1, 0);
                 self.saved.resize(thread + 1, 0);
             }
-            let from = self.encoded[thread];
+            let Some(encoded) = self.encoded.get_mut(thread) else { return false };
+            let from = *encoded;
             // What was encoded is always a beginning of what is written.
             let Some(skip) = from.checked_sub(written.position) else { return false };
             let Some(records) = written.records.get(skip as usize..) else { return false };
-            self.encoded[thread] = from + records.len() as u64;
+            *encoded = from + records.len() as u64;
             self.since += records.len() as u64;
             batches.push(Batch { thread: written.thread, records });
         }

@@ -30,7 +30,7 @@ pub fn ask<const N: usize>(function: usize, handle: usize) -> Option<[c_int; N]>
         ) -> c_int;
         std::mem::transmute::<*const (), Ask>(f)(handle, a, b, c, d, e)
     };
-    (error == 0).then(|| std::array::from_fn(|i| out[i]))
+    out.first_chunk().copied().filter(|_| error == 0)
 }
 
 /// Whether a handle is no communicator.

@@ -125,7 +125,7 @@ impl Part {
         let name = name(&host, header.pid, header.process);
         let path = self.path.as_bytes();
         let folder = path.iter().rposition(|byte| *byte == b'/')?;
-        CString::new([&path[..=folder], name.as_bytes()].concat()).ok()
+        CString::new([path.get(..=folder)?, name.as_bytes()].concat()).ok()
     }
 
     /// The body begins anew, at that position of the log: what was in it is in the state.
@@ -298,7 +298,7 @@ pub fn read_at(path: &CString, offset: u64, length: u64) -> Option<Vec<u8>> {
         let file = File(fd);
         let mut read = 0;
         while read < length {
-            let rest = &mut bytes[read..];
+            let rest = bytes.get_mut(read..)?;
             let at = (offset + read as u64) as libc::off_t;
             match libc::pread(file.0, rest.as_mut_ptr().cast(), rest.len(), at) {
                 -1 if last_errno() == libc::EINTR => {}

@@ -47,13 +47,19 @@ pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
+/// The entry of that number.
+#[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
+fn entry_of(number: u64) -> &'static Entry {
+    &ENTRIES[number as usize % RING]
+}
+
 /// Publishes that memory was freed just now. `write` tries to write the release record, and returns
 /// whether it did.
 pub fn publish(start: usize, write: impl FnOnce(Release) -> bool) {
     let release = Release { ticks: clock::ticks(), start };
     let is_written = write(release);
     let number = COUNT.fetch_add(1, Ordering::AcqRel);
-    let entry = &ENTRIES[number as usize % RING];
+    let entry = entry_of(number);
     entry.number.store(0, Ordering::Release);
     entry.start.store(release.start, Ordering::Relaxed);
     entry.ticks.store(release.ticks, Ordering::Relaxed);
@@ -64,7 +70,7 @@ pub fn publish(start: usize, write: impl FnOnce(Release) -> bool) {
 /// The notification of that number, and whether the reader has to write its record. None if it is not
 /// complete yet, or was overwritten.
 pub fn read(number: u64) -> Option<(Release, bool)> {
-    let entry = &ENTRIES[number as usize % RING];
+    let entry = entry_of(number);
     let is_there = || entry.number.load(Ordering::Acquire) == number + 1;
     if !is_there() {
         return None;

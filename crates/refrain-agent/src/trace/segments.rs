@@ -65,6 +65,7 @@ impl Segments {
 
     /// Whether there is nothing to say about an address.
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "`cell` gives less than the length")]
     pub fn know(&self, address: usize) -> bool {
         let (start, length) = self.near[cell(address)];
         self.seen == releases::count() && address.wrapping_sub(start) < length
@@ -75,6 +76,7 @@ impl Segments {
         &self.stack
     }
 
+    #[expect(clippy::indexing_slicing, reason = "`cell` gives less than the length")]
     fn remember(&mut self, address: usize, start: usize, length: usize) {
         self.near[cell(address)] = (start, length);
     }

@@ -115,6 +115,7 @@ impl Sites {
     }
 
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "`cell` gives less than the length")]
     fn near(&self, hash: usize) -> Option<u32> {
         let (known, number) = self.near[cell(hash)];
         (known == hash).then_some(number)
@@ -138,19 +139,21 @@ impl Stream {
     }
 
     #[inline(never)]
+    #[expect(clippy::indexing_slicing, reason = "`cell` gives less than the length")]
     fn find_site(&mut self, entry: &Entry) -> u32 {
         let mut frames = [0; MOST];
         let frames = match self.sites.frames {
             ONLY_RETURN => {
                 frames[0] = self.sites.own_return(entry);
-                &frames[..1]
+                frames.get(..1)
             }
             n => {
-                let room = &mut frames[..usize::from(n)];
+                let room = frames.get_mut(..usize::from(n)).unwrap_or_default();
                 let found = self.walk(entry, room).unwrap_or_else(|| unwind(entry, room));
-                &frames[..found.max(1)]
+                frames.get(..found.max(1))
             }
         };
+        let frames = frames.unwrap_or_default();
         let hash = hash_of(frames);
         if self.sites.frames != ONLY_RETURN
             && let Some(number) = self.sites.near(hash)
@@ -236,7 +239,7 @@ impl Sites {
     /// The number of a site, or where it belongs.
     fn number_of(&self, hash: usize, frames: &[usize]) -> Result<u32, usize> {
         let first = self.known.partition_point(|site| site.hash < hash);
-        let same = self.known[first..].iter().take_while(|site| site.hash == hash);
+        let same = self.known.iter().skip(first).take_while(|site| site.hash == hash);
         let is_it = |site: &&Site| {
             self.addresses.get(site.frames.start as usize..site.frames.end as usize) == Some(frames)
         };
@@ -298,13 +301,15 @@ fn unwind(entry: &Entry, frames: &mut [usize]) -> usize {
     let mut found = 0;
     unwind_with(entry, |address, _| {
         if found > 0 || !is_in_bindings(address) {
-            frames[found] = address;
+            if let Some(place) = frames.get_mut(found) {
+                *place = address;
+            }
             found += 1;
         }
-        found == frames.len()
+        found >= frames.len()
     });
-    if found == 0 {
-        frames[0] = entry.caller;
+    if let (0, Some(first)) = (found, frames.first_mut()) {
+        *first = entry.caller;
     }
     found
 }

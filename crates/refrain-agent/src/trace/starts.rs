@@ -47,6 +47,7 @@ static DIRECTORY: [AtomicPtr<Table>; TABLES] = [const { AtomicPtr::new(null_mut(
 
 /// The chunk for an address, if there is one.
 #[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "masked to the length")]
 fn chunk(address: usize) -> Option<&'static Chunk> {
     let table = DIRECTORY.get(address >> TABLE)?.load(Ordering::Acquire);
     // SAFETY: null, or a table that is never unmapped.
@@ -63,6 +64,7 @@ fn unit(address: usize) -> usize {
 
 /// Records what starts at an address.
 #[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "`unit` gives less than the length")]
 pub fn set(address: usize, what: u8) {
     if let Some(chunk) = chunk(address).or_else(|| new_chunk(address)) {
         chunk[unit(address)].store(what, Ordering::Relaxed);
@@ -71,12 +73,14 @@ pub fn set(address: usize, what: u8) {
 
 /// What starts at an address.
 #[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "`unit` gives less than the length")]
 pub fn get(address: usize) -> u8 {
     chunk(address).map_or(NONE, |chunk| chunk[unit(address)].load(Ordering::Relaxed))
 }
 
 /// Removes and returns what starts at an address.
 #[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "`unit` gives less than the length")]
 pub fn take(address: usize) -> u8 {
     let Some(chunk) = chunk(address) else { return NONE };
     let cell = &chunk[unit(address)];
@@ -94,7 +98,7 @@ pub fn nearest(address: usize) -> Option<usize> {
     loop {
         let first = lowest.max(last >> CHUNK << CHUNK);
         if let Some(chunk) = chunk(last) {
-            let units = &chunk[unit(first)..=unit(last)];
+            let units = chunk.get(unit(first)..=unit(last)).unwrap_or_default();
             let found = units.iter().rposition(|u| u.load(Ordering::Relaxed) != NONE);
             if let Some(found) = found {
                 return Some(((first >> UNIT) + found) << UNIT);
@@ -110,6 +114,7 @@ pub fn nearest(address: usize) -> Option<usize> {
 /// Maps the chunk for an address; none if there is no memory, and then nothing is recorded.
 #[cold]
 #[inline(never)]
+#[expect(clippy::indexing_slicing, reason = "masked to the length")]
 fn new_chunk(address: usize) -> Option<&'static Chunk> {
     let table = entry::<Table>(DIRECTORY.get(address >> TABLE)?)?;
     entry::<Chunk>(&table[address >> CHUNK & (CHUNKS - 1)])

@@ -281,7 +281,9 @@ impl Stream {
         }
         if let Verdict::Program(range) = verdict {
             (self.caller_low, self.caller_length) = (range.start, range.len());
-            self.others[self.oldest] = range;
+            if let Some(oldest) = self.others.get_mut(self.oldest) {
+                *oldest = range;
+            }
             self.oldest = (self.oldest + 1) % OTHERS;
         }
         program
@@ -315,7 +317,8 @@ impl Stream {
             return false;
         }
         let innermost = usize::from(self.depth_of(entry)).checked_sub(1);
-        if innermost.is_none_or(|i| self.open[i % DEEPEST].stack != self.forwarded.stack) {
+        let open = innermost.and_then(|i| self.open.get(i % DEEPEST));
+        if open.is_none_or(|open| open.stack != self.forwarded.stack) {
             return false;
         }
         self.forwarded.inner = place;
@@ -415,7 +418,7 @@ impl Stream {
         while self.depth > 0 {
             // Of calls beyond the deepest that is noted, all that is known is that one.
             let at = usize::from(self.depth - 1).min(DEEPEST - 1);
-            let open = self.open[at];
+            let Some(open) = self.open.get(at) else { break };
             let below = entry.stack.wrapping_add(NESTED_BELOW) <= open.stack;
             if below && memory::word_at(open.stack) == Some(open.caller) {
                 break;

@@ -247,7 +247,8 @@ impl Writer<'_, '_> {
             let can = !self.objects.is_null(*re) && !self.is_persistent(*re);
             none &= same;
             all &= if can { nulled } else { same };
-            indexed &= if can && indexed_places[i] { nulled } else { same };
+            let is_indexed = indexed_places.get(i).copied().unwrap_or(false);
+            indexed &= if can && is_indexed { nulled } else { same };
         }
         let complete = before.len() == after.len();
         let how = match () {

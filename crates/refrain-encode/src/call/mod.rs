@@ -412,8 +412,8 @@ impl Writer<'_, '_> {
         match op.form {
             Form::Int => {
                 let all = bytes.take(n.checked_mul(4)?)?;
-                let int = |b: &[u8]| i64::from(i32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-                numbers.extend(all.chunks_exact(4).map(int));
+                let (all, _) = all.as_chunks();
+                numbers.extend(all.iter().map(|bytes| i64::from(i32::from_le_bytes(*bytes))));
             }
             _ => {
                 let mut all = Bytes { rest: bytes.take(n.checked_mul(8)?)? };

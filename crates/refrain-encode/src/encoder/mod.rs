@@ -179,7 +179,7 @@ impl Encoder {
         if let [batch] = batches {
             let mut at = 0;
             loop {
-                let record = match Record::first(&batch.records[at..]) {
+                let record = match Record::first(batch.records.get(at..).unwrap_or_default()) {
                     Ok(Some(record)) => record,
                     Ok(None) => return damages,
                     Err(what) => {
@@ -199,43 +199,45 @@ impl Encoder {
     }
 
     fn feed_by_time(&mut self, batches: &[Batch<'_>], damages: &mut Vec<Damage>) {
-        let mut at = vec![0; batches.len()];
-        let mut ended = vec![false; batches.len()];
+        // Of each batch that has not ended: how far it is taken in.
+        let mut rest: Vec<(&Batch<'_>, usize)> = batches.iter().map(|batch| (batch, 0)).collect();
         loop {
             let mut earliest: Option<(u64, usize, Record<'_>)> = None;
-            for (i, batch) in batches.iter().enumerate() {
-                if ended[i] {
-                    continue;
-                }
-                match Record::first(&batch.records[at[i]..]) {
+            let mut i = 0;
+            rest.retain(|(batch, at)| {
+                match Record::first(batch.records.get(*at..).unwrap_or_default()) {
                     Ok(Some(record)) => {
                         let time = record.time();
                         if earliest.is_none_or(|(first, ..)| time < first) {
                             earliest = Some((time, i, record));
                         }
+                        i += 1;
+                        return true;
                     }
-                    Ok(None) => ended[i] = true,
+                    Ok(None) => {}
                     Err(what) => {
-                        ended[i] = true;
-                        let (thread, at) = (batch.thread, at[i]);
+                        let (thread, at) = (batch.thread, *at);
                         damages.push(Damage { thread, at, what: what.into() });
                     }
                 }
-            }
+                false
+            });
             let Some((_, i, record)) = earliest else { return };
-            if let Err(what) = self.take_in(batches[i].thread, record) {
-                ended[i] = true;
-                damages.push(Damage { thread: batches[i].thread, at: at[i], what });
+            let Some((batch, at)) = rest.get_mut(i) else { return };
+            let (thread, place) = (batch.thread, *at);
+            *at += record.length;
+            if let Err(what) = self.take_in(thread, record) {
+                rest.remove(i);
+                damages.push(Damage { thread, at: place, what });
             }
-            at[i] += record.length;
         }
     }
 
     /// An open call of that function returns with success, without outputs.
     pub fn presume_returned(&mut self, function: u16, end: u64) {
         for thread in 0..self.threads.len() as u32 {
-            let open = &mut self.threads[thread as usize].open;
-            if let Some(call) = open.pop_if(|call| call.function == function) {
+            let Some(own) = self.threads.get_mut(thread as usize) else { continue };
+            if let Some(call) = own.open.pop_if(|call| call.function == function) {
                 let returned = Returned { end, result: 0, class: 0, outputs: &[] };
                 // A function with outputs would not read; then the call is lost.
                 let _ = self.call(thread, call, Some(returned));
@@ -246,7 +248,8 @@ impl Encoder {
     /// Calls that never returned are calls too.
     pub fn finish(&mut self) {
         for thread in 0..self.threads.len() as u32 {
-            while let Some(open) = self.threads[thread as usize].open.pop() {
+            let open = |encoder: &mut Self| encoder.threads.get_mut(thread as usize)?.open.pop();
+            while let Some(open) = open(self) {
                 // The inputs were read when they came; if not, the call is lost with them.
                 let _ = self.call(thread, open, None);
             }
@@ -351,10 +354,13 @@ impl Encoder {
         if self.plans.len() <= number {
             self.plans.resize_with(number + 1, || None);
         }
-        self.plans[number] = Some(Box::new(plan));
+        if let Some(place) = self.plans.get_mut(number) {
+            *place = Some(Box::new(plan));
+        }
         Ok(())
     }
 
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     fn thread(&mut self, thread: u32) -> &mut Thread {
         let index = thread as usize;
         if self.threads.len() <= index {
@@ -398,7 +404,7 @@ impl Encoder {
                 if number != thread.sites.len() {
                     return Err("call sites out of order".into());
                 }
-                let string = thread.task.string(&body[4..]);
+                let string = thread.task.string(body.get(4..).unwrap_or_default());
                 thread.sites.push(string);
                 Ok(())
             }
@@ -658,8 +664,8 @@ impl Encoder {
             at += 4;
             let ranks = body.get(at..at.checked_add(n.checked_mul(4)?)?)?;
             at += 4 * n;
-            let rank = |b: &[u8]| i64::from(i32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-            Some(ranks.chunks_exact(4).map(rank).collect::<Vec<_>>())
+            let rank = |bytes: &[u8; 4]| i64::from(i32::from_le_bytes(*bytes));
+            Some(ranks.as_chunks().0.iter().map(rank).collect::<Vec<_>>())
         };
         let (ranks, remote) = (list()?, list()?);
         let kind = self.kinds.number("comm");

@@ -127,7 +127,7 @@ impl Thread {
             let mut int = || i32::try_from(cells.get()?).ok();
             let (source, tag, error) = (int()?, int()?, int()?);
             let count = cells.get()?;
-            let cancelled = cells.take(1)?[0] != 0;
+            let cancelled = *cells.take(1)?.first()? != 0;
             let count_bytes = (count >= 0).then_some(count);
             Some(StatusFields { source, tag, error, count_bytes, cancelled })
         })?;

@@ -38,6 +38,7 @@ impl Pending {
 
     /// Adds a call; none is added to a full block.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "compared with the length")]
     pub fn push(&mut self, id: u32, gap: u64, duration: u64) {
         let Some(columns) = &mut self.columns else { return self.push_first(id, gap, duration) };
         let at = self.len;
@@ -57,17 +58,20 @@ impl Pending {
 
     /// Of each call its id,
     pub fn ids(&self) -> &[u32] {
-        self.columns.as_ref().map_or(&[], |columns| &columns.ids[..self.len])
+        self.columns.as_ref().and_then(|columns| columns.ids.get(..self.len)).unwrap_or_default()
     }
 
     /// its interval,
     pub fn gaps(&self) -> &[u64] {
-        self.columns.as_ref().map_or(&[], |columns| &columns.gaps[..self.len])
+        self.columns.as_ref().and_then(|columns| columns.gaps.get(..self.len)).unwrap_or_default()
     }
 
     /// and its duration.
     pub fn durations(&self) -> &[u64] {
-        self.columns.as_ref().map_or(&[], |columns| &columns.durations[..self.len])
+        self.columns
+            .as_ref()
+            .and_then(|columns| columns.durations.get(..self.len))
+            .unwrap_or_default()
     }
 
     /// Forgets all.

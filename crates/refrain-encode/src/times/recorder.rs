@@ -98,7 +98,7 @@ impl Recorder {
         let calls = called.len() as u32;
         self.blocks.push(Block { calls, bytes: Sealed::Held(bytes) });
         let last = called.len().saturating_sub(BEFORE);
-        self.before.extend_from_slice(&called[last..]);
+        self.before.extend(called.iter().skip(last));
         let surplus = self.before.len().saturating_sub(BEFORE);
         self.before.drain(..surplus);
         self.pending.clear();

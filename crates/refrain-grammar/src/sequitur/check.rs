@@ -111,6 +111,7 @@ fn body(nodes: &Nodes, guard: Id) -> Result<Vec<Id>, String> {
 }
 
 /// Checks that a rule is useful.
+#[expect(clippy::indexing_slicing, reason = "a body of two symbols or more, as was just checked")]
 fn check_use(nodes: &Nodes, guard: Id, body: &[Id]) -> Result<(), String> {
     if body.len() < 2 {
         return Err(format!("rule {guard} has {} symbols", body.len()));

@@ -56,6 +56,7 @@ impl Digrams {
 
     /// The occurrence of a digram that `equal` accepts. If there is none, `node` is inserted.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "masked to the length, a power of two")]
     pub fn find_or_insert(
         &mut self,
         hash: u32,
@@ -88,6 +89,7 @@ impl Digrams {
 
     /// Removes the digram with this hash, if `node` is its occurrence.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "masked to the length, a power of two")]
     pub fn remove(&mut self, hash: u32, node: Id) {
         let Some(mut hole) = self.position(hash, node) else { return };
         // No tombstones: the following slots of the cluster move up, but not before their home.
@@ -116,6 +118,7 @@ impl Digrams {
     }
 
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "masked to the length, a power of two")]
     fn position(&self, hash: u32, node: Id) -> Option<usize> {
         let mask = self.slots.len() - 1;
         let mut at = self.home(hash);
@@ -132,6 +135,7 @@ impl Digrams {
     }
 
     #[cold]
+    #[expect(clippy::indexing_slicing, reason = "masked to the length, a power of two")]
     fn grow(&mut self) {
         self.bits += 1;
         let old = std::mem::replace(&mut self.slots, vec![Slot::default(); 1 << self.bits]);

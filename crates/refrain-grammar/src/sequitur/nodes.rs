@@ -81,11 +81,19 @@ impl Nodes {
     }
 
     #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "ids are given out here, and nodes never taken away"
+    )]
     pub fn get(&self, id: Id) -> &Node {
         &self.nodes[id as usize]
     }
 
     #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "ids are given out here, and nodes never taken away"
+    )]
     pub fn get_mut(&mut self, id: Id) -> &mut Node {
         &mut self.nodes[id as usize]
     }

@@ -22,6 +22,10 @@ impl Sequitur {
     /// Continues from a finished grammar.
     ///
     /// Violated invariants (see [`Grammar::verify`]) are repaired.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "rules and nodes are numbered below their count, and these lists have an entry for each"
+    )]
     pub fn from_grammar(grammar: &Grammar) -> Sequitur {
         let mut sequitur = Sequitur::new();
         let rules = &mut sequitur.rules;
@@ -58,6 +62,10 @@ impl Sequitur {
 }
 
 /// The rules that are reachable from the start rule, numbered by first visit.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "rules and nodes are numbered below their count, and these lists have an entry for each"
+)]
 fn finished(nodes: &Nodes) -> Grammar {
     const UNMET: u32 = u32::MAX;
     let mut numbers = vec![UNMET; nodes.end() as usize];

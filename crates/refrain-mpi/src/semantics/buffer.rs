@@ -58,6 +58,7 @@ pub enum Blocks {
 
 impl Buffer {
     /// The parameter that holds its address.
+    #[expect(clippy::indexing_slicing, reason = "a position in the function's own list")]
     pub fn param<'f>(&self, function: &'f Function) -> &'f Param {
         &function.params[self.address]
     }

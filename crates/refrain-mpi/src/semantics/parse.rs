@@ -19,6 +19,10 @@ pub(crate) struct Line {
 }
 
 /// The lines by function.
+#[expect(
+    clippy::panic,
+    reason = "the table is part of the build, and tests parse every line of it"
+)]
 pub(crate) fn table() -> HashMap<&'static str, Line> {
     let line = |row: &'static str| {
         parse_line(row).unwrap_or_else(|e| panic!("semantics.txt: `{}`: {e}", row.trim()))
@@ -293,7 +297,7 @@ fn buffer(text: &str, params: &[Param]) -> Result<Buffer, String> {
         Amount::Each(position(count)?, blocks)
     } else {
         let at = position(amount)?;
-        match params[at].length {
+        match params.get(at).and_then(|param| param.length.as_ref()) {
             Some(_) => Amount::Counts(at),
             None => Amount::Count(at),
         }

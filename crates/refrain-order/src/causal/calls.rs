@@ -142,7 +142,7 @@ impl CallModel {
         }
         let from = picks.len();
         let coded = self.code_anew(coder, shapes, event, given, picks)?;
-        let own = &picks[from..];
+        let own = picks.get(from..).unwrap_or_default();
         if coded == self.previous && are_same(own, &self.previous_picks) {
             self.run = self.run.saturating_add(1);
         } else {
@@ -167,7 +167,9 @@ impl CallModel {
             self.shapes.resize_with(shapes.len(), ShapeModel::default);
         }
         (self.before, self.last, self.digest) = (self.last, number.into(), 0);
-        let model = &mut self.shapes[number as usize];
+        let Some(model) = self.shapes.get_mut(number as usize) else {
+            return Err(OrderError::OutOfRange("call shape"));
+        };
         let mut coded = CallEvent { shape: number, ..event };
         if shape.kind.polls() {
             let several = model.array.as_ref().map_or(0, |array| array.last_several);
@@ -180,7 +182,7 @@ impl CallModel {
                 let from = picks.len();
                 coded.picked =
                     array.picked(coder, &mut self.followers, shape, &coded, given, picks)?;
-                let digest = picks[from..].first().map_or(0, |index| u64::from(*index) + 1);
+                let digest = picks.get(from).map_or(0, |index| u64::from(*index) + 1);
                 self.digest = mix(digest, (picks.len() - from) as u64);
             }
         }
@@ -206,6 +208,7 @@ fn are_same(some: &[u32], others: &[u32]) -> bool {
 }
 
 impl PollModel {
+    #[expect(clippy::indexing_slicing, reason = "each index is limited to its length")]
     fn code(&mut self, coder: &mut impl Coder, several: usize, polls: u64) -> u64 {
         let counts = &mut self.counts[several.min(BEFORE - 1)][self.before.min(POLLED_BEFORE - 1)];
         let polls = counts[self.last].code(coder, polls);
@@ -235,6 +238,7 @@ impl ArrayModel {
     }
 
     /// Codes what the call completed.
+    #[expect(clippy::indexing_slicing, reason = "each index is limited to its length")]
     fn picked(
         &mut self,
         coder: &mut impl Coder,
@@ -260,7 +264,7 @@ impl ArrayModel {
         }
         let several = several as usize;
         self.last_several = several.min(BEFORE - 1);
-        let ascends = given.windows(2).all(|pair| pair[0] < pair[1]);
+        let ascends = given.is_sorted_by(|one, next| one < next);
         if several > 1 && coder.bit(&mut self.ascending, ascends) {
             self.set.code(coder, self.index.recency(), several, given, picks)?;
             for index in picks.iter().rev().take(several).rev() {

@@ -56,6 +56,7 @@ impl Frames {
         frames
     }
 
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     fn frame(&mut self, at: usize) -> Result<usize, OrderError> {
         let mut rest = self.bytes.get(at..).unwrap_or_default();
         let body = take_frame(&mut rest)?;

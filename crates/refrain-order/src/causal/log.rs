@@ -218,6 +218,7 @@ impl<'a> Log<'a> {
     }
 
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     fn stream(&mut self, stream: u32) -> &mut Posted {
         let at = usize::from(stream as u16);
         if self.streams.len() <= at {
@@ -275,7 +276,9 @@ impl<'a> Log<'a> {
             return;
         }
         if let Some(at) = self.put([head | 1 << 32, site]) {
-            self.failed[self.oldest] = Polled { head, site, at };
+            if let Some(oldest) = self.failed.get_mut(self.oldest) {
+                *oldest = Polled { head, site, at };
+            }
             self.oldest = (self.oldest + 1) % RECENT;
         }
     }
@@ -307,7 +310,8 @@ impl<'a> Log<'a> {
             return;
         };
         let pairs = indices.chunks(2).map(|pair| {
-            u64::from(pair[0]) | pair.get(1).map_or(0, |second| u64::from(*second) << 32)
+            let index = |at: usize| pair.get(at).map_or(0, |index| u64::from(*index));
+            index(0) | index(1) << 32
         });
         let record = [head, site, several].into_iter().chain(pairs);
         room.iter().zip(record).for_each(|(word, value)| word.store(value, Ordering::Relaxed));

@@ -100,7 +100,9 @@ impl ReceiveModel {
             self.shapes.resize_with(shapes.len(), ShapeModel::default);
         }
         (self.before, self.last) = (self.last, shape.into());
-        let model = &mut self.shapes[shape as usize];
+        let Some(model) = self.shapes.get_mut(shape as usize) else {
+            return Err(OrderError::OutOfRange("receive shape"));
+        };
         let match_result =
             model.match_result((shape, hint), coder, &mut self.followers, event.match_result)?;
         if let Some(MatchResult::Matched(envelope)) = match_result {
@@ -195,7 +197,9 @@ impl OldValueModel {
     ) -> Result<(u8, u64), OrderError> {
         let which = self.which.code(coder, which.into());
         let which = u8::try_from(which).map_err(|_| OrderError::OutOfRange("value"))?;
-        let last = &mut self.last[usize::from(which & 15)];
+        let Some(last) = self.last.get_mut(usize::from(which & 15)) else {
+            return Err(OrderError::OutOfRange("value"));
+        };
         let distance = zigzag(value.wrapping_sub(*last) as i64);
         let distance = unzigzag(self.distance.code(coder, distance));
         *last = last.wrapping_add(distance as u64);

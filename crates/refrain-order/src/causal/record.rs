@@ -110,6 +110,7 @@ impl Recorder {
     }
 
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     fn stream(&mut self, stream: u32) -> &mut Stream {
         let at = stream as usize;
         if self.streams.len() <= at {
@@ -168,6 +169,7 @@ impl Recorder {
     }
 
     /// The same, `times` times.
+    #[expect(clippy::indexing_slicing, reason = "there is a count for every shape")]
     pub(crate) fn failed_often(&mut self, stream: u32, kind: Kind, site: u64, times: u64) {
         if kind.polls() {
             let own = self.stream(stream);
@@ -187,6 +189,7 @@ impl Recorder {
     /// has to say which; one that says too little or too much is recorded as far as
     /// that makes sense for its kind.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "there is a count for every shape")]
     pub fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
         let Call { kind, site, count } = *call;
         let own = self.stream(stream);

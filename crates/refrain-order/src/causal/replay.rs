@@ -66,6 +66,7 @@ impl Replayer {
         Ok(Self { streams: Vec::new(), turns, frames })
     }
 
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     fn stream(&mut self, stream: u32) -> &mut Stream {
         let at = stream as usize;
         if self.streams.len() <= at {
@@ -112,7 +113,9 @@ impl Replayer {
     pub fn finish(mut self) -> Result<(), Stop> {
         for stream in 0..self.frames.streams().len() {
             self.stream(stream as u32).finish()?;
-            self.streams[stream] = None;
+            if let Some(done) = self.streams.get_mut(stream) {
+                *done = None;
+            }
         }
         Ok(())
     }
@@ -213,10 +216,7 @@ impl Stream {
             let shape = self.call_shapes.get(&asked).copied();
             let due = shape.and_then(|shape| self.due.get(shape as usize)).copied();
             match (shape, due) {
-                (Some(shape), _) if self.polls[shape as usize] > 0 => {
-                    self.polls[shape as usize] -= 1;
-                    return Ok(Decision::Fail);
-                }
+                (Some(shape), _) if self.take_poll(shape) => return Ok(Decision::Fail),
                 (Some(shape), Some(due)) if due != NONE => {
                     return self.succeed(call, shape, due as usize);
                 }
@@ -225,7 +225,17 @@ impl Stream {
         }
     }
 
+    /// Takes a failed poll of that shape, if one is due.
+    fn take_poll(&mut self, shape: u32) -> bool {
+        let polls = self.polls.get_mut(shape as usize).filter(|polls| **polls > 0);
+        polls.map(|polls| *polls -= 1).is_some()
+    }
+
     /// The next call of that shape succeeds: it has to be the next of all.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`index` has made these lists, for the calls and shapes of the block"
+    )]
     fn succeed(&mut self, call: &Call, shape: u32, due: usize) -> Result<Decision<'_>, Stop> {
         let event = self.block.calls[due];
         let count_fits = event.count == call.count || !call.kind.has_array();
@@ -260,6 +270,7 @@ impl Stream {
         own.map_or(0, |trailing| trailing.polls)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the loop ends when there is one")]
     fn post(&mut self, post: &Post) -> Result<Posting, Stop> {
         if !post.is_wild() {
             // Where a record is cut short, threads stop where it ends, even if nothing is to be
@@ -306,6 +317,7 @@ impl Stream {
         })
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the loop ends when there is one")]
     fn value(&mut self, which: u8) -> Result<u64, Stop> {
         let moment = |stream: &Self| {
             let position = stream.values_before + stream.valued as u64;
@@ -397,6 +409,10 @@ impl Stream {
     }
 
     /// Finds for each call of the block the next of its shape.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the decoder has compared the shapes of calls with their number"
+    )]
     fn index(&mut self) {
         let shapes = self.shapes.len();
         self.due = vec![NONE; shapes];

@@ -29,6 +29,10 @@ pub struct SetModel {
 
 impl SetModel {
     /// Codes `several` ascending indices, and appends them to `picks`.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "each index is limited to its length; a set has two elements or more"
+    )]
     pub fn code(
         &mut self,
         coder: &mut impl Coder,

@@ -139,7 +139,7 @@ impl Arrivals {
 
     /// Lets go of chunks that are done with.
     pub fn forget(&mut self) {
-        while self.loaded.len() > 1 && self.loaded[0].is_done() {
+        while self.loaded.len() > 1 && self.loaded.front().is_some_and(Loaded::is_done) {
             self.loaded.pop_front();
             self.first += 1;
         }

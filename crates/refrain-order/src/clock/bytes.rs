@@ -62,6 +62,7 @@ fn is_dense(size: u64, end: u64) -> bool {
 
 impl Columns {
     /// The bytes of a column.
+    #[expect(clippy::indexing_slicing, reason = "there is one for every column")]
     pub fn of(&mut self, column: Column) -> &mut Vec<u8> {
         &mut self.0[column as usize]
     }
@@ -86,7 +87,9 @@ impl Columns {
         let start = self.of(column).len();
         self.of(column).resize(start + end.div_ceil(8) as usize, 0);
         for number in set {
-            self.of(column)[start + (number / 8) as usize] |= 1 << (number % 8);
+            if let Some(byte) = self.of(column).get_mut(start + (number / 8) as usize) {
+                *byte |= 1 << (number % 8);
+            }
         }
     }
 
@@ -143,6 +146,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// A column.
+    #[expect(clippy::indexing_slicing, reason = "there is one for every column")]
     pub fn of_column(&mut self, column: Column) -> &mut Input<'a> {
         &mut self.0[column as usize]
     }
@@ -170,12 +174,13 @@ impl<'a> Inputs<'a> {
         let input = self.of_column(column);
         if !is_dense(size, end) {
             let set = input.predicted(size)?;
-            let rises = set.windows(2).all(|pair| pair[0] < pair[1]);
+            let rises = set.is_sorted_by(|one, next| one < next);
             let fits = rises && set.last().is_none_or(|last| *last < end);
             return if fits { Ok(set) } else { Err(OrderError::OutOfRange("set")) };
         }
         let bits = take_slice(&mut input.0, end.div_ceil(8))?;
-        let has = |number: &u64| bits[(number / 8) as usize] >> (number % 8) & 1 == 1;
+        let byte = |number: &u64| bits.get((number / 8) as usize).copied().unwrap_or(0);
+        let has = |number: &u64| byte(number) >> (number % 8) & 1 == 1;
         let set: Vec<u64> = (0..8 * bits.len() as u64).filter(has).collect();
         let fits = set.len() as u64 == size && set.last().is_none_or(|last| *last < end);
         if fits { Ok(set) } else { Err(OrderError::OutOfRange("set")) }

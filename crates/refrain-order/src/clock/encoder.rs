@@ -70,6 +70,7 @@ impl Encoder {
         self.statistics
     }
 
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     fn table(&mut self, table: u32) -> &mut Table {
         let at = table as usize;
         if self.tables.len() <= at {
@@ -78,6 +79,7 @@ impl Encoder {
         &mut self.tables[at]
     }
 
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     fn done(&mut self, stream: u32, done: Done) {
         let at = stream as usize;
         if self.head.done.len() <= at {

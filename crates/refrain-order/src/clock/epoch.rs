@@ -78,7 +78,8 @@ impl Ruler {
             let seen = self.senders.entry(sender).or_default();
             sequences.sort_unstable();
             let first = sequences.partition_point(|sequence| *sequence < seen.top);
-            for sequence in &sequences[..first] {
+            let (before, after) = sequences.split_at_checked(first).unwrap_or_default();
+            for sequence in before {
                 if seen.missing.remove(sequence) {
                     epoch.late.push((sender, *sequence));
                 }
@@ -88,7 +89,7 @@ impl Ruler {
             }
             epoch.lines.push(Line { sender, clock });
             let mut next = seen.top;
-            for sequence in &sequences[first..] {
+            for sequence in after {
                 let holes = next..*sequence;
                 seen.missing.extend(holes.clone());
                 epoch.holes.extend(holes.map(|hole| (sender, hole)));

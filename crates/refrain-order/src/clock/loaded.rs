@@ -88,8 +88,8 @@ impl Playing {
 
     fn find_polls(&mut self) {
         // Polls fail before a call, not between what it found.
-        let unmatched = &self.part.unmatched[self.unmatched..];
-        self.unmatched += unmatched.iter().take_while(|(row, _)| *row < self.row).count();
+        let unmatched = self.part.unmatched.iter().skip(self.unmatched);
+        self.unmatched += unmatched.take_while(|(row, _)| *row < self.row).count();
         if self.row == self.part.rows {
             self.polls = std::mem::take(&mut self.part.trailing);
         } else if let Some((row, polls)) = self.part.unmatched.get(self.unmatched)
@@ -115,7 +115,7 @@ impl Playing {
         let mut rows = Vec::new();
         let (mut row, mut message) = (self.row, self.message);
         let (mut others, mut claims) = (self.others, self.claims);
-        let mut chain = self.part.with_next[self.with_next..].iter();
+        let mut chain = self.part.with_next.iter().skip(self.with_next);
         while row < self.part.rows {
             if let Some((at, other)) = self.part.others.get(others)
                 && *at == row

@@ -30,9 +30,13 @@ pub struct Part {
 /// sender and clock.
 pub fn places(received: &[Message]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..received.len() as u32).collect();
-    order.sort_by_key(|at| received[*at as usize].key());
+    order.sort_by_key(|at| received.get(*at as usize).map(Message::key));
     let mut places = vec![0; received.len()];
-    order.iter().zip(0..).for_each(|(at, place)| places[*at as usize] = place);
+    for (at, place) in order.iter().zip(0..) {
+        if let Some(own) = places.get_mut(*at as usize) {
+            *own = place;
+        }
+    }
     places
 }
 

@@ -35,7 +35,7 @@ pub fn moves(observed: &[u32]) -> Vec<Move> {
         if most == at {
             // What came so far is a permutation by itself, as is what follows.
             if at > first {
-                stretch(&observed[first..=at], first, &mut moves);
+                stretch(observed.get(first..=at).unwrap_or_default(), first, &mut moves);
             }
             first = at + 1;
         }
@@ -44,6 +44,10 @@ pub fn moves(observed: &[u32]) -> Vec<Move> {
 }
 
 /// Appends the moves within a stretch that begins at `first`.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`ends` and `before` hold places in `observed`; `search` gives at most the length of `ends`"
+)]
 fn stretch(observed: &[u32], first: usize, moves: &mut Vec<Move>) {
     // Patience sorting: for each length the least last element of an increasing subsequence.
     let mut ends: Vec<u32> = Vec::new();
@@ -75,6 +79,7 @@ fn stretch(observed: &[u32], first: usize, moves: &mut Vec<Move>) {
 }
 
 /// How many of `ends` are `below`, looked for in growing steps away from `finger`.
+#[expect(clippy::indexing_slicing, reason = "`low` and `high` stay within `ends`, and in order")]
 fn search(ends: &[u32], finger: usize, below: impl Fn(u32) -> bool) -> usize {
     let mut high = ends.len();
     let mut low;
@@ -113,7 +118,7 @@ pub fn observed(length: usize, moves: &[Move]) -> Option<Vec<u32>> {
         }
         *slot = place;
     }
-    let mut rest = (0..length).filter(|place| !moved[*place as usize]);
+    let mut rest = (0..length).zip(&moved).filter(|(_, moved)| !**moved).map(|(place, _)| place);
     for slot in observed.iter_mut().filter(|slot| **slot == FREE) {
         *slot = rest.next()?;
     }

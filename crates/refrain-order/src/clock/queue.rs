@@ -40,6 +40,7 @@ unsafe impl<T: Send> Sync for Shared<T> {}
 unsafe impl<T: Send> Send for Shared<T> {}
 
 impl<T> Shared<T> {
+    #[expect(clippy::indexing_slicing, reason = "masked to the length, a power of two")]
     fn slot(&self, count: usize) -> &UnsafeCell<MaybeUninit<T>> {
         // A power of two, so that counting may wrap around.
         &self.slots[count & (self.slots.len() - 1)]

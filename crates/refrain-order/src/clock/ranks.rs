@@ -26,7 +26,7 @@ impl Ranks {
     pub fn before(&self, number: usize) -> u32 {
         let (mut at, mut sum) = (number, 0);
         while at > 0 {
-            sum += self.sums[at];
+            sum += self.sums.get(at).copied().unwrap_or(0);
             at &= at - 1;
         }
         sum

@@ -137,6 +137,7 @@ impl<S: Sink> Recorder<S> {
         self.sink
     }
 
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     fn stream(&mut self, stream: u32) -> &mut Posted {
         let at = stream as usize;
         if self.streams.len() <= at {
@@ -163,6 +164,7 @@ impl<S: Sink> Recorder<S> {
 
     /// Tells of an event. A chunk may end behind it: polls that failed before it, of whatever
     /// table, belong into the chunk, or a replay would not know of them when they come.
+    #[expect(clippy::indexing_slicing, reason = "there is a count for every table")]
     fn put(&mut self, event: Event) {
         for table in self.polled.drain(..) {
             let polls = std::mem::take(&mut self.polls[table as usize]);
@@ -336,6 +338,7 @@ impl<S: Sink> Recording for Recorder<S> {
     /// What is not seen by the program is not recorded: a replay leaves its message where it is.
     fn resolve(&mut self, _ticket: Ticket, _match_result: MatchResult) {}
 
+    #[expect(clippy::indexing_slicing, reason = "there is a count for every table")]
     fn failed(&mut self, stream: u32, kind: Kind, site: u64) {
         if kind.polls() {
             let table = self.table(TableKey { stream, kind, site });

@@ -170,6 +170,7 @@ impl Replayer {
         self.stir();
     }
 
+    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
     fn stream(&mut self, stream: u32) -> &mut Stream {
         let at = stream as usize;
         if self.streams.len() <= at {

@@ -29,6 +29,7 @@ pub struct Lines {
 impl Lines {
     /// The lines for circumstances, none twice.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "remainders of half the length")]
     fn of(&mut self, circumstances: [u64; ASKED]) -> [&mut Line; ASKED] {
         if self.lines.is_empty() {
             self.lines.resize(LINES, [Prediction::EVEN; 1 << DIGIT]);
@@ -66,6 +67,7 @@ impl Alphabet {
 
     /// Codes a value that has a number.
     #[inline(never)]
+    #[expect(clippy::indexing_slicing, reason = "remainders of the length")]
     pub fn code(
         &mut self,
         coder: &mut impl Coder,

@@ -26,6 +26,7 @@ const MOST: i32 = 2047;
 /// How much the n-th answer weighs, in 32768ths.
 static WEIGHTS: [u16; 256] = weights();
 
+#[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
 const fn weights() -> [u16; 256] {
     let mut table = [0; 256];
     let mut n = 0;
@@ -43,6 +44,7 @@ const LOGISTIC: [i32; 33] = [
 ];
 
 /// The chance, in 4096ths, that has these odds.
+#[expect(clippy::indexing_slicing, reason = "odds are limited above, and so the step to 31")]
 const fn chance_of(odds: i32) -> i32 {
     let odds = if odds > MOST {
         MOST
@@ -58,6 +60,7 @@ const fn chance_of(odds: i32) -> i32 {
 /// The odds, as logarithms, of chances in 4096ths.
 static ODDS: [i16; 4096] = odds();
 
+#[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
 const fn odds() -> [i16; 4096] {
     let mut table = [MOST as i16; 4096];
     let (mut odds, mut chance) = (-MOST, 0);
@@ -84,11 +87,13 @@ impl Prediction {
     pub const EVEN: Prediction = Prediction { quick: 1 << 15, slow: 1 << 15, seen: 0 };
 
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "twelve bits, of as many entries")]
     fn odds(self) -> [i32; 2] {
         [self.quick, self.slow].map(|chance| ODDS[usize::from(chance >> 4)].into())
     }
 
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "limited to less than the length")]
     fn learn(&mut self, answer: bool) {
         let seen = usize::from(self.seen).min(SLOW);
         for (chance, most) in [(&mut self.quick, QUICK), (&mut self.slow, SLOW)] {

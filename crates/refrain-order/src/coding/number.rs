@@ -33,6 +33,7 @@ pub fn length(value: u64) -> u32 {
 impl Number {
     /// Codes one number. Of 64 digits the leading one falls off the end, as it does when the
     /// largest number is increased.
+    #[expect(clippy::indexing_slicing, reason = "a length is limited above, and a node is masked")]
     pub fn code(&mut self, coder: &mut impl Coder, value: u64) -> u64 {
         let length = self.length(coder, length(value));
         let place = (length as usize).min(DIGITS - 1);
@@ -54,6 +55,7 @@ impl Number {
         coded.wrapping_sub(1)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "limited to less than the length")]
     fn length(&mut self, coder: &mut impl Coder, given: u32) -> u32 {
         let mut length = 0;
         while length < 64 {

@@ -64,6 +64,7 @@ pub fn mix(circumstances: u64, value: u64) -> u64 {
 impl Followers {
     /// The entry for circumstances, emptied if it is of others.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
     fn entry(&mut self, circumstances: u64) -> &mut Follower {
         let check = (circumstances >> 48) as u16;
         if self.entries.is_empty() {
@@ -140,6 +141,7 @@ impl Default for Symbol {
 
 impl Symbol {
     /// Codes a value.
+    #[expect(clippy::indexing_slicing, reason = "a trust is less than their number")]
     pub fn code(
         &mut self,
         coder: &mut impl Coder,

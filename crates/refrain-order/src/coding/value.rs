@@ -129,6 +129,7 @@ fn mix(a: u32, b: u32) -> u32 {
 
 impl ValueModel {
     /// Codes one value with its source.
+    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
     pub fn code(
         &mut self,
         coder: &mut impl Coder,
@@ -165,6 +166,7 @@ impl ValueModel {
     }
 
     /// Codes what a clock said.
+    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
     fn time(&mut self, coder: &mut impl Coder, which: u8, time: u64) -> u64 {
         if self.questions.is_empty() {
             self.questions = vec![Bit::EVEN; 1 << QUESTIONS];

@@ -208,7 +208,11 @@ fn put_back(
     complete: impl Iterator<Item = usize>,
 ) {
     let mut stays = vec![true; handles.len()];
-    complete.for_each(|index| stays[index] = false);
+    complete.for_each(|index| {
+        if let Some(stays) = stays.get_mut(index) {
+            *stays = false;
+        }
+    });
     for ((handle, receive), stays) in handles.iter().zip(taken).zip(stays) {
         if let Some(receive) = receive.filter(|receive| stays || receive.persistent) {
             own.requests.add(*handle, receive);

@@ -51,7 +51,9 @@ impl Turns {
             stop::drive();
             waiting.again();
         }
-        self.keys[which] = Some(key);
+        if let Some(own) = self.keys.get_mut(which) {
+            *own = Some(key);
+        }
     }
 }
 

@@ -132,13 +132,14 @@ impl Recording {
             .partition(|(index, _)| is_complete(*index));
         let is_persistent =
             |handle: &usize| self.receive(*handle).is_some_and(|receive| receive.persistent);
-        if left.iter().any(|(index, _)| is_persistent(&before[*index])) {
+        if left.iter().any(|(index, _)| before.get(*index).is_some_and(is_persistent)) {
             unsupported("receives that can be started again and were left because of an error");
         }
         let is_reported =
             |index: usize| outcome.completed(before.len()).any(|(reported, _)| reported == index);
         let is_lost = |index: &usize| {
-            self.receive(before[*index]).is_some() && is_gone(call, *index) && !is_reported(*index)
+            let receive = before.get(*index).and_then(|handle| self.receive(*handle));
+            receive.is_some() && is_gone(call, *index) && !is_reported(*index)
         };
         let lost: Vec<usize> = match result != 0 && consumes(kind) {
             true => (0..before.len()).filter(is_lost).collect(),
@@ -156,7 +157,8 @@ impl Recording {
             before.iter().map(|handle| self.receive(*handle)?.ticket).collect();
         let mut match_results = Vec::new();
         for (index, at) in &complete {
-            let Some(receive) = self.receive(before[*index]) else { continue };
+            let Some(handle) = before.get(*index) else { continue };
+            let Some(receive) = self.receive(*handle) else { continue };
             let Some(ticket) = receive.ticket else { continue };
             let bytes = process::abi().status_bytes;
             let status = statuses.map(|statuses| statuses.wrapping_add(at * bytes));
@@ -177,7 +179,8 @@ impl Recording {
         self.succeeded(origin, &made, &tickets, completed, &finished);
         if consumes(kind) {
             let gone = complete.iter().map(|(index, _)| index).chain(&lost);
-            gone.for_each(|index| self.consumed(origin, before[*index]));
+            let gone = gone.filter_map(|index| before.get(*index));
+            gone.for_each(|handle| self.consumed(origin, *handle));
         }
     }
 
