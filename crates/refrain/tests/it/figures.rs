@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs a program traced; gives the trace and what the program said.
+/// Runs a program traced as users do; gives the trace and what the program said.
 fn traced(
     mpi: &Mpi,
     folder: &Path,
@@ -14,7 +14,7 @@ fn traced(
     args: &[&str],
 ) -> (PathBuf, String) {
     let trace = folder.join("run.refrain");
-    let run = mpi.run(ranks).program(program).args(args).trace_to(Some(&trace));
+    let run = mpi.run(ranks).program(program).args(args).trace_to(Some(&trace)).without_records();
     let outcome = run.current_dir(folder).output().expect_success();
     (trace, outcome.stdout)
 }
