@@ -13,6 +13,7 @@ use refrain_order::{Choice, Kind};
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
+use super::lifetime;
 use super::mpi::{self, Status};
 use super::role::Mode;
 use super::split;
@@ -123,6 +124,10 @@ fn read(status: &mut Status) -> Left {
 /// What a call of a kind leaves for a request of a class.
 fn ask(comm: usize, kind: Kind, class: Class) -> Left {
     let Some(function) = function(kind) else { return Left::Unknown };
+    // Without MPI_Init, MPICH 4.0 crashes when it frees a persistent request before the first message.
+    if class == Class::Inactive && !lifetime::has_world() {
+        return Left::Unknown;
+    }
     let Some(byte) = process::predefined("MPI_BYTE") else { return Left::Unknown };
     let mut request = mpi::request_null();
     let mut sending = mpi::request_null();
