@@ -497,6 +497,11 @@ mod tests {
         assert_eq!(read.command, orders.command);
         assert_eq!((read.exit_code, read.size()), (Some(3), 2));
         assert_eq!(read.sites, orders.sites);
+        for (read, written) in read.ranks.iter().zip(&orders.ranks) {
+            assert_eq!(read.facts(), written.facts());
+            assert_eq!(read.panics, written.panics);
+            assert_eq!(read.frames.bytes(), written.frames.bytes());
+        }
         let mut redacted = orders.clone();
         redacted.redact();
         redacted.write(&path).unwrap();
@@ -504,10 +509,5 @@ mod tests {
         assert!(read.redacted);
         assert_eq!((read.command.join(" ").as_str(), &*read.ranks[1].host), ("redacted", "host0"));
         assert_eq!((&*read.ranks[0].program, &*read.sites[&0x1f]), ("app one", "app one+1a"));
-        for (read, written) in read.ranks.iter().zip(&orders.ranks) {
-            assert_eq!(read.facts(), written.facts());
-            assert_eq!(read.panics, written.panics);
-            assert_eq!(read.frames.bytes(), written.frames.bytes());
-        }
     }
 }
