@@ -1,15 +1,27 @@
-/* The client's beginning and end, and the events of basic blocks. */
+/* Initialization and exit of the client, and the events of basic blocks. */
 #include "client.h"
 
 options_t options;
+static hashtable_t counted; /* basic blocks, by address */
 
 static dr_emit_flags_t
 expand(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bool translating)
 {
-    /* Each turn of a repeated string instruction is a block. */
+    /* Each repetition of a string instruction becomes a block. */
     if (is_recorded(dr_fragment_app_pc(tag)))
         drutil_expand_rep_string(drcontext, block);
     return DR_EMIT_DEFAULT;
+}
+
+/* Counts each basic block once; DynamoRIO builds some again. How many blocks of other code run tells
+ * whether the work of a program is in its libraries. */
+static void
+count_block(app_pc pc, bool recorded)
+{
+    if (hashtable_add(&counted, pc, (void *)1) && connected) {
+        __atomic_fetch_add(recorded ? &control->recorded_blocks : &control->skipped_blocks, 1,
+                           __ATOMIC_RELAXED);
+    }
 }
 
 static dr_emit_flags_t
@@ -17,7 +29,10 @@ analyse(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bool tra
         void **plan)
 {
     app_pc pc = dr_fragment_app_pc(tag);
-    *plan = is_recorded(pc) ? plan_make(drcontext, pc, block) : NULL;
+    bool recorded = is_recorded(pc);
+    if (!translating)
+        count_block(pc, recorded);
+    *plan = recorded ? plan_make(drcontext, pc, block) : NULL;
     return DR_EMIT_DEFAULT;
 }
 
@@ -60,6 +75,7 @@ at_exit(void)
     modules_stop();
     threads_stop();
     ledger_stop();
+    hashtable_delete(&counted);
     drwrap_exit();
     drutil_exit();
     drreg_exit();
@@ -105,8 +121,9 @@ dr_client_main(client_id_t id, int argc, const char *argv[])
             dr_get_process_id());
         return;
     }
+    hashtable_init_ex(&counted, 12, HASH_INTPTR, false, true, NULL, NULL, NULL);
     ledger_start();
-    ledger_add_block(NULL, 0); /* 0 is no record */
+    ledger_add_block(NULL, 0); /* number 0 marks the end of the words */
     modules_start();
     contexts_start();
     plans_start();

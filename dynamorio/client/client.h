@@ -1,27 +1,29 @@
-/* Refrain's client of DynamoRIO: writes every load and store of a program into the rings that it
+/* Refrain's DynamoRIO client: writes every load and store of a program into rings in memory that it
  * shares with its compressor (crates/refrain-rings).
  *
- * The rules of this code, which runs inside other people's programs:
- * - It changes nothing that the program can see: no descriptor of ours stays open, no signal
- *   handler, no memory of the C library is used. Nothing here calls the C library at all.
- * - What is executed per reference is written inline (inline.c). C code runs where a block is seen
- *   for the first time, where a chunk of the ring is full, and in the rare cases.
- * - When something is beyond us, the program goes on without being recorded, and one line on
+ * Rules of this code, which runs inside other people's programs:
+ * - The program cannot see it. The client keeps no descriptor open, installs no signal handler, and
+ *   does not call the C library.
+ * - The code that runs for each reference is generated inline (inline.c). C code runs when a block is
+ *   built, when a chunk of a ring is full, and in rare cases.
+ * - If the client cannot go on, the program continues without being recorded, and one line on
  *   standard error says so.
  *
- * plan.c     what a basic block refers to: records and their numbers
- * inline.c   the machine code that writes records
+ * client.c   initialization, exit, and the events of basic blocks
+ * plan.c     the references of a basic block: records and their numbers
+ * inline.c   generates the machine code that writes records
  * lanes.c    gathers and scatters
- * context.c  stack signatures: the tree, and the shadow stack of each thread
- * faults.c   blocks that a fault ends half-way
- * ring.c     the rings, and when to wait
- * ledger.c   the tables that the compressor is told of
- * hello.c    meeting the compressor
+ * context.c  stack signatures: the tree of contexts, and each thread's shadow stack
+ * faults.c   blocks that a fault interrupts
+ * ring.c     the rings, and waiting for room in them
+ * ledger.c   the tables that the compressor needs: blocks, contexts, modules, segments, threads
+ * hello.c    shared memory and the connection to the compressor
  * modules.c  modules, build ids, symbols
- * segments.c where memory lies
- * threads.c  threads and their numbers, fork
- * environment.c, limits.c  what the program would see of us
+ * segments.c modules, stacks and allocations as segments
+ * threads.c  threads and their numbers, fork, exec
+ * environment.c, limits.c  hide DynamoRIO's environment variables and descriptors
  * window.c   when to record: functions by name, MPI_Pcontrol
+ * system.c   system calls, and the few functions that compilers expect
  */
 #ifndef REFRAIN_CLIENT_H
 #define REFRAIN_CLIENT_H
@@ -35,7 +37,7 @@
 #include "refrain_rings.h"
 #include <string.h>
 
-/* Options, as the launcher gives them. */
+/* The options on DynamoRIO's command line. */
 typedef struct {
     char socket[108];
     char from[256];
@@ -48,23 +50,24 @@ extern options_t options;
 
 /* ---- threads.c ---- */
 
-/* Words of a thread that inline code reaches at a fixed offset of a segment register. */
+/* Words of a thread that inline code addresses through a segment register. */
 enum {
     SLOT_AT,    /* where the next record goes */
-    SLOT_LIMIT, /* records may begin up to here; 0 calls the thread into thread_asks_for_room */
-    SLOT_FRAME, /* the uppermost frame of the shadow stack */
-    SLOT_DEEP,  /* where it is full */
-    SLOT_BACK,  /* where a slow path goes on */
-    SLOT_ASK,   /* what it is asked */
-    SLOT_STACK, /* the stack pointer when it is asked */
+    SLOT_LIMIT, /* the last address where a record may begin; 0 makes the thread call
+                 * thread_asks_for_room */
+    SLOT_FRAME, /* the top frame of the shadow stack */
+    SLOT_DEEP,  /* the end of the shadow stack */
+    SLOT_BACK,  /* where a slow path returns to */
+    SLOT_ASK,   /* the argument of a slow path */
+    SLOT_STACK, /* the stack pointer when a slow path is called */
     SLOT_PAUSE, /* how long to pause in the code cache before asking for room (again) */
     SLOTS
 };
 extern reg_id_t slot_segment;
 extern uint slot_offset;
 
-/* A frame of the shadow stack: where the return address is, and the context of the code that was
- * called, in the upper half of the word (context.c says why). */
+/* A frame of the shadow stack: the address of the return address, and the context of the callee in
+ * the upper half of the word (context.c explains why). */
 typedef struct {
     uint64_t stack;
     uint64_t context;
@@ -72,9 +75,9 @@ typedef struct {
 
 #define CHUNKS REFRAIN_CHUNKS
 #define CHUNK_WORDS REFRAIN_CHUNK_WORDS
-/* No record has more words, with the context behind it and the 0 that ends all. */
+/* The most words of a record, with the context after it and the final 0. */
 #define MOST_WORDS 1024
-/* Words at a chunk's end in which no record begins: room for a record and a few contexts. */
+/* No record begins in the last words of a chunk: they are room for a record and a few contexts. */
 #define MARGIN_WORDS (MOST_WORDS + 64)
 #define FRAMES 65536
 
@@ -87,16 +90,16 @@ typedef struct thread {
     struct refrain_ring *ring; /* NULL: none was left */
     uint32_t chunk;
     uint64_t chunk_ends[CHUNKS]; /* `published` after the last part of each chunk */
-    uint64_t *ring_at;           /* where to go on in the ring while not recording */
-    uint64_t left;               /* when the code cache was left last for sure: cycles */
-    bool recording;              /* at is in the ring, not in `scratch` */
+    uint64_t *ring_at;           /* the position in the ring while the thread is not recorded */
+    uint64_t left;               /* when the thread last left the code cache, in cycles */
+    bool recording;              /* SLOT_AT is in the ring, not in `scratch` */
     uint64_t *scratch;
     frame_t *frames;
-    uint64_t signature; /* of the latest walk */
-    void *limit_to;    /* where a limit that is asked for goes, */
-    uint64_t limit[2]; /* and what it is */
-    uint64_t asked; /* bytes asked for by the allocation that is under way */
-    uint64_t *asked_where; /* where its address is put, if it is not returned */
+    uint64_t signature; /* of the latest stack walk */
+    void *limit_to;    /* where getrlimit writes the limit, */
+    uint64_t limit[2]; /* and the limit */
+    uint64_t asked; /* the size of the allocation in progress */
+    uint64_t *asked_where; /* where posix_memalign writes its address */
 } thread_t;
 
 extern int thread_field;
@@ -108,15 +111,15 @@ this_thread(void)
 }
 
 void threads_start(void);
-/* Where the kernel put the first thread's arguments. */
+/* The address of the initial thread's arguments. */
 uint64_t first_stack(void);
 void threads_stop(void);
-/* Calls `each` for every thread; they go on running. */
+/* Calls `each` for every thread, without stopping the threads. */
 void threads_visit(void (*each)(thread_t *));
 
 /* ---- hello.c ---- */
 extern struct refrain_control *control;
-extern volatile bool connected; /* false: nothing is recorded (any more) */
+extern volatile bool connected; /* false before the connection, and after the compressor has stopped */
 extern byte *ledger_buffer;
 bool hello(void);
 struct refrain_ring *ring_place(uint32_t index);
@@ -129,32 +132,34 @@ void forget_compressor(void);
 /* ---- ring.c ---- */
 /* For the thread that runs. */
 void ring_begin(thread_t *thread);
+/* For a thread that is not recorded. */
+void ring_none(thread_t *thread);
 void ring_end(thread_t *thread);
-/* Publishes what the thread has written; if it need not be, only if there is room. The compressor
- * is not woken for it: there are many of these, and it looks by itself before it is needed. */
+/* Publishes what the thread has written. With `must` it waits for room; otherwise it publishes only
+ * if there is room. It does not wake the compressor, which polls often enough. */
 void ring_publish(thread_t *thread, bool must);
-/* The slow path of a record's begin: there is room afterwards, or it is asked again. */
+/* The slow path at the beginning of a record: makes room, or has the inline code call it again. */
 void thread_asks_for_room(void);
-/* The same for C code: there is room afterwards. */
+/* The same for C code: waits until there is room. */
 void thread_needs_room(thread_t *thread);
 void ring_bell(void);
-/* In a child: none of the parent's rings is ours. */
+/* In a forked child, whose parent owns all rings. */
 void rings_forget(void);
 bool compressor_is_gone(void);
 uint64_t *thread_at(thread_t *thread);
-/* A word of its own: the number of a context. */
+/* Writes the number of a context. */
 void thread_put_context(thread_t *thread, uint32_t number);
 
 /* ---- ledger.c ---- */
 void ledger_start(void);
 void ledger_stop(void);
-/* Numbers and announces a block or a context; both are kept, for lookups and for fork. */
+/* Numbers and announces a block or a context. Both are kept, for lookups and for forked children. */
 uint32_t ledger_add_block(const struct refrain_reference *references, uint32_t count);
 uint32_t ledger_add_context(uint32_t parent, uint64_t call, uint64_t function);
 const struct refrain_block *ledger_block(uint32_t number);
 const struct refrain_context *ledger_context(uint32_t number);
 void ledger_put(const struct refrain_record *record);
-/* Tells a new compressor all that was announced before. */
+/* Announces everything again, to the compressor of a forked child. */
 void ledger_tell_again(void);
 
 /* ---- modules.c ---- */
@@ -163,7 +168,7 @@ void modules_stop(void);
 void modules_tell_again(void);
 bool is_recorded(app_pc pc);
 uint64_t place_of(app_pc pc);
-/* Where a function of a module is, exported or not; NULL if it has none of this name. */
+/* The address of a function of a module, exported or not; NULL if there is none. */
 app_pc symbol_address(const module_data_t *module, const char *name);
 
 /* ---- plan.c ---- */
@@ -174,20 +179,20 @@ typedef struct {
     uint32_t kind;
 } access_t;
 
-/* A record: one or more instructions whose references are written as one block. */
+/* One or more instructions whose references are one record. */
 typedef struct {
     instr_t *first;
     instr_t *last;
     uint32_t number;
     uint32_t count;
-    bool calls; /* its last instruction is a call: the context follows */
+    bool calls; /* its last instruction is a call: the context follows the record */
 } group_t;
 
 typedef struct {
-    bool landing; /* the shadow stack may have to be corrected here */
+    bool landing; /* the shadow stack may have dead frames here */
     uint32_t groups;
-    uint32_t group;     /* the insertion is here */
-    uint32_t reference; /* and at this reference of the group */
+    uint32_t group;     /* the group that is being inserted, */
+    uint32_t reference; /* and its next reference */
     reg_id_t at;
     group_t *group_list;
 } plan_t;
@@ -214,7 +219,7 @@ void lanes_insert(void *drcontext, instrlist_t *block, instr_t *where);
 /* ---- context.c ---- */
 #define SITE_PAIRS 8
 typedef struct {
-    /* (context of the caller) << 32 | context of the callee, by the caller's lowest bits */
+    /* (caller's context) << 32 | callee's context, indexed by the caller's lowest bits */
     uint64_t pairs[SITE_PAIRS];
     uint64_t call;
     uint64_t function;
@@ -228,7 +233,7 @@ uint32_t thread_context(thread_t *thread);
 /* Slow paths of inline code. */
 void context_of_call(void);
 void context_of_landing(void);
-/* Walks the shadow stack, for `walks`: which need not be done for every reference (ScalaMemTrace §3.3). */
+/* Walks the shadow stack at every reference, to measure what that costs (ScalaMemTrace §3.3). */
 void contexts_walk(void);
 
 /* ---- faults.c ---- */
@@ -237,7 +242,7 @@ void faults_start(void);
 /* ---- segments.c ---- */
 void segments_start(void);
 void segment_begin(uint32_t kind, uint32_t owner, uint64_t base, uint64_t size);
-void segments_of_module(const module_data_t *module);
+void segments_of_module(const module_data_t *module, uint32_t number);
 void segment_of_stack(thread_t *thread, uint64_t stack, uint64_t base, uint64_t size);
 
 /* ---- window.c ---- */

@@ -1,19 +1,18 @@
 /* Stack signatures, kept per function by a shadow stack (ScalaMemTrace §4.1).
  *
- * A context is a node of the signature tree: the context of the caller and the place of the call.
- * It is kept as a number of its own, which stands in the stream of a thread wherever references
- * begin to have it.
+ * A context is a node of the signature tree: the caller's context and the call site. Its number is
+ * written to the stream of a thread before the first reference that has it.
  *
- * Every call of recorded code puts a frame on the shadow stack of its thread: where its return
- * address lies, and the new context. Nothing is done when a function returns: a frame is dead when
- * the stack pointer is above its return address, however that came to be: by a return, an
- * exception, `longjmp`, or a chain of tail calls. So frames are looked at where code may be
- * entered other than by its own branches (plan.c), and before every call.
+ * Every call in recorded code pushes a frame on the thread's shadow stack: the address of the return
+ * address, and the new context. A return does nothing. A frame is dead when the stack pointer is
+ * above its return address, whether by a return, an exception, `longjmp`, or a chain of tail calls.
+ * Dead frames are removed before every call, and where code may be entered other than by its own
+ * branches (plan.c).
  *
- * Each place of a call remembers a few pairs of contexts, each as one word, so that threads can
- * share it: caller's in the upper half, callee's in the lower. Frames hold the context in the
- * upper half as well: then `pair ^ frame` is the new context if, and only if, the pair is the right
- * one and the upper half therefore 0. */
+ * Each call site caches a few pairs of contexts. A pair is one word, so that threads can share it:
+ * the caller's context in the upper half, the callee's in the lower half. Frames hold their context
+ * in the upper half, too. So `pair ^ frame` is the new context if, and only if, its upper half is
+ * 0. */
 #include "client.h"
 #include <sys/syscall.h>
 
@@ -50,7 +49,7 @@ known_child(uint64_t key, uint32_t parent, uint64_t call)
     return 0;
 }
 
-/* Recursion comes back to the context that it began in, so that the tree stays finite. */
+/* A recursive call has the context that the recursion began in, so that the tree stays finite. */
 static uint32_t
 ancestor_with(uint32_t context, uint64_t call)
 {
@@ -89,7 +88,7 @@ child_of(uint32_t parent, const call_site_t *site)
     return number;
 }
 
-/* ---- places of calls ---- */
+/* ---- call sites ---- */
 
 static call_site_t *page;
 static uint32_t page_used;
@@ -134,7 +133,7 @@ thread_context(thread_t *thread)
     return (uint32_t)(top_of(thread)->context >> 32);
 }
 
-/* Takes the dead frames away; whether there were any. The lowest frame never dies. */
+/* Removes dead frames; returns whether there were any. The lowest frame is never dead. */
 static bool
 bury(thread_t *thread, uint64_t stack)
 {
@@ -146,8 +145,8 @@ bury(thread_t *thread, uint64_t stack)
     return top != old;
 }
 
-/* A call with another context than the last time, with dead frames, or with no room for a frame:
- * sees to it that none of this is so when the inline code tries again. */
+/* The slow path of a call: the caller's context is not cached, or there are dead frames, or the
+ * shadow stack is full. The inline code tries again afterwards, and succeeds. */
 void
 context_of_call(void)
 {
@@ -156,7 +155,7 @@ context_of_call(void)
     bury(thread, thread->slots[SLOT_STACK]);
     frame_t *top = top_of(thread);
     if ((uint64_t)top >= thread->slots[SLOT_DEEP]) {
-        /* Very deep: forget the older half, but for the lowest. */
+        /* Too deep: drop the older half, except the lowest frame. */
         uint32_t half = FRAMES / 2;
         memmove(thread->frames + 1, thread->frames + 1 + half,
                 (FRAMES - 1 - half) * sizeof(frame_t));
@@ -171,7 +170,7 @@ context_of_call(void)
                      __ATOMIC_RELEASE);
 }
 
-/* Code was entered with more than one dead frame. */
+/* The slow path where code is entered with more than one dead frame. */
 void
 context_of_landing(void)
 {
@@ -192,9 +191,8 @@ contexts_walk(void)
 
 /* ---- room for shadow stacks ----
  *
- * The first threads get a place in one piece of memory: pieces of their own would lie between the
- * stacks of the program's threads, here or there as chance has it, which otherwise are evenly
- * spaced. Pages that are not used take no memory. */
+ * The first threads get a slot in one mapping. Separate mappings would lie between the stacks of the
+ * program's threads at random, which otherwise are evenly spaced. Unused pages take no memory. */
 
 #define STACK_BYTES (FRAMES * sizeof(frame_t))
 #define PLACES 64

@@ -1,6 +1,6 @@
-/* Hides DynamoRIO's variables from the program. They are where the kernel put them, on the first
- * thread's stack: arguments, variables and the auxiliary vector in a row, each ended by a 0.
- * DynamoRIO has read them already, and gives them to the programs that this one becomes. */
+/* Hides DynamoRIO's variables from the program. The kernel has put them on the initial thread's
+ * stack: arguments, variables and the auxiliary vector, each terminated by a 0. DynamoRIO has read
+ * the variables already, and passes them on when the program calls exec. */
 #include "client.h"
 
 #define PREFIX "DYNAMORIO_"
@@ -23,7 +23,7 @@ environment_clean(uint64_t stack)
     *to++ = *from++;
     if (to == from)
         return;
-    /* The auxiliary vector follows without a gap: pairs, up to one of type 0. */
+    /* The auxiliary vector follows immediately: pairs, up to one of type 0. */
     bool more = true;
     while (more) {
         more = from[0] != 0;

@@ -1,5 +1,5 @@
-/* Blocks that a fault ends half-way: what was tried until then becomes a record of its own. A
- * reference that faults is tried, so it counts; when it is tried again, it counts again. */
+/* Blocks that a fault interrupts: the references attempted until then become a record. The
+ * reference that faults counts; if it is attempted again, it counts again. */
 #include "client.h"
 
 static uint32_t
@@ -18,7 +18,7 @@ tried(const struct refrain_block *block, app_pc fault)
 static dr_signal_action_t
 at_signal(void *drcontext, dr_siginfo_t *info)
 {
-    /* Signals that can wait are delivered between blocks. */
+    /* Other signals are delivered between blocks. */
     thread_t *thread = info->raw_mcontext_valid && info->fault_fragment_info.tag != NULL
         ? this_thread()
         : NULL;

@@ -1,14 +1,14 @@
-/* The machine code that writes records.
+/* Generates the machine code that writes records.
  *
  *   begin     at = slot; if (at > limit) thread_asks_for_room(); at[n + 1] = 0; at[0] = number;
  *   each      at[i] = address;
  *   end       slot = at + n + 1;
  *
- * The slot moves last: while a record is being written, `slot[0]` is its number, and otherwise 0.
- * So a fault finds the record that it interrupts, and the compressor of a process that was killed
- * finds the end of what was written.
+ * The slot is updated last. While a record is being written, `slot[0]` is its number; otherwise it
+ * is 0. So a fault identifies the record that it interrupts, and the compressor of a killed process
+ * finds the end of the words.
  *
- * A record whose last instruction is a call is followed by the context of what is called. */
+ * If the last instruction of a record is a call, the callee's context follows the record. */
 #include "client.h"
 
 static byte *slow_code;
@@ -58,7 +58,7 @@ store_reg(void *drcontext, instrlist_t *block, instr_t *where, reg_id_t at, uint
         INSTR_CREATE_mov_st(drcontext, OPND_CREATE_MEM64(at, index * 8), opnd_create_reg(reg)));
 }
 
-/* Goes through a slow path and comes back to `back`; `reg` is lost. */
+/* Calls a slow path, which returns to `back`. The value of `reg` is lost. */
 static void
 detour(void *drcontext, instrlist_t *block, instr_t *where, byte *slow, instr_t *back, reg_id_t reg)
 {
@@ -85,11 +85,10 @@ reserve(void *drcontext, instrlist_t *block, instr_t *where)
     return reg;
 }
 
-/* A register for the position that stays ours from the first instruction of a group up to its
- * last: one that the program does not use in between, or at least does not write to, for a
- * register that the program writes to may be lost (drreg leaves our value alone only if the
- * program's is read again). DR_REG_NULL if there is none: then the position is loaded anew for
- * each instruction. */
+/* A register that holds the position from the first instruction of a group to its last: one that
+ * the program does not use in between, or at least does not write, because drreg keeps our value in
+ * a register only if the program reads its own value again. DR_REG_NULL if there is none; then each
+ * instruction loads the position. */
 static reg_id_t
 reserve_for_group(void *drcontext, instrlist_t *block, instr_t *where, const group_t *group)
 {
@@ -178,7 +177,7 @@ begin_record(void *drcontext, instrlist_t *block, instr_t *where, const group_t 
     store_word(drcontext, block, where, at, 0, group->number);
 }
 
-/* The context of a call: puts a frame on the shadow stack, and the context behind the record. */
+/* A call: pushes a frame on the shadow stack, and writes the context after the record. */
 static void
 put_context(void *drcontext, instrlist_t *block, instr_t *where, reg_id_t at, uint32_t index)
 {
@@ -280,7 +279,7 @@ reserve_beside(void *drcontext, instrlist_t *block, instr_t *where, opnd_t opera
     return reg;
 }
 
-/* Restores the program's values of the operand's registers, but for `at`, which is in use. */
+/* Restores the program's values of the operand's registers, except `at`, which is in use. */
 static void
 restore_others(void *drcontext, instrlist_t *block, instr_t *where, opnd_t operand, reg_id_t at)
 {
@@ -305,7 +304,7 @@ put_address(void *drcontext, instrlist_t *block, instr_t *where, opnd_t operand,
                                            : reserve(drcontext, block, where);
     restore_others(drcontext, block, where, operand, at);
     if (is_hidden) {
-        /* The register holds our position; the program's value is where it was saved to. */
+        /* The register holds our position; the program's value is in its spill slot. */
         drreg_reserve_info_t saved = { sizeof(saved) };
         drreg_reservation_info_ex(drcontext, at, &saved);
         DR_ASSERT(saved.reserved && saved.app_value_retained && !saved.holds_app_value);
@@ -352,8 +351,8 @@ inline_accesses(void *drcontext, instrlist_t *block, instr_t *where, plan_t *pla
 
 /* ---- landings ---- */
 
-/* Where code may be entered from below: if there is a dead frame, takes it away and puts the
- * context that is now. */
+/* At code that may be entered by a return or a jump out of functions: removes a dead frame and
+ * writes the current context. */
 void
 inline_landing(void *drcontext, instrlist_t *block, instr_t *where)
 {
@@ -394,7 +393,7 @@ inline_landing(void *drcontext, instrlist_t *block, instr_t *where)
     unreserve_flags(drcontext, block, where);
 }
 
-/* ---- slow paths: shared code that calls C and goes back ---- */
+/* ---- slow paths: shared code that calls C and returns ---- */
 
 static byte *
 make_slow_path(void *drcontext, byte *at, void (*function)(void))

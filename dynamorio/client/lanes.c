@@ -1,5 +1,5 @@
-/* Gathers and scatters: each lane that the mask lets through is a reference of its own, so their
- * number varies. Each is a record of one reference. */
+/* Gathers and scatters: each lane that the mask enables is a reference, so their number varies.
+ * Each is a record of one reference. */
 #include "client.h"
 
 #define MOST_LANES 16
@@ -32,8 +32,8 @@ put_lanes(site_t *site)
     }
 }
 
-/* DynamoRIO 11.90 takes the short displacement of EVEX instructions as bytes where it counts
- * elements, in scatters. Decodes again, with the displacement that the processor sees. */
+/* DynamoRIO 11.90 decodes the short displacement of EVEX scatters as bytes, though it counts
+ * elements. Decodes the instruction again, with the right displacement. */
 static void
 decode_exactly(instr_t *instr, app_pc pc, uint32_t size)
 {

@@ -1,4 +1,5 @@
-/* The ledger: what the compressor is told once. Blocks and contexts share their numbers. */
+/* The ledger: tables for the compressor, each entry written once. Blocks and contexts share one
+ * sequence of numbers. */
 #include "client.h"
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -23,7 +24,7 @@ ledger_stop(void)
     dr_mutex_destroy(lock);
 }
 
-/* Waits until the record fits; false if the compressor died. */
+/* Waits until the record fits; false if the compressor has stopped. */
 static bool
 wait_for_room(uint64_t bytes)
 {
@@ -70,7 +71,7 @@ ledger_put(const struct refrain_record *record)
     dr_mutex_unlock(lock);
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static uint32_t
 keep(struct refrain_record *record)
 {
@@ -79,7 +80,7 @@ keep(struct refrain_record *record)
         struct refrain_record **more = dr_global_alloc(room * sizeof(*more));
         memcpy(more, records, record_count * sizeof(*more));
         struct refrain_record **old = records;
-        /* Readers without the lock see the old array or the new one: it is kept. */
+        /* Readers without the lock see the old array or the new one, so the old one is kept. */
         __atomic_store_n(&records, more, __ATOMIC_RELEASE);
         (void)old;
         record_room = room;

@@ -1,6 +1,6 @@
-/* How many descriptors the program may have. DynamoRIO would keep some for itself, and lower the
- * limit; told to keep none (-steal_fds 0), it says that the limit is 0 (11.90). So the program is
- * told what the kernel says. */
+/* The limit on descriptors. By default DynamoRIO reserves some descriptors and lowers the limit that
+ * the program sees. With -steal_fds 0 it reserves none, but reports a limit of 0 (11.90). So the
+ * client gives the program the kernel's answer. */
 #include "client.h"
 #include <sys/resource.h>
 #include <sys/syscall.h>

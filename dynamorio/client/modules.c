@@ -1,4 +1,4 @@
-/* Modules: which code is recorded, and places in the program as module and offset. */
+/* Modules: which code is recorded, and program counters as module and offset. */
 #include "client.h"
 #include <elf.h>
 
@@ -17,8 +17,8 @@ static module_t *modules;
 static uint32_t module_count, module_room;
 static app_pc main_start, main_end;
 
-/* The linker's stubs, through which the program calls libraries. They are not the program's own
- * code, and what they do the first time depends on which thread is there first. */
+/* The linker's stubs (PLT), through which the program calls libraries. They are not recorded: what
+ * they load at the first call depends on which thread comes first. */
 #define MOST_STUBS 4
 static struct {
     app_pc start, end;
@@ -39,7 +39,7 @@ is_recorded(app_pc pc)
     return true;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static module_t *
 module_at(app_pc pc)
 {
@@ -62,9 +62,9 @@ place_of(app_pc pc)
     return place;
 }
 
-/* ---- what the file says ---- */
+/* ---- contents of the file ---- */
 
-/* The build id, from the notes of the loaded module; its length. */
+/* Copies the build id from the notes of the loaded module; returns its length. */
 static uint32_t
 build_id(const module_data_t *module, uint64_t bias, byte *id, uint32_t room)
 {
@@ -117,7 +117,7 @@ map_file(const char *path, mapped_t *mapped)
     return mapped->bytes != NULL;
 }
 
-/* Whether a symbol is what the user means: the name, as C, Fortran or C++ write it. */
+/* Whether a symbol has the name that the user gave, as C, Fortran or C++ write it. */
 static bool
 is_named(const char *symbol, const char *name)
 {
@@ -260,7 +260,7 @@ at_load(void *drcontext, const module_data_t *module, bool loaded)
         ledger_put(&modules[module_count - 1].record->head);
     }
     dr_rwlock_write_unlock(lock);
-    segments_of_module(module);
+    segments_of_module(module, number);
     window_of_module(module);
 }
 
@@ -282,7 +282,7 @@ modules_tell_again(void)
         module_t *module = &modules[i];
         ledger_put(&module->record->head);
         if (module->is_loaded) {
-            segment_begin(REFRAIN_SEGMENT_MODULE, 0, (uint64_t)module->start,
+            segment_begin(REFRAIN_SEGMENT_MODULE, module->number, (uint64_t)module->start,
                           module->end - module->start);
         }
     }

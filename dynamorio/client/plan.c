@@ -1,13 +1,13 @@
-/* What a basic block refers to.
+/* The references of a basic block.
  *
- * The references of a block are written as one record, unless something in the middle has a
- * varying number of references (lanes.c). A record has a number, which stands for the list of its
- * references; the same list has the same number wherever DynamoRIO builds the block anew. */
+ * They are one record, unless an instruction in the middle has a varying number of references
+ * (lanes.c). A record is identified by a number that stands for the list of its references. The same
+ * list gets the same number when DynamoRIO builds the block again. */
 #include "client.h"
 
 /* ---- instructions ---- */
 
-/* Names memory, but neither loads nor stores. */
+/* Instructions that name memory but neither load nor store. */
 static bool
 only_hints(instr_t *instr)
 {
@@ -33,8 +33,8 @@ has_lanes(instr_t *instr)
     return instr_is_gather(instr) || instr_is_scatter(instr);
 }
 
-/* How many bytes an instruction refers to by an operand. DynamoRIO's tables (11.90) are wrong for a
- * few. Masked vectors count as a whole. */
+/* The bytes that an instruction accesses through an operand. DynamoRIO's tables (11.90) are wrong for
+ * a few instructions. Masked vectors count as a whole. */
 static uint32_t
 size_of(instr_t *instr, opnd_t operand)
 {
@@ -62,14 +62,14 @@ add_access(instr_t *instr, opnd_t operand, uint32_t kind, access_t *accesses, ui
     if (opcode == OP_pop && kind == REFRAIN_KIND_STORE && opnd_is_base_disp(operand) &&
         opnd_get_base(operand) == DR_REG_XSP)
         opnd_set_disp(&operand, opnd_get_disp(operand) + 8);
-    /* DynamoRIO takes these for stores. */
+    /* DynamoRIO classifies these as stores. */
     if (opcode == OP_vexpandpd || opcode == OP_vexpandps)
         kind = REFRAIN_KIND_LOAD;
     accesses[count] = (access_t){ operand, size_of(instr, operand), kind };
     return count + 1;
 }
 
-/* The references of an instruction, in order: what it loads, then what it stores. */
+/* The references of an instruction in order: loads, then stores. */
 uint32_t
 accesses_of(instr_t *instr, access_t *accesses)
 {
@@ -93,7 +93,7 @@ accesses_of(instr_t *instr, access_t *accesses)
 
 /* ---- numbers of blocks ---- */
 
-static hashtable_t numbers; /* from a hash of the references to the blocks that have it */
+static hashtable_t numbers; /* maps a hash of references to the blocks with that hash */
 
 typedef struct same_hash {
     struct same_hash *next;
@@ -149,11 +149,11 @@ block_number(const struct refrain_reference *references, uint32_t count)
     return number;
 }
 
-/* ---- where the shadow stack may be wrong ---- */
+/* ---- where there may be dead frames ---- */
 
 static hashtable_t direct_targets;
 
-/* Whether the code before could be a call: then this is where it returns, or where `setjmp` does. */
+/* Whether the code before may be a call: then a return, or `setjmp`, may lead here. */
 static bool
 may_follow_a_call(app_pc pc)
 {
@@ -177,8 +177,8 @@ note_target(app_pc pc)
         hashtable_add(&direct_targets, pc, (void *)1);
 }
 
-/* Code is entered in the ordinary way by a branch from somewhere, or after one. What is entered
- * otherwise may be a landing pad. */
+/* Remembers the targets of branches and the code after them. Code that is entered otherwise may be a
+ * landing pad. */
 static void
 note_targets(instrlist_t *block)
 {

@@ -1,11 +1,11 @@
-/* The rings: publishing what was written, and waiting for the compressor. */
+/* The rings: publishing words, and waiting for the compressor. */
 #include "client.h"
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
 static volatile int told;
 
-/* True once the compressor is gone; then nobody waits for it any more. */
+/* Whether the compressor has stopped. Once it has, no thread waits for it. */
 bool
 compressor_is_gone(void)
 {
@@ -20,7 +20,7 @@ compressor_is_gone(void)
         return false;
     forget_compressor();
     if (__atomic_exchange_n(&told, 1, __ATOMIC_SEQ_CST) == 0) {
-        say("the compressor of process %d died; recording ends here, the program goes on",
+        say("the compressor of process %d has stopped; recording ends here, the program goes on",
             dr_get_process_id());
     }
     return true;
@@ -54,9 +54,8 @@ chunk_begin(thread_t *thread, uint32_t chunk)
 
 typedef enum { ROOM, NO_ROOM, LATER } room_t;
 
-/* Waits until the compressor has consumed so many parts; not at all, or for a moment, or until it
- * has. */
-typedef enum { GLANCE, MOMENT, PATIENCE } patience_t;
+/* Waits until the compressor has consumed so many parts. */
+typedef enum { GLANCE /* do not wait */, MOMENT /* 5 ms */, PATIENCE /* for ever */ } patience_t;
 
 static room_t
 wait_until_consumed(thread_t *thread, uint64_t parts, patience_t patience)
@@ -105,7 +104,7 @@ publish_up_to(thread_t *thread, uint64_t *at, patience_t patience)
         first - chunk_begin(thread, 0), at - first,
         __atomic_load_n(&control->ledger_written, __ATOMIC_ACQUIRE), 0
     };
-    /* Should the process die in between, `first` is behind: the compressor knows the part. */
+    /* If the process dies in between, `first` is too low; the compressor corrects it. */
     __atomic_store_n(&ring->published, published + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&ring->first, (uint64_t)at, __ATOMIC_RELEASE);
     thread->chunk_ends[thread->chunk] = published + 1;
@@ -133,7 +132,7 @@ enter_chunk(thread_t *thread, uint32_t chunk)
     __atomic_store_n(&ring->first, (uint64_t)begin, __ATOMIC_RELEASE);
 }
 
-/* Goes on in the next chunk, if there is room. */
+/* Moves to the next chunk, if there is room. */
 static room_t
 next_chunk(thread_t *thread, patience_t patience)
 {
@@ -156,8 +155,8 @@ limit_of(uint64_t *begin, uint64_t words)
     return begin + words - MARGIN_WORDS;
 }
 
-/* Where the thread writes from now on: its ring, or a place that nobody reads. False if that
- * cannot be said yet. */
+/* Chooses where the thread writes: its ring, or scratch memory that nobody reads. False if the ring
+ * has no room yet. */
 static bool
 choose_place(thread_t *thread, patience_t patience)
 {
@@ -199,17 +198,16 @@ thread_needs_room(thread_t *thread)
     } while (wanted != recording_wanted);
 }
 
-/* Pauses are turns of a loop of some 40 ns. */
+/* Iterations of a loop that takes about 40 ns each. */
 #define PAUSES 500
-/* So many cycles are about a tenth of a second. */
+/* Cycles: about a tenth of a second. */
 #define STAY (200ull * 1000 * 1000)
 
-/* DynamoRIO can stop a thread, as for fork, only while it is in the code cache. So nobody waits
- * here for long: the thread goes back, pauses there, and asks again.
+/* DynamoRIO can stop a thread, for instance to fork, only while it is in the code cache. So a thread
+ * does not wait here for long: it returns to the cache, pauses there, and calls again.
  *
- * And a signal that comes while C code of ours runs is delivered when the thread leaves the code
- * cache; a loop may never do that. So it is made to, now and then: the block that it is in is
- * thrown away. */
+ * A signal that arrives while our C code runs is delivered when the thread leaves the code cache,
+ * which a loop may never do. So now and then the thread's block is flushed, which makes it leave. */
 void
 thread_asks_for_room(void)
 {
@@ -235,10 +233,10 @@ thread_put_context(thread_t *thread, uint32_t number)
     thread->slots[SLOT_AT] = (uint64_t)(at + 1);
 }
 
-/* ---- places for rings ---- */
+/* ---- allocation of rings ---- */
 
 static volatile uint32_t used[MOST_RINGS];
-/* How long the ledger was when the place's last thread had ended. */
+/* The length of the ledger when the ring's last thread had ended. */
 static volatile uint64_t ended[MOST_RINGS];
 
 static bool
@@ -271,13 +269,35 @@ take_place(uint64_t *offset)
     return NULL;
 }
 
-void
-ring_begin(thread_t *thread)
+static void
+ring_reset(thread_t *thread)
 {
     thread->ring = NULL;
     thread->recording = false;
     for (uint32_t i = 0; i < CHUNKS; i++)
         thread->chunk_ends[i] = 0;
+}
+
+/* Without a ring, records go to scratch memory. */
+static void
+ring_choose(thread_t *thread)
+{
+    thread->slots[SLOT_PAUSE] = 0;
+    thread->left = __builtin_ia32_rdtsc();
+    thread_needs_room(thread);
+}
+
+void
+ring_none(thread_t *thread)
+{
+    ring_reset(thread);
+    ring_choose(thread);
+}
+
+void
+ring_begin(thread_t *thread)
+{
+    ring_reset(thread);
     if (connected) {
         uint64_t offset;
         struct refrain_ring *ring = take_place(&offset);
@@ -296,9 +316,7 @@ ring_begin(thread_t *thread)
             ledger_put(&record.head);
         }
     }
-    thread->slots[SLOT_PAUSE] = 0;
-    thread->left = __builtin_ia32_rdtsc();
-    thread_needs_room(thread);
+    ring_choose(thread);
 }
 
 void

@@ -1,5 +1,5 @@
-/* Where memory lies: modules, stacks, and what the program allocates. Ends are not told: a segment
- * lives until another lies in its place. */
+/* Segments: modules, stacks, and the program's allocations. Frees are not announced: a segment lives
+ * until another one overlaps it. */
 #include "client.h"
 
 void
@@ -35,7 +35,7 @@ segment_of_stack(thread_t *thread, uint64_t stack, uint64_t base, uint64_t size)
 
 /* ---- allocations ---- */
 
-/* Which argument holds what is asked for. */
+/* Which arguments hold the size. */
 typedef enum {
     SIZE_FIRST,  /* malloc(size), operator new(size, ...) */
     SIZE_SECOND, /* realloc(old, size), memalign(alignment, size), mmap(address, size) */
@@ -81,7 +81,7 @@ asked_for(void *call, form_t form)
     return 0;
 }
 
-/* What the program itself asks for counts, not what libraries allocate for their own ends. */
+/* Only allocations by recorded code are segments, not those that libraries make for themselves. */
 static void
 at_allocation(void *call, void **data)
 {
@@ -115,9 +115,9 @@ after_allocation(void *call, void *data)
 }
 
 void
-segments_of_module(const module_data_t *module)
+segments_of_module(const module_data_t *module, uint32_t number)
 {
-    segment_begin(REFRAIN_SEGMENT_MODULE, 0, (uint64_t)module->start,
+    segment_begin(REFRAIN_SEGMENT_MODULE, number, (uint64_t)module->start,
                   module->end - module->start);
     for (size_t i = 0; i < sizeof(allocators) / sizeof(*allocators); i++) {
         app_pc function = symbol_address(module, allocators[i].name);

@@ -1,4 +1,4 @@
-/* What is elsewhere the C library: system calls, and the few functions compilers count on. */
+/* In place of the C library: system calls, and the few functions that compilers expect. */
 #include "client.h"
 #include <stdarg.h>
 

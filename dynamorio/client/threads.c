@@ -1,8 +1,8 @@
-/* Threads and their numbers, and fork.
+/* Threads and their numbers, fork, and exec.
  *
- * Threads are numbered where they are made, by their parent, because new threads come to life in
- * no particular order, and much of what a thread does is a function of its number. The system
- * call that makes a thread names its stack; the new thread is recognised by that. */
+ * A thread gets its number from its parent, when it is created: new threads begin to run in no
+ * particular order, and what a thread does is often a function of its number. The system call that
+ * creates a thread names its stack, by which the new thread is recognised. */
 #include "client.h"
 #include <linux/sched.h>
 #include <sys/syscall.h>
@@ -26,13 +26,28 @@ typedef struct expected {
 static expected_t *expected;
 #define NEAR_TOP 65536
 
-/* ---- making threads ---- */
+/* ---- creation ---- */
+
+static bool
+is_exec(int number)
+{
+    return number == SYS_execve || number == SYS_execveat;
+}
+
+/* Tells the compressor that the process is about to become another program, or that this failed.
+ * A vfork child that becomes another program does not end its parent. */
+static void
+note_exec(uint32_t is_under_way)
+{
+    if (connected && dr_get_process_id() == process)
+        __atomic_store_n(&control->replaced, is_under_way, __ATOMIC_RELEASE);
+}
 
 static bool
 reads_syscall(void *drcontext, int number)
 {
-    return number == SYS_clone || number == SYS_clone3 || number == SYS_execve ||
-        number == SYS_execveat || limits_concern(number);
+    return number == SYS_clone || number == SYS_clone3 || is_exec(number) ||
+        limits_concern(number);
 }
 
 static bool
@@ -42,9 +57,10 @@ before_syscall(void *drcontext, int number)
     uint64_t flags = 0;
     if (limits_concern(number)) {
         limits_before(drcontext, this_thread(), number);
-    } else if (number == SYS_execve || number == SYS_execveat) {
-        /* If it succeeds, nobody comes back to publish this. */
+    } else if (is_exec(number)) {
+        /* If exec succeeds, nobody publishes these words later. */
         ring_publish(this_thread(), true);
+        note_exec(1);
     } else if (number == SYS_clone) {
         flags = dr_syscall_get_param(drcontext, 0);
         child.top = dr_syscall_get_param(drcontext, 1);
@@ -71,7 +87,7 @@ before_syscall(void *drcontext, int number)
     return true;
 }
 
-/* Takes the first entry that fits out of the list. */
+/* Removes the first entry that matches from the list. */
 static bool
 take_expected(void *parent, uint64_t stack, expected_t *found)
 {
@@ -100,6 +116,8 @@ after_syscall(void *drcontext, int number)
         limits_after(drcontext, this_thread());
         return;
     }
+    if (is_exec(number))
+        note_exec(0);
     if ((long)dr_syscall_get_result(drcontext) < 0 &&
         take_expected(drcontext, 0, &failed)) {
         dr_mutex_lock(lock);
@@ -109,9 +127,9 @@ after_syscall(void *drcontext, int number)
     }
 }
 
-/* ---- their life ---- */
+/* ---- begin and end ---- */
 
-/* DynamoRIO does not know the first thread's stack yet when that thread begins. */
+/* When the initial thread begins, DynamoRIO does not know its stack yet. */
 uint64_t
 first_stack(void)
 {
@@ -148,6 +166,14 @@ begin_thread(void *drcontext, thread_t *thread)
     dr_mcontext_t context = { .size = sizeof(context), .flags = DR_MC_CONTROL };
     uint64_t stack = dr_get_mcontext(drcontext, &context) ? context.xsp : 0;
     expected_t child = { .number = 0 };
+    thread->tid = dr_get_thread_id(drcontext);
+    thread->process = dr_get_process_id();
+    if (thread->process != process) {
+        /* A vfork child: a process of its own that borrows this one's memory until it becomes
+         * another program. It is not a thread of this process, and is not recorded. */
+        ring_none(thread);
+        return;
+    }
     if (stack == 0 || !take_expected(NULL, stack, &child)) {
         dr_mutex_lock(lock);
         child.number = next_number++;
@@ -156,8 +182,6 @@ begin_thread(void *drcontext, thread_t *thread)
     if (stack == 0 && child.number == 0)
         stack = first_stack();
     thread->number = child.number;
-    thread->tid = dr_get_thread_id(drcontext);
-    thread->process = dr_get_process_id();
     ring_begin(thread);
     if (stack != 0 && connected)
         segment_of_stack(thread, stack, child.base, child.size);
@@ -182,7 +206,7 @@ at_begin(void *drcontext)
 static void
 at_end(void *drcontext)
 {
-    /* Not always the thread that runs: others end with the process, or by vfork and exec. */
+    /* Not always the current thread: others end with the process, or by vfork and exec. */
     thread_t *thread = drmgr_get_tls_field(drcontext, thread_field);
     if (thread == NULL)
         return;
@@ -217,8 +241,8 @@ threads_visit(void (*each)(thread_t *))
     dr_mutex_unlock(lock);
 }
 
-/* A child has one thread, and begins anew with a compressor of its own. What is in the code cache
- * keeps its numbers, so the new compressor is told of all of them. */
+/* A forked child has one thread, and gets a compressor of its own. The code cache keeps its block
+ * numbers, so everything is announced to the new compressor again. */
 static void
 at_fork(void *drcontext)
 {

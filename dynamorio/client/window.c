@@ -1,6 +1,6 @@
-/* When to record: from the entry of one function until the entry of another, or as the program
- * says by MPI_Pcontrol. It holds for all threads: each is called into the slow path of its next
- * record, and writes to its ring or to nowhere from then on. */
+/* When to record: from the entry of one function to the entry of another, or as the program says by
+ * MPI_Pcontrol. It holds for all threads: each takes the slow path at its next record, and writes to
+ * its ring or to scratch memory from then on. */
 #include "client.h"
 
 volatile int recording_wanted = 1;
@@ -38,7 +38,7 @@ at_pcontrol(void *call, void **data)
     record((int)(ptr_int_t)drwrap_get_arg(call, 0) != 0);
 }
 
-/* Fortran's, by reference; the library's C function may or may not be called from it. */
+/* Fortran passes the level by reference. Its function may or may not call the C function. */
 static void
 at_fortran_pcontrol(void *call, void **data)
 {

@@ -11,6 +11,7 @@
 //! * [`render`]: a call as a line of text or as JSON
 //! * [`sites`]: where in the program a call was made, as file and line
 //! * [`debug_files`]: which file describes the code of a module
+//! * [`symbols`]: functions and static data of a module
 //! * [`waits`]: which rank waits for which, in a job that hangs or has died
 //! * [`verify`]: whether a trace is whole, sound, and what was recorded
 
@@ -22,6 +23,7 @@ pub mod objects;
 pub mod order;
 pub mod render;
 pub mod sites;
+pub mod symbols;
 pub mod verify;
 pub mod waits;
 

@@ -7,6 +7,7 @@
 //! recorded one is not used: its lines would be wrong.
 
 use crate::debug_files::{self, Found, Recorded};
+use crate::symbols::Symbols;
 use addr2line::Loader;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
@@ -93,6 +94,7 @@ pub struct Sites {
     /// Where separate debug files are.
     directories: Vec<PathBuf>,
     modules: HashMap<Module, Option<Loader>>,
+    symbols: HashMap<String, Option<Symbols>>,
     changed: BTreeSet<String>,
     known: HashMap<Arc<str>, Arc<[Frame]>>,
 }
@@ -114,20 +116,42 @@ impl Sites {
         frames
     }
 
+    /// The function whose code is at an address of a module: the one that others are inlined into.
+    pub fn function(&mut self, module: &str, address: u64) -> Option<String> {
+        let loader = self.loader(&(module.to_owned(), None))?;
+        if let Ok(mut frames) = loader.find_frames(address) {
+            let mut outermost = None;
+            while let Ok(Some(frame)) = frames.next() {
+                outermost = frame.function.and_then(|f| Some(f.demangle().ok()?.into_owned()));
+            }
+            if outermost.is_some() {
+                return outermost;
+            }
+        }
+        let name = loader.find_symbol(address)?;
+        Some(addr2line::demangle_auto(name.into(), None).into_owned())
+    }
+
     /// Modules that are no longer those of the recording, so far as sites in them were asked for.
     pub fn changed(&self) -> impl Iterator<Item = &str> {
         self.changed.iter().map(String::as_str)
     }
 
-    fn looked_up(&mut self, mut frame: Frame) -> Frame {
-        let module = (frame.module.clone(), frame.build_id.clone());
-        if !self.modules.contains_key(&module) {
-            let loader = self.load(&module);
-            self.modules.insert(module.clone(), loader);
+    /// The symbols of a module, if it is that of the recording.
+    pub fn symbols(&mut self, module: &str) -> Option<&Symbols> {
+        if !self.symbols.contains_key(module) {
+            let file = self.file(&(module.to_owned(), None));
+            let symbols = file.and_then(|file| Symbols::of(&file));
+            self.symbols.insert(module.to_owned(), symbols);
         }
+        self.symbols.get(module)?.as_ref()
+    }
+
+    fn looked_up(&mut self, mut frame: Frame) -> Frame {
         // The return address is behind the call, and may be on the next line.
         let Some(address) = frame.offset.checked_sub(1) else { return frame };
-        let Some(Some(loader)) = self.modules.get(&module) else { return frame };
+        let module = (frame.module.clone(), frame.build_id.clone());
+        let Some(loader) = self.loader(&module) else { return frame };
         if let Ok(Some(location)) = loader.find_location(address) {
             frame.file = location.file.map(str::to_owned);
             frame.line = location.line;
@@ -137,7 +161,16 @@ impl Sites {
     }
 
     /// The module's debug information, if it is that of the recording.
-    fn load(&mut self, (module, build_id): &Module) -> Option<Loader> {
+    fn loader(&mut self, module: &Module) -> Option<&Loader> {
+        if !self.modules.contains_key(module) {
+            let loader = self.file(module).and_then(|file| Loader::new(file).ok());
+            self.modules.insert(module.clone(), loader);
+        }
+        self.modules.get(module)?.as_ref()
+    }
+
+    /// The file that describes the module.
+    fn file(&mut self, (module, build_id): &Module) -> Option<PathBuf> {
         let build_id = build_id.as_deref().and_then(debug_files::from_hex);
         let path = Path::new(module);
         // A name without its folder could be any file's; only a build id makes it certain.
@@ -146,7 +179,7 @@ impl Sites {
         }
         let recorded = Recorded { path, build_id: build_id.as_deref(), time: self.recorded };
         match debug_files::find(recorded, &self.directories) {
-            Found::File(file) => Loader::new(file).ok(),
+            Found::File(file) => Some(file),
             Found::Changed => {
                 self.changed.insert(module.clone());
                 None

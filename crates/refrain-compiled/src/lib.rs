@@ -30,6 +30,7 @@
 //! | [`signals`] | signal handlers |
 //! | [`process`] | the state of the process: memory file, ledger, lock |
 //! | [`modules`] | loaded code |
+//! | [`exec`] | the process becomes another program |
 //! | [`window`] | which part of a run is recorded |
 //! | [`table`] | hash tables in mapped memory |
 
@@ -47,6 +48,7 @@ mod access;
 mod atomics;
 mod calls;
 mod copies;
+mod exec;
 mod heap;
 mod hot;
 mod modules;

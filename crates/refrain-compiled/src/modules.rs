@@ -99,7 +99,8 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, shared: *mut
             build_id: build_id(headers, base),
         });
         let at = module.first as u64;
-        shared.append(&Record::Segment { kind: MODULE_SEGMENT, owner: 0, base: at, size });
+        let owner = count as u32 + 1;
+        shared.append(&Record::Segment { kind: MODULE_SEGMENT, owner, base: at, size });
     }
     0
 }

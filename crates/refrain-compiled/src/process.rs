@@ -7,7 +7,6 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use refrain_rings::layout::{
     CHUNK_WORDS, CHUNKS, COMPILED, CONTROL_BYTES, Hello, LEDGER_BYTES, MAGIC, RING_BYTES, RingHead,
-    VERSION,
 };
 use refrain_rings::producer::{Gone, Ledger, Ring};
 use refrain_rings::record::{NO_CONTEXT, Record};
@@ -194,7 +193,7 @@ pub fn ledger() -> Option<Ledger> {
 pub fn lost(_gone: Gone) {
     RECORDING.store(false, Relaxed);
     if CONNECTED.swap(false, Relaxed) {
-        say(b"refrain: the compressor of this process died; recording ends here, the program goes on\n");
+        say(b"refrain: the compressor of this process has stopped; recording ends here, the program goes on\n");
     }
 }
 
@@ -224,9 +223,44 @@ fn start() {
     }
 }
 
-/// Creates the shared memory, fills in the control page, then sends the memory file to the keeper.
+/// The shared memory, and what the compressor finds it by.
+struct Sharing {
+    memory: *mut u8,
+    /// A memfd, or -1.
+    file: c_int,
+    /// A System V segment; means nothing if there is a memfd.
+    segment: i32,
+}
+
+/// Creates the shared memory and shows it to the compressor.
 fn share(name: *const libc::c_char) -> Option<*mut u8> {
-    // SAFETY: system calls with valid arguments; the descriptor is closed in any case.
+    let sharing = if MEMORY as u64 <= file_size_limit() { memory_file() } else { segment() }?;
+    // SAFETY: new shared memory of that size. The control page must be filled in before the
+    // compressor sees it. The descriptor is closed in any case.
+    let is_met = unsafe {
+        let pid = libc::getpid() as u32;
+        Ledger::create(sharing.memory, LEDGER_BYTES, pid, COMPILED);
+        let is_met = meet(name, &Hello::new(sharing.segment), sharing.file);
+        if sharing.file >= 0 {
+            libc::close(sharing.file);
+        }
+        is_met
+    };
+    is_met.then_some(sharing.memory)
+}
+
+/// The largest file that this process may make.
+fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: fills in the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur
+}
+
+/// Shared memory as a memfd. The limit on file sizes holds for it: past that, `ftruncate` would
+/// kill the program by SIGXFSZ.
+fn memory_file() -> Option<Sharing> {
+    // SAFETY: system calls with valid arguments.
     unsafe {
         let file = libc::memfd_create(c"refrain".as_ptr(), libc::MFD_CLOEXEC);
         if file < 0 {
@@ -239,17 +273,32 @@ fn share(name: *const libc::c_char) -> Option<*mut u8> {
             memory =
                 libc::syscall(libc::SYS_mmap, 0usize, MEMORY, all, flags, file, 0usize) as *mut _;
         }
-        let is_met = memory != libc::MAP_FAILED && {
-            Ledger::create(memory.cast(), LEDGER_BYTES, libc::getpid() as u32, COMPILED);
-            meet(name, file)
-        };
-        libc::close(file);
-        is_met.then_some(memory.cast())
+        if memory == libc::MAP_FAILED {
+            libc::close(file);
+            return None;
+        }
+        Some(Sharing { memory: memory.cast(), file, segment: 0 })
     }
 }
 
-/// Sends the memory file, and waits for the answer.
-unsafe fn meet(name: *const libc::c_char, file: c_int) -> bool {
+/// Shared memory as a System V segment, which no file size limits. It is removed at once: Linux
+/// keeps it as long as the program or the compressor has it attached.
+fn segment() -> Option<Sharing> {
+    // SAFETY: system calls with valid arguments.
+    unsafe {
+        let flags = libc::IPC_CREAT | libc::SHM_NORESERVE | 0o600;
+        let segment = libc::shmget(libc::IPC_PRIVATE, MEMORY, flags);
+        if segment < 0 {
+            return None;
+        }
+        let memory = libc::shmat(segment, core::ptr::null(), 0);
+        libc::shmctl(segment, libc::IPC_RMID, null_mut());
+        (memory as isize != -1).then(|| Sharing { memory: memory.cast(), file: -1, segment })
+    }
+}
+
+/// Sends the hello with the memory file, if there is one, and waits for the answer.
+unsafe fn meet(name: *const libc::c_char, hello: &Hello, file: c_int) -> bool {
     // SAFETY: system calls with structures that are filled in as they want them.
     unsafe {
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -264,11 +313,10 @@ unsafe fn meet(name: *const libc::c_char, file: c_int) -> bool {
             *to = *name.add(i);
         }
         let size = core::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + length;
-        let hello = Hello { magic: MAGIC, version: VERSION, pid: libc::getpid() as u32 };
         let is_met = libc::connect(socket, (&raw const address).cast(), size as u32) == 0
-            && send(socket, &hello, file)
+            && send(socket, hello, file)
             && {
-                let mut answer = hello;
+                let mut answer = *hello;
                 let bytes = size_of::<Hello>();
                 loop {
                     let got = libc::recv(socket, (&raw mut answer).cast(), bytes, 0);
@@ -287,7 +335,7 @@ unsafe fn send(socket: c_int, hello: &Hello, file: c_int) -> bool {
     #[repr(C, align(8))]
     struct Room([u8; 64]);
     let mut room = Room([0; 64]);
-    // SAFETY: a message with one descriptor, as cmsg(3) has it.
+    // SAFETY: a message with at most one descriptor, as cmsg(3) has it.
     unsafe {
         let mut piece = libc::iovec {
             iov_base: (&raw const *hello).cast_mut().cast(),
@@ -296,13 +344,15 @@ unsafe fn send(socket: c_int, hello: &Hello, file: c_int) -> bool {
         let mut message: libc::msghdr = core::mem::zeroed();
         message.msg_iov = &mut piece;
         message.msg_iovlen = 1;
-        message.msg_control = room.0.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as usize;
-        let head = libc::CMSG_FIRSTHDR(&message);
-        (*head).cmsg_level = libc::SOL_SOCKET;
-        (*head).cmsg_type = libc::SCM_RIGHTS;
-        (*head).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
-        libc::CMSG_DATA(head).cast::<c_int>().write_unaligned(file);
+        if file >= 0 {
+            message.msg_control = room.0.as_mut_ptr().cast();
+            message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as usize;
+            let head = libc::CMSG_FIRSTHDR(&message);
+            (*head).cmsg_level = libc::SOL_SOCKET;
+            (*head).cmsg_type = libc::SCM_RIGHTS;
+            (*head).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
+            libc::CMSG_DATA(head).cast::<c_int>().write_unaligned(file);
+        }
         libc::sendmsg(socket, &message, libc::MSG_NOSIGNAL) == size_of::<Hello>() as isize
     }
 }

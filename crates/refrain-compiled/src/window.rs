@@ -28,7 +28,7 @@ impl Function {
     }
 
     /// Looks up the function of that name; true if the user asked for one.
-    fn find(&self, variable: &CStr, base: usize) -> bool {
+    fn find(&self, variable: &CStr, option: &CStr, base: usize) -> bool {
         // SAFETY: getenv with a valid name; what it gives is a text.
         let name = unsafe {
             let value = libc::getenv(variable.as_ptr());
@@ -49,9 +49,13 @@ impl Function {
                     process::say(LEFT_ALONE);
                 }
             }
-            None => process::say(
-                b"refrain: --from or --until names a function that the program does not have\n",
-            ),
+            None => {
+                process::say(b"refrain: ");
+                process::say(option.to_bytes());
+                process::say(b": the program has no function ");
+                process::say(name.to_bytes());
+                process::say(b"\n");
+            }
         }
         true
     }
@@ -76,8 +80,8 @@ static WATCHES: AtomicBool = AtomicBool::new(false);
 
 /// Reads the user's wishes; returns whether recording starts at once.
 pub fn prepare(base: usize) -> bool {
-    let begins_later = FROM.find(c"REFRAIN_MEM_FROM", base);
-    let ends_early = UNTIL.find(c"REFRAIN_MEM_UNTIL", base);
+    let begins_later = FROM.find(c"REFRAIN_MEM_FROM", c"--from", base);
+    let ends_early = UNTIL.find(c"REFRAIN_MEM_UNTIL", c"--until", base);
     WATCHES.store(begins_later || ends_early, Relaxed);
     !begins_later
 }

@@ -12,7 +12,7 @@ const DEPENDENCIES: [&str; 3] = ["libc", "refrain-compiled", "refrain-rings"];
 const LIBRARIES: [&str; 3] = ["ld-linux-x86-64.so.2", "libc.so.6", "libgcc_s.so.1"];
 
 /// What it stands in front of.
-const EXPORTS: [&str; 21] = [
+const EXPORTS: [&str; 30] = [
     "MPI_Pcontrol",
     "_Exit",
     "__longjmp_chk",
@@ -20,6 +20,15 @@ const EXPORTS: [&str; 21] = [
     "_longjmp",
     "aligned_alloc",
     "calloc",
+    "execl",
+    "execle",
+    "execlp",
+    "execv",
+    "execve",
+    "execveat",
+    "execvp",
+    "execvpe",
+    "fexecve",
     "longjmp",
     "malloc",
     "memalign",

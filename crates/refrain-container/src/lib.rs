@@ -99,12 +99,12 @@ pub struct Section {
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
     /// The file could not be read or written.
-    #[error("{path}: {source}")]
+    #[error("{path}: {}", reason(error))]
     Io {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// The file is not a container.
     #[error("{path}: not a Refrain trace")]
@@ -142,6 +142,20 @@ pub enum ContainerError {
         /// What is wrong with it.
         what: String,
     },
+}
+
+/// Why a file could not be read or written, in words for users.
+pub fn reason(error: &io::Error) -> String {
+    use io::ErrorKind::*;
+    let text = error.to_string();
+    let system = text.split(" (os error").next().unwrap_or_default();
+    match error.kind() {
+        StorageFull => format!("the disk is full ({system})"),
+        QuotaExceeded => format!("the disk quota is used up ({system})"),
+        FileTooLarge => format!("the limit on file sizes is reached, see ulimit -f ({system})"),
+        UnexpectedEof => "the file ends in the middle".into(),
+        _ => system.to_owned(),
+    }
 }
 
 /// Writes a container. The file gets its name only when it is complete.
@@ -360,6 +374,23 @@ pub struct Container {
     sections: Vec<Section>,
     recovered: bool,
     bytes: u64,
+    stray: Vec<Stray>,
+}
+
+/// Bytes of a file that belong to no section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stray {
+    offset: u64,
+    bytes: u64,
+}
+
+/// What [`Container::verify`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Integrity {
+    /// How many sections are intact.
+    pub intact: usize,
+    /// What is wrong with the file, each with a remedy.
+    pub problems: Vec<String>,
 }
 
 impl Container {
@@ -379,17 +410,21 @@ impl Container {
             return Err(ContainerError::NotRefrain { path: path.to_owned() });
         }
         let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+        if version == 0 {
+            return Err(ContainerError::NotRefrain { path: path.to_owned() });
+        }
         if version > VERSION {
             return Err(ContainerError::Newer { path: path.to_owned(), version });
         }
-        let (sections, recovered) = match Self::directory(&mut file, bytes) {
-            Ok(sections) => (sections, false),
-            Err(_) => (Self::scan(&mut file, bytes), true),
+        let ((sections, stray), recovered) = match Self::directory(&mut file, bytes) {
+            Ok(found) => (found, false),
+            Err(_) => ((Self::scan(&mut file, bytes), Vec::new()), true),
         };
-        Ok(Container { path: path.to_owned(), sections, recovered, bytes })
+        Ok(Container { path: path.to_owned(), sections, recovered, bytes, stray })
     }
 
-    fn directory(file: &mut BufReader<File>, bytes: u64) -> io::Result<Vec<Section>> {
+    /// The sections that the directory lists, and the bytes between them.
+    fn directory(file: &mut BufReader<File>, bytes: u64) -> io::Result<(Vec<Section>, Vec<Stray>)> {
         let bad = || io::Error::from(io::ErrorKind::InvalidData);
         let trailer_at = bytes.checked_sub(TRAILER_BYTES as u64).ok_or_else(bad)?;
         file.seek(SeekFrom::Start(trailer_at))?;
@@ -414,7 +449,8 @@ impl Container {
         if count > MOST_SECTIONS {
             return Err(bad());
         }
-        let (mut sections, mut at, mut last_end) = (Vec::new(), 0u64, 0);
+        let (mut sections, mut stray) = (Vec::new(), Vec::new());
+        let (mut at, mut last_end) = (0u64, HEAD_BYTES);
         for _ in 0..count {
             at = at.checked_add(read_number(&mut input)?).ok_or_else(bad)?;
             file.seek(SeekFrom::Start(at))?;
@@ -424,10 +460,14 @@ impl Container {
             if end > offset || at < last_end {
                 return Err(bad());
             }
+            stray.push(Stray { offset: last_end, bytes: at - last_end });
             last_end = end;
             sections.push(section);
         }
-        Ok(sections)
+        stray.push(Stray { offset: last_end, bytes: offset - last_end });
+        stray.push(Stray { offset: trailer_at - input.len() as u64, bytes: input.len() as u64 });
+        stray.retain(|stray| stray.bytes > 0);
+        Ok((sections, stray))
     }
 
     /// Follows the heads from section to section, up to the first that is damaged.
@@ -523,6 +563,49 @@ impl Container {
         }
     }
 
+    /// Checks every byte of the file: each section's checksum and length, and that the sections,
+    /// the directory and the trailer fill the file without a gap.
+    pub fn verify(&self) -> Integrity {
+        let mut integrity = Integrity::default();
+        if self.recovered {
+            integrity.problems.push(
+                "the directory at the end of the file is missing or damaged: take the file from \
+                 a copy of it"
+                    .into(),
+            );
+        }
+        for Stray { offset, bytes } in &self.stray {
+            integrity.problems.push(format!(
+                "{bytes} bytes at offset {offset} belong to no section: take the file from a copy \
+                 of it"
+            ));
+        }
+        for section in &self.sections {
+            match self.check(&section.name).and_then(|()| self.check_length(section)) {
+                Ok(()) => integrity.intact += 1,
+                Err(error) => {
+                    integrity.problems.push(format!("{error}: take the file from a copy of it"));
+                }
+            }
+        }
+        integrity
+    }
+
+    /// Compares a section's length, which its checksum does not cover, with its content.
+    fn check_length(&self, section: &Section) -> Result<(), ContainerError> {
+        let length = match section.codec {
+            Codec::Stored => Ok(section.stored),
+            // One byte more than there should be shows that the head's number is too small.
+            Codec::Zstd => zstd::Decoder::new(self.stored(section)?).and_then(|decoder| {
+                io::copy(&mut decoder.take(section.full.saturating_add(1)), &mut io::sink())
+            }),
+        };
+        match length.map_err(|e| self.damage(&section.name, e.to_string()))? {
+            length if length == section.full => Ok(()),
+            _ => Err(self.damage(&section.name, "it is not as long as it should be")),
+        }
+    }
+
     /// Verifies the checksum of a section.
     pub fn check(&self, name: &str) -> Result<(), ContainerError> {
         let section = self.section(name)?;
@@ -539,8 +622,8 @@ impl Container {
     }
 }
 
-fn io_error(path: &Path, source: io::Error) -> ContainerError {
-    ContainerError::Io { path: path.to_owned(), source }
+fn io_error(path: &Path, error: io::Error) -> ContainerError {
+    ContainerError::Io { path: path.to_owned(), error }
 }
 
 /// Reads the stored bytes of a section and verifies their checksum.
@@ -645,6 +728,63 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn reasons_are_words_for_users() {
+        const ENOSPC: i32 = 28;
+        let full = reason(&io::Error::from_raw_os_error(ENOSPC));
+        assert_eq!(full, "the disk is full (No space left on device)");
+        let short = Read::read_exact(&mut io::empty(), &mut [0]).unwrap_err();
+        assert_eq!(reason(&short), "the file ends in the middle");
+        let missing = reason(&File::open("/no/such/file").unwrap_err());
+        assert_eq!(missing, "No such file or directory");
+    }
+
+    /// Whether a file of these bytes passes [`Container::verify`].
+    fn is_intact(folder: &Path, bytes: &[u8]) -> bool {
+        let path = folder.join("changed.refrain");
+        std::fs::write(&path, bytes).unwrap();
+        Container::open(&path).is_ok_and(|container| container.verify().problems.is_empty())
+    }
+
+    #[test]
+    fn inserted_removed_and_changed_bytes_are_found_wherever_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = std::fs::read(sample(dir.path())).unwrap();
+        assert!(is_intact(dir.path(), &whole));
+        for at in 0..=whole.len() {
+            for count in [1, 2, 100] {
+                for byte in [0, 0xa7, 0xff] {
+                    let inserted = [&whole[..at], &vec![byte; count], &whole[at..]].concat();
+                    assert!(!is_intact(dir.path(), &inserted), "{count} of {byte:#x} at {at}");
+                }
+            }
+            if at < whole.len() {
+                let removed = [&whole[..at], &whole[at + 1..]].concat();
+                assert!(!is_intact(dir.path(), &removed), "without byte {at}");
+                for bit in 0..8 {
+                    let mut changed = whole.clone();
+                    changed[at] ^= 1 << bit;
+                    assert!(!is_intact(dir.path(), &changed), "bit {bit} of byte {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_between_sections_are_named_by_their_offset() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = std::fs::read(sample(dir.path())).unwrap();
+        // The directory: a number of sections, and two offsets of a byte each.
+        let directory = whole.len() - TRAILER_BYTES - 3;
+        let inserted = [&whole[..directory], &[0; 100], &whole[directory..]].concat();
+        let path = dir.path().join("inserted.refrain");
+        std::fs::write(&path, inserted).unwrap();
+        let integrity = Container::open(&path).unwrap().verify();
+        assert_eq!(integrity.intact, 2);
+        let [problem] = &integrity.problems[..] else { panic!("{integrity:?}") };
+        assert!(problem.starts_with(&format!("100 bytes at offset {directory} ")), "{problem}");
     }
 
     #[test]

@@ -29,7 +29,15 @@ pub fn assemble(
     let mut processes = Vec::new();
     for files in PartFiles::all(folder)? {
         match std::fs::read(files.state()).map_err(Into::into).and_then(|b| State::from_bytes(&b)) {
-            Ok(state) => processes.push((files, state)),
+            Ok(state) => match missing_chunks(&files, &state) {
+                0 => processes.push((files, state)),
+                missing => facts.lost.push(format!(
+                    "process {} is left out: {} lacks {missing} of {} bytes",
+                    state.facts.pid,
+                    files.sealed().display(),
+                    state.sealed
+                )),
+            },
             Err(error) => facts.lost.push(format!("{}: {error}", files.state().display())),
         }
     }
@@ -77,6 +85,13 @@ pub fn assemble(
     }
     let bytes = writer.finish()?;
     Ok((facts, bytes))
+}
+
+/// How many bytes of sealed chunks the state counts that are not there: somebody has changed the
+/// folder.
+fn missing_chunks(files: &PartFiles, state: &State) -> u64 {
+    let there = std::fs::metadata(files.sealed()).map_or(0, |metadata| metadata.len());
+    state.sealed.saturating_sub(there)
 }
 
 /// The first process of each rank comes first, by rank, so that ranks and numbers agree; then those

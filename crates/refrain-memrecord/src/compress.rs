@@ -6,14 +6,14 @@
 
 use crate::implied::without_implied;
 use crate::keeper::Watched;
-use crate::part::{PartFiles, RawWriter, SealedWriter};
+use crate::part::{PartFiles, RawWriter, Reserve, SealedWriter, WriteError};
 use crate::state::State;
 use crate::streams::{Stream, StreamError, Work};
 use crate::tables::{OutOfOrder, Tables};
 use refrain_memory::Merged;
 use refrain_memtrace::process::{Ended, ProcessFacts};
 use refrain_rings::consumer::Program;
-use refrain_rings::layout::{DONE, RUNNING};
+use refrain_rings::layout::{DONE, GONE, RUNNING};
 use refrain_rings::record::Record;
 use std::collections::BTreeMap;
 use std::io;
@@ -58,6 +58,7 @@ struct Recording {
     /// Streams that may have something.
     active: Vec<Arc<Stream>>,
     sealed: SealedWriter,
+    reserve: Reserve,
     raw: Option<Arc<Mutex<RawWriter>>>,
     facts: ProcessFacts,
     pool: Pool,
@@ -69,10 +70,14 @@ struct Recording {
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error("{0}")]
+    Write(#[from] WriteError),
+    #[error("its files were removed while the program ran")]
+    Removed,
+    #[error(transparent)]
     Stream(#[from] StreamError),
-    #[error("the ledger is out of order")]
+    #[error("the memory that the program shares is damaged: {0}")]
+    Ledger(#[from] io::Error),
+    #[error("the memory that the program shares is damaged: the ledger is out of order")]
     OutOfOrder,
 }
 
@@ -82,18 +87,32 @@ impl From<OutOfOrder> for Broken {
     }
 }
 
-/// Compresses what a process writes until it ends, and leaves the result in the folder of parts.
+impl Broken {
+    /// Whether there was no room to write something.
+    fn is_for_room(&self) -> bool {
+        match self {
+            Self::Write(error) | Self::Stream(StreamError::Write(error)) => error.is_for_room(),
+            _ => false,
+        }
+    }
+}
+
+/// Compresses what a process writes until it ends, and leaves the result in the folder of parts. A
+/// recording that breaks off is kept up to there, with the reason.
 pub fn compress(program: Program, process: Watched, setting: Setting) -> io::Result<()> {
-    let mut recording = Recording::new(program, process, setting)?;
+    let mut recording = Recording::new(program, process, setting).map_err(io::Error::other)?;
     recording.program.control().compressor_pid.store(std::process::id(), SeqCst);
     recording.program.set_state(RUNNING);
     let result = recording.run();
     if let Err(broken) = &result {
-        recording.facts.lost = broken.to_string();
+        recording.break_off(broken);
+        // The program must not wait for a compressor that takes nothing more.
+        recording.program.set_state(GONE);
     }
-    recording.finish()?;
-    // A program whose records were not understood must not wait for them.
-    recording.program.set_state(if result.is_ok() { DONE } else { refrain_rings::layout::GONE });
+    recording.finish().map_err(io::Error::other)?;
+    if result.is_ok() {
+        recording.program.set_state(DONE);
+    }
     Ok(())
 }
 
@@ -102,7 +121,7 @@ fn now() -> u64 {
 }
 
 impl Recording {
-    fn new(program: Program, process: Watched, setting: Setting) -> io::Result<Self> {
+    fn new(program: Program, process: Watched, setting: Setting) -> Result<Self, WriteError> {
         let raw = match setting.raw {
             true => Some(Arc::new(Mutex::new(RawWriter::create(&setting.files.raw())?))),
             false => None,
@@ -120,6 +139,7 @@ impl Recording {
         let tables = Arc::new(RwLock::new(Tables::default()));
         Ok(Self {
             sealed: SealedWriter::create(&setting.files.sealed())?,
+            reserve: Reserve::new(&setting.files),
             process,
             pool: Pool::new(tables.clone(), raw.clone()),
             streams: BTreeMap::new(),
@@ -141,7 +161,12 @@ impl Recording {
             let died = !ended && self.process.has_ended();
             let is_idle = self.round()? == 0;
             if is_idle && (ended || died) {
-                self.facts.ended = if ended { Ended::Exited } else { Ended::Died };
+                let is_replaced = self.program.control().replaced.load(SeqCst) != 0;
+                self.facts.ended = match ended {
+                    true => Ended::Exited,
+                    false if is_replaced => Ended::Replaced,
+                    false => Ended::Died,
+                };
                 return self.take_rests();
             }
             self.note()?;
@@ -205,13 +230,30 @@ impl Recording {
         Ok(parts)
     }
 
-    fn write_sealed(&mut self) -> io::Result<()> {
+    fn write_sealed(&mut self) -> Result<(), WriteError> {
         for stream in &self.active {
-            for chunk in std::mem::take(&mut lock(stream).sealed) {
-                self.sealed.write(stream.thread, &chunk)?;
-            }
+            lock(stream).write_sealed(stream.thread, &mut self.sealed)?;
         }
         Ok(())
+    }
+
+    /// Keeps what can be kept of a recording that breaks off: the chunks that are in the file, and the
+    /// open chunks of threads all of whose full chunks are.
+    fn break_off(&mut self, broken: &Broken) {
+        self.facts.lost = broken.to_string();
+        self.reserve.release();
+        if matches!(broken, Broken::Removed) {
+            self.sealed.bytes = 0;
+            self.streams.values().for_each(|stream| lock(stream).clear());
+            return;
+        }
+        // What was reserved is for the state.
+        if !broken.is_for_room() {
+            let _ = self.seal_all();
+        }
+        for stream in self.streams.values() {
+            lock(stream).truncate(&read(&self.tables));
+        }
     }
 
     /// A thread has ended: its ring may soon be another's.
@@ -239,30 +281,34 @@ impl Recording {
         Ok(self.write_sealed()?)
     }
 
-    /// From time to time: progress for those who watch, a state for those who come after a crash.
-    fn note(&mut self) -> io::Result<()> {
+    /// From time to time: progress for the command that waits, a state in case of a crash.
+    fn note(&mut self) -> Result<(), Broken> {
         let now = Instant::now();
         if now < self.progress_at {
             return Ok(());
         }
+        if self.sealed.is_removed() {
+            return Err(Broken::Removed);
+        }
         let references = self.streams.values().map(|stream| lock(stream).references()).sum();
-        self.setting.files.note_progress(references, self.sealed.bytes)?;
+        self.setting.files.note_progress(references, self.sealed.bytes);
         self.progress_at = now + PROGRESS;
         if now >= self.snapshot_at {
             for stream in &self.active {
                 lock(stream).seal_coded();
             }
             self.write_sealed()?;
-            // A state never promises what there are no raw words for.
+            // A state never counts references that have no raw words.
             self.flush_raw()?;
-            self.write_state(false)?;
+            let bytes = self.write_state(false)?;
+            self.reserve.fit(bytes);
             self.snapshot_at = now + SNAPSHOT.max(now.elapsed() * SNAPSHOT_SHARE);
         }
         Ok(())
     }
 
-    /// Puts what is known on disk; the last time, streams are used up.
-    fn write_state(&mut self, is_last: bool) -> io::Result<()> {
+    /// Writes the state; returns its size. The last time, streams are used up.
+    fn write_state(&mut self, is_last: bool) -> Result<usize, Broken> {
         let tables = read(&self.tables);
         let (mut chunks, mut references, mut intra) = (Vec::new(), 0, Duration::ZERO);
         let (mut code, numbers) = tables.code.canonical();
@@ -275,12 +321,15 @@ impl Recording {
                 false => work.open_chunk(&tables),
             };
             let chunk = chunk.renumbered(&numbers, &code.blocks);
-            chunks.push((thread, chunk.map_err(io::Error::other)?));
+            chunks.push((thread, chunk.map_err(StreamError::Memory)?));
         }
         let main = tables.code.modules.values().find(|module| module.is_main);
         self.facts.program = main.map(|module| module.path.clone()).unwrap_or_default();
         (self.facts.threads, self.facts.references) = (chunks.len() as u32, references);
         self.facts.time.1 = now();
+        let control = self.program.control();
+        let counted = [&control.recorded_blocks, &control.skipped_blocks];
+        self.facts.basic_blocks = counted.map(|count| count.load(SeqCst)).into();
         let began = Instant::now();
         let mut merged = Merged::merge(&chunks);
         // Sealed chunks and raw words name every context.
@@ -300,22 +349,36 @@ impl Recording {
             sealed: self.sealed.bytes,
             numbers,
         };
-        self.setting.files.replace_state(&state.to_bytes())
+        let bytes = state.to_bytes();
+        self.setting.files.replace_state(&bytes)?;
+        Ok(bytes.len())
     }
 
-    fn finish(&mut self) -> io::Result<()> {
+    fn finish(&mut self) -> Result<(), Broken> {
+        if self.facts.lost.is_empty() {
+            let sealed = self.seal_all().and_then(|()| self.flush_raw());
+            if let Err(error) = sealed {
+                self.break_off(&error.into());
+            } else if self.sealed.is_removed() {
+                self.break_off(&Broken::Removed);
+            }
+        }
+        let written = self.write_state(self.facts.lost.is_empty());
+        self.reserve.release();
+        written.map(drop)
+    }
+
+    /// Ends all streams, and writes what they seal then.
+    fn seal_all(&mut self) -> Result<(), WriteError> {
         for stream in self.streams.values() {
             let mut work = lock(stream);
             work.settle(&read(&self.tables));
-            for chunk in std::mem::take(&mut work.sealed) {
-                self.sealed.write(stream.thread, &chunk)?;
-            }
+            work.write_sealed(stream.thread, &mut self.sealed)?;
         }
-        self.flush_raw()?;
-        self.write_state(true)
+        Ok(())
     }
 
-    fn flush_raw(&self) -> io::Result<()> {
+    fn flush_raw(&self) -> Result<(), WriteError> {
         match self.raw.as_ref().map(|raw| raw.lock()) {
             Some(Ok(mut raw)) => raw.flush(),
             _ => Ok(()),

@@ -8,13 +8,15 @@
 
 use crate::compress::{Setting, compress};
 use crate::part::PartFiles;
-use refrain_rings::consumer::Program;
+use refrain_rings::consumer::{Program, SharedMemory};
 use refrain_rings::layout::{GONE, Hello, MAGIC, VERSION};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 /// What a keeper is told.
@@ -144,6 +146,9 @@ impl Keeper {
             .map(AsRawFd::as_raw_fd)
             .collect();
         leave_descriptors(&kept);
+        // Writes past the limit on file sizes fail, as on a full disk, and kill nobody.
+        // SAFETY: changes the disposition of one signal to a constant.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         let host = host_name();
         let mark = keeping.parts.join(format!("keeper.{host}.{}", std::process::id()));
         File::create(&mark)?;
@@ -193,7 +198,14 @@ impl Keeper {
                 && status != 0
             {
                 program.set_state(GONE);
-                self.note(&format!("compressor {pid} ended with status {status:#x}"));
+                // A compressor that fails has noted why.
+                if libc::WIFSIGNALED(status) {
+                    self.note(&format!(
+                        "the compressor of process {} was killed by {}",
+                        program.control().pid.load(SeqCst),
+                        signal_name(libc::WTERMSIG(status))
+                    ));
+                }
             }
         }
     }
@@ -227,7 +239,7 @@ impl Keeper {
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
-                let result = Program::open(memory).and_then(|program| {
+                let result = Program::open(memory.clone()).and_then(|program| {
                     // Before the answer: the process may be gone soon after it.
                     let process = Watched::new(pid);
                     answer(&caller)?;
@@ -235,7 +247,7 @@ impl Keeper {
                     compress(program, process, setting)
                 });
                 if let Err(error) = &result {
-                    self.note(&error.to_string());
+                    self.note(&format!("process {pid} is not recorded to its end: {error}"));
                 }
                 // SAFETY: ends this process at once.
                 unsafe { libc::_exit(i32::from(result.is_err())) }
@@ -257,6 +269,22 @@ impl Keeper {
     }
 }
 
+/// A signal as users know it.
+fn signal_name(signal: i32) -> String {
+    const NAMES: [(i32, &str); 8] = [
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGINT, "SIGINT"),
+    ];
+    let name = NAMES.iter().find(|(number, _)| *number == signal).map(|(_, name)| *name);
+    name.map_or_else(|| format!("signal {signal}"), str::to_owned)
+}
+
 /// The process at the other end.
 fn peer(socket: &OwnedFd) -> io::Result<i32> {
     // SAFETY: the kernel fills in the structure.
@@ -271,13 +299,18 @@ fn peer(socket: &OwnedFd) -> io::Result<i32> {
     }
 }
 
-/// Takes the hello and the memory file that comes with it.
-fn receive(socket: &OwnedFd) -> io::Result<File> {
+/// Takes the hello and the shared memory that comes with it.
+fn receive(socket: &OwnedFd) -> io::Result<SharedMemory> {
     #[repr(C, align(8))]
     struct Room([u8; 64]);
     let mut room = Room([0; 64]);
-    let mut hello = Hello { magic: 0, version: 0, pid: 0 };
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "a caller that is no front end");
+    let mut hello = Hello { magic: 0, version: 0, segment: 0 };
+    let wrong = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a process that is not a front end of this version connected",
+        )
+    };
     // SAFETY: a message with room for one descriptor, as cmsg(3) has it.
     unsafe {
         let mut piece =
@@ -289,20 +322,19 @@ fn receive(socket: &OwnedFd) -> io::Result<File> {
         message.msg_controllen = room.0.len();
         let got = libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC);
         let head = libc::CMSG_FIRSTHDR(&message);
-        if head.is_null() || (*head).cmsg_type != libc::SCM_RIGHTS {
-            return Err(wrong());
-        }
-        let file = File::from_raw_fd(libc::CMSG_DATA(head).cast::<RawFd>().read_unaligned());
+        let file = (!head.is_null() && (*head).cmsg_type == libc::SCM_RIGHTS)
+            .then(|| File::from_raw_fd(libc::CMSG_DATA(head).cast::<RawFd>().read_unaligned()));
         let is_hello = got == size_of::<Hello>() as isize && hello.magic == MAGIC;
-        match is_hello && hello.version == VERSION {
-            true => Ok(file),
-            false => Err(wrong()),
+        match file {
+            _ if !is_hello || hello.version != VERSION => Err(wrong()),
+            Some(file) => Ok(SharedMemory::File(Arc::new(file))),
+            None => SharedMemory::attach(hello.segment),
         }
     }
 }
 
 fn answer(socket: &OwnedFd) -> io::Result<()> {
-    let hello = Hello { magic: MAGIC, version: VERSION, pid: std::process::id() };
+    let hello = Hello::new(0);
     // SAFETY: sends from a structure of that size.
     let sent = unsafe {
         let bytes = (&raw const hello).cast();

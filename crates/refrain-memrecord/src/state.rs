@@ -5,10 +5,7 @@ use refrain_memory::{Merged, Segments};
 use refrain_memtrace::TraceError;
 use refrain_memtrace::code::Code;
 use refrain_memtrace::error::within;
-use refrain_memtrace::process::{ProcessFacts, decode_numbers, encode_numbers};
-
-/// Version 1, which can be read as well, had no times of stages.
-const VERSION: u64 = 2;
+use refrain_memtrace::process::{ProcessFacts, VERSION, decode_numbers, encode_numbers};
 
 /// Everything that a compressor knows of its process.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,10 @@
 //! The streams of a process's threads, each with a compressor of its own.
 
-use crate::part::RawWriter;
+use crate::part::{RawWriter, SealedWriter, WriteError};
 use crate::tables::Tables;
-use refrain_memory::{Chunk, Compressor};
+use refrain_memory::{Blocks, Chunk, Compressor, Trace};
 use refrain_rings::consumer::Ring;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -28,18 +29,21 @@ pub struct Work {
     taken: u64,
     /// How long compressing them took.
     pub compressing: Duration,
-    /// Full chunks that were not written yet.
-    pub sealed: Vec<Vec<u8>>,
+    /// Full chunks that were not written yet, the oldest first.
+    pub sealed: VecDeque<Vec<u8>>,
 }
 
 /// Why a stream cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The ring is damaged, or raw records cannot be written.
+    /// The ring is damaged.
+    #[error("the memory that the program shares is damaged: {0}")]
+    Ring(#[from] io::Error),
+    /// Raw words cannot be written.
     #[error(transparent)]
-    Io(#[from] io::Error),
-    /// Words that are no records.
-    #[error("a thread wrote what is no record")]
+    Write(#[from] WriteError),
+    /// Words that are not records.
+    #[error("the memory that the program shares is damaged: a thread's words are not records")]
     NoRecord,
     /// The compressor refused.
     #[error(transparent)]
@@ -56,7 +60,7 @@ impl Stream {
             words: Vec::new(),
             taken: 0,
             compressing: Duration::ZERO,
-            sealed: vec![],
+            sealed: VecDeque::new(),
         };
         Self { thread, work: Mutex::new(work) }
     }
@@ -109,7 +113,6 @@ impl Work {
         tables: &Tables,
         raw: Option<&Mutex<RawWriter>>,
     ) -> Result<(), StreamError> {
-        self.taken += self.words.len() as u64;
         if let Some(raw) = raw
             && let Ok(mut raw) = raw.lock()
         {
@@ -117,10 +120,12 @@ impl Work {
         }
         let began = Instant::now();
         let (blocks, segments) = (&tables.code.blocks, &tables.segments);
-        if self.compressor.push_words(&self.words, blocks, segments)? != self.words.len() {
+        let pushed = self.compressor.push_words(&self.words, blocks, segments)?;
+        self.taken += pushed as u64;
+        if pushed != self.words.len() {
             return Err(StreamError::NoRecord);
         }
-        self.sealed.append(&mut self.compressor.take_sealed());
+        self.sealed.extend(self.compressor.take_sealed());
         self.compressing += began.elapsed();
         Ok(())
     }
@@ -128,6 +133,38 @@ impl Work {
     /// References so far: the words that are not numbers of blocks.
     pub fn references(&self) -> u64 {
         self.taken - self.compressor.executed()
+    }
+
+    /// Forgets everything after the chunks that were written, if one could not be: a stream has no
+    /// gaps.
+    pub fn truncate(&mut self, tables: &Tables) {
+        // Coded records can be kept only as a full chunk.
+        self.seal_coded();
+        if self.sealed.is_empty() {
+            return;
+        }
+        let (references, blocks) = (self.references(), &tables.code.blocks);
+        let mut unwritten: Vec<Vec<u8>> = std::mem::take(&mut self.sealed).into();
+        let (rest, chunk) = std::mem::take(&mut self.compressor).finish(blocks);
+        unwritten.extend(rest);
+        unwritten.push(chunk.finish().to_bytes());
+        self.taken = references.saturating_sub(references_in(unwritten, blocks));
+    }
+
+    /// Appends full chunks to the file. A chunk that cannot be written stays.
+    pub fn write_sealed(&mut self, thread: u32, file: &mut SealedWriter) -> Result<(), WriteError> {
+        while let Some(chunk) = self.sealed.front() {
+            file.write(thread, chunk)?;
+            self.sealed.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.taken = 0;
+        self.sealed.clear();
+        self.compressor = Compressor::new();
     }
 
     /// The chunk that is still open, as if the stream ended here.
@@ -138,13 +175,13 @@ impl Work {
     /// Seals the coded records that are open, so that a crash does not lose them.
     pub fn seal_coded(&mut self) {
         self.compressor.seal_coded();
-        self.sealed.append(&mut self.compressor.take_sealed());
+        self.sealed.extend(self.compressor.take_sealed());
     }
 
     /// Ends the stream: what is still open and irregular is sealed.
     pub fn settle(&mut self, tables: &Tables) {
         self.compressor.settle(&tables.code.blocks);
-        self.sealed.append(&mut self.compressor.take_sealed());
+        self.sealed.extend(self.compressor.take_sealed());
     }
 
     /// The last chunk of a stream that has ended.
@@ -152,6 +189,13 @@ impl Work {
         self.taken = self.references();
         std::mem::take(&mut self.compressor).finish(&tables.code.blocks).1
     }
+}
+
+/// How many references chunks hold.
+fn references_in(chunks: Vec<Vec<u8>>, blocks: &Blocks) -> u64 {
+    let sealed = BTreeMap::from([(0, chunks)]);
+    let trace = Trace { blocks: blocks.clone(), sealed, ..Trace::default() };
+    trace.references(0).take_while(Result::is_ok).count() as u64
 }
 
 /// How many words are complete records, in words that end with a 0: all records before it but the

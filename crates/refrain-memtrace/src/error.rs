@@ -19,14 +19,20 @@ pub enum TraceError {
         source: MemoryError,
     },
     /// Bytes end in the middle.
-    #[error("it ends in the middle")]
+    #[error("the data ends in the middle")]
     Short,
     /// A later version.
     #[error("version {0} of the format; use a newer Refrain")]
     Newer(u64),
     /// Reading or writing failed.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
+    #[error("{}", refrain_container::reason(.0))]
+    Io(std::io::Error),
+}
+
+impl From<std::io::Error> for TraceError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 /// Says in which section an error is.

@@ -4,6 +4,10 @@ use crate::bytes::take_text;
 use crate::error::TraceError;
 use refrain_bytes::varint::{put, put_bytes, put_signed, take, take_signed, take_u32};
 
+/// The version of the facts of a trace and of the states that recorders write. Earlier versions can be
+/// read: version 1 had no times of stages, version 2 no counts of basic blocks.
+pub const VERSION: u64 = 3;
+
 /// What the compressor knows about its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessFacts {
@@ -33,6 +37,9 @@ pub struct ProcessFacts {
     /// Microseconds that compressing within threads took, of all threads together, and merging
     /// them at the end.
     pub stages: (u64, u64),
+    /// Distinct basic blocks that ran: of recorded code, and of other code. Both are 0 where the front
+    /// end does not count them.
+    pub basic_blocks: (u32, u32),
 }
 
 /// How a process ended.
@@ -41,10 +48,12 @@ pub enum Ended {
     /// Not yet.
     #[default]
     Running,
-    /// It said so.
+    /// By an exit that the front end saw.
     Exited,
-    /// Without saying so: killed, or by `_exit`.
+    /// Killed, or by an exit that the front end did not see.
     Died,
+    /// By exec: the process became another program.
+    Replaced,
 }
 
 impl ProcessFacts {
@@ -64,6 +73,8 @@ impl ProcessFacts {
         put(out, self.references);
         put(out, self.stages.0);
         put(out, self.stages.1);
+        put(out, u64::from(self.basic_blocks.0));
+        put(out, u64::from(self.basic_blocks.1));
     }
 
     /// Takes facts, as they were written by that version of what they stand in.
@@ -77,11 +88,16 @@ impl ProcessFacts {
         let ended = match take(input)? {
             0 => Ended::Running,
             1 => Ended::Exited,
+            3 => Ended::Replaced,
             _ => Ended::Died,
         };
         let lost = take_text(input)?;
         let (threads, references) = (take_u32(input, "number of threads")?, take(input)?);
         let stages = if version > 1 { (take(input)?, take(input)?) } else { (0, 0) };
+        let basic_blocks = match version {
+            ..3 => (0, 0),
+            _ => (take_u32(input, "basic blocks")?, take_u32(input, "basic blocks")?),
+        };
         Ok(Self {
             rank,
             pid,
@@ -95,6 +111,7 @@ impl ProcessFacts {
             threads,
             references,
             stages,
+            basic_blocks,
         })
     }
 }

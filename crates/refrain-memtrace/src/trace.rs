@@ -3,7 +3,7 @@
 use crate::bytes::take_text;
 use crate::code::Code;
 use crate::error::{TraceError, within};
-use crate::process::{ProcessFacts, decode_numbers};
+use crate::process::{ProcessFacts, VERSION, decode_numbers};
 use crate::{sealed, sections};
 use refrain_bytes::varint::{put, put_bytes, put_signed, take, take_bytes, take_signed, take_u32};
 use refrain_container::Container;
@@ -11,9 +11,6 @@ use refrain_memory::{Processes, Segments, Trace};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Version 1, which can be read as well, had no times of stages.
-const VERSION: u64 = 2;
 
 /// Facts about a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

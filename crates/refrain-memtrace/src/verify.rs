@@ -1,8 +1,8 @@
 //! Comparing a trace with the raw words it was made of.
 //!
 //! Raw words are decoded without the compressor's code: a block's number, then its addresses. Each must equal the
-//! thread's next reference in the trace. Where the compressor was killed, raw words go on
-//! where its last state ends, and may end anywhere.
+//! thread's next reference in the trace. Where the trace is truncated, raw words may go on past its end,
+//! and may end anywhere.
 
 use crate::error::TraceError;
 use crate::process::Ended;
@@ -23,8 +23,10 @@ pub struct Comparison {
     pub differences: Vec<String>,
     /// How many there were.
     pub different: u64,
-    /// References in raw words past the last state of a compressor that was killed.
+    /// References in raw words past the end of a truncated trace.
     pub beyond: u64,
+    /// References of a truncated trace past the end of its raw words, which are truncated, too.
+    pub unmatched: u64,
 }
 
 const FIRST: u64 = 20;
@@ -46,8 +48,10 @@ pub fn compare(trace: &MemoryTrace) -> Result<Comparison, TraceError> {
         if trace.container().sections().iter().any(|section| section.name == name) {
             let process = trace.process(number)?;
             let raw = trace.container().read(&name)?;
-            let is_whole = trace.facts().processes[number as usize].ended != Ended::Running;
-            compare_process(number, &process, is_whole, raw, &mut comparison)?;
+            let facts = &trace.facts().processes[number as usize];
+            let is_whole = facts.ended != Ended::Running;
+            let lacks_words = !facts.lost.is_empty();
+            compare_process(number, &process, is_whole, lacks_words, raw, &mut comparison)?;
         }
     }
     Ok(comparison)
@@ -63,6 +67,7 @@ fn compare_process(
     number: u32,
     process: &ProcessTrace,
     is_whole: bool,
+    lacks_words: bool,
     mut raw: impl Read,
     comparison: &mut Comparison,
 ) -> Result<(), TraceError> {
@@ -106,7 +111,9 @@ fn compare_process(
             Some(state) => (state.references, state.taken),
             None => (process.trace.references(thread), 0),
         };
-        if let Some(more) = rest.next() {
+        if lacks_words {
+            comparison.unmatched += rest.take_while(Result::is_ok).count() as u64;
+        } else if let Some(more) = rest.next() {
             comparison.differs(format!(
                 "process {number} thread {thread} reference {taken}: the trace goes on with {more:x?}"
             ));

@@ -17,7 +17,7 @@
 #define REFRAIN_CHUNK_WORDS 4096u /* usual */
 #define REFRAIN_CHUNKS 8u         /* usual; a power of two, 2 to 64 */
 
-/* Offset 0 of the memfd. */
+/* Offset 0 of the shared memory. */
 struct refrain_control {
     uint64_t magic;
     uint32_t version;
@@ -29,7 +29,10 @@ struct refrain_control {
     uint64_t ledger_written;  /* bytes ever put into the ledger; stored (release) after them */
     uint32_t ended;           /* 1: nothing more will come */
     uint32_t doorbell;        /* futex: add 1 and wake if `compressor_sleeps` */
-    uint8_t reserved1[48];
+    uint32_t replaced;        /* 1 while the process calls exec; 0 again if exec fails */
+    uint32_t recorded_blocks; /* distinct basic blocks of recorded code that ran; 0 if not counted */
+    uint32_t skipped_blocks;  /* distinct basic blocks of other code that ran */
+    uint8_t reserved1[36];
     /* 128: written by the compressor */
     uint64_t ledger_read;     /* bytes ever taken out of the ledger */
     uint32_t ledger_room;     /* futex: changes with ledger_read (its low half) */
@@ -149,7 +152,7 @@ enum {
 struct refrain_segment {
     struct refrain_record head;
     uint32_t kind;  /* REFRAIN_SEGMENT_* */
-    uint32_t owner; /* the thread that allocated it or whose stack it is; 0 for modules */
+    uint32_t owner; /* the thread that allocated it or whose stack it is; a module's number */
     uint64_t base;
     uint64_t size;
 };
@@ -158,7 +161,7 @@ struct refrain_thread {
     struct refrain_record head;
     uint32_t thread; /* 0, 1, 2 ... in the order of creation */
     uint32_t tid;    /* of the kernel */
-    uint64_t ring;   /* offset of its ring in the memfd */
+    uint64_t ring;   /* offset of its ring in the shared memory */
     uint64_t ring_bytes;
 };
 
@@ -168,11 +171,13 @@ struct refrain_thread_end {
     uint32_t reserved;
 };
 
-/* What is sent over the socket (SOCK_SEQPACKET), with the memfd as SCM_RIGHTS; the answer is one
- * message of the same form, sent when the compressor has begun. */
+/* What is sent over the socket (SOCK_SEQPACKET); the answer is one message of the same form, sent
+ * when the compressor has begun. The shared memory is a memfd, sent along as SCM_RIGHTS. Where the
+ * limit on file sizes (RLIMIT_FSIZE), which holds for memfds, is smaller than the shared memory, it
+ * is a System V segment instead, and its identifier is sent. The kernel says which process sends. */
 struct refrain_hello {
     uint64_t magic;
     uint32_t version;
-    uint32_t pid;
+    int32_t segment; /* identifier for shmat; means nothing if a memfd is sent along */
 };
 #endif

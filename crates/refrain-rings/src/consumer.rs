@@ -6,17 +6,67 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use crate::futex;
 use crate::layout::*;
 use crate::record::{HEAD, Record};
 
-/// Memory of the file, mapped.
+/// The memory that a program shares.
+#[derive(Clone, Debug)]
+pub enum SharedMemory {
+    /// A memfd, mapped piece by piece.
+    File(Arc<File>),
+    /// A System V segment, attached as a whole.
+    Segment(Arc<Segment>),
+}
+
+/// An attached System V segment.
+#[derive(Debug)]
+pub struct Segment {
+    memory: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: shared memory that is accessed by atomics and checked copies only.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl SharedMemory {
+    /// Attaches a System V segment. A program removes its segment as soon as it has attached it
+    /// itself; Linux keeps it, and its identifier, as long as somebody has it attached.
+    pub fn attach(segment: i32) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address that the kernel chooses; the kernel fills in the
+        // description of the segment.
+        unsafe {
+            let memory = libc::shmat(segment, std::ptr::null(), 0);
+            if memory as isize == -1 {
+                return Err(io::Error::last_os_error());
+            }
+            let mut description: libc::shmid_ds = std::mem::zeroed();
+            let got = libc::shmctl(segment, libc::IPC_STAT, &mut description);
+            let bytes = if got == 0 { description.shm_segsz } else { 0 };
+            Ok(Self::Segment(Arc::new(Segment { memory: memory.cast(), bytes })))
+        }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: attached by us, and nothing refers to it any more.
+        unsafe { libc::shmdt(self.memory.cast()) };
+    }
+}
+
+/// A piece of the shared memory.
 #[derive(Debug)]
 struct Mapped {
     memory: *mut u8,
     bytes: usize,
+    /// The segment that it is a piece of; none for a mapping of its own.
+    segment: Option<Arc<Segment>>,
 }
 
 // SAFETY: shared memory that is accessed by atomics and checked copies only.
@@ -25,12 +75,24 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
+    fn new(shared: &SharedMemory, offset: u64, bytes: usize) -> io::Result<Self> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not in the shared memory");
+        let length = match shared {
+            SharedMemory::File(file) => file.metadata()?.len(),
+            SharedMemory::Segment(segment) => segment.bytes as u64,
+        };
         let end = offset.checked_add(bytes as u64).ok_or_else(wrong)?;
-        if end > file.metadata()?.len() || !offset.is_multiple_of(4096) {
+        if end > length || !offset.is_multiple_of(4096) {
             return Err(wrong());
         }
+        let file = match shared {
+            SharedMemory::File(file) => file,
+            SharedMemory::Segment(segment) => {
+                // SAFETY: the piece lies within the segment.
+                let memory = unsafe { segment.memory.add(offset as usize) };
+                return Ok(Self { memory, bytes, segment: Some(segment.clone()) });
+            }
+        };
         // SAFETY: a new mapping of a file that is long enough.
         let memory = unsafe {
             libc::mmap(
@@ -44,15 +106,17 @@ impl Mapped {
         };
         match memory {
             libc::MAP_FAILED => Err(io::Error::last_os_error()),
-            memory => Ok(Self { memory: memory.cast(), bytes }),
+            memory => Ok(Self { memory: memory.cast(), bytes, segment: None }),
         }
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: mapped by us, and nothing refers to it any more.
-        unsafe { libc::munmap(self.memory.cast(), self.bytes) };
+        if self.segment.is_none() {
+            // SAFETY: mapped by us, and nothing refers to it any more.
+            unsafe { libc::munmap(self.memory.cast(), self.bytes) };
+        }
     }
 }
 
@@ -60,16 +124,16 @@ impl Drop for Mapped {
 #[derive(Debug)]
 pub struct Program {
     mapped: Mapped,
-    file: File,
+    shared: SharedMemory,
     ledger_bytes: usize,
     record: Vec<u8>,
 }
 
 impl Program {
     /// Opens what a program shares.
-    pub fn open(file: File) -> io::Result<Self> {
+    pub fn open(shared: SharedMemory) -> io::Result<Self> {
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
-        let page = Mapped::new(&file, 0, CONTROL_BYTES)?;
+        let page = Mapped::new(&shared, 0, CONTROL_BYTES)?;
         // SAFETY: a whole page is mapped.
         let control = unsafe { &*page.memory.cast::<Control>() };
         if control.magic.load(Acquire) != MAGIC {
@@ -82,8 +146,8 @@ impl Program {
         if !ledger_bytes.is_power_of_two() || !LEDGER_RANGE.contains(&ledger_bytes) {
             return Err(wrong("the ledger has a size that it cannot have"));
         }
-        let mapped = Mapped::new(&file, 0, CONTROL_BYTES + ledger_bytes)?;
-        Ok(Self { mapped, file, ledger_bytes, record: Vec::new() })
+        let mapped = Mapped::new(&shared, 0, CONTROL_BYTES + ledger_bytes)?;
+        Ok(Self { mapped, shared, ledger_bytes, record: Vec::new() })
     }
 
     /// The control page.
@@ -155,7 +219,7 @@ impl Program {
 
     /// Opens the ring of a thread.
     pub fn ring(&self, offset: u64, bytes: u64) -> io::Result<Ring> {
-        Ring::open(&self.file, offset, bytes)
+        Ring::open(&self.shared, offset, bytes)
     }
 
     /// Sleeps until the program has written something, at most so many milliseconds. `is_idle` checks once more,
@@ -183,13 +247,13 @@ pub struct Ring {
 }
 
 impl Ring {
-    fn open(file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
+    fn open(shared: &SharedMemory, offset: u64, bytes: u64) -> io::Result<Self> {
         const MOST: u64 = 1 << 32;
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "a ring is damaged");
         if bytes < RING_HEAD_BYTES as u64 || bytes > MOST {
             return Err(wrong());
         }
-        let mapped = Mapped::new(file, offset, bytes as usize)?;
+        let mapped = Mapped::new(shared, offset, bytes as usize)?;
         let words = (bytes as usize - RING_HEAD_BYTES) / 8;
         Ok(Self { mapped, words, taken: 0, end: 0 })
     }

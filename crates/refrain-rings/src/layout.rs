@@ -60,7 +60,13 @@ pub struct Control {
     pub ended: AtomicU32,
     /// Changes when a sleeping compressor is woken.
     pub doorbell: AtomicU32,
-    reserved1: [u8; 48],
+    /// Not 0 while the process calls exec; 0 again if exec fails.
+    pub replaced: AtomicU32,
+    /// Distinct basic blocks of recorded code that ran; 0 if they are not counted.
+    pub recorded_blocks: AtomicU32,
+    /// Distinct basic blocks of other code that ran.
+    pub skipped_blocks: AtomicU32,
+    reserved1: [u8; 36],
     /// Bytes ever taken out of the ledger.
     pub ledger_read: AtomicU64,
     /// The low half of [`Control::ledger_read`], to wait for.
@@ -130,8 +136,15 @@ pub struct Hello {
     pub magic: u64,
     /// [`VERSION`].
     pub version: u32,
-    /// The sender's process number.
-    pub pid: u32,
+    /// The System V segment that is the shared memory; means nothing if a memfd is sent along.
+    pub segment: i32,
+}
+
+impl Hello {
+    /// A hello of this version.
+    pub fn new(segment: i32) -> Self {
+        Self { magic: MAGIC, version: VERSION, segment }
+    }
 }
 
 const _: () = {

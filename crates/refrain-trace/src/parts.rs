@@ -1,5 +1,6 @@
 //! Parts: what the threads of a run have left.
 
+use refrain_container::reason;
 use refrain_encode::encoder::Encoder;
 use refrain_format::part::{self, PartHeader, Sync, flags};
 use refrain_format::record::{HEAD, Tag};
@@ -269,13 +270,13 @@ impl Look {
         let header = |file: &mut File| {
             let mut page = vec![0; part::HEADER_BYTES];
             file.seek(SeekFrom::Start(0)).map_err(|e| e.to_string())?;
-            file.read_exact(&mut page).map_err(|e| e.to_string())?;
+            file.read_exact(&mut page).map_err(|e| reason(&e))?;
             PartHeader::read(&page)
         };
         let mut window = vec![0; part::WINDOW_BYTES];
         let mut before = header(file)?;
         for _ in 0..LOOKS {
-            file.read_exact(&mut window).map_err(|e| e.to_string())?;
+            file.read_exact(&mut window).map_err(|e| reason(&e))?;
             let after = header(file)?;
             if (before.base, before.appended) == (after.base, after.appended) {
                 return Ok(Look { header: after, window });

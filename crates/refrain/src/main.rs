@@ -12,9 +12,9 @@ macro_rules! say {
 mod agent;
 mod control;
 mod cuts;
-mod descriptors;
 mod dynamorio;
 mod info;
+mod inherited;
 mod mem;
 mod merge;
 mod mode;

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use refrain_reader::Meta;
 use refrain_trace::assemble::{Keep, assemble};
 use refrain_trace::parts::noted_run;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,7 +17,10 @@ use std::process::ExitCode;
   refrain merge app.refrain.parts -o killed.refrain
 
 The parts stay where they are. They may come from trace, record or mem. The result has everything
-up to the call that each rank was in; `refrain info` says that it is not complete.")]
+up to the call that each rank was in; `refrain info` says that it is not complete.
+
+The program may still run. A later merge of the same folder replaces the trace that an earlier
+one made. A trace that was not made of this folder is never overwritten.")]
 pub struct Args {
     /// The folder of parts: NAME.refrain.parts.
     parts: PathBuf,
@@ -32,36 +36,66 @@ pub struct Args {
 
 /// Makes the trace.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let output = match args.output {
-        Some(output) => output,
+    let output = match &args.output {
+        Some(output) => output.clone(),
         None if args.parts.extension().is_some_and(|e| e == "parts") => {
             args.parts.with_extension("")
         }
         None => bail!("{} is not named NAME.parts: say -o NAME.refrain", args.parts.display()),
     };
-    if output.exists() {
+    if output.exists() && !is_earlier_merge(&args.parts, &output) {
         bail!("{} is there already: say -o another name, or remove it", output.display());
     }
     args.access.apply();
+    let code = merge(&args, &output)?;
+    note_merge(&args.parts, &output);
+    Ok(code)
+}
+
+fn merge(args: &Args, output: &Path) -> Result<ExitCode> {
     let noted = noted_run(&args.parts);
     if refrain_trace::orders::are_in(&args.parts) {
-        return orders::record::merge(noted, &args.parts, &output);
+        return orders::record::merge(noted, &args.parts, output);
     }
     if crate::mem::holds_parts(&args.parts) {
-        return crate::mem::merge(&args.parts, &output, noted.command, noted.selected);
+        return crate::mem::merge(&args.parts, output, noted.command, noted.selected);
     }
     let base = base_meta(noted.command, noted.selected);
-    let (meta, bytes) = assemble(&args.parts, &output, keep(args.raw), base)
+    let (meta, bytes) = assemble(&args.parts, output, keep(args.raw), base)
         .with_context(|| format!("cannot make {}", output.display()))?;
     if meta.streams.is_empty() {
-        std::fs::remove_file(&output)?;
+        std::fs::remove_file(output)?;
         for lost in &meta.lost {
             say!("refrain: cannot be read: {lost}");
         }
         bail!("{} holds no part with a call in it", args.parts.display());
     }
-    summary::print(&meta, &output, bytes, how(args.raw), None);
+    summary::print(&meta, output, bytes, how(args.raw), None);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The file in a folder of parts that says which trace the folder was merged into last.
+const LAST_MERGE: &str = "last-merge";
+
+/// What tells a file from another, or from itself after a change.
+fn identity(path: &Path) -> Option<String> {
+    let file = std::fs::metadata(path).ok()?;
+    let (size, time) = (file.len(), (file.mtime(), file.mtime_nsec()));
+    Some(format!("{} {} {size} {}.{}", file.dev(), file.ino(), time.0, time.1))
+}
+
+/// Notes the trace that a folder was merged into. Without the note, a later merge does not overwrite
+/// the trace.
+fn note_merge(parts: &Path, output: &Path) {
+    if let Some(identity) = identity(output) {
+        let _ = std::fs::write(parts.join(LAST_MERGE), identity);
+    }
+}
+
+/// Whether a trace was made by an earlier merge of this folder, and not changed since.
+fn is_earlier_merge(parts: &Path, output: &Path) -> bool {
+    let noted = std::fs::read_to_string(parts.join(LAST_MERGE)).ok();
+    noted.is_some() && noted == identity(output)
 }
 
 /// What to keep.

@@ -5,7 +5,7 @@
 //! program's own.
 
 use crate::path::locate;
-use crate::{NOT_FOUND, agent, descriptors, unseen};
+use crate::{NOT_FOUND, agent, inherited, unseen};
 use anyhow::{Result, bail};
 use refrain_format::part;
 use std::ffi::OsString;
@@ -48,7 +48,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let _ = std::fs::write(args.parts.join(part::UNSEEN), "");
     }
     let mut command = Command::new(&program);
-    let error = descriptors::pass_on(&mut command)
+    let error = inherited::pass_on(&mut command)
         .args(arguments)
         .envs(agent::prepare_environment(&args.agent, &args.parts))
         .envs(args.set.iter().filter_map(|set| set.split_once('=')))

@@ -6,7 +6,7 @@ use crate::mode::{self, Access, Redaction};
 use crate::naming::name_of;
 use crate::path::locate;
 use crate::timing::Timing;
-use crate::{NOT_FOUND, agent, descriptors, summary, unseen};
+use crate::{NOT_FOUND, agent, inherited, summary, unseen};
 use anyhow::{Context, Result, bail};
 use refrain_format::part;
 use refrain_launch::{Launcher, Plan};
@@ -209,7 +209,7 @@ pub fn execute_while(
 ) -> Result<ExitStatus> {
     let Some((program, arguments)) = command.split_first() else { bail!("no command") };
     let mut command = Command::new(program);
-    let child = descriptors::pass_on(command.args(arguments)).spawn();
+    let child = inherited::pass_on(command.args(arguments)).spawn();
     let mut child = child.with_context(|| format!("cannot run {}", program.display()))?;
     CHILD.store(child.id() as i32, Ordering::SeqCst);
     install_handlers();
@@ -356,7 +356,7 @@ fn is_alive(pid: i32) -> bool {
 }
 
 /// What to do when the trace could not be written.
-fn kept(parts: &Path) -> String {
+pub fn kept(parts: &Path) -> String {
     format!(
         "the trace could not be written. What was recorded is in {0}; when there is room, or to \
          another disk: refrain merge {0} -o /elsewhere/name.refrain",

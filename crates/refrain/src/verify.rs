@@ -89,16 +89,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 impl Findings {
     fn look_at(&mut self, trace: &CallTrace) {
-        let container = trace.container();
-        for section in container.sections() {
-            match container.check(&section.name) {
-                Ok(()) => self.sections += 1,
-                Err(error) => self.problem(format!("{error}: take the file from a copy of it")),
-            }
-        }
-        if container.is_recovered() {
-            self.problem("the end of the file is missing: take the file from a copy of it".into());
-        }
+        let integrity = trace.container().verify();
+        (self.sections, self.problems) = (integrity.intact, integrity.problems);
         if !self.problems.is_empty() {
             return;
         }

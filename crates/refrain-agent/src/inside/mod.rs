@@ -5,7 +5,7 @@
 //!   modules define and call
 //! * [`next`]: the function to forward to · [`modules`]: whose call it is · [`bindings`]: the
 //!   same for calls out of Fortran's library · [`build_id`]: by which a module is recognised later
-//! * [`memory`]: reading the program's memory
+//! * [`memory`]: reading the program's memory · [`file_size`]: the limit on what may be written
 //! * [`arena`]: memory of our own · [`reserve`]: memory when there is none · [`abandon`]: locks
 //!   that may be jumped out of · [`locked`]: values behind such locks, and values made once ·
 //!   [`reentrant`]: values of one thread and its signal handlers
@@ -22,6 +22,7 @@ pub mod build_id;
 pub mod clock;
 pub mod comm;
 pub mod entry;
+pub mod file_size;
 pub mod imports;
 pub mod locked;
 pub mod memory;

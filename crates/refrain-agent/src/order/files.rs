@@ -10,6 +10,7 @@
 //! and made again by the next recording under the same name, while a rank of the one before still dies
 //! (some launchers end before their ranks do): what is not ours is left alone.
 
+use crate::inside::file_size::file_size_limit;
 use crate::inside::locked::Locked;
 use crate::inside::process::{self, Quiet, Uncancelled};
 use crate::inside::{memory, permissions, redaction};
@@ -78,9 +79,24 @@ pub fn append(what: &str, bytes: &[u8]) -> bool {
         let mode = permissions::at_creation();
         let mut file = OpenOptions::new().create(true).append(true).mode(mode).open(path)?;
         permissions::set(file.as_raw_fd());
-        file.write_all(bytes)
+        match may_grow(file.as_raw_fd(), bytes.len()) {
+            true => file.write_all(bytes),
+            false => Err(std::io::Error::from_raw_os_error(libc::EFBIG)),
+        }
     };
     own(what).is_some_and(|path| write(path).is_ok())
+}
+
+/// Whether so many bytes can be appended to a file without SIGXFSZ, which would kill the program. May
+/// be asked in a handler.
+fn may_grow(file: c_int, bytes: usize) -> bool {
+    // SAFETY: fstat fills in the structure, or fails and leaves it zero.
+    let size = unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::fstat(file, &mut stat);
+        stat.st_size as u64
+    };
+    size.saturating_add(bytes as u64) <= file_size_limit()
 }
 
 /// What is in a file of this rank.
@@ -139,7 +155,9 @@ pub fn note_pieces<const N: usize>(pieces: [&[u8]; N]) {
         let how = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
         let file = libc::open(path.as_ptr(), how, permissions::at_creation());
         if file >= 0 {
-            write_pieces(file, pieces);
+            if may_grow(file, pieces.iter().map(|piece| piece.len()).sum()) {
+                write_pieces(file, pieces);
+            }
             libc::close(file);
         }
     }
@@ -216,6 +234,9 @@ pub fn map(path: &Path, words: usize) -> Option<&'static [AtomicU64]> {
     let file: File = options.mode(permissions::at_creation()).open(path).ok()?;
     permissions::set(file.as_raw_fd());
     let bytes = words * 8;
+    if bytes as u64 > file_size_limit() {
+        return None;
+    }
     // SAFETY: plain system calls on a file of our own; the mapping is never undone, and shared
     // words are atomic.
     unsafe {

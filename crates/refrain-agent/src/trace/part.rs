@@ -3,6 +3,7 @@
 //! No descriptor stays open: a program may close files that it does not know, and reuse their
 //! numbers. So the file is opened again for every write, and must still be the same.
 
+use crate::inside::file_size::file_size_limit;
 use crate::inside::{clock, permissions};
 use refrain_format::part::{BODY, EXTENSION, HEADER_BYTES, PartHeader};
 use std::ffi::{CString, c_int};
@@ -308,14 +309,6 @@ pub fn read_at(path: &CString, offset: u64, length: u64) -> Option<Vec<u8>> {
         }
     }
     Some(bytes)
-}
-
-/// The largest file this process may write.
-fn file_size_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: fills in the structure.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
-    limit.rlim_cur
 }
 
 /// A descriptor that is closed when it goes.

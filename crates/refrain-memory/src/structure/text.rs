@@ -28,7 +28,7 @@ use super::{Descriptor, First, Leaf, Step, Structure, Tree, Trips};
 
 use crate::block::{Blocks, Kind};
 use crate::error::MemoryError;
-use crate::segment::{Addresses, own_offset};
+use crate::segment::{Addresses, SegmentKind, own_offset};
 use crate::thread_groups::Merged;
 
 /// Something that the caller may have a better name for.
@@ -38,6 +38,13 @@ pub enum Name {
     Instruction(u64),
     /// A calling context: a block without references.
     Context(u32),
+    /// Static data: an offset in a module's memory. An empty name if it has none.
+    Data {
+        /// The module's number.
+        module: u32,
+        /// From the beginning of its memory.
+        offset: u64,
+    },
 }
 
 /// Ranks or threads as ScalaMemTrace lists them (§2.2): `<first,count,stride>`, with more counts and
@@ -182,7 +189,7 @@ impl<E> Printer<'_, E> {
     }
 
     /// Where a reference begins.
-    fn first(&self, first: First) -> String {
+    fn first(&mut self, first: First) -> String {
         match first {
             First::Irregular => "at irregular addresses".into(),
             First::FromLast(distance) => format!("{} from its last", number_text(distance, true)),
@@ -200,12 +207,18 @@ impl<E> Printer<'_, E> {
         }
     }
 
-    fn address(&self, logical: i64) -> String {
+    fn address(&mut self, logical: i64) -> String {
         if let Some(offset) = own_offset(logical).filter(|_| self.structure.own_stacks) {
             return format!("own stack + {offset:#x}");
         }
         match self.addresses.segment(logical as u64) {
             Some((segment, offset)) => {
+                if segment.kind == SegmentKind::Module {
+                    let name = (self.name)(Name::Data { module: segment.owner, offset });
+                    if !name.is_empty() {
+                        return name;
+                    }
+                }
                 let kind = format!("{:?}", segment.kind).to_lowercase();
                 let owner = segment.owner;
                 format!("{kind} of {owner} {:#x} + {offset:#x}", segment.base)

@@ -67,6 +67,7 @@ fn plain(name: Name) -> String {
     match name {
         Name::Instruction(pc) => format!("at pc {pc:#x}"),
         Name::Context(block) => format!("block {block}"),
+        Name::Data { .. } => String::new(),
     }
 }
 

@@ -59,6 +59,9 @@ fn offsets_and_constants_are_the_same() {
         ("offsetof(struct refrain_control, ledger_written)", offset_of!(Control, ledger_written)),
         ("offsetof(struct refrain_control, ended)", offset_of!(Control, ended)),
         ("offsetof(struct refrain_control, doorbell)", offset_of!(Control, doorbell)),
+        ("offsetof(struct refrain_control, replaced)", offset_of!(Control, replaced)),
+        ("offsetof(struct refrain_control, recorded_blocks)", offset_of!(Control, recorded_blocks)),
+        ("offsetof(struct refrain_control, skipped_blocks)", offset_of!(Control, skipped_blocks)),
         ("offsetof(struct refrain_control, ledger_read)", offset_of!(Control, ledger_read)),
         ("offsetof(struct refrain_control, ledger_room)", offset_of!(Control, ledger_room)),
         (
@@ -80,6 +83,7 @@ fn offsets_and_constants_are_the_same() {
         ("offsetof(struct refrain_ring, chunks)", offset_of!(RingHead, chunks)),
         ("offsetof(struct refrain_ring, parts)", offset_of!(RingHead, parts)),
         ("sizeof(struct refrain_part)", size_of::<Part>()),
+        ("offsetof(struct refrain_hello, segment)", offset_of!(Hello, segment)),
         ("sizeof(struct refrain_hello)", size_of::<Hello>()),
     ];
 }

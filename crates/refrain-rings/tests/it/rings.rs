@@ -1,12 +1,13 @@
 //! What one side writes the other reads, whole and in order, whichever of them dies.
 
 use proptest::prelude::*;
-use refrain_rings::consumer::Program;
+use refrain_rings::consumer::{Program, SharedMemory};
 use refrain_rings::layout::*;
 use refrain_rings::producer::{Gone, Ledger, Ring};
 use refrain_rings::record::{NO_CONTEXT, Record, Reference, pc, references, split_pc};
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -46,8 +47,12 @@ impl Shared {
         }
     }
 
+    fn shared_file(&self) -> SharedMemory {
+        SharedMemory::File(Arc::new(self.file.try_clone().unwrap()))
+    }
+
     fn consumer(&self) -> (Program, refrain_rings::consumer::Ring) {
-        let program = Program::open(self.file.try_clone().unwrap()).unwrap();
+        let program = Program::open(self.shared_file()).unwrap();
         let bytes = RING_HEAD_BYTES + 8 * self.chunk_words * self.chunks;
         let ring = program.ring(RING_AT as u64, bytes as u64).unwrap();
         (program, ring)
@@ -286,5 +291,31 @@ fn what_is_no_ring_is_refused() {
     program.control().ledger_written.store(64, Ordering::SeqCst);
     assert!(program.peek(64).is_err(), "a record of no length");
     program.control().magic.store(0, Ordering::SeqCst);
-    assert!(Program::open(shared.file.try_clone().unwrap()).is_err());
+    assert!(Program::open(shared.shared_file()).is_err());
+}
+
+/// A System V segment serves as well as a memfd, and is gone when nobody has it attached.
+#[test]
+fn a_segment_is_read_like_a_file() {
+    let bytes = CONTROL_BYTES + SMALL_LEDGER;
+    // SAFETY: a new segment, attached at an address that the kernel chooses.
+    let (segment, memory) = unsafe {
+        let segment = libc::shmget(libc::IPC_PRIVATE, bytes, libc::IPC_CREAT | 0o600);
+        let memory = libc::shmat(segment, std::ptr::null(), 0);
+        assert_ne!(memory as isize, -1);
+        libc::shmctl(segment, libc::IPC_RMID, std::ptr::null_mut());
+        (segment, memory)
+    };
+    // SAFETY: the memory is of that size, and attached until the ledger is used no more.
+    let ledger = unsafe { Ledger::create(memory.cast(), SMALL_LEDGER, 1, DYNAMORIO) };
+    ledger.append(&Record::ThreadEnd { thread: 7 }).unwrap();
+    let mut program = Program::open(SharedMemory::attach(segment).unwrap()).unwrap();
+    let until = program.written();
+    let (record, _) = program.peek(until).unwrap().expect("a record");
+    assert!(matches!(record, Record::ThreadEnd { thread: 7 }), "{record:?}");
+    assert!(program.ring(0, 1 << 20).is_err(), "past the end of the segment");
+    drop(program);
+    // SAFETY: attached above.
+    unsafe { libc::shmdt(memory) };
+    assert!(SharedMemory::attach(segment).is_err(), "the segment is still there");
 }

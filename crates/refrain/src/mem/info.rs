@@ -6,13 +6,15 @@ use anyhow::Result;
 use refrain_memory::triples;
 use refrain_memtrace::MemoryTrace;
 use refrain_memtrace::process::{Ended, ProcessFacts};
-use refrain_memtrace::trace::Stages;
+use refrain_memtrace::trace::{Facts, Stages};
 use refrain_rings::layout::{COMPILED, DYNAMORIO};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+/// The option that has libraries recorded.
+pub const LIBRARIES: &str = "--libs";
 /// A reference as it is: a block's number and an address.
 const RAW: u64 = 16;
 
@@ -50,19 +52,41 @@ fn front_end(process: &ProcessFacts) -> &'static str {
 
 fn ended(process: &ProcessFacts) -> &'static str {
     match process.ended {
+        Ended::Running if !process.lost.is_empty() => "truncated",
         Ended::Running => "running",
         Ended::Exited => "exited",
         Ended::Died => "died",
+        Ended::Replaced => "replaced",
     }
 }
 
+/// Whether the trace holds every reference of the code that was to be recorded, from the beginning
+/// to the end of every process.
 fn is_complete(trace: &MemoryTrace) -> bool {
     let facts = trace.facts();
-    let is_whole = |p: &ProcessFacts| p.lost.is_empty() && p.ended == Ended::Exited;
+    let is_whole =
+        |p: &ProcessFacts| p.lost.is_empty() && matches!(p.ended, Ended::Exited | Ended::Replaced);
     !trace.container().is_recovered()
         && facts.lost.is_empty()
-        && facts.selected.is_empty()
+        && facts.selected.iter().all(|option| option == LIBRARIES)
         && facts.processes.iter().all(is_whole)
+}
+
+/// Where and why traces of processes end before the processes did.
+pub fn truncations(facts: &Facts) -> Vec<String> {
+    let truncated = |process: &ProcessFacts| {
+        let (pid, references) = (process.pid, counted(process.references, "reference"));
+        match process.lost.as_str() {
+            "" if process.ended == Ended::Running => Some(format!(
+                "the trace of process {pid} is a snapshot after {references}; the process went on"
+            )),
+            "" => None,
+            why => {
+                Some(format!("the trace of process {pid} is truncated after {references}: {why}"))
+            }
+        }
+    };
+    facts.processes.iter().filter_map(truncated).chain(facts.lost.iter().cloned()).collect()
 }
 
 fn json(trace: &MemoryTrace) -> Json {
@@ -79,6 +103,7 @@ fn json(trace: &MemoryTrace) -> Json {
             "references": process.references,
             "ended": ended(process),
             "lost": process.lost,
+            "basic_blocks": { "recorded": process.basic_blocks.0, "other": process.basic_blocks.1 },
         })
     });
     let groups = trace.merged().groups().iter().map(|group| triples(&group.ranks));
@@ -111,9 +136,11 @@ fn json(trace: &MemoryTrace) -> Json {
 /// What the references are all of, in words.
 fn holds(trace: &MemoryTrace) -> &'static str {
     let ends: BTreeSet<u32> = trace.facts().processes.iter().map(|p| p.front_end).collect();
+    let has_libraries = trace.facts().selected.iter().any(|option| option == LIBRARIES);
     match ends.iter().next() {
         Some(&COMPILED) => "what the compiler instruments in code built by refrain cc or fc",
-        _ => "every load and store of the program's own code",
+        _ if has_libraries => "every load and store of the program and its libraries",
+        _ => "every load and store of the program's own code, not of its libraries",
     }
 }
 
@@ -140,6 +167,12 @@ fn text(trace: &MemoryTrace) -> String {
     });
     line("ended", ends.iter().map(|(end, n)| format!("{n} {end}")).collect::<Vec<_>>().join(", "));
     line("complete", if is_complete(trace) { "yes" } else { "no" }.to_owned());
+    for truncation in truncations(facts) {
+        line("truncated", truncation);
+    }
+    for hint in super::hints::hints(facts) {
+        line("warning", hint);
+    }
     let groups = trace.merged().groups();
     let lists: Vec<String> = groups.iter().map(|group| triples(&group.ranks)).collect();
     line(

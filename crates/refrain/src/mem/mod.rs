@@ -1,6 +1,8 @@
 //! `refrain mem`: runs a program and records every load and store.
 
 pub mod compilers;
+mod contexts;
+mod hints;
 pub mod info;
 mod progress;
 pub mod rank;
@@ -13,7 +15,7 @@ use crate::mode::Access;
 use crate::naming::name_of;
 use crate::path::locate;
 use crate::summary::{counted, grouped, size};
-use crate::trace::{execute, exit_code, make_default, make_parts, understand};
+use crate::trace::{execute, exit_code, kept, make_default, make_parts, understand};
 use crate::{NOT_FOUND, Usage};
 use anyhow::{Context, Result, bail};
 use refrain_launch::{Launcher, Plan};
@@ -125,13 +127,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
         say!("refrain: {missing}");
         return Ok(ExitCode::from(NOT_FOUND));
     }
-    let wrapper = wrapper(&plan, &args)?;
+    let front_end = args
+        .frontend
+        .unwrap_or_else(|| runtime::front_end_of(locate(plan.name(&plan.programs[0])).as_deref()));
+    let mut words = wrapper(&plan, &args, front_end)?;
     args.access.apply();
     let (output, parts) = match &args.output {
         Some(output) => (output.clone(), make_parts(output)?),
         None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
     };
-    let mut words = wrapper;
     words.splice(2..2, ["--parts".into(), parts.clone().into()]);
     let noted = plan.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     // Only `refrain merge` needs it.
@@ -142,17 +146,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })?;
     wait_for_all(&parts, || {});
     progress.end();
-    if let Err(error) = write_trace(&plan, &args, &parts, &output, status) {
+    if let Err(error) = write_trace(&plan, &args, front_end, &parts, &output, status) {
         say!("refrain: {error:#}");
     }
     Ok(ExitCode::from(exit_code(status)))
 }
 
 /// The words that go in front of each program.
-fn wrapper(plan: &Plan, args: &Args) -> Result<Vec<OsString>> {
+fn wrapper(plan: &Plan, args: &Args, front_end: FrontEnd) -> Result<Vec<OsString>> {
     let own = std::env::current_exe().context("cannot find refrain's own executable")?;
-    let program = locate(plan.name(&plan.programs[0]));
-    let front_end = args.frontend.unwrap_or_else(|| runtime::front_end_of(program.as_deref()));
     let mut words: Vec<OsString> = vec![own.into(), "__memory".into()];
     words.extend(["--mode".into(), args.access.text().into()]);
     if front_end == FrontEnd::Dynamorio {
@@ -197,7 +199,7 @@ fn selected(args: &Args) -> Vec<String> {
     option("from", &args.from);
     option("until", &args.until);
     if args.libs {
-        selected.push("--libs".into());
+        selected.push(info::LIBRARIES.into());
     }
     selected
 }
@@ -205,10 +207,17 @@ fn selected(args: &Args) -> Vec<String> {
 fn write_trace(
     plan: &Plan,
     args: &Args,
+    front_end: FrontEnd,
     parts: &Path,
     output: &Path,
     status: ExitStatus,
 ) -> Result<()> {
+    if !parts.exists() {
+        bail!(
+            "{} was removed while the program ran, and what was recorded with it",
+            parts.display()
+        );
+    }
     let facts = Facts {
         refrain: env!("CARGO_PKG_VERSION").to_owned(),
         command: plan.words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -216,19 +225,27 @@ fn write_trace(
         selected: selected(args),
         ..Facts::default()
     };
-    let (facts, bytes) = assemble(parts, output, facts).with_context(|| {
-        format!(
-            "the trace could not be written. What was recorded is in {0}: refrain merge {0}",
-            parts.display()
-        )
-    })?;
+    let (facts, bytes) = assemble(parts, output, facts).with_context(|| kept(parts))?;
     if facts.processes.is_empty() {
         let _ = std::fs::remove_file(output);
-        let _ = std::fs::remove_dir_all(parts);
-        let program = plan.name(&plan.programs[0]).display().to_string();
-        bail!(
-            "nothing was recorded: was {program} compiled and linked by `refrain cc` or `refrain fc`?"
-        );
+        for lost in &facts.lost {
+            say!("refrain: {lost}");
+        }
+        if facts.lost.is_empty() {
+            let _ = std::fs::remove_dir_all(parts);
+        }
+        let program = plan.name(&plan.programs[0]).display();
+        match front_end {
+            _ if !facts.lost.is_empty() => bail!("nothing was recorded"),
+            FrontEnd::Compiled => bail!(
+                "nothing was recorded: was {program} compiled and linked by `refrain cc` or \
+                 `refrain fc`?"
+            ),
+            FrontEnd::Dynamorio => bail!(
+                "nothing was recorded: {program} did not run under DynamoRIO; recompile it with \
+                 `refrain cc` or `refrain fc`"
+            ),
+        }
     }
     MemoryTrace::open(output)?;
     if facts.lost.is_empty() {
@@ -253,21 +270,19 @@ fn print_summary(facts: &Facts, output: &Path, bytes: u64) {
             say!("refrain: {}, {each} bytes a reference", size(bytes));
         }
     }
-    for process in &facts.processes {
-        if !process.lost.is_empty() {
-            say!("refrain: note: process {}: recording broke off: {}", process.pid, process.lost);
-        }
-    }
-    let cut = facts.processes.iter().filter(|process| process.ended == Ended::Running).count();
-    if cut > 0 {
-        say!("refrain: note: the trace of {} ends before its end", counted_processes(cut));
+    for truncation in info::truncations(facts) {
+        say!("refrain: note: {truncation}");
     }
     let died = facts.processes.iter().filter(|process| process.ended == Ended::Died).count();
     if died > 0 {
-        say!("refrain: note: {} ended without saying so", counted_processes(died));
+        say!(
+            "refrain: note: {} died or ended by a direct system call; the trace holds every \
+             reference up to there",
+            counted_processes(died)
+        );
     }
-    for lost in &facts.lost {
-        say!("refrain: note: {lost}");
+    for hint in hints::hints(facts) {
+        say!("refrain: warning: {hint}");
     }
     say!("refrain: written to {0}; see it with: refrain show {0}", output.display());
 }

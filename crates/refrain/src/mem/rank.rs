@@ -2,7 +2,7 @@
 
 use crate::mode::Access;
 use crate::path::locate;
-use crate::{NOT_FOUND, descriptors, dynamorio};
+use crate::{NOT_FOUND, dynamorio, inherited};
 use anyhow::{Context, Result, bail};
 use refrain_memrecord::keeper::{Keeping, start};
 use refrain_rings::SOCKET;
@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             command
         }
     };
-    let error = descriptors::pass_on(&mut command).exec();
+    let error = inherited::pass_on(&mut command).exec();
     say!("refrain: {}: {error}", program.display());
     Ok(ExitCode::from(NOT_FOUND))
 }

@@ -4,6 +4,7 @@
 //! T2 store 8 0x7f12a4c01040 matmul.c:14
 //! ```
 
+use super::contexts::{Context, Contexts};
 use crate::output;
 use anyhow::{Result, bail};
 use refrain_analysis::sites::Sites;
@@ -12,6 +13,7 @@ use refrain_memtrace::code::Code;
 use refrain_memtrace::trace::ProcessTrace;
 use refrain_memtrace::{MemoryTrace, Structures};
 use serde_json::json;
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -58,6 +60,7 @@ pub fn run(trace: &MemoryTrace, wanted: &Wanted) -> Result<ExitCode> {
             code: decoded.code.clone(),
             sites: Sites::recorded_at(began),
             known: HashMap::new(),
+            functions: HashMap::new(),
         };
         let whose = if is_one { String::new() } else { format!("P{rank} ") };
         let mut printer =
@@ -98,6 +101,7 @@ struct Symbols {
     code: Arc<Code>,
     sites: Sites,
     known: HashMap<u64, Arc<str>>,
+    functions: HashMap<u64, Option<String>>,
 }
 
 impl Symbols {
@@ -126,28 +130,66 @@ impl Symbols {
 }
 
 impl Symbols {
-    /// A context: `in multiply matmul.c:14, called at matmul.c:40`.
-    fn context(&mut self, block: u32) -> String {
+    /// A context: `in multiply, called at matmul.c:40`.
+    fn context(&mut self, block: u32) -> Context {
         let Some(context) = self.code.contexts.get(&block).copied() else {
-            return format!("block {block}");
+            return Context { name: format!("block {block}"), call: None, is_shown_alone: true };
         };
+        let at = match context.call {
+            0 => String::new(),
+            call => self.call_site(call - 1),
+        };
+        let called = if at.is_empty() { String::new() } else { format!(", called{at}") };
         if context.function == 0 {
-            return "outside".into();
+            let name = match at.as_str() {
+                "" => "outside recorded code".into(),
+                at => format!("in code called{at}"),
+            };
+            return Context { name, call: Some(called), is_shown_alone: false };
+        }
+        if let Some(library) = self.stub(context.function) {
+            let name = format!("in {library}{called}");
+            let call = Some(format!(", called from {library}{at}"));
+            return Context { name, call, is_shown_alone: true };
         }
         let function = self.function(context.function);
-        match context.call {
-            0 => format!("in {function}"),
-            call => format!("in {function}, called at {}", self.text(call - 1)),
+        let function = function.unwrap_or_else(|| self.text(context.function).to_string());
+        Context { name: format!("in {function}{called}"), call: None, is_shown_alone: true }
+    }
+
+    /// ` at matmul.c:15`, or ` in _start` where no line is known.
+    fn call_site(&mut self, pc: u64) -> String {
+        let text = self.text(pc);
+        let has_line = !text.contains("+0x");
+        match self.function(pc).filter(|_| !has_line) {
+            Some(function) => format!(" in {function}"),
+            None => format!(" at {text}"),
         }
     }
 
-    /// A function's name, or where it is.
-    fn function(&mut self, pc: u64) -> String {
+    /// The function around a program counter.
+    fn function(&mut self, pc: u64) -> Option<String> {
+        if let Some(known) = self.functions.get(&pc) {
+            return known.clone();
+        }
         let (module, offset) = self.code.place(pc);
-        let site = module.map(|module| format!("{}+{:x}", module.path, offset + 1));
-        let frames = site.map(|site| self.sites.frames(&site.into()));
-        let name = frames.and_then(|frames| frames.last()?.function.clone());
-        name.unwrap_or_else(|| self.text(pc).to_string())
+        let function = module.and_then(|module| self.sites.function(&module.path, offset));
+        self.functions.insert(pc, function.clone());
+        function
+    }
+
+    /// The library's function that the linker's stub at a program counter jumps to.
+    fn stub(&mut self, pc: u64) -> Option<String> {
+        let (module, offset) = self.code.place(pc);
+        self.sites.symbols(&module?.path)?.stub_at(offset).map(str::to_owned)
+    }
+
+    /// A static variable: `static cells + 0x10`; empty if it has no name.
+    fn data(&mut self, module: u32, offset: u64) -> String {
+        let module = self.code.modules.get(&module);
+        let symbols = module.and_then(|module| self.sites.symbols(&module.path));
+        let found = symbols.and_then(|symbols| symbols.data_at(offset));
+        found.map_or_else(String::new, |(name, within)| format!("static {name} + {within:#x}"))
     }
 }
 
@@ -221,9 +263,18 @@ impl<W: Write> Printer<'_, W> {
             **left -= 1;
             writeln!(out, "{}", output::line(line)).map_err(Stop::Io)
         };
+        let contexts = RefCell::new(Contexts::default());
+        let mut marks: HashMap<u32, String> = HashMap::new();
         let mut name = |name| match name {
-            Name::Instruction(pc) => symbols.text(pc).to_string(),
-            Name::Context(block) => symbols.context(block),
+            Name::Instruction(pc) => {
+                let mark = contexts.borrow_mut().function(symbols.function(pc));
+                format!("{}{mark}", symbols.text(pc))
+            }
+            Name::Context(block) => {
+                let mark = || contexts.borrow_mut().context(symbols.context(block));
+                marks.entry(block).or_insert_with(mark).clone()
+            }
+            Name::Data { module, offset } => symbols.data(module, offset),
         };
         for group in structures.of(number)? {
             let mut wanted = group.processes.iter().filter(|other| (selection.is_wanted)(*other));
@@ -237,7 +288,13 @@ impl<W: Write> Printer<'_, W> {
                 false => format!("processes {} ", triples(&group.processes)),
             };
             let mut print = |line: &str| print(&(std::mem::take(&mut head) + line));
-            match group.structure.each_line(&addresses, &mut name, &mut print) {
+            let mut resolve = |line: &str| {
+                let lines = contexts.borrow_mut().line(line);
+                lines.iter().try_for_each(|line| print(line))
+            };
+            let printed = group.structure.each_line(&addresses, &mut name, &mut resolve);
+            let rest = contexts.borrow_mut().finish();
+            match printed.and_then(|()| rest.iter().try_for_each(|line| print(line))) {
                 Ok(()) => {}
                 Err(Stop::Limit) => return Ok(()),
                 Err(Stop::Io(error)) => return Err(error.into()),

@@ -34,18 +34,8 @@ pub fn run(trace: &MemoryTrace, is_json: bool) -> Result<ExitCode> {
 
 impl Findings {
     fn look_at(&mut self, trace: &MemoryTrace) {
-        let container = trace.container();
-        for section in container.sections() {
-            match container.check(&section.name) {
-                Ok(()) => self.sections += 1,
-                Err(error) => {
-                    self.problems.push(format!("{error}: take the file from a copy of it"))
-                }
-            }
-        }
-        if container.is_recovered() {
-            self.problems.push("the end of the file is missing".into());
-        }
+        let integrity = trace.container().verify();
+        (self.sections, self.problems) = (integrity.intact, integrity.problems);
         if !self.problems.is_empty() {
             return;
         }
@@ -57,7 +47,8 @@ impl Findings {
             self.problems.push(error.to_string());
         }
         let promised = trace.facts().references();
-        let found = self.comparison.as_ref().map_or(self.decoded, |c| c.equal + c.different);
+        let in_trace = |c: &Comparison| c.equal + c.different + c.unmatched;
+        let found = self.comparison.as_ref().map_or(self.decoded, in_trace);
         if found != promised {
             self.problems.push(format!(
                 "{} promised, {} found",
@@ -107,6 +98,7 @@ impl Findings {
             "references_compared": comparison.map_or(0, |c| c.equal + c.different),
             "different": comparison.map_or(0, |c| c.different),
             "beyond": comparison.map_or(0, |c| c.beyond),
+            "unmatched": comparison.map_or(0, |c| c.unmatched),
             "raw_bytes": comparison.map_or(0, |c| c.raw_bytes),
             "problems": self.problems,
         });
@@ -127,6 +119,10 @@ impl Findings {
                     text +=
                         &format!("{beyond} more in the raw records, past the end of the trace\n");
                 }
+                if c.unmatched > 0 {
+                    let unmatched = counted(c.unmatched, "reference");
+                    text += &format!("{unmatched} not compared: the raw records are truncated\n");
+                }
             }
             None => {
                 text += &format!(
@@ -140,6 +136,9 @@ impl Findings {
         }
         if self.problems.is_empty() {
             text += &format!("{} is right\n", trace.container().path().display());
+        }
+        for remark in super::info::truncations(trace.facts()) {
+            text += &format!("remark: {remark}\n");
         }
         text
     }

@@ -120,6 +120,46 @@ fn forked_and_executed_processes_are_recorded_too() {
     assert_eq!(counts.len(), 4, "{info}");
     assert!(counts[1] >= 3000 && counts[2] >= 4000 && counts[3] >= 6000, "{info}");
     assert!(processes.len() > 4, "the shell is not recorded: {info}");
+    // What runs between vfork and exec, as in `system`, is not a thread of the parent.
+    let is_single = |process: &serde_json::Value| process["threads"] == 1;
+    assert!(processes.iter().all(is_single), "{info}");
+    assert_eq!(info["complete"], true, "{info}");
+}
+
+#[test]
+fn work_in_libraries_is_pointed_out() {
+    let (traced, file, _folder) = trace(&compile("in_libraries.c"), &[], &[]);
+    let traced = traced.expect_success();
+    let hint = traced.stderr.lines().find(|line| line.contains("basic blocks")).expect("a hint");
+    assert!(hint.contains("the others are in libraries") && hint.contains("--libs"), "{hint}");
+    let blocks = &info(&file)["process"][0]["basic_blocks"];
+    assert!(blocks["recorded"].as_u64() > Some(0), "{blocks}");
+    assert!(blocks["other"].as_u64() > Some(500), "{blocks}");
+    let (traced, ..) = trace(&compile("matmul.c"), &[], &[]);
+    assert!(!traced.expect_success().stderr.contains("--libs"));
+}
+
+#[test]
+fn code_that_libraries_call_has_the_names_of_its_functions() {
+    let (_, file, _folder) = trace(&compile("matmul.c"), &[], &[]);
+    let structure = show(&file, &["--structure"]);
+    let has = |line: &str| structure.lines().any(|each| each.trim_start().starts_with(line));
+    assert!(has("in main, called in _start"), "{structure}");
+    assert!(has("in malloc, called at matmul.c:"), "{structure}");
+    assert!(has("in main._omp_fn.0"), "{structure}");
+    assert!(structure.contains("called from GOMP_parallel at matmul.c:15"), "{structure}");
+    let has_no_name = |line: &str| line.trim_start().starts_with("outside");
+    assert!(!structure.lines().any(has_no_name), "{structure}");
+}
+
+#[test]
+fn static_arrays_are_shown_by_name() {
+    let (_, file, _folder) = trace(&compile("histogram.c"), &[], &[]);
+    let structure = show(&file, &["--structure"]);
+    assert!(structure.contains(" static bins"), "{structure}");
+    let (_, file, _folder) = trace(&compile_with("children.c", &["-no-pie"]), &["again"], &[]);
+    let structure = show(&file, &["--structure"]);
+    assert!(structure.contains(" static cells"), "{structure}");
 }
 
 #[test]
@@ -203,6 +243,9 @@ fn libraries_are_recorded_when_asked_for() {
     assert!(verified(&all) > 10 * info(&own)["references"].as_u64().unwrap());
     let shown = show(&all, &[]);
     assert!(shown.contains("libc.so") || shown.contains("malloc"), "no reference of the C library");
+    let info = info(&all);
+    assert_eq!(info["complete"], true, "{info}");
+    assert_eq!(info["holds"], "every load and store of the program and its libraries");
 }
 
 /// The compressors of a job: processes of `refrain` that share memory with a program, and have the

@@ -13,6 +13,7 @@ mod fortran;
 mod lossless;
 mod matrix;
 mod memory;
+mod memory_lost;
 mod memory_programs;
 mod memory_recorded;
 mod memory_windows;

@@ -157,6 +157,28 @@ fn recompiled_children_and_successors_are_recorded_too() {
     assert_eq!(info["processes"], 3, "{info}");
     let least = |at: usize| info["process"][at]["references"].as_u64().expect("a number");
     assert!(least(0) >= 3000 && least(1) >= 4000, "{info}");
+    let ended: Vec<_> = (0..3).map(|at| info["process"][at]["ended"].as_str()).collect();
+    assert_eq!(ended, [Some("exited"), Some("exited"), Some("replaced")], "{info}");
+    assert_eq!(info["complete"], true, "{info}");
+}
+
+#[test]
+fn a_program_that_becomes_another_has_not_died() {
+    let folder = TempDir::new().expect("a folder");
+    for front_end in FrontEnd::all() {
+        let program = build(folder.path(), "becomes.c", Some(front_end));
+        for way in ["execv", "execvp", "execl", "execlp", "fail"] {
+            let recorded = record(&program, &[way], front_end, 1, &["--raw"]);
+            assert!(recorded.verify() >= 2000);
+            let info = recorded.info();
+            let fails = way == "fail";
+            let code = if fails { 137 } else { 0 };
+            assert_eq!(recorded.output.status.code(), Some(code), "{way}: {:?}", recorded.output);
+            let ended = if fails { "died" } else { "replaced" };
+            assert_eq!(info["process"][0]["ended"], ended, "{front_end:?}, {way}: {info}");
+            assert_eq!(info["complete"], !fails, "{front_end:?}, {way}: {info}");
+        }
+    }
 }
 
 /// The sizes of whole traces, for several sizes of the problem and numbers of threads: at most 2 kB, and
@@ -395,6 +417,23 @@ fn a_damaged_trace_is_not_right() {
         damaged[at] ^= 0x10;
         std::fs::write(&recorded.trace, damaged).expect("written");
         assert!(!recorded.refrain(&["verify"]).0, "byte {at} of {}", bytes.len());
+    }
+}
+
+#[test]
+fn bytes_that_were_inserted_into_a_trace_are_found() {
+    let folder = TempDir::new().expect("a folder");
+    let program = build(folder.path(), "matmul.c", Some(Compiled));
+    let recorded = record(&program, &[], Compiled, 2, &["--raw"]);
+    let bytes = std::fs::read(&recorded.trace).expect("the trace");
+    // Between the sections and their directory, where no section's checksum covers them.
+    let trailer = bytes.len() - 12;
+    let length = u32::from_le_bytes([4, 5, 6, 7].map(|at| bytes[trailer + at])) as usize;
+    for at in [12, 200, trailer - length, bytes.len()] {
+        let inserted = [&bytes[..at], &[0; 100], &bytes[at..]].concat();
+        std::fs::write(&recorded.trace, inserted).expect("written");
+        let (is_right, text) = recorded.refrain(&["verify"]);
+        assert!(!is_right, "100 bytes at {at} of {}: {text}", bytes.len());
     }
 }
 

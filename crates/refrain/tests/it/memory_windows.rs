@@ -66,6 +66,24 @@ fn a_function_that_the_compiler_leaves_alone_is_named() {
 }
 
 #[test]
+fn a_function_that_is_never_called_is_named_with_similar_ones() {
+    let folder = TempDir::new().expect("a folder");
+    for front_end in FrontEnd::all() {
+        let program = build(folder.path(), "sorting.c", Some(front_end));
+        let recorded = record(&program, &["100"], front_end, 1, &["--from", "comprae"]);
+        assert!(recorded.output.status.success(), "the exit code is the program's");
+        let said = String::from_utf8_lossy(&recorded.output.stderr).into_owned();
+        let warning =
+            said.lines().find(|line| line.starts_with("refrain: warning: --from comprae"));
+        let warning = warning.expect(&said);
+        assert!(warning.contains("nothing was recorded"), "{said}");
+        assert!(warning.contains("did you mean compare"), "{said}");
+        let (_, info) = recorded.refrain(&["info"]);
+        assert!(info.contains("did you mean compare"), "{info}");
+    }
+}
+
+#[test]
 fn nothing_is_recorded_between_pcontrol_0_and_1() {
     let mpi = Mpi::installed().remove(0);
     let folder = TempDir::new().expect("a folder");
