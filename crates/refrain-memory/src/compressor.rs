@@ -14,8 +14,9 @@
 //! Executions that leave the bottom of the stack are appended to the open chunk ([`crate::chunk`]).
 //!
 //! Where nests are a poor description of the stream, its records are coded instead, one by one and
-//! without looking for loops ([`crate::irregular`]). Both ways are tried on the same stretch, and the
-//! smaller one is kept; nests are tried again when coded records become suspiciously small.
+//! without looking for loops ([`crate::irregular`]). Both ways are tried on the same stretch, and coded
+//! records are kept if they are a fifth smaller. Nests are tried again when coded records become
+//! suspiciously small.
 
 use std::collections::VecDeque;
 

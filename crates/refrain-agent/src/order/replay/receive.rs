@@ -22,7 +22,7 @@ pub(super) fn wanted(call: &Hooked<'_>, origin: Origin) -> (Post, Posting) {
     })
 }
 
-/// Asks for the recorded source and tag in origin of wildcards.
+/// Asks for the recorded source and tag instead of wildcards.
 pub(super) fn narrow(words: &mut [usize], source: usize, tag: usize, posting: Posting) {
     if let Posting::Narrowed(from) = posting {
         let places = [(source, from.source), (tag, from.tag)];
