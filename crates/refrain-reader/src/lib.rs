@@ -10,7 +10,8 @@
 //!
 //! * **One call after the other.** [`CallTrace::tasks`] gives [`TaskRef`]s, [`TaskRef::calls`] the [`Call`]s of one,
 //!   with arguments by the names that the MPI standard gives them. [`CallTrace::processes`] gives [`ProcessRef`]s,
-//!   whose [`items`](ProcessRef::items) are the calls of all threads in one sequence.
+//!   whose [`items`](ProcessRef::items) are the calls of all threads in one sequence (in their true order only if
+//!   the trace has the times of every call).
 //! * **Symbolically.** Tasks that do the same with other values are one [`Structure`]: a grammar (or [loop
 //!   nest](Structure::nest)) over *signatures*. Each argument of a [`Signature`] is a constant or a formula of the
 //!   rank ([`Num`]). This takes time in proportion to the file, not to the number of calls or ranks.
@@ -27,7 +28,7 @@
 //! How much each rank sends, and to how many others:
 //!
 //! ```
-//! use refrain_reader::open;
+//! use refrain_reader::{Peer, open};
 //! use std::collections::BTreeSet;
 //! use std::path::Path;
 //!
@@ -37,10 +38,11 @@
 //!     let (mut bytes, mut peers) = (0, BTreeSet::new());
 //!     for call in task.calls()? {
 //!         let call = call?;
-//!         // The destination as a rank of MPI_COMM_WORLD; none for calls that send nothing, or to MPI_PROC_NULL.
-//!         if let Some(dest) = call.world_rank_in("dest") {
+//!         // Calls that send to a rank, not those to MPI_PROC_NULL.
+//!         if let Some(Peer::Rank(_)) = call.peer_in("dest") {
 //!             bytes += call.bytes().unwrap_or(0);
-//!             peers.insert(dest);
+//!             // The same as a rank of MPI_COMM_WORLD, where it is known.
+//!             peers.extend(call.world_rank_in("dest"));
 //!         }
 //!     }
 //!     println!("rank {}: {bytes} bytes to {} ranks", task.rank(), peers.len());
@@ -92,10 +94,50 @@
 //!             let times = occurrences[signature.number as usize];
 //!             if let Some(dest) = arguments.arg("dest").and_then(|arg| arg.int()) {
 //!                 // ranks 0-3: 120 x MPI_Isend to ((rank + 1) mod 4)
+//!                 // `rank` is the rank in MPI_COMM_WORLD, the result a rank of `arguments.arg("comm")`.
 //!                 println!("ranks {}: {times} x {} to {dest}", arguments.ranks, signature.function.name);
 //!             }
 //!         }
 //!     }
+//! }
+//! # Ok::<(), refrain_reader::TraceError>(())
+//! ```
+//!
+//! The loops are a tree whose leaves are numbers of signatures:
+//!
+//! ```
+//! use refrain_reader::{Nest, Structure};
+//!
+//! /// Prints the calls of a body, indented by loops.
+//! fn show(structure: &Structure<'_>, body: &[Nest<u32>], indent: usize) {
+//!     for node in body {
+//!         match node {
+//!             Nest::Leaf(number) => {
+//!                 if let Some(signature) = structure.signature(*number).filter(|s| !s.is_note()) {
+//!                     println!("{:indent$}{}", "", signature.function.name);
+//!                 }
+//!             }
+//!             Nest::Loop { count, body } => {
+//!                 println!("{:indent$}{count} times", "");
+//!                 show(structure, body, indent + 2);
+//!             }
+//!             Nest::Block(block) => println!("{:indent$}block {block}", ""),
+//!         }
+//!     }
+//! }
+//!
+//! # use std::path::Path;
+//! # let path = Path::new("../refrain/tests/golden/stencil.refrain");
+//! # let trace = refrain_reader::open(path)?.calls().expect("a trace of calls");
+//! for structure in trace.structures()? {
+//!     let nest = structure.nest();
+//!     // Several places share a block. Visiting each block once takes time in proportion to the file;
+//!     // entering it wherever it is used takes time in proportion to the calls.
+//!     for (number, block) in nest.blocks.iter().enumerate() {
+//!         println!("block {number}:");
+//!         show(&structure, block, 2);
+//!     }
+//!     show(&structure, &nest.body, 0);
 //! }
 //! # Ok::<(), refrain_reader::TraceError>(())
 //! ```
@@ -108,14 +150,15 @@
 //! | you want | ask |
 //! |---|---|
 //! | how the program was run, and whether the file is complete | [`File::run`], [`CallTrace::run`] |
-//! | what a function does in MPI's terms | [`Call::mpi`], [`refrain_mpi::semantics`] |
+//! | what a function does in MPI's terms | [`Call::mpi`], [`Signature::mpi`], [`refrain_mpi::semantics`] |
 //! | an argument of a call | by name [`Call::arg`], [`Call::int`], [`Call::peer_in`], [`Call::predefined`]; by meaning [`Call::arguments`] |
 //! | how much a call sends | [`Call::bytes`] |
 //! | what a receive matched | [`Call::statuses`]; over all ranks `refrain_analysis::matching` |
 //! | when a call was made | [`Call::span`] |
 //! | where in the program a call was made | [`Call::site`]; as file and line `refrain_analysis::sites` |
 //! | the threads of a rank in one sequence | [`CallTrace::processes`], [`ProcessRef::items`] |
-//! | members of communicators | [`Note::members`] among [`TaskRef::items`] |
+//! | members (and size) of communicators | [`Note::members`] among [`ProcessRef::items`], in the items of the thread that made it; the size of `MPI_COMM_WORLD` is [`StreamMeta::size`] |
+//! | calls of a task by function, without decoding it | [`CallTrace::calls`] with [`TaskRef::index`] |
 //! | how a task ended, without decoding it | [`TaskRef::tail`] |
 //! | which ranks do the same | [`CallTrace::structures`], [`Structure::ranks`] |
 //! | the loops | [`Structure::nest`] |
@@ -126,7 +169,16 @@
 //! # Pitfalls
 //!
 //! * A rank in an argument is a rank of the call's communicator; [`Call::world_rank_in`] translates it.
-//! * Negative ranks are constants that differ between MPI libraries: use [`Call::peer`], not the number.
+//!   It is `None` also where another thread made the communicator: this task does not know its members then.
+//! * Negative ranks are constants that differ between MPI libraries: use [`Call::peer`], not the number. In a formula
+//!   ([`Num`]), compare with `refrain_mpi::names::constant_value(trace.family(), "MPI_PROC_NULL")`.
+//! * A status that the program ignored (`MPI_STATUS_IGNORE`) is kept only where MPI had a choice, such as in a receive
+//!   from `MPI_ANY_SOURCE`. Elsewhere [`Call::statuses`] has nothing, and the size of what came is known from the
+//!   sender alone. [`Call::bytes`] of a receive is an upper bound.
+//! * [`Call::bytes`] of a persistent or partitioned request (`MPI_Send_init`) is that of one message, in the call that
+//!   makes the request. Each start of the request sends it again.
+//! * A loop of [`Structure::nest`] repeats the *same* signatures. A loop of the program whose tag, count or buffer
+//!   changes in each iteration has a signature for each value, and may not show as a loop.
 //! * [`Call::span`] is `None` unless the times of every call were recorded. Tasks then have no common order: only
 //!   messages and collectives relate them.
 //! * A call that never returned has its inputs only ([`Call::returned`]): in a program that hung, it is the one to look at.
@@ -136,7 +188,8 @@
 //!   [`TaskRef::items`] has them as [`Item::Note`], and [`Structure::signatures`] marks them ([`Signature::is_note`]).
 //! * Handles in [`Value::Word`] are numbers that the reader assigns, the same for as long as the object lives. With
 //!   [`Source::Records`] they are the handles of the MPI library, which may reuse one for several requests.
-//! * A request completes in another call than the one that made it. `refrain_analysis::matching::Tracker` follows
+//! * A request completes in another call than the one that made it: `call.arguments().requests()` and
+//!   `.completed()` pair requests with their statuses. `refrain_analysis::matching::Tracker` follows
 //!   requests; so does an analysis of yours that wants the message of an `MPI_Irecv`.
 //! * [`Signature::stats`] is over all ranks of the structure, in ticks ([`Meta::tick`] nanoseconds each).
 //!
@@ -192,6 +245,7 @@ pub use orders::Orders;
 pub use processes::{ProcessRef, Source};
 pub use refrain_elastic;
 pub use refrain_memtrace::{self, MemoryTrace};
+pub use refrain_nest::{self, LoopNest, Nest};
 pub use run::Run;
 pub use structure::{Arg, Arguments, Num, Object, Signature, Structure};
 pub use tasks::TaskRef;

@@ -100,6 +100,12 @@ impl<'t> Signature<'t> {
         self.head.is_note()
     }
 
+    /// The function in the table of MPI, which says what it does; none for a note, or a function that this
+    /// version of Refrain does not know.
+    pub fn mpi(&self) -> Option<&'static refrain_mpi::interface::Function> {
+        refrain_mpi::interface::function(&self.function.name)
+    }
+
     /// Durations of its calls in ticks, of all ranks together.
     pub fn stats(&self) -> &'t Stats {
         &self.row.stats
