@@ -50,10 +50,14 @@ static TABLE: OnceLock<Table> = OnceLock::new();
 const PATTERN: c_int = 0x5a5a_5a5a;
 
 /// Finds out what this MPI does, on a communicator of the agent with this process alone.
+///
+/// With sessions alone nothing is found out: before the program's first communicator, MPICH 4.0 crashes
+/// in any call that makes progress.
 pub fn learn(comm: usize) {
+    let can_ask = comm != 0 && lifetime::has_world();
     TABLE.get_or_init(|| {
         Kind::ALL.map(|kind| {
-            CLASSES.map(|class| if comm == 0 { Left::Unknown } else { ask(comm, kind, class) })
+            CLASSES.map(|class| if can_ask { ask(comm, kind, class) } else { Left::Unknown })
         })
     });
 }
@@ -124,10 +128,6 @@ fn read(status: &mut Status) -> Left {
 /// What a call of a kind leaves for a request of a class.
 fn ask(comm: usize, kind: Kind, class: Class) -> Left {
     let Some(function) = function(kind) else { return Left::Unknown };
-    // Without MPI_Init, MPICH 4.0 crashes when it frees a persistent request before the first message.
-    if class == Class::Inactive && !lifetime::has_world() {
-        return Left::Unknown;
-    }
     let Some(byte) = process::predefined("MPI_BYTE") else { return Left::Unknown };
     let mut request = mpi::request_null();
     let mut sending = mpi::request_null();
