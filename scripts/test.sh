@@ -59,7 +59,7 @@ summary() {
         echo "slowest tests:"
         grep -o '<testcase name="[^"]*" classname="[^"]*"[^>]* time="[^"]*"' "$junit" |
             sed 's/<testcase name="\([^"]*\)" classname="\([^"]*\)".* time="\([^"]*\)"/\3 \2 \1/' |
-            sort -rn | head -n 15 | awk '{ printf "%8.1f s  %s %s\n", $1, $2, $3 }'
+            sort -rn | awk 'NR <= 15 { printf "%8.1f s  %s %s\n", $1, $2, $3 }'
     fi
     if [[ -e $launches ]]; then
         awk -F '\t' '{ ran += $5; waited += $4 }

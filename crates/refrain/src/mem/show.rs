@@ -157,12 +157,12 @@ impl Symbols {
         Context { name: format!("in {function}{called}"), call: None, is_shown_alone: true }
     }
 
-    /// ` at matmul.c:15`, or ` in _start` where no line is known.
+    /// ` at matmul.c:15`, or ` in _start at matmul+0x1061` where no line is known.
     fn call_site(&mut self, pc: u64) -> String {
         let text = self.text(pc);
         let has_line = !text.contains("+0x");
         match self.function(pc).filter(|_| !has_line) {
-            Some(function) => format!(" in {function}"),
+            Some(function) => format!(" in {function} at {text}"),
             None => format!(" at {text}"),
         }
     }
