@@ -19,7 +19,7 @@
 //!
 //! ```
 //! use refrain_order::{
-//!     Call, Completed, Decision, Envelope, Match result, Frames, Kind, Post, Posting, Recorder, Replayer,
+//!     Call, Completed, Decision, Envelope, Frames, Kind, MatchResult, Post, Posting, Recorder, Replayer,
 //! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,10 +31,10 @@
 //! let mut recorder = Recorder::new();
 //! let tickets = [recorder.post(0, &irecv), recorder.post(0, &irecv)];
 //! recorder.matched(0, &waitany, Completed::These(&[1]));
-//! recorder.resolve(tickets[1], Match result::Matched(from_5));
+//! recorder.resolve(tickets[1], MatchResult::Matched(from_5));
 //! recorder.failed(0, Kind::Test, 0x10c0);
 //! recorder.matched(0, &test, Completed::All);
-//! recorder.resolve(tickets[0], Match result::Matched(from_3));
+//! recorder.resolve(tickets[0], MatchResult::Matched(from_3));
 //! let mut bytes = Vec::new();
 //! recorder.finish(&mut bytes);
 //!

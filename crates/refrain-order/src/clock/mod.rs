@@ -25,7 +25,7 @@
 //! ```
 //! use refrain_order::clock::{Answer, Delivery, Note, Recorder, Replayer};
 //! use refrain_order::{
-//!     Call, Completed, Envelope, Match result, Finished, Kind, Post, Recording, Stamp,
+//!     Call, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording, Stamp,
 //! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,7 +44,7 @@
 //!     // Nothing that was posted before and is pending could have taken such a message.
 //!     assert_eq!(recorder.unknown(Some(ticket), 0, from), []);
 //!     let stamp = recorder.stamp_of(Some(ticket), 0, from);
-//!     let finished = [Finished { ticket, match result: Match result::Matched(from), stamp }];
+//!     let finished = [Finished { ticket, match_result: MatchResult::Matched(from), stamp }];
 //!     let pending = tickets.map(|ticket| recorder.is_open(ticket).then_some(ticket));
 //!     recorder.completed(0, &waitany, &pending, Completed::These(&[index]), &finished);
 //! }
