@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench sizes times order clock soak memory scale walk setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled sizes times order clock soak memory scale walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -47,6 +47,18 @@ bench: ## measures Refrain, and writes the results to bench/runs
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench
+	$(took)
+
+calls: ## measures what a traced call and whole traced runs cost
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@cargo run --release --quiet -p refrain-bench -- calls
+	$(took)
+
+coupled: ## measures what tracing costs jobs whose ranks wait for each other
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@cargo run --release --quiet -p refrain-bench -- coupled
 	$(took)
 
 sizes: ## measures how large traces are; NPB_BIN=folder adds the NAS Parallel Benchmarks

@@ -19,7 +19,7 @@ if (($#)); then targets=("$1"); shift; fi
 build() { CARGO_TARGET_DIR=$home cargo build --release --quiet "$@"; }
 
 build --bin seeds
-# With a target given, flags are not for build scripts and macros.
+# With --target, cargo does not apply the flags to build scripts and macros.
 RUSTFLAGS=$coverage build --target "$host" "${targets[@]/#/--bin=}"
 "$home/release/seeds"
 for target in "${targets[@]}"; do
@@ -37,5 +37,5 @@ for target in "${targets[@]}"; do
         echo "fuzz: $target fails; its log is fuzz/$log" >&2
         exit 1
     fi
-    sed -n 's/^Done \(.*\) runs in .*/fuzz: '"$target"': \1 inputs, none breaks it/p' "$log"
+    sed -n 's/^Done \(.*\) runs in .*/fuzz: '"$target"': \1 inputs, no failure/p' "$log"
 done

@@ -1,5 +1,4 @@
-//! Writes inputs to begin with, to `corpus/TARGET/`: from small programs, and all that a trace of
-//! them is made of.
+//! Writes initial inputs to `corpus/TARGET/`: traces of small programs and their components.
 
 use flate2::read::DeflateDecoder;
 use refrain_container::Container;
@@ -82,20 +81,20 @@ fn main() -> io::Result<()> {
     fs::remove_dir_all(home)
 }
 
-/// Records, and the state that they follow on.
+/// The input of target `state`: a state, and the records after it.
 fn state_seed(state: &[u8], program: &[program::Op]) -> Vec<u8> {
     let process = program::Process::run(program, 1, 2);
     let mut bytes = Vec::new();
     put_bytes(&mut bytes, &process.threads[0].log.bytes);
     let content = state::open(state).unwrap_or_default();
     let mut cells = Cells::new(content);
-    // Without the positions of its threads.
+    // The state without the positions of its threads.
     cells.get_list(|cells| Some((cells.get_u32()?, cells.get_unsigned()?)));
     bytes.extend(cells.rest());
     bytes
 }
 
-/// The memory traces that are kept.
+/// Seeds from the golden memory traces.
 fn memory(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()> {
     let golden = "../crates/refrain-memtrace/tests/golden";
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(golden))? {
@@ -120,7 +119,7 @@ fn memory(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()
     Ok(())
 }
 
-/// The bodies of the frames of receive orders.
+/// Seeds from records by the causal method: the bodies of their frames.
 fn orders(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()> {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/refrain-trace/tests/golden");
     for entry in fs::read_dir(golden)? {
@@ -139,7 +138,7 @@ fn orders(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()
     Ok(())
 }
 
-/// The bodies of the frames of receive orders by clocks, with their chunks as they are before compression.
+/// Seeds from records by the clock method: the bodies of their frames, with uncompressed chunks.
 fn clocks(put: &impl Fn(&str, String, &[u8]) -> io::Result<()>) -> io::Result<()> {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/refrain-order/tests/golden");
     for entry in fs::read_dir(golden)? {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Traces a 2-D stencil on 4 ranks, and shows what the trace holds.
+# Traces a 2-D stencil on 4 ranks, and shows the trace.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
@@ -11,7 +11,7 @@ scripts/mpi "$mpi" mpicc -O2 -w -o "$demo/stencil2d" examples/stencil2d.c -lm
 PATH=$PWD/target/release:$PATH
 cd "$demo"
 
-# Shows a command as a person would type it, then runs it.
+# Prints a command as a user would type it, then runs it.
 try() {
     echo
     echo "\$ $*"
@@ -23,4 +23,4 @@ try refrain trace -- mpirun -n 4 ./stencil2d
 try refrain stats stencil2d.refrain
 try refrain show stencil2d.refrain --rank 3 --limit 12
 echo
-echo "The trace is target/demo/stencil2d.refrain; \`target/release/refrain --help\` tells more."
+echo "The trace is target/demo/stencil2d.refrain; \`target/release/refrain --help\` lists all commands."

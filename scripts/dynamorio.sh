@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Builds what `refrain mem` needs for unmodified programs, to target/dynamorio: DynamoRIO, whose
 # source cargo fetches with the crate dynamorio-sys, and our client of it (dynamorio/client).
-# Silent when all is there. DynamoRIO takes a minute, once; the client two seconds.
+# Prints nothing if everything is built. DynamoRIO takes a minute, once; the client two seconds.
 set -euo pipefail
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 home=$PWD/target/dynamorio
 build=$home/build
-# Without annotations: programs that ask whether they run under Valgrind would be told that they do.
+# Without annotations: with them, programs that ask whether they run under Valgrind get the answer yes.
 settings=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DANNOTATIONS=NO -DBUILD_CLIENTS=NO -DBUILD_DOCS=NO
     -DBUILD_SAMPLES=NO -DBUILD_TESTS=NO -DBUILD_TOOLS=NO -DBUILD_DRSTATS=NO)
 targets=(dynamorio drmgr_static drreg_static drutil_static drwrap_static)
@@ -19,7 +19,7 @@ fail() {
     exit 1
 }
 
-# Runs a command that is only worth reading when it fails.
+# Runs a command, and prints its output only if it fails.
 quietly() {
     "$@" >"$home/log" 2>&1 </dev/null || {
         tail -n 20 "$home/log" >&2
@@ -27,7 +27,7 @@ quietly() {
     }
 }
 
-# Where cargo has put the source.
+# The folder of the source that cargo has fetched.
 source_of_dynamorio() {
     local manifest=dynamorio/Cargo.toml platform=x86_64-unknown-linux-gnu
     cargo fetch --quiet --locked --target "$platform" --manifest-path "$manifest" >&2

@@ -19,7 +19,7 @@ cd "$work"
 "$refrain" verify t.refrain
 "$refrain" trace -o t.refrain -- "$work/buffers"
 
-# The memory that each tag's buffer must lie in.
+# The memory that each tag's buffer must be in.
 expected=('1 gpu0\.[0-9]+\+0x40' '2 gpu0\.[0-9]+\+0x80' '3 managed[0-9]+\+0x10' '4 pinned[0-9]+\+0x20'
     '5 gpu0\.[0-9]+\+0x30' '6 gpu0\.[0-9]+\+0x50' '7 gpu0\.[0-9]+(\+0x0)?')
 shown=$("$refrain" show t.refrain --function Sendrecv)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # scripts/install.sh PREFIX installs what `make build` has built to PREFIX/bin and PREFIX/lib.
 #
-# Symbols and line tables stay behind: they are two thirds of the files, and nothing of Refrain needs
-# them. The names that a program is linked to are kept.
+# Symbols and line tables are not installed: they are two thirds of the files, and Refrain does not need
+# them. Exported names are kept.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
@@ -19,7 +19,7 @@ put() {
 put "$release/refrain" "$prefix/bin"
 put "$release/librefrain_agent.so" "$prefix/lib"
 put "$release/librefrain_compiled.so" "$prefix/lib"
-# DynamoRIO looks itself up by its symbols, and is stripped already as far as it may be.
+# DynamoRIO needs its own symbols, and is already stripped as far as possible.
 for library in target/dynamorio/lib*.so; do
     [[ ! -e $library ]] || install -D -m 755 "$library" "$prefix/lib/${library##*/}"
 done

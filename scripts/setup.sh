@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Installs what is missing for Refrain's demo and tests; silent when all is there.
+# Installs what is missing for Refrain's demo and tests; prints nothing if everything is installed.
 #
 #   scripts/setup.sh demo    a C compiler and one MPI: Debian's MPICH
 #   scripts/setup.sh test    all five MPIs of scripts/mpi, Fortran, mpi4py for Debian's
 #                            two, real programs to trace, and DynamoRIO
 #
 # Debian packages need apt and root (or sudo without a password). Everything else goes
-# to target/mpi, and needs PyPI, but for DynamoRIO, which goes to target/dynamorio and
-# needs a registry of crates (scripts/dynamorio.sh). What cannot be installed is skipped with a line
-# that says so; the one thing that must be there in the end is an MPI.
+# to target/mpi, and needs PyPI, except DynamoRIO, which goes to target/dynamorio and
+# needs a registry of crates (scripts/dynamorio.sh). What cannot be installed is skipped with a
+# message; only an MPI is required.
 set -euo pipefail
 
 mpich=5.0.2
@@ -25,7 +25,7 @@ home=$PWD/target/mpi
 say() { echo "setup: $*"; }
 skip() { echo "setup: skipped: $*" >&2; }
 
-# Runs a command that is only worth reading when it fails.
+# Runs a command, and prints its output only if it fails.
 quietly() {
     local log=$home/setup-$BASHPID.log
     if "$@" >"$log" 2>&1 </dev/null; then
@@ -66,9 +66,9 @@ debian_packages() {
         skip "apt-get could not install: $missing"
 }
 
-# Python packages, each in a virtual environment of its own.
+# Python packages, each in its own virtual environment.
 
-# Debian's python3 where it can make virtual environments, else the one on the PATH.
+# Debian's python3 if it can make virtual environments, else the one on the PATH.
 python() {
     local candidate
     for candidate in /usr/bin/python3 python3; do
@@ -80,14 +80,14 @@ python() {
     return 1
 }
 
-# pip writes REQUESTED after a package's last file, so this is never true half-way.
+# pip writes REQUESTED after a package's last file, so this is false for an incomplete package.
 has_package() {
     local directory=$1 package=$2 version=$3
     [[ -x $directory/bin/python ]] &&
         compgen -G "$directory/lib/python*/site-packages/$package-$version.dist-info/REQUESTED" >/dev/null
 }
 
-# new_venv DIRECTORY REQUIREMENT starts afresh, whatever an interrupted run has left.
+# new_venv DIRECTORY REQUIREMENT removes what an interrupted run has left, and starts again.
 new_venv() {
     local directory=$1 requirement=$2 python
     rm -rf "$directory"
@@ -109,8 +109,8 @@ pypi_mpi() {
     }
 }
 
-# mpi4py from its source: only there are its tests, and the wheel asks at run time which
-# MPI functions exist, by weak symbols, where a build knows. Not optimised: 20 s, not 130.
+# mpi4py from its source, because only the source has the tests. A build also knows which MPI functions exist;
+# the wheel asks at run time, by weak symbols. Not optimised, which takes 20 s instead of 130.
 mpi4py_source() {
     local directory=$home/mpi4py-$mpi4py new=$home/mpi4py-new python
     [[ -e $directory/source.tar.gz ]] && return
@@ -142,8 +142,8 @@ mpi4py_for() {
     }
 }
 
-# mpi4py as most people have it: a wheel that asks at run time which functions its MPI has.
-# Made for any MPICH, it wants the name that other distributions give to Debian's.
+# mpi4py as most people use it: a wheel that asks at run time which functions its MPI has. It is made for any
+# MPICH, and needs the library under the name that other distributions use.
 mpi4py_wheel() {
     local directory=$home/mpi4py-wheel
     has_package "$directory" mpi4py "$mpi4py" && [[ -e $directory/mpich/libmpi.so.12 ]] && return
@@ -157,7 +157,7 @@ mpi4py_wheel() {
     fi
 }
 
-# Our own.
+# Refrain's own preload library.
 
 yield_preload() {
     local source=tests/preload/yield.c target=$home/yield.so
@@ -199,8 +199,8 @@ else
 fi
 yield_preload
 
-# What tests may rely on: one that lacks a thing of this list fails; one that lacks another is
-# skipped, and counted as such (refrain_testing::require).
+# What tests may rely on: a test that lacks something on this list fails; a test that lacks something else is
+# skipped and counted as skipped (refrain_testing::require).
 list_installed() {
     local program thing
     scripts/mpi --list

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Replays many times: programs whose output differs from run to run are run plainly, recorded once,
-# and replayed; every replay has to print what the recorded run printed, bit for bit.
+# Replays many times: runs programs whose output differs from run to run, records each once, and
+# replays it; every replay must print what the recorded run printed, bit for bit.
 #
 #   scripts/soak.sh [--load] [--method clock] [--times N] [--ranks "4 8 16 32"]
 #                   [--programs "master paths …"] [MPI…]
 #
 # With --load a busy loop runs on each core meanwhile. Prints a line for each program, and fails if
-# a program does not differ in 10 plain runs, or a replay does from its record.
+# the output does not differ in 10 plain runs, or if a replay differs from its record.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
@@ -36,7 +36,7 @@ if [[ -n $load ]]; then
     done
 fi
 
-# What a program is given, so that it differs and yet is done soon.
+# The arguments of a program: large enough that its output differs, and small enough to be fast.
 arguments() {
     case $1 in
     montecarlo) echo 1000 ;;

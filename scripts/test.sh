@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make test`: sets up, builds, lints and tests, and says where the time went.
+# `make test`: sets up, builds, lints and tests, and prints the times of the phases and of the slowest tests.
 #
 # Leaves target/test-times.txt (the phases), target/nextest/default/junit.xml (each test),
 # target/launches.tsv (each job) and target/skipped-tests.txt (each skip).
@@ -10,7 +10,7 @@ times=target/test-times.txt
 junit=target/nextest/default/junit.xml
 launches=target/launches.tsv
 skipped=target/skipped-tests.txt
-# What is built once, in a fresh clone, need not be prepared for being built again.
+# A fresh clone is built only once, so incremental compilation is not worth its cost.
 [[ -d target/debug ]] || export CARGO_INCREMENTAL=0
 mkdir -p target
 rm -f "$times" "$junit" "$launches" "$skipped"
@@ -29,7 +29,7 @@ phase() {
     return "$code"
 }
 
-# With nextest each test is a process of its own, and leaves its time. Without it there is no such list.
+# nextest runs each test as a process and writes its time. Without nextest there is no list of times.
 if cargo nextest --version >/dev/null 2>&1; then
     runner=(cargo nextest run --workspace)
 else
@@ -45,7 +45,7 @@ setup_and_build() {
     fi
     scripts/setup.sh test &
     setup=$!
-    # Both to their ends, whichever fails.
+    # Wait for both, even if one fails.
     "${MAKE:-make}" --no-print-directory build && wait "$setup" || {
         wait "$setup" || true
         return 1

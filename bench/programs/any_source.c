@@ -1,4 +1,4 @@
-/* Receives from any source of which there is only one: a ring. Nothing is left to chance.
+/* Wildcard receives that only one message can match: a ring. The order is deterministic.
  *
  *     any_source [rounds]
  */

@@ -23,7 +23,7 @@ static int n;
 static void pair(size_t size)
 {
     char *block = malloc(size);
-    /* Someone might look at it: otherwise the compiler drops the pair. */
+    /* Lets the pointer escape: otherwise the compiler removes the pair. */
     __asm__ volatile("" : : "r"(block) : "memory");
     free(block);
 }
@@ -34,7 +34,7 @@ static void fixed(void)
         pair(64);
 }
 
-/* All multiples of 16 up to 4,096, neighbours far from each other. */
+/* All multiples of 16 up to 4,096, in an order in which neighbours differ much. */
 static void mixed(void)
 {
     for (int i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* What matching calls cost, one kind after the other: a rank sends to itself. Prints nanoseconds a
- * round, the least of several turns.
+/* The cost of calls that match messages, one kind after the other: a rank sends to itself. Prints
+ * nanoseconds per round, the least of several repeats.
  *
  *     matching [rounds] [kind]
  */

@@ -22,7 +22,7 @@ static long peak(void)
     return usage.ru_maxrss;
 }
 
-/* A permutation of the numbers of so many bits: each step can be undone. */
+/* A permutation of the numbers with this many bits: each step is invertible. */
 static unsigned long shuffle(unsigned long x, int bits)
 {
     unsigned long mask = (1ul << bits) - 1;

@@ -36,7 +36,7 @@ static void neighbours_by_hand(int rank, const int *grid, int *side)
     }
 }
 
-/* Returns how many messages were not what the neighbour has sent. */
+/* Returns how many messages differ from what the neighbour has sent. */
 static int exchange(int iterations, int rank, const int *side, MPI_Comm comm)
 {
     double in[SIDES][CELLS] = { { 0 } }, out[SIDES][CELLS] = { { 0 } };

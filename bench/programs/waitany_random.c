@@ -1,4 +1,4 @@
-/* Receives that complete in an order nobody knows.
+/* Receives that complete in random order.
  *
  *     waitany_random [n] [rounds]
  *

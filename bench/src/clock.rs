@@ -1,8 +1,8 @@
-//! Receive orders by clocks: the figures of Sato et al. (SC '15) on programs of ours.
+//! Receive orders with the clock method: the figures of Sato et al. (SC '15) on our own programs.
 //!
-//! The ladder of their figure 13 is made of one run: the program writes the base table itself, Refrain
-//! records, and the causal recorder records the same receives. *By place* is what Refrain has
-//! written: a table for each call stack, and all that a replay needs besides.
+//! The sizes of their figure 13 are measured in one run: the program writes the base table itself, Refrain
+//! records, and the causal recorder records the same receives. *By place* is the size of Refrain's
+//! record: a table for each call stack, and everything else that a replay needs.
 
 use crate::per_call::take_least;
 use crate::{Figure, runs};
@@ -24,16 +24,16 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Ranks of the ladder, and particles of each.
+/// Ranks of figure 13, and particles of each rank.
 const RANKS: usize = 16;
 const PARTICLES: &str = "2000";
-/// Runs that take turns where times are compared.
+/// How many runs of each kind alternate where times are compared.
 const ROUNDS: usize = 5;
-/// The paper's drain of the queue: 331 k events a second (§6.2), as nanoseconds an event.
+/// How fast the paper's queue is drained: 331 k events a second (§6.2), as nanoseconds per event.
 const PAPER_DRAIN: f64 = 1e9 / 331e3;
 
-/// Measures Debian's MPIs, or the one there is: tables, and those figures that there is a bound for.
-/// Times need a quiet machine, sizes do not.
+/// Measures Debian's MPIs, or the installed one. Returns tables, and the figures that have a bound. Times need a
+/// quiet machine, sizes do not.
 pub fn measure(with_times: bool) -> (String, Vec<Figure>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let is_usual = |mpi: &Mpi| ["mpich-4.0", "openmpi-4.1", "path"].contains(&mpi.name());
@@ -96,7 +96,7 @@ impl Bench<'_> {
         runs::on_cores(run, ranks).timeout(Duration::from_secs(600)).output().expect_success()
     }
 
-    /// The base tables that a program writes when recorded, by rank.
+    /// The base tables that a program writes while it is recorded, by rank.
     fn tables(&self, program: &Path, args: &[&str], last: &[&str]) -> Vec<Vec<BaseRow>> {
         let table = self.folder.join("table");
         let table = table.to_str().expect("a plain path").to_owned();
@@ -106,7 +106,7 @@ impl Bench<'_> {
         (0..RANKS).map(|rank| base_table(&format!("{table}.{rank}"))).collect()
     }
 
-    /// Bytes of the last record, and what it counts.
+    /// Bytes and counts of the last record.
     fn recorded(&self) -> (usize, Counts) {
         let orders = Orders::open(&self.path()).expect("a record");
         let mut counts = Counts::default();
@@ -116,8 +116,8 @@ impl Bench<'_> {
         (orders.ranks.iter().map(|rank| rank.chunks.len()).sum(), counts)
     }
 
-    /// Figures 13 and 14: how large records are, step by step, and how many messages were permuted.
-    /// The paper's particles stay near; ours may go anywhere, too.
+    /// Figures 13 and 14: the sizes of records, step by step, and how many messages were permuted. The paper's
+    /// particles move to neighbours; ours may also move to any rank.
     fn ladder(&self, near: bool, tables: &mut String, figures: &mut Vec<Figure>) -> Vec<Script> {
         let program = self.victim("montecarlo");
         let (what, last) = match near {
@@ -170,7 +170,7 @@ impl Bench<'_> {
         scripts
     }
 
-    /// §6.3: a program that receives from any source and leaves nothing to chance.
+    /// §6.3: a program with wildcard receives that is deterministic.
     fn hidden(&self) -> Figure {
         let program = self.victim("jacobi");
         let rows = self.tables(&program, &["2000", "16"], &[]);
@@ -253,8 +253,8 @@ impl Bench<'_> {
             for script in scripts {
                 let background = Background::start(std::io::sink()).expect("a thread");
                 let mut recorder = Recorder::with(0, background);
-                // However often polls fail, they are one event.
-                script.tell(&mut recorder, 1);
+                // Any number of failed polls in a row is one event.
+                script.feed(&mut recorder, 1);
                 let statistics = recorder.close().finish().expect("a sink");
                 receives += statistics.messages + statistics.certain;
                 events += script.events();
@@ -320,10 +320,10 @@ fn zipped(bytes: &[u8]) -> usize {
     gzip.write_all(bytes).and_then(|()| gzip.finish()).expect("memory takes bytes").len()
 }
 
-/// Receives of particles, and that of what is done.
+/// How many receives are posted: those of particles, and one for the count of finished particles.
 const POSTED: usize = 4;
 
-/// What a rank of the particles did: failed polls, and what each call found, by request.
+/// The calls of a rank of the particles: failed polls, and what each call completed, by request.
 pub struct Script {
     rank: usize,
     calls: Vec<(u64, Vec<(usize, Stamp)>)>,
@@ -357,13 +357,13 @@ impl Script {
         self.calls.iter().map(|(_, found)| found.len()).sum()
     }
 
-    /// What goes through the queue: receives, and polls that failed before them.
+    /// How many events go through the queue: receives, and failed polls before them.
     fn events(&self) -> usize {
         self.receives() + self.calls.iter().filter(|(polls, _)| *polls > 0).count()
     }
 
-    /// Feeds a recorder of either method. Between two receives there are at most that many failed polls.
-    fn tell(&self, recorder: &mut impl Recording, most: u64) {
+    /// Feeds a recorder of either method. Between two receives there are at most `most` failed polls.
+    fn feed(&self, recorder: &mut impl Recording, most: u64) {
         let post = |slot: usize| {
             let source = (slot == POSTED && self.rank != 0).then_some(0);
             let tag = Some(if slot == POSTED { 2 } else { 1 });
@@ -394,14 +394,14 @@ impl Script {
 
 fn clocked(script: &Script) -> usize {
     let mut recorder = Recorder::new(0);
-    script.tell(&mut recorder, u64::MAX);
+    script.feed(&mut recorder, u64::MAX);
     recorder.close().statistics().bytes as usize
 }
 
 fn causal(script: &Script) -> usize {
     let mut recorder = refrain_order::Recorder::new();
     let mut bytes = Vec::new();
-    script.tell(&mut recorder, u64::MAX);
+    script.feed(&mut recorder, u64::MAX);
     recorder.finish(&mut bytes);
     bytes.len()
 }

@@ -1,11 +1,11 @@
-//! Memory traces of real programs without regular loops: how much smaller than `zstd -3` of their
-//! words, and how many references a second.
+//! Memory traces of real programs without regular loops: their size relative to `zstd -3` of their
+//! words, and references per second.
 
 use crate::Figure;
 use crate::memory::{Job, number};
 use std::path::{Path, PathBuf};
 
-/// A trace takes at most this share of what `zstd -3` makes of the words (1 / 2.5).
+/// A trace takes at most this share of the size of the words after `zstd -3` (1 / 2.5).
 const SHARE: f64 = 0.4;
 /// At least 15 million references a second.
 const NANOSECONDS: f64 = 1000.0 / 15.0;
@@ -41,7 +41,7 @@ struct Program {
     is_fast: bool,
 }
 
-/// Measures those programs that are here.
+/// Measures the programs that are installed.
 pub fn measure(folder: &Path, rounds: usize) -> Vec<Figure> {
     programs(folder).iter().flat_map(|program| figures(folder, program, rounds)).collect()
 }
@@ -99,7 +99,7 @@ fn figures(folder: &Path, program: &Program, rounds: usize) -> Vec<Figure> {
     let whole = (0..rounds).map(|_| job.traced(libs, &trace)).fold(f64::INFINITY, f64::min);
     let (references, bytes) = (number(&trace, "references"), number(&trace, "bytes"));
     job.traced(&[libs, &["--raw"]].concat(), &trace);
-    // Raw words are kept as zstd packs them at its level 3.
+    // Raw words are stored packed by zstd at level 3.
     let packed = number(&trace, "raw");
     let bound = |is_bounded: bool, bound: f64| if is_bounded { bound } else { f64::INFINITY };
     vec![

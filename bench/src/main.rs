@@ -1,15 +1,23 @@
-//! `make bench`: measures Refrain on this machine, and keeps the raw results in `bench/runs`.
+//! `make bench`: measures Refrain on this machine, and stores the raw results in `bench/runs`.
 //!
-//! Machines are noisy, so plain and traced runs alternate, and of a cost per call the least of
-//! all repeats counts. A figure that Refrain promises is printed with its bound, and a bound
-//! that is missed makes the exit code 1.
+//! Machines are noisy, so plain and traced runs alternate, and the cost per call is the least of
+//! all repeats. A figure that Refrain promises is printed with its bound. If a bound is missed, the
+//! exit code is 1.
 //!
-//! `refrain-bench sizes` measures only how large traces are, `refrain-bench times` how the times of
-//! calls are kept, `refrain-bench order` records of receive orders, `refrain-bench clock` those by
-//! clocks, `refrain-bench memory` memory traces. `refrain-bench scale [tasks…] [patterns…]` measures the merge of simulated tasks instead,
-//! and `refrain-bench walk` the memory that reading thousands of ranks takes.
+//! Parts of it:
+//!
+//! - `refrain-bench calls`: cost of traced calls and of whole runs
+//! - `refrain-bench coupled [PROGRAM]`: what jobs pay whose ranks wait for each other
+//! - `refrain-bench sizes`: sizes of traces
+//! - `refrain-bench times`: cost and size of the times of calls
+//! - `refrain-bench order`: records of receive orders (causal method)
+//! - `refrain-bench clock`: records of receive orders (clock method)
+//! - `refrain-bench memory`: memory traces
+//! - `refrain-bench scale [tasks…] [patterns…]`: the merge of simulated tasks
+//! - `refrain-bench walk`: memory needed to read thousands of ranks
 
 mod clock;
+mod coupled;
 mod irregular;
 mod memory;
 mod order;
@@ -26,7 +34,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// A measured figure with the bound it is held to.
+/// A measured figure with its bound.
 pub struct Figure {
     /// What was measured.
     pub name: String,
@@ -34,7 +42,7 @@ pub struct Figure {
     pub detail: String,
     /// The figure.
     pub value: f64,
-    /// What it may be at most.
+    /// The most that it may be.
     pub bound: f64,
     /// Its unit.
     pub unit: &'static str,
@@ -57,6 +65,18 @@ fn main() -> ExitCode {
             figures.extend(memory);
             print!("{heading}{tables}");
             report(heading + &tables, figures, "")
+        }
+        Some((word, [])) if word == "calls" => {
+            let heading = machine();
+            print!("{heading}");
+            let mut figures = per_call::measure();
+            figures.extend(whole::measure());
+            report(heading, figures, "calls-")
+        }
+        Some((word, rest)) if word == "coupled" && rest.len() < 2 => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, coupled::measure(rest.first().map_or("", String::as_str)), "coupled-")
         }
         Some((word, [])) if word == "sizes" => {
             let heading = machine();
@@ -105,7 +125,7 @@ fn main() -> ExitCode {
             figures.extend(times::measure());
             report(heading + &tables, figures, "times-")
         }
-        // How the bench of scale starts itself, once for each pattern.
+        // `scale` starts itself in this way, once for each pattern.
         Some((word, [name, tasks])) if word == "scale-one" => {
             scale::measure_one(name, tasks.parse().unwrap_or(0));
             ExitCode::SUCCESS
@@ -125,14 +145,14 @@ fn main() -> ExitCode {
         }
         Some(_) => {
             eprintln!(
-                "usage: refrain-bench [sizes | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
+                "usage: refrain-bench [calls | coupled [PROGRAM] | sizes | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
             );
             ExitCode::from(2)
         }
     }
 }
 
-/// Prints the figures, and keeps them with what goes before, under a name that begins so.
+/// Prints the figures, and stores them after the text `before`, in a file whose name begins with `kind`.
 fn report(before: String, figures: Vec<Figure>, kind: &str) -> ExitCode {
     let mut report = String::new();
     for figure in &figures {
@@ -167,7 +187,7 @@ fn today() -> String {
     date.map_or_else(|_| "undated".into(), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
 }
 
-/// Keeps the report under the day's name.
+/// Stores the report under today's date.
 fn keep(report: &str, kind: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
     let file = folder.join(format!("{kind}{}.txt", today()));

@@ -1,8 +1,8 @@
-//! Memory traces of unmodified programs: how much slower they run, what a reference costs, how much
-//! of that is the front end's, and how large traces are.
+//! Memory traces of unmodified programs: their slowdown, the cost of a reference, the front end's share of it,
+//! and the sizes of traces.
 //!
-//! The front end alone is measured by recording from a function that is never called: everything is
-//! written, and nothing leaves the process.
+//! The front end alone is measured by recording from a function that is never called: it writes all references,
+//! but no compressor reads them.
 
 use crate::Figure;
 use refrain_testing::{refrain_binary, workspace};
@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Runs of each kind that take turns; the least counts.
+/// How many runs of each kind alternate; the fastest counts.
 const ROUNDS: usize = 3;
-/// What the paper needed for this (ScalaMemTrace §6.2).
+/// Seconds that the paper needed for this (ScalaMemTrace §6.2).
 const PAPER_MATMUL_48: f64 = 26.0;
 
 /// A program to be run plain and traced.
@@ -22,7 +22,7 @@ pub struct Job<'a> {
     pub program: &'a Path,
     /// Its arguments.
     pub args: &'a [&'a str],
-    /// With how many threads it runs.
+    /// Its number of threads.
     pub threads: u32,
 }
 
@@ -52,7 +52,7 @@ impl Job<'_> {
     }
 }
 
-/// Measures; empty where there is no DynamoRIO.
+/// Measures; returns nothing if DynamoRIO is not installed.
 pub fn measure() -> (String, Vec<Figure>) {
     if !workspace().join("target/dynamorio/libdynamorio.so").is_file() {
         eprintln!("no memory traces: there is no DynamoRIO; see scripts/dynamorio.sh");
@@ -200,7 +200,7 @@ fn seconds(trace: &Path, name: &str) -> f64 {
     at[..end].trim().parse().expect("a time")
 }
 
-/// What stack signatures cost (ScalaMemTrace §6.2).
+/// The cost of stack signatures (ScalaMemTrace §6.2).
 fn stacks(folder: &Path, matmul: &Path) -> String {
     let job = Job { program: matmul, args: &["200"], threads: 4 };
     let trace = folder.join("stacks.refrain");

@@ -1,7 +1,7 @@
-//! What it costs to record and to replay receive orders, and how large records are.
+//! The cost of recording and replaying receive orders, and the sizes of records.
 //!
-//! Programs: particles that wander between ranks (`tests/victims/order_montecarlo.c`), which wait with
-//! `MPI_Testsome`; receives from any source that leave nothing to chance; and single calls.
+//! Programs: particles that move between ranks (`tests/victims/order_montecarlo.c`), which wait with
+//! `MPI_Testsome`; wildcard receives in a deterministic program; and single calls.
 
 use crate::per_call::take_least;
 use crate::{Figure, runs};
@@ -15,16 +15,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Rounds of single calls, plain and recorded, that take turns.
+/// How many plain and recorded rounds of single calls alternate.
 const ROUNDS: usize = 7;
-/// The same of whole runs, whose least is known later; and how many of those recorded are replayed,
-/// which takes no more than it may by far.
+/// The same for whole runs, which need more repeats to find the least time. Fewer replays are needed, because
+/// their times are far below their bound.
 const RUNS: usize = 40;
 const REPLAYS: usize = 10;
-/// Particles of each rank; and what a particle does between messages: some ten microseconds.
+/// Particles of each rank, and collisions of a particle between messages: some ten microseconds of work.
 const PARTICLES: &str = "8000";
 const COLLISIONS: &str = "1000";
-/// Rounds of single calls, and how many of the calls of a round have to do with the order.
+/// Rounds of single calls, and how many calls of a round concern the receive order.
 const CALLS: [(&str, f64); 6] = [
     ("sendrecv", 1.0),
     ("irecv+wait", 2.0),
@@ -34,7 +34,7 @@ const CALLS: [(&str, f64); 6] = [
     ("failed-iprobe", 1.0),
 ];
 
-/// Measures Debian's MPIs, or the one there is.
+/// Measures Debian's MPIs, or the installed one.
 pub fn measure() -> Vec<Figure> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let is_usual = |mpi: &Mpi| ["mpich-4.0", "openmpi-4.1", "path"].contains(&mpi.name());
@@ -93,7 +93,7 @@ impl Bench<'_> {
         self.under(&["replay", path], ranks, program, args)
     }
 
-    /// What recording adds to a call.
+    /// The time that recording adds to a call.
     fn calls(&self) -> Vec<Figure> {
         let program = runs::compile(self.mpi, self.folder, "matching");
         let (mut plain, mut recorded) = (BTreeMap::new(), BTreeMap::new());
@@ -117,7 +117,7 @@ impl Bench<'_> {
         CALLS.into_iter().filter_map(figure).collect()
     }
 
-    /// How much longer particles take on two ranks, the command line's part included.
+    /// How much longer particles take on two ranks, including the work of the command line.
     fn particles(&self) -> Vec<Figure> {
         let program = self.victim();
         let args = [PARTICLES, "1", COLLISIONS];
@@ -152,7 +152,7 @@ impl Bench<'_> {
         vec![recorded, figure("replayed", replayed, REPLAYS, 1.5)]
     }
 
-    /// How large the record of particles is, to the paper's base table of the same run.
+    /// The size of the record of particles relative to the paper's base table of the same run.
     fn sizes(&self) -> Vec<Figure> {
         let program = self.victim();
         let mut figures = Vec::new();
@@ -191,7 +191,7 @@ impl Bench<'_> {
         (bytes.sum(), receives.sum())
     }
 
-    /// What is certain is not written.
+    /// Deterministic matches take no bytes.
     fn certain(&self) -> Figure {
         let program = runs::compile(self.mpi, self.folder, "any_source");
         self.record(2, &program, &["200000"]);

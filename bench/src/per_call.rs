@@ -1,15 +1,15 @@
-//! What a traced call costs: nanoseconds per call on one rank, plain and under `refrain trace`:
-//! encoding, grammar, statistics and the log on disk are part of it, `MPI_Finalize` is not.
+//! The cost of a traced call: nanoseconds per call on one rank, plain and under `refrain trace`. It includes
+//! encoding, grammar, statistics and the log on disk, but not `MPI_Finalize`.
 
 use crate::{Figure, runs};
 use refrain_testing::Mpi;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Plain and traced runs that take turns.
+/// How many plain and traced runs alternate.
 const ROUNDS: usize = 5;
 
-/// Programs, and what tracing may add to each of their patterns.
+/// Programs, and the nanoseconds per call that tracing may add to each of their patterns.
 const PROGRAMS: [(&str, &[(&str, f64)]); 3] = [
     ("percall", &[("Comm_rank", 80.0), ("self-Sendrecv", 120.0), ("Irecv+Isend+Waitall", 130.0)]),
     ("random_tags", &[("random-tags-Sendrecv", 350.0)]),
@@ -50,7 +50,7 @@ fn measure_one(mpi: &Mpi, folder: &Path, name: &str, bounds: &[(&str, f64)]) -> 
     bounds.iter().filter_map(figure).collect()
 }
 
-/// Takes in lines `pattern nanoseconds`.
+/// Reads lines `pattern nanoseconds`, and keeps the least number of each pattern.
 pub fn take_least(least: &mut BTreeMap<String, f64>, output: &str) {
     for line in output.lines() {
         if let Some((pattern, nanos)) = line.split_once(' ')

@@ -1,4 +1,4 @@
-//! Programs of the benches, plain and under `refrain trace`.
+//! Runs the programs of the benchmarks, plain and under `refrain trace`.
 
 use refrain_testing::{Mpi, Outcome, Run, refrain_binary, workspace};
 use std::ffi::OsString;
@@ -19,13 +19,13 @@ pub fn plain(mpi: &Mpi, ranks: usize, program: &Path, args: &[&str]) -> Outcome 
     patient(mpi.run(ranks)).program(program).args(args).output().expect_success()
 }
 
-/// Runs a program whose waiting ranks do not yield, if each has a core.
+/// Runs a program. If each rank has a core, waiting ranks do not yield.
 pub fn plain_on_cores(mpi: &Mpi, ranks: usize, program: &Path, args: &[&str]) -> Outcome {
     on_cores(patient(mpi.run(ranks)), ranks).program(program).args(args).output().expect_success()
 }
 
-/// Tells `scripts/mpi` that a rank which waits need not yield, if there are cores for all: a system call
-/// in between leaves the processor's caches and predictions to somebody else.
+/// Tells `scripts/mpi` that waiting ranks need not yield, if there are cores for all. The system call would
+/// disturb the processor's caches and branch prediction.
 pub fn on_cores(run: Run, ranks: usize) -> Run {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     if ranks <= cores { run.env("REFRAIN_RANKS_FIT", "1") } else { run }
@@ -65,7 +65,7 @@ pub fn bytes(trace: &Path) -> u64 {
     container.bytes() - timing
 }
 
-/// Many ranks on few cores take their time.
+/// Sets a long time limit: many ranks on few cores are slow.
 fn patient(run: Run) -> Run {
     run.timeout(std::time::Duration::from_secs(300))
 }

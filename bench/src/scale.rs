@@ -1,9 +1,8 @@
-//! The merge at scale: simulated tasks, each through the real encoder, merged in a tree as ranks
-//! do, and written as a trace has them.
+//! The merge at scale: simulated tasks are encoded by the real encoder, merged in a tree as ranks
+//! do it, and written as in a trace.
 //!
-//! Every pattern and number of tasks runs in a process of its own, so that its peak of memory is
-//! its own. Tasks are made one after the other as the tree asks for them: no more than one for
-//! each level of the tree is held.
+//! Every pattern and number of tasks runs in a separate process, to measure its peak memory. Tasks are made
+//! one after the other when the tree needs them: at most one per level of the tree is in memory.
 
 use crate::Figure;
 use crate::simulated::{Growth, PATTERNS, Pattern};
@@ -15,21 +14,21 @@ use refrain_testing::records::FAMILY;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The numbers of tasks unless others are asked for.
+/// The default numbers of tasks.
 pub const TASKS: [u32; 3] = [1024, 4096, 16384];
 /// Seconds that a pattern may take.
 const MOST_SECONDS: f64 = 60.0;
-/// Bytes by which a trace of constant size may grow each time the tasks become four times as
-/// many: numbers get longer by a bit or two.
+/// Bytes by which a trace of constant size may grow when the number of tasks grows by a factor of four: numbers
+/// get longer by a bit or two.
 const MOST_GROWTH: f64 = 12.0;
-/// The same where each doubling adds a step to the program.
+/// The same if each doubling adds a step to the program.
 const MOST_GROWTH_OF_STEPS: f64 = 160.0;
 /// The level at which files compress.
 const LEVEL: i32 = 19;
-/// Ranks whose tasks are read back and compared.
+/// How many ranks' tasks are decoded and compared.
 const READ_BACK: u32 = 32;
 
-/// What one run found.
+/// The measurements of one run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     groups: usize,
@@ -37,7 +36,7 @@ struct Run {
     encoding: f64,
     merging: f64,
     writing: f64,
-    /// Most memory held, in bytes.
+    /// Peak memory in bytes.
     peak: u64,
     /// Structure and residues, compressed.
     bytes: usize,
@@ -46,8 +45,8 @@ struct Run {
     timing: usize,
 }
 
-/// Runs all patterns (or those named) for each number of tasks; prints a line for each as it
-/// comes. Gives these lines, and the figures.
+/// Runs all patterns (or those named) for each number of tasks, and prints a line for each. Returns these lines
+/// and the figures.
 pub fn measure(tasks: &[u32], names: &[String]) -> (String, Vec<Figure>) {
     let is_wanted = |p: &&Pattern| names.is_empty() || names.iter().any(|name| name == p.name);
     let mut figures = Vec::new();
@@ -79,7 +78,7 @@ pub fn measure(tasks: &[u32], names: &[String]) -> (String, Vec<Figure>) {
     (table, figures)
 }
 
-/// How much the trace grew, where that is bounded.
+/// How much the trace grew, if that has a bound.
 fn growth(pattern: &Pattern, before: (u32, usize), now: (u32, usize)) -> Option<Figure> {
     let fourfold = f64::from(now.0) / f64::from(before.0);
     let bound = match pattern.growth {
@@ -96,7 +95,7 @@ fn growth(pattern: &Pattern, before: (u32, usize), now: (u32, usize)) -> Option<
     })
 }
 
-/// Runs one pattern in a process of its own.
+/// Runs one pattern in a separate process.
 fn in_child(name: &str, tasks: u32) -> Run {
     let program = std::env::current_exe().expect("this program has a path");
     let output = Command::new(program).args(["scale-one", name, &tasks.to_string()]).output();
@@ -107,7 +106,7 @@ fn in_child(name: &str, tasks: u32) -> Run {
     Run::from_text(&text).unwrap_or_else(|| panic!("{name} on {tasks} tasks said {text}"))
 }
 
-/// Runs one pattern here, and prints what was found.
+/// Runs one pattern in this process, and prints the measurements.
 pub fn measure_one(name: &str, tasks: u32) {
     let pattern = Pattern::named(name).unwrap_or_else(|| panic!("no pattern {name}"));
     println!("{}", run(pattern, tasks).to_text());
@@ -160,7 +159,7 @@ pub fn encode(log: &[u8]) -> TaskTrace {
     encoder.task_trace(0).expect("a task has calls")
 }
 
-/// Some tasks come out of the trace as they went into it.
+/// Checks that some tasks are decoded as they were encoded.
 fn check(pattern: &Pattern, tasks: u32, streams: &write::Streams) {
     let mut merged = read::structure(&streams.structure).expect("the structure reads");
     for (rank, thread, bytes) in &streams.residues {
@@ -180,7 +179,7 @@ fn check(pattern: &Pattern, tasks: u32, streams: &write::Streams) {
     }
 }
 
-/// The most memory this process ever held.
+/// The peak memory of this process.
 pub fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -221,7 +220,7 @@ impl Run {
         )
     }
 
-    /// As one process tells another.
+    /// The text in which a child process passes its measurements.
     fn to_text(self) -> String {
         format!(
             "{} {} {} {} {} {} {} {} {}",

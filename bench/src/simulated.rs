@@ -1,8 +1,7 @@
-//! Simulated tasks: the records of one rank of a program that does not exist, for any number of
-//! ranks.
+//! Simulated tasks: the records of a rank of an imaginary program, for any number of ranks.
 //!
-//! Each pattern is how some well-known program communicates, reduced to its messages. Addresses
-//! and request handles differ from rank to rank, as they do in earnest.
+//! Each pattern is the communication of some well-known program, reduced to its messages. Addresses
+//! and request handles differ from rank to rank, as in real programs.
 
 use refrain_format::record::segment;
 use refrain_reader::event::Value;
@@ -12,24 +11,24 @@ const WORLD: Value = Value::Word(0x4400_0000);
 const DOUBLE: Value = Value::Word(0x4c00_080b);
 const SUM: Value = Value::Word(0x5800_0003);
 const NULL_REQUEST: u64 = 0x2c00_0000;
-/// MPICH's one request for all operations that are complete from the start.
+/// MPICH's request handle for all operations that are complete when they are created.
 const DONE_REQUEST: u64 = 0x6c00_0001;
 const PROC_NULL: i64 = -1;
 const ANY_TAG: i32 = -1;
 
-/// Times round the main loop.
+/// Iterations of the main loop.
 const ITERATIONS: usize = 100;
 
 /// How the tasks of a program communicate.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// How its size should grow.
+    /// How the size of its trace may grow.
     pub growth: Growth,
-    /// It runs on as many tasks, of that many asked for.
+    /// The number of tasks it runs on, given the requested number.
     pub tasks: fn(u32) -> u32,
-    /// Writes the main part of a rank's log: rank and number of ranks.
+    /// Writes the main part of a rank's log.
     calls: fn(&mut Task),
 }
 
@@ -40,7 +39,7 @@ pub enum Growth {
     Constant,
     /// By some bytes each time the tasks double.
     Logarithmic,
-    /// With what the tasks do, which has no pattern.
+    /// With the tasks, whose communication is irregular.
     Free,
 }
 
@@ -92,10 +91,10 @@ impl Pattern {
     }
 }
 
-/// Bytes of the one piece of memory that a task communicates from.
+/// Bytes of the segment that has all of a task's buffers.
 const SEGMENT: u64 = 1 << 24;
 
-/// One rank, whose log is being written.
+/// A rank whose log is being written.
 struct Task {
     rank: i64,
     size: i64,
@@ -103,7 +102,7 @@ struct Task {
 }
 
 impl Task {
-    /// Where its memory is: elsewhere on each rank.
+    /// The address of its memory, which differs between ranks.
     fn memory(&self) -> u64 {
         0x7f00_0000_0000 + (scatter(self.rank as u64, 1) % 4096) * 2 * SEGMENT
     }
@@ -132,8 +131,8 @@ impl Task {
         self.log.call("MPI_Allreduce", &[from, to, Value::Int(1), DOUBLE, SUM, WORLD], &[]);
     }
 
-    /// Receives from and sends to all of these, without blocking, and waits for all; `tags` are
-    /// those of the messages to a neighbour and from it.
+    /// Nonblocking receives from and sends to all of these, then a wait for all; `tags` gives the tags of the messages
+    /// to a neighbour and from it.
     fn exchange(&mut self, neighbours: &[i64], tags: impl Fn(usize) -> (i64, i64)) {
         let mut requests = Vec::new();
         let mut statuses = Vec::new();
@@ -267,7 +266,7 @@ fn wavefront(task: &mut Task) {
     });
 }
 
-/// The rank at the transposed place of CG's grid, which is square or twice as wide as high.
+/// The rank at the transposed position of CG's grid, which is square or twice as wide as high.
 fn transposed(rank: i64, size: i64) -> i64 {
     let [columns, rows] = sides(size);
     match columns == rows {
@@ -285,7 +284,7 @@ fn transpose(task: &mut Task) {
     });
 }
 
-/// CG as it is: sums along the rows of the grid, in steps that halve, then the transpose.
+/// CG: sums along the rows of the grid, in steps that halve, then the transpose.
 fn conjugate_gradient(task: &mut Task) {
     let [columns, _] = sides(task.size);
     let (row, column) = (task.rank / columns, task.rank % columns);
@@ -313,7 +312,7 @@ fn butterfly(task: &mut Task) {
     });
 }
 
-/// Nek5000's gather: each rank takes in its children's data, and sends it all to its parent.
+/// Nek5000's gather: each rank receives its children's data, and sends all of it to its parent.
 fn tree_gather(task: &mut Task) {
     task.repeat(ITERATIONS, |task| {
         let mut bit = 1;
@@ -330,7 +329,7 @@ fn tree_gather(task: &mut Task) {
     });
 }
 
-/// Rank 0 hears from each of the others in turn, and answers.
+/// Rank 0 receives from each of the others in turn, and answers.
 fn root_gather(task: &mut Task) {
     task.repeat(ITERATIONS / 10, |task| {
         if task.rank == 0 {
@@ -343,7 +342,7 @@ fn root_gather(task: &mut Task) {
     });
 }
 
-/// Neighbours as an adaptive mesh has them: some near, some not, more here than there.
+/// Neighbours as in an adaptive mesh: some near, some far, and a different number for each rank.
 fn neighbour_lists(task: &mut Task) {
     let count = 3 + scatter(task.rank as u64, 3) % 10;
     let neighbours: Vec<i64> =

@@ -1,15 +1,14 @@
-//! How large traces are: the stencils of `bench/programs`, and, where `NPB_BIN` names a folder of
-//! the NAS Parallel Benchmarks built for MPICH (`cg.S.4`, `lu.W.16` …), those.
+//! The sizes of traces of the stencils of `bench/programs` and, if `NPB_BIN` names a folder with the NAS
+//! Parallel Benchmarks built for MPICH (`cg.S.4`, `lu.W.16` …), of these.
 //!
-//! Bounds: half of what Pilgrim needed for the same programs on MPICH 4.0.2, or 1.5 kB where that
-//! is more; in total 30 %. A trace may not grow with iterations or, where structure does not,
-//! with ranks.
+//! Bounds: half of Pilgrim's size for the same program on MPICH 4.0.2, or 1.5 kB if that is more; in total
+//! 30 %. A trace may not grow with iterations or, if the structure does not depend on ranks, with ranks.
 
 use crate::{Figure, runs};
 use refrain_testing::Mpi;
 use std::path::{Path, PathBuf};
 
-/// Nothing need be smaller.
+/// No bound is below this.
 const FLOOR: f64 = 1500.0;
 
 /// Programs, ranks, and the bytes that Pilgrim's traces of them have.
@@ -99,7 +98,7 @@ pub fn measure() -> Vec<Figure> {
         name: "stencil2d: growth from 300 to 100,000 iterations".to_owned(),
         detail: format!("{few} and {many} bytes"),
         value: many - few,
-        // Digits: of counters, and of the command line.
+        // The digits of counters and of the command line.
         bound: 32.0,
         unit: "bytes",
     });

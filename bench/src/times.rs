@@ -1,4 +1,4 @@
-//! The times of calls: what it costs to keep them, and how small they become in each mode.
+//! The times of calls: the cost of recording them, and their size in each mode.
 //!
 //! Bounds are promised for the cost per call of statistics, exact times and the mode `loop`, and
 //! that `loop` beats the paper's HIST (Pilgrim §4.5, tables 8 and 9) in size and in precision.
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Runs that take turns.
+/// How many runs of each kind alternate.
 const ROUNDS: usize = 15;
 
-/// Modes that programs keep times in, and what each may add to a call.
+/// Modes of recording times, and the nanoseconds that each may add to a call.
 const MODES: [(&str, f64); 2] = [("lossless", 25.0), ("loop", 40.0)];
 
-/// What times cost, per call.
+/// The cost of times per call.
 pub fn measure() -> Vec<Figure> {
     let mut figures = vec![statistics()];
     if let Some(mpi) = Mpi::named("mpich-4.0") {
@@ -29,7 +29,7 @@ pub fn measure() -> Vec<Figure> {
     figures
 }
 
-/// Taking a call into the statistics of its signature.
+/// Adds a call to the statistics of its signature.
 fn statistics() -> Figure {
     const CALLS: u64 = 1 << 20;
     let mut least = f64::INFINITY;
@@ -52,7 +52,7 @@ fn statistics() -> Figure {
     }
 }
 
-/// What modes add to each call, compared with tracing without.
+/// The time that each mode adds to a call, compared with tracing without times.
 fn added(mpi: &Mpi) -> Vec<Figure> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = runs::compile(mpi, folder.path(), "percall");
@@ -85,7 +85,7 @@ fn added(mpi: &Mpi) -> Vec<Figure> {
     figures
 }
 
-/// All modes on the times of real programs: the tables, and what is promised of them.
+/// All modes on the times of real programs: the tables, and the figures that have bounds.
 pub fn tables() -> (String, Vec<Figure>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut text, mut figures) = (String::new(), Vec::new());
@@ -98,8 +98,8 @@ pub fn tables() -> (String, Vec<Figure>) {
     (text, figures)
 }
 
-/// Programs on many ranks, recorded with their records: lammps, and the NAS Parallel Benchmarks if
-/// `NPB_BIN` names a folder of them.
+/// Programs on many ranks, traced with `--raw`: lammps, and the NAS Parallel Benchmarks if `NPB_BIN` names a folder
+/// of them.
 fn programs(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut all = Vec::new();
     let mut record = |mpi: &Mpi, ranks: usize, program: &Path, args: &[&str], name: &str| {
@@ -140,11 +140,11 @@ fn table(trace: &Path) -> String {
     let output = Command::new(env!("CARGO")).args(words).output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // The first line names a file that is gone by now.
+    // The first line names a file that no longer exists.
     text.lines().skip(1).map(|line| format!("{line}\n")).collect()
 }
 
-/// Exact times at least three times smaller; `loop` better than `hist` in every column.
+/// The promises: exact times are at least three times smaller, and `loop` is better than `hist` in every column.
 fn promises(name: &str, table: &str) -> Vec<Figure> {
     let row = |mode: &str| -> Vec<f64> {
         let line = table.lines().find(|line| line.split_whitespace().next() == Some(mode));

@@ -1,5 +1,5 @@
-//! Reading at scale: a simulated trace of thousands of ranks is written as a file, and every call of every rank is read
-//! back, in a process of its own whose peak of memory is measured.
+//! Reading at scale: writes a simulated trace of thousands of ranks, and reads every call of every rank in a
+//! separate process, whose peak memory is measured.
 
 use crate::Figure;
 use crate::scale::{encode, peak};
@@ -16,12 +16,12 @@ use std::time::Instant;
 
 /// Ranks of the trace.
 pub const RANKS: u32 = 16384;
-/// The patterns: one structure for all, and one of many structures.
+/// The patterns: one with a single structure, and one with many structures.
 const PATTERNS: [&str; 2] = ["stencil-2d", "amr"];
-/// Megabytes that a walk may take.
+/// Megabytes that reading may take.
 const MOST_MEMORY: f64 = 500.0;
 
-/// Walks each of the traces; gives the figures.
+/// Reads each of the traces. Returns the figures.
 pub fn measure() -> Vec<Figure> {
     let folder = tempfile::tempdir().expect("a folder");
     let figure = |name: &str| {
@@ -51,7 +51,7 @@ fn child(args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Writes a trace of a pattern on so many ranks.
+/// Writes a trace of a pattern on `ranks` ranks.
 pub fn make(name: &str, path: &Path, ranks: u32) {
     let pattern = Pattern::named(name).unwrap_or_else(|| panic!("no pattern {name}"));
     let tasks = (0..ranks).map(|rank| Merged::of(rank, 0, encode(&pattern.log(rank, ranks))));
@@ -117,10 +117,10 @@ mod tests {
     use super::*;
     use std::env;
 
-    /// Names the trace for the test that runs in a process of its own.
+    /// The variable with the trace for the test that runs in a separate process.
     const TRACE: &str = "REFRAIN_WALK_TRACE";
 
-    /// Megabytes that a walk takes, in a process of its own.
+    /// Megabytes that reading a trace takes, in a separate process.
     fn megabytes(path: &Path) -> f64 {
         let program = env::current_exe().expect("this program has a path");
         let output = Command::new(program)
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_to_read_a_trace_does_not_follow_its_ranks() {
+    fn memory_to_read_a_trace_does_not_grow_with_its_ranks() {
         let folder = tempfile::tempdir().expect("a folder");
         let [few, many] = [64, 1024].map(|ranks| {
             let path = folder.path().join(format!("{ranks}.refrain"));

@@ -5,7 +5,7 @@ use refrain_testing::Mpi;
 use std::path::Path;
 use std::time::Instant;
 
-/// Plain and traced runs that take turns.
+/// How many plain and traced runs alternate.
 const ROUNDS: usize = 7;
 
 /// A small run of lammps.
@@ -14,7 +14,7 @@ pub const MELT: &str = "units lj\natom_style atomic\nlattice fcc 0.8442\n\
     velocity all create 3.0 87287\npair_style lj/cut 2.5\npair_coeff 1 1 1.0 1.0 2.5\n\
     fix 1 all nve\nthermo 50\nrun 300\n";
 
-/// Measures.
+/// Measures whole programs.
 pub fn measure() -> Vec<Figure> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut figures = Vec::new();

@@ -86,7 +86,7 @@ typedef struct thread {
     uint64_t *slots;
     uint32_t number;
     uint32_t tid;
-    process_id_t process; /* another than ours after vfork */
+    process_id_t process; /* differs from the current one after vfork */
     struct refrain_ring *ring; /* NULL: none was left */
     uint32_t chunk;
     uint64_t chunk_ends[CHUNKS]; /* `published` after the last part of each chunk */

@@ -1,4 +1,4 @@
-/* Meeting the compressor: the client creates shared memory and shows it to the compressor. */
+/* The connection to the compressor: the client creates shared memory and passes it to the compressor. */
 #include "client.h"
 #include <linux/futex.h>
 #include <stddef.h>
@@ -80,7 +80,7 @@ introduce(int file, int segment)
     return met;
 }
 
-/* The limit on file sizes holds for memfds, too: past it, ftruncate would kill the program by
+/* The limit on file sizes applies to memfds, too: past it, ftruncate would kill the program by
  * SIGXFSZ. */
 static bool
 fits_in_file(uint64_t bytes)

@@ -40,7 +40,7 @@ size_of(instr_t *instr, opnd_t operand)
 {
     uint32_t size = opnd_size_in_bytes(opnd_get_size(operand));
     switch (instr_get_opcode(instr)) {
-    /* drutil counts the frames that it copies, which no compiler lets it do, and not the word that
+    /* `enter`: drutil counts the copied frames, which compilers never request, and not the word that
      * it pushes. */
     case OP_enter: return size;
     case OP_movddup:

@@ -54,7 +54,7 @@ chunk_begin(thread_t *thread, uint32_t chunk)
 
 typedef enum { ROOM, NO_ROOM, LATER } room_t;
 
-/* Waits until the compressor has consumed so many parts. */
+/* Waits until the compressor has consumed this many parts. */
 typedef enum { GLANCE /* do not wait */, MOMENT /* 5 ms */, PATIENCE /* for ever */ } patience_t;
 
 static room_t

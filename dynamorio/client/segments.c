@@ -1,4 +1,4 @@
-/* Segments: modules, stacks, and the program's allocations. Frees are not announced: a segment lives
+/* Segments: modules, stacks, and the program's allocations. Frees are not announced: a segment exists
  * until another one overlaps it. */
 #include "client.h"
 

@@ -1,6 +1,6 @@
-//! The bodies of the frames of a receive order by clocks, each with its length (`u16`) in front. Checksums
-//! are made to fit, and what a chunk's head says is compressed is compressed. The record is read to the end,
-//! summed up, and replayed by a program that receives whatever it says.
+//! Input: the bodies of the frames of a record by the clock method, each preceded by its length (`u16`). The target
+//! adds valid checksums, and compresses the chunks whose heads say that they are compressed. It reads the record to
+//! the end, summarises it, and replays it with a program that receives what the record says.
 
 #![no_main]
 
@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
     replay(frames);
 });
 
-/// A body whose chunk is compressed.
+/// The body with its chunk compressed.
 fn compressed(body: &[u8]) -> Vec<u8> {
     let Ok(Some((_, chunk))) = Head::take(body) else { return body.to_vec() };
     let head = body[..body.len() - chunk.len()].to_vec();
@@ -38,20 +38,20 @@ fn compressed(body: &[u8]) -> Vec<u8> {
     deflate.write_all(chunk).and_then(|()| deflate.finish()).expect("memory")
 }
 
-/// Posts, calls and hears of messages.
+/// Replays the record: posts receives, makes calls and delivers messages.
 fn replay(frames: Vec<u8>) {
     let Ok(mut replayer) = Replayer::new(frames, 0, 3) else { return };
     for n in 0..100u64 {
         let (stream, sender) = ((n % 3) as u32, (n % 4) as u32);
         let (source, tag) = (sender as i32, n as i32 % 5);
-        replayer.hear(sender, Note::Sent { clock: n * 2, communicator: 0, source, tag });
+        replayer.receive_note(sender, Note::Sent { clock: n * 2, communicator: 0, source, tag });
         let _ = replayer.value(stream, 1);
         let post = Post { site: n % 4, communicator: 0, source: None, tag: Some(4) };
         let Ok(ticket) = replayer.receive(stream, &post) else { continue };
         for kind in [Kind::Waitsome, Kind::Recv, Kind::Testany, Kind::Probe] {
             let _ = replayer.call(stream, &Call { kind, site: n % 3, count: 1 }, &[Some(ticket)]);
         }
-        while replayer.say().is_some() {}
+        while replayer.next_note().is_some() {}
     }
     let _ = replayer.finish();
 }

@@ -1,14 +1,13 @@
-//! Any bytes as ranks, numbers over ranks, and texts over ranks. What reads is written again, and
-//! merges.
+//! Any bytes as ranks, numbers over ranks, and texts over ranks. What can be decoded is encoded again and merged.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use refrain_elastic::{Column, RankList, TextColumn};
 
-/// As the readers of traces have it.
+/// The limit that readers of traces use.
 const MOST: u32 = 1 << 20;
-/// More ranks than this are not gone through.
+/// Columns over more ranks than this are not evaluated.
 const FEW: usize = 2000;
 
 fuzz_target!(|bytes: &[u8]| {

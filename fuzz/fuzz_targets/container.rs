@@ -1,5 +1,5 @@
-//! Any file, opened as a trace and read to the end. Checksums are made to fit first, or nothing
-//! behind them would ever be reached.
+//! Any file, opened as a trace and read to the end. Checksums are corrected first: otherwise the code after
+//! the check would never be reached.
 
 #![no_main]
 
@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
     });
 });
 
-/// Makes checksums fit, where there are sections, and a directory.
+/// Corrects the checksums of the sections and of the directory, if there are any.
 fn mend(bytes: &mut [u8]) {
     for at in 0..bytes.len() {
         mend_section(bytes, at);

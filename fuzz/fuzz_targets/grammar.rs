@@ -1,5 +1,5 @@
-//! Any bytes as a grammar, and as grammars that share rules. What reads is a grammar: it is taken
-//! up by Sequitur, and written again.
+//! Any bytes as a grammar, and as grammars that share rules. A decoded grammar is continued by Sequitur, and
+//! encoded again.
 
 #![no_main]
 
@@ -33,7 +33,7 @@ fn check(grammar: &Grammar, terminals: usize) {
     if grammar.len() > u64::MAX / 2 {
         return;
     }
-    // It goes on as what it was made of would.
+    // Sequitur continues the decoded grammar as it would the original.
     let mut sequitur = Sequitur::from_grammar(grammar);
     for terminal in [0, 1, 0, 1, 2, 2] {
         sequitur.push(terminal);

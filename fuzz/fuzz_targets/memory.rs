@@ -1,6 +1,6 @@
-//! The sections of a memory trace: code, segments and threads, each with its length (`u16`) in front;
-//! some references of each thread are played, and the structure is shown. The same bytes are read as
-//! the state of a process.
+//! Input: the sections of a memory trace (code, segments, threads), each preceded by its length (`u16`). The target
+//! decodes some references of each thread, and prints the structure. It also decodes the same bytes as the state
+//! of a compressor.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use refrain_memory::{Processes, Segments, Trace};
 use refrain_memrecord::state::State;
 use refrain_memtrace::code::Code;
 
-/// Of each thread.
+/// How many references of each thread are decoded.
 const REFERENCES: usize = 2000;
 const THREADS: usize = 4;
 

@@ -1,6 +1,6 @@
-//! The bodies of the frames of a receive order, each with its length (`u16`) in front; checksums are made to
-//! fit. They are read to the end, and replayed by a program that posts and calls what they say. The last body is
-//! read as the words of a killed process's window, too, behind the others.
+//! Input: the bodies of the frames of a record by the causal method, each preceded by its length (`u16`). The target
+//! adds valid checksums, reads the record to the end, and replays it with a program that makes the recorded calls.
+//! It also reads the last body as the window of a killed process, after the other frames.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use refrain_order::causal::{log, races, summary};
 use refrain_order::frame::put_frame;
 use refrain_order::{Call, Frames, Moment, Post, Recorder, Replayer};
 
-/// Of each stream.
+/// How many moments of each stream are read.
 const MOMENTS: usize = 2000;
 const STREAMS: usize = 4;
 
@@ -38,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
     recorder.finish(&mut frames);
 });
 
-/// Posts and calls what is said to have been, a receive at a time.
+/// Replays the recorded receives and calls, one receive at a time.
 fn replay(order: &Frames, stream: u32, receives: &[Moment], calls: &[Moment]) {
     let Ok(mut replayer) = Replayer::new(order.clone()) else { return };
     let mut receives = receives.iter();

@@ -1,16 +1,17 @@
-//! What a program shares with its compressor, written by a program that keeps to no rule: how far its ledger
-//! is (`u16`), the head of a ring with its length (`u16`) in front, and the ledger. The ledger is read and the
-//! ring drained as the compressor does it.
+//! Input: the memory that a malicious program shares with its compressor: the length of the published ledger (`u16`),
+//! the head of a ring preceded by its length (`u16`), and the ledger. The target reads the ledger and drains the
+//! ring as the compressor does.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use refrain_rings::consumer::Program;
+use refrain_rings::consumer::{Program, SharedMemory};
 use refrain_rings::layout::{CONTROL_BYTES, LEDGER_RANGE, MAGIC, RING_HEAD_BYTES, VERSION};
 use refrain_rings::record::{Record, references};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The words of the ring.
 const WORDS: usize = 1024;
@@ -34,7 +35,7 @@ fn path() -> PathBuf {
     folder.join(format!("refrain-fuzz-rings-{}", std::process::id()))
 }
 
-/// A control page that is right in itself, a ledger, and a ring.
+/// Writes a valid control page, a ledger, and a ring.
 fn shared(path: &Path, written: u16, head: &[u8], ledger: &[u8]) -> File {
     let ledger_bytes = *LEDGER_RANGE.start();
     let ring_at = CONTROL_BYTES + ledger_bytes;
@@ -52,7 +53,8 @@ fn shared(path: &Path, written: u16, head: &[u8], ledger: &[u8]) -> File {
 }
 
 fn drain(file: File) {
-    let mut program = Program::open(file).expect("the control page is right");
+    let mut program =
+        Program::open(SharedMemory::File(Arc::new(file))).expect("the control page is valid");
     let until = program.written();
     for _ in 0..1000 {
         let Ok(Some((record, bytes))) = program.peek(until) else { break };
@@ -71,7 +73,7 @@ fn drain(file: File) {
     }
     let at = CONTROL_BYTES + LEDGER_RANGE.start();
     let ring = program.ring(at as u64, (RING_HEAD_BYTES + 8 * WORDS) as u64);
-    let mut ring = ring.expect("it lies in the file");
+    let mut ring = ring.expect("the ring is in the file");
     let mut words = Vec::new();
     for _ in 0..ring.waiting() {
         if ring.take(&mut words).is_err() {

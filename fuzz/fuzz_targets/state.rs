@@ -1,4 +1,4 @@
-//! Any bytes as the state of a process, which goes on from it; and any bytes as its records.
+//! Any bytes as the state of an encoder, which continues from it; and any bytes as its records.
 
 #![no_main]
 

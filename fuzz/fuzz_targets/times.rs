@@ -1,6 +1,6 @@
-//! A block of the times of calls, behind their terminals: a byte for how many calls came before, their
-//! terminals, a byte for how many calls the block has, their terminals. What a block gives is encoded again. All
-//! bytes are read as a histogram, too.
+//! Input: the number of calls before a block (a byte), their terminals, the number of calls of the block (a byte),
+//! their terminals, and the block of times. The decoded times are encoded again. The target also decodes the whole
+//! input as a histogram.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Some((before, rest)) = terminals(bytes) else { return };
     let Some((these, block)) = terminals(rest) else { return };
-    // These are read by another library.
+    // Another library decodes these modes.
     if matches!(mode_of(block), Ok(Mode::Zfp | Mode::ZfpClustered)) {
         return;
     }
@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!((same.gaps, same.durations), (times.gaps, times.durations));
 });
 
-/// A count, and that number of terminals.
+/// Decodes a count and that many terminals.
 fn terminals(bytes: &[u8]) -> Option<(Vec<u32>, &[u8])> {
     let (count, rest) = bytes.split_first()?;
     let (these, rest) = rest.split_at_checked(usize::from(*count))?;

@@ -1,6 +1,6 @@
 /*
- * Buffers in memory of a real GPU. Counts are 0, so that an MPI which knows nothing of GPUs does
- * not touch them. The tags say which is which.
+ * Buffers in memory of a real GPU. Counts are 0, so that an MPI without GPU support does not access
+ * them. The tags identify the buffers.
  */
 #include <cuda_runtime_api.h>
 #include <mpi.h>

@@ -1,4 +1,5 @@
-/* Becomes another program, in the way its argument says; or fails to, and is killed. */
+/* Executes another program with the function that the argument names; or exec fails, and the program is
+ * killed. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <string.h>

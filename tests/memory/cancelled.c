@@ -1,5 +1,5 @@
-/* Threads that are cancelled: one at a point that it chooses, one anywhere in a loop that calls
- * nothing, so that a signal must find its way into it. */
+/* Threads that are cancelled: one at a cancellation point, one asynchronously in a loop without calls, where
+ * the signal must be delivered. */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>

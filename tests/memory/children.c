@@ -1,4 +1,4 @@
-/* Forks, and becomes another program: this one again. */
+/* Forks, and executes another program: itself. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

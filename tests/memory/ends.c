@@ -1,4 +1,4 @@
-/* Ways to end while other threads are at work. */
+/* Ways to end while other threads run. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* Instructions that refer to memory in unusual ways, and what each must leave in a trace.
+/* Instructions that refer to memory in unusual ways, and the references that a trace must have for each.
  *
- * Nothing but the instructions below touches `buffer`: it is filled by the C library, which is not
- * recorded. Prints the buffer's range, then the references that are to be found in it. */
+ * Only the instructions below access `buffer`; the C library fills it, which is not recorded. Prints the
+ * buffer's range, then the expected references to it. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ atomics(void)
     LOAD(16, 160), STORE(16, 160);
 }
 
-/* The stack pointer is in the buffer for a while. */
+/* The stack pointer temporarily points into the buffer. */
 static void
 stack(void)
 {
@@ -144,7 +144,7 @@ vectors(void)
     }
 }
 
-/* Every register is in use, and the flags too, so that nothing can be borrowed for free. */
+/* Every register and the flags are in use, so that the client must spill. */
 static void
 crowded(void)
 {

@@ -1,4 +1,4 @@
-// Exceptions through several frames, with destructors on the way, and rethrown.
+// Exceptions that pass several frames with destructors, and exceptions that are rethrown.
 #include <cstdio>
 #include <stdexcept>
 #include <vector>

@@ -1,6 +1,6 @@
-/* Faults in the middle of basic blocks: some are mended and tried again, some are jumped away from.
- * Prints the references to `page` that are to be found: a reference that faults counts, and counts
- * again when it is tried again. */
+/* Faults in the middle of basic blocks: for some, the handler repairs the cause and the instruction is
+ * executed again; for others, it jumps away. Prints the expected references to `page`: a reference that
+ * faults counts, and counts again when it is executed again. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Leaves all of its work to the C library. */
+/* The C library does all of its work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

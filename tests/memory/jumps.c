@@ -1,5 +1,5 @@
-/* longjmp over frames, tail calls, recursion, and calls through pointers. After each of them
- * `landmark` is called from `main` itself: its context must always be that. */
+/* longjmp over frames, tail calls, recursion, and calls through pointers. After each of them `main` calls
+ * `landmark`, whose context must always be `main`. */
 #include <setjmp.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Kills itself, without a chance for anyone to notice, after a known number of stores. */
+/* Kills itself with SIGKILL after a known number of stores. */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* Three phases in two threads; only the middle one is between `begin_here` and `end_here`, which do
- * something themselves. */
+/* Three phases in two threads; only the middle one is between `begin_here` and `end_here`, which access
+ * memory themselves. */
 #include <pthread.h>
 #include <stdio.h>
 

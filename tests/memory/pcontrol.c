@@ -1,4 +1,4 @@
-/* Three phases; the middle one is not to be recorded. */
+/* Three phases; MPI_Pcontrol switches recording off during the middle one. */
 #include <mpi.h>
 #include <stdio.h>
 

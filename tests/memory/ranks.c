@@ -1,4 +1,4 @@
-/* Ranks with threads: each rank multiplies its rows, and the sum goes around. */
+/* Ranks with threads: each rank multiplies its rows, and the sum is passed around a ring. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Signals at any time, on a stack of their own, while the program counts. */
+/* Signals at any time, handled on an alternative stack, while the program counts. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

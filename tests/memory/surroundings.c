@@ -1,4 +1,4 @@
-/* What a program can see of the world around it. Nothing of it may change when it is recorded. */
+/* Prints what a program can observe of its environment. Recording must not change any of it. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <signal.h>

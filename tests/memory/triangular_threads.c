@@ -1,4 +1,4 @@
-/* Forward substitution for as many right-hand sides as there are rows, these over threads. */
+/* Forward substitution for as many right-hand sides as there are rows, distributed over threads. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* What algebraic multigrid does: V-cycles over levels of sparse matrices whose rows have no order. */
+/* Like algebraic multigrid: V-cycles over levels of sparse matrices whose columns are not sorted. */
 #include <stdio.h>
 #include <stdlib.h>
 

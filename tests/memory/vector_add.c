@@ -1,4 +1,4 @@
-/* c = a + b, each thread its part. */
+/* c = a + b; each thread computes a part. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /*
- * Gives every rank a clock of its own: 50 ms ahead of that of the rank before, and 0.1 % faster.
+ * Skews the clock of every rank: it is 50 ms ahead of the clock of the previous rank, and 0.1 % faster.
  *
  * For tests of how clocks are aligned, with `REFRAIN_CLOCK=system`.
  */

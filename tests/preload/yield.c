@@ -1,9 +1,9 @@
 /*
  * Lets MPICH's waiting ranks give up the processor.
  *
- * MPICH polls without pause while it waits. With more ranks than cores, the rank
- * everybody waits for gets its turn only when the others' time slices end, so an
- * Allreduce on 8 ranks of 2 cores takes 25 ms. Preloaded into the ranks, this
+ * MPICH polls without pause while it waits. With more ranks than cores, the rank that
+ * all others wait for runs only when the time slices of the others end, so an
+ * Allreduce with 8 ranks on 2 cores takes 25 ms. Preloaded into the ranks, this
  * library yields after every poll of UCX that found nothing, and the same
  * Allreduce takes about 25 microseconds.
  *

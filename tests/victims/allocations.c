@@ -19,7 +19,7 @@ struct block {
     unsigned char fill;
 };
 
-/* Blocks that wait for another thread. */
+/* Blocks that another thread will free. */
 static struct block shared[BLOCKS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int damaged[THREADS];
@@ -92,7 +92,7 @@ static void *work(void *argument)
             memset(block->at, block->fill, bytes);
             break;
         }
-        case 2: { /* Goes to another thread, and one of another's comes here. */
+        case 2: { /* Exchanges a block with another thread. */
             pthread_mutex_lock(&lock);
             struct block *place = &shared[next_random(&state) % BLOCKS], old = *place;
             *place = *block;
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     say("rank %d: %d damaged; errno %d", rank, all, errno);
     void *none = realloc(small, SIZE_MAX / 2);
     say("too much: %d, errno %d", none == NULL, errno);
-    /* It is still there. */
+    /* The block still exists. */
     MPI_Send(small, 100, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF);
     none = reallocarray(small, SIZE_MAX / 2, 4);
     say("too many: %d, errno %d", none == NULL, errno);

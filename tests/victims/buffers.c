@@ -68,7 +68,7 @@ int main(int argc, char **argv)
     pthread_create(&thread, NULL, in_thread, on_stack);
     pthread_join(thread, NULL);
 
-    /* Freed and allocated anew, nearly always at the same address. */
+    /* Freed and allocated again, nearly always at the same address. */
     for (int i = 0; i < 3; i++) {
         free(small);
         small = malloc(256);
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     sends(43, small + 256, 64);
     large = realloc(large, 1 << 21);
     sends(44, large + (1 << 18), 64);
-    /* Not used by MPI: nobody needs to know. */
+    /* Not used by MPI, so it need not be recorded. */
     free(malloc(1000));
     free(malloc(1 << 20));
 

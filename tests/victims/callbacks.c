@@ -15,7 +15,7 @@ static void operate(void *in, void *inout, int *n, MPI_Datatype *type)
     for (int i = 0; i < *n; i++)
         ((int *) inout)[i] += ((int *) in)[i];
     calls++;
-    MPI_Type_size(*type, in); /* the last act, in tail position */
+    MPI_Type_size(*type, in); /* the last statement, in tail position */
 }
 
 static int copy(MPI_Comm comm, int keyval, void *extra, void *in, void *out, int *flag)

@@ -1,6 +1,6 @@
 /*
- * Delete callbacks of attributes on MPI_COMM_SELF, which MPI_Finalize runs first of all, in the
- * reverse order of their being set, while MPI still works: they may communicate, and do.
+ * Delete callbacks of attributes on MPI_COMM_SELF. MPI_Finalize runs them first, in the reverse order in
+ * which the attributes were set, while MPI still works: they may communicate, and do.
  */
 #include <mpi.h>
 #include "say.h"

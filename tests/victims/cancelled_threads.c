@@ -3,9 +3,9 @@
  * reaches a cancellation point of its own after it; one that is cancelled while it polls; one
  * that is cancelled inside a callback inside an MPI call. Cleanup handlers run, and call MPI.
  *
- * With an argument, the second is left out: how often it polls is another number in every run.
+ * With an argument, the second is left out: it polls a different number of times in every run.
  *
- * A tool must add no cancellation point to an MPI call, and let the unwinding pass.
+ * A tool must add no cancellation point to an MPI call, and must not stop the unwinding.
  */
 #include <mpi.h>
 #include <pthread.h>

@@ -1,7 +1,6 @@
 /*
  * Child processes of every kind: fork with _exit and exit, with MPI calls that are allowed at any
- * time, with another program in its place, system, popen, posix_spawn, vfork; while MPI goes on in the
- * parent.
+ * time, with exec, system, popen, posix_spawn, vfork; while the parent continues to call MPI.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -1,8 +1,8 @@
 /*
  * Communicators with the same members that ranks make in different orders, as MPI allows: the order of
- * MPI_Comm_idup counts for each parent alone. Messages go through each new communicator, one after
- * the other, so that a communicator that is taken for another shows as a message received before it
- * was sent. For four ranks.
+ * MPI_Comm_idup matters only per parent. Messages are sent on each new communicator, one after the
+ * other. If a tool confuses two communicators, it finds a message that was received before it was sent.
+ * For four ranks.
  */
 #include <mpi.h>
 #include "say.h"
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     free_all(grandchildren);
     free_all(children);
 
-    /* Communicators that share members, and calls of which some ranks get nothing. */
+    /* Communicators that share members, and calls that return no communicator on some ranks. */
     MPI_Comm pairs[PARENTS];
     for (int i = 0; i < PARENTS; i++) {
         MPI_Comm_split(parents[i], rank / 2, 0, &pairs[i]);
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     talk(children, PARENTS, 0, 1);
     free_all(children);
     free_all(pairs);
-    /* The parents have had as many calls on all ranks, though not as many communicators. */
+    /* All ranks have made the same number of calls on the parents, but not the same number of communicators. */
     idup_all(parents, children);
     talk(children, PARENTS, 0, 1);
     free_all(children);
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     idup_all(between, children);
     talk(children, PARENTS, 0, 0);
     free_all(children);
-    /* What is made of them has both groups. */
+    /* Communicators made of them have both groups. */
     for (int i = 0; i < PARENTS; i++)
         MPI_Intercomm_merge(between[i], rank % 2, &pairs[i]);
     int second;

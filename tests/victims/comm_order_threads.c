@@ -1,7 +1,7 @@
 /*
  * Threads make communicators with the same members concurrently, and ranks do it in different orders.
- * Rank 0 makes them one after the other; of rank 1 a thread each, begun in the opposite order. Then
- * messages go through them, one after the other. For two ranks.
+ * Rank 0 makes them one after the other; on rank 1 a thread makes each, and the threads start in the
+ * opposite order. Then messages are sent on them, one after the other. For two ranks.
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
         struct step steps[PARENTS];
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 0) {
-            /* By now the other rank has begun them all, the last first. */
+            /* By now the other rank has begun all of them, the last first. */
             usleep(200000);
             for (int i = 0; i < PARENTS; i++)
                 make(way, i);

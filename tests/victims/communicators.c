@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     MPI_Comm_idup(split, &later, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     made("MPI_Comm_idup", later);
-    /* An error: no communicator, and nobody to ask. */
+    /* An error: there is no communicator whose members a tool could ask for. */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Cart_create(MPI_COMM_WORLD, 1, (int[]){ 4 }, (int[]){ 0 }, 0, &none);
     MPI_Finalize();

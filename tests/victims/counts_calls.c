@@ -1,12 +1,12 @@
 /*
- * Counts its calls in a file that outlives it, for tests that kill it: what a trace has must be
- * what was counted. Each thread has two numbers in the file, calls begun and calls returned; both
- * are in a mapped page, which the kernel keeps whatever becomes of the process.
+ * Counts its calls in a file, for tests that kill it: a trace must have the counted calls. Each thread has
+ * two numbers in the file, calls begun and calls returned. The file is mapped, so the numbers survive the
+ * death of the process.
  *
  *     counts_calls FILE [iterations] [threads]    0 iterations: until it is killed
  *
- * The numbers of thread t of rank r are the (r * threads + t)-th pair, 64 bits each. Where threads
- * are asked for, the first makes calls like the others and is thread 0, so that all are alike.
+ * The numbers of thread t of rank r are the (r * threads + t)-th pair, 64 bits each. With several threads,
+ * the initial thread is thread 0 and makes the same calls as the others.
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     size_t bytes = lseek(file, 0, SEEK_END);
     struct count *counts = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
-    /* Until the rank is known, its calls are counted here. */
+    /* Calls before the rank is known are counted here. */
     struct count mine = { 0, 0 };
 
     CALL(&mine, MPI_Init_thread(&argc, &argv,

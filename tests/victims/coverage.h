@@ -1,12 +1,12 @@
-/* What the coverage victims share.
+/* Common code of the coverage victims.
  *
- * Together they call every function of MPI, and write down the outcome of every call: run
- * with and without the agent, a victim must say the same, line by line. So a line holds
- * nothing that changes from run to run, such as an address, a time, a port or a process id.
+ * Together they call every function of MPI, and print the outcome of every call: a victim must
+ * print the same with and without the agent, line by line. So a line has nothing that changes
+ * from run to run, such as an address, a time, a port or a process id.
  *
- * Lines are kept until the end, when rank 0 prints those of all ranks, in order: launchers
- * mix the output of several ranks, sometimes within a line. COVERAGE_LOUD=1 writes them to
- * stderr as they come, to see how far a victim got. */
+ * Lines are collected until the end, when rank 0 prints those of all ranks, in order: launchers
+ * mix the output of several ranks, sometimes within a line. COVERAGE_LOUD=1 also writes each line to
+ * stderr at once, to see how far a victim got. */
 #ifndef COVERAGE_H
 #define COVERAGE_H
 
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What an MPI has. Open MPI 5.0 calls itself version 3.1 but has most of MPI 4. */
+/* The features of an MPI. Open MPI 5.0 calls itself version 3.1 but has most of MPI 4. */
 #if MPI_VERSION >= 4
 #define HAVE_MPI_4 1
 #elif defined(OPEN_MPI)
@@ -43,7 +43,7 @@
 #define STARTS 2
 #endif
 
-/* Constants such as MPI_STATUSES_IGNORE are addresses where no array fits. */
+/* Constants such as MPI_STATUSES_IGNORE are addresses at which there cannot be an array. */
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #pragma GCC diagnostic ignored "-Wstringop-overread"
 /* Deprecated functions are called on purpose. */
@@ -51,7 +51,7 @@
 
 #define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* An address that must not be followed: for arguments that are not significant. Volatile, so
+/* An address that must not be dereferenced: for arguments that are not significant. Volatile, so
  * that the compiler does not complain. */
 __attribute__((unused)) static void *volatile NOWHERE = (void *)64;
 
@@ -117,7 +117,7 @@ static const char *class_of(int code)
 #undef CLASS
     };
     int class = code;
-    /* The codes of tools are classes already, and come when MPI is not initialised. */
+    /* The codes of the tools interface are classes, and may be returned when MPI is not initialised. */
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < LENGTH(names); i++)
             if (names[i].value == class)
@@ -127,7 +127,7 @@ static const char *class_of(int code)
     return "a class of its own";
 }
 
-/* Writes down that a function was called, and how it ended. */
+/* Prints that a function was called, and its result. */
 static int called(const char *text, int code)
 {
     int name = (int)strcspn(text, "(");
@@ -144,7 +144,7 @@ static inline int called_again(const char *text, int code)
     return code == MPI_SUCCESS ? code : called(text, code);
 }
 
-/* Two steps, so that the text is that of the function F(…) stands for. */
+/* Two steps, so that the text is the name that F(…) expands to. */
 #define TEXT(...) #__VA_ARGS__
 #define CALL(...) called(TEXT(__VA_ARGS__), (__VA_ARGS__))
 #define POLL(...) called_again(TEXT(__VA_ARGS__), (__VA_ARGS__))
@@ -219,7 +219,7 @@ static inline void show_status(const MPI_Status *status, MPI_Datatype datatype)
             count_text(count));
 }
 
-/* Makes errors returns, not the end of the program. */
+/* Errors are returned, and do not end the program. */
 static inline void return_errors(MPI_Comm comm)
 {
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);

@@ -6,9 +6,9 @@
 
 static MPI_Comm comm;
 static MPI_Request request;
-/* `size`: of the group one talks to; `local_size`: of one's own. */
+/* `size`: of the remote group (or the group itself); `local_size`: of the local group. */
 static int rank, size, local_size, root, is_root;
-/* The result is preset with data of its own where the operation works in place. */
+/* For operations in place, the result buffer has this rank's data. */
 static int out[12], in[12], is_preset;
 
 static void prepare(void)
@@ -24,7 +24,7 @@ static void show(void)
     show_ints("result", in, LENGTH(in));
 }
 
-/* Argument of the root alone. */
+/* An argument that is significant only at the root. */
 #define AT_ROOT(value) (is_root ? (value) : NOWHERE)
 
 #if HAVE_MPI_4
@@ -103,8 +103,7 @@ static void on_intracommunicator(void)
 #endif
 }
 
-/* Ranks 0 | 1 2; the root is the first of the second group, whose other member has nothing to
- * do with it. */
+/* Ranks 0 | 1 2; the root is the first of the second group, whose other member does not take part. */
 static void on_intercommunicator(void)
 {
     MPI_Comm local;
@@ -147,8 +146,8 @@ int main(int argc, char **argv)
 
 #else /* once for each size of counts */
 
-/* How many elements travel between one process and the i-th of the others, and where they
- * lie: in elements, and for Alltoallw in bytes. */
+/* The number of elements between one process and the i-th of the others, and their displacements: in
+ * elements, and for Alltoallw in bytes. */
 static COUNT OF(by_sender)[3], OF(mutual)[3];
 static DISPLACEMENT OF(places)[3], OF(bytes)[3];
 static MPI_Datatype OF(types)[3];
@@ -189,7 +188,7 @@ static void OF(reductions)(void)
 {
     static COUNT counts[3];
 
-    /* As many elements in all in a group of one, two or three. */
+    /* The same total number of elements in groups of one, two and three. */
     for (int i = 0; i < local_size; i++)
         counts[i] = 6 / local_size;
     FORMS(Reduce, reduce, out, AT_ROOT(in), 3, MPI_INT, MPI_SUM, root, comm);
@@ -221,7 +220,7 @@ static void OF(in_place)(void)
     FORMS(Allgatherv, allgatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, two, places,
           MPI_INT, comm);
     FORMS(Alltoall, alltoall, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, 2, MPI_INT, comm);
-    /* What is sent is described by the arguments for receiving; the others are ignored. */
+    /* The arguments for receiving describe what is sent; the others are ignored. */
     FORMS(Alltoallv, alltoallv, MPI_IN_PLACE, NOWHERE, NOWHERE, MPI_DATATYPE_NULL, in, two,
           places, MPI_INT, comm);
     FORMS(Alltoallw, alltoallw, MPI_IN_PLACE, NOWHERE, NOWHERE, NOWHERE, in, two, bytes, types,

@@ -1,4 +1,4 @@
-/* Groups, communicators, intercommunicators and topologies: made, asked, compared, freed.
+/* Groups, communicators, intercommunicators and topologies: created, queried, compared, freed.
  * Runs on 4 ranks. */
 #include "coverage.h"
 
@@ -14,7 +14,7 @@ static const char *comparison(int result)
                                      : "?";
 }
 
-/* Who is in a group, by rank in the world. */
+/* The members of a group, by rank in the world. */
 static void show_group(const char *what, MPI_Group group)
 {
     int size, mine, ranks[4] = { 0, 1, 2, 3 }, translated[4] = { -1, -1, -1, -1 };
@@ -222,7 +222,7 @@ static const char *topology(MPI_Comm comm)
                                     : "?";
 }
 
-/* Arrays have room for one more than there is, which stays as it was. */
+/* Arrays have one more element than needed, which must not change. */
 static void cartesian(void)
 {
     MPI_Comm comm, row;
@@ -296,7 +296,7 @@ static void show_neighbors(MPI_Comm comm)
     say("    %d in, %d out, weighted %d", in, out, weighted);
     for (int i = 0; i < 4; i++)
         in_weights[i] = out_weights[i] = 1;
-    /* No more room than needed: MPICH would copy as much as there is room for. */
+    /* The arrays have exactly the needed size: MPICH would fill any size. */
     if (weighted)
         CALL(MPI_Dist_graph_neighbors(comm, in, sources, in_weights, out, destinations,
                                       out_weights));
@@ -315,7 +315,7 @@ static void distributed_graph(void)
 {
     MPI_Comm comm;
     int next = (rank + 1) % 4, previous = (rank + 3) % 4, weights[] = { 10 + rank, 20 + rank };
-    /* Rank 0 speaks for itself and rank 1, rank 3 for rank 2; rank 1 and 2 say nothing. */
+    /* Rank 0 specifies its own edges and those of rank 1, rank 3 those of rank 2; ranks 1 and 2 specify nothing. */
     int sources[] = { rank, rank == 0 ? 1 : 2 }, degrees[] = { 1, 2 };
     int destinations[] = { 2, 3, 0 }, edge_weights[] = { 5, 6, 7 };
     int n = rank == 0 ? 2 : rank == 3 ? 1 : 0;

@@ -167,7 +167,7 @@ static void cancellation(void)
     CALL(MPI_Test_cancelled(&status, &flag));
     say("    cancelled %d", flag);
 
-    /* Freed while it is under way: completes all the same. */
+    /* Freed while it is active: it completes nevertheless. */
     if (rank == 0) {
         buffer = 77;
         CALL(MPI_Isend(&buffer, 1, MPI_INT, 1, 5, world, &request));

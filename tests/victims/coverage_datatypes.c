@@ -1,5 +1,5 @@
-/* Every constructor of datatypes, what can be asked of a datatype, and packing. Runs on
- * 2 ranks, which do the same but for the distributed array. */
+/* Every constructor of datatypes, every query of a datatype, and packing. Runs on 2 ranks, which do the
+ * same except for the distributed array. */
 #ifndef F
 #include "coverage.h"
 
@@ -130,7 +130,7 @@ static int OF(combiner)(MPI_Datatype datatype)
     return combiner;
 }
 
-/* What made a datatype. */
+/* Envelope and contents of a datatype. */
 static void OF(contents)(MPI_Datatype datatype)
 {
     COUNT integers = -1, addresses = -1, datatypes = -1, large_counts = 0;
@@ -152,7 +152,7 @@ static void OF(contents)(MPI_Datatype datatype)
         (long long)datatypes, named);
     if (named || combiner == -1)
         return;
-    /* Room for more than there is, but not for datatypes: Open MPI would fill it all. */
+    /* Arrays larger than needed, except that of datatypes: Open MPI would fill all of it. */
 #if IS_LARGE
     CALL(MPI_Type_get_contents_c(datatype, 20, 20, 20, datatypes, integer, address,
                                  large_count, part));
@@ -197,7 +197,7 @@ static void OF(pack)(MPI_Datatype datatype)
 
     for (int i = 0; i < LENGTH(from); i++)
         from[i] = (char)(1 + i % 100);
-    /* What is packed may be taken from before the address. */
+    /* Data may precede the address that is passed. */
     CALL(F(MPI_Pack_size)(2, datatype, MPI_COMM_WORLD, &most));
     say("    at most %lld", (long long)most);
     CALL(F(MPI_Pack)(from + 64, 2, datatype, packed, sizeof packed, &position,
@@ -278,7 +278,7 @@ static void OF(constructors)(void)
     OF(use)(&made, 1);
     CALL(F(MPI_Type_create_resized)(MPI_INT, -4, 12, &made));
     OF(use)(&made, 1);
-    /* Of types that were made themselves. */
+    /* Of derived datatypes. */
     CALL(F(MPI_Type_vector)(2, 1, 2, MPI_INT, &inner));
     CALL(MPI_Type_dup(inner, &made));
     CALL(MPI_Type_free(&inner));
@@ -287,7 +287,7 @@ static void OF(constructors)(void)
     CALL(F(MPI_Type_contiguous)(2, inner, &made));
     CALL(MPI_Type_free(&inner));
     OF(use)(&made, 1);
-    /* Of nothing. */
+    /* Of no elements. */
     CALL(F(MPI_Type_contiguous)(0, MPI_INT, &made));
     OF(use)(&made, 0); /* or nothing */
 }

@@ -1,5 +1,5 @@
-/* What a program asks of MPI as a whole: versions, names, threads, memory, before, during and
- * after its life. Runs on 2 ranks. */
+/* Queries of MPI as a whole: versions, names, threads, memory; before MPI_Init, in between, and after
+ * MPI_Finalize. Runs on 2 ranks. */
 #include "coverage.h"
 #include <pthread.h>
 

@@ -1,6 +1,5 @@
-/* Calls that must fail, where a tool could be tempted to ask MPI about the wrong argument
- * itself: the error handler must be called once for each, as often as without the tool. Runs
- * on 2 ranks, which do the same. */
+/* Calls that must fail, where a tool might itself query MPI about the wrong argument: the error handler
+ * must be called once for each, as without the tool. Runs on 2 ranks, which do the same. */
 #include "coverage.h"
 
 static int times_called;
@@ -22,7 +21,7 @@ static int numbers[8], counts[8], places[8];
 static MPI_Datatype types[8];
 static MPI_Request request;
 
-/* Asked of communicators without a graph. MPICH crashes in the functions that are not here. */
+/* Queries of communicators without a graph. MPICH crashes in the functions that are missing here. */
 static void graphs(MPI_Comm comm)
 {
     int n, m;
@@ -35,7 +34,7 @@ static void graphs(MPI_Comm comm)
     FAIL(MPI_Dist_graph_neighbors(comm, 4, numbers, numbers, 4, numbers, numbers));
 }
 
-/* Asked of communicators without a topology. */
+/* Queries of communicators without a topology. */
 static void topologies(MPI_Comm comm)
 {
     int n, m, zero[4] = { 0 };

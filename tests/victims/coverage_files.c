@@ -50,7 +50,7 @@ static void seek_shared_to(MPI_Offset offset)
     CALL(MPI_File_seek_shared(file, offset, MPI_SEEK_SET));
     CALL(MPI_File_get_position_shared(file, &found));
     say("    position %lld", (long long)found);
-    /* Nobody goes on before everyone has seen it. */
+    /* No rank continues before all ranks have read it. */
     MPI_Barrier(MPI_COMM_WORLD);
 }
 

@@ -1,6 +1,6 @@
-/* Collective operations with one's neighbours in a topology, blocking, nonblocking and
- * persistent: on a line (cartesian, with ends), a star (graph), and a directed graph in which
- * everyone has a different number of neighbours in and out. Runs on 3 ranks. */
+/* Neighbourhood collectives, blocking, nonblocking and persistent: on a line (cartesian, with ends), a
+ * star (graph), and a directed graph in which every rank has a different number of neighbours in and
+ * out. Runs on 3 ranks. */
 #ifndef F
 #include "coverage.h"
 
@@ -97,8 +97,8 @@ static void on_star(void)
     all("star", rank == 0 ? 2 : 1, rank == 0 ? 2 : 1);
 }
 
-/* 0 -> 1, 0 -> 2, 1 -> 2, 2 -> 0, 2 -> 2. Everyone receives something: MPICH 4.0 loses messages
- * where a process has nothing to receive, and may run ahead of the others. */
+/* 0 -> 1, 0 -> 2, 1 -> 2, 2 -> 0, 2 -> 2. Every rank receives something: MPICH 4.0 loses messages
+ * if a process has nothing to receive and runs ahead of the others. */
 static void on_directed_graph(void)
 {
     static const int from[3][3] = { { 2 }, { 0 }, { 0, 1, 2 } }, in_degrees[] = { 1, 1, 3 };
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 
 static void OF(movements)(void)
 {
-    /* No longer than there are neighbours: nobody may look further. */
+    /* Exactly as long as there are neighbours: nothing may be read beyond. */
     COUNT *send = malloc((size_t)destinations * sizeof *send);
     COUNT *receive = malloc((size_t)sources * sizeof *receive);
     DISPLACEMENT *send_places = malloc((size_t)destinations * sizeof *send_places);

@@ -58,7 +58,7 @@ static void infos(int argc, char **argv)
     (void)argc, (void)argv;
 }
 
-/* A copy holds one more than its original. */
+/* The value of a copy is one more than that of its original. */
 static int copy_comm(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag)
 {
     int size;
@@ -76,7 +76,7 @@ static int delete_comm(MPI_Comm comm, int key, void *value, void *extra)
     (void)key;
     CALL(MPI_Comm_size(comm, &size));
     say("delete %d, %d, size %d", *(int *)value, *(int *)extra, size);
-    /* A refusal, which the one who deletes gets to see. */
+    /* Refuses; the call that deletes the attribute returns this error. */
     return *(int *)value == 13 ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
@@ -249,7 +249,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     return_errors(MPI_COMM_WORLD);
-    /* Errors that belong to no communicator are raised here, in some MPIs. */
+    /* In some MPIs, errors without a communicator are raised here. */
     return_errors(MPI_COMM_SELF);
 
     infos(argc, argv);

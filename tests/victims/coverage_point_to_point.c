@@ -6,7 +6,7 @@
 static const MPI_Comm world = MPI_COMM_WORLD;
 static int rank, peer;
 
-/* Rank 1 has posted its receives when rank 0 comes out of this: a ready send may follow. */
+/* When rank 0 returns from this, rank 1 has posted its receives: a ready send may follow. */
 static void get_ready(void)
 {
     if (rank == 1)
@@ -67,7 +67,7 @@ static void probes(void)
         CALL(MPI_Recv(data, 2, pair, 0, MPI_ANY_TAG, world, MPI_STATUS_IGNORE));
         show_ints("received", data, 4);
     }
-    /* A message that is nobody's. */
+    /* A message from MPI_PROC_NULL. */
     CALL(MPI_Mprobe(MPI_PROC_NULL, 5, world, &message, &status));
     say("    no process: %d", message == MPI_MESSAGE_NO_PROC);
     show_status(&status, MPI_INT);
@@ -94,7 +94,7 @@ static void partitioned(void)
         CALL(MPI_Psend_init(data, 8, 2, MPI_INT, 1, 51, world, MPI_INFO_NULL, &request));
     else
 #if ON_OPEN_MPI
-        /* Open MPI wants the same partitions on both sides. */
+        /* Open MPI requires the same partitions on both sides. */
         CALL(MPI_Precv_init(data, 8, 2, MPI_INT, 0, 51, world, MPI_INFO_NULL, &request));
 #else
         CALL(MPI_Precv_init(data, 4, 4, MPI_INT, 0, 51, world, MPI_INFO_NULL, &request));
@@ -218,7 +218,7 @@ static void OF(blocking)(void)
     show_status(&status, MPI_INT);
     CALL(F(MPI_Recv)(got, 4, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, world, &status));
     show_status(&status, MPI_INT);
-    /* Matches anything and does not ask what. */
+    /* Matches anything, and ignores the status. */
     CALL(F(MPI_Recv)(got, 4, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, world, MPI_STATUS_IGNORE));
     show_ints("received", got, 4);
     CALL(F(MPI_Recv)(got, 4, MPI_INT, MPI_PROC_NULL, 13, world, &status));

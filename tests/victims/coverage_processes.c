@@ -1,5 +1,4 @@
-/* Ports, published names, and connections between processes that know each other by a port or
- * a socket only. Runs on 2 ranks. */
+/* Ports, published names, and connections between processes through a port or a socket. Runs on 2 ranks. */
 #include "coverage.h"
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -7,7 +6,7 @@
 static const MPI_Comm world = MPI_COMM_WORLD;
 static int rank;
 
-/* A word each way, then apart. */
+/* Exchanges a word, then disconnects. */
 static void use(MPI_Comm *inter)
 {
     int mine = 40 + rank, theirs = -1, size = -1, is_inter = -1;
@@ -28,11 +27,11 @@ static void use(MPI_Comm *inter)
     say("    null: %d", *inter == MPI_COMM_NULL);
 }
 
-/* MPICH 4.0 with UCX has no ports; MPICH 5's names of ports do not fit into what its own header
- * leaves for them. Where a port cannot be opened, this one is good enough to fail with: */
+/* MPICH 4.0 with UCX has no ports; the port names of MPICH 5 are longer than its own MPI_MAX_PORT_NAME.
+ * If no port can be opened, this name is used, with which calls fail: */
 static const char no_port[] = "tag#3$";
 
-/* And where it is the network that has no connections, to accept one fails at once. */
+/* If the network does not support connections, accepting one fails at once. */
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
 #define ACCEPT_RETURNS 1
 #else
@@ -64,7 +63,7 @@ static void by_port(void)
     }
 }
 
-/* Any name will do; the outcome may be an error, if there is no name server. */
+/* Without a name server, the outcome may be an error. */
 static void by_name(void)
 {
     char found[MPI_MAX_PORT_NAME] = "";
@@ -93,7 +92,7 @@ static void by_socket(void)
     int listener = -1, connection;
 
     if (rank == 0) {
-        /* An abstract name, so that nothing is left behind. */
+        /* An abstract name, so that no file remains. */
         snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "refrain-%d",
                  (int)getpid());
         listener = socket(AF_UNIX, SOCK_STREAM, 0);

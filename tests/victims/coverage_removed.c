@@ -2,7 +2,7 @@
  * Runs on 2 ranks, which do the same. */
 #include "coverage.h"
 
-/* Headers leave these out, or put a macro in their place that stops the compiler. */
+/* Headers do not declare these, or define macros that make the compiler fail. */
 #undef MPI_Address
 #undef MPI_Errhandler_create
 #undef MPI_Errhandler_get

@@ -1,4 +1,4 @@
-/* MPI through sessions alone: nobody calls MPI_Init. Runs on 2 ranks. */
+/* MPI with sessions alone: no rank calls MPI_Init. Runs on 2 ranks. */
 #include "coverage.h"
 
 #if HAVE_MPI_4
@@ -85,7 +85,7 @@ static void communicators(void)
     CALL(MPI_Group_size(self, &size));
     say("    size %d", size);
 #if !defined(MPICH_NUMVERSION) || MPICH_NUMVERSION >= 40100000
-    /* MPICH 4.0 does not ask the session's error handler, and aborts. */
+    /* MPICH 4.0 does not call the session's error handler, and aborts. */
     CALL(MPI_Group_from_session_pset(session, "mpi://nobody", &other));
 #endif
     CALL(MPI_Comm_create_from_group(world, "of everyone", MPI_INFO_NULL, MPI_ERRORS_RETURN,

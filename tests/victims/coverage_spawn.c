@@ -1,20 +1,20 @@
 /* Processes started by the program: it starts itself, once and as several programs at once.
- * The children say nothing themselves; the parents tell what they heard of them. Runs on
+ * The children print nothing; the parents print what the children reported. Runs on
  * 2 ranks, which start 6 more. */
 #include "coverage.h"
 
 static const MPI_Comm world = MPI_COMM_WORLD;
 static int rank;
 
-/* For what is significant at the root only. MPICH 4.0 with UCX cannot start processes, and
- * looks at the arguments to say so. */
+/* For arguments that are significant only at the root. MPICH 4.0 with UCX cannot start processes, and
+ * reads the arguments for its error message. */
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
 #define AT_ROOT(value) (value)
 #else
 #define AT_ROOT(value) (rank == 0 ? (value) : NOWHERE)
 #endif
 
-/* What a child tells: who it is, and what it was started with. */
+/* The report of a child: its rank, and its arguments. */
 struct report {
     int rank, size, arguments, app_number;
     char last[16];
@@ -63,8 +63,7 @@ static void use(MPI_Comm children, const int *codes, int n)
     CALL(MPI_Comm_free(&merged));
 }
 
-/* At the end, all of them: Open MPI 4.1 hangs, now and then, when it starts processes while
- * others end. */
+/* All of them at the end: Open MPI 4.1 sometimes hangs when it starts processes while others end. */
 static MPI_Comm families[3] = { MPI_COMM_NULL, MPI_COMM_NULL, MPI_COMM_NULL };
 
 static void part(void)

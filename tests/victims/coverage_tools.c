@@ -1,7 +1,7 @@
 /* The interface for tools: control and performance variables, categories, enumerations,
- * events; before it is initialised, when every function must refuse, and after. What there is
- * differs from MPI to MPI, what it says from run to run: only outcomes are shown, and what
- * must agree with itself. Runs on 2 ranks, which do the same. */
+ * events; before its initialisation, when every function must return an error, and after. Variables differ
+ * between MPIs, and values between runs: only outcomes are printed, and consistency checks.
+ * Runs on 2 ranks, which do the same. */
 #include "coverage.h"
 
 #define TEXT_LENGTH 2048
@@ -19,7 +19,7 @@ static void make_room(void)
     name[0] = text[0] = 0;
 }
 
-/* What a variable holds, whatever its type. */
+/* The value of a variable of any type. */
 static void *value_of(int elements)
 {
     return calloc((size_t)(elements > 0 ? elements : 1) + 1, 8192);
@@ -105,8 +105,8 @@ static void describe_event(int index)
                               &enumeration, &info, text, &text_length, &third));
 }
 
-/* MPICH follows a registration or an instance without a look, and no MPI here has any: so
- * these are called before initialisation only. */
+/* MPICH dereferences a registration or an instance without a check, and no MPI here has any: so
+ * these are called only before initialisation. */
 static void events_before_initialization(void)
 {
     CALL(MPI_T_event_get_num(&number));
@@ -187,7 +187,7 @@ static void control_variables(void)
         if (chosen < 0 && bind == MPI_T_BIND_NO_OBJECT && datatype == MPI_INT)
             chosen = i;
     }
-    /* Less room than the name needs, and nothing else asked for. */
+    /* A buffer that is too small for the name, and no other outputs. */
     name_length = 4;
     CALL(MPI_T_cvar_get_info(chosen, name, &name_length, NULL, NULL, NULL, NULL, NULL, NULL,
                              NULL));
@@ -225,7 +225,7 @@ static void performance_variable(int index)
                              &enumeration, text, &text_length, &bind, &third, &fourth,
                              &fifth));
     if (strncmp(name, "mtl_", 4) == 0)
-        return; /* Open MPI crashes in those of networks that the machine does not have */
+        return; /* Open MPI crashes for variables of networks that the machine does not have */
     CALL(MPI_T_pvar_get_index(name, class, &found));
     say("    the same: %d, communicator %d", found == index, bind == MPI_T_BIND_MPI_COMM);
     if (bind != MPI_T_BIND_NO_OBJECT && bind != MPI_T_BIND_MPI_COMM)
@@ -256,7 +256,7 @@ static void performance_variables(void)
     for (int i = 0; i < n; i++)
         performance_variable(i);
     CALL(MPI_T_pvar_get_index("no such variable", MPI_T_PVAR_CLASS_COUNTER, &number));
-#if !ON_OPEN_MPI /* which follows the null handle */
+#if !ON_OPEN_MPI /* which dereferences the null handle */
     CALL(MPI_T_pvar_start(session, none));
     CALL(MPI_T_pvar_stop(session, none));
     CALL(MPI_T_pvar_read(session, none, &number));
@@ -282,7 +282,7 @@ static void categories(void)
                                      &subcategories));
         CALL(MPI_T_category_get_index(name, &index));
         say("    the same: %d", index == i);
-        /* One more than there is room for in the category. */
+        /* One more than the category has. */
         indices = malloc((size_t)(cvars + pvars + subcategories + 1) * sizeof *indices);
         CALL(MPI_T_category_get_cvars(i, cvars, indices));
         CALL(MPI_T_category_get_pvars(i, pvars, indices));

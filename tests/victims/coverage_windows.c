@@ -214,7 +214,7 @@ static void dynamic(void)
 int main(int argc, char **argv)
 {
 #if ON_OPEN_MPI
-    /* One machine needs neither of these; 4.1 fails with the first, 5.0 complains of the other. */
+    /* On one machine neither of these is needed; 4.1 fails with the first, 5.0 prints warnings with the other. */
     setenv("OMPI_MCA_osc", OMPI_MAJOR_VERSION < 5 ? "^rdma,ucx" : "^ucx", 0);
 #endif
     MPI_Init(&argc, &argv);

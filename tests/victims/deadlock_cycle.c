@@ -1,6 +1,6 @@
 /*
- * A deadlock: after some exchanges that go well, each rank receives from its right neighbour
- * before it sends to its left one, so all of them wait in a circle. Made for three ranks or more.
+ * A deadlock: after some exchanges that complete, each rank receives from its right neighbour
+ * before it sends to its left one, so all of them wait in a cycle. For three ranks or more.
  * It never ends by itself.
  */
 #include <mpi.h>

@@ -1,7 +1,7 @@
 /*
  * A deadlock of requests, on a communicator that numbers the ranks backwards: each rank sends to its
  * right neighbour there, and waits for two messages from its left one, of which one never comes.
- * Made for three ranks or more. It never ends by itself.
+ * For three ranks or more. It never ends by itself.
  */
 #include <mpi.h>
 #include "say.h"

@@ -1,6 +1,7 @@
 /*
- * A hang by a wrong tag, on a communicator that a half of the ranks have: the last rank waits for tag 9 from the one
- * before it, which has sent tag 10; the others wait for both in a barrier. Made for four ranks. It never ends by itself.
+ * A hang because of a wrong tag, on a communicator of half of the ranks: the last rank waits for tag 9 from the
+ * rank before it, which has sent tag 10; the others wait for both in a barrier. For four ranks. It never ends by
+ * itself.
  */
 #include <mpi.h>
 #include "say.h"
@@ -32,7 +33,7 @@ int main(int argc, char **argv)
     say("rank %d: about to deadlock", rank);
     if (rank == size - 2) {
         MPI_Send(&rank, 1, MPI_INT, 1, GOOD, half);
-        MPI_Send(&rank, 1, MPI_INT, 1, SENT, half);
+        MPI_Send(&rank, 1, MPI_INT, 1, SENT, half); /* wrong */
     } else if (rank == size - 1) {
         wait_for_it(half, 0);
     }

@@ -14,7 +14,7 @@ enum { MOST = 1024 };
 
 static int rank;
 
-/* The launcher's line to its rank: one whose line goes dead is killed. */
+/* The launcher's connection to the rank: if it is closed, the launcher kills the rank. */
 static int is_launcher(int fd)
 {
     const char *text = getenv("PMI_FD");

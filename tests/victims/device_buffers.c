@@ -1,7 +1,7 @@
 /*
- * Buffers in memory of a GPU, of a library that has only some of CUDA's functions; it is linked
- * to `fake_cudart.c`. The tags of messages say which buffer is which. Compiled with -DABSENT
- * there is no such library at all, and the program must find that there is none.
+ * Buffers in memory of a GPU. The program is linked to `fake_cudart.c`, which has only some of CUDA's
+ * functions. The tags of messages identify the buffers. Compiled with -DABSENT there is no such
+ * library, and the program must find that there is none.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

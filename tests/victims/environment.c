@@ -1,7 +1,7 @@
 /*
- * A program that changes its environment: drops LD_PRELOAD, clears everything, moves to another
- * directory, takes away its own permissions by a umask; before and after MPI_Init, and in threads
- * that begin afterwards.
+ * A program that changes its environment: removes LD_PRELOAD, clears all variables, changes the
+ * directory, sets a umask without permissions; before and after MPI_Init, and in threads that
+ * start afterwards.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -1,7 +1,7 @@
 /*
- * C++ exceptions that leave MPI calls: thrown by an error handler and by an operation, through
- * MPI's own frames and whatever a tool has put around them, caught in main. Objects in between
- * are destroyed, and MPI is called further.
+ * C++ exceptions that leave MPI calls: thrown by an error handler and by an operation, through the
+ * frames of MPI and of a tool, caught in main. Objects in between are destroyed, and the program continues
+ * to call MPI.
  */
 #include <mpi.h>
 #include <stdexcept>

@@ -1,12 +1,12 @@
 /*
- * What a victim has called, in the words of `refrain show --full`.
+ * The calls of a victim, in the format of `refrain show --full`.
  *
  *     MPI_Send(data, 3, MPI_INT, 1, 7, MPI_COMM_WORLD);
  *     CALLED("MPI_Send(buf=%p, count=3, datatype=MPI_INT, dest=1, tag=7, comm=MPI_COMM_WORLD)", data);
  *
- * A call succeeded unless the text says otherwise: "MPI_Send(…) = ERR_RANK". `_` stands for
- * what nobody can know, such as the fields of a send's status. A call during which others are
- * made, by callbacks, is announced first, so that it comes before them:
+ * A call succeeded unless the text says otherwise: "MPI_Send(…) = ERR_RANK". `_` stands for an
+ * unknown value, such as the fields of a send's status. A call during which callbacks make other
+ * calls is announced first, so that it precedes them:
  *
  *     int call = CALLING();
  *     MPI_Reduce(…);
@@ -14,8 +14,8 @@
  *
  * The last statement of a victim is expect_print(rank). It writes a line for each call to the
  * file that EXPECT_FILE names, or to stdout: `expect RANK.THREAD DEPTH TEXT`, in the order of
- * each thread, each line in one write, so that lines of different ranks never mix. (On its way
- * through a launcher, stdout may be cut and mixed all the same.)
+ * each thread, each line in one write, so that lines of different ranks never mix. (Launchers may
+ * split and mix stdout nevertheless.)
  */
 #ifndef EXPECT_H
 #define EXPECT_H
@@ -27,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether there is the communication of MPI 4.0. Open MPI 5 has it, but calls itself MPI 3.1. */
+/* Whether MPI has the communication functions of MPI 4.0. Open MPI 5 has them, but calls itself MPI 3.1. */
 #if defined(OMPI_MAJOR_VERSION)
 #define HAVE_MPI_4 (OMPI_MAJOR_VERSION >= 5)
 #elif defined(MPI_VERSION)
@@ -85,11 +85,11 @@ static void expect_called(int call, const char *format, ...)
     expect_of[expect_thread].calls[call].text = text;
 }
 
-/* Announces a call; gives its place. */
+/* Announces a call; returns its index. */
 #define CALLING() expect_enter()
-/* States a call that was announced. */
+/* Gives the text of an announced call. */
 #define CALLED_AT(call, ...) expect_called(call, __VA_ARGS__)
-/* States a call. */
+/* Adds a call. */
 #define CALLED(...) expect_called(expect_add(), __VA_ARGS__)
 
 __attribute__((unused))
@@ -100,7 +100,7 @@ static int expect_enter(void)
     return call;
 }
 
-/* Room for a text that is used soon: the last eight are kept. */
+/* A buffer for a text that is used soon: the last eight remain valid. */
 __attribute__((unused))
 static char *expect_room(size_t bytes)
 {
@@ -144,7 +144,7 @@ static const char *expect_string(const char *string)
     return text;
 }
 
-/* Writes everything down. */
+/* Writes all calls. */
 __attribute__((unused))
 static void expect_print(int rank)
 {

@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     sigaction(SIGSEGV, &action, NULL);
 
     for (int round = 0; round < 20; round++) {
-        /* Everything in pages of its own. */
+        /* Everything in separate pages. */
         int *out = (int *) memory, *in = (int *) (memory + 8 * page);
         int *counts = (int *) (memory + 16 * page), *displacements = (int *) (memory + 24 * page);
         MPI_Request *requests = (MPI_Request *) (memory + 32 * page);

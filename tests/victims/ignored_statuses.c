@@ -1,9 +1,9 @@
 /*
  * Wildcard receives whose statuses the program ignores.
  *
- * A tool that wants to know what they matched puts statuses of its own in their place. The
- * data, the order and the other outputs must be as if it had not; also when the statuses are
- * many, come from a callback inside another call, or when nothing completes.
+ * A tool that needs the matches passes its own statuses. The data, the order and the other
+ * outputs must be the same as without the tool, also if there are many statuses, if a callback inside
+ * another call receives, or if nothing completes.
  */
 #include <mpi.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int rank, size;
 
 static void reduce(void *in, void *inout, int *n, MPI_Datatype *type)
 {
-    /* A receive with ignored status while MPI_Reduce_local has the stack. */
+    /* A receive with ignored status inside MPI_Reduce_local. */
     int data = 3, got = 0;
     MPI_Request requests[2];
     (void) type;

@@ -2,8 +2,8 @@
  * Calls with arguments that MPI refuses, first under MPI_ERRORS_RETURN, then with an error
  * handler that counts.
  *
- * A tool that asks MPI about the program's arguments (how many ranks has this communicator?)
- * would call the handler once more for every question that has no answer.
+ * A tool that queries MPI about the program's arguments (how many ranks does this communicator
+ * have?) would cause another call of the handler for every invalid argument.
  */
 #include <mpi.h>
 #include "say.h"
@@ -48,17 +48,17 @@ static void try_all(void)
     TRY(MPI_Irecv(data, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_NULL, &request));
     TRY(MPI_Sendrecv(data, 1, MPI_INT, 99, 0, data, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &status));
     TRY(MPI_Probe(99, 0, MPI_COMM_WORLD, &status));
-#ifndef OPEN_MPI /* aborts, whatever the handler */
+#ifndef OPEN_MPI /* aborts with any handler */
     TRY(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_NULL, &flag, MPI_STATUS_IGNORE));
 #endif
     TRY(MPI_Waitall(-1, &request, MPI_STATUSES_IGNORE));
-#ifndef MPI_ABI /* does not look before it converts the handles */
+#ifndef MPI_ABI /* converts the handles without a check */
     TRY(MPI_Waitall(1, NULL, MPI_STATUSES_IGNORE));
     TRY(MPI_Wait(NULL, MPI_STATUS_IGNORE));
 #endif
     TRY(MPI_Get_count(&status, MPI_DATATYPE_NULL, &n));
 
-    /* Collectives with arrays whose length hangs on the communicator. */
+    /* Collectives with arrays whose length depends on the communicator. */
     TRY(MPI_Bcast(data, 1, MPI_INT, 99, MPI_COMM_WORLD));
     TRY(MPI_Bcast(data, 1, MPI_INT, 0, MPI_COMM_NULL));
     TRY(MPI_Alltoallv(data, four, four, MPI_INT, data, four, four, MPI_INT, MPI_COMM_NULL));
@@ -69,8 +69,8 @@ static void try_all(void)
     TRY(MPI_Reduce_scatter(data, data + 2, four, MPI_INT, MPI_SUM, MPI_COMM_NULL));
     TRY(MPI_Allreduce(data, data + 2, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD));
 
-    /* Topologies, on a communicator that has none, and on none. */
-    handled = 0; /* MPICH 4.0 counts neighbours in memory it never set, so the class varies */
+    /* Topologies, on a communicator without one, and on no communicator. */
+    handled = 0; /* MPICH 4.0 reads the number of neighbours from uninitialised memory, so the class varies */
     n = MPI_Neighbor_allgatherv(data, 1, MPI_INT, data, four, four, MPI_INT, MPI_COMM_WORLD);
     say("MPI_Neighbor_allgatherv: %s, handled %d times", n ? "error" : "success", handled);
     TRY(MPI_Neighbor_alltoallv(data, four, four, MPI_INT, data, four, four, MPI_INT, MPI_COMM_NULL));

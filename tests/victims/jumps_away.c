@@ -14,8 +14,8 @@
 
 static sigjmp_buf again;
 
-/* The kernel may choose a thread of the MPI library for the signal: that one must not jump into the
- * frames of this one. */
+/* The kernel may deliver the signal to a thread of the MPI library, which must not jump into the frames
+ * of this thread. */
 static void jump(int signal)
 {
     if (gettid() != getpid())

@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     say("rank %d: info key, class %d", rank, class);
     MPI_Info_free(&info);
 #ifndef OPEN_MPI /* 5.0 dies of it in MPI_Finalize */
-    /* Longer than a name may be: cut, or refused. */
+    /* Longer than a name may be: truncated or refused. */
     MPI_Error_class(MPI_Comm_set_name(MPI_COMM_WORLD, text), &class);
     MPI_Comm_get_name(MPI_COMM_WORLD, name, &length);
     say("rank %d: name, class %d, %d of %zu characters", rank, class, length, strlen(name));

@@ -1,6 +1,6 @@
 /*
- * Ends without MPI_Finalize, in the way that its argument names. What the launcher sees, and the
- * exit code that it returns, must not change.
+ * Ends without MPI_Finalize, in the way that its argument names. The tool must not change what the
+ * launcher observes, nor the launcher's exit code.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -29,11 +29,11 @@ int main(int argc, char **argv)
         /* The other ranks wait inside MPI for a message that never comes. */
         MPI_Recv(&sum, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
-    /* Until they do; and launchers lose what they have not read yet when a rank dies. */
+    /* Gives them time to do so. Also, launchers lose output that they have not read when a rank dies. */
     usleep(300000);
     if (strcmp(way, "abort") == 0) {
         MPI_Abort(MPI_COMM_WORLD, 42);
-        pause(); /* MPICH 5.0 comes back, and is killed by the launcher sooner or later */
+        pause(); /* MPICH 5.0 returns, and the launcher kills the rank later */
     } else if (strcmp(way, "abort on self") == 0) {
         MPI_Abort(MPI_COMM_SELF, 43);
         pause();
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     } else if (strcmp(way, "segfault") == 0) {
         *(volatile int *) 8 = 1;
     } else if (strcmp(way, "segfault inside") == 0) {
-        /* MPI follows the address, and so may a tool. */
+        /* MPI dereferences the address, and a tool may do so too. */
         MPI_Datatype type;
         MPI_Type_indexed(4, (int *) 8, (int *) 8, MPI_INT, &type);
     } else if (strcmp(way, "SIGTERM") == 0) {

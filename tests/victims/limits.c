@@ -47,7 +47,7 @@ static void *call(void *unused)
                      MPI_STATUS_IGNORE);
         wrong += in != i;
     }
-    /* Many statuses to ignore, and more arguments than fit into anything set aside. */
+    /* Many ignored statuses, and more arguments than fit into any preallocated buffer. */
     for (int i = 0; i < MANY; i++)
         requests[i] = MPI_REQUEST_NULL;
     MPI_Irecv(&in, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &requests[MANY / 2]);
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    /* MPI has done at least once what it will do. */
+    /* MPI has executed all its code once. */
     call(NULL);
     pthread_create(&thread, NULL, call, NULL);
     pthread_join(thread, NULL);

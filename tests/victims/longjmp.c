@@ -17,7 +17,7 @@ static void jump(MPI_Comm *comm, int *code, ...)
     longjmp(back, class + 1);
 }
 
-/* An operation that calls MPI inside of MPI, and deeper inside makes an error. */
+/* An operation that calls MPI inside MPI, and causes an error at some depth. */
 static void nest(void *in, void *inout, int *n, MPI_Datatype *type)
 {
     MPI_Op op;

@@ -1,5 +1,5 @@
-! Calls from many places of one program, some of which Fortran's library makes by itself and
-! others that it hands to C: 24 in all.
+! Calls from many call sites of one program. The Fortran library implements some of them itself and forwards
+! others to C: 24 in all.
 program many_calls
   use mpi
   implicit none

@@ -1,7 +1,7 @@
 /*
- * Many windows that live at the same time, and how often somebody has opened the kernel's list of
- * mappings meanwhile, how much of it was read, and how often the kernel was asked about one address
- * instead. With `list` as second argument the kernel cannot be asked that way, as before Linux 6.11.
+ * Many windows at the same time. Prints how often the kernel's list of mappings was opened meanwhile, how
+ * many bytes of it were read, and how often the kernel was asked about one address instead. With `list` as
+ * second argument the kernel does not answer that question, like Linux before 6.11.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /*
- * Calls that callbacks make while MPI calls them: operations, attribute functions, error
- * handlers, generalised requests, each with calls of its own, the last of them a tail call
- * where the compiler can make it one. Callbacks inside callbacks; callbacks in MPI_Finalize.
+ * Calls that callbacks make: operations, attribute functions, error handlers, generalised requests.
+ * The last call of each is a tail call if the compiler can make it one. Callbacks inside callbacks;
+ * callbacks in MPI_Finalize.
  *
- * MPI decides how often a callback is called: every time, it states what it calls.
+ * MPI decides how often a callback is called: each time, the callback lists its calls.
  */
 #include <mpi.h>
 #include "expect.h"
@@ -11,7 +11,7 @@
 static const MPI_Comm world = MPI_COMM_WORLD;
 static int rank, data[4], got[4];
 
-/* Where tail calls put their results: nothing on the stack may be in use. */
+/* The results of tail calls: they cannot be on the stack. */
 static int result;
 
 /* --- operations --- */
@@ -88,14 +88,14 @@ static int copy(MPI_Comm old, int keyval, void *state, void *value, void *new_va
     return MPI_SUCCESS;
 }
 
-/* The communicator is about to go, but has its name still. */
+/* The communicator is about to be freed, but still has its name. */
 static int delete(MPI_Comm comm, int keyval, void *value, void *state)
 {
     CALLED("MPI_Comm_rank(comm=%s, rank=%d)", comm == world ? "MPI_COMM_WORLD" : comm == MPI_COMM_SELF ? "MPI_COMM_SELF" : "comm1", comm == MPI_COMM_SELF ? 0 : rank);
     return MPI_Comm_rank(comm, &result);
 }
 
-/* Frees an attribute, which is a callback of its own, inside a callback. */
+/* Deletes an attribute inside a callback, which calls another callback. */
 static int delete_twice(MPI_Comm comm, int keyval, void *value, void *state)
 {
     int call = CALLING();
@@ -161,7 +161,7 @@ static void attributes(void)
     CALLED_AT(call, "MPI_Type_free(datatype=type1)");
 }
 
-/* Each type's end is the end of the next, from within, with another call on the way back. */
+/* Freeing a type frees the next one inside its callback, which then makes another call. */
 enum { DEEP = 50 };
 static MPI_Datatype chain[DEEP];
 

@@ -1,7 +1,7 @@
 /*
- * Collective calls on three ranks: arrays with an element for each rank, which only the root
- * has or which MPI_IN_PLACE makes meaningless, intercommunicators of one and two ranks,
- * non-blocking and persistent forms.
+ * Collective calls on three ranks: arrays with an element for each rank, arrays that are significant only
+ * at the root or not at all (MPI_IN_PLACE), intercommunicators of one and two ranks, nonblocking and
+ * persistent forms.
  */
 #include <mpi.h>
 #include "expect.h"
@@ -11,10 +11,10 @@ enum { N = 3 };
 static const MPI_Comm world = MPI_COMM_WORLD;
 static int rank, data[16], got[16];
 
-/* An address that nobody may read from. */
+/* An address that must not be read. */
 #define NOWHERE ((void *)16)
 
-/* What a rank may pass where only the root's arrays count. */
+/* What other ranks may pass where only the root's arrays are significant. */
 #define AT_ROOT(root, array) (rank == (root) ? (array) : (int *)NOWHERE)
 
 static void plain(void)
@@ -49,7 +49,7 @@ static void with_arrays(void)
 {
     int counts[N] = { 1, 0, 2 }, places[N] = { 0, 5, 1 }, ones[N] = { 1, 1, 1 }, steps[N] = { 0, 4, 8 };
     MPI_Datatype types[N] = { MPI_INT, MPI_FLOAT, MPI_UNSIGNED };
-    /* What everybody exchanges with rank r has r's type. */
+    /* All data exchanged with rank r has r's type. */
     MPI_Datatype mine[N] = { types[rank], types[rank], types[rank] };
     static const char *const type_names[N] = { "MPI_INT", "MPI_FLOAT", "MPI_UNSIGNED" };
 
@@ -72,7 +72,7 @@ static void with_arrays(void)
     CALLED("MPI_Reduce_scatter(sendbuf=%p, recvbuf=%p, recvcounts=[1, 0, 2], datatype=MPI_INT, op=MPI_MAX, comm=MPI_COMM_WORLD)", (void *)data, (void *)got);
 }
 
-/* With MPI_IN_PLACE the arguments for what is sent mean nothing, and may be anything. */
+/* With MPI_IN_PLACE the send arguments are not significant, and may be anything. */
 static void in_place(void)
 {
     int ones[N] = { 1, 1, 1 }, steps[N] = { 0, 1, 2 }, bytes[N] = { 0, 4, 8 };
@@ -107,8 +107,8 @@ static void in_place(void)
     CALLED("MPI_Scan(sendbuf=MPI_IN_PLACE, recvbuf=%p, count=1, datatype=MPI_INT, op=MPI_SUM, comm=MPI_COMM_WORLD)", (void *)got);
 }
 
-/* Rank 0 on one side, ranks 1 and 2 on the other: arrays have as many elements as the other
-   side has ranks. */
+/* Rank 0 on one side, ranks 1 and 2 on the other: arrays have as many elements as the remote
+   group has ranks. */
 static void between_groups(void)
 {
     MPI_Comm side, inter;
@@ -139,7 +139,7 @@ static void between_groups(void)
            (void *)data, ones, steps, (void *)got, ones, steps);
     MPI_Allreduce(data, got, 2, MPI_INT, MPI_SUM, inter);
     CALLED("MPI_Allreduce(sendbuf=%p, recvbuf=%p, count=2, datatype=MPI_INT, op=MPI_SUM, comm=comm2)", (void *)data, (void *)got);
-    /* Both sides share out two elements: one rank takes all, or each takes one. */
+    /* Both sides distribute two elements: one rank gets both, or each rank gets one. */
     counts[0] = others;
     MPI_Reduce_scatter(data, got, counts, MPI_INT, MPI_SUM, inter);
     CALLED("MPI_Reduce_scatter(sendbuf=%p, recvbuf=%p, recvcounts=%s, datatype=MPI_INT, op=MPI_SUM, comm=comm2)", (void *)data, (void *)got, alone ? "[2]" : "[1, 1]");

@@ -43,7 +43,7 @@ static void groups(void)
     CALLED("MPI_Group_incl(group=group1, n=0, ranks=NULL, newgroup=MPI_GROUP_EMPTY)");
     MPI_Group_free(&rest);
     CALLED("MPI_Group_free(group=group3)");
-    /* MPI may give the same handle again: it is freed as often as it was given. */
+    /* MPI may return the same handle again: it is freed as often as it was returned. */
     MPI_Comm_group(world, &same);
     const char *name = same == all ? "group1" : "group3";
     CALLED("MPI_Comm_group(comm=MPI_COMM_WORLD, group=%s)", name);
@@ -241,7 +241,7 @@ static void graph(void)
     CALLED("MPI_Comm_free(comm=comm1)");
 }
 
-/* Everybody sends to rank 0, which sends to nobody. */
+/* All ranks send to rank 0, which sends to none. */
 static void distributed_graph(void)
 {
     MPI_Comm star;
@@ -348,7 +348,7 @@ static void error_handlers(void)
     CALLED("MPI_Comm_get_errhandler(comm=MPI_COMM_WORLD, errhandler=MPI_ERRORS_ARE_FATAL)");
     MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     CALLED("MPI_Comm_set_errhandler(comm=MPI_COMM_WORLD, errhandler=MPI_ERRORS_RETURN)");
-    /* A failed call leaves nothing where a new object would stand. */
+    /* A failed call does not set the handle of the new object. */
     MPI_Comm_dup(MPI_COMM_NULL, &copy);
     CALLED("MPI_Comm_dup(comm=MPI_COMM_NULL, newcomm=unset) = ERR_COMM");
     MPI_Comm_split(world, 3, 3, &copy);

@@ -1,7 +1,7 @@
 /*
- * Requests between two ranks: every way to complete them, in part and as a whole, persistent
- * and partitioned ones, cancelled and freed ones, and those of MPI_PROC_NULL, for which some
- * MPIs hand out one and the same handle several times.
+ * Requests between two ranks: every way to complete them, some or all, persistent and partitioned
+ * requests, cancelled and freed requests, and those of MPI_PROC_NULL, for which some MPIs
+ * return the same handle several times.
  */
 #include <mpi.h>
 #include "expect.h"
@@ -167,8 +167,8 @@ static void some_and_all(void)
     barrier();
 }
 
-/* Complete from the start: some MPIs give all of them one handle, and then nobody can tell
-   which is which, but they are as many as before, and the first created goes first. */
+/* Complete when they are created: some MPIs return one handle for all of them. Then they cannot be
+   distinguished, but their number is right, and the first created completes first. */
 static void of_nobody(void)
 {
     MPI_Request requests[4];
@@ -332,7 +332,7 @@ static void isendrecv(void)
 #endif
 
 #if MPI_VERSION >= 5
-/* Asked without being completed. */
+/* Queried without being completed. */
 static void asked(void)
 {
     MPI_Request requests[3];
@@ -385,7 +385,7 @@ static void asked(void)
 }
 #endif
 
-/* Wildcards: what they matched is known although the program does not ask. Once one has been
+/* Wildcards: their matches are recorded although the program ignores the statuses. Once one has been
    posted, any ignored status may be captured. */
 static void wildcards(void)
 {
@@ -430,7 +430,7 @@ static void wildcards(void)
     CALLED("MPI_Wait(request=r2, status={source=%d, tag=74, bytes=8})", peer);
 }
 
-/* What a failed MPI_Waitall has left. MPI may stop at the first error, or complete the rest. */
+/* The requests that a failed MPI_Waitall leaves. MPI may stop at the first error, or complete the rest. */
 static void finish(MPI_Request *requests)
 {
     for (int i = 0; i < 3; i++)
@@ -444,8 +444,8 @@ static void finish(MPI_Request *requests)
 /* Of three messages the second is longer than its receive. */
 static void truncated(void)
 {
-    /* A status has an error code; only its class has a name. With the standard ABI nobody
-       knows how MPI makes the one of the other. */
+    /* A status has an error code; only its class has a name. With the standard ABI it is unknown how
+       MPI maps codes to classes. */
 #ifdef MPI_ABI_VERSION
     static const char *const error = "error=_";
 #else

@@ -1,5 +1,5 @@
 /*
- * Datatypes: every constructor, what they were made of, extents, names, attributes, packing.
+ * Datatypes: every constructor, contents, extents, names, attributes, packing.
  */
 #include <mpi.h>
 #include <stddef.h>
@@ -81,10 +81,10 @@ static void structs(void)
     MPI_Type_get_envelope(particle, &n, &m, &k, &combiner);
     CALLED("MPI_Type_get_envelope(datatype=type2, num_integers=4, num_addresses=3, num_datatypes=3, combiner=MPI_COMBINER_STRUCT)");
     MPI_Type_get_contents(particle, n, m, k, integers, addresses, contents);
-    /* What the program has already, or a copy. */
+    /* Handles that the program already has, or copies. */
     const char *again = contents[1] == inner ? "type1" : "type3";
     CALLED("MPI_Type_get_contents(datatype=type2, max_integers=4, max_addresses=3, max_datatypes=3, array_of_integers=[3, 1, 1, 1], array_of_addresses=[0, 8, 32], array_of_datatypes=[MPI_CHAR, %s, MPI_INT])", again);
-    /* More room than there is something to say (but Open MPI looks at every datatype). */
+    /* Arrays larger than needed (but Open MPI reads every datatype). */
     MPI_Type_get_contents(inner, 8, 8, 1, integers, addresses, got);
     CALLED("MPI_Type_get_contents(datatype=type1, max_integers=8, max_addresses=8, max_datatypes=1, array_of_integers=[3], array_of_addresses=[], array_of_datatypes=[MPI_DOUBLE])");
     MPI_Type_get_envelope(MPI_INT, &n, &m, &k, &combiner);
@@ -97,7 +97,7 @@ static void structs(void)
     CALLED("MPI_Type_get_extent(datatype=type2, lb=0, extent=40)");
     MPI_Type_get_true_extent(particle, &lb, &extent);
     CALLED("MPI_Type_get_true_extent(datatype=type2, true_lb=0, true_extent=36)");
-    /* One and the same or not, both have to be freed. */
+    /* Whether or not they are the same handle, both must be freed. */
     MPI_Type_free(&inner);
     CALLED("MPI_Type_free(datatype=type1)");
     MPI_Type_size(contents[1], &size);
@@ -138,7 +138,7 @@ static void arrays(void)
     CALLED("MPI_Type_free(datatype=type1)");
 }
 
-/* Arrays longer than any buffer one might think of. */
+/* Arrays longer than any preallocated buffer. */
 static void long_arrays(void)
 {
     enum { LONG = 60000 };

@@ -1,8 +1,8 @@
 /*
  * MPI-IO of two ranks on a file in the working directory, infos, and strings of every sort.
  *
- * The libraries that do the work (ROMIO, OMPIO) call MPI themselves: none of that is the
- * program's.
+ * The libraries that implement it (ROMIO, OMPIO) call MPI themselves: these are not the
+ * program's calls.
  */
 #include <mpi.h>
 #include "expect.h"
@@ -62,7 +62,7 @@ static void writes(void)
     MPI_Offset size;
     int mode, flag;
 
-    /* I/O sets the number of bytes, and leaves the rest alone. */
+    /* I/O sets the number of bytes, and nothing else. */
     memset(&status, 0, sizeof status);
     MPI_File_open(world, "matrix_files.data", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
     CALLED("MPI_File_open(comm=MPI_COMM_WORLD, filename=\"matrix_files.data\", amode=MPI_MODE_CREATE|MPI_MODE_RDWR, info=MPI_INFO_NULL, fh=file1)");
@@ -146,7 +146,7 @@ static void views(void)
     CALLED("MPI_File_close(fh=file1)");
 }
 
-/* Pointers that both ranks share, and operations in two halves. */
+/* Shared file pointers, and split collectives. */
 static void shared(void)
 {
     MPI_File file;
@@ -206,7 +206,7 @@ static void callbacks(void)
     MPI_File file;
     int call, code;
 
-    /* Open MPI's own I/O has no such thing. */
+    /* Open MPI's own I/O does not support this. */
     code = MPI_Register_datarep("matrix", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent, &rank);
     CALLED("MPI_Register_datarep(datarep=\"matrix\", read_conversion_fn=MPI_CONVERSION_FN_NULL, write_conversion_fn=MPI_CONVERSION_FN_NULL, dtype_file_extent_fn=%p, extra_state=%p) = %s", (void *)extent, (void *)&rank, code == MPI_SUCCESS ? "SUCCESS" : "ERR_OTHER");
     MPI_File_create_errhandler(handle, &handler);
@@ -232,7 +232,7 @@ static void failures(void)
 
     code = MPI_File_open(world, "no such folder/matrix_files.data", MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
     MPI_Error_class(code, &class);
-    /* Where ranks tell each other of an error, MPICH may forget what it was. */
+    /* When ranks agree on an error, MPICH may lose its class. */
     const char *name = class == MPI_ERR_NO_SUCH_FILE ? "ERR_NO_SUCH_FILE" : "ERR_OTHER";
     CALLED("MPI_File_open(comm=MPI_COMM_WORLD, filename=\"no such folder/matrix_files.data\", amode=MPI_MODE_RDONLY, info=MPI_INFO_NULL, fh=unset) = %s", name);
     CALLED("MPI_Error_class(errorcode=_, errorclass=MPI_%s)", name);

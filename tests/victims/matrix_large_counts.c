@@ -1,6 +1,6 @@
 /*
  * The functions with large counts, MPI_X_c: counts beyond 32 bits where they cost no memory,
- * arrays of counts and displacements. Nothing but MPI_Init and MPI_Finalize where MPI is older.
+ * arrays of counts and displacements. With an older MPI, only MPI_Init and MPI_Finalize.
  */
 #include <mpi.h>
 #include "expect.h"

@@ -16,7 +16,7 @@ namespace {
 
 int rank_in_world;
 
-/* Writes everything down when all else is over. */
+/* Prints all calls at the very end. */
 struct Printer {
     ~Printer()
     {
@@ -41,7 +41,7 @@ struct Session {
     }
 };
 
-/* A copy of a communicator; `name` is what it is called. */
+/* A copy of a communicator; `name` is its name in traces. */
 class Communicator {
 public:
     Communicator(MPI_Comm parent, std::string parent_name, std::string name) : name_(std::move(name))
@@ -126,7 +126,7 @@ void fail(MPI_Comm *, int *code, ...)
     throw Failure("through MPI");
 }
 
-/* Calls that never return, and what destructors do on the way out. */
+/* Calls that never return, and calls of destructors during unwinding. */
 void exceptions(const Communicator &comm)
 {
     MPI_Errhandler handler;

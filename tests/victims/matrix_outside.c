@@ -1,6 +1,6 @@
 /*
- * Calls before MPI_Init and after MPI_Finalize, under the names PMPI_X too; strings that MPI
- * hands out; error classes and codes of the program's own; MPI_Pcontrol with arguments of any
+ * Calls before MPI_Init and after MPI_Finalize, also by their PMPI_ names; strings that MPI
+ * returns; error classes and codes that the program adds; MPI_Pcontrol with arguments of any
  * kind. Each rank has arguments on its command line.
  */
 #include <mpi.h>
@@ -68,7 +68,7 @@ static void named_twice(void)
     CALLED("MPI_Isend(buf=%p, count=1, datatype=MPI_INT, dest=MPI_PROC_NULL, tag=0, comm=MPI_COMM_WORLD, request=r1)", (void *)&data);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     CALLED("MPI_Wait(request=r1, status=MPI_STATUS_IGNORE)");
-    /* Through a pointer, which is either name. */
+    /* Through pointers to both names. */
     int (*function)(MPI_Comm, int *) = rank == 0 ? MPI_Comm_rank : PMPI_Comm_rank;
     function(MPI_COMM_SELF, &size);
     CALLED("MPI_Comm_rank(comm=MPI_COMM_SELF, rank=0)");

@@ -87,7 +87,7 @@ static void exchanges(void)
            (void *)data);
 }
 
-/* Messages 20 to 24 wait for the other rank. */
+/* Messages 20 to 24 are pending at the other rank. */
 static void sends_to_probes(void)
 {
     for (int tag = 20; tag <= 24; tag++) {
@@ -137,7 +137,7 @@ static void probes(void)
     CALLED("MPI_Mprobe(source=MPI_PROC_NULL, tag=3, comm=MPI_COMM_WORLD, message=MPI_MESSAGE_NO_PROC, status={source=MPI_PROC_NULL, tag=MPI_ANY_TAG, bytes=0})");
     MPI_Mrecv(got, 8, MPI_INT, &message, &status);
     CALLED("MPI_Mrecv(buf=%p, count=8, datatype=MPI_INT, message=MPI_MESSAGE_NO_PROC, status={source=MPI_PROC_NULL, tag=MPI_ANY_TAG, bytes=0})", (void *)got);
-    /* Probed already: received in the order of sending. */
+    /* Already probed: received in the order of sending. */
     for (int i = 0; i < 3; i++) {
         static const int tags[3] = { 20, 21, 23 };
         MPI_Recv(got, 8, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, world, MPI_STATUS_IGNORE);

@@ -1,7 +1,7 @@
 /*
  * Sessions, one after the other, without MPI_Init: process sets, groups and communicators made
- * from them, an info made before there is a session. Two ranks. Nothing but MPI_Init and
- * MPI_Finalize where MPI is older.
+ * from them, an info made before there is a session. Two ranks. With an older MPI, only MPI_Init and
+ * MPI_Finalize.
  */
 #include <mpi.h>
 #include "expect.h"

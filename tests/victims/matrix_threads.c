@@ -1,9 +1,9 @@
 /*
- * Four threads on each of two ranks, all of them inside MPI at once. Each talks to its like on
- * the other rank over a communicator of its own; what a thread calls is in its own order.
+ * Four threads on each of two ranks, all of them inside MPI at once. Each communicates with the same thread
+ * of the other rank over a separate communicator. The calls of each thread must be in its own order.
  *
  * The main thread is number 0. The others make their first call one after the other, so that
- * their numbers are known; a later thread is a new one.
+ * their numbers are known. A thread that starts later gets a new number.
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static void talk(int me)
         CALLED("MPI_Sendrecv(sendbuf=%p, sendcount=2, sendtype=MPI_INT, dest=%d, sendtag=%d, recvbuf=%p, recvcount=2, recvtype=MPI_INT, source=%d, recvtag=%d, comm=comm%d, status={source=%d, tag=%d, bytes=8})",
                (void *)data, peer, round, (void *)got, peer, round, me + 1, peer, round);
         MPI_Irecv(got, 2, MPI_INT, peer, 1000 + me, line, &requests[0]);
-        /* Which names of requests are free depends on the other threads. */
+        /* Which request numbers are free depends on the other threads. */
         CALLED("MPI_Irecv(buf=%p, count=2, datatype=MPI_INT, source=%d, tag=%d, comm=comm%d, request=_)", (void *)got, peer, 1000 + me, me + 1);
         MPI_Isend(data, 1, MPI_INT, peer, 1000 + me, line, &requests[1]);
         CALLED("MPI_Isend(buf=%p, count=1, datatype=MPI_INT, dest=%d, tag=%d, comm=comm%d, request=_)", (void *)data, peer, 1000 + me, me + 1);
@@ -93,7 +93,7 @@ int main(void)
     run(&numbers[0]);
     for (int i = 1; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    /* In the place of a thread that has ended. */
+    /* Started after another thread has ended. */
     pthread_create(&threads[THREADS], NULL, run, &numbers[THREADS]);
     pthread_join(threads[THREADS], NULL);
 

@@ -1,5 +1,5 @@
 /*
- * Windows of two ranks: how they are made, every access and every way to synchronise,
+ * Windows of two ranks: every way to create them, every access and every way to synchronise,
  * displacements, assertions, attributes, names.
  */
 #include <mpi.h>
@@ -9,7 +9,7 @@
 static const MPI_Comm world = MPI_COMM_WORLD;
 static int rank, peer, data[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, got[8], room[64];
 
-/* An address as it is shown, NULL too. */
+/* An address as `refrain show` prints it, also NULL. */
 static const char *address(const void *at)
 {
     static char text[32];

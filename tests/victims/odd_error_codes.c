@@ -1,8 +1,8 @@
 /*
- * Callbacks that return error codes of their own invention, which MPI hands on.
+ * Callbacks that return invalid error codes, which MPI passes on.
  *
- * A tool that asks MPI what such a code means may find that MPI takes the question itself for
- * an error, and calls the error handler that ends the program.
+ * If a tool queries the class of such a code, MPI may treat the query itself as an error, and call the
+ * error handler that ends the program.
  */
 #include <mpi.h>
 #include "say.h"

@@ -1,5 +1,5 @@
 /*
- * Opens the MPI library by hand, for programs that are not linked to it.
+ * Opens the MPI library with dlopen, for programs that are not linked to it.
  */
 #ifndef OPENED_LIBRARY_H
 #define OPENED_LIBRARY_H

@@ -1,5 +1,5 @@
-/* Receives from any source, then nothing but collective operations, which leave nothing in a record of
- * receive orders.
+/* Receives from any source, then only collective operations, which are not in a record of receive
+ * orders.
  *
  *     order_collectives_after [killed|whole]
  *

@@ -1,5 +1,5 @@
-/* Communicators that are freed while receives wait on them, and some that are made in an order of their
- * own by each rank, of two parents: all that MPI asks for is an order on each parent. */
+/* Communicators that are freed while receives on them are pending, and communicators of two parents that each rank
+ * creates in a different order: MPI requires the same order only per parent. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* All ranks pass numbers around in an order that differs from run to run; after so many messages
- * rank 1 says what it has seen, and is killed.
+/* All ranks pass numbers around in an order that differs from run to run; after the given number of messages
+ * rank 1 prints what it has received, and is killed.
  *
  *     order_crash [messages]
  */

@@ -1,4 +1,4 @@
-// Prints what C++ draws at random, and its clock, which is never the same twice.
+// Prints random numbers and times of the C++ library, which differ in every run.
 #include <chrono>
 #include <cstdio>
 #include <mpi.h>

@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
             state = state * 0.75 + question * 0.25 + 1e-3 * status.MPI_SOURCE;
             MPI_Send(&state, 1, MPI_DOUBLE, status.MPI_SOURCE, ANSWER, MPI_COMM_WORLD);
         }
-        printf("rank 0: %a after %ld looks in vain\n", state, idle);
+        printf("rank 0: %a after %ld failed probes\n", state, idle);
     } else {
         for (int i = 0; i < questions; i++) {
             double answer;

@@ -1,6 +1,6 @@
 /* A Jacobi solver that receives from any source, although every message can come from one rank only:
- * each side of a block has a tag of its own. Its order is the same in every run, and yet it has to be
- * recorded by whoever does not know that (hidden determinism: Sato et al., section 6.3).
+ * each side of a block has its own tag. The order is the same in every run, but a recorder that does not know
+ * that must record it (hidden determinism: Sato et al., section 6.3).
  *
  *     order_jacobi [iterations] [points a side of each block] [table]
  *
@@ -25,7 +25,7 @@ static double now[WIDEST + 2][WIDEST + 2], then[WIDEST + 2][WIDEST + 2];
 static uint64_t lamport;
 static FILE *table;
 
-/* The neighbour on a side; ranks stand in rows, and the grid has no edge. */
+/* The neighbour on a side; ranks form rows, and the grid is periodic. */
 static int neighbour(int side) {
     int row = rank / across, column = rank % across, rows = size / across;
     switch (side) {
@@ -56,7 +56,7 @@ static void exchange(void) {
         for (int i = 1; i <= points; i++)
             out[side].values[i - 1] = *edge(side, i, 0);
         out[side].clock = ++lamport;
-        /* What is left of one is right of the other. */
+        /* The left side of one block is the right side of its neighbour. */
         MPI_Isend(&out[side], sizeof out[side], MPI_BYTE, neighbour(side), side ^ 1, MPI_COMM_WORLD,
                   &sends[side]);
     }

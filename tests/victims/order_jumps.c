@@ -1,7 +1,7 @@
 /*
- * longjmp out of calls that receive and complete, by an error handler that is called for messages
- * that are too long: out of Recv, Wait, Waitall, Waitany, Testsome and Sendrecv, over and over. In
- * between, messages from anybody are received in whatever order they come, and after each jump too.
+ * longjmp out of receives and completing calls (Recv, Wait, Waitall, Waitany, Testsome, Sendrecv), repeatedly, by an
+ * error handler that is called for messages that are too long. In between and after each jump, messages from any
+ * source are received.
  *
  * (With MPI_THREAD_MULTIPLE, MPIs themselves do not survive this: their locks stay locked.)
  */
@@ -24,7 +24,7 @@ static void jump(MPI_Comm *comm, int *code, ...)
     longjmp(back, 1);
 }
 
-/* Receives a message that is too long, by one way or another; never returns. */
+/* Receives a message that is too long, in one of these ways; never returns. */
 static void receive_too_long(int way, int from)
 {
     static int room[2], data = 5;
@@ -61,7 +61,7 @@ static void receive_too_long(int way, int from)
     }
 }
 
-/* A message from every rank, in the order in which they come. */
+/* A message from every rank, in the order of arrival. */
 static void receive_from_all(int round)
 {
     char line[256] = "";

@@ -2,10 +2,10 @@
  *
  *     order_locks mutex|try|queue|semaphore|serialized [rounds]
  *
- * mutex       all threads receive from anybody, and answer, while they hold one lock
+ * mutex       all threads receive from any source, and answer, while they hold one lock
  * try         the same with trylock; a thread that does not get the lock does other work
- * queue       one thread receives and puts what came into a queue, others wait for a condition, take
- *             it out and answer
+ * queue       one thread receives messages and puts them into a queue; others wait for a condition, take
+ *             messages out and answer
  * semaphore   as mutex, with a semaphore
  * serialized  as mutex, with MPI_THREAD_SERIALIZED
  */
@@ -64,7 +64,7 @@ static void give(void) {
         pthread_mutex_unlock(&lock);
 }
 
-/* Sends to the next rank, and receives from anybody. */
+/* Sends to the next rank, and receives from any source. */
 static void exchange(struct thread *own) {
     uint64_t out = own->digest, in = 0;
     MPI_Status status;
@@ -87,7 +87,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* The first thread waits as C++ does, with a time that never comes. */
+/* The first thread uses a timed wait, as C++ does, that never times out. */
 static void await_more(const struct thread *own) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -98,7 +98,7 @@ static void await_more(const struct thread *own) {
         pthread_cond_wait(&more, &lock);
 }
 
-/* Takes out of the queue and sends it back to where it came from. */
+/* Takes a message out of the queue and sends it back to its source. */
 static void *serve(void *argument) {
     struct thread *own = argument;
     for (;;) {

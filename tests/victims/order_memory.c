@@ -1,6 +1,6 @@
 /*
- * A program at the limit of its memory, which it has set itself after MPI_Init: nothing more can be
- * mapped. It receives on, from anybody, often enough for a recording to have to put something away.
+ * A program at the limit of its memory, which it sets itself after MPI_Init: nothing more can be
+ * mapped. It continues to receive from any source, so often that a recorder must write its log.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     struct rlimit limit, old;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    /* MPI has done at least once what it will do. */
+    /* MPI has executed all its code once. */
     int wrong = receive(1000);
     getrlimit(RLIMIT_AS, &old);
     limit = (struct rlimit) { (rlim_t) mapped() + (64 << 10), old.rlim_max };

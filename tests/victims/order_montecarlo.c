@@ -1,16 +1,16 @@
-/* Particles wander between ranks at random. Each rank has a few receives from any source posted,
- * and looks which are complete between steps; what it adds to its tally depends on the order in
- * which particles arrive, in the last bits. So does the random number that a particle draws next.
+/* Particles move between ranks at random. Each rank has a few receives from any source posted, and tests
+ * them between steps. The last bits of its tally depend on the order in which particles arrive. So does the
+ * next random number of a particle.
  *
  *     order_montecarlo [particles a rank] [seed] [collisions a step] [table] [near]
  *
  * With a table, each rank writes what a record needs in the form of the paper's base table (Sato et
  * al., figure 4) to a file of that name and its number: rows of count, flag, with_next, rank and clock.
- * For that messages carry Lamport clocks, always. Behind that name and `-which` is which request got each
- * message, as bytes.
+ * For that, messages always carry Lamport clocks. A second file, with `-which` appended to the name, has the request
+ * that got each message, as bytes.
  *
- * Particles go anywhere; with "near" ranks are cells of a torus, and particles go to one of the four
- * beside theirs, as they do in the paper's program.
+ * Particles move to any rank. With "near" ranks are cells of a torus, and particles move to one of the four
+ * neighbours, as in the paper's program.
  */
 #include <math.h>
 #include <mpi.h>
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* AHEAD: so many particles of a rank are on their way. IDLE: polls in vain before it makes another. */
+/* AHEAD: how many particles of a rank move at a time. IDLE: failed polls before it makes another. */
 enum { POSTED = 4, PARTICLE = 1, DONE = 2, AHEAD = 8, IDLE = 20 };
 
 struct particle {
@@ -49,7 +49,7 @@ static void row(uint32_t count, uint32_t flag, uint32_t with_next, uint32_t from
     fwrite(values, sizeof values, 1, table);
 }
 
-/* A message has come. */
+/* A message has arrived. */
 static void came(int which, int source, uint64_t clock, int with_next) {
     lamport = (clock > lamport ? clock : lamport) + 1;
     if (table == NULL)
@@ -61,7 +61,7 @@ static void came(int which, int source, uint64_t clock, int with_next) {
     fputc(which, requests_of);
 }
 
-/* Where a particle goes. */
+/* The rank to which a particle moves. */
 static int destination(uint64_t *state) {
     if (!near) {
         int to = (int)(next(state) % (uint64_t)(size - 1));
@@ -121,7 +121,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < POSTED; i++)
         MPI_Irecv(&buffers[i], sizeof buffers[i], MPI_BYTE, MPI_ANY_SOURCE, PARTICLE,
                   MPI_COMM_WORLD, &requests[i]);
-    /* Rank 0 counts those that are done, and tells everybody when all are. */
+    /* Rank 0 counts finished particles, and tells all ranks when all are finished. */
     uint64_t done;
     MPI_Irecv(&done, 1, MPI_UINT64_T, rank == 0 ? MPI_ANY_SOURCE : 0, DONE, MPI_COMM_WORLD,
               &requests[POSTED]);

@@ -1,10 +1,10 @@
 /* Every way to receive a message, each with an outcome that differs from run to run. In every round
- * all ranks send to all others, and receive what came to them in one of these ways; the digest
- * that each rank prints depends on the order.
+ * all ranks send to all others, and receive the messages in one of these ways; the digest that each
+ * rank prints depends on the order.
  *
  *     order_paths all|traced|PATH [rounds] [seed]
  *
- * `traced` are those of which a trace of calls holds the order.
+ * `traced` means the ways whose order a trace of calls has.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ static void got(const MPI_Status *status, uint64_t value) {
     mix(value);
 }
 
-/* Takes a while, another time in every run. */
+/* Waits for a time that differs in every run. */
 static void dawdle(void) {
     static volatile uint64_t sink;
     noise = noise * 6364136223846793005u + 1442695040888963407u;
@@ -311,7 +311,7 @@ static void get_status(void) {
     sent();
 }
 
-/* One receive too many, posted at a place that differs: it is cancelled, or another one is. */
+/* One receive too many, posted at a varying position: it is cancelled, or another one is. */
 static void cancel(void) {
     int cancelled, n;
     MPI_Status status;
@@ -326,7 +326,7 @@ static void cancel(void) {
     MPI_Testsome(others + 1, receives, &n, indices, statuses);
     for (int i = 0; i < n; i++)
         got(&statuses[i], in[indices[i]]);
-    /* What is pending is given up; what was received instead of that is taken by a probe. */
+    /* Pending receives are cancelled; messages that remain are received after a probe. */
     int taken = n == MPI_UNDEFINED ? 0 : n;
     for (int i = 0; i < others + 1; i++) {
         if (receives[i] == MPI_REQUEST_NULL)
@@ -345,11 +345,11 @@ static void cancel(void) {
         got(&status, in[0]);
     }
     sent();
-    /* Or the receive that is one too many might take a message of the next round. */
+    /* Otherwise the extra receive might match a message of the next round. */
     MPI_Barrier(comm);
 }
 
-/* The first receive is let go of; it takes a message all the same. */
+/* The first receive is freed; it matches a message nevertheless. */
 static void freed(void) {
     static uint64_t lost[1 << 12];
     static int losses;
@@ -418,7 +418,7 @@ static void communicators(void) {
     MPI_Comm_free(&half);
 }
 
-/* So much as goes into a millisecond. */
+/* As much as fits into a millisecond. */
 static void timed(void) {
     double start = MPI_Wtime();
     uint64_t n = 0;
@@ -438,7 +438,7 @@ static void timed(void) {
     sent();
 }
 
-/* Nobody sends, and any tag will do; among receives from anybody. */
+/* Receives from MPI_PROC_NULL with any tag, among receives from any source. */
 static void nobody(void) {
     MPI_Request none[2];
     MPI_Recv_init(in, 1, MPI_UINT64_T, MPI_PROC_NULL, MPI_ANY_TAG, comm, &none[0]);
@@ -481,7 +481,7 @@ static void isendrecv(void) {
     MPI_Get_library_version(library, &length);
     for (int i = 0; i < others; i++) {
         int from = MPI_ANY_SOURCE;
-        /* MPICH's status of such a request does not tell what was received. */
+        /* MPICH's status of such a request does not say what was received. */
         if (strstr(library, "MPICH"))
             from = (rank + size - 1 - i) % size;
         MPI_Isendrecv(&digest, 1, MPI_UINT64_T, (rank + 1 + i) % size, 5, &in[i], 1, MPI_UINT64_T,
@@ -498,7 +498,7 @@ static void isendrecv(void) {
 #endif
 
 #if MPI_VERSION >= 4
-/* A message in pieces, each asked for. */
+/* A partitioned message; every partition is tested. */
 static void partitioned(void) {
     enum { PIECES = 4 };
     static uint64_t from[PIECES], to[PIECES];
@@ -528,7 +528,7 @@ static void partitioned(void) {
 #endif
 
 #if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
-/* Looks at several requests, and leaves them. */
+/* Queries several requests without completing them. */
 static void get_status_of_several(void) {
     post_all();
     send_all(1);

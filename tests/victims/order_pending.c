@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
     } else {
         for (int i = 0; i < messages; i++) {
             int value = rank * 100000 + i;
-            /* Nobody runs away. */
+            /* No rank runs ahead. */
             (i % 100 == 99 ? MPI_Ssend : MPI_Send)(&value, 1, MPI_INT, 0, DATA, MPI_COMM_WORLD);
         }
         MPI_Barrier(MPI_COMM_WORLD);

@@ -1,4 +1,4 @@
-/* Prints what the system's clocks and random numbers say, which is never the same twice. */
+/* Prints times and random numbers of the system, which differ in every run. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
         char hex[2 * sizeof bytes + 1];
         for (size_t n = 0; n < sizeof bytes; n++)
             sprintf(hex + 2 * n, "%02x", bytes[n]);
-        /* One printf a line: MPICH's output has no buffer, and others print too. */
+        /* One printf per line: MPICH's output is not buffered, and other ranks print too. */
         printf("%d: %ld.%09ld %ld.%06ld %ld %d %ld %s %.9f\n", rank, (long)precise.tv_sec,
                precise.tv_nsec, (long)day.tv_sec, (long)day.tv_usec, (long)time(NULL), rand(),
                random(), hex, MPI_Wtime());

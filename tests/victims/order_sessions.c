@@ -1,5 +1,5 @@
-/* Receives from any source, in a program that has sessions and never calls MPI_Init: the second
- * session goes on when the first has ended. */
+/* Receives from any source, in a program that uses sessions and never calls MPI_Init. The second session
+ * outlives the first. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

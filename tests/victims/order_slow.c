@@ -1,4 +1,4 @@
-/* All ranks wait for one that computes for a while without any call.
+/* All ranks wait for one that computes for some time without calling MPI.
  *
  *     order_slow [seconds]
  */

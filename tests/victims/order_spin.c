@@ -1,4 +1,4 @@
-/* Reads MPI_Wtime very often, as programs do that spin until it is time, or that time small pieces of work;
+/* Reads MPI_Wtime very often, like programs that spin until a given time or that time small pieces of work;
  * and receives from any source.
  *
  *     order_spin spin|timers READINGS [quiet]

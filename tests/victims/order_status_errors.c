@@ -1,6 +1,6 @@
-/* What MPI leaves in MPI_ERROR of statuses: a value, or what was there before. Whether a call writes it is
- * up to the MPI library; a replay has to leave the same. Ranks work in pairs, and rank 0 prints for all: of
- * what several ranks print, some launchers mix the lines.
+/* MPI_ERROR of statuses: MPI sets a value, or leaves the old one. Whether a call writes it depends on the MPI
+ * library; a replay must have the same result. Ranks work in pairs, and rank 0 prints for all, because some
+ * launchers mix the lines of several ranks.
  *
  *     order_status_errors [multiple]
  *
@@ -134,7 +134,7 @@ static void begin(enum what what, MPI_Request *requests, int n)
     }
 }
 
-/* All calls of one sort, on n requests. */
+/* All calls of one kind, on n requests. */
 static void complete(enum what what, int n, int which)
 {
     static const char *calls[] = { "wait", "test", "waitany", "testany", "waitall", "testall", "waitsome", "testsome",
@@ -201,7 +201,7 @@ static void complete(enum what what, int n, int which)
     snprintf(call, sizeof call, "%s %d", calls[which], n);
     say(names[what], call, n, statuses);
     if (what == PERSISTENT && which != 8) {
-        /* Once more: they are inactive, but for this call. */
+        /* Once more: the requests are inactive before this call. */
         preset(statuses, n);
         MPI_Waitall(n, requests, statuses);
         say("inactive", call, n, statuses);

@@ -1,6 +1,6 @@
 /* Several threads of each rank send to the same (rank, tag, communicator), and receive from any
- * source on the same communicator, at the same time. Which thread gets which message, and in which
- * order they were sent, is the scheduler's choice; the digest of each thread depends on it.
+ * source on the same communicator, at the same time. The scheduler decides which thread gets which
+ * message, and in which order they are sent; the digest of each thread depends on it.
  *
  *     order_threads [rounds] [seed]
  */

@@ -1,4 +1,4 @@
-/* Receives from any source, a few a second, in a program that is killed in the end. */
+/* Receives from any source, a few per second, in a program that is killed at the end. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

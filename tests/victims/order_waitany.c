@@ -1,5 +1,5 @@
-/* A pipeline: every rank has a receive from each other rank pending, takes whichever is complete
- * first, and passes on what it got. Sends and a nonblocking barrier are in the same arrays.
+/* A pipeline: every rank has a pending receive from each other rank, completes whichever is first, and
+ * forwards the message. Sends and a nonblocking barrier are in the same arrays.
  *
  *     order_waitany [rounds] [seed]
  */

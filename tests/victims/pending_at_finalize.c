@@ -1,6 +1,6 @@
 /*
- * Receives that nobody completes: cancelled and completed, cancelled and freed, freed, or (with
- * the argument "leave") simply left when MPI_Finalize is called.
+ * Receives that no message completes: cancelled and completed, cancelled and freed, freed, or (with
+ * the argument "leave") still pending when MPI_Finalize is called.
  */
 #include <mpi.h>
 #include "say.h"

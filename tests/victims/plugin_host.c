@@ -1,10 +1,10 @@
 /*
  * A program that is not linked to MPI and opens a shared object that is (its first argument), with
- * local scope: libmpi is then in nobody's search order but that object's. With a second argument
- * "probe", it first looks whether MPI is there already, as some libraries do, and asks it.
+ * local scope: libmpi is then only in that object's search order. With a second argument "probe", it
+ * first looks up MPI_Initialized, as some libraries do, and calls it.
  *
- * A preloaded tool is found although MPI is not there yet. It must say that MPI is not
- * initialised, and still find the MPI that comes later.
+ * A preloaded tool is found although MPI is not loaded yet. It must answer that MPI is not
+ * initialised, and still find the MPI that is loaded later.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

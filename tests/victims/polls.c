@@ -14,12 +14,12 @@ enum { SEVERAL = 3, MOST_POLLS = 20 };
 enum { PROBED, TESTED, ANY, SOME };
 
 static int left, right;
-/* What this rank has still to send in this loop, with which tag, and after how many more polls. */
+/* What this rank still has to send in this loop, with which tag, and after how many more polls. */
 static int unsent, tag, polls;
 /* What it has sent. */
 static int sent, out[SEVERAL];
 static MPI_Request sends[SEVERAL];
-/* What has come from the left. */
+/* What has arrived from the left. */
 static int received, wrong;
 
 static void start(int messages, int with_tag)
@@ -87,7 +87,7 @@ static void test(void)
     finish();
 }
 
-/* The messages of one sender arrive in order: the first receive has the one that counts highest. */
+/* Messages of one sender match in order. */
 static void post(int *in, MPI_Request *requests, int with_tag)
 {
     for (int i = 0; i < SEVERAL; i++)

@@ -1,6 +1,6 @@
 /*
  * Calls inside calls inside calls, three hundred deep: an operation that reduces with an operation,
- * and attributes of datatypes whose deletion deletes the next. Deeper than any table of open calls.
+ * and attributes of datatypes whose deletion deletes the next: deeper than any fixed table of open calls.
  */
 #include <mpi.h>
 #include "say.h"

@@ -1,9 +1,9 @@
 /*
- * What a victim says.
+ * The output of a victim.
  *
- * Every line starts with "> ", so that tests can tell it from what launchers print, and goes
- * out in one write: lines of different ranks never mix, and none is lost when the process
- * dies. A victim says only what is the same in every run of it.
+ * Every line starts with "> ", to distinguish it from the output of launchers, and is written with
+ * one write: lines of different ranks never mix, and none is lost when the process dies. A victim
+ * prints only what is the same in every run.
  */
 #ifndef SAY_H
 #define SAY_H
@@ -31,7 +31,7 @@ static void say(const char *format, ...)
 }
 
 #ifdef MPI_VERSION
-/* Says what an error code means; addresses in it, which differ from run to run, are left out. */
+/* Prints the text of an error code without addresses, which differ from run to run. */
 __attribute__((unused))
 static void say_error(const char *what, int code)
 {

@@ -1,6 +1,6 @@
 /*
- * MPI-4 sessions without MPI_Init: a communicator made from a process set, used, and gone. Only once:
- * MPICH 4.0 and Open MPI 5.0 cannot begin a second time, and MPICH 5.0 cannot always.
+ * MPI-4 sessions without MPI_Init: a communicator made from a process set, used, and freed. Only one session:
+ * MPICH 4.0 and Open MPI 5.0 do not support a second one, and MPICH 5.0 not always.
  */
 #include <mpi.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * What a program sees of signals: handlers, masks, alternative stacks, and that none arrives that
- * it has not sent; the same before and after thousands of calls, in the main thread and others.
+ * The signal state of a program: handlers, masks, alternative stacks, and that no unexpected signal
+ * arrives. It must be the same before and after thousands of calls, in the main thread and others.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -1,8 +1,8 @@
 /*
  * A child that runs no fork handlers (_Fork) and calls MPI beside its parent.
  *
- * The parent's log is mapped into the child too. Were the child to write there, calls of both
- * would be lost or garbled: the test counts those of the parent, all 3,000 of them.
+ * The parent's log is mapped into the child too. If the child wrote there, calls of both
+ * would be lost or garbled: the test counts the parent's 3,000 calls.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -1,6 +1,6 @@
 /*
- * Processes that MPI itself starts: two children for two parents, with a communicator to talk over,
- * merged, split again and disconnected. The children are ranks of a world of their own.
+ * Processes that MPI itself starts: two children for two parents, with an intercommunicator, which is
+ * merged, split again and disconnected. The children have their own MPI_COMM_WORLD.
  */
 #include <mpi.h>
 #include "say.h"

@@ -1,5 +1,5 @@
 /*
- * Statuses: what MPI writes into them, and what it leaves alone.
+ * Statuses: which fields MPI writes, and which it does not.
  *
  * Every status is filled with a pattern first. Calls that return a single status do not set
  * its MPI_ERROR; calls that find nothing do not touch it at all; and the bytes around it stay.

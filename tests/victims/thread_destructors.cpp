@@ -1,6 +1,6 @@
 /*
- * Threads whose last MPI calls come from destructors of thread-local data: of C++, and of POSIX
- * in all the rounds there are. By then a tool may have put its own thread-local data away.
+ * Threads whose last MPI calls are in destructors of thread-local data: of C++, and of POSIX in all
+ * rounds. By then a tool may already have freed its own thread-local data.
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -41,7 +41,7 @@ static void posix_destructor(void *round)
     pthread_key_t key = (long) round % 2 ? first_key : last_key;
     ask();
     rounds++;
-    /* Set again, so that it is called in the next round too, as often as POSIX allows. */
+    /* Set again, so that it is called in the next round too, as many times as POSIX allows. */
     pthread_setspecific(key, (char *) round + 2);
 }
 

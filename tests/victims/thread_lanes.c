@@ -1,7 +1,7 @@
 /*
  * Threads that send to the same rank with the same tag on the same communicator, and threads that
- * receive there, all at once. MPI says nothing about the order of concurrent calls: whichever thread's
- * message comes first, the program takes it. For two ranks.
+ * receive there, all at once. MPI does not define the order of concurrent calls: the program accepts any
+ * order. For two ranks.
  */
 #include <mpi.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
  * A signal every fraction of a millisecond while MPI is called without pause; system calls are
- * interrupted, and the handler itself asks MPI what may be asked at any time.
+ * interrupted, and the handler calls MPI functions that are allowed at any time.
  *
  * A tool that stores anything about a call between entry and forwarding must not be confused by a
  * call of the handler in between: it might forward to another function.
@@ -27,7 +27,7 @@ static void on_alarm(int number)
 
 int main(int argc, char **argv)
 {
-    /* No SA_RESTART: what blocks comes back with EINTR. */
+    /* No SA_RESTART: blocking system calls return EINTR. */
     struct sigaction action = { .sa_handler = on_alarm };
     struct itimerval often = { { 0, 300 }, { 0, 300 } }, never = { { 0, 0 }, { 0, 0 } };
     int wrong = 0, in, value, names = 0;

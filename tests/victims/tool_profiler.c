@@ -27,7 +27,7 @@ int MPI_Waitall(int count, MPI_Request *requests, MPI_Status *statuses)
     return PMPI_Waitall(count, requests, statuses);
 }
 
-/* It also has business of its own: a communicator, and a reduction on it. */
+/* It also makes its own calls: a communicator, and a reduction on it. */
 int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     MPI_Comm own;

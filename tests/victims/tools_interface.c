@@ -1,6 +1,6 @@
 /*
- * MPI's tools interface, which works before MPI_Init and after MPI_Finalize, and whose error
- * codes are none that MPI_Error_class may be asked about at such times.
+ * MPI's tools interface, which works before MPI_Init and after MPI_Finalize. Its error codes must
+ * not be passed to MPI_Error_class at such times.
  */
 #include <mpi.h>
 #include "say.h"

@@ -2,14 +2,13 @@
  * Messages longer than their receives, under MPI_ERRORS_RETURN, through every call that can
  * complete a receive, with statuses and without, with wildcards and without.
  *
- * A tool that puts a status of its own where the program ignores it, or that looks at the
- * result before it returns it, must not change which error comes back, nor what the statuses
- * of the other receives say.
+ * A tool that passes its own status where the program ignores it, or that inspects the result before
+ * it returns it, must change neither the returned error nor the statuses of the other receives.
  *
- * Only with the argument "all ignored" does a Waitall whose statuses are ignored complete wildcard
- * receives: after a truncation, what MPICH (from 4.2 on) does with the other requests hangs on
- * whether there are statuses, and Open MPI 5.0 reports the error only if there are. A tool that must
- * know what the wildcards matched cannot be unseen there.
+ * Only with the argument "all ignored" does a Waitall with ignored statuses complete wildcard
+ * receives: after a truncation, MPICH (from 4.2 on) treats the other requests differently with and
+ * without statuses, and Open MPI 5.0 reports the error only with statuses. A tool that must know the
+ * matches of wildcards cannot be transparent there.
  */
 #include <mpi.h>
 #include "say.h"

@@ -1,6 +1,6 @@
 /*
- * Coroutines: MPI called from stacks that the program has mapped itself, left in the middle of
- * a call for good, and unmapped.
+ * Coroutines: MPI is called from stacks that the program has mapped itself, leaves in the middle of
+ * a call for ever, and unmaps.
  *
  * A tool that remembers the stack address of a call must not access it again.
  */
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
     stacks = mmap(NULL, STACKS * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    /* From the highest stack to the lowest, each gone before the next is used. */
+    /* From the highest stack to the lowest; each is unmapped before the next is used. */
     for (int i = STACKS - 1; i >= 0; i--) {
         run(i);
         mprotect(stacks + i * STACK, STACK, PROT_NONE);

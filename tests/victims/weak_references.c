@@ -1,6 +1,6 @@
 /*
- * A program without MPI that refers to it weakly: a library that serves programs with and without
- * MPI does so, and asks MPI_Initialized only where there is one.
+ * A program without MPI that refers to it weakly, like a library for programs with and without
+ * MPI, which calls MPI_Initialized only if it exists.
  *
  * Built so that it is not linked to libmpi.
  */
@@ -21,6 +21,6 @@ int main(void)
     else
         finalized = 0;
     say("initialized %d, finalized %d", initialized, finalized);
-    usleep(200000); /* MPICH's launcher wants its ranks to last a while */
+    usleep(200000); /* MPICH's launcher requires that its ranks run for some time */
     return 0;
 }

@@ -1,17 +1,17 @@
-//! The text of a Fortran wrapper: of a procedure that some Fortran library carries out without
-//! calling C.
+//! Generates a Fortran wrapper, for a procedure that some Fortran bindings implement without calling
+//! C.
 //!
-//! Fortran passes everything by address, handles as integers, and the lengths of strings behind
-//! all arguments. The wrapper forwards what it got, and writes down what C would have been
-//! given: each argument's name is bound anew to its value in C, and the steps are those of the
-//! C wrapper.
+//! Fortran passes every argument by address, handles as integers, and the lengths of strings after
+//! all arguments. The wrapper forwards the arguments as they are, and records the values that C
+//! would have been given: it binds each argument's name to its value in C, and then records it as
+//! the C wrapper does.
 //!
 //! ```text
 //! pub unsafe extern "C-unwind" fn mpi_type_match_size(typeclass: Ints, size: Ints, datatype: Ints, ierror: Ints) {
 //!     let (name, entry) = (entry::name(), Entry::new(table::MPI_Type_match_size));
 //!     let next: unsafe extern "C-unwind" fn(Ints, Ints, Ints, Ints) = transmute(fortran::next(90..95, name));
 //!     let Some(mut call) = fortran::begin(entry) else { return next(typeclass, size, datatype, ierror) };
-//!     let mut code = 0; let ierror = fortran::or_own(ierror, &mut code);
+//!     let mut code = 0; let ierror = fortran::or_local(ierror, &mut code);
 //!     { let typeclass = fortran::int(typeclass); let size = fortran::int(size); call.resume(call.cursor().int(typeclass).int(size)); call.enter(); }
 //!     let outer = call.forwarding();
 //!     let returned = next(typeclass, size, datatype, ierror);
@@ -26,7 +26,7 @@ use refrain_mpi::interface::{Direction, Function, Param};
 use refrain_mpi::kind::Class;
 use std::ops::Range;
 
-/// What the wrappers refer to, beside what those in C do.
+/// The imports of the wrappers, in addition to those in C.
 pub const PRELUDE: &str = "use crate::inside::entry;\nuse crate::trace::fortran;\n";
 
 /// The name of a procedure's wrapper.
@@ -34,7 +34,7 @@ pub fn name(f: &Function) -> String {
     f.name.to_ascii_lowercase()
 }
 
-/// The wrapper of a procedure whose symbols have these places in the table.
+/// The wrapper of a procedure whose symbols have these indices in the table.
 pub fn wrapper(f: &Function, symbols: Range<usize>) -> String {
     let mut parameters: Vec<(String, &str)> =
         f.params.iter().map(|p| (p.name.to_owned(), rust_type(f, p))).collect();
@@ -53,7 +53,7 @@ pub fn wrapper(f: &Function, symbols: Range<usize>) -> String {
     let (result, ierror, leave) = match f.returns_error() {
         true => (
             "",
-            "    let mut code = 0; let ierror = fortran::or_own(ierror, &mut code);\n",
+            "    let mut code = 0; let ierror = fortran::or_local(ierror, &mut code);\n",
             "call.leave(fortran::int(ierror))",
         ),
         false => (" -> i64", "", "call.leave_value(returned)"),
@@ -75,10 +75,10 @@ pub unsafe extern \"C-unwind\" fn {name}({declared}){result} {{
         name = name(f),
         function = f.name,
         inputs = bound(f, Direction::Out)
-            + &wrapper::named(f, Direction::In)
+            + &wrapper::announced(f, Direction::In)
             + &wrapper::steps(f, input),
         outputs = bound(f, Direction::In)
-            + &wrapper::named(f, Direction::Out)
+            + &wrapper::announced(f, Direction::Out)
             + &wrapper::steps(f, output),
     )
 }
@@ -101,7 +101,7 @@ fn text(p: &Param) -> String {
     format!("call.text({0}, {0}_length)", p.name)
 }
 
-/// Before there was a kind for addresses, attributes and extra state were plain integers.
+/// Before `MPI_ADDRESS_KIND` existed, attributes and extra state were default integers.
 fn is_short(f: &Function) -> bool {
     f.name.starts_with("MPI_Attr_") || f.name == "MPI_Keyval_create"
 }
@@ -110,7 +110,7 @@ fn is_function(p: &Param) -> bool {
     matches!(p.kind.name, "FUNCTION" | "POLYFUNCTION")
 }
 
-/// What Fortran passes, in Rust.
+/// The Rust type of what Fortran passes.
 fn rust_type(f: &Function, p: &Param) -> &'static str {
     match p.class {
         Class::Int | Class::Handle => "Ints",
@@ -118,11 +118,11 @@ fn rust_type(f: &Function, p: &Param) -> &'static str {
         Class::Address if is_function(p) => "Address",
         Class::Address if is_short(f) => "Ints",
         Class::Address | Class::Memory | Class::Aint => "Longs",
-        _ => panic!("{}: {} has no form in Fortran here", f.name, p.name),
+        _ => panic!("{}: no Rust type is known for {} in Fortran", f.name, p.name),
     }
 }
 
-/// Binds the names of the arguments that do not only go the other way.
+/// Binds the names of the arguments whose direction is not `other`.
 fn bound(f: &Function, other: Direction) -> String {
     let arguments = f.params.iter().filter(|p| p.direction != other);
     arguments.filter_map(|p| in_c(f, p)).map(|binding| binding + "; ").collect()
@@ -139,7 +139,7 @@ fn in_c(f: &Function, p: &Param) -> Option<String> {
         Class::Int if p.kind.name == "KEYVAL" && p.direction == Direction::In => {
             format!("fortran::keyval({name})")
         }
-        // C counts the NUL that Fortran's strings do not have.
+        // C counts the closing NUL, which Fortran's strings do not have.
         Class::Int if name == "buflen" => format!("fortran::with_nul({name})"),
         Class::Int => format!("fortran::int({name})"),
         Class::Aint => format!("fortran::long({name})"),
@@ -152,7 +152,7 @@ fn in_c(f: &Function, p: &Param) -> Option<String> {
     })
 }
 
-/// The kind of object in the names of MPI's conversions.
+/// The kind of object as it appears in the names of MPI's conversion functions.
 fn object(p: &Param) -> &'static str {
     match p.kind.name {
         "COMMUNICATOR" => "Comm",
@@ -162,6 +162,6 @@ fn object(p: &Param) -> &'static str {
         "OPERATION" => "Op",
         "REQUEST" => "Request",
         "WINDOW" => "Win",
-        other => panic!("{other}: no conversion is known"),
+        other => panic!("{other}: no conversion function is known"),
     }
 }

@@ -1,10 +1,10 @@
-//! Length rules as expressions of a wrapper.
+//! Translates length rules into expressions of a wrapper.
 
 use refrain_mpi::interface::{Direction, Function, Param};
 use refrain_mpi::kind::Class;
 use refrain_mpi::length::Length;
 
-/// A length beyond every string: up to the closing NUL.
+/// The length of a string that ends at its NUL.
 pub const UNLIMITED: &str = "UNLIMITED";
 
 /// The number of elements of an array or the limit of a string.
@@ -29,7 +29,7 @@ fn of_rule(f: &Function, p: &Param, rule: &Length) -> String {
         Length::Sent(rule) => {
             format!("objects::unless_in_place(sendbuf, || {})", of_rule(f, p, rule))
         }
-        // For argv the length only says whether it is significant.
+        // For argv the length only says whether the array is significant.
         Length::Argv => "0".to_owned(),
         Length::NulTerminated => UNLIMITED.to_owned(),
         Length::Of(what, names) => of_object(f, what, names),
@@ -39,13 +39,13 @@ fn of_rule(f: &Function, p: &Param, rule: &Length) -> String {
 fn of_object(f: &Function, what: &str, names: &[String]) -> String {
     let first = names.first().map(String::as_str).unwrap_or_default();
     match what {
-        // Of another array: that one's length is needed, without its root condition, which
-        // stands around this rule as well.
+        // The length of the other array is needed, without its root condition, which also encloses
+        // this rule.
         "sum" | "last" => {
-            let of = f.param(first).unwrap_or_else(|| panic!("{}: no {first}", f.name));
-            let length = match of.length.as_ref() {
-                Some(Length::Root(rule)) => of_rule(f, of, rule),
-                _ => expression(f, of),
+            let other = f.param(first).unwrap_or_else(|| panic!("{}: no {first}", f.name));
+            let length = match other.length.as_ref() {
+                Some(Length::Root(rule)) => of_rule(f, other, rule),
+                _ => expression(f, other),
             };
             format!("memory::{what}({first}, {length})")
         }
@@ -58,8 +58,8 @@ fn number(q: &Param, p: &Param) -> String {
     match q.direction {
         Direction::In => format!("memory::count({})", q.name),
         Direction::Out => format!("memory::count_at({})", q.name),
-        // A string's room is what the program said before the call, not what MPI answers; of an
-        // array MPI may have more than there was room for.
+        // The capacity of a string is what the program passed, not what MPI returned. For an array,
+        // MPI may return more elements than it had capacity for.
         Direction::InOut if p.class == Class::Str => format!("{}_before", q.name),
         Direction::InOut if p.direction == Direction::Out => {
             format!("{0}_before.min(memory::count_at({0}))", q.name)
@@ -68,13 +68,13 @@ fn number(q: &Param, p: &Param) -> String {
     }
 }
 
-/// Parameters whose value before the call is the room for a string or an array.
-pub fn rooms(f: &Function) -> impl Iterator<Item = &Param> {
+/// Parameters whose value before the call is the capacity of a string or an array.
+pub fn capacities(f: &Function) -> impl Iterator<Item = &Param> {
     f.params.iter().filter(|q| {
-        let is_room = |p: &Param| {
+        let is_capacity = |p: &Param| {
             (p.class == Class::Str || p.direction == Direction::Out)
                 && p.length.as_ref().is_some_and(|l| l.parameters().contains(&q.name))
         };
-        q.direction == Direction::InOut && f.params.iter().any(is_room)
+        q.direction == Direction::InOut && f.params.iter().any(is_capacity)
     })
 }

@@ -1,10 +1,10 @@
 //! Generates the agent's wrappers from MPI's interface table.
 //!
-//! * `wrappers.rs`: one function per MPI function, see [`wrapper`]; one per Fortran procedure
-//!   that some MPI carries out without C, see [`fortran`]
-//! * `exports.rs`: the names `MPI_X` and `PMPI_X` for each, and Fortran's
-//! * `hooks.rs`: what stands between a wrapper and MPI where receive orders matter, see [`roles`]
-//! * `table.rs`: names, definitions and numbers of all functions
+//! * `wrappers.rs`: one function per MPI function, see [`wrapper`]; one per Fortran procedure that
+//!   some MPI implements without calling C, see [`fortran`]
+//! * `exports.rs`: the exported names `MPI_X` and `PMPI_X` of each function, and those of Fortran
+//! * `hooks.rs`: hooks between wrappers and MPI that record or replay receive orders, see [`roles`]
+//! * `table.rs`: definitions of all functions; their numbers and names are those of `refrain-mpilib`
 
 mod fortran;
 mod length;
@@ -29,7 +29,7 @@ fn main() {
     write("hooks.rs", &roles::hooks());
 }
 
-/// Functions with wrappers of the usual form: all but the one with any number of arguments.
+/// Functions with a generated wrapper: all but the one with a variable number of arguments.
 fn wrapped() -> impl Iterator<Item = &'static Function> {
     functions()
         .iter()
@@ -75,35 +75,21 @@ fn exports() -> String {
 
 fn table() -> String {
     let all = functions();
-    let mut text =
-        format!("/// How many functions there are.\npub const FUNCTIONS: usize = {};\n", all.len());
-    let list = |of: &dyn Fn(&Function) -> String| {
-        all.iter().map(|f| format!("    {:?},\n", of(f))).collect::<String>()
-    };
-    let _ = write!(
-        text,
-        "/// Their names.\npub static NAMES: [&str; FUNCTIONS] = [\n{}];\n\
-         /// Their forms, as a log holds them.\npub static DEFINITIONS: [&str; FUNCTIONS] = [\n{}];\n",
-        list(&|f| f.name.clone()),
-        list(&|f| FunctionDef::from(f).to_text()),
+    let definitions: String =
+        all.iter().map(|f| format!("    {:?},\n", FunctionDef::from(f).to_text())).collect();
+    let mut text = format!(
+        "/// The definitions of functions, as logs contain them.\npub static DEFINITIONS: [&str; FUNCTIONS] = [\n{definitions}];\n"
     );
     let symbols: Vec<String> = procedures().flat_map(|(_, symbols)| symbols).collect();
     let _ = writeln!(
         text,
         "/// Symbols of Fortran procedures that have wrappers of their own.\n\
          pub static FORTRAN: [&str; {}] = {symbols:?};\n\
-         /// Whether Fortran passes some argument in another form than C: a buffer or a string.\n\
+         /// Whether Fortran passes an argument in a different form than C: a buffer or a string.\n\
          pub static CONVERTED: [bool; FUNCTIONS] = {:?};",
         symbols.len(),
         all.iter().map(is_converted).collect::<Vec<_>>(),
     );
-    for (number, f) in all.iter().enumerate() {
-        let name = &f.name;
-        let _ = writeln!(
-            text,
-            "/// The number of `{name}`.\n#[allow(non_upper_case_globals, dead_code)]\npub const {name}: usize = {number};"
-        );
-    }
     text
 }
 

@@ -1,5 +1,5 @@
-//! Hooks for recording and replaying message matching: generates, for each function, the code that
-//! stands between its wrapper and MPI.
+//! Generates the hooks that record and replay message matching. A hook stands between the wrapper
+//! of a function and MPI.
 //!
 //! ```text
 //! static ROLE_OF_MPI_IRECV: Role = Role { act: Act::Post, function: 187, source: 3, tag: 4, … };
@@ -8,13 +8,13 @@
 //! }
 //! ```
 //!
-//! Functions that programs call often have a second one for recording, `recorded_MPI_Irecv`, compiled
-//! with the role as a constant.
+//! Functions that programs call often have a second hook for recording, `recorded_MPI_Irecv`, which
+//! is compiled with the role as a constant.
 //!
-//! What a function does is read from `refrain_mpi::semantics`; nothing here lists functions by name.
-//! Every argument is passed as a word: C passes integers, handles and addresses in registers and stack
-//! slots of eight bytes, whatever their size, and the bits above an `int` are undefined in either
-//! case. So a function and its `_c` variant have the same form.
+//! The role of a function follows from `refrain_mpi::semantics`; nothing here lists functions by
+//! name. Every argument is passed as a word: C passes integers, handles and addresses in registers
+//! and stack slots of eight bytes, whatever their size, and the bits above an `int` are undefined.
+//! So a function and its `_c` variant have the same form.
 
 use refrain_mpi::interface::{Function, functions, is_wrapped};
 use refrain_mpi::kind::Class;
@@ -38,8 +38,8 @@ const POSITIONS: &[(&str, Argument)] = &[
     ("outcount", Argument::OutCount),
 ];
 
-/// As many arguments `order/mpi.rs` can pass.
-const MOST_ARGUMENTS: usize = 13;
+/// The number of arguments that `order/mpi.rs` can pass.
+const MAX_ARGUMENTS: usize = 13;
 
 /// How a function affects message matching: the text of an `Act`, see `order/role.rs`.
 fn act(f: &Function) -> Option<String> {
@@ -57,11 +57,11 @@ fn act(f: &Function) -> Option<String> {
         Op::Free(Object::Request) => "Free".to_owned(),
         Op::Free(Object::Comm) => "FreeComm".to_owned(),
         Op::Make(Object::Request) => "Generalized".to_owned(),
-        // Forwarded, and the record names it.
+        // The call is forwarded, and the record names it as unsupported.
         _ if f.depends_on_other_order() => "Unsupported".to_owned(),
-        // What stands in between returns an `int`: another result would be truncated.
-        _ if !f.returns_error() || f.params.len() > MOST_ARGUMENTS => return None,
-        // Not words; and nobody returns from an abort.
+        // A hook returns an `int`: another result would be truncated.
+        _ if !f.returns_error() || f.params.len() > MAX_ARGUMENTS => return None,
+        // Variable arguments are not words, and an abort does not return.
         _ if f.op() == Op::Abort || f.params.iter().any(|p| p.class == Class::Varargs) => {
             return None;
         }
@@ -121,8 +121,8 @@ fn inspection(choice: Choice) -> String {
     }
 }
 
-/// How processes that make a call together learn of each other by it: the communicators they make and
-/// the collectives that carry Lamport clocks, then those that do not.
+/// How a collective call synchronizes its processes: calls that make communicators and collectives
+/// that carry Lamport clocks come first, then those that carry none.
 fn collective(f: &Function) -> String {
     let persistent = f.form() == Form::Persistent;
     match f.op() {
@@ -148,7 +148,7 @@ fn collective(f: &Function) -> String {
     }
 }
 
-/// Whether programs call such functions often, so that recording them has to be quick.
+/// Whether programs call such functions often, so that recording them must be fast.
 fn is_frequent(act: &str) -> bool {
     ["Post", "Receive", "Probe", "Complete"].iter().any(|often| act.starts_with(often))
 }
@@ -161,10 +161,10 @@ pub fn hooks() -> String {
     let mut found = String::new();
     for (number, f) in functions().iter().enumerate() {
         let Some(act) = act(f).filter(|_| is_wrapped(&f.name)) else { continue };
-        assert!(f.params.len() <= MOST_ARGUMENTS, "{}: see order/mpi.rs", f.name);
-        assert!(f.returns_error(), "{} gives something else than an error", f.name);
+        assert!(f.params.len() <= MAX_ARGUMENTS, "{}: see order/mpi.rs", f.name);
+        assert!(f.returns_error(), "{} does not return an error code", f.name);
         let position = |argument: Argument| {
-            f.position(argument).map_or("Role::NOWHERE".to_owned(), |at| at.to_string())
+            f.position(argument).map_or("Role::ABSENT".to_owned(), |at| at.to_string())
         };
         let positions = POSITIONS.iter().map(|(field, at)| format!("{field}: {}, ", position(*at)));
         let positions: String = positions.collect();
@@ -194,8 +194,8 @@ unsafe extern \"C-unwind\" fn recorded_{name}({parameters}) -> c_int {{
             let _ =
                 writeln!(found, "        {number} if recorded => recorded_{name} as *const (),");
         }
-        // Sends matter only where threads send concurrently. A replay also hooks whatever may wait for
-        // other ranks, to report who waits in it.
+        // Sends matter only if threads send concurrently. A replay also hooks every function that
+        // may wait for other ranks, to report which ranks wait in it.
         let blocks = f.params.iter().all(|p| p.name != "request");
         let guard = match act.as_str() {
             "Other" => " if replay",

@@ -1,4 +1,4 @@
-//! The text of a wrapper.
+//! Generates a wrapper.
 //!
 //! ```text
 //! pub unsafe extern "C-unwind" fn MPI_Comm_rank(comm: Handle, rank: Ints) -> c_int {
@@ -12,13 +12,13 @@
 //! }
 //! ```
 //!
-//! Where there are buffers, the first step is to say in which memory they lie.
+//! If there are buffers, the first step announces the memory that contains them.
 
 use crate::length;
 use refrain_mpi::interface::{Direction, Function, Param};
 use refrain_mpi::kind::Class;
 
-/// What the wrappers refer to.
+/// The imports of the wrappers.
 pub const PRELUDE: &str = r"use crate::inside::entry::Entry;
 use crate::inside::memory::{self, Handles, Ints, Longs, Statuses, Words};
 use crate::inside::redaction;
@@ -34,7 +34,7 @@ type Chars = *const c_char;
 type Strings = *const Chars;
 type Strings2 = *const Strings;
 
-/// The limit of a string that its NUL closes.
+/// The limit of a string that ends at its NUL.
 const UNLIMITED: usize = usize::MAX - 1;
 ";
 
@@ -45,7 +45,7 @@ pub fn wrapper(f: &Function) -> String {
     let arguments = join(f, |p| p.name.to_owned());
     let passed = join(f, |p| match p.name {
         name if keeps(f, p) => format!("{name}_used"),
-        name if made(f) == Some(name) && !is_later(f) => "made.destination()".to_owned(),
+        name if new_comm(f) == Some(name) && !is_later(f) => "new_comm.destination()".to_owned(),
         name => name.to_owned(),
     });
     let result = if f.returns_error() { "c_int" } else { "i64" };
@@ -59,17 +59,20 @@ pub fn wrapper(f: &Function) -> String {
         format!("    let Some(mut call) = entry.begin() else {{ return next({arguments}) }};"),
     ];
     if f.name == "MPI_Info_set" {
-        // It may ask us something, whether or not it is recorded.
-        lines.insert(3, "    let asked = filter::Asked::by(key, value); asked.before();".into());
-        lines[4] = lines[4].replace("else {", "else { asked.after();");
+        // It may switch recording on or off, whether or not it is recorded itself.
+        lines.insert(
+            3,
+            "    let switch = filter::InfoSwitch::by(key, value); switch.before();".into(),
+        );
+        lines[4] = lines[4].replace("else {", "else { switch.after();");
     }
-    // All ranks take part in what happens then, whether or not they have a log.
+    // All ranks take part in these collective actions, whether or not they have a log.
     let forwarded = format!("return next({arguments})");
     lines[3] = match f.name.as_str() {
         "MPI_Init" | "MPI_Init_thread" => lines[3].replace(
             &forwarded,
             &format!(
-                "let returned = next({arguments}); milestones::agreeing(returned); return returned"
+                "let returned = next({arguments}); milestones::compare_clocks(returned); return returned"
             ),
         ),
         "MPI_Finalize" => {
@@ -77,28 +80,38 @@ pub fn wrapper(f: &Function) -> String {
         }
         _ => lines[3].clone(),
     };
-    for room in length::rooms(f) {
-        lines.push(format!("    let {0}_before = memory::count_at({0});", room.name));
+    for capacity in length::capacities(f) {
+        lines.push(format!("    let {0}_before = memory::count_at({0});", capacity.name));
     }
-    lines.push(format!("    {}{}call.enter();", named(f, Direction::In), steps(f, input)));
+    lines.push(format!("    {}{}{};", announced(f, Direction::In), steps(f, input), enter(f)));
     lines.extend(before(f));
     lines.push(format!("    let returned = next({passed});"));
     lines.extend(after(f));
     lines.push(format!(
         "    call.{leave}(returned); {}{}call.done();",
-        named(f, Direction::Out),
+        announced(f, Direction::Out),
         steps(f, output)
     ));
-    lines.extend(at_last(f));
+    lines.extend(finally(f));
     lines.push("    returned\n}\n".into());
     format!("\n{}", lines.join("\n"))
+}
+
+/// Completes the record of the inputs. Whether the program ignores the status is known then.
+fn enter(f: &Function) -> String {
+    let is_status = |p: &&Param| p.class == Class::Status && p.direction == Direction::Out;
+    match f.params.iter().find(is_status) {
+        Some(p) if p.length.is_some() => format!("call.enter_with_statuses({})", p.name),
+        Some(p) => format!("call.enter_with_status({})", p.name),
+        None => "call.enter()".to_owned(),
+    }
 }
 
 fn join(f: &Function, text: impl Fn(&Param) -> String) -> String {
     f.params.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// What to write down, in order. Scalars in a row (`.int(tag)`) become one expression.
+/// The steps that record values, in order. Consecutive scalars (`.int(tag)`) become one expression.
 pub fn steps(f: &Function, step: impl Fn(&Function, &Param) -> Option<String>) -> String {
     let (mut text, mut in_row) = (String::new(), false);
     for step in f.params.iter().filter_map(|p| step(f, p)) {
@@ -115,15 +128,17 @@ pub fn steps(f: &Function, step: impl Fn(&Function, &Param) -> Option<String>) -
     if in_row { text + "); " } else { text }
 }
 
-/// Says in which memory the addresses lie that go that way, before anything else is written.
-pub fn named(f: &Function, way: Direction) -> String {
+/// Announces the memory that contains the addresses of that direction, before anything else is
+/// recorded.
+pub fn announced(f: &Function, direction: Direction) -> String {
     let is_input = |p: &Param| p.class == Class::Memory || p.direction == Direction::In;
-    let named = f.params.iter().filter(|p| is_input(p) == (way == Direction::In));
-    named.filter_map(|p| name(p).map(|step| step + "; ")).collect()
+    let announced = f.params.iter().filter(|p| is_input(p) == (direction == Direction::In));
+    announced.filter_map(|p| announce(p).map(|step| step + "; ")).collect()
 }
 
-/// Handles of the tools interface are addresses in MPI's own memory, and of no interest.
-fn name(p: &Param) -> Option<String> {
+/// The step that announces a parameter's memory. Handles of the tools interface are addresses in
+/// MPI's own memory, and are not announced.
+fn announce(p: &Param) -> Option<String> {
     let what = match (p.class, p.kind.name) {
         (Class::Memory, _) | (_, "C_BUFFER" | "LOCATION_SMALL") => "buffer",
         (_, "ATTRIBUTE_VAL" | "EXTRA_STATE" | "FUNCTION" | "POLYFUNCTION") => "pointer",
@@ -134,7 +149,7 @@ fn name(p: &Param) -> Option<String> {
     Some(if by_value { step } else { if_set(p, step) })
 }
 
-/// What C passes, in Rust.
+/// The Rust type of what C passes.
 fn rust_type(p: &Param) -> &'static str {
     let by_address = p.direction != Direction::In || p.length.is_some();
     match (p.class, by_address) {
@@ -151,7 +166,7 @@ fn rust_type(p: &Param) -> &'static str {
         (Class::Strings, _) if p.direction == Direction::InOut => "Strings2",
         (Class::Strings, _) => "Strings",
         (Class::Strings2, _) => "Strings2",
-        (Class::Double | Class::Varargs, _) => panic!("{}: no such argument", p.name),
+        (Class::Double | Class::Varargs, _) => panic!("{}: no Rust type is known", p.name),
     }
 }
 
@@ -159,7 +174,7 @@ fn is_file(p: &Param) -> bool {
     p.kind.reads_as == "file"
 }
 
-/// Writes down an input.
+/// The step that records an input.
 pub fn input(f: &Function, p: &Param) -> Option<String> {
     if p.direction == Direction::Out && p.class != Class::Memory {
         return None;
@@ -182,17 +197,17 @@ fn is_text(p: &Param) -> bool {
     matches!(p.class, Class::Str | Class::Strings | Class::Strings2)
 }
 
-/// Writes down an output.
+/// The step that records an output.
 pub fn output(f: &Function, p: &Param) -> Option<String> {
     let is_output = p.direction != Direction::In && p.class != Class::Memory;
-    // An array that MPI did not fill in has no length either, and asking MPI for it might fail
-    // once more, and call the program's error handler.
+    // If MPI did not set an array, its length is not computed: the query might fail as well, and
+    // call the program's error handler.
     let length = || format!("call.length(|| {})", length::expression(f, p));
     let length = if p.length.is_some() { length() } else { length::expression(f, p) };
     is_output.then(|| if_set(p, by_address_with(f, p, &length)))
 }
 
-/// A step that depends on the output that says whether there is a value at all.
+/// A step, made conditional on the output that says whether the value is set.
 pub fn if_set(p: &Param, step: String) -> String {
     match p.only_if {
         Some(flag) => format!("call.only_if({flag}); {step}; call.in_any_case()"),
@@ -200,12 +215,12 @@ pub fn if_set(p: &Param, step: String) -> String {
     }
 }
 
-/// Writes down what is passed by address.
+/// The step that records a value passed by address.
 pub fn by_address(f: &Function, p: &Param) -> String {
     by_address_with(f, p, &length::expression(f, p))
 }
 
-/// The same, with so many elements.
+/// The same with an expression for the number of elements.
 fn by_address_with(f: &Function, p: &Param, n: &str) -> String {
     let name = p.name;
     let used = if keeps(f, p) { format!("{name}_used") } else { name.to_owned() };
@@ -233,17 +248,19 @@ fn by_address_with(f: &Function, p: &Param, n: &str) -> String {
         // All arrays of strings are command lines.
         (Class::Strings, _) => format!("call.strings({name}, redaction::count({n}))"),
         (Class::Strings2, _) => format!("call.argvs({name}, redaction::count({n}))"),
-        (Class::Memory | Class::Double | Class::Varargs, _) => panic!("{name}: no such value"),
+        (Class::Memory | Class::Double | Class::Varargs, _) => {
+            panic!("{name}: cannot be passed by address")
+        }
     }
 }
 
-/// The tag that goes with the source of a receive.
+/// The tag argument of a receive.
 fn receive_tag(f: &Function) -> Option<&'static str> {
     f.param("source").filter(|p| p.direction == Direction::In && p.kind.reads_as == "rank")?;
     ["recvtag", "tag"].into_iter().find(|tag| f.param(tag).is_some())
 }
 
-/// Whether a status that the program ignores may be needed to know what a wildcard matched.
+/// Whether the status is needed to learn what a wildcard matched, even if the program ignores it.
 fn keeps(f: &Function, p: &Param) -> bool {
     let completes =
         f.params.iter().any(|q| q.kind.name == "REQUEST" && q.direction != Direction::Out);
@@ -252,7 +269,7 @@ fn keeps(f: &Function, p: &Param) -> bool {
         && (receive_tag(f).is_some() || completes)
 }
 
-/// What must happen right before the call is forwarded.
+/// Lines right before the call is forwarded.
 fn before(f: &Function) -> Vec<String> {
     let mut lines = Vec::new();
     if let (Some(tag), Some(_)) = (receive_tag(f), f.param("request")) {
@@ -265,7 +282,7 @@ fn before(f: &Function) -> Vec<String> {
         };
         let name = p.name;
         lines.push("    let wanted = ".to_owned() + &wanted + ";");
-        // The room needed is that of all requests: outputs are not known yet.
+        // There must be room for the statuses of all requests: how many complete is not known yet.
         let requests = f.params.iter().find(|q| q.kind.name == "REQUEST" && q.length.is_some());
         lines.push(match requests.filter(|_| p.length.is_some()) {
             Some(requests) => format!(
@@ -278,11 +295,13 @@ fn before(f: &Function) -> Vec<String> {
             ),
         });
     }
-    match made(f) {
-        Some(made) if is_later(f) => {
-            lines.push(format!("    let before = members::handle_at({made});"));
+    match new_comm(f) {
+        Some(name) if is_later(f) => {
+            lines.push(format!("    let before = members::handle_at({name});"));
         }
-        Some(made) => lines.push(format!("    let mut made = members::Made::new({made});")),
+        Some(name) => {
+            lines.push(format!("    let mut new_comm = members::NewComm::new({name});"));
+        }
         None => {}
     }
     if f.name == "MPI_Abort" {
@@ -294,8 +313,8 @@ fn before(f: &Function) -> Vec<String> {
     lines
 }
 
-/// Whether a string is part of a command line, a path, a host, or a setting that may be any of these:
-/// `--redact` leaves it out.
+/// Whether `--redact` omits a string: a part of a command line, a path, a host, or a setting that
+/// may contain any of these.
 fn is_private(f: &Function, p: &Param) -> bool {
     match p.name {
         "filename" | "command" | "port_name" | "service_name" => true,
@@ -306,34 +325,34 @@ fn is_private(f: &Function, p: &Param) -> bool {
 }
 
 /// The output that is a new communicator.
-fn made(f: &Function) -> Option<&'static str> {
+fn new_comm(f: &Function) -> Option<&'static str> {
     let is_new = |p: &&Param| p.kind.name == "COMMUNICATOR" && p.direction == Direction::Out;
     f.params.iter().find(is_new).map(|p| p.name)
 }
 
-/// Whether it is made later, when a request completes.
+/// Whether the communicator is created later, when a request completes.
 fn is_later(f: &Function) -> bool {
     f.param("request").is_some()
 }
 
-/// What must happen when the call has been written down.
-fn at_last(f: &Function) -> Option<String> {
+/// The line after the call was recorded.
+fn finally(f: &Function) -> Option<String> {
     if f.name == "MPI_Info_set" {
-        return Some("    asked.after();".into());
+        return Some("    switch.after();".into());
     }
-    let made = made(f)?;
+    let name = new_comm(f)?;
     Some(match is_later(f) {
-        true => format!("    call.members_like({made}, before, comm, returned);"),
-        false => "    call.members(&made, returned);".into(),
+        true => format!("    call.members_like({name}, before, comm, returned);"),
+        false => "    call.members(&new_comm, returned);".into(),
     })
 }
 
-/// What must happen right after the call has returned.
+/// The line right after the call has returned.
 fn after(f: &Function) -> Option<String> {
     match f.name.as_str() {
         "MPI_Init" | "MPI_Init_thread" => Some("    milestones::initialized(returned);".into()),
         "MPI_Finalize" => Some("    milestones::finalized(returned);".into()),
-        _ if made(f).is_some() && !is_later(f) => Some("    made.hand_over();".into()),
+        _ if new_comm(f).is_some() && !is_later(f) => Some("    new_comm.hand_over();".into()),
         _ => None,
     }
 }

@@ -1,9 +1,9 @@
-//! Whether messages were received before they were sent, by the recorded times.
+//! Finds messages that were received before they were sent, by the recorded times.
 //!
 //! Messages between two ranks with one tag on one communicator are received in the order in which they
-//! are sent, and receives get them in the order in which they were begun, whatever their source and tag
-//! could have been. So the `n`th that was sent is the `n`th that was received, and its receive cannot
-//! have been over before its send began: where it seems so, clocks or times are off.
+//! are sent, and receives match them in the order in which they were posted, with or without wildcards.
+//! So the `n`th message that was sent is the `n`th that was received, and its receive cannot have
+//! completed before its send began. If it seems so, clocks or times are wrong.
 //!
 //! Threads of one rank may send or receive concurrently. Which of two overlapping receives was posted
 //! first is not known then, so the pairing that fits best is assumed: no error of clocks is reported
@@ -27,11 +27,11 @@ pub struct Messages {
     pub early: u64,
     /// By how many nanoseconds, at most.
     pub worst: u64,
-    /// Those that were received before they were sent by more than the clocks may be off.
+    /// Those that were received before they were sent by more than the uncertainty of the clocks.
     pub beyond_clocks: u64,
 }
 
-/// Pairs the messages of a trace; none if it has no times, or its ranks are not those of one world.
+/// Pairs the messages of a trace; `None` if it has no times, or its ranks are not those of one `MPI_COMM_WORLD`.
 pub fn messages(trace: &CallTrace) -> Result<Option<Messages>, TraceError> {
     let size = trace.processes().map(|process| process.facts().size).max().unwrap_or(0);
     let ranks: HashSet<i32> = trace.processes().map(|process| process.rank()).collect();
@@ -44,14 +44,14 @@ pub fn messages(trace: &CallTrace) -> Result<Option<Messages>, TraceError> {
     for process in trace.processes() {
         let mut ends = Ends::of(process, size as usize)?;
         board.uncertainty.insert(process.rank(), process.facts().uncertainty);
-        // What was not recorded may have been messages.
+        // Calls that were not recorded may have been sends or receives.
         ends.is_unsure |= process.tasks().any(|task| task.facts().unrecorded > 0);
         board.take(process.rank(), ends);
     }
     Ok(Some(board.found))
 }
 
-/// The ends of messages that a process has.
+/// The sends and receives of a process.
 #[derive(Default)]
 struct Ends {
     scopes: Vec<Scope>,
@@ -60,9 +60,9 @@ struct Ends {
     /// The order of the receives, and when they were complete, if that is known.
     got: HashMap<Lane, Vec<(u64, Option<u64>)>>,
     unsure: HashSet<Lane>,
-    /// By scope, the first receive of which it is not known what it got.
+    /// By scope, the first receive whose match is unknown.
     lost: HashMap<usize, u64>,
-    /// Of a process with several threads: the beginning and the end of the call that posted a receive.
+    /// In a process with several threads: start and end of the call that posted each receive.
     postings: HashMap<u64, (u64, u64)>,
     has_threads: bool,
     is_unsure: bool,
@@ -118,7 +118,7 @@ impl Ends {
         }
     }
 
-    /// It is not known when an operation was complete, and perhaps not even which message it was about.
+    /// Notes an operation whose completion time is unknown, and perhaps its message too.
     fn unknown(&mut self, op: Op) {
         match op.what {
             Operation::Send { lane, .. } => drop(self.unsure.insert(lane)),
@@ -137,7 +137,7 @@ impl Ends {
         }
     }
 
-    /// Puts receives into the order in which they get messages, as far as that is known.
+    /// Sorts receives into the order in which they match messages, as far as that is known.
     fn settle(&mut self) {
         let posting = |id: u64| self.postings.get(&id).copied();
         for ((scope, ..), received) in &mut self.got {
@@ -157,8 +157,8 @@ impl Ends {
     }
 }
 
-/// Puts receives that were posted concurrently into the order in which they ended: if any order of them
-/// lets every message be sent before it was received, that one does.
+/// Sorts receives that were posted concurrently by their ends. If in any order of them every message was sent
+/// before it was received, then in this one.
 fn reorder_overlapping(
     received: &mut [(u64, Option<u64>)],
     posting: impl Fn(u64) -> Option<(u64, u64)>,
@@ -177,7 +177,7 @@ fn reorder_overlapping(
         let (overlapping, others) = rest.split_at_mut(n);
         let mut ends: Vec<Option<u64>> = overlapping.iter().map(|(_, end)| *end).collect();
         match ends.contains(&None) {
-            // Any of them may be the one that is not known.
+            // Any of them may be the unknown one.
             true => ends.fill(None),
             false => ends.sort_unstable(),
         }
@@ -197,19 +197,19 @@ struct Both {
     is_unsure: bool,
 }
 
-/// Messages of which not both ends have been seen.
+/// Messages whose other end has not been processed.
 #[derive(Default)]
 struct Board {
     scopes: HashMap<Scope, usize>,
     lanes: HashMap<Key, Both>,
     waited_for: HashSet<i32>,
-    /// Nanoseconds that the clock of a rank may be off.
+    /// The uncertainty of each rank's clock, in nanoseconds.
     uncertainty: HashMap<i32, u64>,
     found: Messages,
 }
 
 impl Board {
-    /// Takes what one rank knows.
+    /// Adds the messages of one rank.
     fn take(&mut self, rank: i32, ends: Ends) {
         let Ends { scopes, sent, got, unsure, is_unsure, .. } = ends;
         let number = |scope: Scope| {
@@ -286,10 +286,10 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_seem_to_come_early_are_counted() {
+    fn messages_received_before_they_were_sent_are_counted() {
         let mut board = board();
         board.take(0, ends(&[((0, 1, 7), &[100, 200, 300]), ((0, 1, 8), &[1])], &[]));
-        assert_eq!(board.found, Messages::default(), "one end alone tells nothing");
+        assert_eq!(board.found, Messages::default(), "one end alone is not checked");
         // Received in time, a little early, much too early; and one whose time is not known.
         let mut other = ends(
             &[],
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_receive_that_got_nobody_knows_what_nothing_is_certain() {
+    fn messages_after_a_receive_with_unknown_match_are_unpaired() {
         let mut board = board();
         board.take(0, ends(&[((0, 1, 7), &[100, 200, 300])], &[]));
         let mut other = ends(&[], &[((0, 0, 7), &[(0, Some(110)), (2, Some(10)), (3, Some(10))])]);

@@ -1,11 +1,11 @@
-//! Which file describes the code of a recorded module: the module itself, or a separate debug file.
+//! Finds the file with the debug information of a recorded module: the module itself, or a separate debug file.
 //!
 //! A module is recognised by its GNU build id, a hash that the linker puts into it: copying or touching
 //! the file changes nothing, rebuilding it differently does. Modules without a build id, and traces of
 //! versions that did not record it, are recognised by time: a file that was changed after the
 //! recording may be another.
 //!
-//! Distributions and build systems strip debug information into files of their own. They are found by build
+//! Distributions and build systems strip debug information into separate files. They are found by build
 //! id (`/usr/lib/debug/.build-id/ab/cdef….debug`), or by the name in the module's `.gnu_debuglink`
 //! section, as debuggers find them.
 
@@ -14,23 +14,23 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Names the directories of debug files, separated by colons, instead of the installed ones.
+/// An environment variable with directories of debug files, separated by colons, instead of the installed ones.
 const DIRECTORIES: &str = "REFRAIN_DEBUG_DIRECTORIES";
 /// Where distributions install debug files.
 const INSTALLED: &str = "/usr/lib/debug";
 
-/// A file that describes a module.
+/// The result of [`find`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
-    /// This one, which belongs to the code that was recorded.
+    /// The file that belongs to the recorded code.
     File(PathBuf),
-    /// None: the module is another than the recorded one.
+    /// The module is not the recorded one.
     Changed,
-    /// None: there is no such file.
+    /// There is no such file.
     Missing,
 }
 
-/// What was recorded of a module.
+/// A module as it was recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded<'a> {
     /// Its file.
@@ -49,7 +49,7 @@ pub fn directories() -> Vec<PathBuf> {
     }
 }
 
-/// Finds the file that describes a module.
+/// Finds the file with the debug information of a module.
 pub fn find(recorded: Recorded<'_>, directories: &[PathBuf]) -> Found {
     let by_id = || recorded.build_id.and_then(|id| by_build_id(id, directories));
     let Some(image) = Image::read(recorded.path) else {
@@ -105,7 +105,7 @@ fn by_link(module: &Path, image: &Image, directories: &[PathBuf]) -> Option<Path
     beside.into_iter().chain(installed).find(is_it)
 }
 
-/// What matters of an ELF file.
+/// The relevant facts of an ELF file.
 struct Image {
     build_id: Option<Vec<u8>>,
     has_debug_info: bool,
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_and_digits_are_what_they_should_be() {
+    fn checksums_and_hexadecimal_digits_are_correct() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(from_hex(&hex(&[0, 15, 255])), Some(vec![0, 15, 255]));
         assert_eq!(from_hex("abc"), None);

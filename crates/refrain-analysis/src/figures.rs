@@ -1,9 +1,8 @@
-//! The figures of a trace: how often which function was called, for how long, with how many
-//! bytes.
+//! The figures of a trace: calls, durations and bytes per function.
 //!
-//! They come from signatures and grammars as they are stored, over all ranks of a group at once.
-//! Sequences of calls are not expanded, so a trace of a billion calls takes no longer than one of a
-//! thousand. Ranks are evaluated one by one only where their arguments differ.
+//! They are computed from signatures and grammars, over all ranks of a group at once. Sequences of
+//! calls are not expanded, so a trace of a billion calls takes no longer than one of a thousand.
+//! Ranks are evaluated one by one only if their arguments differ.
 
 use crate::datatypes::{Datatype, Elements, Sizes, makes_datatypes};
 use crate::payload::{has_payload, payload};
@@ -21,29 +20,44 @@ const AT_A_TIME: usize = 4096;
 /// The figures of a trace.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// For each function that was called: the one that took longest first.
+    /// By function, the one that took longest first.
     pub functions: Vec<FunctionFigures>,
-    /// For each group of tasks that do the same.
+    /// By group.
     pub groups: Vec<GroupFigures>,
 }
 
-/// The figures of a function.
+/// What figures are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// Each function.
+    #[default]
+    Function,
+    /// Each function at each call site. The sites of a group of ranks are those of its first rank.
+    Site,
+}
+
+/// A function by its number, and the call site where figures are by site.
+type Key = (u16, Option<Arc<str>>);
+
+/// The figures of a function, or of a function at a call site.
 #[derive(Debug, Default)]
 pub struct FunctionFigures {
     /// Its name.
     pub name: String,
-    /// Calls, failed polls among them.
+    /// The call site, where figures are by site and sites were recorded.
+    pub site: Option<Arc<str>>,
+    /// Calls, including failed polls.
     pub calls: u64,
     /// How many processes called it.
     pub ranks: usize,
     /// Payload of its calls; see [`crate::payload`].
     pub bytes: u64,
-    /// Calls with a payload whose size is not known.
+    /// Calls with a payload of unknown size.
     pub unsized_calls: u64,
-    /// Tests and probes that found nothing and were made again at once. One that was not repeated
-    /// is a call like any other to a trace, and not among them.
+    /// Failed polls that were repeated at once. A failed poll that was not repeated is an ordinary call in
+    /// a trace, and is not counted here.
     pub failed_polls: u64,
-    /// Whether durations are unknown: they are kept of whole groups, and of some only single ranks were asked for.
+    /// Whether durations are unknown: they are stored per group, and only some ranks of a group were requested.
     pub is_untimed: bool,
     /// Durations of the calls that returned, in ticks ([`refrain_reader::Meta::tick`]).
     pub stats: Stats,
@@ -52,9 +66,9 @@ pub struct FunctionFigures {
 /// The figures of a group.
 #[derive(Debug)]
 pub struct GroupFigures {
-    /// How many ranks it has.
+    /// The number of ranks.
     pub ranks: usize,
-    /// Which.
+    /// The ranks.
     pub list: String,
     /// The number of its tasks in their processes.
     pub thread: u32,
@@ -71,20 +85,21 @@ impl Figures {
     }
 }
 
-/// Finds the figures of a trace.
+/// The figures of a trace.
 pub fn figures(trace: &CallTrace) -> Result<Figures, TraceError> {
-    figures_of(trace, None)
+    figures_of(trace, None, By::Function)
 }
 
-/// Finds the figures of the processes with these rank indices, or of all. Durations are kept of whole groups. Where
-/// only some ranks of a group are asked for, they come from the times of single calls if the trace has these;
+/// The figures of the processes with these rank indices, or of all. Durations are stored per group. If only some
+/// ranks of a group are requested, durations are taken from the times of every call if the trace has these;
 /// otherwise the functions of the group have none ([`FunctionFigures::is_untimed`]).
 pub fn figures_of(
     trace: &CallTrace,
     wanted: Option<&BTreeSet<u32>>,
+    by: By,
 ) -> Result<Figures, TraceError> {
     trace.check_timing()?;
-    let mut count = Count::new(trace, wanted)?;
+    let mut count = Count::new(trace, wanted, by)?;
     let polls = failed_polls(trace, &count.ranks)?;
     let mut groups = Vec::new();
     for (number, group) in trace.structure()?.groups.iter().enumerate() {
@@ -110,15 +125,15 @@ pub fn figures_of(
     let mut functions: Vec<_> = count.figures.into_values().collect();
     functions.sort_by(|a, b| {
         let key = |f: &FunctionFigures| (f.stats.sum, f.calls);
-        key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name))
+        key(b).cmp(&key(a)).then_with(|| (&a.name, &a.site).cmp(&(&b.name, &b.site)))
     });
     Ok(Figures { functions, groups })
 }
 
-/// The groups of each process that is asked for, by its rank index.
+/// The groups of each requested process, by its rank index.
 type GroupsOf = BTreeMap<u32, Vec<usize>>;
 
-/// For each group and signature the failed polls of all ranks.
+/// For each group and signature, the failed polls of all ranks.
 fn failed_polls(
     trace: &CallTrace,
     ranks: &GroupsOf,
@@ -136,20 +151,24 @@ fn failed_polls(
     Ok(all)
 }
 
-/// Durations of single ranks of a group, by function: from the times of single calls; none if the trace has none.
+/// Durations of some calls, by function and call site.
+type SingleTimes = HashMap<String, HashMap<Option<Arc<str>>, Stats>>;
+
+/// Durations of single ranks of a group, from the times of every call; `None` if the trace has none.
 fn single_times(
     trace: &CallTrace,
     group: &Group,
     ranks: &[u32],
-) -> Result<Option<HashMap<String, Stats>>, TraceError> {
+    by: By,
+) -> Result<Option<SingleTimes>, TraceError> {
     if !trace.has_times() && !trace.has_raw() {
         return Ok(None);
     }
     let wanted: BTreeSet<u32> = ranks.iter().copied().collect();
-    let mut all: HashMap<String, Stats> = HashMap::new();
+    let mut all = SingleTimes::new();
     for process in trace.processes().filter(|p| wanted.contains(&p.rank_index())) {
         for task in process.tasks().filter(|task| task.thread() == group.thread) {
-            // When the last call returned at each depth: calls inside a call are no gap before it.
+            // When the last call returned at each depth: nested calls do not end the gap before the outer call.
             let mut returned: Option<u64> = None;
             for item in task.items(Source::RecordTimes)? {
                 let Item::Call(call) = item? else { continue };
@@ -158,9 +177,12 @@ fn single_times(
                 let Some(end) = event.end else { continue };
                 returned = Some(returned.map_or(end, |before| before.max(end)));
                 let duration = end.saturating_sub(event.start);
-                match all.get_mut(call.name()) {
-                    Some(stats) => stats.note(duration, gap),
-                    None => all.entry(call.name().to_owned()).or_default().note(duration, gap),
+                let site = call.site().filter(|_| by == By::Site).cloned();
+                if !all.contains_key(call.name()) {
+                    all.insert(call.name().to_owned(), HashMap::new());
+                }
+                if let Some(sites) = all.get_mut(call.name()) {
+                    sites.entry(site).or_default().note(duration, gap);
                 }
             }
         }
@@ -171,29 +193,32 @@ fn single_times(
 struct Count<'t> {
     trace: &'t CallTrace,
     functions: BTreeMap<u16, Arc<FunctionDef>>,
+    by: By,
     ranks: GroupsOf,
-    figures: BTreeMap<u16, FunctionFigures>,
-    /// Functions of which some durations are those of ranks that were not asked for, too.
-    untimed: BTreeSet<u16>,
-    /// For each group what is known of it.
+    figures: BTreeMap<Key, FunctionFigures>,
+    /// Those whose durations would include ranks that were not requested.
+    untimed: BTreeSet<Key>,
+    /// By group.
     known: Vec<Known>,
     sizes: HashMap<Whose, Rc<Sizes>>,
 }
 
-/// What is known of a group.
+/// Facts about a group.
 struct Known {
-    /// The functions that its tasks call.
-    called: BTreeSet<u16>,
+    /// For each signature what it counts for.
+    keys: Vec<Option<Key>>,
+    /// All of these.
+    called: BTreeSet<Key>,
     /// How often each signature occurs in its sequence.
     occurrences: Vec<u64>,
-    /// The signatures that make datatypes.
+    /// The signatures that create datatypes.
     makers: Vec<usize>,
-    /// Whether these are the same on all ranks.
+    /// Whether these signatures are the same on all ranks.
     makes_same: bool,
     names: HandleTable,
 }
 
-/// Whose datatypes are meant.
+/// Whose datatypes.
 #[derive(PartialEq, Eq, Hash)]
 enum Whose {
     /// Of any process with tasks in these groups.
@@ -203,7 +228,11 @@ enum Whose {
 }
 
 impl<'t> Count<'t> {
-    fn new(trace: &'t CallTrace, wanted: Option<&BTreeSet<u32>>) -> Result<Count<'t>, TraceError> {
+    fn new(
+        trace: &'t CallTrace,
+        wanted: Option<&BTreeSet<u32>>,
+        by: By,
+    ) -> Result<Count<'t>, TraceError> {
         let is_wanted = |rank: &u32| wanted.is_none_or(|wanted| wanted.contains(rank));
         let functions = trace.functions()?;
         let mut ranks = GroupsOf::new();
@@ -212,8 +241,10 @@ impl<'t> Count<'t> {
             let wanted = group.ranks.iter().filter(is_wanted);
             wanted.for_each(|rank| ranks.entry(rank).or_default().push(number));
             let makers = rows_of(group, &functions, makes_datatypes);
+            let keys = keys(group, by);
             known.push(Known {
-                called: (0..group.rows.len()).filter_map(|row| function_of(group, row)).collect(),
+                called: keys.iter().flatten().cloned().collect(),
+                keys,
                 occurrences: group.occurrences(),
                 makes_same: makers.iter().all(|row| is_constant(group, *row)),
                 makers,
@@ -221,15 +252,15 @@ impl<'t> Count<'t> {
             });
         }
         let (figures, untimed) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Count { trace, functions, ranks, figures, untimed, known, sizes: HashMap::new() })
+        Ok(Count { trace, functions, by, ranks, figures, untimed, known, sizes: HashMap::new() })
     }
 
-    /// The rank indices of a group that are asked for.
+    /// The requested rank indices of a group.
     fn ranks_of(&self, group: &Group) -> Vec<u32> {
         group.ranks.iter().filter(|rank| self.ranks.contains_key(rank)).collect()
     }
 
-    /// Counts the calls of a group, and gives their number.
+    /// Counts the calls of a group; returns their number.
     fn calls(
         &mut self,
         number: usize,
@@ -240,24 +271,26 @@ impl<'t> Count<'t> {
         let is_whole = ranks.len() == group.ranks.len();
         let single = match is_whole {
             true => None,
-            false => single_times(self.trace, group, &ranks)?,
+            false => single_times(self.trace, group, &ranks, self.by)?,
         };
-        for function in &self.known[number].called {
-            let Some(form) = self.functions.get(function) else { continue };
-            // Threads of a process that has been counted may be in this group.
+        for key in &self.known[number].called {
+            let Some(form) = self.functions.get(&key.0) else { continue };
+            // Another thread of the process may have been counted in an earlier group.
             let is_new = |rank: &u32| {
                 let mut earlier = self.ranks[rank].iter().take_while(|g| **g < number);
-                !earlier.any(|g| self.known[*g].called.contains(function))
+                !earlier.any(|g| self.known[*g].called.contains(key))
             };
             let ranks = ranks.iter().filter(|rank| is_new(rank)).count();
-            let figures = self.figures.entry(*function).or_default();
+            let figures = self.figures.entry(key.clone()).or_default();
             figures.name.clone_from(&form.name);
+            figures.site.clone_from(&key.1);
             figures.ranks += ranks;
         }
         let mut all = 0u64;
-        for (row, occurrences) in self.known[number].occurrences.iter().enumerate() {
-            let function = function_of(group, row);
-            let Some(figures) = function.and_then(|f| self.figures.get_mut(&f)) else { continue };
+        let Known { occurrences, keys, .. } = &self.known[number];
+        for (row, (occurrences, key)) in occurrences.iter().zip(keys).enumerate() {
+            let figures = key.as_ref().and_then(|key| self.figures.get_mut(key));
+            let (Some(figures), Some(key)) = (figures, key) else { continue };
             let failed = polls.get(&(row as u32)).copied().unwrap_or(0);
             let calls = occurrences.saturating_mul(ranks.len() as u64).saturating_add(failed);
             figures.calls = figures.calls.saturating_add(calls);
@@ -265,15 +298,18 @@ impl<'t> Count<'t> {
             if is_whole && !never_returns(group, row) {
                 figures.stats.add(&group.rows[row].stats);
             } else if !is_whole && single.is_none() {
-                self.untimed.extend(function);
+                self.untimed.insert(key.clone());
             }
             all = all.saturating_add(calls);
         }
-        for (function, stats) in single.into_iter().flatten() {
+        for (function, sites) in single.into_iter().flatten() {
             let mut known = self.functions.iter();
-            let number = known.find(|(_, form)| form.name == function).map(|(number, _)| number);
-            if let Some(figures) = number.and_then(|number| self.figures.get_mut(number)) {
-                figures.stats.add(&stats);
+            let number = known.find(|(_, form)| form.name == function).map(|(number, _)| *number);
+            for (site, stats) in sites {
+                let key = number.map(|number| (number, site));
+                if let Some(figures) = key.and_then(|key| self.figures.get_mut(&key)) {
+                    figures.stats.add(&stats);
+                }
             }
         }
         Ok(all)
@@ -291,11 +327,11 @@ impl<'t> Count<'t> {
             for ((_, row), payload) in self.sampled(number, group, some)? {
                 if payload.as_deref().is_some_and(has_derived) {
                     for rank in &ranks {
-                        self.add(group, number, (*rank, row), 1, payload.as_deref())?;
+                        self.add(number, (*rank, row), 1, payload.as_deref())?;
                     }
                 } else {
                     let ranks = ranks.len() as u64;
-                    self.add(group, number, (first, row), ranks, payload.as_deref())?;
+                    self.add(number, (first, row), ranks, payload.as_deref())?;
                 }
             }
         }
@@ -307,7 +343,7 @@ impl<'t> Count<'t> {
         while differing.peek().is_some() {
             let some: Vec<_> = differing.by_ref().take(AT_A_TIME).collect();
             for (task, payload) in self.sampled(number, group, &some)? {
-                self.add(group, number, task, 1, payload.as_deref())?;
+                self.add(number, task, 1, payload.as_deref())?;
             }
         }
         Ok(())
@@ -327,10 +363,9 @@ impl<'t> Count<'t> {
         Ok(some.iter().copied().zip(events.into_iter().map(of)).collect())
     }
 
-    /// Adds the payload of a signature's calls on a rank, and on as many others as have the same.
+    /// Adds the payload of a signature's calls, for one rank and for the others with the same arguments.
     fn add(
         &mut self,
-        group: &Group,
         number: usize,
         (rank, row): (u32, usize),
         ranks: u64,
@@ -342,8 +377,8 @@ impl<'t> Count<'t> {
             Some(payload) => Sizes::default().bytes(payload),
             None => None,
         };
-        let function = function_of(group, row);
-        let Some(figures) = function.and_then(|f| self.figures.get_mut(&f)) else { return Ok(()) };
+        let key = self.known[number].keys[row].as_ref();
+        let Some(figures) = key.and_then(|key| self.figures.get_mut(key)) else { return Ok(()) };
         let (sum, more) = match bytes {
             Some(bytes) => (&mut figures.bytes, bytes.saturating_mul(calls)),
             None => (&mut figures.unsized_calls, calls),
@@ -380,13 +415,33 @@ fn has_derived(payload: &[(u64, Datatype)]) -> bool {
     payload.iter().any(|(_, datatype)| matches!(datatype, Datatype::Derived(_)))
 }
 
+/// For each signature of a group what it counts for; nothing for a note.
+fn keys(group: &Group, by: By) -> Vec<Option<Key>> {
+    let first = group.ranks.iter().next().unwrap_or(0);
+    let mut sites: HashMap<u32, Arc<str>> = HashMap::new();
+    let mut site = |number: u32| {
+        if let Some(site) = sites.get(&number) {
+            return Some(site.clone());
+        }
+        let bytes = group.strings.get(number as usize)?.eval(first)?;
+        let site: Arc<str> = String::from_utf8_lossy(&bytes).into();
+        sites.insert(number, site.clone());
+        Some(site)
+    };
+    let heads = group.rows.iter().map(|row| row.head());
+    let keys = heads.map(|head| {
+        let head = head?;
+        Some((head.function, head.site.filter(|_| by == By::Site).and_then(&mut site)))
+    });
+    keys.collect()
+}
+
 /// The number of a signature's function.
 fn function_of(group: &Group, row: usize) -> Option<u16> {
     Some(group.rows.get(row)?.head()?.function)
 }
 
-/// Whether a signature is of calls that never returned: they have no duration, and a trace has 0
-/// for it.
+/// Whether the calls of a signature never returned: they have no duration, and the trace has 0 instead.
 fn never_returns(group: &Group, row: usize) -> bool {
     group.rows.get(row).and_then(|row| row.head()).is_some_and(|head| !head.returned)
 }

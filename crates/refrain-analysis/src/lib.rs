@@ -1,23 +1,25 @@
 //! Analyses of traces: figures, message matching, waiting, verification, and calls as text.
 //!
-//! Every analysis reads traces by way of [`refrain_reader`].
+//! Every analysis reads traces with [`refrain_reader`].
 //!
-//! * [`causality`]: whether messages were received before they were sent, by the clocks
-//! * [`figures`]: how often functions are called, for how long, with how many bytes
+//! * [`causality`]: finds messages that were received before they were sent, by the clocks
+//! * [`figures`]: calls, durations and bytes per function or call site
+//! * [`loads`]: time inside MPI and computing by rank, and which rank computes longest
 //! * [`matching`]: messages and collectives, from the calls of a process
-//! * [`order`]: the receive order that a trace holds
-//! * [`payload`]: what a call moves · [`datatypes`]: the sizes of datatypes
+//! * [`order`]: converts a trace of calls to a record of receive orders
+//! * [`payload`]: the data that a call moves · [`datatypes`]: the sizes of datatypes
 //! * [`objects`]: names for the objects that a rank creates and frees
 //! * [`render`]: a call as a line of text or as JSON
-//! * [`sites`]: where in the program a call was made, as file and line
-//! * [`debug_files`]: which file describes the code of a module
+//! * [`sites`]: symbolizes call sites
+//! * [`debug_files`]: finds the file with the debug information of a module
 //! * [`symbols`]: functions and static data of a module
-//! * [`waits`]: which rank waits for which, in a job that hangs or has died
-//! * [`verify`]: whether a trace is whole, sound, and what was recorded
+//! * [`waits`]: which rank waits for which, in a job that hangs or was killed
+//! * [`verify`]: whether a trace is complete, consistent, and equal to the records
 
 pub mod causality;
 pub mod debug_files;
 pub mod figures;
+pub mod loads;
 pub mod matching;
 pub mod objects;
 pub mod order;

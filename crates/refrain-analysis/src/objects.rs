@@ -1,19 +1,19 @@
 //! Names for the objects of a process: `comm1`, `type3`, `r2`.
 //!
-//! A log holds handles as MPI gives them out, numbers or addresses that mean nothing to a
-//! reader and differ from run to run. Here every object that the program creates gets the
-//! smallest number that is free among its kind, and gives it back when it is freed, so the
-//! same program shows the same names in every run, under every MPI.
+//! A log has the handles that MPI returned, which are meaningless to a reader and differ from run to
+//! run. Here every object that the program creates gets the smallest free number of its kind, and
+//! the number is free again when the object is freed. So a program has the same names in every run,
+//! with every MPI.
 //!
-//! A handle does not always stand for one object:
+//! A handle does not always mean one object:
 //!
-//! * MPICH gives the *same* handle to several requests that are complete from the start, so a
-//!   handle stands for a queue of requests: the first created is the first completed.
-//! * A group, an error handler or a part of a datatype that the program asks for may be one it
-//!   already has: it is gone when it has been freed as often as it was given.
+//! * MPICH returns the *same* handle for several requests that are complete from the start. So a
+//!   handle maps to a queue of requests: the first created is the first completed.
+//! * A group, an error handler or a part of a datatype that the program requests may be one that it
+//!   has already. It lives until it was freed as often as it was returned.
 //!
-//! Calls come in the order in which they began. What a call creates has its name at once; what
-//! it frees has its name until it returned, since callbacks and other threads may still use it.
+//! Calls come in the order in which they began. An object has its name from the beginning of the call
+//! that creates it to the end of the call that frees it: callbacks and other threads may use it until then.
 
 use refrain_format::define::ParamDef;
 use refrain_mpi::abi::Family;
@@ -33,15 +33,15 @@ pub struct Objects {
     predefined: HandleTable,
     live: HashMap<Key, VecDeque<Object>>,
     pools: HashMap<String, Pool>,
-    /// What calls free that have not returned, the first to return on top.
+    /// Handles that are freed by calls that have not returned; the earliest return is on top.
     freed: BinaryHeap<Reverse<(u64, Key)>>,
-    /// How often a handle is among them.
+    /// How often each handle is in `freed`.
     dying: HashMap<Key, usize>,
 }
 
 struct Object {
     number: u32,
-    /// How often the program has got it, and not freed it.
+    /// How often MPI returned it minus how often it was freed.
     references: u32,
 }
 
@@ -61,17 +61,17 @@ impl Pool {
     }
 }
 
-/// Names of the handles in one call: for each parameter, before and after.
+/// The names of the handles in one call.
 #[derive(Debug, Default)]
 pub struct CallNames {
-    /// For each parameter the names of its handles before the call.
+    /// For each parameter, the names of its handles before the call.
     pub before: Vec<Vec<String>>,
-    /// For each parameter the names of its handles after the call.
+    /// For each parameter, the names of its handles after the call.
     pub after: Vec<Vec<String>>,
 }
 
 impl Objects {
-    /// No objects yet; `predefined` holds the names that only the process itself knew.
+    /// Starts without objects; `predefined` has the names of handles that are known only inside the process.
     pub fn new(family: Family, predefined: HandleTable) -> Objects {
         Objects {
             family,
@@ -88,7 +88,7 @@ impl Objects {
         self.predefined.name(kind, value).or_else(|| names::handle_name(self.family, kind, value))
     }
 
-    /// Names every handle of a call, and takes note of what it creates and frees.
+    /// Names every handle of a call, and adds and removes the objects that it creates and frees.
     pub fn name_call(&mut self, event: &Event) -> CallNames {
         self.free_until(event.start);
         let params = &event.function.params;
@@ -96,7 +96,7 @@ impl Objects {
             before: vec![Vec::new(); params.len()],
             after: vec![Vec::new(); params.len()],
         };
-        // The same handle twice in one call stands for two requests of its queue.
+        // The same handle twice in one call means two requests of its queue.
         let mut seen = HashMap::new();
         for (i, p) in params.iter().enumerate() {
             for value in handles(p, event.inputs[i].as_ref()) {
@@ -126,7 +126,8 @@ impl Objects {
         names
     }
 
-    /// The name of a handle that the program passes, for the `turn`-th time in this call.
+    /// The name of a handle that the program passes to MPI. `turn` counts how often the same handle has
+    /// occurred before in this call.
     fn name_given(&mut self, p: &ParamDef, value: u64, turn: usize) -> String {
         if let Some(name) = self.predefined(&p.reads_as, value) {
             return name.to_owned();
@@ -135,15 +136,15 @@ impl Objects {
         if !self.live.contains_key(&key) {
             self.create(&key);
         }
-        // Of requests with one handle those that are about to go are no longer meant.
-        let place = match is_queued(p) {
+        // Requests that another call is freeing are no longer meant.
+        let index = match is_queued(p) {
             true => turn + self.dying.get(&key).copied().unwrap_or(0),
             false => usize::MAX,
         };
-        self.name(&key, place)
+        self.name(&key, index)
     }
 
-    /// The name of a handle that the program has just got.
+    /// The name of a handle that MPI returned.
     fn name_received(&mut self, p: &ParamDef, value: u64) -> String {
         match self.predefined(&p.reads_as, value) {
             Some(name) => name.to_owned(),
@@ -151,10 +152,10 @@ impl Objects {
         }
     }
 
-    /// The name of the object at a place in a handle's queue, or of the last.
-    fn name(&self, key: &Key, place: usize) -> String {
+    /// The name of the object with that index in a handle's queue, or of the last.
+    fn name(&self, key: &Key, index: usize) -> String {
         let queue = self.live.get(key);
-        let object = queue.and_then(|queue| queue.get(place.min(queue.len() - 1)));
+        let object = queue.and_then(|queue| queue.get(index.min(queue.len() - 1)));
         object.map_or("?".to_owned(), |object| format!("{}{}", prefix(&key.0), object.number))
     }
 
@@ -163,7 +164,7 @@ impl Objects {
         self.live.entry(key.clone()).or_default().push_back(Object { number, references: 1 });
     }
 
-    /// The program gets a handle: of a new object, or one that it has already.
+    /// MPI returned a handle, of a new object or of one that the program has already.
     fn receive(&mut self, p: &ParamDef, value: u64) {
         if self.predefined(&p.reads_as, value).is_some() {
             return;
@@ -178,7 +179,7 @@ impl Objects {
         }
     }
 
-    /// The program gives a handle back, in a call that returns at `end`.
+    /// The program frees a handle in a call that returns at `end`.
     fn free(&mut self, p: &ParamDef, value: u64, end: Option<u64>) {
         let key = (p.reads_as.clone(), value);
         let dying = self.dying.get(&key).copied().unwrap_or(0);
@@ -192,7 +193,7 @@ impl Objects {
         }
     }
 
-    /// Forgets what calls have freed that returned by that time.
+    /// Removes the objects that were freed by calls that returned by that time.
     fn free_until(&mut self, time: u64) {
         while let Some(Reverse((end, _))) = self.freed.peek()
             && *end <= time
@@ -216,12 +217,12 @@ impl Objects {
     }
 }
 
-/// Whether one handle may stand for several objects, each created by a call of its own.
+/// Whether one handle may mean several objects, each created by a different call.
 fn is_queued(p: &ParamDef) -> bool {
     p.reads_as == "request"
 }
 
-/// Whether the program may get the same object several times, and has to free it as often.
+/// Whether MPI may return the same object several times, and the program must free it as often.
 fn is_counted(p: &ParamDef) -> bool {
     matches!(p.reads_as.as_str(), "group" | "errhandler" | "datatype")
 }
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_given_twice_is_freed_twice() {
+    fn an_object_returned_twice_is_freed_twice() {
         let mut objects = of_mpich();
         assert_eq!(get(&mut objects, "MPI_Comm_group", 11, 1), "group1");
         assert_eq!(get(&mut objects, "MPI_Comm_group", 11, 2), "group1");
@@ -318,7 +319,7 @@ mod tests {
         let event = call("MPI_Comm_rank", &[(Some(11), None), (None, None)], (3, 4));
         assert_eq!(objects.name_call(&event).before[0], ["comm1"]);
         assert_eq!(get(&mut objects, "MPI_Comm_dup", 12, 5), "comm2");
-        // Another thread gets the handle anew before the call's end is noted.
+        // MPI returns the handle to another thread before the end of this call is recorded.
         assert_eq!(get(&mut objects, "MPI_Comm_dup", 11, 6), "comm3");
         assert_eq!(get(&mut objects, "MPI_Comm_dup", 13, 9), "comm1");
         assert_eq!(free(&mut objects, "MPI_Comm_free", 11, (10, 11)), "comm3");
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_with_one_handle_are_completed_in_the_order_of_their_creation() {
+    fn requests_with_the_same_handle_complete_in_the_order_of_their_creation() {
         let mut objects = of_mpich();
         let ibarrier =
             |at| call("MPI_Ibarrier", &[(Some(0x4400_0000), None), (None, Some(77))], (at, at));

@@ -12,10 +12,10 @@ use refrain_mpi::names::{constant_name_in, mask_names};
 use refrain_reader::event::{Event, Value};
 use serde_json::{Map, Value as Json, json};
 
-/// Arrays longer than this are cut in text, unless all is asked for.
+/// Longer arrays are shortened in text, unless `full` is set.
 const SHOWN_ELEMENTS: usize = 16;
 
-/// A source and a tag that MPI does not define, and a trace does not keep.
+/// The source and the tag of a status if MPI does not define them: a trace does not store them.
 const NOT_KEPT: i32 = i32::MIN;
 
 /// How calls are printed.
@@ -25,7 +25,7 @@ pub struct Renderer {
     full: bool,
 }
 
-/// A value on its way to text or JSON.
+/// A value that can be printed as text or JSON.
 enum Shown {
     Number(i64),
     Bool(bool),
@@ -46,8 +46,7 @@ impl Renderer {
         constant_name_in(self.family, self.version, group, value)
     }
 
-    /// The call as text, without rank and number. Of a call that has not returned, parameters are left out that MPI
-    /// sets when it returns.
+    /// The call as text, without rank and number. For a call that has not returned, output parameters are omitted.
     pub fn text(&self, event: &Event, objects: &Objects, names: &CallNames) -> String {
         let params = event.function.params.iter().enumerate();
         let shown: Vec<String> = params
@@ -85,7 +84,7 @@ impl Renderer {
         Json::Object(arguments)
     }
 
-    /// What the call returned, by name.
+    /// The result of the call, by name.
     pub fn result(&self, event: &Event) -> String {
         let Some(result) = event.result else {
             return "? (never returned)".to_owned();
@@ -100,7 +99,7 @@ impl Renderer {
         }
     }
 
-    /// What there is to show of a parameter: before the call and after it.
+    /// The values of a parameter to show: before the call and after it.
     fn values(
         &self,
         event: &Event,
@@ -119,7 +118,7 @@ impl Renderer {
             (None, Some(_)) if p.class == Class::Handle && event.is_failed() => {
                 (None, Some(Shown::Word("unset".to_owned())))
             }
-            // A handle that the call freed shows as what it was.
+            // A freed handle is shown by its name before the call.
             (Some(before), Some(_)) if p.class == Class::Handle => (Some(before), None),
             both => both,
         }
@@ -155,7 +154,7 @@ impl Renderer {
             Value::Word(address) | Value::Special(address) => {
                 Shown::Word(self.address(event, objects, p, *address))
             }
-            Value::Place { name, offset, .. } => Shown::Word(place(name, *offset)),
+            Value::Location { name, offset, .. } => Shown::Word(location(name, *offset)),
             Value::Null if p.name == "array_of_errcodes" => word("MPI_ERRCODES_IGNORE"),
             Value::Null => word("NULL"),
             Value::Unset => word("unset"),
@@ -215,7 +214,7 @@ impl Renderer {
             None if n == NOT_KEPT => Shown::Word("undefined".to_owned()),
             None => Shown::Number(n.into()),
         };
-        // Reading and writing files says how much, and leaves the rest as it was.
+        // For file access MPI only defines the length.
         let of_message = !event.function.name.starts_with("MPI_File_");
         let mut record = Vec::new();
         if of_message {
@@ -264,7 +263,7 @@ impl Renderer {
 }
 
 /// A segment and an offset: `heap3+0x40`, `stack-0x18`.
-fn place(name: &str, offset: i64) -> String {
+fn location(name: &str, offset: i64) -> String {
     let sign = if offset < 0 { '-' } else { '+' };
     match offset {
         0 => name.to_owned(),

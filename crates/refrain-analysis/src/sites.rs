@@ -1,13 +1,12 @@
 //! Symbolizes call sites: function, file and line.
 //!
-//! A trace holds a site as modules with their build ids, and offsets
-//! (`/home/me/app@1f0a…+11c9`; without `@…` where there is no build id). Where a file describes the
-//! module ([`debug_files`]), that becomes `exchange stencil.c:42`; where it has symbols only,
-//! `exchange`; else the module's name and the offset remain. A module that is another than the
-//! recorded one is not used: its lines would be wrong.
+//! A trace stores a call site as modules with build ids and offsets (`/home/me/app@1f0a…+11c9`;
+//! without `@…` if there is no build id). With debug information ([`debug_files`]) this becomes
+//! `exchange stencil.c:42`; with symbols only, `exchange`; otherwise module and offset are shown. If
+//! the file is not the recorded module, it is not used: its lines would be wrong.
 
 use crate::debug_files::{self, Found, Recorded};
-use crate::symbols::Symbols;
+use crate::symbols::{Symbols, demangled};
 use addr2line::Loader;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
@@ -17,11 +16,11 @@ use std::sync::Arc;
 /// A frame of a call site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The file that was loaded; `?` for code that was made at run time.
+    /// The file that was loaded; `?` for code that was generated at run time.
     pub module: String,
     /// Its build id as hexadecimal digits, if it had one and it was recorded.
     pub build_id: Option<String>,
-    /// The return address, in the module's own addresses.
+    /// The return address, relative to the module.
     pub offset: u64,
     /// The function.
     pub function: Option<String>,
@@ -44,7 +43,7 @@ impl Frame {
         Some(Frame { module, build_id, offset, function: None, file: None, line: None })
     }
 
-    /// For a line of text: `exchange stencil.c:42`.
+    /// As text: `exchange stencil.c:42`.
     pub fn text(&self) -> String {
         let location = match (&self.file, self.line) {
             (Some(file), Some(line)) => format!("{}:{line}", last_part(file)),
@@ -56,7 +55,12 @@ impl Frame {
         }
     }
 
-    /// For programs; what is not known is left out.
+    /// The module, without its folder, and the offset: `stencil+11c9`.
+    pub fn offset_text(&self) -> String {
+        format!("{}+{:x}", last_part(&self.module), self.offset)
+    }
+
+    /// As JSON, without the fields that are unknown.
     pub fn json(&self) -> Json {
         let mut json = json!({ "module": self.module, "offset": self.offset });
         if let Some(build_id) = &self.build_id {
@@ -76,7 +80,7 @@ impl Frame {
 /// Bytes of the shortest and the longest build id that linkers make.
 const ID_BYTES: std::ops::RangeInclusive<usize> = 8..=32;
 
-/// Whether that is a build id, and not the end of a file's name.
+/// Whether the text is a build id, not the end of a file name.
 fn is_build_id(text: &str) -> bool {
     text.len().is_multiple_of(2)
         && ID_BYTES.contains(&(text.len() / 2))
@@ -100,7 +104,7 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Those of a recording that began at that time, in nanoseconds since 1970.
+    /// For a recording that began at that time, in nanoseconds since 1970.
     pub fn recorded_at(recorded: u64) -> Sites {
         Sites { recorded, directories: debug_files::directories(), ..Sites::default() }
     }
@@ -116,7 +120,7 @@ impl Sites {
         frames
     }
 
-    /// The function whose code is at an address of a module: the one that others are inlined into.
+    /// The function at an address of a module; of inlined functions, the outermost.
     pub fn function(&mut self, module: &str, address: u64) -> Option<String> {
         let loader = self.loader(&(module.to_owned(), None))?;
         if let Ok(mut frames) = loader.find_frames(address) {
@@ -128,16 +132,15 @@ impl Sites {
                 return outermost;
             }
         }
-        let name = loader.find_symbol(address)?;
-        Some(addr2line::demangle_auto(name.into(), None).into_owned())
+        loader.find_symbol(address).map(demangled)
     }
 
-    /// Modules that are no longer those of the recording, so far as sites in them were asked for.
+    /// Modules that changed since the recording, among those whose sites were requested.
     pub fn changed(&self) -> impl Iterator<Item = &str> {
         self.changed.iter().map(String::as_str)
     }
 
-    /// The symbols of a module, if it is that of the recording.
+    /// The symbols of a module, if it is the recorded one.
     pub fn symbols(&mut self, module: &str) -> Option<&Symbols> {
         if !self.symbols.contains_key(module) {
             let file = self.file(&(module.to_owned(), None));
@@ -148,7 +151,7 @@ impl Sites {
     }
 
     fn looked_up(&mut self, mut frame: Frame) -> Frame {
-        // The return address is behind the call, and may be on the next line.
+        // The return address is after the call instruction, and may belong to the next line.
         let Some(address) = frame.offset.checked_sub(1) else { return frame };
         let module = (frame.module.clone(), frame.build_id.clone());
         let Some(loader) = self.loader(&module) else { return frame };
@@ -160,7 +163,7 @@ impl Sites {
         frame
     }
 
-    /// The module's debug information, if it is that of the recording.
+    /// The module's debug information, if it is the recorded one.
     fn loader(&mut self, module: &Module) -> Option<&Loader> {
         if !self.modules.contains_key(module) {
             let loader = self.file(module).and_then(|file| Loader::new(file).ok());
@@ -169,11 +172,11 @@ impl Sites {
         self.modules.get(module)?.as_ref()
     }
 
-    /// The file that describes the module.
+    /// The file with the module's debug information.
     fn file(&mut self, (module, build_id): &Module) -> Option<PathBuf> {
         let build_id = build_id.as_deref().and_then(debug_files::from_hex);
         let path = Path::new(module);
-        // A name without its folder could be any file's; only a build id makes it certain.
+        // A file name without a directory is ambiguous; only a build id identifies the module.
         if build_id.is_none() && !path.is_absolute() {
             return None;
         }
@@ -189,7 +192,7 @@ impl Sites {
     }
 }
 
-/// The name of the function around an address, inlined ones counted.
+/// The name of the innermost function at an address, including inlined ones.
 fn function_at(loader: &Loader, address: u64) -> Option<String> {
     if let Ok(mut frames) = loader.find_frames(address)
         && let Ok(Some(frame)) = frames.next()
@@ -198,8 +201,7 @@ fn function_at(loader: &Loader, address: u64) -> Option<String> {
     {
         return Some(name.into_owned());
     }
-    let name = loader.find_symbol(address)?;
-    Some(addr2line::demangle_auto(name.into(), None).into_owned())
+    loader.find_symbol(address).map(demangled)
 }
 
 fn last_part(path: &str) -> &str {
@@ -233,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_without_its_folder_is_nobody_s_module() {
+    fn a_file_name_without_a_directory_is_not_opened() {
         let mut sites = Sites::recorded_at(u64::MAX);
         assert_eq!(sites.frames(&"Cargo.toml+11c9".into())[0].function, None);
         assert_eq!(sites.changed().count(), 0);
     }
 
     #[test]
-    fn a_module_changed_since_is_not_believed() {
+    fn a_module_that_changed_since_is_not_used() {
         let own = std::env::current_exe().expect("the test's own file");
         let mut sites = Sites::recorded_at(1);
         let site: Arc<str> = format!("{}+11c9", own.display()).into();

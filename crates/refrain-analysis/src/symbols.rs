@@ -10,7 +10,7 @@ use std::path::Path;
 /// A page: modules are mapped in pages.
 const PAGE: u64 = 4096;
 
-/// What a module's symbol tables name.
+/// The names in a module's symbol tables.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
     functions: BTreeSet<String>,
@@ -23,7 +23,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Reads a module's file; none if it is not an object file.
+    /// Reads a module's file; `None` if it is not an object file.
     pub fn of(path: &Path) -> Option<Symbols> {
         let bytes = std::fs::read(path).ok()?;
         let file = object::File::parse(&*bytes).ok()?;
@@ -53,8 +53,8 @@ impl Symbols {
         Some(symbols)
     }
 
-    /// The static variable that lies so many bytes after the beginning of the mapped module, and how
-    /// far into the variable that is.
+    /// The static variable at that offset from the beginning of the mapped module, and the offset within
+    /// the variable.
     pub fn data_at(&self, offset: u64) -> Option<(&str, u64)> {
         let address = self.lowest.checked_add(offset)?;
         let after = self.data.partition_point(|(start, ..)| *start <= address);
@@ -69,7 +69,7 @@ impl Symbols {
         (address - start < STUB).then_some(name.as_str())
     }
 
-    /// Whether there is a function of this name, as C, Fortran or C++ write it.
+    /// Whether there is a function of this name, as compiled by C, Fortran or C++.
     pub fn has_function(&self, name: &str) -> bool {
         let mangled = format!("_Z{}{name}", name.len());
         let module = format!("_MOD_{name}");
@@ -86,7 +86,7 @@ impl Symbols {
         let mut all: Vec<(usize, &String)> = self
             .functions
             .iter()
-            .filter_map(|function| Some((unlikeness(name, function)?, function)))
+            .filter_map(|function| Some((distance(name, function)?, function)))
             .collect();
         all.sort();
         all.into_iter().take(MOST).map(|(_, function)| function.clone()).collect()
@@ -132,13 +132,17 @@ fn stubs(file: &object::File<'_>) -> BTreeMap<u64, String> {
     stubs
 }
 
-/// A name as it stands in the source.
-fn demangled(name: &str) -> String {
-    addr2line::demangle_auto(name.into(), None).into_owned()
+/// A name as in the source code.
+pub(crate) fn demangled(name: &str) -> String {
+    // Without the prefix a name is not mangled: `a` is no encoding of `signed char`.
+    match name.starts_with("_Z") || name.starts_with("_R") {
+        true => addr2line::demangle_auto(name.into(), None).into_owned(),
+        false => name.to_owned(),
+    }
 }
 
-/// How unlike two names are; none if nobody would take one for the other.
-fn unlikeness(wanted: &str, name: &str) -> Option<usize> {
+/// The distance between two names; `None` if they are not similar.
+fn distance(wanted: &str, name: &str) -> Option<usize> {
     let (wanted, name) = (wanted.to_lowercase(), name.to_lowercase());
     if wanted == name {
         return Some(0);
@@ -151,7 +155,7 @@ fn unlikeness(wanted: &str, name: &str) -> Option<usize> {
     (distance <= 1 + wanted.len() / 4).then_some(1 + distance)
 }
 
-/// How many characters must be inserted, removed or replaced to make one text of the other.
+/// The edit distance of two texts: insertions, deletions and replacements of characters.
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -180,6 +184,14 @@ mod tests {
     }
 
     #[test]
+    fn only_mangled_names_are_demangled() {
+        assert_eq!(demangled("_Z7advancePdi"), "advance(double*, int)");
+        for name in ["a", "b", "c", "d", "i", "Pv"] {
+            assert_eq!(demangled(name), name);
+        }
+    }
+
+    #[test]
     fn similar_functions_are_found() {
         let names = ["compute", "Compute_All", "compute_", "main", "main._omp_fn.0", "print"];
         let functions = names.map(str::to_owned).into();
@@ -191,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_known_by_the_names_of_their_language() {
+    fn functions_are_found_by_their_names_in_the_source() {
         let names = ["solve_", "__grid_MOD_relax", "_Z7advancePdi"];
         let functions = names.map(str::to_owned).into();
         let symbols = Symbols { functions, ..Symbols::default() };

@@ -14,19 +14,19 @@ use crate::{modules, process::BLOCKS as ALL_BLOCKS};
 pub const LOAD: u32 = 0;
 /// A store.
 pub const STORE: u32 = 1;
-/// Both as one.
+/// An atomic load and store.
 pub const ATOMIC: u32 = 2;
 /// A load and a store of the same address: two references.
 const BOTH: u32 = 3;
 
 /// Ranges of up to this many sizes have a block each; further ranges are split into powers of two.
-const MOST_SIZES: u32 = 1024;
+const MAX_SIZES: u32 = 1024;
 
 /// This thread's state, if it records. The state is marked as busy until [`leave`].
 #[inline(always)]
 pub fn enter() -> Option<(*mut ThreadBlock, &'static mut Thread)> {
     let block = thread_block();
-    // SAFETY: the thread's own block.
+    // SAFETY: the block belongs to this thread.
     unsafe {
         if (*block).busy != 0 || !is_recording() {
             return None;
@@ -52,7 +52,7 @@ pub fn enter() -> Option<(*mut ThreadBlock, &'static mut Thread)> {
 /// Ends what [`enter`] began.
 #[inline(always)]
 pub fn leave(block: *mut ThreadBlock) {
-    // SAFETY: the thread's own block.
+    // SAFETY: the block belongs to this thread.
     unsafe {
         (*block).busy = 0;
         if !is_recording() {
@@ -111,7 +111,7 @@ fn new_block(key: [u64; 3], kind: u32, size: u32) -> u32 {
         return number;
     }
     // The return address lies after the call instruction, and may belong to the next source line.
-    let pc = modules::place(key[0] - 1, shared);
+    let pc = modules::pc_of(key[0] - 1, shared);
     let reference = |kind| Reference { pc, size, kind }.to_bytes();
     let number = match kind {
         BOTH => shared.add_block(&[reference(LOAD), reference(STORE)].concat()),
@@ -130,7 +130,7 @@ pub fn range(address: u64, size: u64, pc: u64, kind: u32, stack: usize) {
     let mut at = address;
     while left > 0 {
         let mut piece = left.min(1 << 30);
-        if !is_known(piece) && SIZES.fetch_add(1, Relaxed) >= MOST_SIZES {
+        if !is_known(piece) && SIZES.fetch_add(1, Relaxed) >= MAX_SIZES {
             piece = 1 << piece.ilog2();
         }
         record(at, pc, kind, piece, stack);
@@ -140,7 +140,7 @@ pub fn range(address: u64, size: u64, pc: u64, kind: u32, stack: usize) {
 }
 
 /// Defines entries that continue in Rust: they save the return address and the stack pointer for [`caller`].
-macro_rules! noted {
+macro_rules! entry {
     ($name:ident => $to:path) => {
         /// Called by compilers.
         #[unsafe(naked)]
@@ -157,13 +157,13 @@ macro_rules! noted {
         }
     };
 }
-pub(crate) use noted;
+pub(crate) use entry;
 
 /// The return address and the stack pointer of the call in progress.
 #[inline(always)]
 pub fn caller() -> (u64, usize) {
     let block = thread_block();
-    // SAFETY: the thread's own block.
+    // SAFETY: the block belongs to this thread.
     unsafe { ((*block).caller as u64, (*block).stack) }
 }
 
@@ -177,8 +177,8 @@ unsafe extern "C" fn write_range(address: u64, size: u64) {
     range(address, size, pc, STORE, stack);
 }
 
-noted!(__tsan_read_range => read_range);
-noted!(__tsan_write_range => write_range);
+entry!(__tsan_read_range => read_range);
+entry!(__tsan_write_range => write_range);
 
 /// Entries that load and store one address.
 macro_rules! both {

@@ -6,9 +6,10 @@
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, compiler_fence, fence};
 
-use crate::access::{ATOMIC, LOAD, STORE, caller, noted, record};
+use crate::access::{ATOMIC, LOAD, STORE, caller, entry, record};
 
-fn tell(address: usize, kind: u32, size: u64) {
+/// Records a reference at the call in progress.
+fn record_here(address: usize, kind: u32, size: u64) {
     let (pc, stack) = caller();
     record(address as u64, pc, kind, size, stack);
 }
@@ -29,56 +30,56 @@ macro_rules! atomics {
             }
 
             unsafe extern "C" fn load(address: *mut Value) -> Value {
-                tell(address as usize, LOAD, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, LOAD, $size);
+                // SAFETY: the caller's promise.
                 unsafe { at(address).load(SeqCst) }
             }
 
             unsafe extern "C" fn store(address: *mut Value, value: Value) {
-                tell(address as usize, STORE, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, STORE, $size);
+                // SAFETY: the caller's promise.
                 unsafe { at(address).store(value, SeqCst) }
             }
 
             unsafe extern "C" fn exchange(address: *mut Value, value: Value) -> Value {
-                tell(address as usize, ATOMIC, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, ATOMIC, $size);
+                // SAFETY: the caller's promise.
                 unsafe { at(address).swap(value, SeqCst) }
             }
 
             unsafe extern "C" fn add(address: *mut Value, value: Value) -> Value {
-                tell(address as usize, ATOMIC, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, ATOMIC, $size);
+                // SAFETY: the caller's promise.
                 unsafe { at(address).fetch_add(value, SeqCst) }
             }
 
             unsafe extern "C" fn sub(address: *mut Value, value: Value) -> Value {
-                tell(address as usize, ATOMIC, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, ATOMIC, $size);
+                // SAFETY: the caller's promise.
                 unsafe { at(address).fetch_sub(value, SeqCst) }
             }
 
             unsafe extern "C" fn and(address: *mut Value, value: Value) -> Value {
-                tell(address as usize, ATOMIC, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, ATOMIC, $size);
+                // SAFETY: the caller's promise.
                 unsafe { at(address).fetch_and(value, SeqCst) }
             }
 
             unsafe extern "C" fn or(address: *mut Value, value: Value) -> Value {
-                tell(address as usize, ATOMIC, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, ATOMIC, $size);
+                // SAFETY: the caller's promise.
                 unsafe { at(address).fetch_or(value, SeqCst) }
             }
 
             unsafe extern "C" fn xor(address: *mut Value, value: Value) -> Value {
-                tell(address as usize, ATOMIC, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, ATOMIC, $size);
+                // SAFETY: the caller's promise.
                 unsafe { at(address).fetch_xor(value, SeqCst) }
             }
 
             unsafe extern "C" fn nand(address: *mut Value, value: Value) -> Value {
-                tell(address as usize, ATOMIC, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, ATOMIC, $size);
+                // SAFETY: the caller's promise.
                 unsafe { at(address).fetch_nand(value, SeqCst) }
             }
 
@@ -88,8 +89,8 @@ macro_rules! atomics {
                 expected: *mut Value,
                 value: Value,
             ) -> i32 {
-                tell(address as usize, ATOMIC, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, ATOMIC, $size);
+                // SAFETY: the caller's promise.
                 unsafe {
                     match at(address).compare_exchange(*expected, value, SeqCst, SeqCst) {
                         Ok(_) => 1,
@@ -107,24 +108,24 @@ macro_rules! atomics {
                 expected: Value,
                 value: Value,
             ) -> Value {
-                tell(address as usize, ATOMIC, $size);
-                // SAFETY: as our caller asks.
+                record_here(address as usize, ATOMIC, $size);
+                // SAFETY: the caller's promise.
                 let was = unsafe { at(address).compare_exchange(expected, value, SeqCst, SeqCst) };
                 was.unwrap_or_else(|found| found)
             }
 
-            noted!($load => load);
-            noted!($store => store);
-            noted!($exchange => exchange);
-            noted!($add => add);
-            noted!($sub => sub);
-            noted!($and => and);
-            noted!($or => or);
-            noted!($xor => xor);
-            noted!($nand => nand);
-            noted!($strong => compare);
-            noted!($weak => compare);
-            noted!($val => compare_value);
+            entry!($load => load);
+            entry!($store => store);
+            entry!($exchange => exchange);
+            entry!($add => add);
+            entry!($sub => sub);
+            entry!($and => and);
+            entry!($or => or);
+            entry!($xor => xor);
+            entry!($nand => nand);
+            entry!($strong => compare);
+            entry!($weak => compare);
+            entry!($val => compare_value);
         }
     };
 }
@@ -157,8 +158,8 @@ mod sixteen {
     /// Compares and exchanges; returns the old value.
     unsafe fn exchange_if(address: *mut u128, expected: u128, value: u128) -> u128 {
         let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
-        // SAFETY: aligned to 16 bytes, as the program's atomic variables are. rbx is the
-        // compiler's own, so it is put back.
+        // SAFETY: aligned to 16 bytes, as the program's atomic variables are. rbx is reserved by the
+        // compiler, so it is restored.
         unsafe {
             core::arch::asm!(
                 "xchg {value}, rbx",
@@ -176,10 +177,10 @@ mod sixteen {
     }
 
     unsafe fn update(address: *mut u128, kind: u32, new: impl Fn(u128) -> u128) -> u128 {
-        tell(address as usize, kind, 16);
+        record_here(address as usize, kind, 16);
         let mut seen = 0;
         loop {
-            // SAFETY: as our caller asks.
+            // SAFETY: the caller's promise.
             let was = unsafe { exchange_if(address, seen, new(seen)) };
             if was == seen {
                 return was;
@@ -189,12 +190,12 @@ mod sixteen {
     }
 
     unsafe extern "C" fn load(address: *mut u128) -> u128 {
-        // SAFETY: as our caller asks; the value is put back if it is replaced at all.
+        // SAFETY: the caller's promise; if the value is replaced at all, it is replaced by itself.
         unsafe { update(address, LOAD, |value| value) }
     }
 
     unsafe extern "C" fn store(address: *mut u128, value: u128) {
-        // SAFETY: as our caller asks.
+        // SAFETY: the caller's promise.
         unsafe { update(address, STORE, |_| value) };
     }
 
@@ -202,10 +203,10 @@ mod sixteen {
         ($($name:ident $entry:ident |$old:ident, $value:ident| $new:expr;)*) => {
             $(
                 unsafe extern "C" fn $name(address: *mut u128, $value: u128) -> u128 {
-                    // SAFETY: as our caller asks.
+                    // SAFETY: the caller's promise.
                     unsafe { update(address, ATOMIC, |$old| $new) }
                 }
-                noted!($entry => $name);
+                entry!($entry => $name);
             )*
         };
     }
@@ -221,8 +222,8 @@ mod sixteen {
     }
 
     unsafe extern "C" fn compare(address: *mut u128, expected: *mut u128, value: u128) -> i32 {
-        tell(address as usize, ATOMIC, 16);
-        // SAFETY: as our caller asks.
+        record_here(address as usize, ATOMIC, 16);
+        // SAFETY: the caller's promise.
         unsafe {
             let was = exchange_if(address, *expected, value);
             let is_done = was == *expected;
@@ -232,16 +233,16 @@ mod sixteen {
     }
 
     unsafe extern "C" fn compare_value(address: *mut u128, expected: u128, value: u128) -> u128 {
-        tell(address as usize, ATOMIC, 16);
-        // SAFETY: as our caller asks.
+        record_here(address as usize, ATOMIC, 16);
+        // SAFETY: the caller's promise.
         unsafe { exchange_if(address, expected, value) }
     }
 
-    noted!(__tsan_atomic128_load => load);
-    noted!(__tsan_atomic128_store => store);
-    noted!(__tsan_atomic128_compare_exchange_strong => compare);
-    noted!(__tsan_atomic128_compare_exchange_weak => compare);
-    noted!(__tsan_atomic128_compare_exchange_val => compare_value);
+    entry!(__tsan_atomic128_load => load);
+    entry!(__tsan_atomic128_store => store);
+    entry!(__tsan_atomic128_compare_exchange_strong => compare);
+    entry!(__tsan_atomic128_compare_exchange_weak => compare);
+    entry!(__tsan_atomic128_compare_exchange_val => compare_value);
 }
 
 /// A fence between threads.

@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::access::{caller, enter, leave, noted, push};
+use crate::access::{caller, enter, entry, leave, push};
 use crate::hot::thread_block;
 use crate::next::Next;
 use crate::process::{self, CONTEXTS, Locked};
@@ -22,7 +22,7 @@ use crate::{modules, window};
 pub struct Frame {
     /// The stack pointer at its call.
     stack: usize,
-    /// Where it returns to.
+    /// Its return address.
     call: u64,
     /// Its context.
     context: u64,
@@ -31,17 +31,17 @@ pub struct Frame {
 /// The context of threads that are in no recorded function.
 const ROOT: u32 = 0;
 /// When there are this many contexts, further calls get the context of their caller.
-const MOST_CONTEXTS: u32 = 1 << 16;
+const MAX_CONTEXTS: u32 = 1 << 16;
 /// A thread that leaves its outermost function publishes its words, if there are at least this many.
 const WORTH_PUBLISHING: u64 = 8 * 64;
 
 /// Parents, calls and functions by context: (context, 0, n) for n = 0, 1, 2.
 static NODES: Table = Table::new();
-static MADE: AtomicU32 = AtomicU32::new(0);
+static CONTEXT_COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Thread {
     fn frame(&self, at: usize) -> Frame {
-        // SAFETY: callers ask below `depth`, and frames are mapped that far.
+        // SAFETY: callers pass an index below `depth`, and frames are mapped that far.
         unsafe { *self.frames.add(at) }
     }
 
@@ -53,8 +53,8 @@ impl Thread {
         }
     }
 
-    /// Forgets frames below a stack pointer, or at it. Returns the last of them.
-    fn cut(&mut self, is_gone: impl Fn(&Frame) -> bool) -> Option<Frame> {
+    /// Removes the innermost frames that `is_gone` accepts. Returns the last of them.
+    fn remove_frames(&mut self, is_gone: impl Fn(&Frame) -> bool) -> Option<Frame> {
         let mut last = None;
         while self.depth > self.floor && self.depth <= FRAMES {
             let frame = self.frame(self.depth - 1);
@@ -71,7 +71,7 @@ impl Thread {
 /// After a jump: drops the frames of functions that were left, and records the current context.
 pub fn correct(thread: &mut Thread, stack: usize) {
     thread.jumped = false;
-    if thread.cut(|frame| frame.stack < stack).is_some() {
+    if thread.remove_frames(|frame| frame.stack < stack).is_some() {
         let context = thread.context();
         push(thread, &[context.into()]);
     }
@@ -82,7 +82,7 @@ unsafe extern "C" fn entered(call: u64) {
     window::entered(function);
     let Some((block, thread)) = enter() else { return };
     thread.jumped = false;
-    thread.cut(|frame| frame.stack <= stack);
+    thread.remove_frames(|frame| frame.stack <= stack);
     let parent = thread.context();
     let context = context_of(thread, parent, call, function);
     if thread.depth < FRAMES {
@@ -103,9 +103,9 @@ unsafe extern "C" fn exited() {
         thread.depth -= 1;
         return leave(block);
     }
-    // A function that ends by jumping here is above the stack pointer already, like those that
-    // were left without saying so; but the return address is its own.
-    let gone = thread.cut(|frame| frame.stack < stack);
+    // A function that ends by a jump here is above the stack pointer already, like those that were left
+    // without a report; but its return address is still its own.
+    let gone = thread.remove_frames(|frame| frame.stack < stack);
     if gone.is_none_or(|frame| frame.call != returns_to) && thread.depth > thread.floor {
         thread.depth -= 1;
     }
@@ -130,12 +130,12 @@ fn publish(thread: &mut Thread) {
     }
 }
 
-noted!(__tsan_func_entry => entered);
-noted!(__tsan_func_exit => exited);
+entry!(__tsan_func_entry => entered);
+entry!(__tsan_func_exit => exited);
 
 /// The context of a call.
 #[inline(always)]
-#[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
+#[expect(clippy::indexing_slicing, reason = "the index is reduced modulo the length")]
 fn context_of(thread: &mut Thread, parent: u32, call: u64, function: u64) -> u32 {
     let key = [parent.into(), call, function];
     let hash = (call ^ (call >> 12)).wrapping_add(u64::from(parent).wrapping_mul(0x9e5));
@@ -158,10 +158,11 @@ fn new_context(key: [u64; 3]) -> u32 {
     }
     let context = match ancestor(parent as u32, call, function) {
         Some(known) => known,
-        None if MADE.fetch_add(1, Relaxed) >= MOST_CONTEXTS => parent as u32,
+        None if CONTEXT_COUNT.fetch_add(1, Relaxed) >= MAX_CONTEXTS => parent as u32,
         None => {
-            let (from, to) = (modules::place(call, shared), modules::place(function, shared));
-            let context = shared.add_context(parent as u32, from, to);
+            let (call_pc, function_pc) =
+                (modules::pc_of(call, shared), modules::pc_of(function, shared));
+            let context = shared.add_context(parent as u32, call_pc, function_pc);
             let node = u64::from(context);
             NODES.insert([node, call, function], parent as u32);
             NODES.insert([node, 0, 0], parent as u32);
@@ -190,13 +191,13 @@ fn ancestor(parent: u32, call: u64, function: u64) -> Option<u32> {
 /// Forgets all contexts.
 pub fn forget() {
     NODES.clear();
-    MADE.store(0, Relaxed);
+    CONTEXT_COUNT.store(0, Relaxed);
 }
 
-/// Notes a jump out of functions; the next reference finds out which were left.
-extern "C" fn jumps() {
+/// Notes a jump out of functions. The next reference finds out which ones were left.
+extern "C" fn note_jump() {
     let block = thread_block();
-    // SAFETY: the thread's own block.
+    // SAFETY: the block belongs to this thread.
     unsafe {
         if let Some(thread) = (*block).thread.as_mut() {
             thread.jumped = true;
@@ -217,11 +218,11 @@ macro_rules! jumping {
             /// As in the C library.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(buffer: *mut u8, value: c_int) -> ! {
-                jumps();
+                note_jump();
                 match $next.get() {
-                    // SAFETY: as our caller asks.
+                    // SAFETY: the caller's promise.
                     Some(next) => unsafe { next(buffer, value) },
-                    // SAFETY: there is no C library without it.
+                    // SAFETY: every C library has the function, so this is unreachable.
                     None => unsafe { libc::abort() },
                 }
             }

@@ -7,7 +7,7 @@
 use core::arch::asm;
 use core::ffi::{c_int, c_void};
 
-use crate::access::{LOAD, STORE, caller, noted, range};
+use crate::access::{LOAD, STORE, caller, entry, range};
 use crate::modules;
 use crate::next::Next;
 
@@ -24,7 +24,8 @@ pub fn prepare() {
     MEMSET.get();
 }
 
-fn tell(pc: u64, stack: usize, to: *mut c_void, from: *const c_void, bytes: usize) {
+/// Records the load of a copy, unless `from` is null, and its store.
+fn record_copy(pc: u64, stack: usize, to: *mut c_void, from: *const c_void, bytes: usize) {
     if !from.is_null() {
         range(from as u64, bytes as u64, pc, LOAD, stack);
     }
@@ -33,7 +34,7 @@ fn tell(pc: u64, stack: usize, to: *mut c_void, from: *const c_void, bytes: usiz
 
 /// Copies bytes before the C library's function is known.
 unsafe fn plain_copy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
-    // SAFETY: as our caller asks; forwards or backwards, so that ranges may overlap.
+    // SAFETY: the caller's promise; forwards or backwards, so that ranges may overlap.
     unsafe {
         if (to as usize).wrapping_sub(from as usize) >= bytes {
             asm!("rep movsb", inout("rcx") bytes => _, inout("rdi") to => _,
@@ -50,9 +51,9 @@ unsafe fn plain_copy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut
 unsafe extern "C" fn copy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
     let (pc, stack) = caller();
     if modules::is_main(pc as usize) {
-        tell(pc, stack, to, from, bytes);
+        record_copy(pc, stack, to, from, bytes);
     }
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     unsafe {
         match MEMCPY.get() {
             Some(next) => next(to, from, bytes),
@@ -64,9 +65,9 @@ unsafe extern "C" fn copy(to: *mut c_void, from: *const c_void, bytes: usize) ->
 unsafe extern "C" fn move_(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
     let (pc, stack) = caller();
     if modules::is_main(pc as usize) {
-        tell(pc, stack, to, from, bytes);
+        record_copy(pc, stack, to, from, bytes);
     }
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     unsafe {
         match MEMMOVE.get() {
             Some(next) => next(to, from, bytes),
@@ -78,9 +79,9 @@ unsafe extern "C" fn move_(to: *mut c_void, from: *const c_void, bytes: usize) -
 unsafe extern "C" fn set(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_void {
     let (pc, stack) = caller();
     if modules::is_main(pc as usize) {
-        tell(pc, stack, to, core::ptr::null(), bytes);
+        record_copy(pc, stack, to, core::ptr::null(), bytes);
     }
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     unsafe {
         match MEMSET.get() {
             Some(next) => next(to, byte, bytes),
@@ -93,9 +94,9 @@ unsafe extern "C" fn set(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_v
     }
 }
 
-noted!(memcpy => copy);
-noted!(memmove => move_);
-noted!(memset => set);
-noted!(__tsan_memcpy => copy);
-noted!(__tsan_memmove => move_);
-noted!(__tsan_memset => set);
+entry!(memcpy => copy);
+entry!(memmove => move_);
+entry!(memset => set);
+entry!(__tsan_memcpy => copy);
+entry!(__tsan_memmove => move_);
+entry!(__tsan_memset => set);

@@ -1,8 +1,8 @@
 //! exec: the process becomes another program.
 //!
-//! The compressor sees the process end without a word, as if it were killed. So it is told before:
-//! [`Control::replaced`](refrain_rings::layout::Control::replaced) is set while exec is called. The C
-//! library's functions of this family call each other by internal names, so each has a wrapper here.
+//! To the compressor, the process seems to end without notice, as if it were killed. So the runtime announces
+//! an exec: [`Control::replaced`](refrain_rings::layout::Control::replaced) is set while exec is called. The
+//! C library's functions of this family call each other by internal names, so each has a wrapper here.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -10,19 +10,19 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::next::Next;
 use crate::process;
 
-/// Notes that this process calls exec, or that the call failed. A `vfork` child, which runs in its
-/// parent's memory, is another process.
-fn note(is_under_way: bool) {
-    // SAFETY: no arguments. The system call is asked: a C library may remember the parent's number.
+/// Stores whether this process is calling exec. A `vfork` child runs in its parent's memory but is another
+/// process, so nothing is stored for it.
+fn set_replaced(is_calling: bool) {
+    // SAFETY: no arguments. The system call is used because a C library may remember the parent's number.
     let pid = unsafe { libc::syscall(libc::SYS_getpid) } as u32;
     if let Some(ledger) = process::ledger()
         && ledger.control().pid.load(Relaxed) == pid
     {
-        ledger.control().replaced.store(is_under_way.into(), SeqCst);
+        ledger.control().replaced.store(is_calling.into(), SeqCst);
     }
 }
 
-/// As the kernel fails when it lacks a function.
+/// Fails like the kernel when it lacks a function.
 fn missing() -> c_int {
     // SAFETY: this thread's errno.
     unsafe { *libc::__errno_location() = libc::ENOSYS };
@@ -39,10 +39,10 @@ macro_rules! wrapped {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
                 let Some(next) = $next.get() else { return missing() };
-                note(true);
-                // SAFETY: as our caller asks.
+                set_replaced(true);
+                // SAFETY: the caller's promise.
                 let result = unsafe { next($($argument),*) };
-                note(false);
+                set_replaced(false);
                 result
             }
         )*
@@ -59,8 +59,8 @@ wrapped! {
         (folder: c_int, path: *const c_char, words: Words, environment: Words, flags: c_int)
 }
 
-/// Functions with any number of arguments: these are passed on as they are, so we do not hear of a
-/// call that failed. A program that is killed after that counts as replaced.
+/// Functions with a variable number of arguments. The arguments are passed on as they are, so a failed call
+/// is not noticed: a program that is killed after it counts as replaced.
 macro_rules! wrapped_variadic {
     ($($name:ident $next:ident $text:literal)*) => {
         $(
@@ -70,7 +70,7 @@ macro_rules! wrapped_variadic {
             #[unsafe(naked)]
             pub unsafe extern "C" fn $name() {
                 extern "C" fn begin() -> *const c_void {
-                    note(true);
+                    set_replaced(true);
                     $next.get().unwrap_or(failing as extern "C" fn() -> c_int as *const c_void)
                 }
                 // Seven pushes and the return address keep the stack aligned.

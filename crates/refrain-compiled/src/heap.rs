@@ -31,7 +31,7 @@ static ALIGNED_ALLOC: Next<AllocateTwo> = Next::new(c"aligned_alloc");
 static MEMALIGN: Next<AllocateTwo> = Next::new(c"memalign");
 static MMAP: Next<Map> = Next::new(c"mmap");
 
-// Serves the loader's allocations while the next definitions are being looked up.
+// These serve the loader's allocations while the next definitions are looked up.
 unsafe extern "C" {
     fn __libc_malloc(bytes: usize) -> *mut c_void;
     fn __libc_calloc(count: usize, bytes: usize) -> *mut c_void;
@@ -40,7 +40,7 @@ unsafe extern "C" {
 }
 
 /// Recently recorded segments, by their base: a hash of base, size and owner.
-static TOLD: [AtomicU64; 1 << 14] = [const { AtomicU64::new(0) }; 1 << 14];
+static RECORDED: [AtomicU64; 1 << 14] = [const { AtomicU64::new(0) }; 1 << 14];
 
 /// Looks up all functions early, while the process has one thread.
 pub fn prepare() {
@@ -56,27 +56,27 @@ pub fn prepare() {
 
 /// Forgets the recorded segments.
 pub fn forget() {
-    TOLD.iter().for_each(|told| told.store(0, Relaxed));
+    RECORDED.iter().for_each(|hash| hash.store(0, Relaxed));
 }
 
 /// Records an allocation.
 #[inline(always)]
-fn tell(kind: u32, at: *mut c_void, bytes: usize) -> *mut c_void {
+fn record(kind: u32, at: *mut c_void, bytes: usize) -> *mut c_void {
     if is_recording() && !at.is_null() {
-        told(kind, at as u64, bytes as u64);
+        record_slow(kind, at as u64, bytes as u64);
     }
     at
 }
 
 #[cold]
 #[inline(never)]
-#[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
-fn told(kind: u32, base: u64, size: u64) {
+#[expect(clippy::indexing_slicing, reason = "the index is reduced modulo the length")]
+fn record_slow(kind: u32, base: u64, size: u64) {
     let Some((block, thread)) = enter() else { return };
     let (owner, size) = (thread.number, size.max(1));
     let hash = (base ^ size.rotate_left(20) ^ (u64::from(owner) << 48) | 1)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let known = &TOLD[(base >> 4) as usize % TOLD.len()];
+    let known = &RECORDED[(base >> 4) as usize % RECORDED.len()];
     if known.swap(hash, Relaxed) != hash {
         // Earlier references of the thread belong to the earlier segment.
         if let Some(ledger) = process::ledger()
@@ -94,25 +94,25 @@ fn told(kind: u32, base: u64, size: u64) {
 /// As in the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
-    // SAFETY: as our caller asks, here and below.
+    // SAFETY: the caller's promise.
     let at = unsafe { MALLOC.get().unwrap_or(__libc_malloc)(bytes) };
-    tell(HEAP, at, bytes)
+    record(HEAP, at, bytes)
 }
 
 /// As in the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     let at = unsafe { CALLOC.get().unwrap_or(__libc_calloc)(count, bytes) };
-    tell(HEAP, at, count.wrapping_mul(bytes))
+    record(HEAP, at, count.wrapping_mul(bytes))
 }
 
 /// As in the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(old: *mut c_void, bytes: usize) -> *mut c_void {
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     let at = unsafe { REALLOC.get().unwrap_or(__libc_realloc)(old, bytes) };
-    tell(HEAP, at, bytes)
+    record(HEAP, at, bytes)
 }
 
 /// As in the C library.
@@ -123,11 +123,11 @@ pub unsafe extern "C" fn posix_memalign(
     bytes: usize,
 ) -> c_int {
     let Some(next) = POSIX_MEMALIGN.get() else { return libc::ENOMEM };
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     unsafe {
         let result = next(at, alignment, bytes);
         if result == 0 {
-            tell(HEAP, *at, bytes);
+            record(HEAP, *at, bytes);
         }
         result
     }
@@ -136,17 +136,17 @@ pub unsafe extern "C" fn posix_memalign(
 /// As in the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     let at = unsafe { ALIGNED_ALLOC.get().unwrap_or(__libc_memalign)(alignment, bytes) };
-    tell(HEAP, at, bytes)
+    record(HEAP, at, bytes)
 }
 
 /// As in the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void {
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     let at = unsafe { MEMALIGN.get().unwrap_or(__libc_memalign)(alignment, bytes) };
-    tell(HEAP, at, bytes)
+    record(HEAP, at, bytes)
 }
 
 /// As in the C library.
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn mmap(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     unsafe {
         let Some(next) = MMAP.get() else {
             let all = (libc::SYS_mmap, address, bytes, protection, flags, file, offset);
@@ -169,11 +169,11 @@ pub unsafe extern "C" fn mmap(
         if at == libc::MAP_FAILED || protection & libc::PROT_WRITE == 0 {
             return at;
         }
-        tell(MAPPING, at, bytes)
+        record(MAPPING, at, bytes)
     }
 }
 
-/// As in the C library, of which this is another name.
+/// As in the C library; another name of `mmap`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmap64(
     address: *mut c_void,
@@ -183,6 +183,6 @@ pub unsafe extern "C" fn mmap64(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     unsafe { mmap(address, bytes, protection, flags, file, offset) }
 }

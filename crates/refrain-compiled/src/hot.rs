@@ -19,7 +19,7 @@ use crate::threads::Thread;
 pub struct ThreadBlock {
     /// The thread's ring; null while it records nothing.
     pub ring: *const RingHead,
-    /// The rest.
+    /// The rest of its state.
     pub thread: *mut Thread,
     /// The return address of the call in progress, for entries that continue in Rust.
     pub caller: usize,
@@ -52,8 +52,7 @@ global_asm!(
 #[inline(always)]
 pub fn thread_block() -> *mut ThreadBlock {
     let block;
-    // SAFETY: reads the block's offset from the GOT and adds the thread pointer, which x86-64
-    // keeps at fs:0.
+    // SAFETY: reads the block's offset from the GOT and adds the thread pointer, which is at fs:0 on x86-64.
     unsafe {
         asm!(
             "mov {0}, qword ptr [rip + refrain_thread@GOTTPOFF]",
@@ -174,7 +173,7 @@ unsafe extern "C" {
 /// The first address of the entry that an instruction belongs to, if its record is not committed yet.
 pub fn interrupted(instruction: usize) -> Option<usize> {
     let (first, end) = (&raw const STUBS_BEGIN, &raw const STUBS_END);
-    // SAFETY: the linker puts these symbols around the pairs that the entries have left.
+    // SAFETY: the linker puts these symbols around the pairs of addresses that the entries define.
     let stubs = unsafe { core::slice::from_raw_parts(first, end.offset_from(first) as usize) };
     stubs.iter().find(|stub| (stub[0]..stub[1]).contains(&instruction)).map(|stub| stub[0])
 }

@@ -1,8 +1,8 @@
 //! The runtime of programs that were recompiled to record their loads and stores.
 //!
 //! With `-fsanitize=thread`, gcc, clang and gfortran put a call before every load and store. This library
-//! takes the place of their race detector: it writes each reference into the thread's ring
-//! ([`refrain_rings`]), and does nothing else. So a trace holds what the compiler instruments. References of
+//! replaces their race detector: it writes each reference into the thread's ring
+//! ([`refrain_rings`]), and does nothing else. So a trace has what the compiler instruments. References of
 //! libraries that were not recompiled are missing, and so are those that the compiler proved to be local
 //! (spills, most variables on the stack).
 //!
@@ -18,7 +18,7 @@
 //!
 //! # Modules
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
 //! | [`hot`] | the hot path, from a compiler's call to the ring |
 //! | [`access`] | the slow path: first references of an instruction, ranges |
@@ -38,8 +38,11 @@
     not(test),
     deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
 )]
-#![allow(non_snake_case, reason = "functions bear the names others give them")]
-#![allow(clippy::missing_safety_doc, reason = "called by compilers, which vouch for it")]
+#![allow(non_snake_case, reason = "functions have the names that compilers and MPI call")]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "compilers call these functions, and guarantee valid arguments"
+)]
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("Refrain's runtime is written for Linux on x86-64");

@@ -8,8 +8,8 @@ use refrain_rings::record::{Record, pc};
 
 use crate::process::Shared;
 
-/// The most modules that are distinguished.
-const MOST: usize = 1024;
+/// The maximum number of modules that are distinguished.
+const MAX_MODULES: usize = 1024;
 const MODULE_SEGMENT: u32 = 0;
 
 #[derive(Clone, Copy)]
@@ -19,11 +19,12 @@ struct Module {
     end: usize,
 }
 
-struct Modules(UnsafeCell<[Module; MOST]>);
-// SAFETY: an entry is written once, before the count says that it is there.
+struct Modules(UnsafeCell<[Module; MAX_MODULES]>);
+// SAFETY: an entry is written once, before the count includes it.
 unsafe impl Sync for Modules {}
 
-static MODULES: Modules = Modules(UnsafeCell::new([Module { base: 0, first: 0, end: 0 }; MOST]));
+static MODULES: Modules =
+    Modules(UnsafeCell::new([Module { base: 0, first: 0, end: 0 }; MAX_MODULES]));
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn modules() -> &'static [Module] {
@@ -38,7 +39,7 @@ pub fn forget() {
 }
 
 /// Module and offset of an address. Announces modules that were loaded since the last call.
-pub fn place(address: u64, shared: &mut Shared) -> u64 {
+pub fn pc_of(address: u64, shared: &mut Shared) -> u64 {
     if find(address).is_none() {
         announce(shared);
     }
@@ -66,12 +67,12 @@ pub fn is_main(address: usize) -> bool {
 
 /// Announces all modules that are not known yet.
 pub fn announce(shared: &mut Shared) {
-    // SAFETY: the callback gets what it was promised.
+    // SAFETY: `visit` gets the pointer that it expects.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut *shared).cast()) };
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, shared: *mut c_void) -> c_int {
-    // SAFETY: the loader's description of a loaded module, and our own pointer.
+    // SAFETY: the loader's description of a loaded module, and the pointer that `announce` passed.
     unsafe {
         let (info, shared) = (&*info, &mut *shared.cast::<Shared>());
         let headers = core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
@@ -83,12 +84,12 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, shared: *mut
         let count = COUNT.load(Relaxed);
         let is_known = modules().iter().any(|m| (m.first, m.end) == (module.first, module.end));
         let all = &mut *MODULES.0.get();
-        let Some(place) = all.get_mut(count).filter(|_| end != 0 && !is_known) else { return 0 };
-        *place = module;
+        let Some(entry) = all.get_mut(count).filter(|_| end != 0 && !is_known) else { return 0 };
+        *entry = module;
         COUNT.store(count + 1, Release);
-        let mut own = [0u8; 4096];
+        let mut path_buffer = [0u8; 4096];
         let name = core::ffi::CStr::from_ptr(info.dlpi_name).to_bytes();
-        let path = if name.is_empty() && count == 0 { executable(&mut own) } else { name };
+        let path = if name.is_empty() && count == 0 { executable(&mut path_buffer) } else { name };
         let size = (module.end - module.first) as u64;
         shared.append(&Record::Module {
             module: count as u32 + 1,
@@ -107,7 +108,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, shared: *mut
 
 fn executable(room: &mut [u8]) -> &[u8] {
     let link = c"/proc/self/exe";
-    // SAFETY: at most as many bytes as there is room for.
+    // SAFETY: writes at most `room.len()` bytes.
     let got = unsafe { libc::readlink(link.as_ptr(), room.as_mut_ptr().cast(), room.len()) };
     room.get(..got.max(0) as usize).unwrap_or_default()
 }

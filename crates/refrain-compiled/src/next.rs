@@ -16,7 +16,7 @@ pub struct Next<F> {
 unsafe impl<F> Sync for Next<F> {}
 
 impl<F: Copy> Next<F> {
-    /// Of that name; `F` must be the form of the function of that name.
+    /// The function of that name, which must have type `F`.
     pub const fn new(name: &'static CStr) -> Self {
         assert!(size_of::<F>() == size_of::<*mut c_void>());
         Self { at: AtomicPtr::new(null_mut()), name, form: PhantomData }
@@ -27,21 +27,21 @@ impl<F: Copy> Next<F> {
     pub fn get(&self) -> Option<F> {
         let at = self.at.load(Ordering::Relaxed);
         let at = if at.is_null() { self.find() } else { at };
-        // SAFETY: a function of that name has that form.
+        // SAFETY: `new` requires that the function of that name has type `F`.
         (!at.is_null()).then(|| unsafe { core::mem::transmute_copy(&at) })
     }
 
     #[cold]
     fn find(&self) -> *mut c_void {
         // The loader allocates during the lookup; there is one thread then.
-        static IS_LOOKING: AtomicBool = AtomicBool::new(false);
-        if IS_LOOKING.swap(true, Ordering::Acquire) {
+        static IS_SEARCHING: AtomicBool = AtomicBool::new(false);
+        if IS_SEARCHING.swap(true, Ordering::Acquire) {
             return null_mut();
         }
-        // SAFETY: dlsym with a valid name; RTLD_NEXT starts behind this library.
+        // SAFETY: dlsym with a valid name; RTLD_NEXT searches behind this library.
         let at = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         self.at.store(at, Ordering::Relaxed);
-        IS_LOOKING.store(false, Ordering::Release);
+        IS_SEARCHING.store(false, Ordering::Release);
         at
     }
 }

@@ -15,7 +15,7 @@ use crate::hot::thread_block;
 use crate::table::{Table, unmap};
 use crate::{calls, heap, modules, threads, window};
 
-/// How many rings there is room for: threads that live at the same time.
+/// The number of rings: of threads that live at the same time.
 const RINGS: usize = 4096;
 const RINGS_AT: usize = CONTROL_BYTES + LEDGER_BYTES;
 const MEMORY: usize = RINGS_AT + RINGS * RING_BYTES;
@@ -24,7 +24,7 @@ const MEMORY: usize = RINGS_AT + RINGS * RING_BYTES;
 pub static RECORDING: AtomicBool = AtomicBool::new(false);
 /// Whether there is a compressor.
 static CONNECTED: AtomicBool = AtomicBool::new(false);
-/// How many thread numbers were assigned.
+/// The number of thread numbers that were assigned.
 static THREADS: AtomicU32 = AtomicU32::new(0);
 
 /// Blocks by (return address, kind and size, 0).
@@ -37,7 +37,7 @@ pub struct Shared {
     /// The ledger.
     pub ledger: Ledger,
     memory: *mut u8,
-    /// Blocks and contexts made.
+    /// The number of blocks and contexts.
     pub blocks: u32,
     /// Rings assigned to threads; rings of ended threads are in `free`.
     rings: usize,
@@ -46,7 +46,7 @@ pub struct Shared {
 }
 
 struct Global(UnsafeCell<Option<Shared>>);
-// SAFETY: only touched by the holder of the lock.
+// SAFETY: only the holder of the lock accesses it.
 unsafe impl Sync for Global {}
 static SHARED: Global = Global(UnsafeCell::new(None));
 static LOCK: AtomicU32 = AtomicU32::new(0);
@@ -83,7 +83,7 @@ impl Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         LOCK.store(0, Release);
-        // SAFETY: the mask that was there.
+        // SAFETY: restores the mask that `new` found.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask, null_mut()) };
     }
 }
@@ -98,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// Makes a block of one or two references.
+    /// Adds a block of one or two references.
     pub fn add_block(&mut self, references: &[u8]) -> u32 {
         let block = self.blocks;
         self.blocks += 1;
@@ -106,7 +106,7 @@ impl Shared {
         block
     }
 
-    /// Makes a context.
+    /// Adds a context.
     pub fn add_context(&mut self, parent: u32, call: u64, function: u64) -> u32 {
         let block = self.blocks;
         self.blocks += 1;
@@ -114,9 +114,9 @@ impl Shared {
         block
     }
 
-    /// A ring for a thread, and its number.
+    /// A ring for a thread, and its index.
     pub fn add_ring(&mut self, thread: u32) -> Option<(Ring, usize)> {
-        let place = match self.freed.checked_sub(1) {
+        let index = match self.freed.checked_sub(1) {
             Some(last) => {
                 self.freed = last;
                 usize::from(*self.free.get(last)?)
@@ -127,8 +127,8 @@ impl Shared {
             }
             None => return None,
         };
-        let at = RINGS_AT + place * RING_BYTES;
-        // SAFETY: inside the shared memory; nobody uses this ring.
+        let at = RINGS_AT + index * RING_BYTES;
+        // SAFETY: inside the shared memory; no thread uses this ring.
         let ring = unsafe {
             let memory = self.memory.add(at);
             memory.write_bytes(0, refrain_rings::layout::RING_HEAD_BYTES);
@@ -138,14 +138,14 @@ impl Shared {
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
         let (ring_at, ring_bytes) = (at as u64, RING_BYTES as u64);
         self.append(&Record::Thread { thread, tid, ring: ring_at, ring_bytes });
-        Some((ring, place))
+        Some((ring, index))
     }
 
     /// A thread has ended: its ring can be reused.
-    pub fn end_ring(&mut self, thread: u32, place: usize, is_drained: bool) {
+    pub fn end_ring(&mut self, thread: u32, index: usize, is_drained: bool) {
         self.append(&Record::ThreadEnd { thread });
         if let Some(free) = self.free.get_mut(self.freed).filter(|_| is_drained) {
-            *free = place as u16;
+            *free = index as u16;
             self.freed += 1;
         }
     }
@@ -164,13 +164,13 @@ pub fn set_recording(on: bool) {
     if on {
         return;
     }
-    // SAFETY: the thread's own block.
+    // SAFETY: the block belongs to this thread.
     unsafe { (*thread_block()).ring = core::ptr::null() };
     if let Some(shared) = Locked::new().shared() {
-        for place in 0..shared.rings {
+        for index in 0..shared.rings {
             // SAFETY: rings that were made stay mapped, and this field is an atomic.
             let head =
-                unsafe { &*shared.memory.add(RINGS_AT + place * RING_BYTES).cast::<RingHead>() };
+                unsafe { &*shared.memory.add(RINGS_AT + index * RING_BYTES).cast::<RingHead>() };
             head.end.store(0, Relaxed);
         }
     }
@@ -193,7 +193,7 @@ pub fn ledger() -> Option<Ledger> {
 pub fn lost(_gone: Gone) {
     RECORDING.store(false, Relaxed);
     if CONNECTED.swap(false, Relaxed) {
-        say(b"refrain: the compressor of this process has stopped; recording ends here, the program goes on\n");
+        say(b"refrain: the compressor of this process has stopped; recording ends here, the program continues\n");
     }
 }
 
@@ -203,7 +203,7 @@ pub fn say(text: &[u8]) {
     unsafe { libc::syscall(libc::SYS_write, 2, text.as_ptr(), text.len()) };
 }
 
-/// Starts recording, if a keeper listens.
+/// Shares memory with a compressor, if a keeper listens.
 fn start() {
     // SAFETY: getenv with a valid name.
     let name = unsafe { libc::getenv(c"REFRAIN_MEM_SOCKET".as_ptr()) };
@@ -214,7 +214,7 @@ fn start() {
         say(b"refrain: cannot reach the compressor; nothing is recorded of this process\n");
         return;
     };
-    // SAFETY: new, zeroed, shared memory of that size; nobody else is here yet.
+    // SAFETY: new, zeroed, shared memory of that size; no other thread records yet.
     unsafe {
         let pid = libc::getpid() as u32;
         let ledger = Ledger::create(memory, LEDGER_BYTES, pid, COMPILED);
@@ -223,30 +223,30 @@ fn start() {
     }
 }
 
-/// The shared memory, and what the compressor finds it by.
+/// The shared memory, and how the compressor finds it.
 struct Sharing {
     memory: *mut u8,
     /// A memfd, or -1.
     file: c_int,
-    /// A System V segment; means nothing if there is a memfd.
+    /// A System V segment; unused if there is a memfd.
     segment: i32,
 }
 
-/// Creates the shared memory and shows it to the compressor.
+/// Creates the shared memory and passes it to the compressor.
 fn share(name: *const libc::c_char) -> Option<*mut u8> {
     let sharing = if MEMORY as u64 <= file_size_limit() { memory_file() } else { segment() }?;
     // SAFETY: new shared memory of that size. The control page must be filled in before the
     // compressor sees it. The descriptor is closed in any case.
-    let is_met = unsafe {
+    let is_connected = unsafe {
         let pid = libc::getpid() as u32;
         Ledger::create(sharing.memory, LEDGER_BYTES, pid, COMPILED);
-        let is_met = meet(name, &Hello::new(sharing.segment), sharing.file);
+        let is_connected = connect(name, &Hello::new(sharing.segment), sharing.file);
         if sharing.file >= 0 {
             libc::close(sharing.file);
         }
-        is_met
+        is_connected
     };
-    is_met.then_some(sharing.memory)
+    is_connected.then_some(sharing.memory)
 }
 
 /// The largest file that this process may make.
@@ -257,8 +257,8 @@ fn file_size_limit() -> u64 {
     limit.rlim_cur
 }
 
-/// Shared memory as a memfd. The limit on file sizes holds for it: past that, `ftruncate` would
-/// kill the program by SIGXFSZ.
+/// Shared memory as a memfd. The limit on file sizes applies to it: past the limit, `ftruncate` would kill
+/// the program by SIGXFSZ.
 fn memory_file() -> Option<Sharing> {
     // SAFETY: system calls with valid arguments.
     unsafe {
@@ -281,8 +281,8 @@ fn memory_file() -> Option<Sharing> {
     }
 }
 
-/// Shared memory as a System V segment, which no file size limits. It is removed at once: Linux
-/// keeps it as long as the program or the compressor has it attached.
+/// Shared memory as a System V segment, to which the limit on file sizes does not apply. It is removed at
+/// once: Linux keeps it as long as the program or the compressor has it attached.
 fn segment() -> Option<Sharing> {
     // SAFETY: system calls with valid arguments.
     unsafe {
@@ -298,8 +298,8 @@ fn segment() -> Option<Sharing> {
 }
 
 /// Sends the hello with the memory file, if there is one, and waits for the answer.
-unsafe fn meet(name: *const libc::c_char, hello: &Hello, file: c_int) -> bool {
-    // SAFETY: system calls with structures that are filled in as they want them.
+unsafe fn connect(name: *const libc::c_char, hello: &Hello, file: c_int) -> bool {
+    // SAFETY: system calls with valid structures.
     unsafe {
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
         let socket = libc::socket(libc::AF_UNIX, kind, 0);
@@ -313,7 +313,7 @@ unsafe fn meet(name: *const libc::c_char, hello: &Hello, file: c_int) -> bool {
             *to = *name.add(i);
         }
         let size = core::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + length;
-        let is_met = libc::connect(socket, (&raw const address).cast(), size as u32) == 0
+        let is_connected = libc::connect(socket, (&raw const address).cast(), size as u32) == 0
             && send(socket, hello, file)
             && {
                 let mut answer = *hello;
@@ -327,15 +327,15 @@ unsafe fn meet(name: *const libc::c_char, hello: &Hello, file: c_int) -> bool {
                 }
             };
         libc::close(socket);
-        is_met
+        is_connected
     }
 }
 
 unsafe fn send(socket: c_int, hello: &Hello, file: c_int) -> bool {
     #[repr(C, align(8))]
-    struct Room([u8; 64]);
-    let mut room = Room([0; 64]);
-    // SAFETY: a message with at most one descriptor, as cmsg(3) has it.
+    struct ControlBuffer([u8; 64]);
+    let mut control = ControlBuffer([0; 64]);
+    // SAFETY: a message with at most one descriptor, as described in cmsg(3).
     unsafe {
         let mut piece = libc::iovec {
             iov_base: (&raw const *hello).cast_mut().cast(),
@@ -345,7 +345,7 @@ unsafe fn send(socket: c_int, hello: &Hello, file: c_int) -> bool {
         message.msg_iov = &mut piece;
         message.msg_iovlen = 1;
         if file >= 0 {
-            message.msg_control = room.0.as_mut_ptr().cast();
+            message.msg_control = control.0.as_mut_ptr().cast();
             message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as usize;
             let head = libc::CMSG_FIRSTHDR(&message);
             (*head).cmsg_level = libc::SOL_SOCKET;
@@ -376,7 +376,7 @@ unsafe extern "C" fn forked() {
     RECORDING.store(false, Relaxed);
     CONNECTED.store(false, Relaxed);
     LOCK.store(0, Relaxed);
-    // SAFETY: the child has one thread. The parent's memory is not ours to write.
+    // SAFETY: the child has one thread. It must not write to the parent's memory.
     unsafe {
         threads::forget();
         if let Some(shared) = (*SHARED.0.get()).take() {
@@ -392,7 +392,7 @@ unsafe extern "C" fn forked() {
     begin();
 }
 
-/// At the start of the program, before its own constructors.
+/// Runs at the start of the program, before its own constructors.
 extern "C" fn load() {
     heap::prepare();
     // SAFETY: a handler that stays loaded as long as the program.
@@ -400,7 +400,7 @@ extern "C" fn load() {
     begin();
 }
 
-/// At the end of the program, behind its own destructors.
+/// Runs at the end of the program, after its own destructors.
 extern "C" fn unload() {
     let Some(ledger) = ledger() else { return };
     threads::finish_main();
@@ -427,10 +427,10 @@ pub unsafe extern "C" fn _exit(code: c_int) -> ! {
     }
 }
 
-/// As in the C library, of which this is another name.
+/// As in the C library; another name of `_exit`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Exit(code: c_int) -> ! {
-    // SAFETY: as our caller asks.
+    // SAFETY: the caller's promise.
     unsafe { _exit(code) }
 }
 
@@ -441,6 +441,6 @@ static LOAD: extern "C" fn() = load;
 #[unsafe(link_section = ".fini_array")]
 static UNLOAD: extern "C" fn() = unload;
 
-/// Compilers call this from every object; there is nothing left to do.
+/// Compilers call this from every object; nothing is left to do.
 #[unsafe(no_mangle)]
 pub extern "C" fn __tsan_init() {}

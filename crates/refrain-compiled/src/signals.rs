@@ -24,35 +24,35 @@ static SIGACTION: Next<Action> = Next::new(c"sigaction");
 
 /// The program's handlers, and whether they take `siginfo_t` (`SA_SIGINFO`).
 static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
-static TELLS: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS];
+static TAKES_SIGINFO: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS];
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 #[expect(clippy::indexing_slicing, reason = "the kernel's own constant")]
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let block = thread_block();
-    // SAFETY: the thread's own block, and what the kernel gives to handlers.
+    // SAFETY: the block belongs to this thread; the kernel passes the other pointers to handlers.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let at = &mut registers[libc::REG_RIP as usize];
         if let Some(beginning) = interrupted(*at as usize) {
             *at = beginning as i64;
         }
-        let kept = ((*block).ring, (*block).thread, (*block).caller, (*block).stack);
+        let saved = ((*block).ring, (*block).thread, (*block).caller, (*block).stack);
         let is_busy = (*block).busy != 0;
         if is_busy {
             ((*block).ring, (*block).thread) = (core::ptr::null(), core::ptr::null_mut());
             (*block).busy = 0;
         }
         let frames = (*block).thread.as_mut().map(|thread| {
-            let kept = (thread.floor, thread.depth, thread.jumped);
+            let saved = (thread.floor, thread.depth, thread.jumped);
             thread.floor = thread.depth;
-            kept
+            saved
         });
         call(signal, info, context);
         if is_busy {
             threads::finish(block);
-            ((*block).ring, (*block).thread) = (kept.0, kept.1);
+            ((*block).ring, (*block).thread) = (saved.0, saved.1);
             (*block).busy = 1;
         } else if let (Some((floor, depth, jumped)), Some(thread)) =
             (frames, (*block).thread.as_mut())
@@ -60,7 +60,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
             (thread.floor, thread.jumped) = (floor, jumped);
             thread.depth = depth;
         }
-        ((*block).caller, (*block).stack) = (kept.2, kept.3);
+        ((*block).caller, (*block).stack) = (saved.2, saved.3);
     }
 }
 
@@ -70,8 +70,8 @@ fn call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         return;
     };
     if handler > libc::SIG_IGN {
-        // SAFETY: the program gave it as a handler. One that wants the signal only does not look
-        // at the other arguments.
+        // SAFETY: the program registered it as a handler. A handler without `SA_SIGINFO` ignores the other
+        // arguments.
         let handler: Handler = unsafe { core::mem::transmute(handler) };
         handler(signal, info, context);
     }
@@ -87,31 +87,31 @@ pub unsafe extern "C" fn sigaction(
 ) -> c_int {
     let Some(next) = SIGACTION.get() else { return -1 };
     let Some(known) = usize::try_from(signal).ok().filter(|signal| *signal < SIGNALS) else {
-        // SAFETY: as our caller asks.
+        // SAFETY: the caller's promise.
         return unsafe { next(signal, action, old) };
     };
-    let ours = on_signal as *const () as usize;
-    let before = (HANDLERS[known].load(Acquire), TELLS[known].load(Acquire));
-    // SAFETY: structures that our caller vouches for.
+    let wrapper = on_signal as *const () as usize;
+    let before = (HANDLERS[known].load(Acquire), TAKES_SIGINFO[known].load(Acquire));
+    // SAFETY: the caller's promise: null, or valid structures.
     unsafe {
-        let mut own: libc::sigaction;
+        let mut wrapped: libc::sigaction;
         let mut wanted = action;
         if let Some(action) = action.as_ref()
             && action.sa_sigaction > libc::SIG_IGN
         {
-            own = *action;
+            wrapped = *action;
             HANDLERS[known].store(action.sa_sigaction, Release);
-            TELLS[known].store(action.sa_flags & libc::SA_SIGINFO != 0, Release);
-            own.sa_sigaction = ours;
-            own.sa_flags |= libc::SA_SIGINFO;
-            wanted = &own;
+            TAKES_SIGINFO[known].store(action.sa_flags & libc::SA_SIGINFO != 0, Release);
+            wrapped.sa_sigaction = wrapper;
+            wrapped.sa_flags |= libc::SA_SIGINFO;
+            wanted = &wrapped;
         }
         let result = next(signal, wanted, old);
         if result != 0 {
             HANDLERS[known].store(before.0, Release);
-            TELLS[known].store(before.1, Release);
+            TAKES_SIGINFO[known].store(before.1, Release);
         } else if let Some(old) = old.as_mut()
-            && old.sa_sigaction == ours
+            && old.sa_sigaction == wrapper
         {
             old.sa_sigaction = before.0;
             if !before.1 {

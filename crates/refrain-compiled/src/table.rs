@@ -19,9 +19,9 @@ pub fn map(bytes: usize) -> *mut u8 {
     if memory as isize == -1 { null_mut() } else { memory }
 }
 
-/// Gives memory back.
+/// Unmaps memory.
 pub unsafe fn unmap(memory: *mut u8, bytes: usize) {
-    // SAFETY: the caller vouches for the memory.
+    // SAFETY: the caller's promise.
     unsafe { libc::syscall(libc::SYS_munmap, memory, bytes) };
 }
 
@@ -49,7 +49,7 @@ impl Slots {
         slots
     }
 
-    /// The slot of a key, or the free slot where it belongs.
+    /// The slot of a key, or the free slot to insert it into.
     fn slot(&self, key: [u64; 3]) -> &Slot {
         let mut hash = 0u64;
         for part in key {
@@ -71,11 +71,11 @@ impl Slots {
 
 impl Slot {
     fn holds(&self, key: [u64; 3]) -> bool {
-        self.key.iter().zip(key).all(|(mine, part)| mine.load(Relaxed) == part)
+        self.key.iter().zip(key).all(|(stored, part)| stored.load(Relaxed) == part)
     }
 
     fn set(&self, key: [u64; 3], number: u64) {
-        self.key.iter().zip(key).for_each(|(mine, part)| mine.store(part, Relaxed));
+        self.key.iter().zip(key).for_each(|(stored, part)| stored.store(part, Relaxed));
         self.number.store(number, Release);
     }
 }
@@ -102,7 +102,7 @@ impl Table {
     /// Sets the number of a new key; false if there is no memory. By one thread at a time.
     pub fn insert(&self, key: [u64; 3], number: u32) -> bool {
         let mut slots = self.slots.load(Relaxed);
-        // SAFETY: slots are never unmapped, and only one thread comes here.
+        // SAFETY: slots are never unmapped, and only one thread inserts.
         if unsafe { slots.as_ref() }.is_none_or(|slots| slots.used * 4 >= slots.capacity * 3) {
             slots = Self::grown(slots);
             if slots.is_null() {
@@ -139,7 +139,7 @@ impl Table {
         grown
     }
 
-    /// Forgets everything.
+    /// Empties the table.
     pub fn clear(&self) {
         self.slots.store(null_mut(), Release);
     }

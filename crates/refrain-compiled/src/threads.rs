@@ -17,7 +17,7 @@ use crate::process::{self, Locked};
 use crate::table::{map, unmap};
 
 const STACK_SEGMENT: u32 = 2;
-/// The most frames of a shadow stack.
+/// The maximum number of frames of a shadow stack.
 pub const FRAMES: usize = 1 << 17;
 /// Remembered calls of a thread.
 pub const CALLS: usize = 1 << 10;
@@ -28,10 +28,10 @@ pub struct Thread {
     pub ring: Ring,
     /// Its number.
     pub number: u32,
-    place: usize,
+    ring_index: usize,
     /// Functions that were entered and not left; [`FRAMES`] of them.
     pub frames: *mut Frame,
-    /// How many.
+    /// The number of frames.
     pub depth: usize,
     /// Frames below this index belong to functions that a signal has interrupted.
     pub floor: usize,
@@ -41,7 +41,7 @@ pub struct Thread {
     pub calls: [([u64; 3], u32); CALLS],
 }
 
-/// The number for this thread, if its creator gave it one.
+/// The key whose destructor ends a thread; `u32::MAX` before it is created.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Starts recording a thread; null if that is impossible.
@@ -59,7 +59,7 @@ pub fn begin(
     }
     let mut locked = Locked::new();
     let Some(shared) = locked.shared() else { return null_mut() };
-    let Some((ring, place)) = shared.add_ring(number) else {
+    let Some((ring, ring_index)) = shared.add_ring(number) else {
         process::say(b"refrain: too many threads at once; one of them is not recorded\n");
         return null_mut();
     };
@@ -68,11 +68,11 @@ pub fn begin(
         shared.append(&Record::Segment { kind: STACK_SEGMENT, owner: number, base, size });
     }
     drop(locked);
-    // SAFETY: mapped with that size; zeros are fine for the calls.
+    // SAFETY: mapped with that size; zeros are valid in `calls`.
     unsafe {
         (&raw mut (*thread).ring).write(ring);
         (*thread).number = number;
-        (*thread).place = place;
+        (*thread).ring_index = ring_index;
         (*thread).frames = frames;
         (*block).thread = thread;
         (*block).ring = (*thread).ring.head();
@@ -88,7 +88,7 @@ fn key() -> libc::pthread_key_t {
         return known;
     }
     let mut key = 0;
-    // SAFETY: creates a key; of two that are made at once, one is left unused.
+    // SAFETY: creates a key; if two threads do so at once, one key stays unused.
     unsafe { libc::pthread_key_create(&mut key, Some(end)) };
     match KEY.compare_exchange(u32::MAX, key, Relaxed, Relaxed) {
         Ok(_) => key,
@@ -99,7 +99,7 @@ fn key() -> libc::pthread_key_t {
 /// Ends a thread: publishes its words and frees its ring.
 unsafe extern "C" fn end(thread: *mut c_void) {
     let block = thread_block();
-    // SAFETY: the thread's own block.
+    // SAFETY: the block belongs to this thread.
     unsafe {
         if (*block).thread != thread.cast() {
             return;
@@ -112,7 +112,7 @@ unsafe extern "C" fn end(thread: *mut c_void) {
 
 /// Ends the recording of a thread's block.
 pub unsafe fn finish(block: *mut ThreadBlock) {
-    // SAFETY: the thread's own block, and memory that nobody else knows.
+    // SAFETY: the block belongs to this thread, and no other thread knows the memory.
     unsafe {
         let thread = (*block).thread;
         if thread.is_null() {
@@ -126,7 +126,7 @@ pub unsafe fn finish(block: *mut ThreadBlock) {
             }
             let is_drained = wait_until_drained(&(*thread).ring);
             if let Some(shared) = Locked::new().shared() {
-                shared.end_ring((*thread).number, (*thread).place, is_drained);
+                shared.end_ring((*thread).number, (*thread).ring_index, is_drained);
             }
         }
         unmap((*thread).frames.cast(), FRAMES * size_of::<Frame>());
@@ -154,14 +154,14 @@ pub fn adopt_main() {
 /// The initial thread's stack. Its address is random, and the environment takes a different part of it in
 /// each process, so the segment starts where the program's own frames do.
 fn main_stack() -> Option<(usize, usize)> {
-    // The kernel keeps at least twice as much free below a stack.
+    // The kernel keeps at least twice as much address space free below a stack.
     const BELOW: usize = 1 << 26;
     let here = main_frame();
     let first = here.checked_sub(BELOW)?;
     Some((first, BELOW + (1 << 23)))
 }
 
-/// About where `main` will begin: the frame of the C library's caller of it.
+/// The approximate frame of `main`: the frame of its caller in the C library.
 fn main_frame() -> usize {
     unsafe extern "C" {
         static __libc_stack_end: *mut c_void;
@@ -173,7 +173,7 @@ fn main_frame() -> usize {
 /// The end of the process: publishes the words of its last thread.
 pub fn finish_main() {
     let block = thread_block();
-    // SAFETY: the thread's own block.
+    // SAFETY: the block belongs to this thread.
     unsafe {
         (*block).busy = 1;
         if let (Some(ledger), Some(thread)) = (process::ledger(), (*block).thread.as_mut())
@@ -187,10 +187,10 @@ pub fn finish_main() {
     }
 }
 
-/// A forked child: its ring belongs to its parent.
+/// In a forked child: forgets the ring, which belongs to its parent.
 pub unsafe fn forget() {
     let block = thread_block();
-    // SAFETY: the thread's own block.
+    // SAFETY: the block belongs to this thread.
     unsafe {
         (*block).ring = core::ptr::null();
         (*block).thread = null_mut();
@@ -206,31 +206,31 @@ type Create = unsafe extern "C" fn(
 ) -> c_int;
 static CREATE: Next<Create> = Next::new(c"pthread_create");
 
-struct Born {
+struct NewThread {
     start: Start,
     argument: *mut c_void,
     number: u32,
 }
 
-extern "C" fn born(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: made by pthread_create below, for this thread alone.
+extern "C" fn start_thread(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: allocated in `pthread_create` below, for this thread alone.
     let (start, argument) = unsafe {
-        let Born { start, argument: theirs, number } = argument.cast::<Born>().read();
-        unmap(argument.cast(), size_of::<Born>());
+        let NewThread { start, argument: original, number } = argument.cast::<NewThread>().read();
+        unmap(argument.cast(), size_of::<NewThread>());
         let block = thread_block();
         (*block).busy = 1;
         if process::ledger().is_some() {
-            begin(block, Some(number), own_stack());
+            begin(block, Some(number), current_stack());
         }
         (*block).busy = 0;
-        (start, theirs)
+        (start, original)
     };
     start(argument)
 }
 
-/// This thread's stack, from the C library.
-fn own_stack() -> Option<(usize, usize)> {
-    // SAFETY: asks about this thread; the attributes are destroyed again.
+/// This thread's stack, according to the C library.
+fn current_stack() -> Option<(usize, usize)> {
+    // SAFETY: a query about this thread; the attributes are destroyed again.
     unsafe {
         let mut attributes: libc::pthread_attr_t = core::mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
@@ -252,17 +252,17 @@ pub unsafe extern "C" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     let Some(create) = CREATE.get() else { return libc::EAGAIN };
-    let born_at: *mut Born =
-        if process::ledger().is_some() { map(size_of::<Born>()).cast() } else { null_mut() };
-    // SAFETY: as our caller asks; the new thread gives the memory back.
+    let new_thread: *mut NewThread =
+        if process::ledger().is_some() { map(size_of::<NewThread>()).cast() } else { null_mut() };
+    // SAFETY: the caller's promise; the new thread frees the memory.
     unsafe {
-        if born_at.is_null() {
+        if new_thread.is_null() {
             return create(thread, attributes, start, argument);
         }
-        born_at.write(Born { start, argument, number: process::next_thread() });
-        let result = create(thread, attributes, born, born_at.cast());
+        new_thread.write(NewThread { start, argument, number: process::next_thread() });
+        let result = create(thread, attributes, start_thread, new_thread.cast());
         if result != 0 {
-            unmap(born_at.cast(), size_of::<Born>());
+            unmap(new_thread.cast(), size_of::<NewThread>());
         }
         result
     }

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize};
 use crate::next::Next;
 use crate::process;
 
-/// Functions to be watched for: first address and end.
+/// A function that starts or ends recording: its first address and its end.
 struct Function {
     first: AtomicUsize,
     end: AtomicUsize,
@@ -23,13 +23,13 @@ impl Function {
         Self { first: AtomicUsize::new(0), end: AtomicUsize::new(0) }
     }
 
-    fn holds(&self, address: usize) -> bool {
+    fn contains(&self, address: usize) -> bool {
         (self.first.load(Relaxed)..self.end.load(Relaxed)).contains(&address)
     }
 
     /// Looks up the function of that name; true if the user asked for one.
     fn find(&self, variable: &CStr, option: &CStr, base: usize) -> bool {
-        // SAFETY: getenv with a valid name; what it gives is a text.
+        // SAFETY: getenv with a valid name; the value is a NUL-terminated string.
         let name = unsafe {
             let value = libc::getenv(variable.as_ptr());
             if value.is_null() {
@@ -41,12 +41,12 @@ impl Function {
             Some((first, size)) => {
                 self.first.store(base + first, Relaxed);
                 self.end.store(base + first + size.max(1), Relaxed);
-                // SAFETY: a function of the program, which is mapped to be executed and read.
+                // SAFETY: a function of the program, whose code is mapped readable.
                 let code = unsafe { from_raw_parts((base + first) as *const u8, size) };
                 if !calls(code) {
                     process::say(b"refrain: ");
                     process::say(name.to_bytes());
-                    process::say(LEFT_ALONE);
+                    process::say(NOT_INSTRUMENTED);
                 }
             }
             None => {
@@ -61,24 +61,24 @@ impl Function {
     }
 }
 
-const LEFT_ALONE: &[u8] =
-    b" touches no memory and calls nothing, so the compiler has left it alone, and \
-    it is not seen: name another function, or use --frontend dynamorio\n";
+const NOT_INSTRUMENTED: &[u8] =
+    b" accesses no memory and calls nothing, so the compiler has not instrumented it, and \
+    recording cannot start or end there: name another function, or use --frontend dynamorio\n";
 
-/// Whether a function calls anything: compilers tell the runtime of those that do, or touch memory, and
-/// then they call the runtime. Other bytes may look like a call; then nothing is said.
+/// Whether a function calls anything. Compilers instrument functions that access memory or call others, and
+/// instrumented functions call the runtime. Other bytes may look like a call; then no message is printed.
 fn calls(code: &[u8]) -> bool {
     const CALL: u8 = 0xe8;
-    const CALL_FAR_AWAY: [u8; 2] = [0xff, 0x15];
-    code.contains(&CALL) || code.windows(2).any(|pair| pair == CALL_FAR_AWAY)
+    const CALL_THROUGH_GOT: [u8; 2] = [0xff, 0x15];
+    code.contains(&CALL) || code.windows(2).any(|pair| pair == CALL_THROUGH_GOT)
 }
 
 static FROM: Function = Function::new();
 static UNTIL: Function = Function::new();
-/// Whether functions are watched for.
+/// Whether entered functions are compared with [`FROM`] and [`UNTIL`].
 static WATCHES: AtomicBool = AtomicBool::new(false);
 
-/// Reads the user's wishes; returns whether recording starts at once.
+/// Reads the user's options; returns whether recording starts at once.
 pub fn prepare(base: usize) -> bool {
     let begins_later = FROM.find(c"REFRAIN_MEM_FROM", c"--from", base);
     let ends_early = UNTIL.find(c"REFRAIN_MEM_UNTIL", c"--until", base);
@@ -96,16 +96,16 @@ pub fn entered(address: u64) {
 
 #[cold]
 fn watched(address: usize) {
-    if FROM.holds(address) {
+    if FROM.contains(address) {
         process::set_recording(true);
-    } else if UNTIL.holds(address) {
+    } else if UNTIL.contains(address) {
         process::set_recording(false);
     }
 }
 
 static PCONTROL: Next<extern "C" fn(c_int) -> c_int> = Next::new(c"MPI_Pcontrol");
 
-/// As in MPI: 0 switches recording off, everything else on.
+/// As in MPI: level 0 switches recording off, every other level on.
 #[unsafe(no_mangle)]
 pub extern "C" fn MPI_Pcontrol(level: c_int) -> c_int {
     process::set_recording(level != 0);

@@ -29,7 +29,7 @@ pub enum Affine {
 pub enum Base {
     /// Any values.
     Column(Column),
-    /// 0 for the first id, 1 for the others. (A program's initial thread starts deep in its own stack, other
+    /// 0 for the first id, 1 for the others. (A program's initial thread starts deep in its stack, other
     /// threads at the top of theirs.)
     Others,
     /// The sum over all earlier ids of `scale * base + plus`, where `base` is an earlier base. If that
@@ -67,7 +67,7 @@ pub struct ColumnSet {
 
 impl ColumnSet {
     /// Fits the numbers. `numbers` has all numbers of each id of the list, in ascending order of the ids;
-    /// `None` where any value will do.
+    /// `None` means any value.
     pub fn fit(ids: &IdList, numbers: &[Vec<Option<i64>>]) -> Self {
         let mut fitted = Self::default();
         let mut bases: Vec<Vec<i64>> = vec![ids.iter().map(i64::from).collect()];
@@ -166,8 +166,8 @@ fn affine(values: &[Option<i64>], base: &[i64], at: usize) -> Option<Affine> {
 }
 
 /// A base for values that are not affine in any other base. Offset and common divisor are taken out, so
-/// that addresses of rows become indices of rows. Returns base, scale and offset. Where any value will
-/// do, the base repeats the value before.
+/// that addresses of rows become indices of rows. Returns base, scale and offset. For `None`, the base
+/// repeats the previous value.
 fn new_base(values: &[Option<i64>]) -> (Vec<i64>, i64, i64) {
     let offset = values.iter().copied().flatten().next().unwrap_or(0);
     let mut near = 0;

@@ -1,8 +1,8 @@
 //! The elastic value: a number for each rank of a list, as formulas.
 //!
-//! A column has *pieces*, each a list of ranks with a formula of its own, and a formula for the
-//! *rest*, which needs no list: the border of a grid is described, its interior is what remains.
-//! What fits no formula is a [`Table`], for the ranks of a piece or for all.
+//! A column has *pieces*, each with a list of ranks and a formula, and a formula for the *rest*, which
+//! needs no list: on a grid, the border is a piece and the interior is the rest. Values that fit no
+//! formula are a [`Table`], for the ranks of a piece or for all.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use refrain_bytes::varint;
 pub enum Form {
     /// By a formula.
     Formula(Formula),
-    /// One by one.
+    /// By a list of values.
     Table(Table),
 }
 
@@ -36,9 +36,9 @@ pub struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
     pub(crate) ranks: IdList,
-    /// The first piece that holds a rank gives its value.
+    /// The first piece that contains a rank gives its value.
     pub(crate) pieces: Vec<Piece>,
-    /// The values of ranks in no piece; a table here has an entry for every rank of the column.
+    /// The values of the ranks that no piece contains; a table here has an entry for every rank of the column.
     pub(crate) rest: Form,
 }
 
@@ -105,17 +105,17 @@ impl Column {
         &self.ranks
     }
 
-    /// The pieces; the first that holds a rank gives its value.
+    /// The pieces; the first that contains a rank gives its value.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// The values of the ranks that are in no piece.
+    /// The values of the ranks that no piece contains.
     pub fn rest(&self) -> &Form {
         &self.rest
     }
 
-    /// How many values it holds one by one, not by a formula.
+    /// The number of values in tables.
     pub fn held(&self) -> usize {
         let forms = self.pieces.iter().map(|piece| &piece.values).chain([&self.rest]);
         forms.map(|form| if let Form::Table(table) = form { table.values().len() } else { 0 }).sum()
@@ -148,12 +148,12 @@ impl Column {
         }
     }
 
-    /// The value of each of the `ranks`; 0 for those the column has no value for.
+    /// The value of each of the `ranks`; 0 for ranks that have none.
     pub fn values(&self, ranks: &[u32]) -> Vec<i64> {
         ranks.iter().map(|&rank| self.eval(rank).unwrap_or(0)).collect()
     }
 
-    /// All ranks, ascending, and their values: quicker than one by one.
+    /// All ranks, ascending, and their values. Faster than [`Column::eval`] for each.
     pub fn expand(&self) -> (Vec<u32>, Vec<i64>) {
         let ranks = self.ranks.to_vec();
         let mut values: Vec<i64> = match &self.rest {
@@ -184,30 +184,29 @@ impl Column {
         self.encode_values(out);
     }
 
-    /// Appends the values only, for a reader who knows the ranks: see
-    /// [`Column::decode_values`].
+    /// Appends the values only; [`Column::decode_values`] needs the ranks.
     pub fn encode_values(&self, out: &mut Vec<u8>) {
         encode_body(&self.ranks, &self.pieces, &self.rest, out);
     }
 
-    /// How many bytes [`Column::encode_values`] appends.
+    /// The number of bytes that [`Column::encode_values`] appends.
     pub(crate) fn values_size(&self) -> usize {
         let mut bytes = Vec::new();
         self.encode_values(&mut bytes);
         bytes.len()
     }
 
-    /// Takes a column whose ranks are all below `most`.
+    /// Reads a column whose ranks must all be below `most`.
     ///
-    /// Formulas take memory in proportion to the input. A table takes eight bytes for each of its
-    /// ranks however short its runs are written, so a column takes sixteen for each rank at most:
-    /// callers who read many columns of untrusted input should bound `most`.
+    /// Formulas take memory in proportion to the input. A table takes eight bytes per rank, however
+    /// short its encoding is, so a column takes at most sixteen bytes per rank. Callers that read many
+    /// columns of untrusted input should bound `most`.
     pub fn decode(input: &mut &[u8], most: u32) -> Result<Self, ElasticError> {
         let ranks = IdList::decode(input, most)?;
         Self::decode_values(input, &ranks)
     }
 
-    /// Takes the values of a column of these ranks, as [`Column::encode_values`] wrote them.
+    /// Reads the values of a column of these ranks, as [`Column::encode_values`] wrote them.
     pub fn decode_values(input: &mut &[u8], ranks: &IdList) -> Result<Self, ElasticError> {
         let head = varint::take(input)?;
         let most = ranks.last().map_or(0, |last| last.saturating_add(1));
@@ -263,9 +262,9 @@ impl Form {
     }
 }
 
-/// Searching forward in a sorted slice for something that is usually near.
+/// Search in a sorted slice for an element that is usually near the beginning.
 trait Near {
-    /// How many elements are smaller than `rank`, in time that grows with the answer's logarithm.
+    /// The number of elements smaller than `rank`, in time logarithmic in the result.
     fn partition_point_near(&self, rank: u32) -> usize;
 }
 

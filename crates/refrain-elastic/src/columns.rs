@@ -1,8 +1,8 @@
-//! What differs between ids, among many numbers that every id has.
+//! The numbers of a list that differ between ids.
 //!
 //! The arguments of an MPI call, and the numbers of a memory trace, are lists of the same length on every
-//! rank. Most of the numbers are equal on all ranks. [`Columns`] holds the others; the equal ones are kept
-//! by the owner of the list, in whatever form it likes.
+//! rank. Most of the numbers are equal on all ranks. [`Columns`] has the others; the owner of the list
+//! stores the equal ones.
 
 use crate::column::Column;
 use crate::formula::Formula;
@@ -15,7 +15,7 @@ pub struct Columns(Vec<(u32, Column)>);
 /// One side of a [`Columns::merge`].
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// The numbers; where there is a column, any.
+    /// The numbers. A number that has a column has an arbitrary value here.
     pub numbers: &'a [i64],
     /// The columns.
     pub columns: &'a Columns,

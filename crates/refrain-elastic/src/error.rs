@@ -7,20 +7,20 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElasticError {
-    /// The bytes end in the middle of something.
+    /// The bytes are truncated.
     Truncated,
-    /// A number takes more bits than its type has.
+    /// A number has more bits than its type.
     Overlong,
-    /// A number or a set of ranks lies outside what its place allows; the text names the place.
+    /// A number or a set of ranks is out of range; the text names it.
     OutOfRange(&'static str),
-    /// A tag has no meaning in this version; the text names what it should have said.
+    /// A tag is unknown in this version; the text names what it belongs to.
     Unknown(&'static str),
 }
 
 impl fmt::Display for ElasticError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated => f.write_str("the bytes of an elastic value end too early"),
+            Self::Truncated => f.write_str("an elastic value is truncated"),
             Self::Overlong => f.write_str("a number in an elastic value is longer than 64 bits"),
             Self::OutOfRange(what) => write!(f, "an elastic value's {what} is out of range"),
             Self::Unknown(what) => write!(f, "an elastic value's {what} is of an unknown kind"),

@@ -1,9 +1,9 @@
-//! How the sections of a set of ranks are found.
+//! Finds the sections of a set of ranks.
 //!
-//! Ranks are first cut into progressions, then sections of the same shape whose starts progress
-//! evenly are folded into one of a dimension more, until nothing folds. No first cut is best for
-//! every set (consecutive runs suit the interior of a grid, strided runs its columns, periods a
-//! choice of columns), so each is tried and the shortest encoding kept.
+//! Ranks are first divided into progressions. Then sections of the same shape with evenly spaced
+//! starts are folded into one section with one more dimension, until nothing folds. No first division
+//! is best for every set (consecutive runs suit the interior of a grid, strided runs its columns,
+//! periods a selection of columns), so each is tried and the shortest encoding is used.
 
 use crate::idlist::encode_sections;
 use crate::section::{MOST_DIMENSIONS, Section};
@@ -11,7 +11,7 @@ use crate::section::{MOST_DIMENSIONS, Section};
 /// The longest period, in ranks, that [`periodic`] looks for.
 const MOST_PERIOD: usize = 8;
 
-/// Where so many ranks fold badly, more will not fold better: the rest is not worth sorting.
+/// If the first ranks, this many, fold badly, all will: then nothing is folded.
 const SAMPLE: usize = 1024;
 
 /// The section of `count` consecutive ranks.
@@ -19,7 +19,7 @@ pub fn range(start: u32, count: u32) -> Section {
     Section::strided(start, 1, count).unwrap_or(Section::single(start))
 }
 
-/// Two sections as one, where the second continues or repeats the first (or the other way round).
+/// Joins two sections if one continues or repeats the other.
 pub fn join(a: &Section, b: &Section) -> Option<Section> {
     let (a, b) = if a.start() <= b.start() { (a, b) } else { (b, a) };
     let distance = b.start() - a.start();
@@ -32,7 +32,8 @@ pub fn join(a: &Section, b: &Section) -> Option<Section> {
         }
         return a.repeated(distance, 2);
     }
-    // The same inner dimensions, and as many strides between the starts as the first one counts.
+    // They join if the inner dimensions are equal, and the starts are as many strides apart as the count of
+    // the section that comes first.
     let (short, long) = if a.dimensions().len() < b.dimensions().len() { (a, b) } else { (b, a) };
     let (outer, inner) = long.dimensions().split_last()?;
     let other = match short.dimensions().split_last() {
@@ -47,7 +48,7 @@ pub fn join(a: &Section, b: &Section) -> Option<Section> {
     rebuild(a.start(), inner).repeated(outer.stride, outer.count.checked_add(other)?)
 }
 
-/// The section of these dimensions from `start`, as far as they nest.
+/// The section with these dimensions from `start`, up to the first dimension that does not nest.
 fn rebuild(start: u32, dimensions: &[crate::section::Dimension]) -> Section {
     let mut section = Section::single(start);
     for d in dimensions {
@@ -80,7 +81,7 @@ pub fn sections(ranks: &[u32]) -> Vec<Section> {
     shortest([folded, fold(progressions(ranks)), periodic])
 }
 
-/// The shortest to write of those that are not empty.
+/// The one with the shortest encoding, of those that are not empty.
 fn shortest<const N: usize>(ways: [Vec<Section>; N]) -> Vec<Section> {
     let ways = ways.into_iter().filter(|way| !way.is_empty());
     ways.min_by_key(|way| encoded_size(way)).unwrap_or_default()
@@ -108,8 +109,7 @@ fn progressions(ranks: &[u32]) -> Vec<Section> {
     found
 }
 
-/// One section for each residue, where the gaps between the ranks repeat; nothing where they
-/// do not.
+/// If the gaps between the ranks are periodic, one section per residue; otherwise nothing.
 #[expect(clippy::indexing_slicing, reason = "a period is at most a third of the length")]
 fn periodic(ranks: &[u32]) -> Vec<Section> {
     for period in 1..=MOST_PERIOD.min(ranks.len() / 3) {
@@ -126,7 +126,7 @@ fn periodic(ranks: &[u32]) -> Vec<Section> {
     Vec::new()
 }
 
-/// Folds sections of the same shape into sections of a dimension more, until nothing folds.
+/// Folds sections of the same shape into sections with one more dimension, until nothing folds.
 fn fold(mut sections: Vec<Section>) -> Vec<Section> {
     for _ in 0..MOST_DIMENSIONS {
         if sections.len() < 2 {
@@ -157,7 +157,7 @@ fn chain(shape: &[Section], folded: &mut Vec<Section>) {
         while stride.is_some() && gap(end - 1) == stride {
             end += 1;
         }
-        // A pair that takes the head of a longer chain would spoil that chain's shape.
+        // A pair must not take the first section of a longer chain.
         if end == i + 2 && gap(i + 1).is_some() && gap(i + 1) == gap(i + 2) {
             end = i + 1;
         }
@@ -231,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_of_columns_is_a_section_each() {
+    fn a_selection_of_columns_is_one_section_per_column() {
         for rows in [16, 1000] {
             check(&grid([16, rows, 1], |[x, _, _]| [1, 3, 4, 9, 14].contains(&x)), 5, 25);
         }
     }
 
     #[test]
-    fn halves_that_continue_each_other_join() {
+    fn adjacent_halves_join() {
         let section = |start, count| Section::strided(start, 3, count).unwrap();
         assert_eq!(join(&section(0, 5), &section(15, 5)), Some(section(0, 10)));
         assert_eq!(join(&section(15, 5), &section(0, 5)), Some(section(0, 10)));

@@ -1,8 +1,8 @@
-//! What a value may be as a function of the rank.
+//! The functions of the rank that a value can be.
 //!
-//! The shapes are those that communication patterns have: the same everywhere, a neighbour at a
-//! fixed distance, around a ring, across a hypercube, on or across a grid, up or down a binary
-//! tree. Arithmetic wraps, so that no formula, fitted or decoded, can fail to have a value.
+//! They are those of communication patterns: a constant, a neighbour at a fixed distance, on a ring,
+//! in a hypercube, on a grid, or in a binary tree. Arithmetic wraps, so every formula, fitted or
+//! decoded, has a value for every rank.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -18,34 +18,34 @@ pub enum Formula {
     Constant(i64),
     /// `scale * rank + offset`.
     Affine {
-        /// By what the rank is multiplied.
+        /// The factor.
         scale: i64,
-        /// What is added.
+        /// The summand.
         offset: i64,
     },
     /// `(rank + shift) mod modulus + offset`.
     Modulo {
-        /// What is added to the rank first.
+        /// The summand before the division.
         shift: u32,
         /// The size of the ring.
         modulus: NonZeroU32,
-        /// What is added at the end.
+        /// The summand after it.
         offset: i64,
     },
     /// `(rank xor mask) + offset`.
     Xor {
-        /// The bits that change.
+        /// The bits that are inverted.
         mask: i64,
-        /// What is added.
+        /// The summand.
         offset: i64,
     },
     /// `scale * step(rank) + offset`.
     Tree {
-        /// The place in the tree.
+        /// The step in the tree.
         step: TreeStep,
-        /// By what it is multiplied.
+        /// The factor.
         scale: i64,
-        /// What is added.
+        /// The summand.
         offset: i64,
     },
     /// Linear in the digits of the rank: coordinates, transposes, neighbours on periodic grids.
@@ -55,7 +55,7 @@ pub enum Formula {
 /// A step in a binary tree over the ranks, as gathers and broadcasts take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TreeStep {
-    /// The lowest set bit: how many ranks the subtree holds (0 for rank 0).
+    /// The lowest set bit: the number of ranks in the subtree (0 for rank 0).
     LowestBit,
     /// The rank less its lowest set bit: the parent in a binomial tree.
     WithoutLowestBit,
@@ -80,7 +80,7 @@ impl TreeStep {
         Self::WithoutHighestBit,
     ];
 
-    /// Where the step leads from `rank`.
+    /// The result of the step from `rank`.
     pub fn eval(self, rank: u32) -> i64 {
         let rank = i64::from(rank);
         let highest = || rank.checked_ilog2().map_or(0, |bit| 1i64 << bit);
@@ -106,7 +106,7 @@ impl TreeStep {
     }
 }
 
-/// The first code that is not a formula's: [`crate::Form`] uses it for tables.
+/// The first code after those of formulas; [`crate::Form`] uses it for tables.
 pub(crate) const TABLE_CODE: u8 = 8;
 
 impl Formula {
@@ -126,7 +126,7 @@ impl Formula {
         }
     }
 
-    /// `scale * rank + offset`, as a constant where `scale` is zero.
+    /// `scale * rank + offset`; a constant if `scale` is zero.
     pub(crate) fn line(scale: i64, offset: i64) -> Self {
         match scale {
             0 => Self::Constant(offset),
@@ -134,7 +134,7 @@ impl Formula {
         }
     }
 
-    /// A grid, in the simplest form that says the same.
+    /// A grid as the simplest equivalent formula.
     pub(crate) fn grid(grid: Grid) -> Self {
         if let ([d], 0) = (grid.digits(), grid.top())
             && let (1, Some(modulus)) = (d.scale, NonZeroU32::new(d.radix))
@@ -144,7 +144,7 @@ impl Formula {
         Self::Grid(grid)
     }
 
-    /// The code of its shape.
+    /// The code of the variant.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Constant(_) => 0,
@@ -156,7 +156,7 @@ impl Formula {
         }
     }
 
-    /// Appends the numbers of the formula; the code is for the caller to keep.
+    /// Appends the numbers of the formula. The caller stores the code.
     pub(crate) fn encode_numbers(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Constant(value) => varint::put_signed(out, value),
@@ -182,7 +182,7 @@ impl Formula {
         }
     }
 
-    /// Takes the numbers of the formula of this code.
+    /// Reads the numbers of the formula with this code.
     pub(crate) fn decode_numbers(input: &mut &[u8], code: u8) -> Result<Self, ElasticError> {
         const WHAT: ElasticError = ElasticError::Unknown("formula");
         const LAST: u8 = 4 + MOST_DIGITS as u8;

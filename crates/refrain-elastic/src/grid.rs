@@ -1,8 +1,8 @@
 //! Values that are linear in the digits of a rank.
 //!
-//! On a cartesian grid a rank is a number in mixed radix, its coordinates the digits. Linear
-//! combinations of digits give coordinates, transposes of a grid (CG's exchange partner) and
-//! positions in row and column communicators; a digit that is rotated within its radix gives the
+//! On a Cartesian grid, a rank is a number in mixed radix whose digits are the coordinates. Linear
+//! combinations of digits are coordinates, transposes of a grid (CG's exchange partner) and
+//! positions in row and column communicators. A digit that is rotated within its radix is the
 //! neighbour on a periodic grid.
 
 use std::fmt;
@@ -13,14 +13,14 @@ use refrain_bytes::varint;
 /// The most digits below the top one.
 pub const MOST_DIGITS: usize = 3;
 
-/// One digit of the rank, and what it adds to the value: `scale * ((digit + shift) mod radix)`.
+/// One digit of the rank. It contributes `scale * ((digit + shift) mod radix)` to the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Digit {
-    /// How many values the digit takes.
+    /// The number of values of the digit.
     pub radix: u32,
-    /// By how much it is rotated; less than the radix.
+    /// The rotation; less than the radix.
     pub shift: u32,
-    /// By what it is multiplied.
+    /// The factor.
     pub scale: i64,
 }
 
@@ -34,9 +34,9 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// `offset`, plus what each of the `digits` (from the lowest) adds, plus `top` times what
-    /// remains of the rank above them; `None` for no or more than three digits, for a radix of
-    /// zero, or a shift past its radix.
+    /// `offset`, plus the contribution of each of the `digits` (from the lowest), plus `top` times the
+    /// rest of the rank above them. `None` for no or more than three digits, for a radix of zero, or for
+    /// a shift that is not less than its radix.
     pub fn new(offset: i64, digits: &[Digit], top: i64) -> Option<Self> {
         let good = (1..=MOST_DIGITS).contains(&digits.len());
         if !good || digits.iter().any(|d| d.shift >= d.radix) {
@@ -47,7 +47,7 @@ impl Grid {
         Some(grid)
     }
 
-    /// What is added for every rank.
+    /// The summand.
     pub fn offset(&self) -> i64 {
         self.offset
     }
@@ -57,7 +57,7 @@ impl Grid {
         self.digits.get(..usize::from(self.depth)).unwrap_or_default()
     }
 
-    /// By what the top digit is multiplied.
+    /// The factor of the top digit.
     pub fn top(&self) -> i64 {
         self.top
     }
@@ -74,7 +74,7 @@ impl Grid {
         value.wrapping_add(self.top.wrapping_mul(i64::from(rank)))
     }
 
-    /// Appends the grid; the number of digits is for the caller to keep.
+    /// Appends the grid. The caller stores the number of digits.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         varint::put_signed(out, self.offset);
         for d in self.digits() {
@@ -85,7 +85,7 @@ impl Grid {
         varint::put_signed(out, self.top);
     }
 
-    /// Takes a grid of `depth` digits.
+    /// Reads a grid of `depth` digits.
     pub(crate) fn decode(input: &mut &[u8], depth: usize) -> Result<Self, ElasticError> {
         const WHAT: ElasticError = ElasticError::OutOfRange("grid");
         let offset = varint::take_signed(input)?;
@@ -105,7 +105,7 @@ impl fmt::Display for Grid {
         let mut below = 1u64;
         let mut begun = false;
         for d in self.digits() {
-            let place = match below {
+            let digit = match below {
                 1 => "rank".to_owned(),
                 _ => format!("rank / {below}"),
             };
@@ -121,8 +121,8 @@ impl fmt::Display for Grid {
                 write!(f, "{} * ", d.scale)?;
             }
             match d.shift {
-                0 => write!(f, "({place} mod {})", d.radix)?,
-                shift => write!(f, "(({place} + {shift}) mod {})", d.radix)?,
+                0 => write!(f, "({digit} mod {})", d.radix)?,
+                shift => write!(f, "(({digit} + {shift}) mod {})", d.radix)?,
             }
         }
         if self.top != 0 {

@@ -1,8 +1,8 @@
 //! Sets of ranks or threads as unions of sections.
 //!
-//! The sets that occur are all ranks, a row, a column, a border or the interior of a grid, every second
+//! Typical sets are all ranks, a row, a column, a border or the interior of a grid, or every second
 //! rank. Each is one section or a few, for any number of ranks. A set without structure takes about two
-//! bytes for each run of consecutive ranks.
+//! bytes per run of consecutive ranks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,18 +16,17 @@ use refrain_bytes::varint;
 
 /// A set of ids: ranks of a job, threads of a process. ScalaTrace calls it a ranklist.
 ///
-/// Equality is that of the descriptions: two lists made by [`IdList::from_sorted`] from the same
-/// ranks are equal, a list put together by [`IdList::union`] may describe the same ranks by
-/// other sections.
+/// Equality compares sections: two lists made by [`IdList::from_sorted`] from the same ranks are equal,
+/// but a list made by [`IdList::union`] may describe the same ranks by other sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct IdList {
-    /// Disjoint, with ascending starts; their extents may interleave. Shared, because the many
-    /// columns of a group are all over the same ranks.
+    /// Disjoint, with ascending starts; their extents may interleave. Shared, because all columns of a
+    /// group have the same ranks.
     sections: Arc<[Section]>,
 }
 
 impl IdList {
-    /// The ranks from `start`, `count` of them (fewer if they would not fit 32 bits).
+    /// `count` ranks from `start` (fewer if they do not fit 32 bits).
     pub fn range(start: u32, count: u32) -> Self {
         let range = match count {
             0 => return Self::default(),
@@ -41,7 +40,7 @@ impl IdList {
         Self { sections: Arc::new([Section::single(rank)]) }
     }
 
-    /// The set of `ranks`, which ascend; ranks that do not are sorted first, and each counts once.
+    /// The set of `ranks`, which should ascend. If they do not, they are sorted and deduplicated first.
     pub fn from_sorted(ranks: &[u32]) -> Self {
         if ranks.is_sorted_by(|a, b| a < b) {
             return Self { sections: folding::sections(ranks).into() };
@@ -57,12 +56,12 @@ impl IdList {
         &self.sections
     }
 
-    /// How many ranks it holds.
+    /// The number of ranks.
     pub fn len(&self) -> usize {
         self.sections.iter().map(|s| s.size() as usize).sum()
     }
 
-    /// Whether it holds no rank.
+    /// Whether there are no ranks.
     pub fn is_empty(&self) -> bool {
         self.sections.is_empty()
     }
@@ -82,7 +81,7 @@ impl IdList {
         self.reach(rank).iter().rev().any(|s| s.contains(rank))
     }
 
-    /// How many of its ranks are smaller than `rank`, if `rank` is in it.
+    /// The index of `rank` among the ranks, if it is in the set.
     pub fn position(&self, rank: u32) -> Option<usize> {
         let reach = self.reach(rank);
         let here = reach.iter().rev().any(|s| s.contains(rank));
@@ -109,8 +108,8 @@ impl IdList {
 
     /// The ranks of both lists.
     ///
-    /// Halves that continue each other, as in a merge tree over neighbouring ranks, join in
-    /// constant time; otherwise the ranks are counted out and described anew.
+    /// Adjacent halves, as in a merge tree over neighbouring ranks, join in constant time. Otherwise the
+    /// ranks are expanded and their sections are found again.
     pub fn union(&self, other: &Self) -> Self {
         match (&self.sections[..], &other.sections[..]) {
             ([], _) => return other.clone(),
@@ -133,11 +132,10 @@ impl IdList {
         encode_sections(&self.sections, out);
     }
 
-    /// Takes a list whose ranks are all below `most`.
+    /// Reads a list whose ranks must all be below `most`.
     ///
-    /// Sections stay symbolic, so memory grows with the input only. Where sections interleave,
-    /// that they are disjoint is checked by counting them out, which takes time in proportion to
-    /// `most` at the worst.
+    /// Sections are not expanded, so memory grows with the input only. If sections interleave, they are
+    /// checked to be disjoint by expanding them, which takes at most time proportional to `most`.
     pub fn decode(input: &mut &[u8], most: u32) -> Result<Self, ElasticError> {
         let count = varint::take(input)?;
         let mut sections = Vec::new();
@@ -196,11 +194,11 @@ impl fmt::Display for IdList {
 /// The ranks of a [`IdList`], ascending.
 #[derive(Clone, Debug)]
 pub struct RankIter<'a> {
-    /// Sections not begun yet.
+    /// Sections that have not begun.
     waiting: &'a [Section],
-    /// The section that holds the next rank, unless a waiting one starts before it.
+    /// The section with the next rank, unless a waiting one starts before it.
     current: Option<SectionIter>,
-    /// Sections begun, by their next rank.
+    /// Other sections that have begun, by their next rank.
     others: BinaryHeap<Reverse<Begun>>,
 }
 

@@ -3,8 +3,8 @@
 //! The value that an MPI program passes to the same call on every rank is rarely arbitrary: it is the same
 //! number everywhere, the rank's right neighbour, its partner across a hypercube, its transposed position in
 //! a grid, or `PROC_NULL` on the border of one. A [`Column`] is one such argument: an
-//! `i64` for each rank of a [`IdList`], kept as a few [`Formula`]s instead of as many numbers as
-//! there are ranks. [`TextColumn`] does the same for strings. This is the *elastic value* of
+//! `i64` for each rank of a [`IdList`], stored as a few [`Formula`]s instead of one number per
+//! rank. [`TextColumn`] does the same for strings. This is the *elastic value* of
 //! ScalaTrace II, with the ranklists of its section descriptors (RSD and PRSD).
 //!
 //! The crate is a pure core: it knows nothing of MPI, files or threads, it has no dependencies,
@@ -32,18 +32,18 @@
 //!
 //! # Where things are
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`section`] | one nested arithmetic progression of ranks |
-//! | [`idlist`], `folding` | sets of ranks or threads as sections, and how sections are found |
+//! | [`idlist`], `folding` | sets of ranks or threads as sections; finding the sections |
 //! | [`formula`], [`grid`] | the functions of the rank |
 //! | `single`, `residual`, `pieces` | finding one formula for all ranks, or several for parts of them |
 //! | [`table`] | values that fit no formula |
-//! | [`mod@column`], `merge` | the elastic value itself, and joining two of them |
-//! | [`columns`] | what differs between ranks among many numbers; joining them |
+//! | [`mod@column`], `merge` | the elastic value itself; merging two of them |
+//! | [`columns`] | the numbers of a list that differ between ranks; merging them |
 //! | [`bases`] | many numbers as affine functions of a few shared columns |
 //! | [`text`] | strings |
-//! | [`tree`] | joining the values of many ranks in a binary tree |
+//! | [`tree`] | merging the values of many ranks in a binary tree |
 //! | `varint`, [`error`] | bytes in and out |
 
 #![cfg_attr(

@@ -1,10 +1,10 @@
-//! Joining the columns of disjoint sets of ranks.
+//! Merges the columns of disjoint sets of ranks.
 //!
-//! Columns travel up a tree over the ranks, and each step must be cheap where the program is
-//! regular: two columns of the same formula join in constant time, a formula that also holds for
-//! the other side takes it over, and ranks are dealt out anew among formulas that both sides
-//! share. Only where nothing of this is true are both counted out and fitted again; so the result
-//! is about as short as if all values had been fitted at once.
+//! Columns are merged in a tree over the ranks, and each merge must be cheap if the program is
+//! regular. Two columns with the same formula merge in constant time. If the formula of one side also
+//! holds for the other, it is used for both. If both sides have the same few formulas, ranks are
+//! distributed among them again. Only otherwise are both columns expanded and fitted again. So the
+//! result is about as short as if all values had been fitted at once.
 
 use crate::column::{Column, Form};
 use crate::formula::Formula;
@@ -13,23 +13,23 @@ use crate::pieces;
 use crate::single;
 use crate::table::Table;
 
-/// Tables of at least so many values each stay one: where neither half had a formula, the whole
-/// has none.
+/// Two tables of at least this many values each become one table: if neither half had a formula, the
+/// whole has none.
 const SETTLED_TABLE: usize = 64;
-/// Regrouped columns are kept up to so many bytes, and a byte for every four ranks: longer ones
-/// are worth looking for better formulas.
+/// A regrouped column is accepted if it has at most this many bytes and at most a byte per four ranks.
+/// Otherwise better formulas are searched.
 const MOST_REGROUPED_BYTES: usize = 64;
 
 impl Column {
-    /// The column of the ranks of both, which should be disjoint (the values of `a` count where
-    /// they are not).
+    /// The column of the ranks of both. They should be disjoint; for a rank in both, the value of `a` is
+    /// used.
     pub fn merge(a: Self, b: Self) -> Self {
         let ranks = a.ranks.union(&b.ranks);
         Self::merge_over(a, b, &ranks)
     }
 
-    /// [`Column::merge`] for callers who have the union of the ranks already, as for each of the
-    /// many columns of one group.
+    /// [`Column::merge`] for callers that already have the union of the ranks, which is the same for all
+    /// columns of a group.
     pub fn merge_over(a: Self, b: Self, ranks: &IdList) -> Self {
         if a.is_empty() {
             return b;
@@ -83,7 +83,7 @@ fn is_settled_table(column: &Column) -> bool {
     }
 }
 
-/// Two expanded columns as one, in ascending order of the ranks.
+/// Merges two expanded columns in ascending order of the ranks.
 fn interleave(
     (a_ranks, a_values): (Vec<u32>, Vec<i64>),
     (b_ranks, b_values): (Vec<u32>, Vec<i64>),
@@ -109,7 +109,7 @@ fn interleave(
     (ranks, values)
 }
 
-/// The formulas of the column that has more of them, if these are few and may well do for both.
+/// The formulas of the column that has more of them, if they are few and probably sufficient for both.
 fn common_formulas(a: &Column, b: &Column) -> Option<Vec<Formula>> {
     let formulas = |column: &Column| pieces::formulas(&column.pieces, &column.rest);
     let (a, b) = (formulas(a)?, formulas(b)?);

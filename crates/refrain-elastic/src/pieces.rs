@@ -1,14 +1,13 @@
-//! Finding a column's formulas when one does not do.
+//! Finds the formulas of a column if one formula is not enough.
 //!
-//! Columns are taken apart in several ways, and the shortest encoding wins:
+//! Columns are divided in several ways, and the shortest encoding is used:
 //!
-//! - by a residual that takes few values, a piece for each;
-//! - greedily: a formula that holds for many ranks, then the same for the ranks it leaves, until
-//!   few are left or nothing holds for a fair share of them, which is then a table;
+//! - by a residual that takes few values, with a piece for each value;
+//! - greedily: first a formula that holds for many ranks, then another for the remaining ranks, and so
+//!   on, until no formula holds for a fair share of them; the last ranks are a table;
 //! - as one table.
 //!
-//! Among the pieces, the one whose ranks are the longest to write becomes the rest, which needs
-//! no ranks.
+//! The piece whose list of ranks is the longest becomes the rest, which needs no list.
 
 use crate::column::{Column, Form, Piece, encode_body};
 use crate::formula::{Formula, TreeStep};
@@ -21,16 +20,16 @@ use crate::table::Table;
 const MOST_CLASSES: usize = 64;
 /// The most pieces that are split off greedily.
 const MOST_PIECES: usize = 24;
-/// How many ways to begin the greedy split are tried.
+/// The number of first formulas that are tried for the greedy split.
 const BEGINNINGS: usize = 4;
-/// More formulas than so many are not worth dealing out again.
+/// A column with more formulas is not regrouped.
 pub const MOST_REGROUPED: usize = 5;
-/// Formulas of no more bytes than this need no comparison with a table.
+/// Formulas of at most this many bytes are not compared with a table.
 const SHORT_ENOUGH: usize = 16;
-/// A formula that holds for fewer than one rank in so many is none.
+/// A formula must hold for at least one rank in this many.
 const FAIR_SHARE: usize = 12;
-/// A table must be so many bytes shorter than formulas: these can be read, merge without being
-/// counted out, and do not grow with the number of ranks.
+/// A table must be this many bytes shorter than formulas, because formulas are readable, merge without
+/// expansion, and do not grow with the number of ranks.
 const TABLE_HANDICAP: usize = 8;
 
 /// The shortest column found; ranks ascend strictly, and there is at least one.
@@ -38,7 +37,7 @@ pub fn fit(list: IdList, ranks: &[u32], values: &[i64]) -> Column {
     let mut best = Best { list: &list, found: None };
     if let Some(formula) = single::formula(ranks, values) {
         best.offer(Vec::new(), Form::Formula(formula));
-        // What one formula says in less than a byte a rank, no other way says shorter.
+        // Nothing is shorter than one formula of less than a byte per rank.
         if best.size() <= ranks.len() {
             return best.into_column(values);
         }
@@ -79,11 +78,11 @@ pub fn formulas(pieces: &[Piece], rest: &Form) -> Option<Vec<Formula>> {
         .collect()
 }
 
-/// The column in which each rank goes to one of the `formulas` that gives its value, if there is
-/// one for every rank.
+/// The column that assigns each rank to one of the `formulas` that gives its value; `None` if a rank has
+/// none.
 ///
-/// Where two formulas agree on a rank, either may have it: every formula has its turn to choose
-/// first.
+/// If several formulas give a rank's value, any of them may have it, so each formula is once the first to
+/// choose.
 pub fn regroup(
     list: &IdList,
     ranks: &[u32],
@@ -98,9 +97,9 @@ pub fn regroup(
         let mut disputed = false;
         for (&rank, &value) in ranks.iter().zip(values) {
             let fitting = ordered.iter().zip(&mut held).filter(|(f, _)| f.eval(rank) == value);
-            let mut places = fitting.map(|(_, held)| held);
-            places.next()?.push(rank);
-            disputed |= places.next().is_some();
+            let mut lists = fitting.map(|(_, held)| held);
+            lists.next()?.push(rank);
+            disputed |= lists.next().is_some();
         }
         let parts = held.iter().zip(ordered).filter(|(ranks, _)| !ranks.is_empty());
         best.offer_parts(parts.map(|(ranks, formula)| formula_piece(ranks, formula)).collect());
@@ -111,7 +110,7 @@ pub fn regroup(
     best.found.is_some().then(|| best.into_column(values))
 }
 
-/// The shortest way found so far.
+/// The shortest division found so far.
 struct Best<'a> {
     list: &'a IdList,
     found: Option<Found>,
@@ -128,7 +127,7 @@ impl Best<'_> {
         self.found.as_ref().map_or(usize::MAX, |found| found.size)
     }
 
-    /// Takes what is offered if it is shorter.
+    /// Replaces the best division if this one is shorter.
     fn offer(&mut self, pieces: Vec<Piece>, rest: Form) {
         let forms = pieces.iter().map(|piece| &piece.values).chain([&rest]);
         let tables = forms.filter(|form| matches!(form, Form::Table(_))).count();
@@ -145,7 +144,7 @@ impl Best<'_> {
         }
     }
 
-    /// What was found; a table where nothing was.
+    /// The best division, or a table if there is none.
     fn into_column(self, values: &[i64]) -> Column {
         let ranks = self.list.clone();
         match self.found {
@@ -158,8 +157,8 @@ impl Best<'_> {
     }
 }
 
-/// Pieces that cover all ranks, with the one whose ranks are the longest to write as the rest;
-/// none if all are tables.
+/// Divides pieces that cover all ranks into pieces and rest: the piece with the longest list of ranks becomes
+/// the rest. `None` if all are tables.
 fn with_rest(mut parts: Vec<Piece>) -> Option<(Vec<Piece>, Form)> {
     let mut bytes = Vec::new();
     let mut cost = |piece: &Piece| {
@@ -182,7 +181,7 @@ fn size(list: &IdList, pieces: &[Piece], rest: &Form) -> usize {
     bytes.len()
 }
 
-/// The residuals worth grouping by.
+/// The residuals by which grouping is tried.
 fn residuals(ranks: &[u32], values: &[i64]) -> Vec<Residual> {
     let mut residuals = vec![Residual::Value, Residual::Minus(1), Residual::Xor];
     match frequent_slope(ranks, values) {
@@ -204,7 +203,7 @@ fn candidates(ranks: &[u32], values: &[i64]) -> Vec<(Formula, usize)> {
             found.extend(Residual::Tree(step).mode(ranks, values));
         }
     }
-    // One formula for all but the exceptions that are likely: no neighbour, the first or the last.
+    // One formula for all ranks except likely exceptions: no neighbour, the first or the last rank.
     let frequent = found.first().map(|&(formula, _)| formula);
     let negative = |_: u32, value: i64| value < 0;
     let usual = |rank: u32, value: i64| frequent.is_some_and(|f| f.eval(rank) == value);
@@ -231,7 +230,7 @@ fn candidates(ranks: &[u32], values: &[i64]) -> Vec<(Formula, usize)> {
     distinct
 }
 
-/// The formula of all ranks but the exceptions, and for how many it holds at least.
+/// The formula of all ranks except the exceptions, and a lower bound on the number of ranks for which it holds.
 fn single_without(
     ranks: &[u32],
     values: &[i64],
@@ -243,8 +242,8 @@ fn single_without(
     Some((single::formula(&ranks, &values)?, ranks.len()))
 }
 
-/// Splits off the ranks for which `formula` holds, then those of the best formula for what is
-/// left, and so on.
+/// Splits off the ranks for which `formula` holds, then those of the best formula for the remaining ones,
+/// and so on.
 fn greedily(ranks: &[u32], values: &[i64], formula: Formula) -> Vec<Piece> {
     let mut parts = Vec::new();
     let mut next = Some(formula);

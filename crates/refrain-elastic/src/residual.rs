@@ -1,32 +1,32 @@
-//! Grouping ranks by what is left of a value once the rank is taken out of it.
+//! Groups ranks by residuals: what is left of a value after the rank is subtracted in some way.
 //!
-//! `value - rank` is the same for all ranks that talk to a neighbour at the same distance, `value
-//! xor rank` for all that talk across the same dimension of a hypercube, the value itself for all
-//! that have no neighbour. Where a residual takes few values, each of them is a formula for the
-//! ranks that share it; where one value is frequent, it is a formula with exceptions.
+//! `value - rank` is the same for all ranks with a neighbour at the same distance, `value xor rank` for
+//! all partners across the same dimension of a hypercube, the value itself for all ranks without a
+//! neighbour. If a residual has few distinct values, each of them is a formula for some ranks; if one
+//! value is frequent, it is a formula with exceptions.
 
 use refrain_bytes::table::Map;
 
 use crate::formula::{Formula, TreeStep};
 
-/// How many of many ranks are asked for the most frequent residual.
+/// The most ranks in which the most frequent residual is searched.
 const SAMPLE: usize = 1024;
 
-/// A way of taking the rank out of a value.
+/// A way to subtract the rank from a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residual {
     /// The value as it is.
     Value,
     /// The value less a multiple of the rank.
     Minus(i64),
-    /// The value with the rank's bits changed.
+    /// The value xor the rank.
     Xor,
     /// The value less a step in a binary tree.
     Tree(TreeStep),
 }
 
 impl Residual {
-    /// What is left of `value`.
+    /// The residual of `value`.
     pub fn of(self, rank: u32, value: i64) -> i64 {
         match self {
             Self::Value => value,
@@ -36,7 +36,7 @@ impl Residual {
         }
     }
 
-    /// The formula of the ranks for which `residual` is left.
+    /// The formula of the ranks with this residual.
     pub fn formula(self, residual: i64) -> Formula {
         match self {
             Self::Value => Formula::Constant(residual),
@@ -46,8 +46,8 @@ impl Residual {
         }
     }
 
-    /// The formula that holds for most ranks, and for how many. Of many ranks only a sample is
-    /// asked which formula that is: one that matters is frequent there too.
+    /// The formula that holds for most ranks, and for how many. Of many ranks only a sample is used to
+    /// find it: a formula that matters is frequent there too.
     pub fn mode(self, ranks: &[u32], values: &[i64]) -> Option<(Formula, usize)> {
         let at = |i: usize| Some(self.of(*ranks.get(i)?, *values.get(i)?));
         let mode = most_frequent(sample(ranks.len()).filter_map(at))?;
@@ -55,20 +55,20 @@ impl Residual {
         Some((self.formula(mode), residuals.filter(|&residual| residual == mode).count()))
     }
 
-    /// The ranks and values of each residual, unless there are more than `most` of them.
+    /// The ranks of each distinct residual; `None` if there are more than `most`.
     pub fn classes(self, ranks: &[u32], values: &[i64], most: usize) -> Option<Vec<Class>> {
-        let mut places: Map<i64, usize> = Map::default();
+        let mut indices: Map<i64, usize> = Map::default();
         let mut classes: Vec<Class> = Vec::new();
         for (&rank, &value) in ranks.iter().zip(values) {
             let residual = self.of(rank, value);
-            let place = *places.entry(residual).or_insert(classes.len());
-            if place == classes.len() {
-                if place == most {
+            let index = *indices.entry(residual).or_insert(classes.len());
+            if index == classes.len() {
+                if index == most {
                     return None;
                 }
                 classes.push(Class { formula: self.formula(residual), ranks: Vec::new() });
             }
-            classes.get_mut(place)?.ranks.push(rank);
+            classes.get_mut(index)?.ranks.push(rank);
         }
         Some(classes)
     }
@@ -82,7 +82,7 @@ pub struct Class {
     pub ranks: Vec<u32>,
 }
 
-/// By how much the value most often grows for each rank.
+/// The most frequent increase of the value per rank.
 pub fn frequent_slope(ranks: &[u32], values: &[i64]) -> Option<i64> {
     let slope = |i: usize| {
         let gap = i64::from(*ranks.get(i + 1)?) - i64::from(*ranks.get(i)?);
@@ -92,7 +92,7 @@ pub fn frequent_slope(ranks: &[u32], values: &[i64]) -> Option<i64> {
     most_frequent(sample(ranks.len()).filter_map(slope))
 }
 
-/// All places below `count`, or some of them in no order that a column could have too.
+/// All indices below `count`, or a pseudo-random sample of them.
 fn sample(count: usize) -> impl Iterator<Item = usize> {
     let all = count <= 2 * SAMPLE;
     let mut state = 0u64;
@@ -105,7 +105,7 @@ fn sample(count: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The number that occurs most often; of several, the one that got there first.
+/// The most frequent number; of several, the one that reached that frequency first.
 fn most_frequent(numbers: impl Iterator<Item = i64>) -> Option<i64> {
     let mut counts: Map<i64, usize> = Map::default();
     let mut best = None;

@@ -4,14 +4,14 @@
 //! descriptor (RSD, one dimension) and its nesting (PRSD) of the ScalaTrace papers. A row of a
 //! grid has one dimension, its interior two or three, whatever the grid's size.
 //!
-//! Dimensions stand from the innermost, and each strides over the whole extent of those within
-//! it. So a section's ranks are distinct, come in ascending order, and membership is a division
+//! The innermost dimension comes first, and the stride of each dimension exceeds the extent of those
+//! within it. So the ranks of a section are distinct and ascending, and membership takes one division
 //! per dimension.
 
 use crate::error::ElasticError;
 use refrain_bytes::varint;
 
-/// The most dimensions a section has.
+/// The most dimensions of a section.
 pub const MOST_DIMENSIONS: usize = 4;
 
 /// One dimension of a [`Section`].
@@ -37,13 +37,13 @@ impl Section {
         Self { start: rank, depth: 0, dimensions: Default::default() }
     }
 
-    /// `count` ranks from `start`, `stride` apart; `None` where that is not a section of ranks.
+    /// `count` ranks from `start`, `stride` apart; `None` if they are not distinct or exceed 32 bits.
     pub fn strided(start: u32, stride: u32, count: u32) -> Option<Self> {
         Self::single(start).repeated(stride, count)
     }
 
-    /// This section `count` times, each time `stride` further on; `None` where the copies would
-    /// not nest, run past the largest rank, or need a fifth dimension.
+    /// This section `count` times, `stride` apart; `None` if the copies do not nest, exceed the largest
+    /// rank, or need a fifth dimension.
     pub fn repeated(&self, stride: u32, count: u32) -> Option<Self> {
         if count == 1 {
             return Some(*self);
@@ -91,7 +91,7 @@ impl Section {
         self.dimensions().iter().fold(self.start, |last, d| last + d.stride * (d.count - 1))
     }
 
-    /// How many ranks it holds.
+    /// The number of ranks.
     pub fn size(&self) -> u64 {
         self.dimensions().iter().map(|d| u64::from(d.count)).product()
     }
@@ -108,7 +108,7 @@ impl Section {
         offset == 0
     }
 
-    /// How many of its ranks are smaller than `rank`.
+    /// The number of its ranks that are smaller than `rank`.
     pub fn count_below(&self, rank: u32) -> u64 {
         let Some(mut offset) = rank.checked_sub(self.start) else { return 0 };
         let mut below = 0;
@@ -130,8 +130,8 @@ impl Section {
         SectionIter { section: *self, digits: [0; MOST_DIMENSIONS], next: Some(self.start) }
     }
 
-    /// Appends the section: the start counted from `origin` with the number of dimensions in its
-    /// low three bits, then each dimension.
+    /// Appends the section: the start minus `origin`, with the number of dimensions in the low three bits,
+    /// then each dimension.
     pub(crate) fn encode(&self, origin: u32, out: &mut Vec<u8>) {
         let start = u64::from(self.start.wrapping_sub(origin));
         varint::put(out, start << 3 | u64::from(self.depth));
@@ -141,7 +141,7 @@ impl Section {
         }
     }
 
-    /// Takes a section whose ranks are all below `most`.
+    /// Reads a section whose ranks must all be below `most`.
     pub(crate) fn decode(input: &mut &[u8], origin: u32, most: u32) -> Result<Self, ElasticError> {
         const WHAT: ElasticError = ElasticError::OutOfRange("section of ranks");
         let head = varint::take(input)?;
@@ -173,7 +173,7 @@ pub struct SectionIter {
 }
 
 impl SectionIter {
-    /// The rank that `next` would give.
+    /// The rank that `next` would return.
     pub(crate) fn peek(&self) -> Option<u32> {
         self.next
     }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_counts_and_knows_its_ranks() {
+    fn a_section_contains_and_counts_exactly_its_ranks() {
         let ranks: Vec<u32> = interior().iter().collect();
         assert_eq!(ranks.len() as u64, interior().size());
         assert!(ranks.is_sorted_by(|a, b| a < b));

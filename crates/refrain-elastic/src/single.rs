@@ -1,15 +1,15 @@
-//! Finding one formula that holds for every rank.
+//! Finds one formula that holds for every rank.
 //!
-//! Each shape is guessed from a few ranks and then checked against all; a wrong guess fails
-//! within the first few, so trying every shape costs little more than reading the column once.
+//! Each kind of formula is guessed from a few ranks and then checked with all. A wrong guess fails
+//! after a few ranks, so trying all kinds costs little more than reading the column once.
 
 use crate::formula::{Formula, TreeStep};
 use crate::grid::{Digit, Grid, MOST_DIGITS};
 
-/// How many pairs of neighbours are looked at to guess a digit's scale.
+/// The number of pairs of neighbours from which a digit's scale is guessed.
 const SLOPE_SAMPLES: usize = 16;
 
-/// The formula that gives every value, if there is one among the shapes known.
+/// The formula that gives every value, if there is one.
 pub fn formula(ranks: &[u32], values: &[i64]) -> Option<Formula> {
     line(ranks, values)
         .or_else(|| xor(ranks, values))
@@ -44,7 +44,7 @@ pub fn line(ranks: &[u32], values: &[i64]) -> Option<Formula> {
     ranks.iter().zip(values).all(on_line).then_some(Formula::Affine { scale, offset })
 }
 
-/// The rank with some bits changed, as it is or counted from the smallest value.
+/// The rank with some bits inverted, plus an offset.
 fn xor(ranks: &[u32], values: &[i64]) -> Option<Formula> {
     let (&rank, &first) = (ranks.first()?, values.first()?);
     let smallest = values.iter().copied().min()?;
@@ -79,7 +79,7 @@ pub fn grid(ranks: &[u32], values: &[i64]) -> Option<Formula> {
         return None;
     }
     let mut digits = Vec::with_capacity(MOST_DIGITS);
-    // Ranks that are all a stride apart have a lowest digit that says nothing.
+    // If all ranks are a stride apart, their lowest digit is constant.
     let stride = ranks.windows(2).fold(0, |stride, w| gcd(w[1].abs_diff(w[0]), stride));
     let found = if stride > 1 {
         digits.push(Digit { radix: stride, shift: 0, scale: 0 });
@@ -104,7 +104,7 @@ fn gcd(mut a: u32, mut b: u32) -> u32 {
     a
 }
 
-/// Takes digits off the ranks, from the lowest, until what remains is a line; gives that line.
+/// Removes digits from the ranks, from the lowest, until the rest is affine; returns that affine function.
 fn peel(ranks: &[u32], values: &[i64], digits: &mut Vec<Digit>) -> Option<Formula> {
     if let Some(line) = line(ranks, values) {
         return Some(line);
@@ -123,8 +123,8 @@ fn peel(ranks: &[u32], values: &[i64], digits: &mut Vec<Digit>) -> Option<Formul
     None
 }
 
-/// The ranks and values above the lowest digit, if that digit explains how the values differ
-/// between ranks that have everything above it in common.
+/// The ranks and values without the lowest digit, if that digit explains how the values differ between
+/// ranks with the same higher digits.
 fn without_digit(ranks: &[u32], values: &[i64], digit: Digit) -> Option<(Vec<u32>, Vec<i64>)> {
     let only = Grid::new(0, &[digit], 0)?;
     let mut above: Vec<u32> = Vec::new();
@@ -139,16 +139,16 @@ fn without_digit(ranks: &[u32], values: &[i64], digit: Digit) -> Option<(Vec<u32
             return None;
         }
     }
-    // A digit that never takes two values side by side explains nothing.
+    // A digit explains nothing if no two ranks have the same higher digits.
     (above.len() < ranks.len()).then_some((above, rest))
 }
 
-/// What the lowest digit may be, best guess first.
+/// Guesses of the lowest digit, the best first.
 ///
-/// Where only the lowest digit counts up, the value grows by its scale. It breaks where the digit
-/// starts anew: for an unrotated digit all breaks are a radix apart, and a rotated one falls by
-/// `scale * (radix - 1)` in the middle.
-#[expect(clippy::indexing_slicing, reason = "breaks are places behind the first in both lists")]
+/// Between ranks that differ only in the lowest digit, the value grows by its scale. The growth breaks
+/// where the digit returns to 0: the breaks of an unrotated digit are a radix apart, and a rotated digit
+/// falls by `scale * (radix - 1)` in between.
+#[expect(clippy::indexing_slicing, reason = "breaks are indices of both lists after the first")]
 fn guess_digits(ranks: &[u32], values: &[i64]) -> Vec<Digit> {
     let mut guesses = Vec::new();
     for scale in slopes(ranks, values) {
@@ -186,8 +186,8 @@ fn guess_digits(ranks: &[u32], values: &[i64]) -> Vec<Digit> {
     guesses
 }
 
-/// The first two places where the value does not grow by `scale` for each rank.
-#[expect(clippy::indexing_slicing, reason = "places behind the first in both lists")]
+/// The first two indices at which the value does not grow by `scale` per rank.
+#[expect(clippy::indexing_slicing, reason = "indices of both lists after the first")]
 fn breaks(ranks: &[u32], values: &[i64], scale: i64) -> Vec<usize> {
     let breaks = |&i: &usize| {
         let gap = i64::from(ranks[i]) - i64::from(ranks[i - 1]);
@@ -196,8 +196,7 @@ fn breaks(ranks: &[u32], values: &[i64], scale: i64) -> Vec<usize> {
     (1..ranks.len().min(values.len())).filter(breaks).take(2).collect()
 }
 
-/// By how much the value grows for each rank among the first few: up to three answers, the most
-/// frequent first.
+/// The increases of the value per rank among the first few ranks: up to three, the most frequent first.
 #[expect(clippy::indexing_slicing, reason = "a window is a pair")]
 fn slopes(ranks: &[u32], values: &[i64]) -> Vec<i64> {
     let mut found: Vec<(i64, usize)> = Vec::new();

@@ -1,9 +1,9 @@
-//! Values that fit no formula, one by one.
+//! Values that fit no formula, as a list.
 //!
-//! A table holds a value for each rank of a list, in ascending order of the ranks. It is written
-//! in whichever way is shortest: the values themselves, their distances from the ranks, or from
-//! one another; as runs and literals, packed into as few bits as the widest needs, or, where few
-//! values are distinct, as indices into a dictionary.
+//! A table has a value for each rank of a list, in ascending order of the ranks. The shortest encoding
+//! is used: the values themselves, or their differences from the ranks or from the previous value; as
+//! runs and literals, packed with the width of the largest, or, if few values are distinct, as indices
+//! into a dictionary.
 
 use refrain_bytes::table::Map;
 
@@ -11,13 +11,13 @@ use crate::error::ElasticError;
 use crate::idlist::IdList;
 use refrain_bytes::varint;
 
-/// A value for each rank of a list that is kept beside it.
+/// A value for each rank of a list, which the table does not contain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
     values: Vec<i64>,
 }
 
-/// What is written in place of a value.
+/// What a value is subtracted from before it is written.
 #[derive(Clone, Copy)]
 enum Base {
     Itself = 0,
@@ -27,12 +27,12 @@ enum Base {
 
 const BASES: [Base; 3] = [Base::Itself, Base::Rank, Base::Previous];
 
-/// Equal values in a row that are worth a run.
+/// The fewest consecutive equal values that are written as a run.
 const WORTH_A_RUN: usize = 3;
-/// Dictionaries of more entries than this are not tried.
+/// The most entries of a dictionary.
 const MOST_DISTINCT: usize = 4096;
 
-/// The codes of the ways to write; the base stands in the low two bits.
+/// The codes of the encodings; the low two bits are the base.
 const RUNS: u8 = 0 << 2;
 const PACKED: u8 = 1 << 2;
 const DICTIONARY: u8 = 2 << 2;
@@ -69,7 +69,7 @@ impl Table {
         out.append(&mut best);
     }
 
-    /// What is written for each value.
+    /// The differences of the values from a base.
     fn residuals(&self, ranks: &IdList, base: Base) -> Vec<i64> {
         let values = self.values.iter().copied();
         match base {
@@ -84,7 +84,7 @@ impl Table {
         }
     }
 
-    /// Takes the table of the ranks in `ranks`.
+    /// Reads the table of the ranks in `ranks`.
     pub(crate) fn decode(input: &mut &[u8], ranks: &IdList) -> Result<Self, ElasticError> {
         const WHAT: ElasticError = ElasticError::Unknown("table");
         let count = ranks.len();
@@ -120,7 +120,7 @@ impl Table {
     }
 }
 
-/// Runs of equal values and stretches of others: each its length, with the kind in the low bit.
+/// Runs of equal values and sequences of other values, each with its length, whose low bit is the kind.
 fn encode_runs(base: Base, values: &[i64]) -> Vec<u8> {
     let mut out = vec![RUNS | base as u8];
     let mut literals = 0..0;
@@ -168,7 +168,7 @@ fn decode_runs(input: &mut &[u8], count: usize) -> Result<Vec<i64>, ElasticError
     Ok(values)
 }
 
-/// The smallest value, the width of the distances from it, and these as bits.
+/// The smallest value, the width of the differences from it, and these as bits.
 fn encode_packed(base: Base, values: &[i64]) -> Option<Vec<u8>> {
     let smallest = *values.iter().min()?;
     let largest = *values.iter().max()?;
@@ -180,16 +180,16 @@ fn encode_packed(base: Base, values: &[i64]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The distinct values, ascending, and for each value its place among them.
+/// The distinct values, ascending, and the index of each value among them.
 fn encode_dictionary(values: &[i64]) -> Option<Vec<u8>> {
-    let mut places: Map<i64, u64> = Map::default();
+    let mut indices: Map<i64, u64> = Map::default();
     for &value in values {
-        places.insert(value, 0);
-        if places.len() > MOST_DISTINCT {
+        indices.insert(value, 0);
+        if indices.len() > MOST_DISTINCT {
             return None;
         }
     }
-    let mut distinct: Vec<i64> = places.keys().copied().collect();
+    let mut distinct: Vec<i64> = indices.keys().copied().collect();
     distinct.sort_unstable();
     let mut out = vec![DICTIONARY | Base::Itself as u8];
     varint::put(&mut out, distinct.len() as u64);
@@ -197,11 +197,11 @@ fn encode_dictionary(values: &[i64]) -> Option<Vec<u8>> {
     for (i, value) in distinct.iter().enumerate() {
         varint::put_signed(&mut out, value.wrapping_sub(previous));
         previous = *value;
-        places.insert(*value, i as u64);
+        indices.insert(*value, i as u64);
     }
     let width = width_of((distinct.len() as u64).checked_sub(1)?);
-    let place = |value| places.get(value).copied().unwrap_or(0);
-    pack(values.iter().map(place), width, &mut out);
+    let index = |value| indices.get(value).copied().unwrap_or(0);
+    pack(values.iter().map(index), width, &mut out);
     Some(out)
 }
 
@@ -217,8 +217,8 @@ fn decode_dictionary(input: &mut &[u8], count: usize) -> Result<Vec<i64>, Elasti
         value = value.wrapping_add(varint::take_signed(input)?);
         distinct.push(value);
     }
-    let places = unpack(input, width_of(size - 1), count)?;
-    places.map(|place| distinct.get(place as usize).copied().ok_or(WHAT)).collect()
+    let indices = unpack(input, width_of(size - 1), count)?;
+    indices.map(|index| distinct.get(index as usize).copied().ok_or(WHAT)).collect()
 }
 
 /// The bits that numbers up to `largest` need; at least one, so that bits bound what is decoded.
@@ -244,7 +244,7 @@ fn pack(numbers: impl Iterator<Item = u64>, width: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Takes `count` numbers of `width` bits.
+/// Reads `count` numbers of `width` bits.
 fn unpack<'a>(
     input: &mut &'a [u8],
     width: u8,
@@ -253,7 +253,7 @@ fn unpack<'a>(
     if !(1..=64).contains(&width) {
         return Err(ElasticError::OutOfRange("width"));
     }
-    // A count of ranks times 64: far from overflow.
+    // Cannot overflow: a number of ranks times at most 64.
     let bits = count as u64 * u64::from(width);
     let mut bytes = varint::take_slice(input, bits.div_ceil(8))?.iter();
     let mut buffer = 0u128;
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_table_is_written_in_its_own_way() {
+    fn each_kind_of_table_has_a_short_encoding() {
         let noise = |i: i64| (i.wrapping_mul(0x5851_f42d_4c95_7f2d) >> 33) & 7;
         let near_the_rank: Vec<i64> = (0..1000).map(|i| i + noise(i)).collect();
         assert!(size(&near_the_rank) < 400);

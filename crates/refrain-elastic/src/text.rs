@@ -1,8 +1,8 @@
 //! Strings over ranks.
 //!
 //! Names that differ between ranks mostly differ by a number: `out.0003.dat`. Such strings are a
-//! *template*, literal text with numbers between, each number a [`Column`] and zero-padded to a
-//! width. Other strings are kept once each, with a column that says which rank has which.
+//! *template*: literal text and numbers, where each number is a [`Column`], zero-padded to a width.
+//! Of other strings, each distinct one is stored once, and a column has the index for each rank.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use refrain_bytes::varint;
 
 /// The most digits of a number in a template: all such numbers fit an `i64`.
 const MOST_DIGITS: usize = 18;
-/// The most parts of a template, so that what one decodes to stays within bounds.
+/// The most parts of a template, which bounds the size of decoded strings.
 const MOST_PARTS: usize = 32;
 
 /// A string for each rank of a list.
@@ -30,7 +30,7 @@ enum Form {
     Table {
         /// In order of first appearance.
         distinct: Vec<Vec<u8>>,
-        /// Which of them a rank has.
+        /// The index of each rank's string.
         index: Column,
     },
 }
@@ -40,7 +40,7 @@ enum Form {
 enum Part {
     Literal(Vec<u8>),
     Number {
-        /// The digits of the shortest number: shorter ones get zeros in front.
+        /// The width to which numbers are padded with zeros.
         width: u8,
         column: Column,
     },
@@ -54,8 +54,8 @@ impl Default for TextColumn {
 }
 
 impl TextColumn {
-    /// The shortest column found that gives each of the `ranks` its text. Ranks that do not
-    /// ascend, and unequal lengths, are dealt with as [`Column::fit`] does.
+    /// The shortest column found that gives each of the `ranks` its text. Unsorted ranks and unequal lengths
+    /// are treated as in [`Column::fit`].
     pub fn fit(ranks: &[u32], texts: &[&[u8]]) -> Self {
         let count = ranks.len().min(texts.len());
         let (ranks, texts) = (ranks.get(..count), texts.get(..count));
@@ -88,8 +88,7 @@ impl TextColumn {
         if size(&template) <= size(&table) { template } else { table }
     }
 
-    /// The column of the ranks of both, which should be disjoint (the texts of `a` count where
-    /// they are not).
+    /// The column of the ranks of both. They should be disjoint; for a rank in both, the text of `a` is used.
     pub fn merge(a: Self, b: Self) -> Self {
         if a.ranks.is_empty() {
             return b;
@@ -113,7 +112,7 @@ impl TextColumn {
         &self.ranks
     }
 
-    /// How many numbers it holds one by one, not by a formula.
+    /// The number of values in tables.
     pub fn held(&self) -> usize {
         let number = |part: &Part| match part {
             Part::Literal(_) => 0,
@@ -123,6 +122,14 @@ impl TextColumn {
             Form::Constant(_) => 0,
             Form::Template(parts) => parts.iter().map(number).sum(),
             Form::Table { index, .. } => index.held(),
+        }
+    }
+
+    /// The text, if all ranks have the same.
+    pub fn constant(&self) -> Option<&[u8]> {
+        match &self.form {
+            Form::Constant(text) => Some(text),
+            _ => None,
         }
     }
 
@@ -164,8 +171,7 @@ impl TextColumn {
         self.encode_texts(out);
     }
 
-    /// Appends the texts only, for a reader who knows the ranks: see
-    /// [`TextColumn::decode_texts`].
+    /// Appends the texts only; [`TextColumn::decode_texts`] needs the ranks.
     pub fn encode_texts(&self, out: &mut Vec<u8>) {
         match &self.form {
             Form::Constant(text) => {
@@ -199,13 +205,13 @@ impl TextColumn {
         }
     }
 
-    /// Takes a column whose ranks are all below `most`.
+    /// Reads a column whose ranks must all be below `most`.
     pub fn decode(input: &mut &[u8], most: u32) -> Result<Self, ElasticError> {
         let ranks = IdList::decode(input, most)?;
         Self::decode_texts(input, &ranks)
     }
 
-    /// Takes the texts of a column of these ranks, as [`TextColumn::encode_texts`] wrote them.
+    /// Reads the texts of a column of these ranks, as [`TextColumn::encode_texts`] wrote them.
     pub fn decode_texts(input: &mut &[u8], ranks: &IdList) -> Result<Self, ElasticError> {
         let form = match varint::take_byte(input)? {
             0 => Form::Constant(take_text(input)?),
@@ -248,14 +254,14 @@ fn put_number(text: &mut Vec<u8>, number: i64, width: u8) {
     text.extend_from_slice(format!("{number:0width$}").as_bytes());
 }
 
-/// Each distinct text once, and which of them a rank has.
+/// Each distinct text once, and the index of each rank's text.
 fn table(list: &IdList, texts: &[&[u8]]) -> Form {
-    let mut places: HashMap<&[u8], i64> = HashMap::new();
+    let mut indices: HashMap<&[u8], i64> = HashMap::new();
     let mut distinct = Vec::new();
     let index: Vec<i64> = texts
         .iter()
         .map(|&text| {
-            *places.entry(text).or_insert_with(|| {
+            *indices.entry(text).or_insert_with(|| {
                 distinct.push(text.to_vec());
                 distinct.len() as i64 - 1
             })
@@ -264,7 +270,7 @@ fn table(list: &IdList, texts: &[&[u8]]) -> Form {
     Form::Table { distinct, index: Column::fit_over(list, &index) }
 }
 
-/// The texts as literals and numbers, if they all have the same literals in the same places.
+/// The texts as literals and numbers, if all have the same literals at the same positions.
 fn template(list: &IdList, texts: &[&[u8]]) -> Option<Vec<Part>> {
     let parts = tokens(texts.first()?).count();
     if parts > MOST_PARTS {
@@ -283,7 +289,7 @@ fn template(list: &IdList, texts: &[&[u8]]) -> Option<Vec<Part>> {
     columns.iter().map(|column| part(list, column)).collect()
 }
 
-/// Tokens of one place in all texts: the same everywhere, or numbers.
+/// The tokens at one position of all texts as a part, if they are equal or numbers.
 fn part(list: &IdList, tokens: &[&[u8]]) -> Option<Part> {
     let first = tokens.first()?;
     if tokens.iter().all(|token| token == first) {
@@ -309,7 +315,7 @@ fn number(list: &IdList, decimals: &[&[u8]]) -> Option<Part> {
     Some(Part::Number { width, column: Column::fit_over(list, &values) })
 }
 
-/// Stretches of digits, and of anything else.
+/// Splits a text into sequences of digits and sequences of other bytes.
 fn tokens(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
 }
@@ -351,18 +357,18 @@ mod tests {
     }
 
     #[test]
-    fn the_same_text_everywhere_is_kept_once() {
+    fn the_same_text_on_all_ranks_is_stored_once() {
         assert!(fit(&names(16384, |_| "/scratch/input.nml".to_owned())).1 <= 28);
     }
 
     #[test]
-    fn a_few_texts_are_kept_once_each() {
+    fn each_of_a_few_texts_is_stored_once() {
         let (_, size) = fit(&names(1024, |r| ["master", "worker"][usize::from(r > 0)].to_owned()));
         assert!(size <= 35, "{size}");
     }
 
     #[test]
-    fn texts_without_a_pattern_come_back() {
+    fn texts_without_a_pattern_read_back() {
         fit(&names(20, |r| format!("{:x}", r.wrapping_mul(0x9e37_79b9))));
         fit(&["".to_owned(), "7".to_owned(), "07".to_owned(), "x".to_owned()]);
         fit(&["1".repeat(30), "2".repeat(30)]);

@@ -26,8 +26,8 @@ pub fn reduce<T>(items: impl IntoIterator<Item = T>, mut join: impl FnMut(T, T) 
         if partial.len() <= level {
             partial.resize_with(level + 1, || None);
         }
-        if let Some(place) = partial.get_mut(level) {
-            *place = Some(item);
+        if let Some(slot) = partial.get_mut(level) {
+            *slot = Some(item);
         }
     }
     partial.into_iter().flatten().reduce(|later, earlier| join(earlier, later))

@@ -1,20 +1,20 @@
-//! The encoder: from the records of a process to signatures, grammars and outcomes.
+//! The encoder turns the records of a process into signatures, grammars and outcomes.
 //!
 //! ```text
 //!  records ─▶ encoder ─▶ signature (what the call is about) ─▶ grammar over signatures
 //!                   └──▶ outcome   (what MPI decided)       ─▶ only what was not predicted
 //! ```
 //!
-//! The same encoder runs inside the program, where it empties the log whenever that is full, and offline, over a log
-//! that was kept or that a dead program left. What signatures and outcomes look like is in [`refrain_signature`]; the
-//! decoder is in `refrain-reader`, and never inside a program.
+//! The same encoder runs inside the program, which feeds it whenever the log is full, and offline, on a kept log or on
+//! the log of a killed program. [`refrain_signature`] defines signatures and outcomes. The decoder is in
+//! `refrain-reader` and never runs inside a program.
 //!
 //! * [`encoder`]: records in, tasks out · [`call`]: the cells of one call
 //! * [`objects`], [`segments`], [`slots`], [`pool`]: numbers for handles and addresses
-//! * [`signature`], [`varying`], [`task`]: what a task consists of while it is recorded
-//! * [`times`]: the times of every call, where they are asked for
-//! * [`sealed`]: what is complete, and may be written to a file
-//! * `memo`: calls that look exactly like one before
+//! * [`signature`], [`varying`], [`task`]: a task while it is recorded
+//! * [`times`]: the times of every call, with `--timing`
+//! * [`sealed`]: complete data that may move to a file
+//! * `memo`: fast path for calls whose records equal those of an earlier call
 
 #![cfg_attr(
     not(test),

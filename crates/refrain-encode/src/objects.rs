@@ -1,15 +1,15 @@
-//! MPI objects: from the handles of one process and run to numbers that mean the same in all.
+//! Turns MPI handles, which differ between processes and runs, into numbers that do not.
 //!
 //! * Predefined handles have names.
-//! * What the program makes gets the smallest free number among the objects of its kind that the
-//!   same *thread* made: threads that work independently then name their objects independently,
-//!   however they interleave.
-//! * Requests are numbered within the signature that made them (Pilgrim §2.4.2), so the order in
-//!   which earlier ones completed does not show in later ones.
-//! * MPICH hands out the same handle for several requests that are complete from the start: a
-//!   handle stands for a queue.
-//! * Groups, error handlers and datatypes may be given to the program several times, and are
-//!   gone when freed as often.
+//! * An object that the program creates gets the smallest free number among the objects of its kind
+//!   that the same *thread* created. So threads that work independently number their objects
+//!   independently, however they interleave.
+//! * Requests are numbered within the signature that created them (Pilgrim §2.4.2). So the order in
+//!   which earlier requests completed does not affect later numbers.
+//! * MPICH returns the same handle for several requests that are complete from the start.
+//!   Therefore a handle maps to a queue of objects.
+//! * MPI may return the same group, error handler or datatype several times. The program must free
+//!   it as often.
 
 use crate::pool::Pool;
 use refrain_bytes::table::Map;
@@ -22,9 +22,9 @@ use std::collections::VecDeque;
 /// An object, as signatures name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ref {
-    /// A predefined handle, by its place among those this process has used.
+    /// A predefined handle, by its index among those that this process has used.
     Predefined(u32),
-    /// Made by a thread; numbers count from 1.
+    /// An object that a thread created; numbers count from 1.
     Object {
         /// The thread.
         thread: u32,
@@ -33,21 +33,21 @@ pub enum Ref {
     },
     /// A request.
     Request {
-        /// The thread that made it.
+        /// The thread that created it.
         thread: u32,
-        /// The signature that made it (of its first request in flight).
+        /// The signature that created it, as it is when no other of its requests is in flight.
         signature: u32,
-        /// The number among those of that signature, from 0.
+        /// The number among the requests of that signature, from 0.
         number: u32,
-        /// The pool it comes from.
+        /// The pool that the number comes from.
         pool: u32,
-        /// The function that made it.
+        /// The function that created it.
         function: u16,
     },
 }
 
 impl Ref {
-    /// Whether it was made by that thread.
+    /// Whether that thread created it.
     fn is_of(&self, by: u32) -> bool {
         match *self {
             Ref::Predefined(_) => false,
@@ -58,7 +58,7 @@ impl Ref {
     /// Writes it.
     pub fn put(&self, out: &mut Vec<u8>) {
         let (tag, fields) = match *self {
-            Ref::Predefined(place) => (0, [place, 0, 0, 0, 0]),
+            Ref::Predefined(index) => (0, [index, 0, 0, 0, 0]),
             Ref::Object { thread, number } => (1, [thread, number, 0, 0, 0]),
             Ref::Request { thread, signature, number, pool, function } => {
                 (2, [thread, signature, number, pool, function.into()])
@@ -72,7 +72,7 @@ impl Ref {
     /// Reads it.
     pub fn get(cells: &mut Cells<'_>) -> Option<Ref> {
         let tag = *cells.take(1)?.first()?;
-        // Numbers are places in tables: larger ones than any process has are damage.
+        // Numbers are indices into tables: one that no process can reach is damage.
         let mut below = |most: u32| cells.get_u32().filter(|n| *n < most);
         const THREADS: u32 = 1 << 16;
         const NUMBERS: u32 = 1 << 24;
@@ -98,7 +98,7 @@ impl Ref {
 struct Object {
     re: Ref,
     references: u32,
-    /// The program asked to cancel it.
+    /// The program called `MPI_Cancel` on it.
     cancelled: bool,
 }
 
@@ -106,9 +106,9 @@ struct Object {
 struct Queue {
     first: Object,
     more: VecDeque<Object>,
-    /// There is no object: the handle was given back, and will probably come again.
+    /// There is no object now. The entry stays, because MPI will probably return the handle again.
     vacant: bool,
-    /// They were made by several threads, or predefined: some of them, at some time.
+    /// The queue has had objects of several threads, or predefined ones.
     mixed: bool,
 }
 
@@ -116,32 +116,32 @@ struct Queue {
 #[derive(Debug)]
 pub struct Objects {
     live: Map<(u64, u8), Queue>,
-    /// Handles the program did not make, by value and kind.
+    /// Names of predefined handles, by value and kind.
     predefined: Map<(u64, u8), String>,
-    /// Those that only the process knew, in order: kind, value, name.
-    told: Vec<(u8, u64, String)>,
-    /// Those used, in order.
+    /// Predefined handles that the log defined, in order: kind, value, name.
+    defined: Vec<(u8, u64, String)>,
+    /// Names of the predefined handles that were used, in order.
     used: Vec<String>,
-    /// Which of these are null handles.
+    /// Which of the used handles are null handles.
     null: Vec<bool>,
     /// Numbers by thread and kind.
     numbers: Vec<Vec<Pool>>,
     /// Numbers of requests by thread and pool.
     requests: Vec<Vec<Pool>>,
     request: u8,
-    /// Some request was to be cancelled, ever.
+    /// Whether the program has ever called `MPI_Cancel`.
     cancels: bool,
     epoch: u64,
     counted: [u8; 3],
 }
 
 impl Objects {
-    /// No objects yet, but those every process of that family has.
+    /// Starts with the predefined handles whose values are the same in every process of that family.
     pub fn new(family: Family, kinds: &mut Kinds) -> Objects {
         let mut objects = Objects {
             live: Map::default(),
             predefined: Map::default(),
-            told: Vec::new(),
+            defined: Vec::new(),
             used: Vec::new(),
             null: Vec::new(),
             numbers: Vec::new(),
@@ -164,16 +164,16 @@ impl Objects {
         self.predefined.entry((value, kind)).or_insert(name);
     }
 
-    /// A handle that only the process knew by name.
+    /// Names a predefined handle whose value is known only inside the process.
     pub fn define(&mut self, kind: u8, value: u64, name: &str, kinds: &Kinds) {
         self.epoch += 1;
         self.name(kind, value, name, kinds);
-        self.told.push((kind, value, name.to_owned()));
+        self.defined.push((kind, value, name.to_owned()));
     }
 
-    /// Writes what cannot be known anew.
+    /// Writes everything that [`Objects::new`] does not restore.
     pub fn put(&self, out: &mut Vec<u8>) {
-        put_list(out, self.told.iter(), |out, (kind, value, name)| {
+        put_list(out, self.defined.iter(), |out, (kind, value, name)| {
             out.push(*kind);
             put_unsigned(out, *value);
             put_bytes(out, name.as_bytes());
@@ -195,7 +195,7 @@ impl Objects {
         }
     }
 
-    /// Takes up where [`Objects::put`] was.
+    /// Restores what [`Objects::put`] wrote.
     pub fn get(&mut self, cells: &mut Cells<'_>, kinds: &Kinds) -> Option<()> {
         let byte = |cells: &mut Cells<'_>| cells.take(1)?.first().copied();
         for _ in 0..cells.get_length()? {
@@ -223,68 +223,69 @@ impl Objects {
         Some(())
     }
 
-    /// `kind name` of a predefined handle that was used.
-    pub fn predefined_name(&self, place: u32) -> &str {
-        self.used.get(place as usize).map_or("", String::as_str)
+    /// `kind name` of a predefined handle.
+    pub fn predefined_name(&self, index: u32) -> &str {
+        self.used.get(index as usize).map_or("", String::as_str)
     }
 
     /// Whether it is the null handle of its kind.
     #[inline]
     pub fn is_null(&self, re: Ref) -> bool {
-        matches!(re, Ref::Predefined(place) if self.null.get(place as usize) == Some(&true))
+        matches!(re, Ref::Predefined(index) if self.null.get(index as usize) == Some(&true))
     }
 
-    /// What a handle stands for.
+    /// The live objects of a handle.
     #[inline]
     fn live(&self, value: u64, kind: u8) -> Option<&Queue> {
         self.live.get(&(value, kind)).filter(|queue| !queue.vacant)
     }
 
-    /// Whether that kind is the requests.
+    /// Whether that kind is requests.
     #[inline]
     pub fn is_request(&self, kind: u8) -> bool {
         kind == self.request
     }
 
-    /// A number that changes when any handle comes to stand for something else, but for requests
-    /// that are made and completed.
+    /// A number that changes whenever a handle may get another meaning. Requests that are created and
+    /// completed do not change it.
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Whether a handle stands for that request, and for no other.
+    /// Whether a handle means that request and no other.
     #[inline]
     pub fn is_only(&self, value: u64, re: Ref) -> bool {
         let queue = self.live(value, self.request);
         queue.is_some_and(|queue| queue.first.re == re && queue.more.is_empty())
     }
 
-    /// The program gives a request back, in the stream of `thread`.
+    /// The stream of `thread` frees or completes a request.
     #[inline]
-    pub fn freed_request(&mut self, value: u64, re: Ref, thread: u32) {
-        self.freed(self.request, value, re, thread);
+    pub fn free_request(&mut self, value: u64, re: Ref, thread: u32) {
+        self.free(self.request, value, re, thread);
     }
 
-    /// The place of a predefined handle, if the value is one.
+    /// The index of a predefined handle, if the value is one.
     pub fn find_predefined(&mut self, kind: u8, value: u64) -> Option<u32> {
-        if let Some(Queue { first: Object { re: Ref::Predefined(place), .. }, .. }) =
+        if let Some(Queue { first: Object { re: Ref::Predefined(index), .. }, .. }) =
             self.live(value, kind)
         {
-            return Some(*place);
+            return Some(*index);
         }
         let name = self.predefined.get(&(value, kind))?.clone();
-        let place = self.used.len() as u32;
+        let index = self.used.len() as u32;
         self.null.push(name.ends_with("_NULL"));
         self.used.push(name);
-        let first = Object { re: Ref::Predefined(place), references: 1, cancelled: false };
+        let first = Object { re: Ref::Predefined(index), references: 1, cancelled: false };
         self.live.insert((value, kind), Queue::of(first));
-        Some(place)
+        Some(index)
     }
 
-    /// What a handle stands for that the program passes, for the `turn`-th time in this call.
+    /// The object of a handle that the program passes to MPI. `turn` counts how often the same handle
+    /// has occurred before in this call.
     #[inline]
-    pub fn given(&mut self, kind: u8, value: u64, thread: u32, turn: usize) -> Ref {
+    pub fn resolve(&mut self, kind: u8, value: u64, thread: u32, turn: usize) -> Ref {
         match self.live(value, kind) {
             Some(queue) if queue.more.is_empty() => queue.first.re,
             Some(queue) => queue.at(turn, thread).re,
@@ -292,21 +293,21 @@ impl Objects {
         }
     }
 
-    /// How many live requests a handle stands for.
+    /// The number of live objects with that handle.
     pub fn queued(&self, kind: u8, value: u64) -> usize {
         self.live(value, kind).map_or(0, |queue| 1 + queue.more.len())
     }
 
-    /// A handle nobody has seen made: before recording began, or in a call that was not recorded.
+    /// A handle whose creation was not recorded.
     #[cold]
     fn unknown(&mut self, kind: u8, value: u64, thread: u32) -> Ref {
         match self.find_predefined(kind, value) {
-            Some(place) => Ref::Predefined(place),
+            Some(index) => Ref::Predefined(index),
             None => self.create(kind, value, thread),
         }
     }
 
-    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
+    #[expect(clippy::indexing_slicing, reason = "resized just before")]
     fn create(&mut self, kind: u8, value: u64, thread: u32) -> Ref {
         self.epoch += 1;
         let pools = row(&mut self.numbers, thread);
@@ -330,10 +331,10 @@ impl Objects {
         }
     }
 
-    /// The program gets a handle: of a new object, or of one it has already.
-    pub fn received(&mut self, kind: u8, value: u64, thread: u32) -> Ref {
-        if let Some(place) = self.find_predefined(kind, value) {
-            return Ref::Predefined(place);
+    /// MPI returned a handle, of a new object or of one that the program has already.
+    pub fn register(&mut self, kind: u8, value: u64, thread: u32) -> Ref {
+        if let Some(index) = self.find_predefined(kind, value) {
+            return Ref::Predefined(index);
         }
         match self.live.get_mut(&(value, kind)).filter(|queue| !queue.vacant) {
             Some(queue) if kind != self.request => {
@@ -354,25 +355,25 @@ impl Objects {
         (pools.len() - 1) as u32
     }
 
-    /// The number the next request of a pool gets.
+    /// The number that the next request of a pool gets.
     #[inline]
     pub fn next_request(&self, thread: u32, pool: u32) -> u32 {
         let pools = self.requests.get(thread as usize);
         pools.and_then(|pools| pools.get(pool as usize)).map_or(0, Pool::next)
     }
 
-    /// The program gets a request.
+    /// MPI returned a request.
     #[inline]
-    pub fn received_request(&mut self, value: u64, re: Ref) {
+    pub fn register_request(&mut self, value: u64, re: Ref) {
         if let Ref::Request { thread, number, pool, .. } = re
             && let Some(pool) = row(&mut self.requests, thread).get_mut(pool as usize)
         {
-            pool.hold(number);
+            pool.reserve(number);
         }
         self.add(self.request, value, re);
     }
 
-    /// Whether a request is in flight, as far as the stream of `thread` tells.
+    /// Whether a request is in flight according to the stream of `thread`.
     #[inline]
     pub fn seems_live(&self, re: Ref, thread: u32) -> bool {
         let Ref::Request { thread: maker, number, pool, .. } = re else { return false };
@@ -384,7 +385,7 @@ impl Objects {
                 .is_some_and(|pool| pool.seems_used(number))
     }
 
-    /// The program asked to cancel a request.
+    /// The program called `MPI_Cancel` on a request.
     pub fn cancel(&mut self, value: u64, re: Ref) {
         let Some(queue) = self.live.get_mut(&(value, self.request)) else { return };
         let mut all = std::iter::once(&mut queue.first).chain(&mut queue.more);
@@ -395,7 +396,7 @@ impl Objects {
         }
     }
 
-    /// Whether it did.
+    /// Whether the program called `MPI_Cancel` on a request.
     pub fn is_cancelled(&self, value: u64, re: Ref) -> bool {
         if !self.cancels {
             return false;
@@ -404,8 +405,8 @@ impl Objects {
         queue.is_some_and(|queue| queue.all().any(|object| object.re == re && object.cancelled))
     }
 
-    /// The program gives an object back, in the stream of `thread`.
-    pub fn freed(&mut self, kind: u8, value: u64, re: Ref, thread: u32) {
+    /// The stream of `thread` frees an object.
+    pub fn free(&mut self, kind: u8, value: u64, re: Ref, thread: u32) {
         self.epoch += u64::from(kind != self.request);
         let queue = self.live.get_mut(&(value, kind)).filter(|queue| !queue.vacant);
         let Some(queue) = queue else { return };
@@ -436,33 +437,33 @@ impl Objects {
             }
         };
         if let Some(pool) = pool {
-            pool.give(number, maker == thread);
+            pool.release(number, maker == thread);
         }
     }
 }
 
 impl Queue {
-    /// Of one object.
+    /// A queue of one object.
     fn of(first: Object) -> Queue {
         Queue { first, more: VecDeque::new(), vacant: false, mixed: false }
     }
 
-    /// One more.
+    /// Appends an object.
     fn push(&mut self, object: Object) {
         let is_like = match self.first.re {
             Ref::Predefined(_) => false,
             Ref::Object { thread, .. } | Ref::Request { thread, .. } => object.re.is_of(thread),
         };
-        // With a single object there was nothing to mix with.
+        // A queue of one object is not mixed, whatever it contained earlier.
         self.mixed = !is_like || (self.mixed && !self.more.is_empty());
         self.more.push_back(object);
     }
 
-    /// The object that a thread means for the `turn`-th time: one of its own, if there is any. A
-    /// handle that one thread's call gives back may be in another thread's hands before that call
-    /// has returned.
+    /// The object that a thread means: one that it created, if there is any. MPI may return a handle
+    /// to one thread before the call of another thread that frees it has returned. `turn` counts how
+    /// often the same handle has occurred before in this call.
     fn at(&self, turn: usize, thread: u32) -> &Object {
-        // Requests that were complete from the start may be very many.
+        // Fast path: the queue of requests that were complete from the start can be very long.
         if !self.mixed && self.first.re.is_of(thread) {
             return match turn {
                 0 => &self.first,
@@ -491,63 +492,63 @@ fn row(rows: &mut Vec<Vec<Pool>>, thread: u32) -> &mut Vec<Pool> {
 mod tests {
     use super::*;
 
-    fn of_mpich() -> (Objects, Kinds) {
+    fn mpich_objects() -> (Objects, Kinds) {
         let mut kinds = Kinds::default();
         (Objects::new(Family::Mpich, &mut kinds), kinds)
     }
 
     #[test]
     fn predefined_handles_have_names_and_are_never_freed() {
-        let (mut objects, mut kinds) = of_mpich();
+        let (mut objects, mut kinds) = mpich_objects();
         let comm = kinds.number("comm");
-        let world = objects.given(comm, 0x4400_0000, 0, 0);
+        let world = objects.resolve(comm, 0x4400_0000, 0, 0);
         assert_eq!(world, Ref::Predefined(0));
         assert_eq!(objects.predefined_name(0), "comm MPI_COMM_WORLD");
-        objects.freed(comm, 0x4400_0000, world, 0);
-        assert_eq!(objects.given(comm, 0x4400_0000, 0, 0), world);
-        let null = objects.given(comm, 0x0400_0000, 0, 0);
+        objects.free(comm, 0x4400_0000, world, 0);
+        assert_eq!(objects.resolve(comm, 0x4400_0000, 0, 0), world);
+        let null = objects.resolve(comm, 0x0400_0000, 0, 0);
         assert!(objects.is_null(null) && !objects.is_null(world));
     }
 
     #[test]
     fn threads_number_their_objects_independently() {
-        let (mut objects, mut kinds) = of_mpich();
+        let (mut objects, mut kinds) = mpich_objects();
         let comm = kinds.number("comm");
-        assert_eq!(objects.received(comm, 11, 0), Ref::Object { thread: 0, number: 1 });
-        assert_eq!(objects.received(comm, 12, 1), Ref::Object { thread: 1, number: 1 });
-        assert_eq!(objects.received(comm, 13, 0), Ref::Object { thread: 0, number: 2 });
-        let first = objects.given(comm, 11, 1, 0);
-        objects.freed(comm, 11, first, 1);
-        assert_eq!(objects.received(comm, 14, 0), Ref::Object { thread: 0, number: 1 });
+        assert_eq!(objects.register(comm, 11, 0), Ref::Object { thread: 0, number: 1 });
+        assert_eq!(objects.register(comm, 12, 1), Ref::Object { thread: 1, number: 1 });
+        assert_eq!(objects.register(comm, 13, 0), Ref::Object { thread: 0, number: 2 });
+        let first = objects.resolve(comm, 11, 1, 0);
+        objects.free(comm, 11, first, 1);
+        assert_eq!(objects.register(comm, 14, 0), Ref::Object { thread: 0, number: 1 });
     }
 
     #[test]
-    fn a_group_given_twice_is_freed_twice() {
-        let (mut objects, mut kinds) = of_mpich();
+    fn a_group_returned_twice_is_freed_twice() {
+        let (mut objects, mut kinds) = mpich_objects();
         let group = kinds.number("group");
-        let first = objects.received(group, 11, 0);
-        assert_eq!(objects.received(group, 11, 0), first);
-        objects.freed(group, 11, first, 0);
-        assert_eq!(objects.given(group, 11, 0, 0), first);
-        objects.freed(group, 11, first, 0);
-        assert_eq!(objects.received(group, 12, 0), first);
+        let first = objects.register(group, 11, 0);
+        assert_eq!(objects.register(group, 11, 0), first);
+        objects.free(group, 11, first, 0);
+        assert_eq!(objects.resolve(group, 11, 0, 0), first);
+        objects.free(group, 11, first, 0);
+        assert_eq!(objects.register(group, 12, 0), first);
     }
 
     #[test]
-    fn requests_with_one_handle_are_a_queue() {
-        let (mut objects, mut kinds) = of_mpich();
+    fn requests_with_the_same_handle_form_a_queue() {
+        let (mut objects, mut kinds) = mpich_objects();
         let request = kinds.number(REQUEST);
         let pool = objects.new_pool(0);
         let make = |objects: &mut Objects| {
             let number = objects.next_request(0, pool);
             let re = Ref::Request { thread: 0, signature: 5, number, pool, function: 9 };
-            objects.received_request(77, re);
+            objects.register_request(77, re);
             re
         };
         let (first, second) = (make(&mut objects), make(&mut objects));
-        assert_eq!(objects.given(request, 77, 0, 0), first);
-        assert_eq!(objects.given(request, 77, 0, 1), second);
-        objects.freed(request, 77, second, 0);
+        assert_eq!(objects.resolve(request, 77, 0, 0), first);
+        assert_eq!(objects.resolve(request, 77, 0, 1), second);
+        objects.free(request, 77, second, 0);
         assert!(objects.seems_live(first, 0) && !objects.seems_live(second, 0));
         assert_eq!(make(&mut objects), second);
     }

@@ -1,7 +1,7 @@
-//! Numbers for objects: the smallest that is free (Pilgrim §2.3.3).
+//! Numbers for objects: each object gets the smallest free number (Pilgrim §2.3.3).
 //!
-//! A program that makes and frees an object in every iteration so sees the same number in every
-//! iteration, whatever handle MPI gave it.
+//! An object that is created and freed in every iteration therefore has the same number in every
+//! iteration, whatever handle MPI returned.
 
 use refrain_signature::cells::{Cells, put_list, put_unsigned};
 
@@ -9,9 +9,9 @@ use refrain_signature::cells::{Cells, put_list, put_unsigned};
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     used: Bits,
-    /// In use as far as the stream that makes these objects tells: what other threads free stays
-    /// here, since who reads the stream alone cannot know of it.
-    seen: Bits,
+    /// Numbers in use according to the stream of the creating thread alone. A number that another
+    /// thread freed stays here: the decoder of this stream does not see that free.
+    visible: Bits,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -32,10 +32,7 @@ impl Bits {
     }
 
     #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "made as long as that just before; the first word is not among them"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "resized just before; word 0 is not in `more`")]
     fn word(&mut self, number: u32) -> &mut u64 {
         let word = (number / 64) as usize;
         if word == 0 {
@@ -66,7 +63,7 @@ impl Bits {
 impl Pool {
     /// Writes it.
     pub fn put(&self, out: &mut Vec<u8>) {
-        for bits in [&self.used, &self.seen] {
+        for bits in [&self.used, &self.visible] {
             put_unsigned(out, bits.first);
             put_list(out, bits.more.iter(), |out, word| put_unsigned(out, *word));
         }
@@ -78,10 +75,10 @@ impl Pool {
             let first = cells.get_unsigned()?;
             Some(Bits { first, more: cells.get_list(Cells::get_unsigned)? })
         };
-        Some(Pool { used: bits()?, seen: bits()? })
+        Some(Pool { used: bits()?, visible: bits()? })
     }
 
-    /// The number that [`Pool::take`] would give.
+    /// The number that [`Pool::take`] would return.
     #[inline]
     pub fn next(&self) -> u32 {
         self.used.smallest_free()
@@ -91,30 +88,30 @@ impl Pool {
     #[inline]
     pub fn take(&mut self) -> u32 {
         let number = self.next();
-        self.hold(number);
+        self.reserve(number);
         number
     }
 
-    /// Takes that number.
+    /// Marks a number as used.
     #[inline]
-    pub fn hold(&mut self, number: u32) {
+    pub fn reserve(&mut self, number: u32) {
         self.used.set(number, true);
-        self.seen.set(number, true);
+        self.visible.set(number, true);
     }
 
-    /// Gives a number back; `here`: in the stream of the thread that took it.
+    /// Frees a number; `same_thread`: the free is in the stream of the thread that took it.
     #[inline]
-    pub fn give(&mut self, number: u32, here: bool) {
+    pub fn release(&mut self, number: u32, same_thread: bool) {
         self.used.set(number, false);
-        if here {
-            self.seen.set(number, false);
+        if same_thread {
+            self.visible.set(number, false);
         }
     }
 
-    /// Whether the number is in use, for all its own stream tells.
+    /// Whether the number is in use according to the creating thread's stream.
     #[inline]
     pub fn seems_used(&self, number: u32) -> bool {
-        self.seen.get(number)
+        self.visible.get(number)
     }
 }
 
@@ -128,7 +125,7 @@ mod tests {
         let all: Vec<u32> = (0..200).map(|_| pool.take()).collect();
         assert_eq!(all, (0..200).collect::<Vec<_>>());
         for number in [3, 64, 150] {
-            pool.give(number, true);
+            pool.release(number, true);
         }
         assert_eq!([pool.take(), pool.take(), pool.take(), pool.take()], [3, 64, 150, 200]);
     }
@@ -137,7 +134,7 @@ mod tests {
     fn a_number_that_another_thread_frees_seems_used() {
         let mut pool = Pool::default();
         pool.take();
-        pool.give(0, false);
+        pool.release(0, false);
         assert!(pool.seems_used(0));
         assert_eq!(pool.take(), 0);
     }

@@ -1,68 +1,68 @@
-//! What will not change any more: held in memory, or put away in a file.
+//! Complete data that never changes again, either in memory or spilled to a file.
 //!
-//! An encoder in a running program must not grow with the run. Whoever owns it gives it, from time
-//! to time, a place to put such bytes ([`crate::encoder::Encoder::put_away`]), and brings them back
-//! when the trace is made. The encoder knows only where they are.
+//! The memory of an encoder inside a running program must stay bounded. Its owner therefore writes
+//! sealed bytes to a file from time to time ([`crate::encoder::Encoder::spill`]) and loads them
+//! when the trace is made. The encoder only stores their position in that file.
 
 use refrain_signature::cells::{Cells, put_bytes, put_unsigned};
 
-/// Bytes that are complete.
+/// Sealed bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sealed {
-    /// Here they are.
-    Held(Vec<u8>),
-    /// They are in the file of such bytes.
-    Away {
-        /// From there on.
+    /// The bytes.
+    InMemory(Vec<u8>),
+    /// The bytes are in the file of spilled data.
+    Spilled {
+        /// Their offset in the file.
         at: u64,
-        /// So many.
+        /// Their number.
         length: u64,
     },
 }
 
 impl Sealed {
-    /// How much memory they take.
+    /// Bytes of memory used.
     pub fn memory(&self) -> usize {
         match self {
-            Sealed::Held(bytes) => bytes.len(),
-            Sealed::Away { .. } => 0,
+            Sealed::InMemory(bytes) => bytes.len(),
+            Sealed::Spilled { .. } => 0,
         }
     }
 
-    /// The bytes, if they are here.
-    pub fn held(&self) -> Option<&[u8]> {
+    /// The bytes, if they are in memory.
+    pub fn in_memory(&self) -> Option<&[u8]> {
         match self {
-            Sealed::Held(bytes) => Some(bytes),
-            Sealed::Away { .. } => None,
+            Sealed::InMemory(bytes) => Some(bytes),
+            Sealed::Spilled { .. } => None,
         }
     }
 
-    /// Puts them away; `store` says where they begin now. Whether they are away.
-    pub fn put_away(&mut self, store: &mut dyn FnMut(&[u8]) -> Option<u64>) -> bool {
-        if let Sealed::Held(bytes) = self {
+    /// Spills the bytes with `store`, which returns their offset. Returns whether they are spilled.
+    pub fn spill(&mut self, store: &mut dyn FnMut(&[u8]) -> Option<u64>) -> bool {
+        if let Sealed::InMemory(bytes) = self {
             let Some(at) = store(bytes) else { return false };
-            *self = Sealed::Away { at, length: bytes.len() as u64 };
+            *self = Sealed::Spilled { at, length: bytes.len() as u64 };
         }
         true
     }
 
-    /// Brings them back; whether they are here.
-    pub fn bring_back(&mut self, fetch: &mut dyn FnMut(u64, u64) -> Option<Vec<u8>>) -> bool {
-        if let Sealed::Away { at, length } = *self {
+    /// Loads spilled bytes with `fetch`. Returns whether they are in memory.
+    pub fn load(&mut self, fetch: &mut dyn FnMut(u64, u64) -> Option<Vec<u8>>) -> bool {
+        if let Sealed::Spilled { at, length } = *self {
             let Some(bytes) = fetch(at, length) else { return false };
-            *self = Sealed::Held(bytes);
+            *self = Sealed::InMemory(bytes);
         }
         true
     }
 
-    /// Writes them, or where they are.
+    /// Writes the bytes or their position.
     pub fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Sealed::Held(bytes) => {
+            Sealed::InMemory(bytes) => {
                 out.push(0);
                 put_bytes(out, bytes);
             }
-            Sealed::Away { at, length } => {
+            Sealed::Spilled { at, length } => {
                 out.push(1);
                 put_unsigned(out, *at);
                 put_unsigned(out, *length);
@@ -70,11 +70,13 @@ impl Sealed {
         }
     }
 
-    /// Reads what was written.
+    /// Reads what [`Sealed::put`] wrote.
     pub fn get(cells: &mut Cells<'_>) -> Option<Sealed> {
         match cells.take(1)? {
-            [0] => Some(Sealed::Held(cells.get_bytes()?.to_vec())),
-            [1] => Some(Sealed::Away { at: cells.get_unsigned()?, length: cells.get_unsigned()? }),
+            [0] => Some(Sealed::InMemory(cells.get_bytes()?.to_vec())),
+            [1] => {
+                Some(Sealed::Spilled { at: cells.get_unsigned()?, length: cells.get_unsigned()? })
+            }
             _ => None,
         }
     }

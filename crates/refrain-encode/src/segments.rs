@@ -1,9 +1,9 @@
-//! Memory: from addresses to a segment's number and an offset.
+//! Turns addresses into a segment's number and an offset.
 //!
-//! Addresses differ from run to run and from rank to rank; what is in them for a reader is *which*
-//! piece of memory, and where in it. Segments are announced in the log before the first call
-//! that uses them, and numbered like objects: the smallest free number of the thread that
-//! announced it.
+//! Addresses differ from run to run and from rank to rank. A trace stores instead the piece of
+//! memory and the offset in it. The log announces each segment before the first call that uses
+//! it. Segments are numbered like objects: with the smallest free number of the thread that
+//! announced them.
 
 use crate::pool::Pool;
 use refrain_signature::cells::{Cells, put_list, put_unsigned};
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 /// A live segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Address behind its last byte.
+    /// The address after its last byte.
     pub end: u64,
-    /// The address that offsets count from.
+    /// The address from which offsets are counted.
     pub anchor: u64,
     /// The thread that announced it first.
     pub thread: u32,
@@ -22,14 +22,14 @@ pub struct Segment {
     pub number: u32,
 }
 
-/// Where an address lies.
+/// An address as segment and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The thread that announced the segment.
     pub thread: u32,
     /// Its number.
     pub number: u32,
-    /// The address, from the segment's anchor.
+    /// The offset from the segment's anchor.
     pub offset: i64,
 }
 
@@ -38,7 +38,7 @@ pub struct Place {
 pub struct Segments {
     live: BTreeMap<u64, Segment>,
     pools: Vec<Pool>,
-    /// The last that were found: first address and segment.
+    /// The segments of recent lookups, with their first addresses.
     recent: [(u64, Option<Segment>); 4],
     next: usize,
     epoch: u64,
@@ -68,8 +68,8 @@ impl Segments {
         Some(Segments { live: live.into_iter().collect(), pools, ..Segments::default() })
     }
 
-    /// Takes note of a segment; gives it, and those it replaces, if it is new.
-    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
+    /// Adds a segment. Returns it and the segments that it replaces, or `None` if it is known already.
+    #[expect(clippy::indexing_slicing, reason = "resized just before")]
     pub fn announce(
         &mut self,
         base: u64,
@@ -77,7 +77,7 @@ impl Segments {
         anchor: u64,
         thread: u32,
     ) -> Option<(Segment, Vec<Segment>)> {
-        // A segment of no bytes still has an address.
+        // An empty segment still has an address.
         let end = base.saturating_add(bytes.max(1));
         if self.live.get(&base).is_some_and(|s| (s.end, s.anchor) == (end, anchor)) {
             return None;
@@ -100,56 +100,56 @@ impl Segments {
         Some((segment, replaced))
     }
 
-    /// A number that changes when any address comes to stand for something else.
+    /// A number that changes whenever an address may get another meaning.
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Forgets a segment; gives what it was.
+    /// Removes a segment and returns it.
     pub fn release(&mut self, base: u64) -> Option<Segment> {
         let segment = self.live.remove(&base)?;
         self.recent = Default::default();
         self.epoch += 1;
         if let Some(pool) = self.pools.get_mut(segment.thread as usize) {
-            pool.give(segment.number - 1, true);
+            pool.release(segment.number - 1, true);
         }
         Some(segment)
     }
 
-    /// Where an address lies. The address behind a segment's last byte belongs to it too, unless
-    /// another begins there.
+    /// The segment and offset of an address. The address after a segment's last byte belongs to the
+    /// segment too, unless another segment begins there.
     #[inline]
-    pub fn find(&mut self, address: u64) -> Option<Place> {
+    pub fn find(&mut self, address: u64) -> Option<Location> {
         for (base, segment) in &self.recent {
             if let Some(segment) = segment
                 && (*base..segment.end).contains(&address)
             {
-                return Some(place(segment, address));
+                return Some(location(segment, address));
             }
         }
         self.find_slowly(address)
     }
 
-    fn find_slowly(&mut self, address: u64) -> Option<Place> {
+    fn find_slowly(&mut self, address: u64) -> Option<Location> {
         let (base, segment) = self.live.range(..=address).next_back()?;
         if address > segment.end {
             return None;
         }
         if address < segment.end {
-            let place = self.next % self.recent.len();
-            if let Some(recent) = self.recent.get_mut(place) {
+            let oldest = self.next % self.recent.len();
+            if let Some(recent) = self.recent.get_mut(oldest) {
                 *recent = (*base, Some(*segment));
             }
             self.next += 1;
         }
-        Some(place(segment, address))
+        Some(location(segment, address))
     }
 }
 
-fn place(segment: &Segment, address: u64) -> Place {
+fn location(segment: &Segment, address: u64) -> Location {
     let offset = address.wrapping_sub(segment.anchor) as i64;
-    Place { thread: segment.thread, number: segment.number, offset }
+    Location { thread: segment.thread, number: segment.number, offset }
 }
 
 #[cfg(test)]
@@ -160,9 +160,9 @@ mod tests {
     fn an_address_is_a_segment_and_an_offset() {
         let mut segments = Segments::default();
         assert!(segments.announce(1000, 100, 1000, 0).is_some());
-        assert!(segments.announce(1000, 100, 1000, 1).is_none(), "known already");
+        assert!(segments.announce(1000, 100, 1000, 1).is_none(), "already known");
         assert!(segments.announce(2000, 100, 2050, 1).is_some());
-        let at = |thread, number, offset| Some(Place { thread, number, offset });
+        let at = |thread, number, offset| Some(Location { thread, number, offset });
         assert_eq!(segments.find(1004), at(0, 1, 4));
         assert_eq!(segments.find(1100), at(0, 1, 100));
         assert_eq!(segments.find(1101), None);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_freed_segment_gives_its_number_back() {
+    fn the_number_of_a_freed_segment_is_used_again() {
         let mut segments = Segments::default();
         segments.announce(1000, 100, 1000, 0);
         segments.announce(2000, 100, 2000, 0);

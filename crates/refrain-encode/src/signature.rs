@@ -1,40 +1,40 @@
 //! The signatures of a task, numbered by first occurrence.
 //!
-//! A signature is what a call is about: function, call site, inputs, and the outputs that follow
-//! from them, as cells. Its number is the terminal of the task's grammar. Since numbers go by
-//! first occurrence, tasks that do the same number the same.
+//! A signature has the function, the call site, the inputs and the outputs that follow from them,
+//! as cells. Its number is the terminal in the task's grammar. Because numbers follow first
+//! occurrence, two tasks with the same calls have the same numbers.
 
 use refrain_bytes::table;
 use refrain_signature::cells::{Cells, numbers, put_bytes, put_list, put_unsigned};
 use refrain_signature::stats::Stats;
 
-/// Where some bytes lie in a table.
+/// A range of a table's bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     start: u32,
     length: u32,
 }
 
-/// What is known of a signature.
+/// A signature and its state.
 #[derive(Clone, Debug)]
 pub struct Signature {
     cells: Span,
     /// The outcome of its first call.
     first: Span,
     hash: u32,
-    /// The pool of requests it makes, or [`NONE`].
+    /// The pool of the requests that it creates, or [`NONE`].
     pub pool: u32,
-    /// Its entry among the outcomes that vary, or [`NONE`].
+    /// Its index in [`Task::varying`](crate::task::Task::varying), or [`NONE`].
     pub varies: u32,
-    /// Its entry among the counts of failed polls, or [`NONE`].
+    /// Its index in [`Task::polls`](crate::task::Task::polls), or [`NONE`].
     pub polls: u32,
-    /// How often it stands in the task's sequence.
+    /// How often it occurs in the task's sequence.
     pub emitted: u64,
-    /// Durations of its calls, and their number.
+    /// Number and durations of its calls.
     pub stats: Stats,
 }
 
-/// No entry.
+/// Means that there is no entry.
 pub const NONE: u32 = u32::MAX;
 
 /// All signatures of a task.
@@ -42,7 +42,7 @@ pub const NONE: u32 = u32::MAX;
 pub struct Signatures {
     all: Vec<Signature>,
     bytes: Vec<u8>,
-    /// Open addressing: numbers plus 1, 0 where free.
+    /// A hash table with open addressing: signature number plus 1, or 0 if free.
     index: Vec<u32>,
 }
 
@@ -90,8 +90,8 @@ impl Signatures {
         self.bytes.get(span.start as usize..(span.start + span.length) as usize).unwrap_or(&[])
     }
 
-    /// The number of the signature with these cells; a new one gets that first outcome. `guess`
-    /// is looked at first. Gives whether it is new. `None` when the table is full.
+    /// The number of the signature with these cells, and whether it is new; `outcome` becomes the
+    /// first outcome of a new signature. `guess` is compared first. `None` if the table is full.
     #[inline]
     pub fn find(
         &mut self,
@@ -109,7 +109,7 @@ impl Signatures {
 
     #[expect(
         clippy::indexing_slicing,
-        reason = "masked to the length, a power of two; the index holds numbers of signatures, and always a free place"
+        reason = "masked to the length, a power of two; the index holds numbers of signatures, and always a free entry"
     )]
     fn look_up(&mut self, cells: &[u8], outcome: &[u8]) -> Option<(u32, bool)> {
         if self.all.len() * 4 >= self.index.len() * 3 {
@@ -153,7 +153,7 @@ impl Signatures {
             put_bytes(out, self.at(s.cells));
             put_bytes(out, self.at(s.first));
             for value in [s.pool, s.varies, s.polls] {
-                // Mostly none, which is one byte so.
+                // NONE, the most frequent value, becomes 0 and takes one byte.
                 put_unsigned(out, value.wrapping_add(1).into());
             }
             put_unsigned(out, s.emitted);
@@ -166,7 +166,7 @@ impl Signatures {
         let mut table = Signatures::default();
         for number in 0..cells.get_length()? {
             let (signature, outcome) = (cells.get_bytes()?, cells.get_bytes()?);
-            // What is made of them must read.
+            // Later steps rely on well-formed cells.
             (numbers(signature).is_some() && numbers(outcome).is_some()).then_some(())?;
             let (found, true) = table.look_up(signature, outcome)? else { return None };
             if found as usize != number {

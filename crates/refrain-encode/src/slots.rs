@@ -1,21 +1,21 @@
 //! Arrays of requests whose requests complete one by one.
 //!
-//! A program that waits for any of eight requests passes the same array eight times, with one
-//! more null handle each time, and where the nulls are depends on the order in which messages
-//! came. In signatures a null handle therefore shows as the request that last stood in its
-//! place: the array looks the same each time, and who follows the requests' lives knows which
-//! of them are null by now.
+//! A program that calls `MPI_Waitany` on eight requests passes the same array eight times, with one
+//! more null handle each time. The positions of the nulls depend on the order in which messages
+//! arrived. A signature therefore contains, for a null handle, the request that was last at that
+//! index: the array is the same in all eight calls. The decoder follows the life of each request
+//! and so knows which of them are null.
 
 use crate::objects::{Objects, Ref};
 use refrain_signature::cells::{Cells, put_list, put_unsigned};
 
-/// Arrays remembered at a time.
+/// How many arrays a thread remembers.
 const ARRAYS: usize = 16;
 
 /// Longer arrays are not remembered.
 const LONGEST: usize = 1 << 16;
 
-/// The arrays of requests that a thread passed of late.
+/// The arrays of requests that a thread passed recently.
 #[derive(Debug, Default)]
 pub struct Slots {
     arrays: Vec<Vec<Ref>>,
@@ -38,8 +38,8 @@ impl Slots {
         Some(Slots { arrays, oldest: cells.get_u32()? as usize })
     }
 
-    /// Puts in place of each null request the one that last stood there, if that is no longer in
-    /// flight.
+    /// Replaces each null request by the request that was last at its index, if that request has
+    /// completed.
     pub fn fill(&mut self, requests: &mut [Ref], objects: &Objects, thread: u32) {
         if requests.len() > LONGEST || requests.is_empty() {
             return;
@@ -58,9 +58,9 @@ impl Slots {
         }
     }
 
-    /// Requests were passed that are all in flight.
+    /// Remembers an array whose requests are all in flight.
     #[inline]
-    pub fn saw(
+    pub fn note(
         &mut self,
         requests: impl ExactSizeIterator<Item = Ref> + Clone,
         objects: &Objects,
@@ -86,7 +86,7 @@ impl Slots {
         }
     }
 
-    /// How well an array fits; `None` if it cannot be the same.
+    /// The number of equal elements; `None` if `requests` cannot be a later state of `array`.
     fn fit(array: &[Ref], requests: &[Ref], objects: &Objects, thread: u32) -> Option<usize> {
         if array.len() != requests.len() {
             return None;

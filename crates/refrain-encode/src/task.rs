@@ -1,4 +1,4 @@
-//! A task's trace as it is built: signatures, grammar, outcomes.
+//! A task's trace while it is recorded: signatures, grammar, outcomes.
 
 use crate::sealed::Sealed;
 use crate::signature::{NONE, Signatures};
@@ -8,14 +8,14 @@ use refrain_grammar::{Grammar, Sequitur};
 use refrain_signature::cells::{Cells, put_bytes, put_list, put_unsigned};
 use refrain_signature::outcome::Polls;
 
-/// A grammar that takes more memory than this is sealed, and another begun.
+/// A grammar that takes more memory than this is sealed, and a new one begins.
 const GRAMMAR_CAP: usize = 96 << 20;
 
-/// One that hardly compresses is sealed much earlier: there is nothing to gain from a larger one,
-/// and beyond the processor's caches every step costs several times as much.
+/// A grammar that hardly compresses is sealed at this size: a larger one would save nothing, and
+/// beyond the processor's caches every step costs several times as much.
 const POOR_CAP: usize = 4 << 20;
 
-/// It hardly compresses if it takes more bytes than this for each call.
+/// A grammar hardly compresses if it takes more bytes per call than this.
 const POOR: u64 = 24;
 
 /// The trace of one thread so far.
@@ -24,7 +24,7 @@ pub struct Task {
     /// Its signatures.
     pub signatures: Signatures,
     grammar: Sequitur,
-    /// Grammars that are complete, encoded.
+    /// Complete grammars, encoded.
     sealed: Vec<Sealed>,
     /// Outcomes of signatures whose outcomes vary.
     pub varying: Vec<Varying>,
@@ -32,9 +32,9 @@ pub struct Task {
     pub polls: Vec<Polls>,
     strings: Vec<Box<[u8]>>,
     string_numbers: Map<Box<[u8]>, u32>,
-    /// Predefined handles it used: their places in the process.
+    /// The predefined handles that it used, as indices in the process.
     pub predefined: Vec<u32>,
-    /// For each place in the process the number here plus 1.
+    /// For each index in the process, the handle's number in this task plus 1, or 0.
     predefined_numbers: Vec<u32>,
     /// Functions used.
     pub functions: Vec<u16>,
@@ -58,35 +58,35 @@ impl Task {
         &self.strings
     }
 
-    /// The number of a predefined handle, by its place in the process.
+    /// The number of a predefined handle, by its index in the process.
     #[inline]
-    pub fn predefined(&mut self, place: u32) -> u32 {
-        match self.predefined_numbers.get(place as usize) {
+    pub fn predefined(&mut self, index: u32) -> u32 {
+        match self.predefined_numbers.get(index as usize) {
             Some(number) if *number > 0 => *number - 1,
-            _ => self.new_predefined(place),
+            _ => self.new_predefined(index),
         }
     }
 
     #[cold]
-    fn new_predefined(&mut self, place: u32) -> u32 {
-        if self.predefined_numbers.len() <= place as usize {
-            self.predefined_numbers.resize(place as usize + 1, 0);
+    fn new_predefined(&mut self, index: u32) -> u32 {
+        if self.predefined_numbers.len() <= index as usize {
+            self.predefined_numbers.resize(index as usize + 1, 0);
         }
-        self.predefined.push(place);
+        self.predefined.push(index);
         let number = self.predefined.len() as u32;
-        if let Some(own) = self.predefined_numbers.get_mut(place as usize) {
+        if let Some(own) = self.predefined_numbers.get_mut(index as usize) {
             *own = number;
         }
         number - 1
     }
 
-    /// The signature that probably comes next.
+    /// The predicted next signature.
     #[inline]
     pub fn expected(&self) -> Option<u32> {
         self.grammar.predicted()
     }
 
-    /// The number of a signature; `None` when no more fit.
+    /// The number of a signature; `None` if the table is full.
     #[inline]
     pub fn signature(&mut self, function: u16, cells: &[u8], outcome: &[u8]) -> Option<u32> {
         let guess = self.expected();
@@ -125,7 +125,7 @@ impl Task {
         self.seal_if_large();
     }
 
-    /// Appends a call that looks like one before.
+    /// Appends a call that repeats an earlier one.
     #[inline]
     pub fn emit_again(&mut self, signature: u32, outcome: &[u8], duration: u64, gap: u64) {
         let Some(s) = self.signatures.get_mut(signature) else { return };
@@ -133,7 +133,7 @@ impl Task {
         if s.varies != NONE || s.polls != NONE {
             return self.emit(signature, outcome, 0);
         }
-        // Nothing varies: the outcome is the first.
+        // The outcome never varied, so it equals the first.
         s.emitted += 1;
         self.grammar.push(signature);
         self.seal_if_large();
@@ -153,10 +153,11 @@ impl Task {
         let mut bytes = Vec::new();
         std::mem::take(&mut self.grammar).grammar().encode(&mut bytes);
         bytes.shrink_to_fit();
-        self.sealed.push(Sealed::Held(bytes));
+        self.sealed.push(Sealed::InMemory(bytes));
     }
 
-    /// Whether polls of a signature that fail with that outcome can be counted.
+    /// Whether failed polls with that outcome can be stored as a count. All failed polls of a signature
+    /// must have the same outcome.
     pub fn can_count_polls(&mut self, signature: u32, failed: &[u8]) -> bool {
         let Some(s) = self.signatures.get_mut(signature) else { return false };
         if s.polls == NONE {
@@ -167,7 +168,7 @@ impl Task {
         self.polls.get(s.polls as usize).is_some_and(|polls| polls.failed == failed)
     }
 
-    /// Writes it, to be gone on with.
+    /// Writes the state, so that recording can continue from it.
     pub fn put(&self, out: &mut Vec<u8>) {
         self.signatures.put(out);
         put_list(out, self.sealed.iter(), |out, sealed| sealed.put(out));
@@ -177,12 +178,12 @@ impl Task {
         put_list(out, self.varying.iter(), |out, varying| varying.put(out));
         put_list(out, self.polls.iter(), |out, polls| polls.put_whole(out));
         put_list(out, self.strings.iter(), |out, text| put_bytes(out, text));
-        put_list(out, self.predefined.iter(), |out, place| put_unsigned(out, (*place).into()));
+        put_list(out, self.predefined.iter(), |out, index| put_unsigned(out, (*index).into()));
         put_list(out, self.functions.iter(), |out, number| put_unsigned(out, (*number).into()));
         put_unsigned(out, self.lost);
     }
 
-    /// Reads it.
+    /// Reads the state that [`Task::put`] wrote.
     pub fn get(cells: &mut Cells<'_>) -> Option<Task> {
         let mut task = Task { signatures: Signatures::read(cells)?, ..Task::default() };
         let terminals = task.signatures.len();
@@ -194,38 +195,38 @@ impl Task {
         for text in cells.get_list(|cells| cells.get_bytes().map(<[u8]>::to_vec))? {
             task.string(&text);
         }
-        for place in cells.get_list(Cells::get_u32)? {
+        for index in cells.get_list(Cells::get_u32)? {
             // A process has a few hundred predefined handles.
-            if place > 1 << 16 {
+            if index > 1 << 16 {
                 return None;
             }
-            task.predefined(place);
+            task.predefined(index);
         }
         task.functions = cells.get_list(|cells| u16::try_from(cells.get_unsigned()?).ok())?;
         task.lost = cells.get_unsigned()?;
         Some(task)
     }
 
-    /// Calls that found no room.
+    /// The number of calls that were lost because the signature table was full.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// What is sealed: whoever holds it may put it away.
+    /// The sealed grammars, which may be spilled.
     pub fn sealed_mut(&mut self) -> impl Iterator<Item = &mut Sealed> {
         self.sealed.iter_mut()
     }
 
-    /// Bytes held that could be put away.
+    /// Bytes of memory that spilling would free.
     pub fn sealed_memory(&self) -> usize {
         self.sealed.iter().map(Sealed::memory).sum()
     }
 
-    /// The grammars, in order; those that are not put away.
+    /// The grammars in order, without those that are spilled.
     pub fn grammars(&self) -> Vec<Grammar> {
         let terminals = self.signatures.len();
-        // What was encoded here decodes.
-        let sealed = self.sealed.iter().filter_map(Sealed::held);
+        // Decoding cannot fail: these bytes were encoded by `seal`.
+        let sealed = self.sealed.iter().filter_map(Sealed::in_memory);
         let sealed = sealed.filter_map(|bytes| Grammar::decode(bytes, terminals).ok());
         let mut all: Vec<Grammar> = sealed.collect();
         if !self.grammar.is_empty() || all.is_empty() {

@@ -1,26 +1,27 @@
-//! Outcomes of a signature while they are recorded; [`refrain_signature::outcome`] has how they are stored.
+//! The outcomes of a signature while they are recorded; [`refrain_signature::outcome`] defines how they are stored.
 
 use refrain_bytes::table::Map;
 use refrain_signature::cells::{self, Cells};
 use refrain_signature::outcome::{Predictor, StoredOutcomes};
 
-/// The outcomes of one signature, once two of them differed.
+/// The outcomes of a signature that has had at least two different ones.
 #[derive(Clone, Debug, Default)]
 pub struct Varying {
-    /// Distinct outcomes by first occurrence; the first is the signature's own.
+    /// Distinct outcomes in the order of their first occurrence; the first is that of the signature's
+    /// first call.
     rows: Vec<Box<[u8]>>,
     numbers: Map<Box<[u8]>, u32>,
     predictor: Predictor,
-    /// Right predictions since the last miss.
+    /// Correct predictions since the last miss.
     hits: u64,
-    /// For each miss the hits before it.
+    /// For each miss, the number of hits before it.
     runs: Vec<u8>,
-    /// For each miss the outcome: a row's number; the next free one with a new row.
+    /// For each miss, the row of the actual outcome; a new outcome has the next row number.
     misses: Vec<u8>,
 }
 
 impl Varying {
-    /// After `calls` calls with that outcome.
+    /// The state after `calls` calls that all had the outcome `first`.
     pub fn new(first: &[u8], calls: u64) -> Varying {
         let mut varying = Varying::default();
         varying.row(first);
@@ -45,7 +46,7 @@ impl Varying {
         row
     }
 
-    /// The next call had that outcome.
+    /// Adds the outcome of the next call.
     pub fn note(&mut self, outcome: &[u8]) {
         let row = self.row(outcome);
         if row == self.predictor.expected() {
@@ -58,7 +59,7 @@ impl Varying {
         self.predictor.note(row);
     }
 
-    /// Writes it, to be gone on with.
+    /// Writes the state, so that recording can continue from it.
     pub fn put(&self, out: &mut Vec<u8>) {
         self.stored().put(out);
         cells::put_unsigned(out, self.predictor.last.into());
@@ -68,7 +69,7 @@ impl Varying {
         cells::put_unsigned(out, self.hits);
     }
 
-    /// Reads it.
+    /// Reads the state that [`Varying::put`] wrote.
     pub fn get(cells: &mut Cells<'_>) -> Option<Varying> {
         let StoredOutcomes { rows, runs, misses } = StoredOutcomes::get(cells)?;
         let mut varying = Varying::default();
@@ -87,7 +88,7 @@ impl Varying {
         Some(varying)
     }
 
-    /// What is stored.
+    /// The outcomes as a trace stores them.
     pub fn stored(&self) -> StoredOutcomes {
         StoredOutcomes {
             rows: self.rows.iter().map(|row| row.to_vec()).collect(),
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_that_come_in_turns_are_predicted() {
+    fn outcomes_in_cyclic_order_are_predicted() {
         let turns: Vec<Vec<u8>> = (0..10_000).map(|i| vec![(i % 5) as u8]).collect();
         assert!(stored(&turns).miss_count() <= 6);
     }

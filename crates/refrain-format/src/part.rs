@@ -128,9 +128,9 @@ pub const UNSEEN: &str = "unseen";
 #[repr(C)]
 pub struct Sync {
     /// Ticks of the rank; 0 if nothing is known.
-    pub own: u64,
+    pub ticks: u64,
     /// Ticks of its parent.
-    pub parent: u64,
+    pub parent_ticks: u64,
     /// Possible error, in ticks of the rank.
     pub uncertainty: u64,
 }
@@ -222,8 +222,8 @@ impl PartHeader {
                 bytes.copy_from_slice(&page[at + field..at + field + 8]);
                 u64::from_le_bytes(bytes)
             };
-            sync.own = number(offset_of!(Sync, own));
-            sync.parent = number(offset_of!(Sync, parent));
+            sync.ticks = number(offset_of!(Sync, ticks));
+            sync.parent_ticks = number(offset_of!(Sync, parent_ticks));
             sync.uncertainty = number(offset_of!(Sync, uncertainty));
         }
         let copy = |to: &mut [u8], at: usize| to.copy_from_slice(&page[at..at + to.len()]);

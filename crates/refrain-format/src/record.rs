@@ -6,7 +6,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 0-1 | function number (see *define*), or 0 |
-//! | 2 | [`Tag`] |
+//! | 2 | [`Tag`]; of an enter also [`IGNORES_STATUS`] |
 //! | 3 | enter: nesting depth (more than 0 for calls made by callbacks); leave: [`PLAIN`] or 0 |
 //! | 4-7 | length of the whole record |
 //!
@@ -96,7 +96,7 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// The tag with that number.
+    /// The tag in a record's third byte.
     pub fn from_byte(byte: u8) -> Option<Tag> {
         const ALL: [Tag; 10] = [
             Tag::End,
@@ -110,9 +110,15 @@ impl Tag {
             Tag::Site,
             Tag::EnterAt,
         ];
-        ALL.get(byte as usize).copied()
+        let tag = ALL.get(usize::from(byte & !IGNORES_STATUS)).copied();
+        let is_enter = matches!(tag, Some(Tag::Enter | Tag::EnterAt));
+        tag.filter(|_| byte & IGNORES_STATUS == 0 || is_enter)
     }
 }
+
+/// In the third byte of an enter: the program passed `MPI_STATUS_IGNORE` or `MPI_STATUSES_IGNORE`. If the call
+/// returns, its outputs say so too.
+pub const IGNORES_STATUS: u8 = 1 << 7;
 
 /// In a leave: the call succeeded, and no other call was made inside it.
 pub const PLAIN: u8 = 1;
@@ -172,4 +178,19 @@ pub mod array {
     pub const IGNORED: u32 = u32::MAX - 4;
     /// The smallest code.
     pub const FIRST: u32 = IGNORED;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_enter_may_say_that_a_status_is_ignored() {
+        for byte in 0..IGNORES_STATUS {
+            let tag = Tag::from_byte(byte);
+            let is_enter = matches!(tag, Some(Tag::Enter | Tag::EnterAt));
+            let flagged = Tag::from_byte(byte | IGNORES_STATUS);
+            assert_eq!(flagged, tag.filter(|_| is_enter), "{byte}");
+        }
+    }
 }

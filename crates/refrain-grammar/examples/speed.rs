@@ -1,5 +1,5 @@
-//! How long a push takes: `cargo run --release -p refrain-grammar --example speed [WHAT]`, where
-//! WHAT is part of the name of what is to be measured.
+//! Measures the time of a push: `cargo run --release -p refrain-grammar --example speed [WHAT]`, where
+//! WHAT is part of the name of a measurement.
 
 use std::hint::black_box;
 use std::time::Instant;

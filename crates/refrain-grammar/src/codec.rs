@@ -7,7 +7,7 @@
 //! | low bits | item | difference | then |
 //! |---|---|---|---|
 //! | `0` | a terminal | to the terminal before plus one | |
-//! | `001` | a rule | to the number of the rule it stands in, plus one | |
+//! | `001` | a rule | to the number of the rule that contains it, plus one | |
 //! | `011` | a rule, repeated | the same | its count less 2 |
 //! | `101` | a terminal, repeated | as for a terminal | its count less 2 |
 //! | `111` | a run *k, k+1, k+2, …* | of *k*, as for a terminal | its length less 3 |

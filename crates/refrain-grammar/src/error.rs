@@ -22,7 +22,7 @@ pub enum GrammarError {
     NoStart,
     /// A terminal is outside the alphabet.
     UnknownTerminal {
-        /// The rule it stands in.
+        /// The rule that contains it.
         rule: usize,
         /// The terminal.
         terminal: i64,
@@ -36,7 +36,7 @@ pub enum GrammarError {
     },
     /// A symbol names a rule that does not exist.
     UnknownRule {
-        /// The rule it stands in.
+        /// The rule that contains it.
         rule: usize,
         /// The rule that it names.
         names: i64,
@@ -45,7 +45,7 @@ pub enum GrammarError {
     },
     /// A symbol is repeated zero times.
     ZeroCount {
-        /// The rule it stands in.
+        /// The rule that contains it.
         rule: usize,
         /// Its position in the rule.
         position: usize,

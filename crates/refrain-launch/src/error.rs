@@ -7,7 +7,7 @@ pub enum LaunchError {
     #[error("no command given; put it after `--`: refrain trace -- mpirun -n 4 ./app")]
     Empty,
 
-    /// An option we do not know may or may not take the next word as its value.
+    /// An option is unknown, so it is unknown whether the next word is its value.
     #[error(
         "{launcher}: unknown option `{option}`: Refrain cannot tell where the program begins; \
          put `--` before the program: refrain trace -- {launcher} {option} … -- ./app"
@@ -49,7 +49,7 @@ pub enum LaunchError {
         launcher: String,
     },
 
-    /// The launcher is told where to look for the program, but what it starts is the wrapper.
+    /// An option tells the launcher where to look for the program, but the launcher starts the wrapper.
     #[error(
         "{launcher}: `{option}` says where to look for `{program}`, but does not say it to \
          Refrain, which starts the program; write the program with its directory"

@@ -34,7 +34,7 @@ pub enum MissingProgram {
         near: Option<String>,
     },
 
-    /// The file is there, but may not be executed.
+    /// The file exists, but is not executable.
     #[error("program `{program}` is not executable; if it is a program: chmod +x {path}")]
     NotExecutable {
         /// The program as it was written.
@@ -43,7 +43,7 @@ pub enum MissingProgram {
         path: String,
     },
 
-    /// The name is a directory's.
+    /// The name is that of a directory.
     #[error("program `{program}` is a directory")]
     IsDirectory {
         /// The program as it was written.

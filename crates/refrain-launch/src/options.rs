@@ -18,7 +18,7 @@ pub(crate) enum Values {
     Two,
     /// `NAME=VALUE` in one word or `NAME VALUE` in two, as Hydra's `-genv`.
     Assignment,
-    /// One or none, and if one then in the same word: `--exclusive=user`.
+    /// At most one, in the same word: `--exclusive=user`.
     Attached,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Table {
     pub assignment: &'static str,
     /// Options with an optional value in the same word.
     pub attached: &'static str,
-    /// Of all these, those that give the number of ranks,
+    /// Of all these options, those that give the number of ranks,
     pub ranks: &'static str,
     /// the program's working directory,
     pub directory: &'static str,
@@ -42,7 +42,7 @@ pub(crate) struct Table {
     pub every_directory: &'static str,
     /// variables for the ranks, in the first value,
     pub environment: &'static str,
-    /// a place to look for the program,
+    /// a directory to look for the program in,
     pub search: &'static str,
     /// and a file which lists the programs.
     pub program_file: &'static str,
@@ -79,7 +79,7 @@ impl Table {
         ]
     }
 
-    /// Every option with what it takes.
+    /// Every option with its values.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, Values)> {
         self.columns()
             .into_iter()
@@ -116,7 +116,7 @@ pub(crate) enum Syntax {
 pub(crate) struct Found {
     /// Its full name.
     pub name: &'static str,
-    /// What it takes.
+    /// Its values.
     pub values: Values,
     /// A value in the same word.
     pub attached: Option<OsString>,
@@ -145,7 +145,7 @@ impl Found {
         Some(values)
     }
 
-    /// How many of `values` stand in words of their own.
+    /// How many of `values` are words of their own.
     pub fn words(&self, values: &[OsString]) -> usize {
         values.len() - usize::from(self.attached.is_some())
     }

@@ -14,7 +14,7 @@ struct Prefix {
     name: &'static str,
     /// Its options.
     dialect: Dialect,
-    /// How many words stand between its options and the command.
+    /// How many words are between its options and the command.
     operands: usize,
 }
 

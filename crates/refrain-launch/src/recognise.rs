@@ -21,12 +21,12 @@ pub enum Flavour {
     OpenMpi5,
 }
 
-/// What a name says about a launcher.
+/// What is known of a launcher from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     /// Some MPI's `mpirun`.
     Mpirun,
-    /// Open MPI's, but of which version?
+    /// Open MPI's, of unknown version.
     OpenMpi,
     /// An `mpirun` of this flavour.
     Flavour(Flavour),

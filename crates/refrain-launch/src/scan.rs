@@ -119,7 +119,7 @@ impl Reader {
         let mut every_directory = None;
         for context in self.contexts(&words, prefixed.options) {
             let (settings, position) = match self.dialects {
-                // Whether an unknown launcher knows `:` is unknown too: this may be an argument.
+                // It is unknown whether an unknown launcher separates programs by `:`. It may be an argument.
                 [] if !programs.is_empty() && marker(&words, context.clone()).is_none() => continue,
                 [] => self.marked(&words, context)?,
                 _ => self.walk(&words, context)?,

@@ -1,4 +1,4 @@
-//! The launchers' options. Names stand without dashes; see [`Table`] for the columns.
+//! The launchers' options. Names are written without dashes; see [`Table`] for the columns.
 //!
 //! Only the number of words that an option takes matters. Options of old versions are kept, since no
 //! later version gave their names another meaning. The exceptions are between ORTE and PRRTE, which

@@ -1,4 +1,4 @@
-//! What kernels cost: time for each reference, and size against `zstd -3` of raw records.
+//! Measures kernels: time per reference, and size compared with `zstd -3` of raw records.
 //!
 //! `cargo run --release -p refrain-memory --example kernels`
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use kernels::*;
 use refrain_memory::{Blocks, Chunk, Compressor, Finished, Merged, Player, Segments};
 
-/// Compresses what a kernel does while it is being made; time is that of the compressor alone.
+/// Compresses the stream of a kernel while it is generated; the time is that of the compressor alone.
 struct Measured<'a> {
     blocks: &'a Blocks,
     segments: &'a Segments,
@@ -41,7 +41,7 @@ impl Measured<'_> {
     }
 }
 
-/// The processor time of this thread: others may share the machine.
+/// The processor time of this thread, which other processes on the machine do not affect.
 fn cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a valid, writable timespec.
@@ -100,7 +100,7 @@ fn play(chunk: &[u8], blocks: &Blocks) -> u64 {
     references
 }
 
-/// Sizes of the merged trace of all threads, over threads and problem sizes.
+/// Prints the sizes of merged traces for several numbers of threads and problem sizes.
 fn sizes() {
     for (name, table) in [("vector add", VECTOR_ADD), ("matmul", MATMUL)] {
         for n in [48, 100, 400] {

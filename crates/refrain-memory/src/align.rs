@@ -42,7 +42,7 @@ pub struct Substitutes {
 }
 
 impl Substitutes {
-    /// The chunk of one of the threads.
+    /// The chunk of one of these threads: `chunk` with its blocks replaced.
     pub(crate) fn apply(
         &self,
         mut chunk: Finished,
@@ -226,7 +226,7 @@ fn drop_impossible(ours: &Finished, theirs: &Finished, partner: &mut [usize]) ->
     dropped
 }
 
-/// How often each entry stands in a sequence.
+/// How often each entry occurs in a sequence.
 fn occurrences(sequence: &[u32], entries: usize) -> Vec<usize> {
     let mut count = vec![0; entries];
     sequence.iter().for_each(|&entry| count[entry as usize] += 1);
@@ -264,7 +264,7 @@ fn stretches(ours: &Finished, theirs: &Finished, partner: &[usize]) -> Vec<Piece
 }
 
 impl Piece {
-    /// Adds pairs of blocks, unless they contradict those that it has.
+    /// Adds pairs of blocks, unless they contradict pairs that were added before. Returns whether it did.
     fn takes(&mut self, pairs: &[(u32, u32)]) -> bool {
         let before = self.blocks.len();
         for &(x, y) in pairs {
@@ -307,7 +307,7 @@ impl Finished {
         self.part(|at| range.contains(&at), &[])
     }
 
-    /// The executions outside of the stretches `ranges`, with a hole for each stretch.
+    /// The executions outside the stretches `ranges`, with a hole for each stretch.
     pub(crate) fn without(&self, ranges: &[Range<usize>]) -> Self {
         self.part(|at| !ranges.iter().any(|range| range.contains(&at)), ranges)
     }
@@ -380,7 +380,7 @@ impl Finished {
 }
 
 impl Entry {
-    /// The same; for a block, without the executions.
+    /// A copy of the entry. If it is a single block, the first values of its executions are left out.
     fn without_firsts(&self) -> Self {
         let mut entry = self.clone();
         if matches!(self.shape.node, Node::Block(_)) {

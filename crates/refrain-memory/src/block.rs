@@ -46,7 +46,7 @@ impl Blocks {
         Self::default()
     }
 
-    /// Adds a block, and returns its number; none if it has more than [`MOST_REFERENCES`].
+    /// Adds a block and returns its number; `None` if it has more than [`MOST_REFERENCES`].
     pub fn add(&mut self, references: Vec<Reference>) -> Option<u32> {
         if references.len() > MOST_REFERENCES {
             return None;
@@ -61,7 +61,7 @@ impl Blocks {
         self.blocks.get(block as usize).map(Vec::as_slice)
     }
 
-    /// The blocks in the order in which they had these numbers here.
+    /// A table in which block `i` is block `numbers[i]` of this table.
     pub fn as_numbered(&self, numbers: &[u32]) -> Result<Self, MemoryError> {
         let block = |number: &u32| {
             let found = self.blocks.get(*number as usize).cloned();
@@ -80,7 +80,7 @@ impl Blocks {
         self.blocks.is_empty()
     }
 
-    /// Appends the table: program counters as distances, since code lies together.
+    /// Appends the table. Program counters are written as differences, which are small.
     pub fn encode(&self, out: &mut Vec<u8>) {
         varint::put(out, self.blocks.len() as u64);
         let mut pc = 0u64;
@@ -94,7 +94,7 @@ impl Blocks {
         }
     }
 
-    /// Takes a table.
+    /// Decodes a table from the front of `input`.
     pub fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
         let mut table = Self::new();
         let mut pc = 0u64;
@@ -119,17 +119,17 @@ impl Blocks {
     }
 }
 
-/// Blocks of one reference each, made as their signatures appear: the generic entry of
-/// ScalaMemTrace §4, for any stream of (signature, value).
+/// Compresses any stream of (signature, value) pairs, as in ScalaMemTrace §4: each signature becomes a block
+/// with one reference, when it first appears.
 ///
-/// The signature stands as the program counter of the block's only reference.
+/// The program counter of that reference is the signature.
 #[derive(Clone, Debug, Default)]
 pub struct Signatures {
     numbers: HashMap<u64, u32>,
 }
 
 impl Signatures {
-    /// The block of a signature; a new one enters the table as a load of `size` bytes.
+    /// The block of a signature. A new signature is added to the table as a load of `size` bytes.
     pub fn block(&mut self, blocks: &mut Blocks, signature: u64, size: u32) -> Option<u32> {
         if let Some(&block) = self.numbers.get(&signature) {
             return Some(block);

@@ -1,12 +1,12 @@
 //! Long irregular sequences as bytes.
 //!
-//! Sequences that no section describes (gathered indices, chased pointers, the paths of a sort) are still far
-//! from random: neighbours are near, the range is narrow, or the whole sequence is repeated in the next
-//! sweep. A sequence is laid out in several ways, each is packed, and the shortest is kept:
+//! Sequences that no section describes (gathered indices, chased pointers, the accesses of a sort) are still far
+//! from random: neighbours are close, the range is narrow, or the next sweep repeats the whole sequence.
+//! A sequence is laid out in several ways, each is packed, and the shortest is kept:
 //!
-//! - as variable-length numbers, which suits small ones with exceptions;
+//! - as variable-length numbers, which suits small numbers with a few large ones among them;
 //! - as planes: the lowest byte of every number, then the next byte of every number and so on,
-//!   which suits numbers of like size, because each plane has its own statistics;
+//!   which suits numbers of similar size, because each plane has its own statistics;
 //! - as planes of the running sums, which suits differences of values from a narrow range.
 
 use std::cell::RefCell;
@@ -18,16 +18,16 @@ use refrain_bytes::varint;
 
 /// The packing level: higher ones gain little on planes.
 const LEVEL: i32 = 3;
-/// How far back repetitions are looked for: about a chunk.
+/// How far back repetitions are searched (log₂ of bytes): about a chunk.
 const WINDOW_LOG: u32 = 24;
-/// From this length on, repetitions are also looked for by their own means: the quick search gives
-/// up on bytes that look random, and would miss that they all come back in the next sweep.
+/// From this length on, zstd's long-distance matching is used. The normal search gives up on bytes that look
+/// random, and would miss that the next sweep repeats them all.
 const FAR: usize = 1 << 16;
 /// Shorter bytes are not packed.
 const WORTH_PACKING: usize = 48;
 /// Shorter sequences are written as variable-length numbers only.
 const WORTH_TRYING: usize = 48;
-/// How many numbers are tried in every way.
+/// How many numbers are laid out in every way, to choose one.
 const SAMPLE: usize = 1 << 14;
 /// The most numbers that a sequence may unpack to.
 pub const MOST_NUMBERS: usize = 1 << 24;
@@ -49,7 +49,7 @@ fn pack(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 thread_local! {
-    /// For bytes of a little length, and for longer ones: making one takes longer than a use.
+    /// Reusable compressors, for up to [`FAR`] bytes and for more: creating one takes longer than using it.
     static PACKERS: RefCell<[Option<Compressor<'static>>; 2]> = const { RefCell::new([None, None]) };
 }
 
@@ -72,7 +72,7 @@ pub fn put_packed(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Takes what [`put_packed`] wrote.
+/// Decodes what [`put_packed`] wrote.
 pub fn take_packed(input: &mut &[u8]) -> Result<Vec<u8>, MemoryError> {
     let head = varint::take(input)?;
     let size = usize::try_from(head >> 1).map_err(|_| MemoryError::Truncated)?;
@@ -99,8 +99,8 @@ pub fn put_numbers(out: &mut Vec<u8>, numbers: &[i64]) {
     if numbers.len() < WORTH_TRYING {
         return put_as(NUMBERS, out, numbers);
     }
-    // A stretch from the middle says which way is shortest; only that one is gone in full. But
-    // sums may hide that a long stretch comes back, so they are not alone.
+    // A sample from the middle decides which way is used. But sums may hide that a long stretch is
+    // repeated, so planes are tried as well.
     let from = (numbers.len() - numbers.len().min(SAMPLE)) / 2;
     let sample = &numbers[from..numbers.len().min(from + SAMPLE)];
     let tried = [NUMBERS, PLANES, SUMS].map(|way| {
@@ -127,7 +127,7 @@ pub fn put_numbers(out: &mut Vec<u8>, numbers: &[i64]) {
     out.append(&mut bytes);
 }
 
-/// Appends a sequence in one way.
+/// Appends a sequence in the given way.
 fn put_as(way: u8, out: &mut Vec<u8>, numbers: &[i64]) {
     out.push(way);
     match way {
@@ -144,7 +144,7 @@ fn put_as(way: u8, out: &mut Vec<u8>, numbers: &[i64]) {
     }
 }
 
-/// Takes what [`put_numbers`] wrote, no more than `most` numbers.
+/// Decodes what [`put_numbers`] wrote. More than `most` numbers are an error.
 pub fn take_numbers(input: &mut &[u8], most: usize) -> Result<Vec<i64>, MemoryError> {
     let count = varint::take(input)?;
     if count > most.min(MOST_NUMBERS) as u64 {
@@ -178,7 +178,7 @@ fn as_varints(numbers: &[i64]) -> Vec<u8> {
     bytes
 }
 
-/// The smallest running sum, and how far each is above it.
+/// The smallest running sum, and how far each running sum is above it.
 fn sums(numbers: &[i64]) -> (i64, Vec<u64>) {
     let mut sum = 0i64;
     let sums = numbers.iter().map(|number| {

@@ -54,7 +54,7 @@ struct GrowingSlot {
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
     entries: Vec<Growing>,
-    /// The entries of each shape: mostly one.
+    /// The entries of each shape, usually one.
     by_shape: Vec<Vec<u32>>,
     sequence: Vec<u32>,
     /// The executions that ended inside an inner loop, and after how many steps.
@@ -123,12 +123,12 @@ impl Chunk {
         dropped as u64
     }
 
-    /// Shapes get other numbers from now on.
+    /// From now on shapes have other numbers.
     pub(crate) fn forget_shapes(&mut self) {
         self.by_shape.clear();
     }
 
-    /// Appends an execution; a small one block by block.
+    /// Appends an execution. A small one is stored block by block.
     pub(crate) fn append(&mut self, item: &Item, shapes: &Shapes) {
         if item.is_block() || item.is_small() {
             return self.append_blocks(&item.journal, shapes);
@@ -136,7 +136,7 @@ impl Chunk {
         self.append_nest(item);
     }
 
-    /// Appends an execution as one of its shape, however small.
+    /// Appends an execution as an execution of its shape, even if it is small.
     pub(crate) fn append_nest(&mut self, item: &Item) {
         let entry = self.entry(item);
         self.sequence.push(entry as u32);
@@ -169,7 +169,7 @@ impl Chunk {
     /// Appends executions of single blocks: each with its number and its logical addresses.
     fn append_blocks(&mut self, mut journal: &[u64], shapes: &Shapes) {
         while let [block, rest @ ..] = journal {
-            // The blocks of a journal have shapes already.
+            // The blocks of a journal already have shapes.
             let Some(id) = shapes.known_block(*block as u32) else { return };
             let shape = shapes.get(id);
             let (logical, rest) = rest.split_at(shape.slots.len().min(rest.len()));
@@ -188,7 +188,7 @@ impl Chunk {
         }
     }
 
-    /// The entry that can take the item's values.
+    /// The entry to which the item's values can be appended.
     fn entry(&mut self, item: &Item) -> usize {
         let fits = |at: &&u32| {
             let slots = self.entries[**at as usize].slots.iter().zip(&item.series);
@@ -216,8 +216,8 @@ impl Chunk {
         at
     }
 
-    /// The same with other numbers for blocks, to be merged with others': `blocks` has them by
-    /// their new numbers. Nothing can be appended any more.
+    /// The chunk with other block numbers, to be merged with other chunks: `blocks` is indexed by the new
+    /// numbers. Nothing can be appended afterwards.
     pub fn renumbered(mut self, numbers: &[u32], blocks: &Blocks) -> Result<Self, MemoryError> {
         for entry in &mut self.entries {
             entry.shape = Arc::new(entry.shape.renumbered(numbers, blocks)?);
@@ -273,14 +273,14 @@ impl Chunk {
         Some(Finished { entries, sequence: self.sequence.clone(), cuts: self.cuts.clone() })
     }
 
-    /// The bytes of the chunk, alone.
+    /// The bytes of the chunk, without those of other chunks.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.finish().to_bytes()
     }
 }
 
 impl Finished {
-    /// The same with other numbers for blocks: `blocks` has them by their new numbers.
+    /// The chunk with other block numbers: `blocks` is indexed by the new numbers.
     pub fn renumbered(mut self, numbers: &[u32], blocks: &Blocks) -> Result<Self, MemoryError> {
         for entry in &mut self.entries {
             entry.shape = Arc::new(entry.shape.renumbered(numbers, blocks)?);

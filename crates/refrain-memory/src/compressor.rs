@@ -8,15 +8,15 @@
 //! This is the matching of ScalaMemTrace §2.1 with two differences: candidates are found by their
 //! shape, not by searching a window, and a reference inside a known loop is not pushed and matched
 //! but only followed. The folding of like neighbours into loops whose numbers are affine in the
-//! loops around them is that of Ketterlin and Clauss (nested loop recognition, CGO 2008), with
-//! numbers that need not be affine.
+//! loops around them is that of Ketterlin and Clauss (nested loop recognition, CGO 2008). Here the numbers
+//! need not be affine.
 //!
 //! Executions that leave the bottom of the stack are appended to the open chunk ([`crate::chunk`]).
 //!
-//! Where nests are a poor description of the stream, its records are coded instead, one by one and
-//! without looking for loops ([`crate::irregular`]). Both ways are tried on the same stretch, and coded
-//! records are kept if they are a fifth smaller. Nests are tried again when coded records become
-//! suspiciously small.
+//! Where nests describe the stream poorly, its records are coded one by one instead, without a search for
+//! loops ([`crate::irregular`]). Both ways are tried on the same stretch, and coded records are kept if
+//! they are a fifth smaller. If coded records become so small that the stream must be regular again, nests
+//! are tried again.
 
 use std::collections::VecDeque;
 
@@ -31,35 +31,39 @@ use crate::shapes::{ShapeId, Shapes};
 
 /// The size of the stack. The longest loop body that can be found is half as long.
 const STACK: usize = 512;
-/// How many earlier executions of a shape are tried as the end of a repetition.
+/// How many earlier executions of a shape are tried as the end of the previous repetition.
 const CANDIDATES: usize = 8;
 /// More shapes than this are a sign of irregular control; they are forgotten with the chunk.
 const MOST_SHAPES: usize = 1 << 14;
-/// A loop that ended after a few iterations this many times in a row is doubted:
+/// A loop that ended after a few iterations this many times in a row is *doubted*:
 const MOST_DOUBTS: u8 = 16;
-/// it is made only after this many repetitions.
+/// from then on, this many repetitions are needed to make it.
 const PROOFS: usize = 8;
-/// When this many loops ended after a few iterations, loops over several executions need three repetitions;
+/// When this many loops ended after a few iterations, a loop over several executions needs three repetitions;
 const MOST_DOUBT: u8 = 64;
-/// a loop with many iterations makes up for this many that ended early.
+/// one loop with many iterations offsets this many loops that ended early.
 const SURENESS: u8 = 4;
-/// A chunk is full when it holds so many numbers.
+/// A chunk is full when it holds this many numbers.
 pub const CHUNK_NUMBERS: usize = 1 << 21;
-/// How often (in words) the size of the running nest is looked at.
+/// The size of the running nest is checked once per this many words.
 const LOOK: usize = 1 << 16;
-/// Coding is tried first when a chunk of nests holds so many numbers, then each time they double.
+/// Coding is tried first when a chunk of nests holds this many numbers, and again each time it has four times as many.
 const FIRST_TRIAL: usize = 1 << 17;
 /// The fewest numbers of a finished chunk for which coding is tried.
 const LAST_TRIAL: usize = 1 << 13;
-/// Coding is tried where there is a number for every so many words or fewer.
-const IRREGULAR: usize = 8;
-/// A coded chunk is full when it stands for so many words.
+/// Coding is tried if a chunk of nests holds at least one number per this many words of the stream.
+const IRREGULAR: usize = 4;
+/// The same for the last stretch of a chunk: this many numbers for this many words,
+const IRREGULAR_STRETCH: (usize, usize) = (3, 10);
+/// and at least this many words.
+const IRREGULAR_WORDS: usize = 1 << 19;
+/// A coded chunk is full when it stands for this many words.
 const CODED_WORDS: u64 = 8 << 20;
-/// If a coded chunk has so many words for each byte, or more, nests are tried again.
+/// If a coded chunk stands for at least this many words per byte, nests are tried again.
 const REGULAR: u64 = 48;
-/// An outline keeps so many runs of each stream: many enough to see that the stream is irregular.
+/// An outline keeps this many runs of each stream: enough to see that the stream is irregular.
 const OUTLINE_RUNS: usize = 1 << 12;
-/// An outline keeps so many executions.
+/// An outline keeps this many executions.
 const OUTLINE_EXECUTIONS: usize = 1 << 22;
 
 /// Compresses the stream of one thread.
@@ -67,8 +71,8 @@ const OUTLINE_EXECUTIONS: usize = 1 << 22;
 pub struct Compressor {
     shapes: Shapes,
     stack: VecDeque<Item>,
-    /// The shape of each execution on the stack, and where the same shape was before (one more
-    /// than the index; 0 for nowhere): close together, because they are searched.
+    /// The shape of each execution on the stack, and one more than the index of the previous execution of the
+    /// same shape (0 for none). They are stored together, apart from the items, because they are searched.
     marks: VecDeque<(ShapeId, u64)>,
     /// How many executions have left the stack at its bottom.
     gone: u64,
@@ -79,9 +83,9 @@ pub struct Compressor {
     windows: Vec<Vec<Window>>,
     /// For each shape of a loop, how many times in a row it ended after a few iterations.
     doubts: Vec<u8>,
-    /// The same for all of them.
+    /// The same over all shapes.
     doubt: u8,
-    /// The body of a loop that is being looked up.
+    /// Scratch space: the body of a loop that is being looked up.
     body: Vec<ShapeId>,
     /// Journals for reuse.
     spare: Vec<Vec<u64>>,
@@ -91,15 +95,19 @@ pub struct Compressor {
     words_to_look: usize,
     /// The open coded chunk, if the stream is irregular.
     coded: Option<irregular::Writer>,
-    /// How many words the open chunk of nests stands for.
+    /// How many words of the stream the open chunk of nests stands for.
     chunk_words: usize,
-    /// Coding is tried when the open chunk of nests holds so many numbers.
+    /// Numbers and words of the open chunk at the last look.
+    looked: (usize, usize),
+    /// The same at the end of the last regular stretch.
+    regular: (usize, usize),
+    /// Coding is tried when the open chunk of nests holds this many numbers.
     next_trial: usize,
     /// Blocks of executions that have left the stack.
     executed: u64,
     /// Whether only the loops are kept, and not the values of irregular streams.
     is_outline: bool,
-    /// Executions that an outline does not keep.
+    /// How many executions an outline has dropped.
     dropped: u64,
 }
 
@@ -115,7 +123,7 @@ impl Compressor {
         Self::with_chunks_of(CHUNK_NUMBERS)
     }
 
-    /// A compressor that seals a chunk when it holds about so many numbers.
+    /// A compressor that seals a chunk when it holds about this many numbers.
     pub fn with_chunks_of(numbers: usize) -> Self {
         let numbers = numbers.clamp(256, CHUNK_NUMBERS);
         Self {
@@ -136,6 +144,8 @@ impl Compressor {
             words_to_look: LOOK.min(numbers),
             coded: None,
             chunk_words: 0,
+            looked: (0, 0),
+            regular: (0, 0),
             next_trial: FIRST_TRIAL,
             executed: 0,
             is_outline: false,
@@ -205,7 +215,7 @@ impl Compressor {
         Ok(used)
     }
 
-    /// Appends whole records; how many words they were, and whether all went well.
+    /// Appends whole records. Returns how many words they were, and whether an error ended them.
     fn push_some(
         &mut self,
         words: &[u64],
@@ -266,7 +276,8 @@ impl Compressor {
         Ok(used)
     }
 
-    /// Appends whole records to the coded chunk; how many words they were, and whether all went well.
+    /// Appends whole records to the coded chunk. Returns how many words they were, and whether an error ended
+    /// them.
     fn push_coded(
         &mut self,
         words: &[u64],
@@ -310,7 +321,7 @@ impl Compressor {
                     top.shape = self.shapes.get(id).clone();
                 }
                 None => {
-                    // The iteration that broke off must begin.
+                    // Count the incomplete iteration, so that the player begins it.
                     top.series[0].last += 1;
                     top.series[0].first = Some(top.series[0].last);
                     top.cut = true;
@@ -371,8 +382,8 @@ impl Compressor {
         doubts < MOST_DOUBTS || self.is_repeated(length, PROOFS)
     }
 
-    /// Whether the top `length` executions have the shapes of those below, and these of those
-    /// below them, and so on for so many `times`.
+    /// Whether the top `length` executions have the same shapes as the `length` below them, and these as the
+    /// next `length`, and so on, `times` times.
     fn is_repeated(&self, length: usize, times: usize) -> bool {
         let end = self.marks.len();
         let alike = |i: usize| self.marks[end - 1 - i].0 == self.marks[end - 1 - i + length].0;
@@ -390,7 +401,7 @@ impl Compressor {
     fn fold(&mut self, blocks: &Blocks) {
         let Some(length) = self.repeated() else { return };
         let end = self.stack.len();
-        // Where control is irregular, two are a coincidence.
+        // Where control flow is irregular, two equal executions may be a coincidence.
         if length > 1 && self.doubt >= MOST_DOUBT && !self.is_repeated(length, 3) {
             return;
         }
@@ -473,8 +484,7 @@ impl Compressor {
         None
     }
 
-    /// Keeps memory within bounds: seals the chunk when it is full. Tries the other way of
-    /// compressing where it may be better.
+    /// Keeps memory within bounds: seals the chunk when it is full. Tries coding where it may be better.
     fn look(&mut self, blocks: &Blocks) {
         if self.is_outline {
             return self.trim(blocks);
@@ -492,6 +502,10 @@ impl Compressor {
         }
         let waiting: usize = self.stack.back().map_or(0, Item::runs);
         let numbers = self.chunk.numbers() + waiting;
+        if !self.is_irregular_since(self.looked, numbers) {
+            self.regular = (numbers, self.chunk_words);
+        }
+        self.looked = (numbers, self.chunk_words);
         if numbers >= self.chunk_numbers || self.shapes.len() > MOST_SHAPES {
             self.seal(blocks);
         } else if numbers >= self.next_trial && self.is_irregular(numbers) {
@@ -499,7 +513,7 @@ impl Compressor {
         }
     }
 
-    /// Ends the stream of an outline: its chunk, and how many executions at its end the chunk lacks.
+    /// Ends the stream of an outline. Returns its chunk, and how many executions the chunk lacks at its end.
     pub(crate) fn finish_outline(mut self, blocks: &Blocks) -> (Chunk, u64) {
         self.end_all(blocks);
         self.trim(blocks);
@@ -517,16 +531,31 @@ impl Compressor {
         }
     }
 
-    /// Whether the open chunk of nests holds many numbers for its words.
-    fn is_irregular(&self, numbers: usize) -> bool {
-        numbers * IRREGULAR >= self.chunk_words
+    /// Whether the open chunk of nests got many numbers for its words since then. It holds `now` numbers.
+    fn is_irregular_since(&self, (numbers, words): (usize, usize), now: usize) -> bool {
+        let (numbers, words) = (now.saturating_sub(numbers), self.chunk_words - words);
+        numbers * IRREGULAR_STRETCH.1 >= words * IRREGULAR_STRETCH.0
     }
 
-    /// Codes what the open chunk holds, and goes on so if that is smaller.
+    /// Whether the whole chunk is irregular, or what came since its last regular stretch is very much so. That
+    /// must be long: the numbers of a nest are counted when it ends.
+    fn is_irregular(&self, numbers: usize) -> bool {
+        let is_long = self.chunk_words - self.regular.1 >= IRREGULAR_WORDS;
+        numbers * IRREGULAR >= self.chunk_words
+            || is_long && self.is_irregular_since(self.regular, numbers)
+    }
+
+    /// Whether coding is tried when the chunk ends. After a failed trial the chunk must have grown to four times its size.
+    fn is_last_trial_due(&self, numbers: usize) -> bool {
+        let has_failed = self.next_trial > FIRST_TRIAL && numbers < self.next_trial;
+        numbers >= LAST_TRIAL && self.is_irregular(numbers) && !has_failed
+    }
+
+    /// Codes the records of the open chunk. If that is smaller, the following records are coded too.
     fn try_coding(&mut self, blocks: &Blocks) {
         let mut ended = self.clone();
         ended.end_all(blocks);
-        match irregular::choose(&ended.chunk.finish(), blocks) {
+        match irregular::choose(ended.chunk.finish(), self.chunk_words as u64, blocks) {
             CodedOrNests::Coded(bytes) => {
                 *self = ended;
                 self.sealed.push(bytes);
@@ -534,12 +563,12 @@ impl Compressor {
                 self.forget_shapes();
                 self.coded = Some(irregular::Writer::new());
             }
-            CodedOrNests::Nests(_) => self.next_trial = 2 * self.next_trial.max(FIRST_TRIAL),
+            CodedOrNests::Nests(_) => self.next_trial *= 4,
         }
     }
 
-    /// Ends the open chunk, with all that waits on the stack. An irregular one is coded if that is
-    /// smaller, and so is what comes after it.
+    /// Ends the open chunk, which then includes the executions on the stack. An irregular chunk is coded if that
+    /// is smaller; then the following records are coded too.
     pub fn seal(&mut self, blocks: &Blocks) {
         if self.coded.is_some() {
             self.seal_coded();
@@ -550,8 +579,8 @@ impl Compressor {
         if !self.chunk.is_empty() {
             let numbers = self.chunk.numbers();
             let finished = self.chunk.finish();
-            self.sealed.push(if numbers >= LAST_TRIAL && self.is_irregular(numbers) {
-                match irregular::choose(&finished, blocks) {
+            self.sealed.push(if self.is_last_trial_due(numbers) {
+                match irregular::choose(finished, self.chunk_words as u64, blocks) {
                     CodedOrNests::Nests(bytes) => bytes,
                     CodedOrNests::Coded(bytes) => {
                         if numbers >= FIRST_TRIAL {
@@ -570,7 +599,7 @@ impl Compressor {
         }
     }
 
-    /// Ends the coded chunk, if there is one that holds something.
+    /// Seals the coded chunk, if there is one and it is not empty.
     pub fn seal_coded(&mut self) {
         if let Some(coded) = self.coded.take_if(|coded| coded.records() > 0) {
             self.executed += coded.records();
@@ -582,6 +611,7 @@ impl Compressor {
     fn begin_chunk(&mut self) {
         self.chunk = Chunk::default();
         self.chunk_words = 0;
+        (self.looked, self.regular) = ((0, 0), (0, 0));
         self.next_trial = FIRST_TRIAL;
     }
 
@@ -591,16 +621,16 @@ impl Compressor {
         self.doubts.clear();
     }
 
-    /// Ends the stream. What is still open and irregular is sealed; the rest waits to be merged with
-    /// other threads' chunks.
+    /// Ends the stream. An open irregular chunk is sealed. An open regular chunk stays open, to be merged with
+    /// the chunks of other threads.
     pub fn settle(&mut self, blocks: &Blocks) {
         self.seal_coded();
         self.coded = None;
         self.end_all(blocks);
         let numbers = self.chunk.numbers();
-        if numbers >= LAST_TRIAL
-            && self.is_irregular(numbers)
-            && let CodedOrNests::Coded(bytes) = irregular::choose(&self.chunk.finish(), blocks)
+        if self.is_last_trial_due(numbers)
+            && let CodedOrNests::Coded(bytes) =
+                irregular::choose(self.chunk.finish(), self.chunk_words as u64, blocks)
         {
             self.sealed.push(bytes);
             self.begin_chunk();
@@ -626,21 +656,20 @@ impl Compressor {
         }
     }
 
-    /// How many executions of blocks were appended. All other words of records are addresses.
+    /// How many executions of blocks were appended. The other words of the stream are addresses.
     pub fn executed(&self) -> u64 {
         let coded = self.coded.as_ref().map_or(0, irregular::Writer::records);
         self.executed + coded + self.stack.iter().map(|item| item.executed).sum::<u64>()
     }
 
-    /// The chunks that were sealed since the last time: they can be written and forgotten.
+    /// Removes and returns the chunks that were sealed since the last call, for the caller to write.
     pub fn take_sealed(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.sealed)
     }
 
-    /// The chunk of nests that is still open, as if the stream ended here. Written beside the sealed
-    /// ones from time to time, and over the last one, it limits what a crash can lose; for a regular
-    /// program it is as small as the whole trace. A coded chunk is not in it: see
-    /// [`Compressor::seal_coded`].
+    /// The chunk of nests that is still open, as if the stream ended here. A recorder writes it from time to time,
+    /// in place of the one before, to limit what a crash can lose. For a regular program it is as small as the
+    /// whole trace. It does not include the open coded chunk: see [`Compressor::seal_coded`].
     pub fn open_chunk(&self, blocks: &Blocks) -> Chunk {
         if self.coded.is_some() {
             return Chunk::default();
@@ -650,8 +679,8 @@ impl Compressor {
         copy.chunk
     }
 
-    /// Ends the stream, and gives the open chunk for merging with other threads'; chunks sealed
-    /// before come by [`Compressor::take_sealed`].
+    /// Ends the stream. Returns the sealed chunks that [`Compressor::take_sealed`] has not returned yet, and the
+    /// open chunk, to be merged with the chunks of other threads.
     pub fn finish(mut self, blocks: &Blocks) -> (Vec<Vec<u8>>, Chunk) {
         self.settle(blocks);
         (self.sealed, self.chunk)

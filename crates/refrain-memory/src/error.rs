@@ -1,4 +1,4 @@
-//! What can be wrong with a stream or with the bytes of a trace.
+//! Errors in a stream or in the bytes of a trace.
 
 use refrain_bytes::BytesError;
 use thiserror::Error;
@@ -10,7 +10,7 @@ pub enum MemoryError {
     /// The bytes end in the middle of something.
     #[error("the bytes of a memory trace end too early")]
     Truncated,
-    /// A number is outside of its range; the text names the field.
+    /// A number is out of its range; the text names the field.
     #[error("a memory trace's {0} is out of range")]
     OutOfRange(&'static str),
     /// The bytes were written by a version that this one does not know.
@@ -25,14 +25,14 @@ pub enum MemoryError {
     /// A block that the table does not hold: register it before its first execution.
     #[error("block {0} is not in the table of blocks")]
     UnknownBlock(u64),
-    /// A block came with another number of addresses than it has references.
+    /// The number of addresses differs from the block's number of references.
     #[error("block {block} has {expected} references, and came with {actual} addresses")]
     Addresses {
         /// The block.
         block: u32,
         /// How many references the table gives it.
         expected: usize,
-        /// How many addresses it came with.
+        /// How many addresses were given.
         actual: usize,
     },
 }

@@ -91,7 +91,7 @@ impl FastPath {
     }
 }
 
-/// Of `iterations` steps of `stride` from `first`, those that stay in the window.
+/// How many of `iterations` steps of `stride` from `first` stay in the window.
 fn within(window: &Window, first: u64, stride: u64, iterations: u64) -> u64 {
     let last = first.wrapping_add(stride.wrapping_mul(iterations));
     let span = i128::from(stride as i64) * i128::from(iterations);

@@ -12,12 +12,12 @@ use crate::shape::{Op, Shape};
 
 /// Pending level of a slot that has occurred in the current iterations of all loops around it.
 const DONE: u8 = u8::MAX;
-/// Runs of this many steps are regular: an address that breaks one may be an outer loop's doing.
+/// A run of this many steps counts as regular: an address that breaks it may be due to an outer loop.
 const STEADY: u64 = 4;
 /// How many iterations a loop is followed step by step after the fast path matched none.
 const REST: u32 = 15;
 
-/// A record of no block: what follows the end of a stream.
+/// The word that follows the end of a stream: no block has this number.
 pub const NOTHING: u64 = u64::MAX;
 
 /// Why following ended.
@@ -29,14 +29,14 @@ pub enum Stop {
     Stuck,
 }
 
-/// Where in its shape the nest on top of the stack stands.
+/// The position of the running nest (on top of the stack) in its shape.
 #[derive(Clone, Debug)]
 pub struct Running {
     /// The next step of the program. At a [`Op::Next`] the iteration is complete, but not counted.
     pub at: usize,
-    /// The whole iterations of each loop's current execution.
+    /// For each loop, the complete iterations of its current execution.
     counts: Vec<u64>,
-    /// For each slot, the outermost loop (its level) that went on since the slot last occurred.
+    /// For each slot, the level of the outermost loop that advanced since the slot last occurred.
     pending: Vec<u8>,
     windows: Vec<Window>,
     rests: Vec<u32>,
@@ -79,8 +79,8 @@ impl Running {
         Self { at: self.at + 1, counts: self.counts, pending, ..Self::new(shape) }
     }
 
-    /// Follows `words` (records of a block's number and its addresses) as far as they go. Returns
-    /// how many words were used, and why no more.
+    /// Matches `words` (records of a block's number and its addresses) against the nest as far as possible.
+    /// Returns how many words matched, and why matching ended there.
     pub fn follow(&mut self, item: &mut Item, words: &[u64], segments: &Segments) -> (usize, Stop) {
         let shape = item.shape.clone();
         let mut pos = 0;
@@ -112,7 +112,7 @@ impl Running {
                     }
                 }
                 Op::Check(this) => {
-                    // The other part of the body has a step to go on from after one iteration.
+                    // Before the first whole iteration, the part of the body after the check has no step to predict from.
                     if self.counts[this as usize] != 0 {
                         pos += self.fast_path(item, &shape, this as usize, &words[pos..], segments);
                     }
@@ -166,7 +166,7 @@ impl Running {
         item.executed += 1;
     }
 
-    /// The loop goes on to its next iteration.
+    /// The loop advances to its next iteration.
     fn step(&mut self, shape: &Shape, this: usize) {
         let inner = &shape.loops[this];
         self.counts[this] += 1;
@@ -183,11 +183,10 @@ impl Running {
         self.at = shape.loops[this].after;
     }
 
-    /// Whether the loop, at the end of an iteration, goes on; none if there are too few words to
-    /// tell.
+    /// Whether the loop, at the end of an iteration, has another one; `None` if there are too few words to decide.
     ///
-    /// Blocks tell, unless what follows the loop begins like its body: an outer loop may leave no
-    /// other trace than that the addresses jump.
+    /// The next block decides, unless the code after the loop begins with the same block as the body. Then the
+    /// addresses decide: if they break a regular run, an outer loop has advanced.
     fn goes_on(
         &mut self,
         item: &Item,
@@ -221,8 +220,8 @@ impl Running {
         Some(!broken)
     }
 
-    /// Matches as many whole iterations of a loop without inner loops as possible at once, from its exit
-    /// around to its exit. Returns the number of words used.
+    /// Matches as many whole iterations of a loop without inner loops as possible at once. An iteration is counted
+    /// from exit to exit. Returns the number of words matched.
     #[inline]
     fn fast_path(
         &mut self,
@@ -240,7 +239,7 @@ impl Running {
             return 0;
         }
         let last = inner.after - 1;
-        // From the end of the body: all of it. From a check: what is after it, then what is before.
+        // From the end of the body: the whole body. From a check: the steps after it, then those before it.
         let (rest, begin) = match self.at {
             at if at == last => (last..last, inner.body..last),
             at => (at + 1..last, inner.body..at),
@@ -256,8 +255,8 @@ impl Running {
         iterations as usize * width
     }
 
-    /// Ends the nest where it stands. Returns at which exit of its outermost loop, or that it
-    /// breaks off inside of an inner one.
+    /// Ends the nest at its current position. Returns at which exit of its outermost loop that is, or that it
+    /// is inside an inner loop.
     pub fn end(&mut self, item: &mut Item) -> End {
         let shape = item.shape.clone();
         let count = |this: usize| self.counts[this];
@@ -272,7 +271,7 @@ impl Running {
             item.series[0].push(count(0), DONE);
             return End::Exit(complete);
         }
-        // The player stops by the number of steps; the iteration that broke off must begin.
+        // Count the incomplete iterations, so that the player begins them. The number of steps stops it.
         for this in shape.loops_around(self.at).collect::<Vec<_>>() {
             let slot = shape.loops[this].count;
             item.series[slot].push(self.counts[this] + 1, self.pending[slot]);
@@ -284,8 +283,8 @@ impl Running {
 /// How a nest ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// After so many nodes of the outermost loop's body (0: after a whole iteration).
+    /// After this many nodes of the outermost loop's body (0: after a whole iteration).
     Exit(u32),
-    /// Inside of an inner loop.
+    /// Inside an inner loop.
     Cut,
 }

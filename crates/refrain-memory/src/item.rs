@@ -1,4 +1,4 @@
-//! One execution of a shape: what the compressor's stack holds.
+//! One execution of a shape: an element of the compressor's stack.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ pub struct Item {
     pub id: ShapeId,
     /// The shape.
     pub shape: Arc<Shape>,
-    /// The values of the shape's slots; nothing for a single block, whose values are the journal.
+    /// The values of the shape's slots; empty for a single block, whose values are in the journal.
     pub series: Vec<Series>,
     /// How many blocks were executed.
     pub executed: u64,
-    /// How many times loops were begun, also for no iteration.
+    /// How many times loops were begun, including those with no iteration.
     pub entered: u64,
-    /// Block by block, the number and the logical addresses; complete as long as the item is small.
+    /// For each executed block, its number and its logical addresses; complete while the item is small.
     pub journal: Vec<u64>,
-    /// Whether it ended inside an inner loop; [`Item::steps`] tells where.
+    /// Whether it ended inside an inner loop, after [`Item::steps`] steps.
     pub cut: bool,
 }
 
@@ -35,7 +35,7 @@ impl Item {
         self.executed <= SMALL
     }
 
-    /// How far it went: blocks executed and loops begun.
+    /// How many steps it took: blocks executed and loops begun.
     pub fn steps(&self) -> u64 {
         self.executed + self.entered
     }
@@ -61,7 +61,7 @@ impl Item {
         }
     }
 
-    /// Appends to `all` the values of two iterations of a loop. Says whether it could.
+    /// Appends to `all` the values of two iterations of a loop. Returns whether that was possible.
     pub fn fold_into(self, next: Self, all: &mut Vec<Series>) -> bool {
         let mut series = self.into_series();
         let next = next.into_series();

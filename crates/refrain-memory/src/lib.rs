@@ -2,8 +2,8 @@
 //!
 //! A program executes many loads and stores with little information in them: a matrix multiplication makes
 //! hundreds of millions of them from three loops. This crate turns the stream of a thread into those loops
-//! while the thread runs, without losing a reference, in space that grows with what is new in the stream and
-//! not with its length. It follows ScalaMemTrace and its EPRSDs
+//! while the thread runs, without losing a reference. The space grows with the new information in the stream,
+//! not with its length. The crate follows ScalaMemTrace and its EPRSDs
 //! (extended power regular section descriptors): sections within a thread, then the threads of a
 //! process as functions of the thread, then processes as functions of the rank.
 //!
@@ -43,8 +43,8 @@
 //! 4. When the stream leaves the nest, the finished nest stays on a stack. When the top of the stack repeats
 //!    what is below it, both become the first iterations of a loop around them.
 //!
-//! The stream need not be regular. A reference without a rule has runs of length one, and long sequences of
-//! those are packed as bulk. The references next to it stay sections.
+//! The stream need not be regular. A reference to irregular addresses has runs of length one, and long sequences of
+//! such runs are packed as bulk. The other references of the nest remain sections.
 //!
 //! # Where things are
 //!
@@ -52,7 +52,7 @@
 //! |---|---|
 //! | [`block`], [`segment`], `segment_rows` | the tables: what blocks refer to, where memory lies |
 //! | `runs`, `series` | numbers as runs; the values of a slot, level by level |
-//! | [`shape`], `shapes` | the structure of a nest, compiled; all structures met |
+//! | [`shape`], `shapes` | the structure of a nest, compiled; the table of all structures |
 //! | `item`, `follow`, `fast_path` | one execution of a nest; matching a stream against it, block by block or many iterations at once |
 //! | [`compressor`] | the stack on which nests grow |
 //! | [`chunk`], `parts`, `bulk` | a compressed stretch of a stream, and its bytes |
@@ -108,6 +108,6 @@ pub use structure::{Name, Structure, triples};
 pub use thread_groups::{Group, Merged};
 pub use trace::{Access, References, Trace};
 
-/// The version of the bytes that this crate writes. Version 1, which can be read as well, had every
-/// thread in one group.
+/// The version of the bytes that this crate writes. It also reads version 1, in which every thread is in
+/// exactly one group.
 pub const VERSION: u8 = 2;

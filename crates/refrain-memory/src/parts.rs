@@ -1,8 +1,8 @@
 //! A chunk in three parts: skeleton, numbers, bulk.
 //!
-//! The *skeleton* is the structure: shapes, the sequence of executions, how many runs each stream
-//! has. Threads (and processes) that ran the same code have equal skeletons, and their *numbers*
-//! (logical addresses, strides, trip counts) can be compared one by one, and be written as functions of the
+//! The *skeleton* is the structure: shapes, the sequence of executions, and the number of runs of each
+//! stream. Threads (and processes) that ran the same code have equal skeletons. So their *numbers*
+//! (logical addresses, strides, trip counts) can be compared one by one and written as functions of the
 //! thread. Streams with many runs are *bulk*, stored per thread.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub const MOST_BULK: usize = 4 * bulk::MOST_NUMBERS;
 pub struct Parts {
     /// The structure.
     pub skeleton: Vec<u8>,
-    /// The numbers, in the order of the skeleton; none where any will do, because it is not used.
+    /// The numbers, in the order of the skeleton; `None` for a number that is not used.
     pub numbers: Vec<Option<i64>>,
     /// The long irregular streams: numbers, then lengths of runs (none if all are 1).
     pub bulk: Vec<Vec<i64>>,
@@ -98,8 +98,7 @@ impl Finished {
         Ok(chunk)
     }
 
-    /// A skeleton with other numbers for blocks; `blocks` has them by their old numbers. Everything
-    /// else of it stays.
+    /// A skeleton with other block numbers; `blocks` is indexed by the old numbers. Nothing else of it changes.
     pub(crate) fn renumber_skeleton(
         mut skeleton: &[u8],
         bulk: &[Vec<i64>],
@@ -130,7 +129,7 @@ impl Finished {
         Ok(out)
     }
 
-    /// The bytes of the chunk alone: version, skeleton, numbers, bulk.
+    /// The bytes of the chunk, without those of other chunks: version, skeleton, numbers, bulk.
     pub fn to_bytes(&self) -> Vec<u8> {
         let parts = self.to_parts();
         let mut out = vec![crate::VERSION];
@@ -141,7 +140,7 @@ impl Finished {
         out
     }
 
-    /// Takes the bytes of a chunk.
+    /// Decodes a chunk from the front of `input`.
     pub fn decode(input: &mut &[u8], blocks: &Blocks) -> Result<Self, MemoryError> {
         take_version(input)?;
         let skeleton = bulk::take_packed(input)?;
@@ -155,7 +154,7 @@ impl Finished {
     }
 }
 
-/// Takes the version, and checks that it can be read.
+/// Decodes the version, and checks that this crate can read it.
 pub fn take_version(input: &mut &[u8]) -> Result<u8, MemoryError> {
     match varint::take_byte(input)? {
         version @ 1..=crate::VERSION => Ok(version),
@@ -169,7 +168,7 @@ pub fn put_bulk(out: &mut Vec<u8>, streams: &[Vec<i64>]) {
     streams.iter().for_each(|stream| bulk::put_numbers(out, stream));
 }
 
-/// Takes bulk streams.
+/// Decodes bulk streams.
 pub fn take_bulk(input: &mut &[u8]) -> Result<Vec<Vec<i64>>, MemoryError> {
     let mut most = MOST_BULK;
     let mut streams = Vec::new();
@@ -199,7 +198,7 @@ impl Parts {
         } else {
             for (at, (number, length)) in runs.iter().enumerate() {
                 self.numbers.push(Some(number));
-                // The last run lasts as long as the stream.
+                // The last run ends with the stream, so its length is not stored.
                 if at + 1 < count || cyclic.is_some() {
                     self.numbers.push(Some(length as i64));
                 }
@@ -209,8 +208,8 @@ impl Parts {
 }
 
 impl Parts {
-    /// Runs as two bulk streams; or a note that they are those of an earlier stream: the fields of
-    /// a list's node are at the same distances from those of the next.
+    /// Writes runs as two bulk streams, or as a reference to an earlier stream that is equal. Equal streams
+    /// are common: all fields of a list node advance by the same distances to the next node.
     fn put_bulk_runs(&mut self, runs: &Runs) {
         let numbers: Vec<i64> = runs.iter().map(|(number, _)| number).collect();
         let mut lengths: Vec<i64> = runs.iter().map(|(_, length)| length as i64).collect();
@@ -232,7 +231,8 @@ struct Source<'a> {
     bulk: &'a [Vec<i64>],
     /// How many bulk streams were used.
     used: usize,
-    /// How many more numbers may come from bulk: streams that are noted many times add up.
+    /// How many more numbers may come from bulk. The limit is needed because a stream can be referred to many
+    /// times.
     most: usize,
 }
 

@@ -1,8 +1,8 @@
 //! Decodes the stream of a chunk, block by block, without expanding it.
 //!
-//! Playing mirrors compressing: the program of a shape is walked, each loop's count is read from
-//! its stream when the loop begins, and each address is the last one plus the next step of the
-//! level that went on. Memory is that of the chunk, however long the stream.
+//! Playing mirrors compressing. The player walks the program of a shape. It reads each loop's trip count from
+//! its stream when the loop begins. Each address is the last one plus the next step of the level that
+//! advanced. Memory does not grow with the length of the stream.
 
 use crate::chunk::{Entry, Finished, Lasts};
 use crate::error::MemoryError;
@@ -47,9 +47,9 @@ struct LevelState {
 struct Walk {
     entry: usize,
     at: usize,
-    /// The iterations that each loop has left.
+    /// How many iterations each loop has left.
     left: Vec<u64>,
-    /// How many blocks and beginnings of loops until it breaks off.
+    /// How many steps (blocks, beginnings of loops) are left of an execution that ends inside a loop.
     steps_left: u64,
 }
 
@@ -129,7 +129,7 @@ impl Player {
         let Some(walk) = &mut self.walk else { return Ok(None) };
         let shape = &self.entries[walk.entry].shape;
         let states = &mut self.states[walk.entry];
-        // An iteration of a real stream executes a block; damaged ones may turn for ever.
+        // An iteration of a valid stream executes a block; a damaged stream could loop for ever.
         for _ in 0..2 * shape.ops.len() + 2 {
             let op = match shape.ops.get(walk.at) {
                 Some(op) if walk.steps_left != 0 => *op,

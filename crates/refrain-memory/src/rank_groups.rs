@@ -62,7 +62,7 @@ impl Processes {
         Self { groups: merged.groups.iter().map(group).collect() }
     }
 
-    /// The traces of the processes of both, which must be different ones.
+    /// The traces of the processes of both, which must have no process in common.
     pub fn join(mut self, other: Self) -> Self {
         for group in other.groups {
             let like = |known: &&mut RankGroup| {
@@ -77,7 +77,7 @@ impl Processes {
         self
     }
 
-    /// The traces of the processes of all of these, which must be different ones.
+    /// The traces of the processes of all of these, no two of which may have a process in common.
     pub fn join_all(traces: impl IntoIterator<Item = Self>) -> Self {
         tree::reduce(traces, Self::join).unwrap_or_default()
     }
@@ -93,8 +93,8 @@ impl Processes {
         Ok(Merged::in_order(mine.map(|group| group.of(rank)).collect::<Result<_, _>>()?))
     }
 
-    /// Appends the version and the groups. Only irregular streams are packed: structures are much
-    /// alike, and whoever packs the whole finds that.
+    /// Appends the version and the groups. Only irregular streams are packed here. Structures are similar to
+    /// each other, so the container packs them better together.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(crate::VERSION);
         varint::put(out, self.groups.len() as u64);
@@ -110,7 +110,7 @@ impl Processes {
         }
     }
 
-    /// Takes groups.
+    /// Decodes groups.
     pub fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
         let version = parts::take_version(input)?;
         let count = varint::take_count(input, "number of groups")?;
@@ -125,7 +125,7 @@ impl RankGroup {
         let ranks = self.ranks.union(&other.ranks);
         let (ours, theirs) = (self.side(), other.side());
         self.columns = Columns::merge(ours, theirs, &ranks);
-        // A number with a column is not used.
+        // Where there is a column, the plain number is not used.
         for (index, _) in &self.columns {
             self.numbers[*index as usize] = 0;
         }
@@ -201,7 +201,7 @@ fn put_columns(out: &mut Vec<u8>, numbers: &[i64], columns: &Columns) {
     columns.iter().for_each(|(_, column)| column.encode_values(out));
 }
 
-/// Takes numbers and columns over these ranks.
+/// Decodes numbers and columns over these ranks.
 fn take_columns(
     input: &mut &[u8],
     ranks: &RankList,

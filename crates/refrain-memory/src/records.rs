@@ -1,4 +1,4 @@
-//! The records of a chunk, whichever way they were compressed.
+//! The records of a chunk, for both kinds of chunks.
 
 use crate::block::Blocks;
 use crate::chunk::Finished;
@@ -11,7 +11,7 @@ use crate::player::Player;
 pub enum Records<'a> {
     /// Of a chunk of nests.
     Nests(Player),
-    /// Of a chunk of coded records. Its blocks may have had other numbers: the present number of each.
+    /// Of a chunk of coded records, with the present number of each block if blocks had other numbers then.
     Coded(Reader<'a>, Option<&'a [u32]>),
 }
 
@@ -36,7 +36,7 @@ impl<'a> Records<'a> {
         Ok(Self::Nests(Player::new(chunk)))
     }
 
-    /// The next block; `logical` becomes the logical addresses of its references. None at the end.
+    /// The next block; `logical` becomes the logical addresses of its references. `None` at the end.
     #[inline]
     pub fn next_block(
         &mut self,

@@ -1,8 +1,8 @@
 //! Sequences of numbers as runs of equal ones.
 //!
-//! This is the cost of a correctly predicted reference: the next number of a sequence is compared with the
-//! number of the current run, and the run grows by one. A sequence of one run is a regular section descriptor
-//! (RSD): a stride and a length.
+//! A correctly predicted reference costs one comparison: the next number of a sequence equals the number of
+//! the current run, and the run grows by one. A sequence of one run is a regular section descriptor (RSD):
+//! a stride and a length.
 
 /// A sequence of numbers, run by run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,11 +13,11 @@ pub struct Runs {
     value: i64,
     /// How long the current run is; 0 only if the sequence is empty.
     length: u64,
-    /// How many of the last runs repeat for ever. If not 0, nothing is appended.
+    /// How many of the last runs repeat for ever. If not 0, nothing may be appended.
     cycle: usize,
 }
 
-/// The longest cycle of runs that is looked for.
+/// The longest cycle of runs that is searched for.
 const MOST_CYCLE: usize = 16;
 /// How many runs may come before a cycle.
 const MOST_HEAD: usize = 2;
@@ -60,7 +60,7 @@ impl Runs {
         if let Some((value, times)) = runs.next() {
             self.push_times(value, times);
         }
-        // Neighbours among the rest differ, so they are runs here too.
+        // Neighbouring runs of `other` differ, so they are separate runs here too.
         for (value, times) in runs {
             self.turn(value, times);
         }

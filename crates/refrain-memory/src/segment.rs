@@ -5,11 +5,10 @@
 //! one after the other, in the order in which their owner allocated them (EPRSD §III.B keeps a table of
 //! stack bases for the same reason). Traces hold logical addresses; the table of segments, stored beside
 //! them, maps them back to addresses. The layout in order has a second use: list nodes or rows that were
-//! allocated one by one are a fixed distance apart.
+//! allocated one by one are a fixed distance apart in it.
 //!
-//! Addresses outside of all segments are kept unchanged, in a range of their own. Segments that no
-//! address was ever looked up in are not stored; only the logical address of the next one accounts for
-//! them.
+//! Addresses outside all segments are kept unchanged, in a range of their own. Segments to which no
+//! reference was made are not stored; the logical address of the next segment skips them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +20,7 @@ use refrain_bytes::varint;
 /// What a segment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SegmentKind {
-    /// A module's data (or anything else that is mapped once for all).
+    /// A module's data (or anything else that is mapped once and stays).
     Module,
     /// One heap allocation.
     Heap,
@@ -34,7 +33,7 @@ pub enum SegmentKind {
 pub(crate) const KINDS: [SegmentKind; 4] =
     [SegmentKind::Module, SegmentKind::Heap, SegmentKind::Stack, SegmentKind::Mapping];
 
-/// A segment: what it is, whose, and where it was.
+/// A segment: its kind, its owner, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// What it is.
@@ -53,10 +52,10 @@ pub struct Segment {
 const ARENA_BITS: u32 = 40;
 /// Owners from this number on have no logical addresses; their addresses are kept unchanged.
 const MOST_OWNERS: u32 = 1 << 18;
-/// How large the stack of a program's first thread is, mostly.
+/// The usual size of the initial thread's stack.
 pub(crate) const USUAL_STACK: u64 = 8 << 20;
-/// This bit is flipped in an address outside of all segments. Logical addresses do not have it, and
-/// neither has any address that today's machines allow.
+/// This bit is flipped in an address outside all segments. Neither logical addresses nor valid addresses
+/// of today's machines have it set.
 const NO_SEGMENT: u64 = 1 << 62;
 
 /// A range of addresses, and how they map to logical addresses.
@@ -66,9 +65,9 @@ pub struct Window {
     pub base: u64,
     /// How many addresses.
     pub size: u64,
-    /// What is added to an address.
+    /// What is added to an address to get its logical address.
     pub shift: u64,
-    /// [`Segments::age`] when this was true.
+    /// [`Segments::age`] when this window was looked up.
     pub age: u64,
 }
 
@@ -80,7 +79,7 @@ impl Window {
     }
 }
 
-/// A segment that lives.
+/// A segment that exists now.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     size: u64,
@@ -89,7 +88,7 @@ struct Live {
     index: usize,
 }
 
-/// Whether each segment was ever used; those who look up addresses may note that side by side.
+/// Whether each segment was ever used. Atomic, because several threads look up addresses concurrently.
 #[derive(Debug, Default)]
 struct Marks(Vec<AtomicBool>);
 
@@ -99,7 +98,7 @@ impl Clone for Marks {
     }
 }
 
-/// The segments of a process: those that live, and a table of all that ever were.
+/// The segments of a process: those that exist now, and a table of all that ever existed.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
     table: Vec<Segment>,
@@ -121,7 +120,7 @@ impl Segments {
         Self { age: 1, identity: true, ..Self::default() }
     }
 
-    /// A segment begins to live. What lived in its range is forgotten: its end was missed.
+    /// A segment begins to exist. Segments that overlap it are removed: their end was missed.
     pub fn begin(&mut self, kind: SegmentKind, owner: u32, base: u64, size: u64) {
         if self.identity {
             return;
@@ -133,7 +132,7 @@ impl Segments {
             self.end(old);
         }
         if let Some(logical) = self.reserve(kind, owner, size) {
-            // While there was no segment, windows were given out for all addresses.
+            // Windows that were handed out while there was no segment cover all addresses.
             self.age += u64::from(self.live.is_empty());
             let index = self.table.len();
             self.add(Segment { kind, owner, base, size, logical }, false);
@@ -146,7 +145,7 @@ impl Segments {
         self.used.0.push(AtomicBool::new(is_used));
     }
 
-    /// The segment that begins at `base` lives no more.
+    /// The segment that begins at `base` ceases to exist.
     pub fn end(&mut self, base: u64) {
         if self.live.remove(&base).is_some() {
             self.age += 1;
@@ -164,7 +163,7 @@ impl Segments {
         Some(logical)
     }
 
-    /// Changes whenever windows given out may have become wrong.
+    /// Changes whenever windows that were handed out may have become invalid.
     #[inline]
     pub fn age(&self) -> u64 {
         self.age
@@ -195,7 +194,7 @@ impl Segments {
             None if self.live.is_empty() && address < NO_SEGMENT => {
                 Window { base: 0, size: NO_SEGMENT, shift: NO_SEGMENT, age }
             }
-            // For this address only, and this time: a segment may begin right beside it.
+            // The window has this address only, and is never reused: a segment may begin right beside it.
             _ => {
                 let shift = (address ^ NO_SEGMENT).wrapping_sub(address);
                 Window { base: address, size: 1, shift, age: 0 }
@@ -203,13 +202,13 @@ impl Segments {
         };
     }
 
-    /// All segments that ever were, in order.
+    /// All segments that ever existed, in order.
     pub fn table(&self) -> &[Segment] {
         &self.table
     }
 
-    /// The segments that were used: by kind, by owner, then in the order in which they began. Which
-    /// thread was the first to tell of its stack is a matter of chance.
+    /// The segments that were used, by kind, by owner, then in the order in which they began. Sorting them makes
+    /// the table independent of the order in which threads happened to register their stacks.
     fn used(&self) -> Vec<&Segment> {
         let marks = self.table.iter().zip(&self.used.0);
         let used = marks.filter(|(_, used)| used.load(Ordering::Relaxed));
@@ -218,11 +217,16 @@ impl Segments {
         used
     }
 
-    /// Appends the segments that were used, as columns: kind and owner; size, less that of the last of
-    /// its kind, and how much of the owner's range is skipped before it, unless these are 0; where it
-    /// lies from the last; and how often the same comes again, if it does. Stacks of threads, and what
-    /// is allocated one after the other, mostly lie at equal distances. Nothing is packed: whoever
-    /// packs the whole does it better.
+    /// Appends the segments that were used, as columns:
+    ///
+    /// - kind, owner and flags;
+    /// - unless 0: the difference of its size from the last of its kind, and how much of the owner's range is
+    ///   skipped before it;
+    /// - the distance of its base from the last of its kind;
+    /// - how often equal rows follow each other, if more than once.
+    ///
+    /// Stacks of threads, and consecutive allocations, are usually at equal distances. Nothing is packed here:
+    /// the container packs the section as a whole, which is better.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let used = self.used();
         let mut rows = Rows::default();
@@ -255,7 +259,7 @@ impl Segments {
         out.extend(repeats);
     }
 
-    /// Takes a table. None of its segments lives.
+    /// Decodes a table. None of its segments exists any more.
     pub fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
         match varint::take_byte(input)? {
             head @ 2..4 => Self::decode_rows(input, head & 1 != 0),
@@ -306,7 +310,7 @@ impl Segments {
         Some(segment)
     }
 
-    /// Takes a table as it was written before, by segments and second differences.
+    /// Decodes a table in the older encoding: segment by segment, with second differences.
     fn decode_columns(input: &mut &[u8], identity: bool) -> Result<Self, MemoryError> {
         const WHAT: MemoryError = MemoryError::OutOfRange("segment");
         let count = varint::take(input)?;
@@ -345,7 +349,7 @@ pub(crate) fn arena(kind: SegmentKind, owner: u32) -> u64 {
     (u64::from(owner) * KINDS.len() as u64 + kind as u64) << ARENA_BITS
 }
 
-/// Stacks are smaller, mostly.
+/// Bits of an offset in a thread's own stack: few stacks are larger.
 const OWN_BITS: u32 = 27;
 /// The first logical address of a thread's own stack when threads are compared: beside the initial
 /// thread's stack.
@@ -369,7 +373,8 @@ pub(crate) fn own_offset(number: i64) -> Option<u64> {
     (number as u64).checked_sub(OWN_STACK).filter(|offset| *offset < 1 << OWN_BITS)
 }
 
-/// The first addresses of most programs: the top of the initial thread's stack, and its first allocation.
+/// Where the first references of most programs are: at the top of the initial thread's stack, and in its first
+/// allocation.
 pub(crate) fn usual_addresses() -> [i64; 2] {
     let (stack, heap) = (arena(SegmentKind::Stack, 0), arena(SegmentKind::Heap, 0));
     [(stack + USUAL_STACK) as i64, heap as i64]

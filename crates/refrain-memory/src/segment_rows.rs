@@ -6,28 +6,28 @@ use crate::error::MemoryError;
 use crate::segment::{KINDS, Segment, SegmentKind, USUAL_STACK, arena, room_for};
 use refrain_bytes::varint;
 
-/// How many distances are known by a number.
+/// How many distances can have a number.
 const MOST_KNOWN: usize = 16;
-/// What mappings are multiples of.
+/// Mappings are multiples of this.
 const PAGE: i64 = 4096;
 
 /// How a segment differs from those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Owners further than the last of the kind.
+    /// The owner, less that of the last segment of the kind.
     pub owner: u64,
     /// What it is.
     pub kind: SegmentKind,
-    /// Bytes more than the last of the kind.
+    /// The size, less that of the last segment of the kind.
     pub size: i64,
     /// Logical addresses skipped before it, in units of 16.
     pub skipped: u64,
-    /// How far from the last of the kind it lies.
+    /// The base, less that of the last segment of the kind.
     pub step: i64,
 }
 
-/// What segments are compared with: the last of its kind, or else the first of all. The stack of the
-/// first thread lies elsewhere.
+/// The segments that the next one is compared with: the last of its kind, or, if there is none, the first of all.
+/// The initial thread's stack is a kind of its own, because it is far from the other stacks.
 pub struct Rows {
     owner: (SegmentKind, u32),
     first: Option<u64>,
@@ -79,7 +79,7 @@ impl Rows {
         self.first.get_or_insert(base);
     }
 
-    /// The segment of a row; its logical address is not known here.
+    /// The segment of a row, without its logical address.
     pub fn segment(&mut self, row: &Row) -> Option<Segment> {
         let owner = u64::from(self.last_owner(row.kind)).checked_add(row.owner)?;
         let owner = u32::try_from(owner).ok()?;
@@ -98,7 +98,7 @@ fn class(kind: SegmentKind, owner: u32) -> usize {
     }
 }
 
-/// Distances between segments: those that came twice in a row are known by a number.
+/// Distances between segments. A distance that occurs twice in a row gets a number.
 #[derive(Default)]
 pub struct Steps {
     last: i64,
@@ -115,7 +115,7 @@ impl Steps {
         known.copied().ok_or(MemoryError::OutOfRange("segment"))
     }
 
-    /// A distance that came so many times.
+    /// Notes a distance that occurred `times` times in a row.
     pub fn note(&mut self, step: i64, times: usize) {
         let is_again = times > 1 || step == self.last;
         if is_again && self.known.len() < MOST_KNOWN && self.find(step).is_none() {
@@ -125,7 +125,7 @@ impl Steps {
     }
 }
 
-/// Appends a difference of bases: in pages, if it is of whole pages.
+/// Appends a difference of bases: in pages, if it is a multiple of the page size.
 pub fn put_step(out: &mut Vec<u8>, step: i64) {
     match step % PAGE {
         0 => varint::put_signed(out, step / PAGE * 2),

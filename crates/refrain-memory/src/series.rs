@@ -16,7 +16,7 @@
 
 use crate::runs::Runs;
 
-/// Returned for a level without measurements; there is none.
+/// Returned for a level without measurements, which does not occur.
 static NO_RUNS: Runs = Runs::EMPTY;
 /// With more runs than this, a measurement that has twice the runs of the other is dropped.
 const WORTH_CHOOSING: usize = 32;

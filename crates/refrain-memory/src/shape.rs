@@ -88,7 +88,7 @@ pub struct Loop {
     pub exit: u32,
     /// The first block of the body.
     pub head: u32,
-    /// The block that, at the exit, begins the next iteration.
+    /// The block that follows the exit within the loop: if it comes next, the loop goes on.
     pub goes_on: u32,
     /// The first step of the body.
     pub body: usize,
@@ -100,8 +100,8 @@ pub struct Loop {
     pub slots: Range<usize>,
     /// How many blocks the body has, if it has no loops.
     pub straight: Option<u32>,
-    /// Whether what may follow the loop begins like its body, so that blocks alone do not tell
-    /// where the loop ends.
+    /// Whether the code that may follow the loop begins with the same block as its body. Then blocks alone do
+    /// not show where the loop ends.
     pub ambiguous: bool,
 }
 
@@ -133,7 +133,7 @@ impl Node {
         }
     }
 
-    /// The same with other numbers for blocks; none if a block has no new number.
+    /// The tree with other block numbers; `None` if a block has no new number.
     pub fn renumbered(&self, numbers: &[u32]) -> Option<Self> {
         Some(match self {
             Self::Block(block) => Self::Block(*numbers.get(*block as usize)?),
@@ -154,7 +154,7 @@ impl Node {
         }
     }
 
-    /// Appends the tree: 0 ends a body, 1 and the exit begin a loop, others are blocks.
+    /// Appends the tree: 0 ends a body, 1 followed by the exit begins a loop, larger numbers are blocks.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Block(block) => varint::put(out, u64::from(*block) + 2),
@@ -167,7 +167,7 @@ impl Node {
         }
     }
 
-    /// Takes a tree.
+    /// Decodes a tree.
     pub fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
         Self::decode_some(input, 0)?.ok_or(MemoryError::OutOfRange("shape"))
     }
@@ -210,7 +210,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// The same with other numbers for blocks: `blocks` has them by their new numbers.
+    /// The shape with other block numbers: `blocks` is indexed by the new numbers.
     pub fn renumbered(&self, numbers: &[u32], blocks: &Blocks) -> Result<Self, MemoryError> {
         let node = self.node.renumbered(numbers);
         Self::compile(node.ok_or(MemoryError::OutOfRange("block"))?, blocks)
@@ -277,8 +277,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Whether an execution from this step on may begin with `block`. At the end of the shape
-    /// anything may follow.
+    /// Whether the next block from this step on can be `block`. After the end of the shape any block can follow.
     fn may_begin(&self, mut at: usize, block: u32) -> bool {
         loop {
             let (head, next) = match self.ops.get(at) {
@@ -303,8 +302,8 @@ impl Shape {
         }
     }
 
-    /// How many nodes of the outermost loop's body are complete when the program stands at `at`,
-    /// if it stands between two of them; none inside of an inner loop.
+    /// How many nodes of the outermost loop's body are complete at step `at`, if that is between two of them;
+    /// `None` inside an inner loop.
     pub fn complete_nodes(&self, at: usize) -> Option<u32> {
         let outer = self.loops.first()?;
         let mut op = outer.body;
@@ -319,7 +318,7 @@ impl Shape {
         (op == at).then_some(complete)
     }
 
-    /// The loops that the program is inside of when it stands at `at`, the outermost first.
+    /// The loops around step `at`, the outermost first.
     pub fn loops_around(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         let inside = move |this: &Loop| (this.body..this.after).contains(&at);
         self.loops.iter().enumerate().filter(move |(_, this)| inside(this)).map(|(at, _)| at)

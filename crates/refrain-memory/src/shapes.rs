@@ -20,9 +20,9 @@ pub type ShapeId = u32;
 pub struct Shapes {
     shapes: Vec<Arc<Shape>>,
     blocks: Vec<Option<ShapeId>>,
-    /// Loops over one shape, by that shape: looked up most often.
+    /// Loops over a single shape, by that shape. They are looked up most often, so they have a table of their own.
     loops_over_one: Vec<Option<ShapeId>>,
-    /// None where the loop would be too large.
+    /// Loops over several shapes; `None` for a loop that would be too large.
     loops: Map<Box<[ShapeId]>, Option<ShapeId>>,
     exits: HashMap<(ShapeId, u32), ShapeId>,
 }
@@ -83,7 +83,7 @@ impl Shapes {
         made
     }
 
-    /// A loop with its exit elsewhere; none if the shape is not a loop with an exit at its end.
+    /// The loop with another exit; `None` if the shape is not a loop that exits at the end of its body.
     pub fn with_exit(&mut self, id: ShapeId, exit: u32, blocks: &Blocks) -> Option<ShapeId> {
         if let Some(known) = self.exits.get(&(id, exit)) {
             return Some(*known);

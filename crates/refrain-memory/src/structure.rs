@@ -50,7 +50,7 @@ pub enum Leaf {
     Reference(Box<Descriptor>),
     /// A block without references: a calling context.
     Context(u32),
-    /// A part that these threads share with others: the structure with this [`Structure::part`].
+    /// A part that these threads share with others: it is the structure with this [`Structure::part`].
     Part(u32),
 }
 
@@ -97,7 +97,7 @@ pub enum Trips {
         /// How many nodes of the body are executed once more after the last whole iteration.
         exit: usize,
     },
-    /// So many executions of the same code one after the other, which were not found to be a loop.
+    /// This many consecutive executions of the same code, which were not recognised as a loop.
     Repeated(u64),
 }
 

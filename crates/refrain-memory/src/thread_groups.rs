@@ -25,7 +25,7 @@ use refrain_bytes::varint;
 
 /// The most threads of a process.
 pub const MOST_THREADS: u32 = 1 << 20;
-/// How many groups a thread's chunk is tried with.
+/// How many groups are tried for a thread's chunk.
 const TRIES: usize = 8;
 
 /// Threads of the same structure.
@@ -109,7 +109,7 @@ impl Merged {
         Some(main.and_then(|main| Ok(main.filled(pieces?))))
     }
 
-    /// The same with other numbers for blocks; `blocks` has them by their old numbers.
+    /// The groups with other block numbers; `blocks` is indexed by the old numbers.
     pub fn renumbered(&self, numbers: &[u32], blocks: &Blocks) -> Result<Self, MemoryError> {
         let mut groups = self.groups.clone();
         for group in &mut groups {
@@ -171,7 +171,7 @@ impl Merged {
         }
     }
 
-    /// Takes groups.
+    /// Decodes groups.
     pub fn decode(input: &mut &[u8]) -> Result<Self, MemoryError> {
         let version = parts::take_version(input)?;
         let count = varint::take_count(input, "number of groups")?;
@@ -343,7 +343,7 @@ impl GroupBuilder {
 }
 
 impl Group {
-    /// The chunk of a thread of the group, with a hole wherever another group fills in.
+    /// The chunk of a thread of the group, with a hole for each piece that is in another group.
     fn chunk(&self, thread: u32, blocks: &Blocks) -> Result<Finished, MemoryError> {
         let at = self.threads.position(thread).unwrap_or(0);
         let stream = |each: &Vec<Vec<i64>>| each.get(at).or(each.first()).cloned();
@@ -416,7 +416,7 @@ impl Group {
         }
     }
 
-    /// Takes the number of the hole and the substitutes.
+    /// Decodes the number of the hole and the substitutes.
     pub(crate) fn take_hole(&mut self, input: &mut &[u8]) -> Result<(), MemoryError> {
         self.hole = varint::take_u32(input, "hole")?;
         if self.hole == 0 {

@@ -97,8 +97,8 @@ impl ThreadNumbers {
         Ok(Self { set: ColumnSet { bases, columns }, own_stacks: version > 1 })
     }
 
-    /// Appends the bases. A base that is no column begins with a 0 byte; a column begins so only if it is
-    /// constant, and no base is.
+    /// Appends the bases. A base that is not a column begins with a 0 byte. The bytes of a column begin with 0
+    /// only if it is constant, and no base is constant.
     pub fn put_bases(&self, out: &mut Vec<u8>) {
         varint::put(out, self.set.bases.len() as u64);
         for base in &self.set.bases {
@@ -115,14 +115,14 @@ impl ThreadNumbers {
         }
     }
 
-    /// Appends the set; the reader knows the threads.
+    /// Appends the set without its threads.
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.put_bases(out);
         bulk::put_packed(out, &self.kinds());
         bulk::put_numbers(out, &self.plain());
     }
 
-    /// Takes a set over these threads.
+    /// Decodes a set over these threads.
     pub fn decode(input: &mut &[u8], threads: &IdList, version: u8) -> Result<Self, MemoryError> {
         let bases = take_bases(input, threads, version)?;
         let kinds = bulk::take_packed(input)?;
@@ -131,15 +131,15 @@ impl ThreadNumbers {
     }
 }
 
-/// Numbers of at least this size are taken for addresses: large, and many of them close together.
+/// Numbers of at least this size count as addresses.
 const FAR: u64 = 1 << 40;
 /// Addresses that are nearer to each other than this are written as their distance.
 const NEAR: u64 = 1 << 36;
 /// How many addresses that are not near each other are remembered.
 const REMEMBERED: usize = 3;
 
-/// The last addresses, of which the next is mostly near one (on the same stack, or in the same
-/// allocation), and the last scale over each base.
+/// The last addresses, and the last scale over each base. The next address is usually near one of them (on the
+/// same stack, or in the same allocation).
 struct Nearby {
     addresses: Vec<i64>,
     scales: HashMap<u32, i64>,
@@ -210,7 +210,7 @@ fn affine_of(kind: u32, scale: i64, offset: i64) -> Affine {
     }
 }
 
-/// Takes bases of these threads.
+/// Decodes bases of these threads.
 pub fn take_bases(
     input: &mut &[u8],
     threads: &IdList,

@@ -5,9 +5,9 @@
 //! | section | written by | holds |
 //! |---|---|---|
 //! | blocks | [`Blocks::encode`] | kind, size and program counter of every reference of every block |
-//! | segments | [`Segments::encode`] | the addresses of segments: all that address randomisation changes |
+//! | segments | [`Segments::encode`] | the addresses of segments; address randomisation changes only these |
 //! | sealed | [`Compressor::take_sealed`](crate::Compressor::take_sealed) | a thread's full chunks, in order |
-//! | threads | [`Merged::encode`] | the last chunk of every thread, as one |
+//! | threads | [`Merged::encode`] | the last chunks of all threads, merged |
 //!
 //! A chunk is nests ([`Finished::to_bytes`](crate::Finished::to_bytes): the version, the skeleton, the numbers, the bulk streams)
 //! or, where a sealed one is irregular, coded records ([`crate::irregular`]).
@@ -87,7 +87,7 @@ impl Trace {
     }
 }
 
-/// Iterates over a thread's references. One chunk is in memory at a time, and none is expanded.
+/// Iterates over a thread's references. One compressed chunk is in memory at a time.
 #[derive(Clone, Debug)]
 pub struct References<'a> {
     trace: &'a Trace,
@@ -101,7 +101,7 @@ pub struct References<'a> {
 }
 
 impl References<'_> {
-    /// Goes on to the next block that has references; false at the end.
+    /// Advances to the next block that has references; false at the end.
     fn next_block(&mut self) -> Result<bool, MemoryError> {
         loop {
             let Some(records) = &mut self.records else {

@@ -1,4 +1,4 @@
-//! One trace of all processes.
+//! Makes one trace of the parts of all processes.
 
 use crate::part::PartFiles;
 use crate::state::State;
@@ -16,11 +16,11 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
-/// Larger sections are not packed as hard as can be.
+/// Larger sections are packed with a faster setting.
 const LARGE: usize = 1 << 17;
 
-/// Reads the parts of a folder and writes a trace; its facts and size. See `sort` for
-/// how processes are numbered.
+/// Reads the parts of a folder and writes a trace. Returns the trace's facts and its size. See `sort` for how
+/// processes are numbered.
 pub fn assemble(
     folder: &Path,
     output: &Path,
@@ -32,13 +32,13 @@ pub fn assemble(
             Ok(state) => match missing_chunks(&files, &state) {
                 0 => processes.push((files, state)),
                 missing => facts.lost.push(format!(
-                    "process {} is left out: {} lacks {missing} of {} bytes",
+                    "process {} is left out: {}.sealed lacks {missing} of {} bytes",
                     state.facts.pid,
-                    files.sealed().display(),
+                    files.name(),
                     state.sealed
                 )),
             },
-            Err(error) => facts.lost.push(format!("{}: {error}", files.state().display())),
+            Err(error) => facts.lost.push(format!("{}.memory: {error}", files.name())),
         }
     }
     if let Ok(problems) = std::fs::read_to_string(folder.join("problems")) {
@@ -65,7 +65,7 @@ pub fn assemble(
     writer.add_bytes(sections::CODE, &code)?;
     match threads.len() {
         ..LARGE => writer.add_bytes(sections::THREADS, &threads)?,
-        // Irregular streams, which are packed already.
+        // Most of a large section is irregular streams, which are already packed.
         _ => writer.add(sections::THREADS, Codec::Zstd, &mut &threads[..])?,
     }
     for (number, (files, state)) in processes.iter().enumerate() {
@@ -87,15 +87,15 @@ pub fn assemble(
     Ok((facts, bytes))
 }
 
-/// How many bytes of sealed chunks the state counts that are not there: somebody has changed the
-/// folder.
+/// How many bytes of sealed chunks the state counts and the file does not have. The file is complete unless
+/// somebody has changed the folder.
 fn missing_chunks(files: &PartFiles, state: &State) -> u64 {
     let there = std::fs::metadata(files.sealed()).map_or(0, |metadata| metadata.len());
     state.sealed.saturating_sub(there)
 }
 
-/// The first process of each rank comes first, by rank, so that ranks and numbers agree; then those
-/// that they have started.
+/// Sorts the first process of each rank to the front, by rank, so that process numbers equal ranks. Processes
+/// that these have started follow.
 fn sort(processes: &mut [(PartFiles, State)]) {
     let age = |facts: &ProcessFacts| (facts.time.0, facts.pid, facts.image);
     let mut firsts = BTreeMap::new();
@@ -109,8 +109,8 @@ fn sort(processes: &mut [(PartFiles, State)]) {
     });
 }
 
-/// Gives blocks the same numbers in all processes of the same program: one may have been where
-/// others never came.
+/// Gives blocks the same numbers in all processes of the same program. Without this they differ, because a
+/// process may execute code that others do not.
 fn share_code(processes: &mut [(PartFiles, State)]) -> Result<(), TraceError> {
     let mut alike: Vec<Vec<usize>> = Vec::new();
     for (at, (_, state)) in processes.iter().enumerate() {
@@ -141,7 +141,8 @@ fn share_code(processes: &mut [(PartFiles, State)]) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Processes of the same program have the same code, mostly.
+/// The different codes, as bytes, each with the processes that have it. Processes of the same program usually
+/// have the same code.
 fn distinct_codes(processes: &[(PartFiles, State)]) -> Vec<(Vec<u8>, Vec<u32>)> {
     let mut codes: Vec<(Vec<u8>, Vec<u32>)> = Vec::new();
     let mut known = BTreeMap::new();
@@ -174,7 +175,7 @@ fn write_sealed(
         return Ok(());
     }
     let bytes = std::fs::read(files.sealed())?;
-    // Chunks that were sealed after the state was written are in the state's open chunks, too.
+    // Chunks that were sealed after the state was written are left out: the state's open chunks include them.
     let counted = bytes.get(..state.sealed as usize).ok_or(TraceError::Short)?;
     debug_assert!(refrain_memtrace::sealed::chunks(counted).count() > 0);
     writer.add(&format!("{}{number}", sections::SEALED), Codec::Stored, &mut &counted[..])?;

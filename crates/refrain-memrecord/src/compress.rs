@@ -1,8 +1,9 @@
 //! The compressor of one process.
 //!
-//! Works in rounds: see what the program has published, read the ledger that far, compress what
-//! can be compressed, each thread's stream by itself and several at once. A segment that takes the
-//! place of another waits until everything that was published before it is compressed.
+//! It works in rounds. A round reads the ledger as far as the program has published it, and then compresses the
+//! published references. Each thread has its own stream; several streams are compressed at once. A segment that
+//! replaces another is applied only after everything published before it is compressed: earlier references
+//! belong to the old segment.
 
 use crate::implied::without_implied;
 use crate::keeper::Watched;
@@ -26,36 +27,38 @@ use pool::{Job, Pool};
 
 /// How long the compressor sleeps when there is nothing to do, in milliseconds.
 const NAP: u32 = 50;
-/// How often progress is noted.
+/// How often progress is written to the progress file.
 const PROGRESS: Duration = Duration::from_millis(250);
-/// How often the state is put on disk, after a first time soon, if that is quick;
+/// How often the state is written to disk, if writing it is quick. (The first state is written earlier.)
 const SNAPSHOT: Duration = Duration::from_secs(2);
-/// if not, it may take this part of the time.
+/// If writing the state takes time `t`, the next state is written after `t` times this.
 const SNAPSHOT_SHARE: u32 = 50;
 
-/// What a compressor is told.
+/// The settings of a compressor.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct CompressorSettings {
     /// Where its files go.
     pub files: PartFiles,
     /// The rank of its process.
     pub rank: Option<u32>,
-    /// Which image of the process.
+    /// Which image of the process: programs that replace themselves have several.
     pub image: u32,
     /// Whether raw words are kept.
     pub raw: bool,
-    /// How many numbers a chunk holds before it is sealed; none for the usual number.
+    /// Whether host names and folders of files are left out.
+    pub redact: bool,
+    /// How many numbers a chunk holds before it is sealed; `None` for the default.
     pub window: Option<usize>,
 }
 
 /// A compressor at work.
 struct Recording {
-    setting: Setting,
+    settings: CompressorSettings,
     program: Program,
     process: Watched,
     tables: Arc<RwLock<Tables>>,
     streams: BTreeMap<u32, Arc<Stream>>,
-    /// Streams that may have something.
+    /// Streams of threads that have not ended.
     active: Vec<Arc<Stream>>,
     sealed: SealedWriter,
     reserve: Reserve,
@@ -66,7 +69,7 @@ struct Recording {
     snapshot_at: Instant,
 }
 
-/// Why a recording broke off.
+/// Why a recording ended before the program did.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error(transparent)]
@@ -88,25 +91,29 @@ impl From<OutOfOrder> for Broken {
 }
 
 impl Broken {
-    /// Whether there was no room to write something.
-    fn is_for_room(&self) -> bool {
+    /// Whether the disk was full, or a limit on file sizes was reached.
+    fn is_out_of_space(&self) -> bool {
         match self {
-            Self::Write(error) | Self::Stream(StreamError::Write(error)) => error.is_for_room(),
+            Self::Write(error) | Self::Stream(StreamError::Write(error)) => error.is_out_of_space(),
             _ => false,
         }
     }
 }
 
-/// Compresses what a process writes until it ends, and leaves the result in the folder of parts. A
-/// recording that breaks off is kept up to there, with the reason.
-pub fn compress(program: Program, process: Watched, setting: Setting) -> io::Result<()> {
-    let mut recording = Recording::new(program, process, setting).map_err(io::Error::other)?;
+/// Compresses the references of a process until it ends, and leaves the result in the folder of parts. If
+/// recording fails, the trace is truncated there, with the reason.
+pub fn compress(
+    program: Program,
+    process: Watched,
+    settings: CompressorSettings,
+) -> io::Result<()> {
+    let mut recording = Recording::new(program, process, settings).map_err(io::Error::other)?;
     recording.program.control().compressor_pid.store(std::process::id(), SeqCst);
     recording.program.set_state(RUNNING);
     let result = recording.run();
     if let Err(broken) = &result {
         recording.break_off(broken);
-        // The program must not wait for a compressor that takes nothing more.
+        // The program must not wait for a compressor that has stopped.
         recording.program.set_state(GONE);
     }
     recording.finish().map_err(io::Error::other)?;
@@ -121,16 +128,20 @@ fn now() -> u64 {
 }
 
 impl Recording {
-    fn new(program: Program, process: Watched, setting: Setting) -> Result<Self, WriteError> {
-        let raw = match setting.raw {
-            true => Some(Arc::new(Mutex::new(RawWriter::create(&setting.files.raw())?))),
+    fn new(
+        program: Program,
+        process: Watched,
+        settings: CompressorSettings,
+    ) -> Result<Self, WriteError> {
+        let raw = match settings.raw {
+            true => Some(Arc::new(Mutex::new(RawWriter::create(&settings.files.raw())?))),
             false => None,
         };
         let control = program.control();
         let facts = ProcessFacts {
-            rank: setting.rank,
+            rank: settings.rank,
             pid: control.pid.load(SeqCst),
-            image: setting.image,
+            image: settings.image,
             host: host(),
             front_end: control.front_end.load(SeqCst),
             time: (now(), now()),
@@ -138,15 +149,15 @@ impl Recording {
         };
         let tables = Arc::new(RwLock::new(Tables::default()));
         Ok(Self {
-            sealed: SealedWriter::create(&setting.files.sealed())?,
-            reserve: Reserve::new(&setting.files),
+            sealed: SealedWriter::create(&settings.files.sealed())?,
+            reserve: Reserve::new(&settings.files),
             process,
             pool: Pool::new(tables.clone(), raw.clone()),
             streams: BTreeMap::new(),
             active: Vec::new(),
             progress_at: Instant::now() + PROGRESS,
             snapshot_at: Instant::now() + PROGRESS,
-            setting,
+            settings,
             program,
             tables,
             raw,
@@ -156,7 +167,7 @@ impl Recording {
 
     fn run(&mut self) -> Result<(), Broken> {
         loop {
-            // In this order: what came before the end is there when the end is seen.
+            // The end is checked before the round: then the round sees everything that was published before the end.
             let ended = self.program.control().ended.load(SeqCst) != 0;
             let died = !ended && self.process.has_ended();
             let is_idle = self.round()? == 0;
@@ -167,7 +178,7 @@ impl Recording {
                     false if is_replaced => Ended::Replaced,
                     false => Ended::Died,
                 };
-                return self.take_rests();
+                return self.take_unpublished();
             }
             self.note()?;
             if is_idle {
@@ -181,14 +192,15 @@ impl Recording {
         }
     }
 
-    /// Compresses what there is; how many parts and records that were.
+    /// Reads the published records of the ledger and compresses the published parts of the rings. Returns how
+    /// many records and parts there were.
     fn round(&mut self) -> Result<u64, Broken> {
         let until = self.program.written();
         let mut done = 0;
         loop {
             let tables = self.tables.clone();
             let Some((record, bytes)) = self.program.peek(until)? else { break };
-            if read(&tables).is_harmful(&record) {
+            if read(&tables).replaces_segment(&record) {
                 let ledger = self.program.read();
                 done += self.take_parts(ledger)?;
             }
@@ -204,7 +216,7 @@ impl Recording {
             };
             if let Some((thread, ring, ring_bytes)) = begun {
                 let ring = self.program.ring(ring, ring_bytes)?;
-                let stream = Arc::new(Stream::new(thread, ring, self.setting.window));
+                let stream = Arc::new(Stream::new(thread, ring, self.settings.window));
                 self.active.push(stream.clone());
                 self.streams.insert(thread, stream);
             }
@@ -214,7 +226,7 @@ impl Recording {
         Ok(done + self.take_parts(until)?)
     }
 
-    /// Compresses the parts that need the ledger only that far.
+    /// Compresses the parts that need no more of the ledger than its first `ledger` bytes.
     fn take_parts(&mut self, ledger: u64) -> Result<u64, Broken> {
         let jobs: Vec<Job> = self
             .active
@@ -237,8 +249,8 @@ impl Recording {
         Ok(())
     }
 
-    /// Keeps what can be kept of a recording that breaks off: the chunks that are in the file, and the
-    /// open chunks of threads all of whose full chunks are.
+    /// Truncates the recording. It keeps the chunks that are in the file, and the open chunks of threads whose full
+    /// chunks are all in the file.
     fn break_off(&mut self, broken: &Broken) {
         self.facts.lost = broken.to_string();
         self.reserve.release();
@@ -247,8 +259,8 @@ impl Recording {
             self.streams.values().for_each(|stream| lock(stream).clear());
             return;
         }
-        // What was reserved is for the state.
-        if !broken.is_for_room() {
+        // On a full disk the released space is needed for the state.
+        if !broken.is_out_of_space() {
             let _ = self.seal_all();
         }
         for stream in self.streams.values() {
@@ -256,7 +268,7 @@ impl Recording {
         }
     }
 
-    /// A thread has ended: its ring may soon be another's.
+    /// A thread has ended. Its ring is emptied now, because another thread may reuse it.
     fn end_thread(&mut self, thread: u32) -> Result<(), Broken> {
         if let Some(stream) = self.streams.get(&thread).cloned() {
             {
@@ -272,16 +284,16 @@ impl Recording {
         Ok(())
     }
 
-    /// What threads have written and not published, when they will write no more.
-    fn take_rests(&mut self) -> Result<(), Broken> {
+    /// Compresses what threads have written but not published, after the process has ended.
+    fn take_unpublished(&mut self) -> Result<(), Broken> {
         for stream in &self.active {
             let tables = read(&self.tables);
-            lock(stream).take_rest(stream.thread, &tables, self.raw.as_deref())?;
+            lock(stream).take_unpublished(stream.thread, &tables, self.raw.as_deref())?;
         }
         Ok(self.write_sealed()?)
     }
 
-    /// From time to time: progress for the command that waits, a state in case of a crash.
+    /// From time to time, writes the progress for the waiting command, and the state in case of a crash.
     fn note(&mut self) -> Result<(), Broken> {
         let now = Instant::now();
         if now < self.progress_at {
@@ -291,14 +303,14 @@ impl Recording {
             return Err(Broken::Removed);
         }
         let references = self.streams.values().map(|stream| lock(stream).references()).sum();
-        self.setting.files.note_progress(references, self.sealed.bytes);
+        self.settings.files.note_progress(references, self.sealed.bytes);
         self.progress_at = now + PROGRESS;
         if now >= self.snapshot_at {
             for stream in &self.active {
                 lock(stream).seal_coded();
             }
             self.write_sealed()?;
-            // A state never counts references that have no raw words.
+            // Raw words go first: a state must not count references whose raw words are not in the file.
             self.flush_raw()?;
             let bytes = self.write_state(false)?;
             self.reserve.fit(bytes);
@@ -307,7 +319,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Writes the state; returns its size. The last time, streams are used up.
+    /// Writes the state and returns its size. If it is the last state, the streams are consumed.
     fn write_state(&mut self, is_last: bool) -> Result<usize, Broken> {
         let tables = read(&self.tables);
         let (mut chunks, mut references, mut intra) = (Vec::new(), 0, Duration::ZERO);
@@ -332,7 +344,7 @@ impl Recording {
         self.facts.basic_blocks = counted.map(|count| count.load(SeqCst)).into();
         let began = Instant::now();
         let mut merged = Merged::merge(&chunks);
-        // Sealed chunks and raw words name every context.
+        // Sealed chunks and raw words may refer to any context, so then none is left out.
         if self.sealed.bytes == 0
             && self.raw.is_none()
             && let Ok(rest) = without_implied(&code, &merged)
@@ -341,7 +353,7 @@ impl Recording {
         }
         let micros = |time: Duration| time.as_micros() as u64;
         self.facts.stages = (micros(intra), micros(began.elapsed()));
-        let state = State {
+        let mut state = State {
             facts: self.facts.clone(),
             code,
             segments: tables.segments.clone(),
@@ -349,8 +361,11 @@ impl Recording {
             sealed: self.sealed.bytes,
             numbers,
         };
+        if self.settings.redact {
+            state.redact(self.settings.files.folder());
+        }
         let bytes = state.to_bytes();
-        self.setting.files.replace_state(&bytes)?;
+        self.settings.files.replace_state(&bytes)?;
         Ok(bytes.len())
     }
 
@@ -368,7 +383,7 @@ impl Recording {
         written.map(drop)
     }
 
-    /// Ends all streams, and writes what they seal then.
+    /// Ends all streams, and writes the chunks that are sealed by that.
     fn seal_all(&mut self) -> Result<(), WriteError> {
         for stream in self.streams.values() {
             let mut work = lock(stream);
@@ -386,7 +401,7 @@ impl Recording {
     }
 }
 
-/// Whoever held a lock and panicked has left a stream as it was before a part.
+/// Locks a stream, even if a thread panicked while it held the lock: the pool reports that as an error.
 fn lock(stream: &Stream) -> MutexGuard<'_, Work> {
     stream.work.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

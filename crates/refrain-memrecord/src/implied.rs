@@ -1,9 +1,9 @@
-//! Contexts that need not be told.
+//! Removes calling contexts that follow from others.
 //!
-//! Threads that do the same on different ways have different contexts ([`refrain_memory::Substitutes`]):
-//! `compute`, called by `main`, for the first, `compute`, called by the runtime, for the others. What
-//! `compute` calls in turn follows from that: the pair of contexts is left out, and the context itself
-//! if nobody else is in it.
+//! Threads that execute the same code on different call paths have different contexts, which are stored as pairs
+//! ([`refrain_memory::Substitutes`]). Example: `main` calls `compute` in the first thread, the runtime calls it
+//! in the others. The contexts of the functions that `compute` calls differ too, but follow from this pair.
+//! So their pairs are left out, and also the contexts themselves if no other thread is in them.
 
 use refrain_memory::Merged;
 use refrain_memtrace::TraceError;
@@ -11,7 +11,7 @@ use refrain_memtrace::code::Code;
 use refrain_memtrace::error::within;
 use std::collections::BTreeSet;
 
-/// The code and the threads without what follows from the rest.
+/// The code without contexts, and the threads without pairs of contexts, that follow from others.
 pub fn without_implied(code: &Code, merged: &Merged) -> Result<(Code, Merged), TraceError> {
     let mut merged = merged.clone();
     for group in &mut merged.groups {
@@ -34,7 +34,7 @@ pub fn without_implied(code: &Code, merged: &Merged) -> Result<(Code, Merged), T
         return Ok((code.clone(), merged));
     }
     let (rest, numbers) = code.only(is_kept);
-    // Blocks that are left out stand nowhere; any number will do.
+    // Blocks that are left out are not used, so their numbers do not matter.
     let numbers: Vec<u32> = numbers.into_iter().map(|number| number.unwrap_or(0)).collect();
     let merged = within("threads", merged.renumbered(&numbers, &code.blocks))?;
     Ok((rest, merged))

@@ -1,13 +1,14 @@
-//! The keeper: waits beside a rank for the processes that want to be recorded.
+//! The keeper: a process beside a rank that starts a compressor for each process to be recorded.
 //!
-//! The process that is about to become the program starts a keeper and goes on. The keeper is not
-//! the program's child, holds none of its descriptors, and is out of reach of the terminal's
-//! signals. It listens on a socket whose name the program and all its descendants inherit; for
-//! each that calls, it starts a compressor. It ends when the program has ended and all compressors
-//! have. While it lives there is a file `keeper.HOST.PID` in the folder of parts.
+//! The process that is about to become the program starts a keeper first. The keeper is not the
+//! program's child, holds none of its descriptors, and does not get the terminal's signals. It listens
+//! on a socket whose name the program and all its descendants inherit. For each process that connects,
+//! it starts a compressor. It ends when the program and all compressors have ended. While it runs there is
+//! a file `keeper.HOST.PID` in the folder of parts.
 
-use crate::compress::{Setting, compress};
+use crate::compress::{CompressorSettings, compress};
 use crate::part::PartFiles;
+use crate::state::without_folder;
 use refrain_rings::consumer::{Program, SharedMemory};
 use refrain_rings::layout::{GONE, Hello, MAGIC, VERSION};
 use std::collections::BTreeMap;
@@ -19,26 +20,28 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-/// What a keeper is told.
+/// The settings of a keeper.
 #[derive(Clone, Debug)]
-pub struct Keeping {
+pub struct KeeperSettings {
     /// The folder of parts.
     pub parts: PathBuf,
     /// The rank of the program.
     pub rank: Option<u32>,
     /// Whether raw words are kept.
     pub raw: bool,
+    /// Whether host names and folders of files are left out.
+    pub redact: bool,
     /// How many numbers a chunk holds before it is sealed.
     pub window: Option<usize>,
 }
 
-/// Starts a keeper for this process; the name of its socket.
-pub fn start(keeping: Keeping) -> io::Result<String> {
+/// Starts a keeper for this process. Returns the name of its socket.
+pub fn start(settings: KeeperSettings) -> io::Result<String> {
     let pid = std::process::id();
     let name = format!("refrain-{pid}-{:x}", nanoseconds());
     let socket = listen(&name)?;
     let program = watch(pid as i32);
-    // SAFETY: this process has one thread, so the children may go on as they like.
+    // SAFETY: this process has one thread, so the children may call any function.
     unsafe {
         match libc::fork() {
             -1 => return Err(io::Error::last_os_error()),
@@ -46,7 +49,7 @@ pub fn start(keeping: Keeping) -> io::Result<String> {
                 libc::setsid();
                 match libc::fork() {
                     0 => {
-                        let keeper = Keeper::new(keeping, socket, program);
+                        let keeper = Keeper::new(settings, socket, program);
                         let code = keeper.map_or(1, |mut keeper| keeper.run());
                         libc::_exit(code)
                     }
@@ -69,7 +72,7 @@ fn nanoseconds() -> u128 {
     std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos())
 }
 
-/// A process whose end is noticed.
+/// A process whose end can be observed.
 #[derive(Debug)]
 pub struct Watched {
     pid: i32,
@@ -101,7 +104,7 @@ fn watch(pid: i32) -> Option<OwnedFd> {
     }
 }
 
-/// Listens on an abstract socket that keeps messages apart.
+/// Listens on an abstract socket that preserves message boundaries.
 fn listen(name: &str) -> io::Result<OwnedFd> {
     // The address is built by hand: the standard library has stream sockets only.
     // SAFETY: system calls with structures that are filled in.
@@ -129,36 +132,40 @@ fn listen(name: &str) -> io::Result<OwnedFd> {
 }
 
 struct Keeper {
-    keeping: Keeping,
+    settings: KeeperSettings,
     socket: OwnedFd,
     program: Option<OwnedFd>,
-    /// Compressors by process number, and what they share with their programs.
+    /// Compressors by process id, each with the memory that it shares with its program.
     compressors: BTreeMap<i32, Option<Program>>,
     images: BTreeMap<u32, u32>,
     mark: PathBuf,
 }
 
 impl Keeper {
-    fn new(keeping: Keeping, socket: OwnedFd, program: Option<OwnedFd>) -> io::Result<Self> {
+    fn new(
+        settings: KeeperSettings,
+        socket: OwnedFd,
+        program: Option<OwnedFd>,
+    ) -> io::Result<Self> {
         let kept: Vec<RawFd> = [Some(&socket), program.as_ref()]
             .into_iter()
             .flatten()
             .map(AsRawFd::as_raw_fd)
             .collect();
-        leave_descriptors(&kept);
-        // Writes past the limit on file sizes fail, as on a full disk, and kill nobody.
+        close_other_descriptors(&kept);
+        // A write past the limit on file sizes then fails, like one on a full disk, and does not kill the process.
         // SAFETY: changes the disposition of one signal to a constant.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         let host = host_name();
-        let mark = keeping.parts.join(format!("keeper.{host}.{}", std::process::id()));
+        let mark = settings.parts.join(format!("keeper.{host}.{}", std::process::id()));
         File::create(&mark)?;
         let (compressors, images) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { keeping, socket, program, compressors, images, mark })
+        Ok(Self { settings, socket, program, compressors, images, mark })
     }
 
     fn run(&mut self) -> i32 {
         let mut has_ended = false;
-        // Where processes cannot be watched, the keeper waits for the first one for a while.
+        // If the end of the program cannot be observed, the keeper waits this long for a first connection.
         let patience = Instant::now() + Duration::from_secs(60);
         loop {
             let (calls, ended) = self.wait(has_ended);
@@ -174,7 +181,8 @@ impl Keeper {
         }
     }
 
-    /// Waits for a caller, for the end of the program unless that was seen, or a little while.
+    /// Waits briefly for a connection or, unless it `has_ended`, for the end of the program. Returns whether there
+    /// is a connection, and whether the program ended.
     fn wait(&self, has_ended: bool) -> (bool, bool) {
         let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let program = self.program.as_ref().filter(|_| !has_ended);
@@ -185,7 +193,7 @@ impl Keeper {
         (polled[0].revents != 0, polled[1].revents != 0)
     }
 
-    /// Compressors that have ended; those that did not end well free their programs.
+    /// Collects compressors that have ended. If one has failed, its program is told not to wait for it.
     fn reap(&mut self) {
         loop {
             let mut status = 0;
@@ -198,7 +206,7 @@ impl Keeper {
                 && status != 0
             {
                 program.set_state(GONE);
-                // A compressor that fails has noted why.
+                // A compressor that failed by itself has written down the reason.
                 if libc::WIFSIGNALED(status) {
                     self.note(&format!(
                         "the compressor of process {} was killed by {}",
@@ -228,23 +236,24 @@ impl Keeper {
         let memory = receive(&caller)?;
         let image = self.images.entry(pid as u32).or_insert(0);
         *image += 1;
-        let setting = Setting {
-            files: PartFiles::new(&self.keeping.parts, self.keeping.rank, pid as u32, *image - 1),
-            rank: self.keeping.rank,
+        let settings = CompressorSettings {
+            files: PartFiles::new(&self.settings.parts, self.settings.rank, pid as u32, *image - 1),
+            rank: self.settings.rank,
             image: *image - 1,
-            raw: self.keeping.raw,
-            window: self.keeping.window,
+            raw: self.settings.raw,
+            redact: self.settings.redact,
+            window: self.settings.window,
         };
         // SAFETY: this process has one thread.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 let result = Program::open(memory.clone()).and_then(|program| {
-                    // Before the answer: the process may be gone soon after it.
+                    // The process is watched before the answer is sent, because it may end soon after the answer.
                     let process = Watched::new(pid);
                     answer(&caller)?;
                     drop(caller);
-                    compress(program, process, setting)
+                    compress(program, process, settings)
                 });
                 if let Err(error) = &result {
                     self.note(&format!("process {pid} is not recorded to its end: {error}"));
@@ -259,17 +268,21 @@ impl Keeper {
         }
     }
 
-    /// Leaves a line for those who look why a trace is not whole.
+    /// Appends a line to the file `problems`, which says why a trace is incomplete.
     fn note(&self, what: &str) {
         use std::io::Write;
-        let path = self.keeping.parts.join("problems");
+        let path = self.settings.parts.join("problems");
+        let what = match self.settings.redact {
+            true => &without_folder(what, &self.settings.parts),
+            false => what,
+        };
         if let Ok(mut file) = File::options().create(true).append(true).open(path) {
             let _ = writeln!(file, "{what}");
         }
     }
 }
 
-/// A signal as users know it.
+/// The usual name of a signal.
 fn signal_name(signal: i32) -> String {
     const NAMES: [(i32, &str); 8] = [
         (libc::SIGKILL, "SIGKILL"),
@@ -299,7 +312,7 @@ fn peer(socket: &OwnedFd) -> io::Result<i32> {
     }
 }
 
-/// Takes the hello and the shared memory that comes with it.
+/// Receives the hello message and the shared memory that comes with it.
 fn receive(socket: &OwnedFd) -> io::Result<SharedMemory> {
     #[repr(C, align(8))]
     struct Room([u8; 64]);
@@ -343,9 +356,9 @@ fn answer(socket: &OwnedFd) -> io::Result<()> {
     if sent == size_of::<Hello>() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Gives up all descriptors but a few: whoever waits for a pipe of the program to be closed must
-/// not wait for us.
-fn leave_descriptors(kept: &[RawFd]) {
+/// Closes all descriptors but `kept`: a process that waits for the end of one of the program's pipes must
+/// not wait for the keeper.
+fn close_other_descriptors(kept: &[RawFd]) {
     // SAFETY: descriptors of this process; those that are used are kept.
     unsafe {
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
@@ -369,8 +382,8 @@ fn host_name() -> String {
     name.trim().replace(['/', '.'], "-")
 }
 
-/// Waits until all keepers of a folder have ended; those of this machine that are no more are not
-/// waited for. `meanwhile` is called again and again.
+/// Waits until all keepers of a folder have ended. A keeper on this machine that was killed counts as ended.
+/// Calls `meanwhile` repeatedly.
 pub fn wait_for_all(parts: &Path, mut meanwhile: impl FnMut()) {
     let here = host_name();
     loop {
@@ -403,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_listened_on_by_one() {
+    fn only_one_keeper_can_listen_on_a_name() {
         let name = format!("refrain-test-{}", std::process::id());
         let _first = listen(&name).unwrap();
         assert!(listen(&name).is_err());

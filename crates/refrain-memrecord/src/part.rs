@@ -1,13 +1,13 @@
-//! What a compressor leaves in the folder of parts.
+//! The files that a compressor writes to the folder of parts.
 //!
 //! A process has a name, `RANK.PID.N` (`-` for no rank; N tells images of the same process apart), and
 //! up to five files:
 //!
 //! | file | holds |
 //! |---|---|
-//! | `NAME.memory` | all that is known ([`crate::state`]), replaced from time to time as a whole |
+//! | `NAME.memory` | the state ([`crate::state`]), replaced as a whole from time to time |
 //! | `NAME.sealed` | full chunks, appended: thread, length, bytes |
-//! | `NAME.raw` | with `--raw`, what came out of the rings |
+//! | `NAME.raw` | with `--raw`, the words read from the rings |
 //! | `NAME.progress` | references and bytes so far, for the progress line |
 //! | `NAME.reserve` | disk space for the last state, if the disk becomes full |
 //!
@@ -34,8 +34,8 @@ impl WriteError {
         move |error| Self { path: path.to_owned(), error }
     }
 
-    /// Whether there was no room.
-    pub fn is_for_room(&self) -> bool {
+    /// Whether the disk was full, or a limit on file sizes was reached.
+    pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         matches!(self.error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
     }
@@ -48,13 +48,13 @@ pub struct PartFiles {
 }
 
 impl PartFiles {
-    /// Of a process's image.
+    /// The files of an image of a process.
     pub fn new(folder: &Path, rank: Option<u32>, pid: u32, image: u32) -> Self {
         let rank = rank.map_or_else(|| "-".into(), |rank| rank.to_string());
         Self { stem: folder.join(format!("{rank}.{pid}.{image}")) }
     }
 
-    /// All that there are in a folder, in order.
+    /// The files of all processes in a folder, in order.
     pub fn all(folder: &Path) -> io::Result<Vec<Self>> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(folder)? {
@@ -65,6 +65,16 @@ impl PartFiles {
         }
         all.sort();
         Ok(all)
+    }
+
+    /// The folder of parts.
+    pub fn folder(&self) -> &Path {
+        self.stem.parent().unwrap_or(Path::new(""))
+    }
+
+    /// The name of the process's files, without the folder and the extension.
+    pub fn name(&self) -> String {
+        self.stem.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     fn with(&self, extension: &str) -> PathBuf {
@@ -110,7 +120,7 @@ impl PartFiles {
         })
     }
 
-    /// Notes how far the compressor is. Nothing depends on it, so a failure is no error.
+    /// Writes how far the compressor is. Only the progress line depends on it, so a failure is not an error.
     pub fn note_progress(&self, references: u64, bytes: u64) {
         let numbers = [references.to_le_bytes(), bytes.to_le_bytes()].concat();
         let _ = std::fs::write(self.progress(), numbers);
@@ -127,10 +137,10 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    /// What is set aside at first.
+    /// The initial size.
     const INITIAL: u64 = 1 << 20;
 
-    /// Sets disk space aside; less, or none, where there is not enough.
+    /// Sets disk space aside; nothing if the disk does not have that much.
     pub fn new(files: &PartFiles) -> Self {
         let path = files.reserve();
         let file = File::create(&path).ok();
@@ -151,7 +161,7 @@ impl Reserve {
             let errno = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) };
             match errno {
                 0 => self.bytes = bytes,
-                // What a failed attempt allocated would be missed by others.
+                // A failed attempt may have allocated a part; give it back.
                 _ => drop(file.set_len(self.bytes)),
             }
         }
@@ -203,7 +213,7 @@ impl SealedWriter {
         Ok(Self { path: path.to_owned(), file, bytes: 0 })
     }
 
-    /// Appends a chunk. One that cannot be written as a whole is not in the file.
+    /// Appends a chunk, completely or not at all.
     pub fn write(&mut self, thread: u32, chunk: &[u8]) -> Result<(), WriteError> {
         let mut bytes = Vec::with_capacity(chunk.len() + 12);
         put_chunk(&mut bytes, thread, chunk);
@@ -263,7 +273,7 @@ mod tests {
         // Every write to it finds the disk full.
         let mut sealed = SealedWriter::create(Path::new("/dev/full")).unwrap();
         let error = sealed.write(0, b"chunk").unwrap_err();
-        assert!(error.is_for_room());
+        assert!(error.is_out_of_space());
         let text = "cannot write /dev/full: the disk is full (No space left on device)";
         assert_eq!(error.to_string(), text);
         assert_eq!(sealed.bytes, 0);

@@ -6,8 +6,9 @@ use refrain_memtrace::TraceError;
 use refrain_memtrace::code::Code;
 use refrain_memtrace::error::within;
 use refrain_memtrace::process::{ProcessFacts, VERSION, decode_numbers, encode_numbers};
+use std::path::Path;
 
-/// Everything that a compressor knows of its process.
+/// Everything that a compressor knows about its process.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Facts.
@@ -18,14 +19,27 @@ pub struct State {
     pub segments: Segments,
     /// The open chunks of its threads.
     pub merged: Merged,
-    /// Bytes of sealed chunks.
+    /// How many bytes of the file of sealed chunks belong to this state.
     pub sealed: u64,
-    /// The number that each block has here, by the number that it had in sealed chunks and raw
-    /// words.
+    /// For each block number used in sealed chunks and raw words, the block's number in `code`.
     pub numbers: Vec<u32>,
 }
 
+/// Stands for a host name that is left out.
+const REDACTED: &str = "redacted";
+
 impl State {
+    /// Leaves out what `--redact` keeps private: the name of the host, and the folders of files. `parts` is the
+    /// folder of parts, which the reason for a truncation may name.
+    pub fn redact(&mut self, parts: &Path) {
+        let file_name =
+            |path: &mut String| *path = path.rsplit('/').next().unwrap_or(path).to_owned();
+        self.facts.host = REDACTED.to_owned();
+        self.facts.lost = without_folder(&self.facts.lost, parts);
+        file_name(&mut self.facts.program);
+        self.code.modules.values_mut().for_each(|module| file_name(&mut module.path));
+    }
+
     /// The bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -59,4 +73,9 @@ impl State {
         let numbers = decode_numbers(take_bytes(input)?)?;
         Ok(Self { facts, code, segments, merged, sealed, numbers })
     }
+}
+
+/// A message without the folder of the files that it names.
+pub fn without_folder(message: &str, folder: &Path) -> String {
+    message.replace(&format!("{}/", folder.display()), "")
 }

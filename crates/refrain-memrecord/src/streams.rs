@@ -14,22 +14,22 @@ use std::time::{Duration, Instant};
 pub struct Stream {
     /// The thread.
     pub thread: u32,
-    /// What changes.
+    /// Its compressor.
     pub work: Mutex<Work>,
 }
 
 /// The compressor of a stream.
 #[derive(Debug)]
 pub struct Work {
-    /// The ring; none when the thread has ended and its ring is empty.
+    /// The ring; `None` when the thread has ended and its ring is empty.
     pub ring: Option<Ring>,
     compressor: Compressor,
     words: Vec<u64>,
-    /// How many words there were.
+    /// How many words were compressed.
     taken: u64,
     /// How long compressing them took.
     pub compressing: Duration,
-    /// Full chunks that were not written yet, the oldest first.
+    /// Full chunks that are not written yet, the oldest first.
     pub sealed: VecDeque<Vec<u8>>,
 }
 
@@ -42,16 +42,16 @@ pub enum StreamError {
     /// Raw words cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// Words that are not records.
+    /// The words of a ring are not records.
     #[error("the memory that the program shares is damaged: a thread's words are not records")]
     NoRecord,
-    /// The compressor refused.
+    /// The compressor refused the words.
     #[error(transparent)]
     Memory(#[from] refrain_memory::MemoryError),
 }
 
 impl Stream {
-    /// The stream of a thread that has just begun.
+    /// The stream of a new thread.
     pub fn new(thread: u32, ring: Ring, window: Option<usize>) -> Self {
         let compressor = window.map_or_else(Compressor::new, Compressor::with_chunks_of);
         let work = Work {
@@ -67,13 +67,13 @@ impl Stream {
 }
 
 impl Work {
-    /// How many of the ring's parts can be used when the ledger was read that far.
+    /// How many of the ring's published parts need no more of the ledger than its first `ledger` bytes.
     pub fn ready(&self, ledger: u64) -> u64 {
         let Some(ring) = &self.ring else { return 0 };
         (0..ring.waiting()).take_while(|nth| ring.ledger_of(*nth) <= ledger).count() as u64
     }
 
-    /// Compresses so many parts.
+    /// Compresses the next `parts` parts.
     pub fn take(
         &mut self,
         parts: u64,
@@ -90,8 +90,8 @@ impl Work {
         Ok(())
     }
 
-    /// Compresses what a thread that is no more has written and not published.
-    pub fn take_rest(
+    /// Compresses what a thread that has ended wrote and did not publish.
+    pub fn take_unpublished(
         &mut self,
         thread: u32,
         tables: &Tables,
@@ -130,13 +130,12 @@ impl Work {
         Ok(())
     }
 
-    /// References so far: the words that are not numbers of blocks.
+    /// References so far: the words that are not block numbers.
     pub fn references(&self) -> u64 {
         self.taken - self.compressor.executed()
     }
 
-    /// Forgets everything after the chunks that were written, if one could not be: a stream has no
-    /// gaps.
+    /// If a full chunk could not be written, forgets it and everything after it: a stream has no gaps.
     pub fn truncate(&mut self, tables: &Tables) {
         // Coded records can be kept only as a full chunk.
         self.seal_coded();
@@ -178,7 +177,7 @@ impl Work {
         self.sealed.extend(self.compressor.take_sealed());
     }
 
-    /// Ends the stream: what is still open and irregular is sealed.
+    /// Ends the stream. An open irregular chunk is sealed.
     pub fn settle(&mut self, tables: &Tables) {
         self.compressor.settle(&tables.code.blocks);
         self.sealed.extend(self.compressor.take_sealed());
@@ -198,8 +197,8 @@ fn references_in(chunks: Vec<Vec<u8>>, blocks: &Blocks) -> u64 {
     trace.references(0).take_while(Result::is_ok).count() as u64
 }
 
-/// How many words are complete records, in words that end with a 0: all records before it but the
-/// last, which may have been under way.
+/// How many words of a ring are complete records. A 0 ends the records. The last record before it is left out,
+/// because the thread may have been writing it.
 fn complete(words: &[u64], lengths: &[u32]) -> usize {
     let (mut last, mut at) = (0, 0);
     while let Some(&number @ 1..) = words.get(at) {
@@ -218,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_record_under_way_is_left_out() {
+    fn a_record_that_may_be_incomplete_is_left_out() {
         let lengths = [0, 1, 2, 0];
         assert_eq!(complete(&[1, 7, 2, 8, 9, 0, 5], &lengths), 2);
         assert_eq!(complete(&[1, 7, 3, 0], &lengths), 2);

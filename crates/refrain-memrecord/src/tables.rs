@@ -1,18 +1,18 @@
-//! The tables that a compressor builds from its process's ledger: code, and where memory is.
+//! The tables that a compressor builds from its process's ledger: code and segments.
 
 use refrain_memory::{Kind, Reference, SegmentKind, Segments};
 use refrain_memtrace::code::{Code, Context, Module};
 use refrain_rings::record::{NO_CONTEXT, Record, references};
 use std::collections::BTreeMap;
 
-/// What a process's compressor knows.
+/// The code and the segments of a process.
 #[derive(Clone, Debug)]
 pub struct Tables {
     /// The code.
     pub code: Code,
-    /// Where memory is.
+    /// The segments.
     pub segments: Segments,
-    /// The references of each block.
+    /// How many references each block has.
     pub lengths: Vec<u32>,
     live: BTreeMap<u64, (u64, u32, u32)>,
 }
@@ -28,14 +28,14 @@ impl Default for Tables {
     }
 }
 
-/// A number that is not the next one.
+/// The ledger has a block number that is not the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfOrder;
 
 impl Tables {
-    /// Whether a record changes what addresses of earlier references mean: a segment that takes
-    /// the place of another.
-    pub fn is_harmful(&self, record: &Record<'_>) -> bool {
+    /// Whether a record adds a segment that overlaps an existing, different one. Such a record changes which segment
+    /// the addresses of earlier references belong to.
+    pub fn replaces_segment(&self, record: &Record<'_>) -> bool {
         let Record::Segment { kind, owner, base, size } = *record else { return false };
         let end = base.saturating_add(size.max(1));
         let mut overlapping = self.overlapping(base, end);
@@ -48,7 +48,7 @@ impl Tables {
         before.into_iter().chain(self.live.range(base..end)).map(|(at, what)| (*at, *what))
     }
 
-    /// Takes a record in.
+    /// Adds a record of the ledger.
     pub fn apply(&mut self, record: &Record<'_>) -> Result<(), OutOfOrder> {
         match *record {
             Record::Module { module, is_main, path, build_id, .. } => {
@@ -84,7 +84,7 @@ impl Tables {
         Ok(())
     }
 
-    /// A segment begins to live; one that lives already, as it is, goes on.
+    /// Adds a segment and removes those that it overlaps. An existing equal segment stays.
     fn begin(&mut self, kind: u32, owner: u32, base: u64, size: u64) {
         let what = (size, kind, owner);
         if self.live.get(&base) == Some(&what) {

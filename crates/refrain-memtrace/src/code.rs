@@ -7,7 +7,7 @@ use refrain_memory::{Blocks, Kind, Reference};
 use refrain_rings::record::split_pc;
 use std::collections::BTreeMap;
 
-/// A piece of code that was loaded.
+/// A loaded program or library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Module {
     /// Its file.
@@ -29,7 +29,7 @@ pub struct Context {
     pub function: u64,
 }
 
-/// The calls that lead to a context: where each is, and what was called.
+/// The calls that lead to a context: the return address and the called function of each.
 type Path = Vec<(u64, u64)>;
 type ReferenceKey = (u64, Kind, u32);
 type BlockKey = (Vec<ReferenceKey>, Path, u32);
@@ -49,7 +49,7 @@ pub struct Code {
 
 impl Code {
     /// The module and the offset of a program counter.
-    pub fn place(&self, pc: u64) -> (Option<&Module>, u64) {
+    pub fn locate(&self, pc: u64) -> (Option<&Module>, u64) {
         let (module, offset) = split_pc(pc);
         (self.modules.get(&module), offset)
     }
@@ -62,7 +62,7 @@ impl Code {
     }
 
     /// The code of several processes that have the same modules, and the numbers that their blocks
-    /// have in it: contexts by the way to them, then blocks by what they refer to.
+    /// have in it: first contexts, sorted by their call paths, then blocks, sorted by their references.
     pub fn union(codes: &[&Self]) -> (Self, Vec<Vec<u32>>) {
         let mut all: BTreeMap<BlockKey, (Vec<Reference>, Option<Context>)> = BTreeMap::new();
         let keys: Vec<Vec<BlockKey>> = codes.iter().map(|code| code.keys()).collect();
@@ -91,7 +91,7 @@ impl Code {
         (union, numbers)
     }
 
-    /// The code with some of its blocks only, and the new number of each block.
+    /// The code with only some of its blocks, and the new number of each block.
     pub fn only(&self, is_kept: impl Fn(u32) -> bool) -> (Self, Vec<Option<u32>>) {
         let mut only = Self { modules: self.modules.clone(), ..Self::default() };
         let mut numbers = Vec::new();
@@ -166,7 +166,7 @@ impl Code {
         numbers.chain(main).filter_map(|n| Some((n, self.modules.get(&n)?))).collect()
     }
 
-    /// Takes code.
+    /// Decodes code.
     pub fn decode(input: &mut &[u8]) -> Result<Self, TraceError> {
         let mut code = Self::default();
         for _ in 0..take(input)? {

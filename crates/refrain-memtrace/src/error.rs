@@ -1,4 +1,4 @@
-//! What can be wrong with parts and traces.
+//! Errors in parts and traces.
 
 use refrain_bytes::BytesError;
 use refrain_container::ContainerError;
@@ -13,15 +13,15 @@ pub enum TraceError {
     /// Compressed references do not decode.
     #[error("section `{section}`: {source}")]
     Memory {
-        /// Where.
+        /// The section.
         section: String,
-        /// What.
+        /// The error.
         source: MemoryError,
     },
-    /// Bytes end in the middle.
+    /// The bytes end too early.
     #[error("the data ends in the middle")]
     Short,
-    /// A later version.
+    /// The file has a later version.
     #[error("version {0} of the format; use a newer Refrain")]
     Newer(u64),
     /// Reading or writing failed.
@@ -35,7 +35,7 @@ impl From<std::io::Error> for TraceError {
     }
 }
 
-/// Says in which section an error is.
+/// Adds the section to an error.
 pub fn within<T>(section: &str, result: Result<T, MemoryError>) -> Result<T, TraceError> {
     result.map_err(|source| TraceError::Memory { section: section.to_owned(), source })
 }

@@ -15,7 +15,7 @@
 //! # Ok::<(), refrain_memtrace::TraceError>(())
 //! ```
 //!
-//! The same as loops, without expanding them: the references with a stride of 8 bytes in their innermost loop.
+//! Loop nests, without expanding them: this counts the references with a stride of 8 bytes in their innermost loop.
 //!
 //! ```
 //! use refrain_elastic::Affine;

@@ -28,16 +28,15 @@ pub struct ProcessFacts {
     pub time: (u64, u64),
     /// How it ended.
     pub ended: Ended,
-    /// What went wrong, if the trace does not go to the end.
+    /// Why the trace is truncated; empty if it is complete.
     pub lost: String,
     /// How many threads there were.
     pub threads: u32,
     /// References of all of them.
     pub references: u64,
-    /// Microseconds that compressing within threads took, of all threads together, and merging
-    /// them at the end.
+    /// Microseconds of compressing, summed over all threads, and of merging the threads at the end.
     pub stages: (u64, u64),
-    /// Distinct basic blocks that ran: of recorded code, and of other code. Both are 0 where the front
+    /// How many different basic blocks were executed: in recorded code, and in other code. Both are 0 if the front
     /// end does not count them.
     pub basic_blocks: (u32, u32),
 }
@@ -77,7 +76,7 @@ impl ProcessFacts {
         put(out, u64::from(self.basic_blocks.1));
     }
 
-    /// Takes facts, as they were written by that version of what they stand in.
+    /// Decodes facts. `version` is that of the trace or state that contains them.
     pub fn decode(input: &mut &[u8], version: u64) -> Result<Self, TraceError> {
         let rank = take_u32(input, "rank")?.checked_sub(1);
         let (pid, image) = (take_u32(input, "process id")?, take_u32(input, "image")?);
@@ -125,7 +124,7 @@ pub fn encode_numbers(numbers: &[u32], out: &mut Vec<u8>) {
     }
 }
 
-/// Takes new numbers of blocks.
+/// Decodes new numbers of blocks.
 pub fn decode_numbers(mut input: &[u8]) -> Result<Vec<u32>, TraceError> {
     let (mut numbers, mut last) = (Vec::new(), -1i64);
     while !input.is_empty() {

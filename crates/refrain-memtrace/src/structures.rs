@@ -32,8 +32,8 @@ impl MemoryTrace {
     /// The loop nests of the processes for which `is_wanted` is true. Threads and processes that execute
     /// the same loops are one group.
     ///
-    /// This takes time in proportion to the compressed trace. The exception are threads with sealed chunks:
-    /// to join the loops of these chunks, their references are decoded once.
+    /// This takes time in proportion to the compressed trace, except for threads with sealed chunks: to join the
+    /// loops of these chunks, their references are decoded once.
     pub fn structures(
         &self,
         is_wanted: impl Fn(u32) -> bool,

@@ -1,4 +1,4 @@
-//! A trace of memory references, to be read.
+//! Reads a trace of memory references.
 
 use crate::bytes::take_text;
 use crate::code::Code;
@@ -21,24 +21,24 @@ pub struct Facts {
     pub command: Vec<String>,
     /// How it ended.
     pub exit_code: Option<i32>,
-    /// What was to be recorded, as options.
+    /// The options that selected what to record.
     pub selected: Vec<String>,
     /// What is missing, and why.
     pub lost: Vec<String>,
-    /// How many processes have code.
+    /// How many processes have an entry in the section of code.
     pub codes: u64,
     /// The processes.
     pub processes: Vec<ProcessFacts>,
-    /// Microseconds that merging them took.
+    /// Microseconds of merging the processes.
     pub merging: u64,
 }
 
 /// Seconds that the stages of compression took (ScalaMemTrace §5).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stages {
-    /// Within threads, all of them together.
+    /// Within threads, summed over all threads.
     pub intra_thread: f64,
-    /// Merging the threads of each process, all processes together.
+    /// Merging the threads of each process, summed over all processes.
     pub inter_thread: f64,
     /// Merging the processes.
     pub inter_process: f64,

@@ -1,4 +1,4 @@
-//! Comparing a trace with the raw words it was made of.
+//! Compares a trace with the raw words from which it was made.
 //!
 //! Raw words are decoded without the compressor's code: a block's number, then its addresses. Each must equal the
 //! thread's next reference in the trace. Where the trace is truncated, raw words may go on past its end,
@@ -12,20 +12,20 @@ use refrain_memory::{Access, Reference, References};
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// References compared, and found equal.
+    /// How many references are equal.
     pub equal: u64,
     /// Bytes of raw words.
     pub raw_bytes: u64,
-    /// The first differences, in words.
+    /// The first differences, as text.
     pub differences: Vec<String>,
-    /// How many there were.
+    /// How many differences there are.
     pub different: u64,
     /// References in raw words past the end of a truncated trace.
     pub beyond: u64,
-    /// References of a truncated trace past the end of its raw words, which are truncated, too.
+    /// References of a truncated trace past the end of its raw words, which are truncated too.
     pub unmatched: u64,
 }
 
@@ -57,7 +57,7 @@ pub fn compare(trace: &MemoryTrace) -> Result<Comparison, TraceError> {
     Ok(comparison)
 }
 
-/// A thread's references, and how many were taken.
+/// A thread's references, and how many were compared.
 struct Thread<'a> {
     references: References<'a>,
     taken: u64,
@@ -72,7 +72,7 @@ fn compare_process(
     comparison: &mut Comparison,
 ) -> Result<(), TraceError> {
     let mut threads: BTreeMap<u32, Thread<'_>> = BTreeMap::new();
-    // The blocks by the numbers that they had then.
+    // The blocks by the numbers that they have in the raw words.
     let numbers = process.trace.numbers.iter().flatten();
     let blocks: Vec<&[Reference]> =
         numbers.map(|number| process.code.blocks.get(*number).unwrap_or_default()).collect();

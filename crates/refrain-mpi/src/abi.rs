@@ -85,7 +85,7 @@ impl Source {
     /// (`RTLD_DEFAULT`), in libmpi itself only when that fails. An executable usually holds its
     /// own copy of a library's variable (by a copy relocation), and then it and the library
     /// both use the copy: `MPI_COMM_WORLD` of Open MPI lies in the program, and `RTLD_NEXT` or
-    /// a handle of libmpi would give an address that nobody uses.
+    /// a handle of libmpi would give an address that neither of them uses.
     ///
     /// # Safety
     ///
@@ -347,7 +347,7 @@ static STANDARD_ABI: Layout = Layout {
         source: 0,
         tag: 4,
         error: 8,
-        // As MPICH and Intel MPI have it; Open MPI keeps its own. See `recognise`.
+        // That of MPICH and Intel MPI; Open MPI has another one. See `recognise`.
         count: CountEncoding::Split { low: 12, high: 16 },
     },
 

@@ -1,9 +1,9 @@
 //! Symbols of Fortran procedures in MPI libraries.
 //!
 //! A procedure `MPI_Send` is called `mpi_send_` by every Fortran compiler of Linux on x86-64
-//! where the program includes `mpif.h` or uses the module `mpi`. Behind the module `mpi_f08`
-//! stand `mpi_send_f08_`, or `mpi_send_f08ts_` where buffers travel as descriptors, with
-//! `_large` for large counts. The names that begin with PMPI are `pmpi_send_`, and for
+//! where the program includes `mpif.h` or uses the module `mpi`. The module `mpi_f08` calls
+//! `mpi_send_f08_`, or `mpi_send_f08ts_` if buffers are passed as descriptors, with `_large` for large
+//! counts. The names that begin with PMPI are `pmpi_send_`, and for
 //! `mpi_f08` `pmpi_send_f08_` (Open MPI) or `pmpir_send_f08_` (MPICH). Libraries have more
 //! symbols for the same code, for other compilers and for their own use.
 

@@ -1,8 +1,7 @@
 //! How long an array argument is: the rules in the square brackets of `interface.txt`.
 //!
-//! C passes arrays as bare addresses. Before one may be read, its length must be known, and
-//! whether the argument means anything at all on this process (`root:`) and in this call
-//! (`sent:`).
+//! C passes arrays as bare addresses. Before an array is read, its length must be known, and whether the
+//! argument is significant on this process (`root:`) and in this call (`sent:`).
 
 use std::fmt;
 
@@ -28,7 +27,7 @@ pub enum Length {
 }
 
 impl Length {
-    /// Reads a rule as it stands in the table.
+    /// Reads a rule of the table.
     pub fn parse(rule: &str) -> Result<Length, String> {
         let rule = rule.trim();
         if let Some(rest) = rule.strip_prefix("root:") {
@@ -59,7 +58,7 @@ impl Length {
         })
     }
 
-    /// Every parameter the rule looks at.
+    /// The parameters that the rule depends on.
     pub fn parameters(&self) -> Vec<&str> {
         match self {
             Length::Param(name, _) => vec![name],

@@ -8,8 +8,9 @@
 //! (`interface.txt`, `semantics.txt`, `kinds.txt`, `constants.txt`, `handles.txt`, `fortran.txt`),
 //! which people can read and edit.
 //!
-//! To add a function: its form goes into `interface.txt`, its meaning into `semantics.txt`. The wrapper,
-//! the log format and the decoder follow from these.
+//! To add a function: its form goes into `interface.txt`, its meaning into `semantics.txt`. The wrapper, the replay
+//! hook, the encoding and the decoder follow from these. Where Fortran does not reach the C function, it also has a
+//! line in `fortran.txt`.
 
 #![cfg_attr(
     not(test),

@@ -143,7 +143,7 @@ pub fn mask_names(family: Family, group: &str, mask: i64) -> String {
 /// The predefined handles of a family, as (kind, name, where its value comes from).
 ///
 /// Every version's and vendor's are among them, so a symbol may be missing in the running
-/// library. Of two handles of one kind with one value, the first has the better name.
+/// library. If two handles of a kind have the same value, the name of the first is preferred.
 pub fn predefined_handles(
     family: Family,
 ) -> impl Iterator<Item = (&'static str, &'static str, Source)> {
@@ -243,7 +243,7 @@ impl<T: Copy + Sortable> Table<T> {
         Table { rows, by_value, by_name }
     }
 
-    /// Where several names have one value, those come first that have it in the newest version.
+    /// Among names with the same value, those that have it in the newest version come first.
     fn index(rows: &[Row<T>], family: Family) -> Vec<Named<T>> {
         let mut entries = Vec::new();
         for row in rows {

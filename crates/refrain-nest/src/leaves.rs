@@ -15,7 +15,7 @@ struct Level<'a, L> {
     body: &'a [Nest<L>],
     /// The node that comes next.
     next: usize,
-    /// How often the body is executed after this time.
+    /// How often the body is executed after the current execution.
     left: u64,
 }
 

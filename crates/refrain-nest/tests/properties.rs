@@ -30,7 +30,7 @@ fn grammar(sequence: &[u32]) -> Grammar {
     sequitur.grammar()
 }
 
-/// Rules that only name later ones: valid, and like nothing that Sequitur makes.
+/// Rules that use only later rules: a valid grammar, and one that Sequitur would not make.
 fn any_rules() -> impl Strategy<Value = Vec<Vec<Symbol>>> {
     vec(vec((any::<prop::sample::Index>(), 0..4_u32, 1..4_u64, any::<bool>()), 0..4), 1..7)
         .prop_map(|rules| {

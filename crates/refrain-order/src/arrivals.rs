@@ -1,7 +1,6 @@
-//! Things in the order they came, which may leave from any place.
+//! A list in arrival order from which any element can be removed in constant time.
 //!
-//! A list whose links are numbers of slots: there may be thousands, and each comes and goes without
-//! a search.
+//! A doubly linked list in a vector of slots; an element is identified by the number of its slot.
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -9,12 +8,12 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 struct Slot<T> {
     thing: Option<T>,
-    /// The slots before and behind this one.
+    /// The previous and the next slot.
     before: u32,
-    behind: u32,
+    after: u32,
 }
 
-/// The list.
+/// A list in arrival order.
 #[derive(Clone, Debug)]
 pub struct Arrivals<T> {
     slots: Vec<Slot<T>>,
@@ -30,16 +29,16 @@ impl<T> Default for Arrivals<T> {
 }
 
 impl<T> Arrivals<T> {
-    /// Something has come. Says in which slot it is.
+    /// Appends an element. Returns its slot.
     #[inline]
     pub fn add(&mut self, thing: T) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| self.make_slot());
         let latest = self.latest;
-        if let Some(place) = self.slots.get_mut(slot as usize) {
-            *place = Slot { thing: Some(thing), before: latest, behind: NONE };
+        if let Some(target) = self.slots.get_mut(slot as usize) {
+            *target = Slot { thing: Some(thing), before: latest, after: NONE };
         }
         match self.slots.get_mut(latest as usize) {
-            Some(before) => before.behind = slot,
+            Some(before) => before.after = slot,
             None => self.oldest = slot,
         }
         self.latest = slot;
@@ -48,59 +47,59 @@ impl<T> Arrivals<T> {
 
     #[cold]
     fn make_slot(&mut self) -> u32 {
-        self.slots.push(Slot { thing: None, before: NONE, behind: NONE });
+        self.slots.push(Slot { thing: None, before: NONE, after: NONE });
         self.slots.len() as u32 - 1
     }
 
-    /// Lets two slots follow each other.
+    /// Makes two slots neighbours.
     #[inline]
-    fn link(&mut self, before: u32, behind: u32) {
+    fn link(&mut self, before: u32, after: u32) {
         match self.slots.get_mut(before as usize) {
-            Some(own) => own.behind = behind,
-            None => self.oldest = behind,
+            Some(slot) => slot.after = after,
+            None => self.oldest = after,
         }
-        match self.slots.get_mut(behind as usize) {
-            Some(own) => own.before = before,
+        match self.slots.get_mut(after as usize) {
+            Some(slot) => slot.before = before,
             None => self.latest = before,
         }
     }
 
-    /// What is in a slot.
+    /// The element in a slot.
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&T> {
         self.slots.get(slot as usize)?.thing.as_ref()
     }
 
-    /// Something leaves.
+    /// Removes the element in a slot, if there is one.
     #[inline]
     pub fn remove(&mut self, slot: u32) {
-        let Some(own) = self.slots.get_mut(slot as usize) else { return };
-        if own.thing.take().is_some() {
-            let (before, behind) = (own.before, own.behind);
-            self.link(before, behind);
+        let Some(removed) = self.slots.get_mut(slot as usize) else { return };
+        if removed.thing.take().is_some() {
+            let (before, after) = (removed.before, removed.after);
+            self.link(before, after);
             self.free.push(slot);
         }
     }
 
-    /// Whether nothing is there.
+    /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.oldest == NONE
     }
 
-    /// What came first of what is there.
+    /// The first element.
     #[inline]
     pub fn oldest(&self) -> Option<&T> {
         self.get(self.oldest)
     }
 
-    /// What is there, in the order it came, each with its slot.
+    /// All elements in order, with their slots.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let mut next = self.oldest;
         std::iter::from_fn(move || {
-            let (slot, own) = (next, self.slots.get(next as usize)?);
-            next = own.behind;
-            Some((slot, own.thing.as_ref()?))
+            let (slot, link) = (next, self.slots.get(next as usize)?);
+            next = link.after;
+            Some((slot, link.thing.as_ref()?))
         })
     }
 }
@@ -111,12 +110,11 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// As a plain list does, whatever comes and goes.
         #[test]
-        fn things_come_and_go_at_any_place(steps in prop::collection::vec((any::<bool>(), 0usize..8), 0..300)) {
+        fn a_list_behaves_like_a_vector_under_random_insertions_and_removals(steps in prop::collection::vec((any::<bool>(), 0usize..8), 0..300)) {
             let (mut list, mut plain) = (Arrivals::default(), Vec::new());
-            for (n, (comes, at)) in steps.into_iter().enumerate() {
-                if comes || plain.is_empty() {
+            for (n, (adds, at)) in steps.into_iter().enumerate() {
+                if adds || plain.is_empty() {
                     let slot = list.add(n);
                     plain.push((slot, n));
                 } else {
@@ -126,8 +124,8 @@ mod tests {
                     list.remove(slot);
                     prop_assert_eq!(list.get(slot), None);
                 }
-                let there: Vec<(u32, usize)> = list.iter().map(|(slot, thing)| (slot, *thing)).collect();
-                prop_assert_eq!(&there, &plain);
+                let listed: Vec<(u32, usize)> = list.iter().map(|(slot, thing)| (slot, *thing)).collect();
+                prop_assert_eq!(&listed, &plain);
                 prop_assert_eq!(list.is_empty(), plain.is_empty());
                 prop_assert_eq!(list.oldest(), plain.first().map(|(_, thing)| thing));
             }

@@ -1,45 +1,43 @@
-//! The board: where the ranks of a replay say how far they are, and what they wait for.
+//! The board: a shared file in which the ranks of a replay publish their progress and what they wait for.
 //!
-//! A file of words that all ranks map, with a slot for each. So a rank that waits too long knows
-//! whether anybody still gets on, and can tell what everybody else waits for, without a message and
-//! without a thread. Whoever started the ranks reads it too ([`Watch`]): where all of them hang in
-//! calls that no record holds, none of them ever looks.
+//! All ranks map the file; each has a slot of words. So a rank that waits too long can see whether any rank makes
+//! progress, and can report what the others wait for, without messages and without a thread. The `refrain` process
+//! reads it too ([`Watch`]): if all ranks hang in calls that are not recorded, none of them looks at the board.
 
 use refrain_bytes::stable;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Words of a slot: state, calls made, whether this rank was the first to give up, the function it is
-/// in, and a text.
+/// The number of words of a slot: state, number of calls, a flag, the current function, and a text.
 pub const SLOT: usize = 32;
-/// Where a slot has its state.
+/// The word with the state.
 pub const STATE: usize = 0;
-/// Where it has the calls made.
+/// The word with the number of calls.
 pub const CALLS: usize = 1;
-/// Where it says, in the first slot, that all was told.
-pub const TOLD: usize = 2;
-/// Where it has the number of a function.
+/// In the first slot: the word that is set once a rank has printed the report.
+pub const REPORTED: usize = 2;
+/// The word with the number of the current function.
 pub const FUNCTION: usize = 3;
-/// Where it has a text, closed by a zero if there is room.
+/// The first word of the text, which ends with a zero byte unless it fills the slot.
 pub const TEXT: usize = 4;
 
-/// How a rank is.
+/// The state of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum State {
-    /// In the program's own code, or only just in a call.
+    /// In the program's code, or briefly in a call.
     Running = 0,
     /// Waits for something that was recorded.
     Waiting = 1,
-    /// Where its record ends.
+    /// At the end of its record.
     AtEnd = 2,
     /// In MPI_Finalize.
     Finalizing = 3,
     /// Waits for a debugger.
     Held = 4,
-    /// In a call of which nothing was recorded, which may wait for other ranks.
+    /// In a call that is not recorded, and that may wait for other ranks.
     Inside = 5,
-    /// Behind MPI_Finalize, in the program's own code or gone.
+    /// After MPI_Finalize, in the program's code or ended.
     Over = 6,
 }
 
@@ -58,7 +56,7 @@ impl State {
     }
 }
 
-/// A number that is another when a rank has made a call, or begins or ends to wait or compute.
+/// A number that changes whenever a rank makes a call or changes its state.
 pub fn progress(slots: impl Iterator<Item = (State, u64)>) -> u64 {
     slots.fold(0, |sum, (state, calls)| stable::mix::<29, 32>(sum, calls << 3 ^ state as u64))
 }
@@ -75,7 +73,7 @@ fn word(slot: &[u64], at: usize) -> u64 {
 }
 
 impl Snapshot {
-    /// Of these words.
+    /// From the words of the board.
     pub fn new(words: Vec<u64>) -> Self {
         Self { words }
     }
@@ -91,12 +89,12 @@ impl Snapshot {
         self.words.chunks_exact(SLOT)
     }
 
-    /// How each rank is, and how many calls it has made.
+    /// The state of each rank, and the number of its calls.
     pub fn states(&self) -> impl Iterator<Item = (State, u64)> + '_ {
         self.slots().map(|slot| (State::from_word(word(slot, STATE)), word(slot, CALLS)))
     }
 
-    /// The function of each rank that is in a call of which nothing was recorded.
+    /// The function of each rank that is in a call that is not recorded.
     fn functions(&self) -> impl Iterator<Item = usize> + '_ {
         let inside = |slot: &&[u64]| State::from_word(word(slot, STATE)) == State::Inside;
         self.slots().filter(inside).map(|slot| word(slot, FUNCTION) as usize)
@@ -126,7 +124,7 @@ impl Snapshot {
     }
 }
 
-/// Looks at a board from outside, from time to time.
+/// Watches a board from outside the ranks, and detects that the replay has stalled.
 #[derive(Debug)]
 pub struct Watch {
     patience: Duration,
@@ -135,13 +133,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Gives up when all ranks have been in MPI, and none has got on, for so long.
+    /// A replay has stalled if all ranks have been in MPI without progress for this long.
     pub fn new(patience: Duration) -> Self {
         Self { patience, progress: 0, since: None }
     }
 
-    /// Whether nothing goes on any more, at a time that was counted from whatever beginning. A rank
-    /// in the program's own code, before MPI_Finalize or behind it, computes, and one in a call that `may_last` is not held to a time.
+    /// Whether the replay has stalled at the time `now`. A rank in the program's code, before or after MPI_Finalize,
+    /// counts as computing. A rank in a call for which `may_last` holds may take any time.
     pub fn is_over(
         &mut self,
         now: Duration,
@@ -211,8 +209,10 @@ mod tests {
             assert!((0..100).all(|second| !watch.is_over(after(second), &board, |f| f == 2)));
         }
         let mut watch = Watch::new(PATIENCE);
-        let gets_on = |second| board(&[(State::Inside, 5, 1), (State::Inside, second / 9, 1)]);
-        assert!((0..100).all(|second| !watch.is_over(after(second), &gets_on(second), |_| false)));
+        let progresses = |second| board(&[(State::Inside, 5, 1), (State::Inside, second / 9, 1)]);
+        assert!(
+            (0..100).all(|second| !watch.is_over(after(second), &progresses(second), |_| false))
+        );
         assert!(!watch.is_over(after(500), &Snapshot::default(), |_| false));
     }
 

@@ -6,7 +6,7 @@ use crate::causal::event::{CallEvent, CallShape, Picked, PostShape};
 use crate::error::OrderError;
 use crate::vocabulary::{Call, Kind, MatchResult, Post};
 
-/// Why a replay cannot go on.
+/// Why a replay cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The program did something that the record does not have.
@@ -20,39 +20,39 @@ pub enum Stop {
 /// An entry of a record, or what a program asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// A matching call.
+    /// A completing call.
     Call {
-        /// Its index among the thread's successful calls.
+        /// Its index among the thread's successful completing calls.
         position: u64,
-        /// What it is.
+        /// Its kind.
         kind: Kind,
-        /// Where in the program.
+        /// Its call site.
         site: u64,
-        /// How many requests it had.
+        /// The number of its requests.
         count: u32,
         /// How often it failed before.
         polls: u64,
-        /// What it completed; nothing for a call that has no choice, or that is only asked.
+        /// The indices it completed; none for a call without a choice, and for a call of the replayed program.
         picks: Vec<u32>,
     },
     /// A wildcard receive or probe.
     Receive {
         /// Its index among those of the thread.
         position: u64,
-        /// Where in the program.
+        /// Its call site.
         site: u64,
-        /// On which communicator.
+        /// Its communicator.
         communicator: u32,
-        /// Whether any source, and any tag, would do.
+        /// Whether it has `MPI_ANY_SOURCE`, and `MPI_ANY_TAG`.
         any: [bool; 2],
-        /// What became of it; nothing for one that is only asked.
+        /// Its match result; `None` for a receive of the replayed program.
         match_result: Option<MatchResult>,
     },
-    /// A clock reading or a random number.
+    /// A clock value or a random number.
     Value {
         /// Its index among those of the thread.
         position: u64,
-        /// Which source of values.
+        /// The source of the value.
         which: u8,
     },
     /// The end of the program, or of the record.
@@ -144,16 +144,16 @@ impl fmt::Display for Moment {
     }
 }
 
-/// The program asked for something else than when it was recorded.
+/// The program did something else than when it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
-    /// Which thread.
+    /// The thread.
     pub stream: u32,
     /// What the record has here.
     pub expected: Moment,
     /// What the program did.
     pub got: Moment,
-    /// The entries of the record before and after.
+    /// The entries of the record before and after it.
     pub neighbours: Vec<Moment>,
 }
 
@@ -163,12 +163,12 @@ impl Divergence {
         match (&self.expected, &self.got) {
             (
                 Moment::Call { kind, site, count, .. },
-                Moment::Call { kind: other, site: place, count: requests, .. },
-            ) => kind == other && count == requests && site != place,
+                Moment::Call { kind: other, site: other_site, count: requests, .. },
+            ) => kind == other && count == requests && site != other_site,
             (
                 Moment::Receive { site, communicator, any, .. },
-                Moment::Receive { site: place, communicator: other, any: wildcards, .. },
-            ) => communicator == other && any == wildcards && site != place,
+                Moment::Receive { site: other_site, communicator: other, any: wildcards, .. },
+            ) => communicator == other && any == wildcards && site != other_site,
             _ => false,
         }
     }

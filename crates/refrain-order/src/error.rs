@@ -1,4 +1,4 @@
-//! Why bytes are not a record.
+//! Errors of reading records.
 
 use refrain_bytes::BytesError;
 use std::fmt;
@@ -7,15 +7,15 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OrderError {
-    /// The bytes end in the middle of a block: what a killed process leaves behind.
+    /// The bytes end in the middle of a block, as a killed process may leave them.
     Truncated,
-    /// A block's checksum does not fit its bytes.
+    /// A block's checksum does not match its bytes.
     Damaged,
-    /// A number lies outside what its place allows; the text names the place.
+    /// A number is out of range; the text says which number.
     OutOfRange(&'static str),
-    /// A tag has no meaning in this version; the text names what it should have said.
+    /// A tag is not known in this version; the text says what it stands for.
     Unknown(&'static str),
-    /// The blocks of a stream do not follow one another.
+    /// A block of a stream is missing.
     Missing,
 }
 

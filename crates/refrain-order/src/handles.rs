@@ -1,21 +1,20 @@
-//! What is known of things by their handles, which are small numbers or addresses.
+//! A map from handles (small numbers or addresses) to values.
 //!
-//! Programs have a few requests at a time, mostly, and their handles come again and again. So a handle
-//! tells where to look in a small table, and what is known stands there; only what finds its place
-//! taken is in a map.
+//! Programs usually have few requests at a time, and their handles recur. So a handle selects a slot of a small table;
+//! only values whose slot is taken are in a hash map.
 
 use refrain_bytes::table;
 use refrain_bytes::table::Map;
 
-/// Places in the table, as a power of two.
-const PLACES: u32 = 8;
+/// Binary logarithm of the number of slots.
+const SLOTS: u32 = 8;
 
-/// Things by their handles.
+/// Values by handle.
 #[derive(Clone, Debug)]
 pub struct Handles<T> {
     /// Empty until the first use.
     near: Vec<Option<(usize, T)>>,
-    /// How many of those are taken.
+    /// How many slots are taken.
     taken: usize,
     far: Map<usize, T>,
 }
@@ -27,39 +26,39 @@ impl<T> Default for Handles<T> {
 }
 
 #[inline]
-fn place(handle: usize) -> usize {
-    table::slot::<PLACES>(handle as u64)
+fn slot(handle: usize) -> usize {
+    table::slot::<SLOTS>(handle as u64)
 }
 
 impl<T> Handles<T> {
-    /// Whether nothing is known of any.
+    /// Whether there are no values.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.taken == 0 && self.far.is_empty()
     }
 
-    /// Something has this handle now. What had it is gone.
+    /// Sets the value of a handle; replaces an earlier one.
     #[inline]
     pub fn add(&mut self, handle: usize, known: T) {
         if self.near.is_empty() {
             self.open();
         }
-        match self.near.get_mut(place(handle)) {
-            Some(place @ None) => {
-                *place = Some((handle, known));
+        match self.near.get_mut(slot(handle)) {
+            Some(slot @ None) => {
+                *slot = Some((handle, known));
                 self.taken += 1;
                 if !self.far.is_empty() {
                     self.remove_far(handle);
                 }
             }
-            Some(Some((own, there))) if *own == handle => *there = known,
+            Some(Some((other, slot))) if *other == handle => *slot = known,
             _ => self.add_far(handle, known),
         }
     }
 
     #[cold]
     fn open(&mut self) {
-        self.near.resize_with(1 << PLACES, || None);
+        self.near.resize_with(1 << SLOTS, || None);
     }
 
     #[inline(never)]
@@ -72,40 +71,40 @@ impl<T> Handles<T> {
         self.far.remove(&handle)
     }
 
-    /// What is known of a handle.
+    /// The value of a handle.
     #[inline]
     pub fn get(&self, handle: usize) -> Option<&T> {
-        match self.near.get(place(handle)) {
-            Some(Some((own, known))) if *own == handle => Some(known),
+        match self.near.get(slot(handle)) {
+            Some(Some((other, known))) if *other == handle => Some(known),
             _ if self.far.is_empty() => None,
             _ => self.far.get(&handle),
         }
     }
 
-    /// The same, to be changed.
+    /// The value of a handle, mutably.
     #[inline]
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
-        match self.near.get_mut(place(handle)) {
-            Some(Some((own, known))) if *own == handle => Some(known),
+        match self.near.get_mut(slot(handle)) {
+            Some(Some((other, known))) if *other == handle => Some(known),
             _ if self.far.is_empty() => None,
             _ => self.far.get_mut(&handle),
         }
     }
 
-    /// What has a handle is gone.
+    /// Removes the value of a handle.
     #[inline]
     pub fn remove(&mut self, handle: usize) -> Option<T> {
-        match self.near.get_mut(place(handle)) {
-            Some(place) if place.as_ref().is_some_and(|(own, _)| *own == handle) => {
+        match self.near.get_mut(slot(handle)) {
+            Some(slot) if slot.as_ref().is_some_and(|(other, _)| *other == handle) => {
                 self.taken -= 1;
-                place.take().map(|(_, known)| known)
+                slot.take().map(|(_, known)| known)
             }
             _ if self.far.is_empty() => None,
             _ => self.remove_far(handle),
         }
     }
 
-    /// All of them, with their handles.
+    /// All values with their handles.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         let near = self.near.iter().flatten().map(|(handle, known)| (*handle, known));
         near.chain(self.far.iter().map(|(handle, known)| (*handle, known)))
@@ -119,9 +118,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// As a plain map does, whether handles are few or many.
         #[test]
-        fn things_are_found_by_their_handles(
+        fn few_and_many_handles_behave_like_an_ordered_map(
             most in prop_oneof![Just(8usize), Just(3000)],
             steps in prop::collection::vec((0u8..4, any::<usize>(), any::<u16>()), 0..2000)) {
             let (mut handles, mut plain) = (Handles::default(), BTreeMap::new());

@@ -1,16 +1,15 @@
 //! Record and replay of MPI's nondeterministic choices.
 //!
-//! An MPI program is deterministic but for a few choices that MPI makes: which message a receive from any
-//! source gets, which requests a call finds complete, how often a poll fails. A *recorder* keeps these
-//! choices, and a *replayer* forces them on a later run: the program then does the same again, bit for
-//! bit. There are two methods:
+//! An MPI program is deterministic except for a few choices of MPI: which message a wildcard receive gets, which
+//! requests a call finds complete, how often a poll fails. A *recorder* records these choices, and a *replayer*
+//! enforces them in a later run, which then computes the same results, bit for bit. There are two methods:
 //!
 //! - [`causal`] sends nothing along with messages. It records the matched source and tag of wildcard
 //!   receives, and relies on MPI's rule that messages of one source, tag and communicator do not overtake
 //!   each other. A [`Recorder`] observes what happened; a [`Replayer`] is asked about the same calls in the
 //!   same order, and says what to do.
 //! - `clock` is clock delta compression (Sato et al., SC '15): messages carry Lamport clocks, and the record
-//!   holds how the order of receives differs from the order of clocks.
+//!   holds the difference between the order of receives and the clock order.
 //!
 //! This crate is the pure part of both: it knows nothing of MPI, files or threads, and does not panic.
 //! Recorder and replayer run inside the program, one per rank. `tests/it/model` runs them in a model of
@@ -56,11 +55,11 @@
 //! | [`vocabulary`] | calls and their outcomes as plain data: the types that both methods and the agent share |
 //! | [`method`] | the trait that recorders of both methods implement |
 //! | [`causal`], `clock` | the two methods |
-//! | [`turns`] | the order in which threads did competing operations |
-//! | [`divergence`] | where a program left the record |
-//! | [`board`] | the progress that ranks of a replay publish, and when nothing goes on any more |
+//! | [`turns`] | the order in which threads performed competing operations |
+//! | [`divergence`] | where a program diverged from the record |
+//! | [`board`] | the progress that ranks of a replay publish, and when a replay has stalled |
 //! | [`frame`], `coding` | bytes: frames with checksums, adaptive entropy coding |
-//! | [`arrivals`], [`handles`], [`thread_path`] | containers that an agent needs: pending receives, requests, names of threads |
+//! | [`arrivals`], [`handles`], [`thread_path`] | data structures for agents: pending receives, requests, identities of threads |
 
 #![cfg_attr(
     not(test),

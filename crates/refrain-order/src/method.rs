@@ -1,4 +1,4 @@
-//! What both methods of recording have in common.
+//! The interface of recorders of both methods.
 //!
 //! [`Recording`] is implemented by the recorders of both methods, so that the same events can be fed to
 //! either and their sizes compared. Replays have no such trait, because the methods differ in principle:
@@ -9,19 +9,19 @@
 use crate::causal::record::Recorder;
 use crate::vocabulary::{Call, Completed, Finished, Kind, MatchResult, Post, Stamp, Ticket};
 
-/// Records one rank's receive order. See [`Recorder`] for what each part means.
+/// Records one rank's receive order. [`Recorder`] documents each function in detail.
 pub trait Recording {
     /// An operation was posted.
     fn post(&mut self, stream: u32, post: &Post) -> Ticket;
-    /// What became of it.
+    /// The match result of an operation is known.
     fn resolve(&mut self, ticket: Ticket, match_result: MatchResult);
-    /// A matching call found nothing.
+    /// A poll failed.
     fn failed(&mut self, stream: u32, kind: Kind, site: u64);
-    /// A matching call found what it was looking for.
+    /// A completing call succeeded.
     fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>);
     /// A clock was read or a random number drawn.
     fn value(&mut self, stream: u32, which: u8, bits: u64);
-    /// An operation took its place in line.
+    /// A thread took its turn.
     fn turn(&mut self, stream: u32, key: u64);
     /// Whether it is time to seal.
     fn is_full(&self, stream: u32) -> bool;
@@ -30,9 +30,8 @@ pub trait Recording {
     /// Appends what is left.
     fn finish(self, out: &mut Vec<u8>);
 
-    /// A matching call found what it was looking for: all that is known of it, at once. `tickets`
-    /// are those of the requests that it was given (nothing for those that are inactive),
-    /// `finished` the receives it completed, in the order reported.
+    /// A completing call succeeded, with all facts at once. `tickets` are those of its requests (`None` for inactive
+    /// ones), `finished` the receives it completed, in the order reported.
     fn completed(
         &mut self,
         stream: u32,
@@ -48,10 +47,9 @@ pub trait Recording {
     }
 
     /// The program tries to cancel an operation.
-    fn cancels(&mut self, _ticket: Ticket) {}
+    fn cancel(&mut self, _ticket: Ticket) {}
 
-    /// An operation is a send to that process: the stamp that the message is to carry, if this
-    /// method stamps messages.
+    /// The operation is a send to that process. Returns the stamp of the message, if the method stamps messages.
     fn stamp(&mut self, _ticket: Ticket, _to: u32) -> Option<Stamp> {
         None
     }

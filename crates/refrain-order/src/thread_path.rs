@@ -1,8 +1,8 @@
-//! Who made a thread, as a number that is the same in every run.
+//! Creation paths of threads: numbers that are the same in every run.
 
 use refrain_bytes::stable;
 
-/// The number of a thread's n-th child; never 0.
+/// The path of the n-th child of a thread: a hash of the parent's path and n; never 0, the initial thread's path.
 pub fn child(path: u64, n: u64) -> u64 {
     stable::mix::<17, 31>(path, n) | 1
 }
@@ -13,7 +13,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn threads_of_threads_are_told_apart() {
+    fn children_of_children_have_distinct_paths() {
         let first: Vec<u64> = (1..100).map(|n| child(0, n)).collect();
         let second = first.iter().flat_map(|path| (1..100).map(|n| child(*path, n)));
         let all: BTreeSet<u64> = first.iter().copied().chain(second).collect();

@@ -1,17 +1,17 @@
-//! What a program asks of MPI, and what MPI answers, as plain data.
+//! The calls of a program and MPI's outcomes, as plain data.
 //!
-//! These are the words that the agent, the recorder and the replayer share. They hold nothing of
-//! MPI's handles: communicators are numbers of the agent's, sites are whatever names a place in
-//! the program in the same way in every run (a hash of module and offset, never an address).
+//! The agent, recorders and replayers share these types. They contain no MPI handles: communicators are numbers that
+//! the agent assigns, and call sites are numbers that are the same in every run (a hash of module and offset, never
+//! an address).
 
 use std::fmt;
 
 use crate::error::OrderError;
 
-/// A call that receives, or learns whether something was received.
+/// The kind of a completing call: a call that receives, probes, or completes or inspects requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-#[allow(missing_docs)] // They are MPI's own names.
+#[allow(missing_docs)] // These are MPI's names.
 pub enum Kind {
     Recv,
     Sendrecv,
@@ -35,7 +35,7 @@ pub enum Kind {
     Parrived,
 }
 
-/// What of its requests a call may complete.
+/// Which of its requests a call may complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// There is no choice: all of them, or the only one.
@@ -76,7 +76,7 @@ impl Kind {
         Self::ALL.get(usize::from(number)).copied().ok_or(OrderError::Unknown("kind of call"))
     }
 
-    /// Whether it may return without having found anything.
+    /// Whether it may fail: return without having found anything.
     #[inline]
     pub fn polls(self) -> bool {
         use Kind::*;
@@ -138,26 +138,26 @@ pub mod source {
     }
 }
 
-/// A matching call, as the program makes it.
+/// A completing call of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// Its kind.
     pub kind: Kind,
     /// Its call site.
     pub site: u64,
-    /// How many requests it was given; 0 where the kind has no array.
+    /// The number of its requests; 0 if the kind has no array.
     pub count: u32,
 }
 
-/// What a matching call that did not fail completed.
+/// What a successful completing call completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completed<'a> {
-    /// Everything it was given, or the only thing it could.
+    /// All of its requests, or its only message.
     All,
-    /// Nothing, as no request was active (`MPI_UNDEFINED`).
+    /// Nothing, because no request was active (`MPI_UNDEFINED`).
     Undefined,
-    /// These indices of its array, in the order reported. Of a call that completes all it is given:
-    /// these alone, because of an error.
+    /// These indices of its array, in the order reported. For a call that completes all of its requests: only these,
+    /// because of an error.
     These(&'a [u32]),
 }
 
@@ -168,9 +168,9 @@ pub struct Post {
     pub site: u64,
     /// The agent's number of the communicator, the same in every run.
     pub communicator: u32,
-    /// The source in the communicator, or nothing for `MPI_ANY_SOURCE`.
+    /// The source in the communicator; `None` is `MPI_ANY_SOURCE`.
     pub source: Option<i32>,
-    /// The tag, or nothing for `MPI_ANY_TAG`.
+    /// The tag; `None` is `MPI_ANY_TAG`.
     pub tag: Option<i32>,
 }
 
@@ -182,7 +182,7 @@ impl Post {
     }
 }
 
-/// Where a message came from.
+/// The source and tag of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Envelope {
     /// The rank in the communicator.
@@ -191,14 +191,14 @@ pub struct Envelope {
     pub tag: i32,
 }
 
-/// What became of a receive.
+/// The match result of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatchResult {
     /// It received this message.
     Matched(Envelope),
     /// It was cancelled.
     Cancelled,
-    /// No message came, or the record ends before one was seen.
+    /// It matched no message, or the record ends before its match was observed.
     Never,
 }
 
@@ -209,27 +209,27 @@ pub struct Ticket {
     pub stream: u32,
     /// Whether it was a wildcard receive.
     pub wild: bool,
-    /// Its index among those of its sort in the stream.
+    /// Its index among the wildcard receives, or among the other operations, of the stream.
     pub number: u64,
 }
 
-/// What a method that stamps messages has put on one.
+/// The stamp of a message, by the clock method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// The process that sent it, by a number that is the same in every run.
+    /// The sender: a number of the process that is the same in every run.
     pub sender: u32,
     /// Its index among the messages of that process to this one, over all communicators and tags.
     pub sequence: u64,
-    /// The sender's logical clock.
+    /// The sender's Lamport clock.
     pub clock: u64,
 }
 
-/// A receive or a probe that a matching call has completed.
+/// A receive or a probe that a completing call has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// What it was posted as.
+    /// Its ticket.
     pub ticket: Ticket,
-    /// What became of it.
+    /// Its match result.
     pub match_result: MatchResult,
     /// The stamp of the message, if it has one.
     pub stamp: Option<Stamp>,

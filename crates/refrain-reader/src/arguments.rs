@@ -10,17 +10,17 @@ use refrain_mpi::status::StatusFields;
 
 /// The arguments of one call; see [`crate::Call::arguments`].
 #[derive(Clone, Copy, Debug)]
-pub struct Arguments<'e> {
+pub struct CallArguments<'e> {
     /// The call.
     pub event: &'e Event,
     /// How its MPI lays out values.
     pub layout: &'static Layout,
 }
 
-impl<'e> Arguments<'e> {
+impl<'e> CallArguments<'e> {
     /// The arguments of a call.
-    pub fn of(event: &'e Event, layout: &'static Layout) -> Arguments<'e> {
-        Arguments { event, layout }
+    pub fn of(event: &'e Event, layout: &'static Layout) -> CallArguments<'e> {
+        CallArguments { event, layout }
     }
 
     /// The position of a parameter by its name.

@@ -1,17 +1,19 @@
 //! The calls of a task, one by one.
 
-use crate::arguments::Arguments;
-use crate::datatypes::Sizes;
+use crate::arguments::CallArguments;
+use crate::communicators::{Communicators, Members};
 use crate::error::TraceError;
 use crate::event::{Event, Value};
 use crate::items::Item;
+use crate::objects::Objects;
 use crate::payload::payload;
 use crate::processes::{Items, Source};
 use crate::tasks::TaskRef;
-use refrain_format::define::FunctionDef;
+use refrain_format::define::{FunctionDef, ParamDef};
 use refrain_mpi::abi::{Family, Layout};
-use refrain_mpi::interface::{Function, function};
+use refrain_mpi::interface::{Direction, Function, function};
 use refrain_mpi::names::{HandleTable, constant_value};
+use refrain_mpi::semantics::Argument;
 use refrain_mpi::status::StatusFields;
 use std::fmt;
 use std::sync::Arc;
@@ -30,12 +32,38 @@ pub struct Span {
 pub enum Peer {
     /// A rank of the call's communicator.
     Rank(u32),
-    /// `MPI_PROC_NULL`: nobody.
+    /// `MPI_PROC_NULL`: no process.
     ProcNull,
-    /// `MPI_ANY_SOURCE`: whoever sends.
+    /// `MPI_ANY_SOURCE`: any process.
     Any,
     /// `MPI_ROOT`: this process is the root, of an operation between two groups.
     Root,
+}
+
+impl Peer {
+    /// The peer that a rank stands for in an MPI of that family; none for a number that means nothing.
+    pub fn of(rank: i64, family: Family) -> Option<Peer> {
+        let is = |constant: &str| constant_value(family, constant) == Some(rank);
+        Some(match u32::try_from(rank) {
+            Ok(rank) => Peer::Rank(rank),
+            Err(_) if is("MPI_PROC_NULL") => Peer::ProcNull,
+            Err(_) if is("MPI_ANY_SOURCE") => Peer::Any,
+            Err(_) if is("MPI_ROOT") => Peer::Root,
+            Err(_) => return None,
+        })
+    }
+}
+
+/// `3`, `MPI_PROC_NULL`, `MPI_ANY_SOURCE`, `MPI_ROOT`.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Rank(rank) => rank.fmt(f),
+            Peer::ProcNull => f.pad("MPI_PROC_NULL"),
+            Peer::Any => f.pad("MPI_ANY_SOURCE"),
+            Peer::Root => f.pad("MPI_ROOT"),
+        }
+    }
 }
 
 /// What all calls of a task share.
@@ -43,8 +71,10 @@ pub enum Peer {
 pub(crate) struct Context {
     family: Family,
     names: HandleTable,
-    /// The sizes of the datatypes that the process makes.
-    sizes: Sizes,
+    /// What the process makes.
+    objects: Arc<Objects>,
+    /// The size of `MPI_COMM_WORLD`.
+    world_size: Option<u32>,
     has_times: bool,
 }
 
@@ -52,10 +82,15 @@ impl Context {
     pub(crate) fn new(
         family: Family,
         names: HandleTable,
-        sizes: Sizes,
+        objects: Arc<Objects>,
+        world_size: Option<u32>,
         has_times: bool,
     ) -> Context {
-        Context { family, names, sizes, has_times }
+        Context { family, names, objects, world_size, has_times }
+    }
+
+    pub(crate) fn communicators(&self) -> &Communicators {
+        &self.objects.communicators
     }
 
     pub(crate) fn family(&self) -> Family {
@@ -71,15 +106,12 @@ impl Context {
     }
 }
 
-/// Who is in a communicator: ranks in `MPI_COMM_WORLD`, and those on its other side if it has one.
-pub(crate) type Members = [Vec<i32>; 2];
-
 /// A call that a program made.
 #[derive(Clone, Debug)]
 pub struct Call {
     event: Event,
     span: Option<Span>,
-    /// Who is in its communicator, unless that is `MPI_COMM_WORLD` or predefined otherwise.
+    /// The members of its communicator, if they are known and it is not predefined.
     members: Option<Arc<Members>>,
     context: Arc<Context>,
 }
@@ -99,7 +131,7 @@ impl Call {
         self.event.number
     }
 
-    /// How many calls of its task it was made inside of, from callbacks.
+    /// Nesting depth: inside how many calls of its task callbacks made it.
     pub fn depth(&self) -> u32 {
         self.event.depth.into()
     }
@@ -121,8 +153,8 @@ impl Call {
     }
 
     /// Its arguments by what they mean, for analyses that treat many functions alike.
-    pub fn arguments(&self) -> Arguments<'_> {
-        Arguments::of(&self.event, Layout::of(self.context.family))
+    pub fn arguments(&self) -> CallArguments<'_> {
+        CallArguments::of(&self.event, Layout::of(self.context.family))
     }
 
     /// How its MPI lays out values, and which numbers are its constants.
@@ -174,7 +206,9 @@ impl Call {
         }
     }
 
-    /// The name of a predefined object among the arguments: `MPI_COMM_WORLD`, `MPI_DOUBLE`.
+    /// The name of a predefined object among the arguments, as it is after the call: `MPI_COMM_WORLD`, `MPI_DOUBLE`;
+    /// `MPI_COMM_NULL` for the argument of `MPI_Comm_free`. Before the call: [`Call::handle_name`] of
+    /// [`Call::input`].
     pub fn predefined(&self, name: &str) -> Option<&str> {
         let param = self.param(name)?;
         let Value::Word(handle) = self.event.value(param)? else { return None };
@@ -190,33 +224,55 @@ impl Call {
     /// The same in a certain argument.
     pub fn peer_in(&self, name: &str) -> Option<Peer> {
         let Value::Int(rank) = self.input(name)? else { return None };
-        let is = |constant: &str| constant_value(self.context.family, constant) == Some(*rank);
-        Some(match u32::try_from(*rank) {
-            Ok(rank) => Peer::Rank(rank),
-            Err(_) if is("MPI_PROC_NULL") => Peer::ProcNull,
-            Err(_) if is("MPI_ANY_SOURCE") => Peer::Any,
-            Err(_) if is("MPI_ROOT") => Peer::Root,
-            Err(_) => return None,
-        })
+        Peer::of(*rank, self.context.family)
     }
 
-    /// The same as a rank in `MPI_COMM_WORLD`; none if the argument names no single rank, or the rank is not known.
+    /// The same as a rank in `MPI_COMM_WORLD`; none if the argument names no single rank, or the members of the
+    /// communicator are not known.
     pub fn world_rank_in(&self, name: &str) -> Option<u32> {
         let Peer::Rank(rank) = self.peer_in(name)? else { return None };
-        match &self.members {
-            Some(members) => {
-                let [local, remote] = &**members;
-                let side = if remote.is_empty() { local } else { remote };
-                u32::try_from(*side.get(rank as usize)?).ok()
-            }
-            None => (self.predefined("comm") == Some("MPI_COMM_WORLD")).then_some(rank),
+        let is_comm = |p: &&ParamDef| p.reads_as == "comm" && p.direction != Direction::Out;
+        if self.function().params.iter().filter(is_comm).count() != 1 {
+            // Two communicators: the rank may be of either.
+            return None;
         }
+        match &self.members {
+            Some(members) => members.world_rank(rank),
+            None => (self.comm_name() == Some("MPI_COMM_WORLD")).then_some(rank),
+        }
+    }
+
+    /// How many processes its communicator has, in its local group if it is an intercommunicator; none if the call
+    /// has no communicator, or its members are not known.
+    pub fn comm_size(&self) -> Option<u32> {
+        match (&self.members, self.comm_name()) {
+            (Some(members), _) => u32::try_from(members.local.len()).ok(),
+            (None, Some("MPI_COMM_WORLD")) => self.context.world_size,
+            (None, Some("MPI_COMM_SELF")) => Some(1),
+            (None, _) => None,
+        }
+    }
+
+    /// The handle of its communicator, as passed.
+    pub(crate) fn comm(&self) -> Option<u64> {
+        self.arguments().handle(Argument::Comm)
+    }
+
+    /// The name of its communicator, if it is predefined.
+    fn comm_name(&self) -> Option<&str> {
+        self.context.names.name("comm", self.comm()?)
+    }
+
+    /// The members of its communicator, if nothing else says which they are.
+    pub(crate) fn set_members(&mut self, members: &Arc<Members>) {
+        self.members.get_or_insert_with(|| members.clone());
     }
 
     /// Bytes that it sends, may receive, or gives to a collective ([`crate::payload`] says which buffer counts); none
     /// if it has no buffer, or a datatype whose size is not known.
     pub fn bytes(&self) -> Option<u64> {
-        self.context.sizes.bytes(&payload(&self.event, &self.context.names, self.context.family)?)
+        let payload = payload(&self.event, &self.context.names, self.context.family)?;
+        self.context.objects.sizes.bytes(&payload)
     }
 
     /// The statuses that it returned, and that MPI defines: matched source and tag, bytes.
@@ -237,7 +293,7 @@ impl Call {
         all
     }
 
-    /// All of it as it was decoded.
+    /// The call as it was decoded.
     pub fn event(&self) -> &Event {
         &self.event
     }
@@ -247,16 +303,25 @@ impl Call {
     }
 }
 
-/// Name and plain values, for a look at it: `#12 MPI_Send(count=4, dest=1, tag=7)`.
+/// Name and arguments, as they are after the call:
+/// `#12 MPI_Send(buf=heap3+0x40, count=4, datatype=MPI_INT, dest=1, tag=7, comm=MPI_COMM_WORLD)`. Statuses are left
+/// out.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{} {}(", self.number(), self.name())?;
         let mut comma = "";
         for (param, p) in self.function().params.iter().enumerate() {
-            if let Some(Value::Int(n)) = self.event.value(param) {
-                write!(f, "{comma}{}={n}", p.name)?;
-                comma = ", ";
+            let Some(value) = self.event.value(param) else { continue };
+            let name = match value {
+                Value::Status { .. } | Value::Ignored => continue,
+                Value::Word(handle) => self.handle_name(&p.reads_as, *handle),
+                _ => None,
+            };
+            match name {
+                Some(name) => write!(f, "{comma}{}={name}", p.name)?,
+                None => write!(f, "{comma}{}={value}", p.name)?,
             }
+            comma = ", ";
         }
         f.write_str(")")
     }

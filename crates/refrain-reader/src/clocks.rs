@@ -1,12 +1,12 @@
 //! The clocks of the processes, where times of single calls are kept.
 //!
-//! Ticks count from some moment that each machine chose for itself. For each process the file
+//! Ticks count from a moment that differs between machines. For each process the file
 //! has two moments in ticks and in nanoseconds since 1970, early and late; times in between are
 //! interpolated. The nanoseconds are those of the first rank's clock.
 //!
 //! The section's bytes, all numbers as in [`refrain_signature::cells`], unsigned: how many processes;
 //! for each its rank index, ticks and nanoseconds early, how many more of both there were late, and the
-//! nanoseconds by which all that may be off.
+//! error bound of this clock in nanoseconds.
 
 use crate::meta::Meta;
 use refrain_signature::cells::{Cells, put_list, put_unsigned};
@@ -45,7 +45,7 @@ pub fn to_bytes(meta: &Meta) -> Vec<u8> {
     out
 }
 
-/// Sets the clocks of all streams; `None` if the bytes are none.
+/// Sets the clocks of all streams; `None` if the bytes are malformed.
 pub fn read(bytes: &[u8], meta: &mut Meta) -> Option<()> {
     let mut cells = Cells::new(bytes);
     let all = cells.get_list(|cells| {

@@ -1,9 +1,8 @@
 //! Sizes of datatypes: how many bytes one element is, without the gaps between them.
 //!
-//! Those of predefined datatypes are known by name, those of 64-bit Linux, and of Fortran as
-//! compilers have it by default. Derived ones follow from their constructors. A trace gives the
-//! number of a freed datatype to the next one; where that has another size, the number alone
-//! does not tell which is meant, and none is given.
+//! The sizes of predefined datatypes are those of 64-bit Linux, and of Fortran compilers by default. The sizes of
+//! derived datatypes follow from their constructors. A trace gives the number of a freed datatype to the next one.
+//! If that one has another size, the number is ambiguous, and the size is unknown.
 
 use crate::event::{Event, Value};
 use refrain_mpi::datatypes::predefined_size;
@@ -34,13 +33,13 @@ impl Datatype {
     }
 }
 
-/// So many elements of a datatype, one after the other with others.
+/// A sequence of elements: how many, and of which datatype.
 pub type Elements = Vec<(u64, Datatype)>;
 
 /// The sizes of the derived datatypes of a process.
 #[derive(Debug, Default)]
 pub struct Sizes {
-    /// What each was made of, as often as it was made; none if that is not known.
+    /// For each handle, the elements of every datatype that had it; none where these are not known.
     made: BTreeMap<u64, Vec<Option<Elements>>>,
     sizes: HashMap<u64, u64>,
 }
@@ -105,7 +104,7 @@ impl Sizes {
     }
 }
 
-/// Whether a function gives out datatypes, new ones perhaps.
+/// Whether a function returns datatypes, which may be new.
 pub fn makes_datatypes(function: &refrain_format::define::FunctionDef) -> bool {
     let makes = |p: &refrain_format::define::ParamDef| {
         p.class == Class::Handle && p.reads_as == DATATYPE && p.direction == Direction::Out
@@ -113,7 +112,7 @@ pub fn makes_datatypes(function: &refrain_format::define::FunctionDef) -> bool {
     function.params.iter().any(makes)
 }
 
-/// What the new datatype of a constructor consists of.
+/// The elements of the datatype that a constructor makes.
 fn made_of(event: &Event, names: &HandleTable) -> Option<Elements> {
     let number = |name| numbers(event, name)?.first().copied();
     let name = event.function.name.as_str();
@@ -178,8 +177,8 @@ pub fn handles(value: &Value, names: &HandleTable) -> Option<Vec<Datatype>> {
 }
 
 fn input<'a>(event: &'a Event, name: &str) -> Option<&'a Value> {
-    let place = event.function.params.iter().position(|p| p.name == name)?;
-    event.inputs.get(place)?.as_ref()
+    let param = event.function.params.iter().position(|p| p.name == name)?;
+    event.inputs.get(param)?.as_ref()
 }
 
 #[cfg(test)]
@@ -190,9 +189,9 @@ mod tests {
     use refrain_mpi::names;
     use std::sync::Arc;
 
-    /// MPICH's handles say their size.
+    /// MPICH's handles contain the size.
     #[test]
-    fn every_predefined_datatype_has_the_size_that_its_handle_tells() {
+    fn every_predefined_datatype_has_the_size_in_its_handle() {
         for row in names::handles().iter().filter(|row| row.group == DATATYPE) {
             let size = predefined_size(row.name);
             if row.name == "MPI_DATATYPE_NULL" {
@@ -252,7 +251,7 @@ mod tests {
         let sizes = sizes(vec![call("MPI_Type_create_struct", made, 4), vector(2, 5, INT, 5)]);
         assert_eq!(sizes(5), Some(40));
         assert_eq!(sizes(4), Some(3 * 4 + 2 * 40));
-        assert_eq!(sizes(6), None, "nobody made it");
+        assert_eq!(sizes(6), None, "no call made it");
     }
 
     #[test]

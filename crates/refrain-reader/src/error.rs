@@ -1,4 +1,4 @@
-//! What can be wrong with a trace.
+//! Errors of traces.
 
 use crate::decoder::TaskError;
 use crate::raw::DecodeError;
@@ -6,7 +6,7 @@ use refrain_container::ContainerError;
 use std::io;
 use std::path::PathBuf;
 
-/// Something wrong with a trace as a whole.
+/// An error of a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The container.
@@ -22,7 +22,7 @@ pub enum TraceError {
         /// Why.
         why: String,
     },
-    /// Times that a process has left.
+    /// The times of a process are malformed.
     #[error("{path}: {why}")]
     Times {
         /// The file.
@@ -30,7 +30,7 @@ pub enum TraceError {
         /// Why.
         why: String,
     },
-    /// Durations do not read; the rest may.
+    /// The statistics of durations are malformed; the rest may be readable.
     #[error("{0}: `refrain show` works without")]
     Timing(String),
     /// The parts cannot be listed.
@@ -41,7 +41,7 @@ pub enum TraceError {
         /// Why.
         source: io::Error,
     },
-    /// A task does not decode.
+    /// A task cannot be decoded.
     #[error("{path}: section `structure`: {source}")]
     Task {
         /// The file.
@@ -49,7 +49,7 @@ pub enum TraceError {
         /// Why.
         source: TaskError,
     },
-    /// The items of a task do not read.
+    /// The items of a task cannot be read.
     #[error("rank {rank}, thread {thread}: {source}")]
     Stream {
         /// The rank.
@@ -59,7 +59,7 @@ pub enum TraceError {
         /// Why.
         source: DecodeError,
     },
-    /// References to memory do not read.
+    /// Memory references cannot be read.
     #[error("{path}: {why}")]
     Memory {
         /// The file.

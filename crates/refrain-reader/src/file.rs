@@ -19,7 +19,7 @@ pub enum File {
     Memory(Box<MemoryTrace>),
 }
 
-/// Opens a file, once, whatever it holds.
+/// Opens a file of any kind.
 pub fn open(path: &Path) -> Result<File, TraceError> {
     File::of(Container::open(path)?)
 }
@@ -44,7 +44,7 @@ impl File {
         Ok(File::Calls(Box::new(CallTrace::of(container)?)))
     }
 
-    /// Whether its end is missing, and what comes before was found again.
+    /// Whether the end of the file is missing, and the sections before it were recovered.
     pub fn is_recovered(&self) -> bool {
         match self {
             File::Calls(trace) => trace.container().is_recovered(),
@@ -53,7 +53,7 @@ impl File {
         }
     }
 
-    /// The run that it is of.
+    /// The run that was recorded.
     pub fn run(&self) -> Run {
         match self {
             File::Calls(trace) => trace.run(),

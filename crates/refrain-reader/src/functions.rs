@@ -7,12 +7,12 @@ use refrain_signature::plan::{Kinds, Plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A function: its definition, and where signatures and outcomes hold its values.
+/// A function: its definition, and how its values are encoded.
 #[derive(Debug)]
 pub struct Function {
-    /// The form that the trace carries.
+    /// The definition that the trace carries.
     pub def: Arc<FunctionDef>,
-    /// Where signatures and outcomes hold its values.
+    /// How signatures and outcomes hold its values.
     pub plan: Plan,
 }
 
@@ -24,7 +24,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Reads the forms.
+    /// Reads the definitions.
     pub fn read<'a>(
         texts: impl IntoIterator<Item = (u16, &'a str)>,
     ) -> Result<Functions, TaskError> {

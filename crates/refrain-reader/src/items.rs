@@ -1,13 +1,16 @@
 //! The items of a task's sequence: its calls, and the notes between them.
 
-use crate::calls::{Call, Context, Members, Span};
+use crate::arguments::CallArguments;
+use crate::calls::{Call, Context, Span};
 use crate::clocks;
-use crate::datatypes::{Sizes, makes_datatypes};
+use crate::communicators::Members;
 use crate::decoder::{Decoder, TaskError};
 use crate::event::{Event, Value};
+use crate::objects::Objects;
 use crate::view::TaskView;
-use refrain_mpi::abi::Family;
+use refrain_mpi::abi::{Family, Layout};
 use refrain_mpi::names::HandleTable;
+use refrain_mpi::semantics::Argument;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -21,10 +24,10 @@ pub enum Item {
 }
 
 impl Item {
-    /// An item on its own, of an MPI of that family, whose predefined handles have these names: for items that come
+    /// A single item, of an MPI of that family, whose predefined handles have these names: for items that come
     /// from elsewhere than a file, such as those of a simulated program.
     pub fn new(event: Event, family: Family, names: HandleTable) -> Item {
-        let context = Context::new(family, names, Sizes::default(), false);
+        let context = Context::new(family, names, Arc::default(), None, false);
         ItemReader::new(context, [(0, 0); 2]).item(event)
     }
 
@@ -62,18 +65,25 @@ pub struct CommMembers {
     pub remote: Vec<i32>,
 }
 
-impl Note {
-    /// The members of a new communicator, if the note holds these.
-    pub fn members(&self) -> Option<CommMembers> {
-        if self.event.function.name != "refrain_members" {
+impl CommMembers {
+    /// The members that a note holds, if it holds these.
+    pub(crate) fn of(note: &Event) -> Option<CommMembers> {
+        if note.function.name != "refrain_members" {
             return None;
         }
-        let Some(Some(Value::Word(comm))) = self.event.inputs.first() else { return None };
-        let ranks = |param: usize| match self.event.inputs.get(param) {
+        let Some(Some(Value::Word(comm))) = note.inputs.first() else { return None };
+        let ranks = |param: usize| match note.inputs.get(param) {
             Some(Some(Value::List(list))) => list.iter().map(|v| v.as_result() as i32).collect(),
             _ => Vec::new(),
         };
         Some(CommMembers { comm: *comm, local: ranks(1), remote: ranks(2) })
+    }
+}
+
+impl Note {
+    /// The members of a new communicator, if the note holds these.
+    pub fn members(&self) -> Option<CommMembers> {
+        CommMembers::of(&self.event)
     }
 
     /// The note as it was decoded: an event of a function that MPI does not have.
@@ -88,7 +98,7 @@ pub(crate) struct ItemReader {
     /// Ticks and nanoseconds, early and late.
     clock: [(u64, u64); 2],
     context: Arc<Context>,
-    /// By the communicator's handle.
+    /// Of communicators that the task has made so far, by handle.
     members: HashMap<u64, Arc<Members>>,
 }
 
@@ -100,10 +110,9 @@ impl ItemReader {
 
     /// For a task that is in no file: it has no times.
     pub fn of_view(view: &TaskView<'_>) -> Result<ItemReader, TaskError> {
-        let made = makers(view)?;
-        let names = view.handle_names();
-        let sizes = Sizes::new(made.into_iter().map(|event| (event, &names)));
-        Ok(ItemReader::new(Context::new(view.family, names, sizes, false), [(0, 0); 2]))
+        let objects = Arc::new(Objects::of(std::slice::from_ref(view))?);
+        let context = Context::new(view.family, view.handle_names(), objects, None, false);
+        Ok(ItemReader::new(context, [(0, 0); 2]))
     }
 
     /// The names of predefined handles.
@@ -116,12 +125,17 @@ impl ItemReader {
         self.context.family()
     }
 
+    /// Whether its items have times.
+    pub fn has_times(&self) -> bool {
+        self.context.has_times()
+    }
+
     /// An event as an item.
     pub fn item(&mut self, event: Event) -> Item {
         if event.is_note() {
             let note = Note { event };
-            if let Some(CommMembers { comm, local, remote }) = note.members() {
-                self.members.insert(comm, Arc::new([local, remote]));
+            if let Some(members) = note.members() {
+                self.members.insert(members.comm, Arc::new(members.into()));
             }
             return Item::Note(note);
         }
@@ -130,23 +144,14 @@ impl ItemReader {
             .context
             .has_times()
             .then(|| Span { start: nanos(event.start), end: event.end.map(nanos) });
-        let comm = event.function.params.iter().position(|p| p.name == "comm");
-        let members = match comm.and_then(|comm| event.inputs.get(comm)) {
-            Some(Some(Value::Word(handle))) => self.members.get(handle).cloned(),
-            _ => None,
-        };
+        let layout = Layout::of(self.context.family());
+        let comm = CallArguments::of(&event, layout).handle(Argument::Comm);
+        let members = comm.and_then(|comm| {
+            let made_here = self.members.get(&comm);
+            made_here.or_else(|| self.context.communicators().members(comm)).cloned()
+        });
         Item::Call(Call::of(event, span, members, self.context.clone()))
     }
-}
-
-/// One call for each signature of a task that makes a datatype.
-pub(crate) fn makers(view: &TaskView<'_>) -> Result<Vec<Event>, TaskError> {
-    let makes = |signature: &u32| {
-        let function = view.head_function(*signature).and_then(|f| view.function(f));
-        function.is_some_and(|function| makes_datatypes(&function.def))
-    };
-    let makers: Vec<u32> = (0..view.signatures() as u32).filter(makes).collect();
-    if makers.is_empty() { Ok(Vec::new()) } else { view.samples(&makers) }
 }
 
 /// The items of a task that is in no file; see [`TaskView::items`].

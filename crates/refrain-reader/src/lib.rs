@@ -131,7 +131,7 @@
 //! # let trace = refrain_reader::open(path)?.calls().expect("a trace of calls");
 //! for structure in trace.structures()? {
 //!     let nest = structure.nest();
-//!     // Several places share a block. Visiting each block once takes time in proportion to the file;
+//!     // A block may be used several times. Visiting each block once takes time in proportion to the file;
 //!     // entering it wherever it is used takes time in proportion to the calls.
 //!     for (number, block) in nest.blocks.iter().enumerate() {
 //!         println!("block {number}:");
@@ -157,7 +157,7 @@
 //! | when a call was made | [`Call::span`] |
 //! | where in the program a call was made | [`Call::site`]; as file and line `refrain_analysis::sites` |
 //! | the threads of a rank in one sequence | [`CallTrace::processes`], [`ProcessRef::items`] |
-//! | members (and size) of communicators | [`Note::members`] among [`ProcessRef::items`], in the items of the thread that made it; the size of `MPI_COMM_WORLD` is [`StreamMeta::size`] |
+//! | members and size of communicators | of the communicator of a call [`Call::world_rank_in`], [`Call::comm_size`]; all of them [`Note::members`] among [`ProcessRef::items`] |
 //! | calls of a task by function, without decoding it | [`CallTrace::calls`] with [`TaskRef::index`] |
 //! | how a task ended, without decoding it | [`TaskRef::tail`] |
 //! | which ranks do the same | [`CallTrace::structures`], [`Structure::ranks`] |
@@ -165,11 +165,13 @@
 //! | the loops of a memory trace, with strides | [`MemoryTrace::structures`], [`refrain_memtrace::SharedStructure`] |
 //! | how often, how long | [`Structure::occurrences`], [`Signature::stats`] |
 //! | an argument as a function of the rank | [`Arguments::arg`], [`Num`], [`refrain_elastic::Column`] |
+//! | a peer on one rank of a structure | [`Arg::peer_on`]; as a rank in `MPI_COMM_WORLD` [`Arguments::world_rank_on`] |
 //!
 //! # Pitfalls
 //!
 //! * A rank in an argument is a rank of the call's communicator; [`Call::world_rank_in`] translates it.
-//!   It is `None` also where another thread made the communicator: this task does not know its members then.
+//!   It is `None` where another thread made the communicator, and the process made another one with other members
+//!   after it was freed: the handle alone does not say which is meant. With times, [`ProcessRef::items`] knows.
 //! * Negative ranks are constants that differ between MPI libraries: use [`Call::peer`], not the number. In a formula
 //!   ([`Num`]), compare with `refrain_mpi::names::constant_value(trace.family(), "MPI_PROC_NULL")`.
 //! * A status that the program ignored (`MPI_STATUS_IGNORE`) is kept only where MPI had a choice, such as in a receive
@@ -214,6 +216,7 @@
 pub mod arguments;
 pub mod calls;
 pub mod clocks;
+mod communicators;
 pub mod datatypes;
 pub mod decoder;
 mod error;
@@ -222,6 +225,7 @@ pub mod file;
 pub mod functions;
 pub mod items;
 pub mod meta;
+mod objects;
 pub mod orders;
 pub mod payload;
 pub mod processes;
@@ -230,11 +234,13 @@ mod residue;
 pub mod run;
 pub mod sections;
 pub mod structure;
+pub mod symbolic;
 pub mod tasks;
 pub mod timing;
 pub mod trace;
 pub mod view;
 
+pub use arguments::CallArguments;
 pub use calls::{Call, Calls, Peer, Span};
 pub use error::TraceError;
 pub use event::{Event, Value};
@@ -247,6 +253,7 @@ pub use refrain_elastic;
 pub use refrain_memtrace::{self, MemoryTrace};
 pub use refrain_nest::{self, LoopNest, Nest};
 pub use run::Run;
-pub use structure::{Arg, Arguments, Num, Object, Signature, Structure};
+pub use structure::{Arguments, Signature, Structure};
+pub use symbolic::{Arg, Array, Num, Object};
 pub use tasks::TaskRef;
 pub use trace::CallTrace;

@@ -64,7 +64,7 @@ pub struct StreamMeta {
     pub size: i32,
     /// The thread's number within its process.
     pub thread: u32,
-    /// Tells processes apart.
+    /// Distinguishes processes.
     pub process: u64,
     /// Process number.
     pub pid: i32,
@@ -106,7 +106,7 @@ pub enum Ended {
     Unfinalized,
     /// The log stopped before the program did, for the reason with that `errno`.
     LogStopped(i32),
-    /// Not yet: it still ran when this was written down.
+    /// Not yet: it still ran when the trace was made.
     Running,
 }
 
@@ -156,6 +156,11 @@ impl Ended {
     }
 }
 
+/// Why a log stopped ([`Ended::LogStopped`]), in words for users.
+pub fn why_log_stopped(errno: i32) -> String {
+    refrain_container::reason(&std::io::Error::from_raw_os_error(errno))
+}
+
 impl Paused {
     fn from_code(code: i64) -> Paused {
         match code {
@@ -178,7 +183,7 @@ pub struct ProcessStreams {
 /// The option of a redacted trace, among those that say what is recorded.
 pub const REDACT: &str = "--redact command,hosts,paths";
 
-/// Stands for what a redacted trace does not hold.
+/// Replaces texts in a redacted trace.
 pub const REDACTED: &str = "redacted";
 
 /// A file without its folder.
@@ -210,8 +215,8 @@ impl Meta {
         all
     }
 
-    /// Why calls may be missing that nothing went wrong with: the options that left some out, and
-    /// whether the program switched recording off.
+    /// Why calls may be missing although nothing failed: the options that excluded them, and whether the
+    /// program switched recording off.
     pub fn left_out(&self) -> Vec<String> {
         let leaves_calls =
             |option: &&String| option.starts_with("--callsite") || option.as_str() == REDACT;
@@ -271,7 +276,7 @@ impl Meta {
         let rank_indices: Vec<u32> = processes.iter().map(|p| p.rank_index).collect();
         RankList::from_sorted(&rank_indices).encode(&mut out);
         let first = |p: &ProcessStreams| &self.streams[p.streams[0]];
-        // Whatever went wrong in one thread went wrong in the process.
+        // A failure of one thread is a failure of the process.
         let ended = |p: &ProcessStreams| {
             let all = p.streams.iter().map(|s| &self.streams[*s].ended);
             let weight = |e: &&Ended| (matches!(e, Ended::LogStopped(_)), e.code().0);
@@ -316,7 +321,7 @@ impl Meta {
         out
     }
 
-    /// Reads the bytes; `None` if they are none.
+    /// Reads the bytes; `None` if they are malformed.
     pub fn from_bytes(bytes: &[u8]) -> Option<Meta> {
         let mut cells = Cells::new(bytes);
         let text = |cells: &mut Cells<'_>| String::from_utf8(cells.get_bytes()?.to_vec()).ok();

@@ -1,20 +1,21 @@
-//! Receive orders of a run: what its ranks leave, and a file of it.
+//! Records of receive orders: the files that ranks write during a run, and the `.refrain` file made of them.
 //!
 //! A rank writes three files (see the agent's `order/files.rs`): sealed frames, a window of what
-//! was not sealed yet, and facts. Of a rank that was killed the window is sealed here, so that its
-//! order is known up to the last call. Ranks whose order was recorded by clocks write chunks in
-//! place of frames and a window; of one that was killed the whole chunks are known.
+//! was not sealed yet, and facts. If a rank was killed, its window is sealed here, so its order is known up to the
+//! last call. With the clock method, ranks write chunks instead of frames and a window; of a rank that was killed,
+//! all complete chunks are known.
 //!
 //! In a `.refrain` file the section `order/N` holds the frames or chunks of rank N, and `order/facts` lines
 //! of text: `refrain` and its version, `time`, `word` for each word of the command, `exit` and a code,
 //! `redacted` if the command, hosts and folders were left out;
-//! then `rank N` for each rank, and behind it its facts; at last `site`, a number and a place in
-//! the program, for all.
+//! then `rank N` for each rank, followed by its facts; at the end `site`, a number and a call site, for all ranks.
+//! A call site is `module@build-id+hex-offset`, without `@build-id` if the module has none, and in files of
+//! versions that did not record it.
 
 use crate::error::TraceError;
 use crate::meta::{REDACTED, base_name};
 use crate::sections;
-use refrain_container::{Container, Writer};
+use refrain_container::{Container, Integrity, Writer};
 use refrain_order::causal::log::{self, InUse};
 use refrain_order::{Frames, OrderError, Recorder, Sums};
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ pub struct Orders {
     pub exit_code: Option<i32>,
     /// By rank.
     pub ranks: Vec<RankOrder>,
-    /// Call sites by their numbers: module and offset.
+    /// Call sites by their numbers: module, build id and offset.
     pub sites: BTreeMap<u64, String>,
     /// Whether the command line, host names and paths were left out.
     pub redacted: bool,
@@ -47,10 +48,10 @@ pub struct Orders {
 /// How orders are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// By what MPI tells receivers: see `refrain_order`.
+    /// The causal method: matched sources and tags. See `refrain_order::causal`.
     #[default]
     Causal,
-    /// By clocks that messages carry: see `refrain_order::clock`.
+    /// The clock method: Lamport clocks that messages carry. See `refrain_order::clock`.
     Clock,
 }
 
@@ -73,7 +74,7 @@ pub struct RankOrder {
     pub size: u32,
     /// Whether it reached `MPI_Finalize`, and everything before is recorded.
     pub finalized: bool,
-    /// Why not everything is recorded, if the rank itself has noticed.
+    /// Why the record is truncated, if the rank itself noticed it.
     pub why_cut: Option<String>,
     /// The machine.
     pub host: String,
@@ -83,19 +84,19 @@ pub struct RankOrder {
     pub program: String,
     /// The MPI library.
     pub library: String,
-    /// Whether clocks of the system and random numbers are recorded too.
+    /// Whether system clocks and random numbers are recorded, too.
     pub rand: bool,
     /// `MPI_Wtime` was left out.
     pub no_clock: bool,
-    /// Whether it was made of a trace of calls, which has no sites and no clock.
+    /// Whether it was made from a trace of calls, which has no call sites and no clock.
     pub traced: bool,
-    /// What the program did that a record does not hold.
+    /// Unsupported operations that the program used.
     pub unsupported: Vec<String>,
     /// Where the agent panicked: each a defect of Refrain, which the program did not notice.
     pub panics: Vec<String>,
-    /// For each thread its number, and who made it, as the agent says.
+    /// For each thread its number and the thread that created it, as the agent wrote them.
     pub threads: Vec<String>,
-    /// How much was recorded, if the rank itself has said so; not kept in a file.
+    /// How much was recorded, if the rank itself wrote it; not stored in a file.
     pub sums: Option<Sums>,
     /// How it was recorded.
     pub method: Method,
@@ -140,7 +141,7 @@ impl RankOrder {
         }
     }
 
-    /// What is in the file, when the facts are known.
+    /// Sets the content of the section, once the facts are known.
     fn put_bytes(&mut self, bytes: Vec<u8>) {
         match self.method {
             Method::Causal => self.frames = Frames::read(bytes),
@@ -153,12 +154,12 @@ impl RankOrder {
         self.finalized && self.why_cut.is_none()
     }
 
-    /// Why the order cannot be read to its end, if so.
+    /// Why the order cannot be read to its end, if it cannot.
     pub fn cut(&self) -> Option<OrderError> {
         match self.method {
-            Method::Causal => self.frames.cut(),
+            Method::Causal => self.frames.truncated(),
             Method::Clock => match refrain_order::clock::summary::summary(&self.chunks) {
-                Ok(found) => found.cut,
+                Ok(found) => found.truncated,
                 Err(error) => Some(error),
             },
         }
@@ -188,7 +189,7 @@ fn fact(line: &str) -> (&str, &str) {
     line.split_once(' ').unwrap_or((line, ""))
 }
 
-/// A line of text, whatever is in it.
+/// Text as one line: line breaks are escaped.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n")
 }
@@ -219,7 +220,7 @@ fn ranks_in(parts: &Path) -> Vec<u32> {
     ranks
 }
 
-/// The frames of a rank, and what it had not sealed.
+/// The frames of a rank, including its unsealed window.
 fn frames_in(parts: &Path, rank: u32) -> Result<Frames, OrderError> {
     let own = |what: &str| parts.join(format!("rank-{rank}.{what}"));
     let mut frames = std::fs::read(own("order")).unwrap_or_default();
@@ -237,13 +238,13 @@ fn frames_in(parts: &Path, rank: u32) -> Result<Frames, OrderError> {
     Ok(Frames::read(frames))
 }
 
-/// Reads as much of a window as is in use: hardly anything, after a run that has ended well.
+/// Reads the part of a window that is in use: next to nothing after a run that ended normally.
 fn read_window(path: &Path) -> std::io::Result<(InUse, Result<Vec<u8>, OrderError>)> {
     let mut file = File::open(path)?;
     let mut first = [0; 8];
     file.read_exact(&mut first)?;
     let in_use = InUse::read(first);
-    let place = match in_use.place(file.metadata()?.len()) {
+    let place = match in_use.range(file.metadata()?.len()) {
         Ok(place) => place,
         Err(error) => return Ok((in_use, Err(error))),
     };
@@ -253,8 +254,14 @@ fn read_window(path: &Path) -> std::io::Result<(InUse, Result<Vec<u8>, OrderErro
     Ok((in_use, Ok(window)))
 }
 
+/// Checks the sections of a file of receive orders; `None` if the file holds none.
+pub fn integrity(path: &Path) -> Option<Integrity> {
+    let container = Container::open(path).ok()?;
+    Orders::are_in(&container).then(|| container.verify())
+}
+
 impl Orders {
-    /// What the ranks have left in a folder.
+    /// Collects the files of all ranks in a folder.
     pub fn gather(parts: &Path) -> Result<Orders, TraceError> {
         let mut orders = Orders::default();
         for rank in ranks_in(parts) {
@@ -280,7 +287,7 @@ impl Orders {
             }
             orders.ranks.push(own);
         }
-        // Of a rank that was killed when it had only just begun.
+        // The rank was killed before it wrote its facts.
         let size = orders.size();
         orders.ranks.iter_mut().filter(|rank| rank.size == 0).for_each(|rank| rank.size = size);
         Ok(orders)
@@ -309,7 +316,7 @@ impl Orders {
         container.section(sections::ORDER_FACTS).is_ok()
     }
 
-    /// Reads those that a container holds.
+    /// Reads the receive orders in a container.
     pub fn read(container: &Container) -> Result<Orders, TraceError> {
         let facts = container.read_checked(sections::ORDER_FACTS)?;
         let is_recovered = container.is_recovered();
@@ -327,7 +334,7 @@ impl Orders {
         orders.ranks.extend(own);
         for rank in &mut orders.ranks {
             rank.put_bytes(container.read_checked(&format!("{}{}", sections::ORDER, rank.rank))?);
-            rank.finalized &= rank.frames.cut().is_none();
+            rank.finalized &= rank.frames.truncated().is_none();
         }
         Ok(orders)
     }
@@ -362,7 +369,7 @@ impl Orders {
             facts += "redacted\n";
         }
         self.ranks.iter().for_each(|rank| facts += &rank.facts());
-        self.sites.iter().for_each(|(site, place)| facts += &format!("site {site:x} {place}\n"));
+        self.sites.iter().for_each(|(number, site)| facts += &format!("site {number:x} {site}\n"));
         writer.add_bytes(sections::ORDER_FACTS, facts.as_bytes())?;
         for rank in &self.ranks {
             writer.add_bytes(&format!("{}{}", sections::ORDER, rank.rank), rank.bytes())?;
@@ -370,10 +377,10 @@ impl Orders {
         Ok(writer.finish()?)
     }
 
-    /// Puts everything into a folder where the ranks of a replay find it.
+    /// Writes the files that the ranks of a replay read into a folder.
     pub fn lay_out(&self, folder: &Path) -> std::io::Result<()> {
         let sites: String =
-            self.sites.iter().map(|(site, place)| format!("site {site:x} {place}\n")).collect();
+            self.sites.iter().map(|(number, site)| format!("site {number:x} {site}\n")).collect();
         for rank in &self.ranks {
             let own = |what: &str| folder.join(format!("rank-{}.{what}", rank.rank));
             std::fs::write(own("order"), rank.bytes())?;
@@ -425,7 +432,7 @@ mod tests {
         orders.write(&path).unwrap();
         let read = Orders::open(&path).unwrap();
         assert_eq!((read.method(), &read.ranks[0].chunks), (method, &vec![1, 2, 3]));
-        // What cannot be read is told.
+        // What cannot be read is reported.
         assert!(read.ranks[0].cut().is_some());
         let parts = folder.path().join("parts");
         std::fs::create_dir(&parts).unwrap();
@@ -446,7 +453,7 @@ mod tests {
         let read = Orders::open(&path).unwrap();
         assert_eq!(read.ranks[0].why_cut.as_deref(), Some("a reason"));
         assert!(read.ranks[0].finalized && !read.ranks[0].is_whole());
-        // One that was killed when it had only just begun is of the same run.
+        // A rank that was killed before it wrote its facts belongs to the same run.
         assert_eq!(read.ranks[1].size, 2);
     }
 

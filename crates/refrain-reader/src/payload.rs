@@ -1,7 +1,6 @@
 //! The payload of a call: the elements in the buffer that it names.
 //!
-//! What counts is what the call itself says, by the first count and datatype among its
-//! arguments:
+//! It is determined by the call alone, from the first count and datatype among its arguments:
 //!
 //! * sends, and receives as they are posted: the message received may be shorter;
 //! * `MPI_Sendrecv` and its like: what is sent;
@@ -9,7 +8,7 @@
 //! * collectives: the buffer of this process, as given; where that is a block for each process
 //!   (`MPI_Alltoall`), one block; with an array of counts, their sum. `MPI_Scatter` and its like
 //!   are the exception: a rank's own block is the one received. With `MPI_IN_PLACE` it is the
-//!   receive buffer, if that says as much; a block that stays at the root is none;
+//!   receive buffer, if its count and datatype determine the block; a block that stays at the root does not count;
 //! * persistent and partitioned requests: once, where the request is made.
 //!
 //! Nothing goes to or comes from `MPI_PROC_NULL`.
@@ -57,15 +56,16 @@ fn buffers(function: &FunctionDef) -> Vec<Buffer> {
     params.iter().enumerate().filter_map(buffer).collect()
 }
 
-/// The payload of a call; `None` if it does not follow from the arguments.
+/// The payload of a call; `None` if the arguments do not determine it.
 pub fn payload(event: &Event, names: &HandleTable, family: Family) -> Option<Elements> {
     let function = &*event.function;
-    let input = |place: usize| event.inputs.get(place).and_then(Option::as_ref);
+    let input = |param: usize| event.inputs.get(param).and_then(Option::as_ref);
     let named = |name: &str| function.params.iter().position(|p| p.name == name).and_then(input);
-    // The first rank is the one that this process talks to, or the root between two groups.
+    // The first rank is the peer, or the root of an operation between two groups.
     let peer = function.params.iter().position(|p| p.reads_as == "rank").and_then(input);
-    if let (Some(Value::Int(peer)), Some(nobody)) = (peer, constant_value(family, "MPI_PROC_NULL"))
-        && *peer == nobody
+    if let (Some(Value::Int(peer)), Some(proc_null)) =
+        (peer, constant_value(family, "MPI_PROC_NULL"))
+        && *peer == proc_null
     {
         return Some(Elements::new());
     }
@@ -107,7 +107,7 @@ mod tests {
     fn buffer_of(name: &str) -> Option<String> {
         let function = FunctionDef::from(interface::function(name).unwrap());
         let buffer = buffers(&function).first().copied().filter(|_| has_payload(&function))?;
-        let name = |place: usize| function.params[place].name.clone();
+        let name = |param: usize| function.params[param].name.clone();
         Some([buffer.address, buffer.count, buffer.datatype].map(name).join(" "))
     }
 

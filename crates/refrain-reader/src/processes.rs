@@ -1,11 +1,11 @@
-//! The processes of a trace, and the items of their tasks from whichever source is wanted.
+//! The processes of a trace, and the items of their tasks from a chosen source.
 
 use crate::calls::Context;
-use crate::datatypes::Sizes;
+use crate::communicators::Members;
 use crate::decoder::Decoder;
 use crate::error::TraceError;
 use crate::event::Event;
-use crate::items::{Interleaved, Item, ItemReader, makers};
+use crate::items::{Interleaved, Item, ItemReader};
 use crate::meta::{Ended, StreamMeta};
 use crate::raw::{DecodeError, Events};
 use crate::sections;
@@ -13,8 +13,10 @@ use crate::tasks::TaskRef;
 use crate::trace::CallTrace;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::HandleTable;
+use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
+use std::sync::Arc;
 
 /// Where items are read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,20 +74,24 @@ impl<'t> ProcessRef<'t> {
         streams.map(move |stream| TaskRef { trace, stream: *stream })
     }
 
-    /// How it ended: what happened to one thread happened to all.
+    /// How it ended: if one thread aborted, all did.
     pub fn ended(&self) -> Ended {
         let mut all = self.tasks().map(|task| &task.facts().ended);
         let early = all.find(|e| matches!(e, Ended::Aborted(_) | Ended::LogStopped(_)));
         early.unwrap_or(&self.facts().ended).clone()
     }
 
-    /// The calls and notes of all its threads, in the order in which they began, each with its task.
+    /// The calls and notes of all its threads, each with its task, in the order in which they began. Without times
+    /// that order is known in each thread only: threads then advance evenly. A call on a communicator knows its
+    /// members, even if the note with them comes later.
     pub fn items(&self, source: Source) -> Result<ProcessItems<'t>, TraceError> {
         let threads: Result<Vec<_>, TraceError> =
             self.tasks().map(|task| Ok((task, task.items(source)?))).collect();
         let threads = threads?;
         let names = threads.iter().flat_map(|(_, items)| items.names().entries()).collect();
-        Ok(ProcessItems { names, items: Interleaved::new(threads) })
+        let has_times = threads.iter().all(|(_, items)| items.reader.has_times());
+        let items = Interleaved::new(threads);
+        Ok(ProcessItems { names, items, members: has_times.then(HashMap::new) })
     }
 }
 
@@ -99,6 +105,8 @@ impl fmt::Debug for ProcessRef<'_> {
 pub struct ProcessItems<'t> {
     names: HandleTable,
     items: Interleaved<TaskRef<'t>, Items<'t>>,
+    /// The members of the latest communicator of each handle, in any thread; none if items have no true order.
+    members: Option<HashMap<u64, Arc<Members>>>,
 }
 
 impl ProcessItems<'_> {
@@ -112,7 +120,22 @@ impl<'t> Iterator for ProcessItems<'t> {
     type Item = Result<(TaskRef<'t>, Item), TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.items.next()
+        let mut next = self.items.next()?;
+        if let (Some(members), Ok((_, item))) = (&mut self.members, &mut next) {
+            match item {
+                Item::Note(note) => {
+                    if let Some(new) = note.members() {
+                        members.insert(new.comm, Arc::new(new.into()));
+                    }
+                }
+                Item::Call(call) => {
+                    if let Some(known) = call.comm().and_then(|comm| members.get(&comm)) {
+                        call.set_members(known);
+                    }
+                }
+            }
+        }
+        Some(next)
     }
 }
 
@@ -120,9 +143,9 @@ impl<'t> Iterator for ProcessItems<'t> {
 pub struct Items<'t> {
     task: TaskRef<'t>,
     events: Decoded<'t>,
-    /// Where times come from, if not with the events.
+    /// The source of times, if the events have none.
     records: Option<Events<Box<dyn Read>>>,
-    /// When the item before began.
+    /// When the previous item began.
     now: u64,
     /// An event that was read ahead.
     ahead: Option<Result<Event, DecodeError>>,
@@ -183,9 +206,10 @@ impl<'t> Items<'t> {
             Source::Compressed => trace.has_times(),
             Source::RecordTimes | Source::Records => has_raw || trace.has_times(),
         };
-        let sizes = if is_raw { Sizes::default() } else { sizes(task)? };
+        let objects = if is_raw { Arc::default() } else { trace.objects(stream)? };
         let family = Family::from_code(task.facts().family).unwrap_or(Family::Mpich);
-        let context = Context::new(family, events.names(), sizes, has_times);
+        let world_size = u32::try_from(task.facts().size).ok();
+        let context = Context::new(family, events.names(), objects, world_size, has_times);
         let reader = ItemReader::new(context, task.facts().clock);
         Ok(Items { task, events, records, now: 0, ahead, reader })
     }
@@ -233,20 +257,4 @@ impl Iterator for Items<'_> {
             }
         }
     }
-}
-
-/// The sizes of the datatypes that the process of a task makes, in any of its threads.
-fn sizes(task: TaskRef<'_>) -> Result<Sizes, TraceError> {
-    let trace = task.trace;
-    let mut made = Vec::new();
-    for &stream in trace.process_of(task.stream).map_or(&[][..], |process| &process.streams) {
-        let Some(view) = trace.view(stream)? else { continue };
-        let events = makers(&view).map_err(|source| trace.task_error(source))?;
-        if !events.is_empty() {
-            made.push((events, view.handle_names()));
-        }
-    }
-    let calls =
-        made.iter().flat_map(|(events, names)| events.iter().map(move |e| (e.clone(), names)));
-    Ok(Sizes::new(calls))
 }

@@ -5,7 +5,7 @@
 
 use crate::event::{Event, Value};
 use refrain_format::define::{FunctionDef, ParamDef};
-use refrain_format::record::{HEAD, PLAIN, Tag, array, state};
+use refrain_format::record::{HEAD, IGNORES_STATUS, PLAIN, Tag, array, state};
 use refrain_mpi::interface::Direction;
 use refrain_mpi::kind::Class;
 use std::collections::{HashMap, VecDeque};
@@ -15,20 +15,20 @@ use std::sync::Arc;
 /// A malformed log.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// The bytes could not be had.
+    /// The bytes could not be read.
     #[error("the log cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// The bytes make no sense.
+    /// The bytes are malformed.
     #[error("{log} is damaged at byte {at}: {what}")]
     Damaged {
-        /// What it is called.
+        /// The name of the log.
         log: String,
         /// Offset in the log.
         at: u64,
         /// What is wrong.
         what: String,
     },
-    /// A compressed trace makes no sense.
+    /// A compressed trace is malformed.
     #[error("{0}")]
     Trace(String),
 }
@@ -54,7 +54,7 @@ pub struct Events<R> {
     next_number: u64,
     finished: bool,
     buffer: Vec<u8>,
-    /// What the log is called in errors.
+    /// The name of the log in errors.
     name: String,
 }
 
@@ -64,7 +64,7 @@ impl<R: Read> Events<R> {
         Events::named(input, "the log")
     }
 
-    /// The same; errors call the log by that name.
+    /// The same, with a name of the log for errors.
     pub fn named(input: R, name: impl Into<String>) -> Events<R> {
         Events {
             input,
@@ -112,7 +112,8 @@ impl<R: Read> Events<R> {
         if got < wanted {
             return Err(self.damaged("the log ends inside a record"));
         }
-        let done = self.take_in(tag, function, head[3], &body);
+        let ignores_status = head[2] & IGNORES_STATUS != 0;
+        let done = self.take_in((tag, ignores_status), function, head[3], &body);
         self.buffer = body;
         done?;
         self.at += length as u64;
@@ -121,7 +122,7 @@ impl<R: Read> Events<R> {
 
     fn take_in(
         &mut self,
-        tag: Tag,
+        (tag, ignores_status): (Tag, bool),
         function: u16,
         detail: u8,
         body: &[u8],
@@ -148,7 +149,13 @@ impl<R: Read> Events<R> {
                 }
                 Ok(())
             }
-            Tag::Enter | Tag::EnterAt => self.enter(function, detail, body, tag == Tag::EnterAt),
+            Tag::Enter | Tag::EnterAt => {
+                self.enter(function, detail, body, tag == Tag::EnterAt)?;
+                if let Some(event) = self.open.back_mut().filter(|_| ignores_status) {
+                    event.ignore_status();
+                }
+                Ok(())
+            }
             Tag::Site => {
                 let mut bytes = Bytes { rest: body };
                 let number = bytes.u32().ok_or_else(|| self.damaged("a short call site"))?;
@@ -189,8 +196,7 @@ impl<R: Read> Events<R> {
         {
             self.settle_innermost();
         }
-        // A signal's handler may call between the end of a call and its being taken note of: then
-        // there is no call that it is inside of.
+        // A signal handler may call between the end of a call and its record: then it is not inside a call.
         let outer = self.unsettled.last().and_then(|&number| self.event(number));
         let depth = match depth {
             u8::MAX => depth,
@@ -244,13 +250,13 @@ impl<R: Read> Events<R> {
         Ok(())
     }
 
-    /// An event that is still held, by its number.
+    /// An event that was not returned yet, by its number.
     fn event(&self, number: u64) -> Option<&Event> {
         let first = self.open.front()?.number;
         self.open.get(usize::try_from(number.checked_sub(first)?).ok()?)
     }
 
-    /// The innermost call that is not settled is complete or given up.
+    /// Marks the innermost open call as complete or given up.
     fn settle_innermost(&mut self) {
         if let Some(number) = self.unsettled.pop()
             && let Some(first) = self.open.front().map(|event| event.number)
@@ -294,7 +300,7 @@ fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(got)
 }
 
-/// A cursor that gives `None` when the bytes run out.
+/// A cursor that returns `None` at the end of the bytes.
 struct Bytes<'a> {
     rest: &'a [u8],
 }
@@ -355,7 +361,7 @@ impl Bytes<'_> {
         })
     }
 
-    /// What stands behind a number of elements, or what a code in its place means.
+    /// The elements after their number, or the meaning of the code that replaces the number.
     fn counted(&mut self, read: impl Fn(&mut Self, usize) -> Option<Value>) -> Option<Value> {
         match self.u32()? {
             array::NULL => Some(Value::Null),

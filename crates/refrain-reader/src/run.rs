@@ -1,11 +1,11 @@
-//! The run that a file is of: the same facts for all kinds of files.
+//! The recorded run: facts that all kinds of files have.
 
-use crate::meta::{Ended, Meta, StreamMeta};
+use crate::meta::{Ended, Meta, StreamMeta, why_log_stopped};
 use crate::orders::Orders;
 use refrain_memtrace::process::Ended as MemoryEnded;
 use refrain_memtrace::trace::Facts;
 
-/// How a program was run, and what of it was recorded.
+/// How a program was run, and how much of the run was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// The version of Refrain that wrote the file.
@@ -43,18 +43,18 @@ pub struct Process {
     pub library: String,
     /// How many of its threads are recorded.
     pub threads: usize,
-    /// Why its record may end before the process did; none if it does not.
+    /// Why its record is truncated; none if it is complete.
     pub truncated: Option<String>,
 }
 
 impl Run {
-    /// How many ranks the program had, or those that are recorded if it is not known.
+    /// How many ranks the program had; if that is not known, how many are recorded.
     pub fn ranks(&self) -> usize {
         let size = self.processes.iter().filter_map(|process| process.size).max();
         size.map_or(self.processes.len(), |size| size as usize)
     }
 
-    /// Whether the record of every process goes to its end, and nothing was lost.
+    /// Whether the record of every process is complete, and nothing was lost.
     pub fn is_complete(&self) -> bool {
         self.lost.is_empty() && self.processes.iter().all(|process| process.truncated.is_none())
     }
@@ -67,8 +67,7 @@ impl Run {
                 Ended::Finalized | Ended::Aborted(_) => None,
                 Ended::Unfinalized => Some("it ended without MPI_Finalize".to_owned()),
                 Ended::LogStopped(errno) => {
-                    let why = std::io::Error::from_raw_os_error(*errno);
-                    Some(format!("its log stopped: {why}"))
+                    Some(format!("its log stopped: {}", why_log_stopped(*errno)))
                 }
                 Ended::Running => Some("it was still running".to_owned()),
             };

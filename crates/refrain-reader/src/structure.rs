@@ -1,13 +1,18 @@
-//! The structure of a trace, symbolically: what tasks do, with arguments as functions of the rank.
+//! The structure of a trace, symbolically: calls of many tasks, with arguments as functions of the rank.
 //!
-//! Tasks that do the same with other values are one [`Structure`]. A [`Signature`] of it stands for a call at a place
-//! in the loops of all its ranks; each of its numbers is a constant or a [`Column`] over the ranks. Nothing here
-//! expands a rank or a loop, so it takes as long for 16,384 ranks as for two.
+//! Tasks that do the same with other values are one [`Structure`]. Each of its [`Signature`]s stands for calls of all
+//! its ranks. Each number of a signature is a constant or a [`Column`](refrain_elastic::Column) over the ranks. This
+//! module expands neither ranks nor loops, so it takes as long for 16,384 ranks as for two.
 
+use crate::calls::Peer;
+use crate::decoder::handles::object_handle;
 use crate::functions::Functions;
-use refrain_elastic::{Column, RankList, TextColumn};
-use refrain_format::define::FunctionDef;
+use crate::symbolic::{Arg, Array, Num, Object};
+use crate::trace::CallTrace;
+use refrain_elastic::{RankList, TextColumn};
+use refrain_format::define::{FunctionDef, ParamDef};
 use refrain_grammar::Grammar;
+use refrain_mpi::interface::Direction;
 use refrain_nest::LoopNest;
 use refrain_signature::args::{self, Args, Cell};
 use refrain_signature::array::Mode;
@@ -16,13 +21,13 @@ use refrain_signature::head::Head;
 use refrain_signature::stats::Stats;
 use refrain_structure::elastic::Variant;
 use refrain_structure::group::{Group, Outcomes, Row};
-use std::fmt;
 
 /// Tasks that do the same, with other values.
 #[derive(Clone, Copy, Debug)]
 pub struct Structure<'t> {
     pub(crate) group: &'t Group,
     pub(crate) functions: &'t Functions,
+    pub(crate) trace: &'t CallTrace,
 }
 
 impl<'t> Structure<'t> {
@@ -95,7 +100,7 @@ impl<'t> Signature<'t> {
         self.head.returned
     }
 
-    /// Whether it is no call, but a note between calls: memory that came into use, members of a communicator.
+    /// Whether it is a note between calls, not a call: memory that came into use, members of a communicator.
     pub fn is_note(&self) -> bool {
         self.head.is_note()
     }
@@ -129,7 +134,7 @@ impl<'t> Signature<'t> {
     }
 
     fn variant(&self, variant: &'t Variant) -> Option<Arguments<'t>> {
-        let Structure { group, functions } = self.structure;
+        let Structure { group, functions, trace } = self.structure;
         let function = functions.get(self.head.function)?;
         let agrees = |index: u32, kind: fn(i64) -> i64| match variant.column(index) {
             None => true,
@@ -142,7 +147,7 @@ impl<'t> Signature<'t> {
         let cells = &variant.cells;
         let args = Args::read_over(&function.plan, functions.kinds(), cells, &agrees)?;
         let ranks = variant.ranks.as_ref().unwrap_or(&group.ranks);
-        Some(Arguments { ranks, args, function: self.function, variant, group })
+        Some(Arguments { ranks, args, function: self.function, variant, group, trace })
     }
 }
 
@@ -155,6 +160,7 @@ pub struct Arguments<'t> {
     function: &'t FunctionDef,
     variant: &'t Variant,
     group: &'t Group,
+    trace: &'t CallTrace,
 }
 
 impl<'t> Arguments<'t> {
@@ -173,6 +179,27 @@ impl<'t> Arguments<'t> {
     pub fn all(&self) -> Vec<(&'t str, Arg<'t>)> {
         let names = self.function.params.iter().map(|p| p.name.as_str());
         names.filter_map(|name| Some((name, self.arg(name)?))).collect()
+    }
+
+    /// The peer in an argument (`dest`, `source`, `root`, `target_rank`) on one of the ranks, as a rank in
+    /// `MPI_COMM_WORLD`; none if it is no single rank there, or the members of the communicator are not known.
+    pub fn world_rank_on(&self, name: &str, rank: u32) -> Option<u32> {
+        let Peer::Rank(peer) = self.arg(name)?.peer_on(rank, self.trace.family())? else {
+            return None;
+        };
+        let is_comm = |p: &&ParamDef| p.reads_as == "comm" && p.direction != Direction::Out;
+        let mut comms = self.function.params.iter().filter(is_comm);
+        let (Some(comm), None) = (comms.next(), comms.next()) else { return None };
+        let (thread, number) = match self.arg(&comm.name)? {
+            Arg::Handle(Object::Predefined("MPI_COMM_WORLD")) => return Some(peer),
+            Arg::Handle(Object::Own(number)) => (self.group.thread, number.on(rank)?),
+            Arg::Handle(Object::Foreign { thread, number }) => {
+                (u32::try_from(thread.on(rank)?).ok()?, number.on(rank)?)
+            }
+            _ => return None,
+        };
+        let objects = self.trace.objects_of_rank(rank).ok()?;
+        objects.communicators.members(object_handle(thread, number))?.world_rank(peer)
     }
 
     /// The call site, if call sites were recorded: a line for each frame, innermost first, as `module+hex-offset`.
@@ -297,150 +324,6 @@ impl<'t> Arguments<'t> {
             length: array.length,
             mode: array.mode.map_or(Mode::Plain, |(_, mode)| mode),
             cells,
-        }
-    }
-}
-
-/// A number: the same on all ranks, or not.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Num<'t> {
-    /// The same on all ranks.
-    Constant(i64),
-    /// A function of the rank: [`Column::formula`] and [`Column::pieces`] say which.
-    Over(&'t Column),
-    /// Half of a function of the rank.
-    Halved(&'t Column),
-}
-
-impl<'t> Num<'t> {
-    /// Its value on a rank; none if the rank is not among those of the signature.
-    pub fn on(&self, rank: u32) -> Option<i64> {
-        match self {
-            Num::Constant(value) => Some(*value),
-            Num::Over(column) => column.eval(rank),
-            Num::Halved(column) => column.eval(rank).map(|value| value / 2),
-        }
-    }
-
-    /// Its value, if all ranks have the same.
-    pub fn constant(&self) -> Option<i64> {
-        match self {
-            Num::Constant(value) => Some(*value),
-            Num::Over(_) | Num::Halved(_) => None,
-        }
-    }
-}
-
-/// As a formula of the rank: `7`, `rank + 1`, `3: 0; else rank + 1`.
-impl fmt::Display for Num<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Num::Constant(value) => value.fmt(f),
-            Num::Over(column) => column.fmt(f),
-            Num::Halved(column) => write!(f, "({column}) / 2"),
-        }
-    }
-}
-
-/// An array of numbers, by what it follows from ([`Mode`]).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Array<'t> {
-    /// How many elements.
-    pub length: usize,
-    /// How the elements follow from the numbers.
-    pub mode: Mode,
-    /// The numbers.
-    pub cells: Vec<Num<'t>>,
-}
-
-impl Array<'_> {
-    /// The elements on a rank; `before` are those of the array of numbers before it among the arguments, if any.
-    pub fn on(&self, rank: u32, before: &[i64]) -> Option<Vec<i64>> {
-        let cells: Option<Vec<i64>> = self.cells.iter().map(|num| num.on(rank)).collect();
-        match self.length {
-            0 | 1 => cells,
-            length => self.mode.elements(&cells?, length, before),
-        }
-    }
-}
-
-/// An object over ranks.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Object<'t> {
-    /// One that MPI defines: `MPI_COMM_WORLD`, `MPI_INT`.
-    Predefined(&'t str),
-    /// One that the task made: the smallest number of its kind that was free.
-    Own(Num<'t>),
-    /// One that another thread of the process made.
-    Foreign {
-        /// That thread.
-        thread: Num<'t>,
-        /// The number.
-        number: Num<'t>,
-    },
-    /// A request, by the signature that made it.
-    Request {
-        /// The signature.
-        signature: u32,
-        /// Which of the requests of that signature that were active at once.
-        number: Num<'t>,
-    },
-    /// The request that this very signature makes.
-    Made {
-        /// Which of its requests that are active at once.
-        number: Num<'t>,
-    },
-}
-
-/// An argument over ranks.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Arg<'t> {
-    /// A number: count, rank, tag, displacement.
-    Int(Num<'t>),
-    /// A communicator, datatype, request ….
-    Handle(Object<'t>),
-    /// An address: a segment of memory and an offset in it.
-    Address {
-        /// The segment.
-        segment: Num<'t>,
-        /// Bytes from its beginning.
-        offset: Num<'t>,
-    },
-    /// A string.
-    Text(&'t TextColumn),
-    /// An array of numbers.
-    Numbers(Array<'t>),
-    /// An array of objects: numbers above 0 are the task's own, `-1 - n` is the n-th predefined one.
-    Handles(Array<'t>),
-    /// An array of requests: the signature that made each, plus 1 (below 0: predefined), and its number.
-    Requests {
-        /// Signatures.
-        signatures: Array<'t>,
-        /// Numbers.
-        numbers: Array<'t>,
-    },
-    /// An array of strings, or of objects and addresses of several threads.
-    List(Vec<Arg<'t>>),
-    /// A named address: `MPI_IN_PLACE`.
-    Named(&'t str),
-    /// A null address.
-    Null,
-    /// MPI did not set it.
-    Unset,
-    /// Not significant on these ranks.
-    Insignificant,
-    /// A status that the program ignored.
-    Ignored,
-    /// Ranks differ in more than numbers here: decode them one by one.
-    PerRank,
-}
-
-impl<'t> Arg<'t> {
-    /// The number, if it is one.
-    pub fn int(&self) -> Option<Num<'t>> {
-        match self {
-            Arg::Int(num) => Some(*num),
-            _ => None,
         }
     }
 }

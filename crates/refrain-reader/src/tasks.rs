@@ -18,7 +18,7 @@ pub struct TaskRef<'t> {
 }
 
 impl CallTrace {
-    /// The run that this is the trace of.
+    /// The recorded run.
     pub fn run(&self) -> Run {
         Run::of_calls(&self.meta)
     }

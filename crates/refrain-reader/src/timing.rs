@@ -1,4 +1,4 @@
-//! How the times of every call are kept: the mode, and how far times may be off.
+//! How the times of every call are stored: the mode, and error bounds.
 
 use refrain_timing::{Bound, Mode};
 use std::io;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 pub use refrain_signature::setting::Setting;
 
-/// The file in a folder of parts that holds what was asked for.
+/// The file in a folder of parts that holds the setting.
 pub const FILE: &str = "timing";
 
-/// What was asked for.
+/// The setting of `--timing`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// Mode and relative bounds.
@@ -19,8 +19,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What processes do: the exact times and our own mode are cheap to write, and need nothing but
-    /// our own code. All else is made of exact times afterwards.
+    /// The setting for the agent. Only exact times and Refrain's own mode are written by processes: these are cheap and
+    /// need no other library. All other modes are made from exact times afterwards.
     pub fn in_processes(&self) -> Setting {
         match self.setting.mode {
             Mode::Lossless | Mode::Loop => self.setting.clone(),
@@ -33,17 +33,17 @@ impl Wanted {
         format!("{}\n{}\n", self.setting.to_text(), self.absolute)
     }
 
-    /// Writes it down for whoever makes the trace.
+    /// Writes it into a folder of parts, for the command that makes the trace.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         std::fs::write(folder.join(FILE), self.to_text())
     }
 
-    /// What was asked for in a folder of parts.
+    /// Reads it from a folder of parts.
     pub fn of(folder: &Path) -> Option<Wanted> {
         Wanted::from_text(&std::fs::read_to_string(folder.join(FILE)).ok()?)
     }
 
-    /// Reads the text; `None` if it is none.
+    /// Reads the text; `None` if it is malformed.
     pub fn from_text(text: &str) -> Option<Wanted> {
         let mut lines = text.lines();
         let setting = Setting::from_text(lines.next()?)?;

@@ -6,6 +6,7 @@ use crate::error::TraceError;
 use crate::event::Event;
 use crate::functions::Functions;
 use crate::meta::{Meta, ProcessStreams};
+use crate::objects::Objects;
 use crate::raw::{DecodeError, Events};
 use crate::residue::ResidueSections;
 use crate::structure::Structure;
@@ -22,12 +23,12 @@ use refrain_structure::read;
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub use refrain_signature::stats::Stats;
 pub use refrain_structure::group::Group;
 
-/// A trace that takes no more memory than this is read on any machine.
+/// A trace that takes no more memory than this is read even on a smaller machine.
 const LITTLE_MEMORY: u64 = 1 << 30;
 
 /// The machine's memory in bytes.
@@ -51,9 +52,11 @@ pub struct CallTrace {
     process_of: Vec<usize>,
     merged: OnceLock<Merged>,
     functions: OnceLock<Functions>,
-    /// Why durations do not read, if they do not.
+    /// Why the statistics of durations cannot be read, if they cannot.
     bad_timing: OnceLock<String>,
     residues: ResidueSections,
+    /// The objects of the process that was read last, with its index.
+    objects: Mutex<Option<(usize, Arc<Objects>)>>,
 }
 
 impl CallTrace {
@@ -64,7 +67,7 @@ impl CallTrace {
 
     /// The trace in a container.
     pub fn of(container: Container) -> Result<CallTrace, TraceError> {
-        // A name that nobody asks for may be one that was damaged.
+        // An unknown name may be a damaged one.
         for section in container.sections().iter().filter(|s| !sections::is_known(&s.name)) {
             container.check(&section.name)?;
         }
@@ -93,6 +96,7 @@ impl CallTrace {
             functions: OnceLock::new(),
             bad_timing: OnceLock::new(),
             residues: ResidueSections::default(),
+            objects: Mutex::default(),
         })
     }
 
@@ -106,7 +110,7 @@ impl CallTrace {
         &self.container
     }
 
-    /// Whether the records are kept as well.
+    /// Whether the file has the raw records, too.
     pub fn has_raw(&self) -> bool {
         self.container.sections().iter().any(|s| s.name.starts_with(sections::RAW))
     }
@@ -148,8 +152,8 @@ impl CallTrace {
         TraceError::Section { path, section: section.to_owned(), why: why.to_string() }
     }
 
-    /// Signatures and grammars of all tasks, without what ranks have of their own. Without durations
-    /// if these are damaged: [`CallTrace::check_timing`] says so to those who need them.
+    /// Signatures and grammars of all tasks, without the residue of single ranks. Without statistics of durations if
+    /// these are damaged: analyses that need them call [`CallTrace::check_timing`].
     pub fn structure(&self) -> Result<&Merged, TraceError> {
         if let Some(merged) = self.merged.get() {
             return Ok(merged);
@@ -183,7 +187,7 @@ impl CallTrace {
         Ok(self.merged.get_or_init(|| merged))
     }
 
-    /// Whether durations read.
+    /// Whether the statistics of durations can be read.
     pub fn check_timing(&self) -> Result<(), TraceError> {
         self.structure()?;
         match self.bad_timing.get() {
@@ -206,13 +210,13 @@ impl CallTrace {
         self.process_of(stream).map_or(0, |process| process.rank_index)
     }
 
-    /// What only this task has: outcomes and failed polls that its group does not share.
+    /// The residue of a task: outcomes and failed polls that its group does not share.
     pub fn residue(&self, stream: usize) -> Result<Arc<Residue>, TraceError> {
         let thread = self.meta.streams.get(stream).map_or(0, |s| s.thread);
         self.residues.of(&self.container, self.rank_index(stream), thread)
     }
 
-    /// What only single tasks have ([`CallTrace::own`]), each with its rank index and thread.
+    /// The residue of all tasks ([`CallTrace::residue`]), each with its rank index and thread.
     pub fn residues(&self) -> Result<Vec<(u32, u32, Residue)>, TraceError> {
         self.residues.all(&self.container)
     }
@@ -243,10 +247,41 @@ impl CallTrace {
         Ok(Some(TaskView::new(group, functions, rank_index, family, residue)))
     }
 
+    /// The objects that the process of a stream makes, in any of its threads.
+    pub(crate) fn objects(&self, stream: usize) -> Result<Arc<Objects>, TraceError> {
+        let Some(&process) = self.process_of.get(stream) else { return Ok(Arc::default()) };
+        let last = || self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((index, objects)) = &*last()
+            && *index == process
+        {
+            return Ok(objects.clone());
+        }
+        let streams = self.processes.get(process).map_or(&[][..], |process| &process.streams);
+        let views = streams.iter().filter_map(|stream| self.view(*stream).transpose());
+        let views: Vec<TaskView<'_>> = views.collect::<Result<_, _>>()?;
+        let objects = Objects::of(&views).map_err(|source| self.task_error(source))?;
+        let objects = Arc::new(objects);
+        *last() = Some((process, objects.clone()));
+        Ok(objects)
+    }
+
+    /// The objects that the process with this rank index makes.
+    pub(crate) fn objects_of_rank(&self, rank_index: u32) -> Result<Arc<Objects>, TraceError> {
+        let process = self.processes.iter().find(|process| process.rank_index == rank_index);
+        match process.and_then(|process| process.streams.first()) {
+            Some(stream) => self.objects(*stream),
+            None => Ok(Arc::default()),
+        }
+    }
+
     /// The structures: tasks that do the same, symbolically.
     pub fn structures(&self) -> Result<impl Iterator<Item = Structure<'_>>, TraceError> {
         let functions = self.function_table()?;
-        Ok(self.structure()?.groups.iter().map(move |group| Structure { group, functions }))
+        Ok(self.structure()?.groups.iter().map(move |group| Structure {
+            group,
+            functions,
+            trace: self,
+        }))
     }
 
     /// The calls of a stream, from the compressed trace.
@@ -263,7 +298,7 @@ impl CallTrace {
         Ok(self.view(stream)?.map(|view| view.calls_by_function()).unwrap_or_default())
     }
 
-    /// The forms of the functions that are called, by their numbers in signatures, without notes.
+    /// The definitions of the functions that are called, by their numbers in signatures, without notes.
     pub fn functions(&self) -> Result<BTreeMap<u16, Arc<FunctionDef>>, TraceError> {
         let called = self.function_table()?.called();
         Ok(called.map(|(number, function)| (number, function.def.clone())).collect())
@@ -317,7 +352,7 @@ impl CallTrace {
         })
     }
 
-    /// The same, without the times of calls, which may be damaged where the calls are not.
+    /// The same, without the times of calls: these may be damaged though the calls are not.
     pub fn untimed(&self, stream: usize) -> Result<StreamEvents<'_>, TraceError> {
         Ok(match self.view(stream)? {
             Some(view) => StreamEvents::Decoded(Box::new(view.decode())),
@@ -340,7 +375,7 @@ pub enum StreamEvents<'t> {
     Raw(Box<Events<Box<dyn Read>>>),
     /// From the compressed trace.
     Decoded(Box<Decoder<'t>>),
-    /// It made none.
+    /// The stream has no calls.
     None,
 }
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Cells of one rank: the group's own where all ranks have the same, else evaluated.
+/// Cells of one rank: borrowed from the group if all ranks have the same, else evaluated.
 #[derive(Clone, Debug)]
 pub enum RankCells<'t> {
     /// The same on all ranks.
@@ -83,7 +83,7 @@ pub struct TaskView<'t> {
 }
 
 impl<'t> TaskView<'t> {
-    /// The task of a rank; `own` is what only it has.
+    /// The task of a rank; `residue` is what the group does not share.
     pub fn new(
         group: &'t Group,
         functions: &'t Functions,
@@ -124,7 +124,7 @@ impl<'t> TaskView<'t> {
         Some(self.group.rows.get(signature as usize)?.head()?.function)
     }
 
-    /// Whether a signature is a note's.
+    /// Whether a signature is that of a note.
     pub(crate) fn is_note(&self, signature: u32) -> bool {
         let row = self.group.rows.get(signature as usize);
         row.and_then(|row| row.head()).is_some_and(|head| head.is_note())
@@ -271,14 +271,16 @@ impl<'t> TaskView<'t> {
         let mut before = self.by_last_occurrence();
         before.retain(|signature| times.get(*signature as usize).is_some_and(|n| *n > 0));
         let is_call = |signature: &&u32| !self.is_note(**signature);
-        let kept = before.iter().chain(&tail).filter(is_call).count() as u64;
+        let single = tail.iter().filter(is_call).count() as u64;
+        let kept = before.iter().filter(is_call).count() as u64 + single;
         let calls: u64 = self.calls_by_function().values().sum();
         let times: Vec<u64> = before.iter().map(|signature| times[*signature as usize]).collect();
         let sequence = before.into_iter().chain(tail).collect();
         let decoder = Decoder::new(self.clone(), Terminals::list(sequence));
         let reader = ItemReader::of_view(self)?;
         let left_out = calls.saturating_sub(kept);
-        Ok(Some(Digest { decoder, reader, times: times.into_iter(), left_out }))
+        let (times, first_numbered) = (times.into_iter(), calls.saturating_sub(single));
+        Ok(Some(Digest { decoder, reader, times, left_out, first_numbered }))
     }
 }
 
@@ -298,8 +300,17 @@ pub struct Digest<'t> {
     decoder: Decoder<'t>,
     reader: ItemReader,
     times: std::vec::IntoIter<u64>,
-    /// How many calls the task has that this one has not.
+    /// How many calls of the task are left out.
     left_out: u64,
+    first_numbered: u64,
+}
+
+impl Digest<'_> {
+    /// The number of the first of the last calls: those from here on have their own numbers, those before stand for
+    /// several calls.
+    pub fn first_numbered(&self) -> u64 {
+        self.first_numbered
+    }
 }
 
 impl Iterator for Digest<'_> {
@@ -316,8 +327,8 @@ impl Iterator for Digest<'_> {
     }
 }
 
-/// All terminals, by their last occurrences: from the end, whatever a rule yields has been met when the rule has been
-/// walked once.
+/// All terminals, by their last occurrences. The walk goes backwards: once a rule has been walked, its terminals have
+/// occurred, and the rule need not be walked again.
 fn by_last_occurrence(grammars: &[Grammar]) -> Vec<u32> {
     use refrain_grammar::What;
     let (mut seen, mut order) = (HashSet::new(), Vec::new());
@@ -356,8 +367,8 @@ pub fn handle_names(predefined: &[String]) -> HandleTable {
         let (kind, name) = name.split_once(' ').unwrap_or(("", name));
         entries.push((kind.to_owned(), PREDEFINED | i as u64, name.to_owned()));
     }
-    let own = |(kind, value, name): (&str, u64, &str)| (kind.to_owned(), value, name.to_owned());
-    entries.extend(nulls().map(own));
+    let owned = |(kind, value, name): (&str, u64, &str)| (kind.to_owned(), value, name.to_owned());
+    entries.extend(nulls().map(owned));
     entries.into_iter().collect()
 }
 

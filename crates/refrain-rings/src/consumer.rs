@@ -35,8 +35,8 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl SharedMemory {
-    /// Attaches a System V segment. A program removes its segment as soon as it has attached it
-    /// itself; Linux keeps it, and its identifier, as long as somebody has it attached.
+    /// Attaches a System V segment. A program removes its segment as soon as it has attached it itself; Linux
+    /// keeps the segment and its identifier as long as a process has it attached.
     pub fn attach(segment: i32) -> io::Result<Self> {
         // SAFETY: a new mapping at an address that the kernel chooses; the kernel fills in the
         // description of the segment.
@@ -55,7 +55,7 @@ impl SharedMemory {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: attached by us, and nothing refers to it any more.
+        // SAFETY: attached in `attach`, and nothing refers to it any more.
         unsafe { libc::shmdt(self.memory.cast()) };
     }
 }
@@ -76,7 +76,12 @@ unsafe impl Sync for Mapped {}
 
 impl Mapped {
     fn new(shared: &SharedMemory, offset: u64, bytes: usize) -> io::Result<Self> {
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not in the shared memory");
+        let wrong = || {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "an offset lies outside of the shared memory",
+            )
+        };
         let length = match shared {
             SharedMemory::File(file) => file.metadata()?.len(),
             SharedMemory::Segment(segment) => segment.bytes as u64,
@@ -114,7 +119,7 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         if self.segment.is_none() {
-            // SAFETY: mapped by us, and nothing refers to it any more.
+            // SAFETY: mapped in `new`, and nothing refers to it any more.
             unsafe { libc::munmap(self.memory.cast(), self.bytes) };
         }
     }
@@ -140,11 +145,11 @@ impl Program {
             return Err(wrong("not a control page"));
         }
         if control.version.load(Relaxed) != VERSION {
-            return Err(wrong("the front end is of another version of Refrain"));
+            return Err(wrong("the front end belongs to another version of Refrain"));
         }
         let ledger_bytes = control.ledger_bytes.load(Relaxed) as usize;
         if !ledger_bytes.is_power_of_two() || !LEDGER_RANGE.contains(&ledger_bytes) {
-            return Err(wrong("the ledger has a size that it cannot have"));
+            return Err(wrong("the ledger has an invalid size"));
         }
         let mapped = Mapped::new(&shared, 0, CONTROL_BYTES + ledger_bytes)?;
         Ok(Self { mapped, shared, ledger_bytes, record: Vec::new() })
@@ -196,8 +201,8 @@ impl Program {
         let at = at as usize & (self.ledger_bytes - 1);
         let first = length.min(self.ledger_bytes - at);
         self.record.resize(length, 0);
-        // SAFETY: both pieces lie in the ledger; a program that keeps to the rules does not write
-        // there, and of one that does not, only the bytes are wrong.
+        // SAFETY: both pieces lie in the ledger. A correct program does not write there at this time; an
+        // incorrect one can only make the bytes wrong.
         unsafe {
             let ledger = self.mapped.memory.add(CONTROL_BYTES);
             std::ptr::copy_nonoverlapping(ledger.add(at), self.record.as_mut_ptr(), first);
@@ -222,8 +227,8 @@ impl Program {
         Ring::open(&self.shared, offset, bytes)
     }
 
-    /// Sleeps until the program has written something, at most so many milliseconds. `is_idle` checks once more,
-    /// after the program can see that the compressor sleeps.
+    /// Sleeps until the program has written something, but at most `milliseconds`. `is_idle` checks once
+    /// more, after the program can see that the compressor sleeps.
     pub fn sleep(&self, milliseconds: u32, is_idle: impl FnOnce() -> bool) {
         let control = self.control();
         let doorbell = control.doorbell.load(SeqCst);
@@ -248,9 +253,9 @@ pub struct Ring {
 
 impl Ring {
     fn open(shared: &SharedMemory, offset: u64, bytes: u64) -> io::Result<Self> {
-        const MOST: u64 = 1 << 32;
+        const MAX_BYTES: u64 = 1 << 32;
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "a ring is damaged");
-        if bytes < RING_HEAD_BYTES as u64 || bytes > MOST {
+        if bytes < RING_HEAD_BYTES as u64 || bytes > MAX_BYTES {
             return Err(wrong());
         }
         let mapped = Mapped::new(shared, offset, bytes as usize)?;
@@ -269,12 +274,12 @@ impl Ring {
         self.head().published.load(Acquire).saturating_sub(self.taken).min(PARTS as u64)
     }
 
-    /// How much of the ledger must be read before the n-th waiting part can be used.
+    /// The position up to which the ledger must be read before the n-th waiting part can be used.
     pub fn ledger_of(&self, nth: u64) -> u64 {
         self.part(self.taken + nth).ledger.load(Relaxed)
     }
 
-    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
+    #[expect(clippy::indexing_slicing, reason = "the index is reduced modulo the length")]
     fn part(&self, number: u64) -> &Part {
         &self.head().parts[number as usize % PARTS]
     }
@@ -301,8 +306,8 @@ impl Ring {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a part is damaged"));
         }
         out.reserve(words as usize);
-        // SAFETY: the words lie in the ring, and there is room for them. A program that keeps to
-        // the rules does not write there any more.
+        // SAFETY: the words lie in the ring, and `out` has room for them. A correct program does not write
+        // there any more.
         unsafe {
             let from = self.mapped.memory.add(RING_HEAD_BYTES).cast::<u64>().add(start as usize);
             let to = out.as_mut_ptr().add(out.len());
@@ -325,7 +330,7 @@ impl Ring {
         let (Some(at), Some(mut first)) = (index(at), index(first)) else {
             return Ok(ends_itself);
         };
-        // Killed between the publishing of a part and the move of `first`.
+        // The program was killed between publishing a part and advancing `first`.
         if self.taken > 0 && first < self.end && self.end <= at {
             first = self.end;
         }

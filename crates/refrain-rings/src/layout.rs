@@ -11,24 +11,24 @@ pub const VERSION: u32 = 1;
 pub const CONTROL_BYTES: usize = 4096;
 /// The usual size of the ledger.
 pub const LEDGER_BYTES: usize = 1 << 20;
-/// The least and the most that a ledger may have.
+/// The smallest and the largest size of a ledger.
 pub const LEDGER_RANGE: core::ops::RangeInclusive<usize> = (1 << 16)..=(1 << 30);
 /// The bytes of a ring before its words.
 pub const RING_HEAD_BYTES: usize = 4096;
-/// How many parts may be published and not consumed.
+/// The number of parts that may be published and not consumed.
 pub const PARTS: usize = 64;
 /// The usual number of words of a chunk.
 pub const CHUNK_WORDS: usize = 4096;
 /// The usual number of chunks.
 pub const CHUNKS: usize = 8;
-/// The most chunks of a ring.
-pub const MOST_CHUNKS: usize = 64;
+/// The maximum number of chunks of a ring.
+pub const MAX_CHUNKS: usize = 64;
 /// The usual size of a ring.
 pub const RING_BYTES: usize = RING_HEAD_BYTES + 8 * CHUNKS * CHUNK_WORDS;
 
-/// The compressor has not begun.
+/// The compressor has not started yet.
 pub const STARTING: u32 = 0;
-/// The compressor is at work.
+/// The compressor is running.
 pub const RUNNING: u32 = 1;
 /// Everything is written; the program may end.
 pub const DONE: u32 = 2;
@@ -88,9 +88,9 @@ pub struct Control {
 pub struct Part {
     /// The index of its first word.
     pub start: AtomicU64,
-    /// How many words; whole records.
+    /// The number of words; a part consists of complete records.
     pub words: AtomicU64,
-    /// How long the ledger was.
+    /// The length of the ledger at publication.
     pub ledger: AtomicU64,
     reserved: AtomicU64,
 }
@@ -128,7 +128,7 @@ pub struct RingHead {
     pub parts: [Part; PARTS],
 }
 
-/// What is sent over the socket.
+/// The message that is sent over the socket.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -136,7 +136,7 @@ pub struct Hello {
     pub magic: u64,
     /// [`VERSION`].
     pub version: u32,
-    /// The System V segment that is the shared memory; means nothing if a memfd is sent along.
+    /// The System V segment that is the shared memory; unused if a memfd is sent along.
     pub segment: i32,
 }
 

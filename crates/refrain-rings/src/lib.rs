@@ -18,12 +18,11 @@
 //!
 //! # Rings
 //!
-//! A ring is a few chunks. The thread writes records one after the other at `at`, and stores `at`
-//! when a record is whole: two stores, an addition and a comparison, which generated code can do.
-//! When a chunk is full, or earlier if it likes, the thread *publishes* what it has written as a
-//! *part*, and goes on in the next chunk, as soon as the parts that were there are consumed. `at`
-//! lies in the shared memory too, so that a program that is killed has lost nothing: the consumer
-//! takes what was written and not published.
+//! A ring consists of a few chunks. The thread writes records one after the other at `at`, and stores `at`
+//! when a record is complete: two stores, an addition and a comparison, which generated code can do. When a
+//! chunk is full, or earlier, the thread *publishes* what it has written as a *part*, and continues in the
+//! next chunk as soon as the parts there are consumed. `at` lies in the shared memory, too, so a killed
+//! program loses nothing: the consumer takes what was written and not published.
 //!
 //! # Order
 //!

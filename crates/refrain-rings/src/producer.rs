@@ -23,7 +23,7 @@ pub struct Ledger {
     control: *const Control,
 }
 
-// SAFETY: all shared fields are atomics; that one thread at a time appends is the caller's duty.
+// SAFETY: all shared fields are atomics; the caller ensures that one thread at a time appends.
 unsafe impl Send for Ledger {}
 // SAFETY: as above.
 unsafe impl Sync for Ledger {}
@@ -148,7 +148,7 @@ impl Ledger {
 pub struct Ring {
     head: *const RingHead,
     chunk: usize,
-    last: [u64; MOST_CHUNKS],
+    last: [u64; MAX_CHUNKS],
 }
 
 // SAFETY: all shared fields are atomics; one thread at a time uses a ring.
@@ -159,10 +159,10 @@ impl Ring {
     ///
     /// # Safety
     /// `memory` must be aligned to 64 bytes, zeroed, shared, writable, of [`RING_HEAD_BYTES`] and
-    /// `chunks` (a power of two from 2 to [`MOST_CHUNKS`]) times `chunk_words` words, and stay mapped
+    /// `chunks` (a power of two from 2 to [`MAX_CHUNKS`]) times `chunk_words` words, and stay mapped
     /// as long as this is used.
     pub unsafe fn create(memory: *mut u8, thread: u32, chunk_words: usize, chunks: usize) -> Self {
-        let ring = Self { head: memory.cast(), chunk: 0, last: [0; MOST_CHUNKS] };
+        let ring = Self { head: memory.cast(), chunk: 0, last: [0; MAX_CHUNKS] };
         let head = ring.head();
         head.thread.store(thread, Relaxed);
         head.chunk_words.store(chunk_words as u32, Relaxed);
@@ -183,8 +183,8 @@ impl Ring {
         let head = self.head();
         let bytes = 8 * u64::from(head.chunk_words.load(Relaxed));
         let start = head.words_at.load(Relaxed) + chunk as u64 * bytes;
-        // In this order, neither a signal handler nor a consumer that looks at a dead program ever
-        // sees room or words that are not there.
+        // In this order, neither a signal handler nor a consumer of a dead program ever sees room or words
+        // that do not exist.
         head.end.store(0, Release);
         head.at.store(0, Release);
         head.first.store(start, Release);
@@ -201,10 +201,10 @@ impl Ring {
         }
         let at = self.head().at.load(Relaxed);
         if self.head().end.load(Relaxed) < at + bytes {
-            // Longer than a chunk: front ends do not make such blocks.
+            // Longer than a chunk: front ends do not create such blocks.
             return Ok(());
         }
-        // SAFETY: `at` to `end` is this thread's to write.
+        // SAFETY: only this thread writes from `at` to `end`.
         unsafe { core::ptr::copy_nonoverlapping(words.as_ptr(), at as *mut u64, words.len()) };
         self.head().at.store(at + bytes, Release);
         Ok(())
@@ -219,13 +219,14 @@ impl Ring {
         }
         let published = head.published.load(Relaxed);
         self.wait_for((published + 1).saturating_sub(PARTS as u64), ledger)?;
-        #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
+        #[expect(clippy::indexing_slicing, reason = "the index is reduced modulo the length")]
         let part = &head.parts[published as usize % PARTS];
         part.start.store((first - head.words_at.load(Relaxed)) / 8, Relaxed);
         part.words.store((at - first) / 8, Relaxed);
         part.ledger.store(ledger.control().ledger_written.load(Acquire), Relaxed);
         head.published.store(published + 1, Release);
-        // Killed here, the words would be taken twice, but for the parts' extent, which tells.
+        // If the program is killed here, `first` is before the end of the last part, and the consumer skips
+        // the words that it has taken already.
         head.first.store(at, Release);
         ledger.ring_doorbell();
         Ok(())
@@ -239,7 +240,7 @@ impl Ring {
             *last = published;
         }
         let chunks = self.head().chunks.load(Relaxed) as usize;
-        let next = (self.chunk + 1) & (chunks - 1) & (MOST_CHUNKS - 1);
+        let next = (self.chunk + 1) & (chunks - 1) & (MAX_CHUNKS - 1);
         self.wait_for(self.last.get(next).copied().unwrap_or(0), ledger)?;
         self.chunk = next;
         self.enter(next);
@@ -251,7 +252,7 @@ impl Ring {
         self.head().consumed.load(Acquire) == self.head().published.load(Relaxed)
     }
 
-    /// Waits until so many parts are consumed.
+    /// Waits until `consumed` parts are consumed.
     fn wait_for(&self, consumed: u64, ledger: &Ledger) -> Result<(), Gone> {
         let head = self.head();
         loop {

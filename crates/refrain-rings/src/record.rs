@@ -12,7 +12,7 @@ pub enum Record<'a> {
         module: u32,
         /// Whether it is the program itself.
         is_main: bool,
-        /// What is added to the addresses of its debug information.
+        /// The load bias: added to the addresses of its debug information.
         base: u64,
         /// How many bytes it takes in memory.
         size: u64,
@@ -34,9 +34,9 @@ pub enum Record<'a> {
         block: u32,
         /// The context it was called from; [`NO_CONTEXT`] if there is none.
         parent: u32,
-        /// Where the call is.
+        /// The address of the call.
         call: u64,
-        /// What was called.
+        /// The address of the called function.
         function: u64,
     },
     /// Memory of one origin.
@@ -56,9 +56,9 @@ pub enum Record<'a> {
         thread: u32,
         /// The kernel's number.
         tid: u32,
-        /// Where its ring is in the memory file.
+        /// The offset of its ring in the memory file.
         ring: u64,
-        /// How long its ring is.
+        /// The length of its ring.
         ring_bytes: u64,
     },
     /// A thread has ended.
@@ -236,7 +236,7 @@ impl Output {
     }
 }
 
-/// Takes numbers; zeros past the end.
+/// Reads numbers; zeros past the end.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

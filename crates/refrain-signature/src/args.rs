@@ -1,10 +1,10 @@
 //! The arguments of a signature, typed, each number with the index of its cell.
 //!
 //! Over ranks, a signature is one list of cells of which some are columns ([`crate::cells`]). [`Args::read`] reads the
-//! list once and keeps where each number stands, so that "this argument over ranks" is a lookup by [`Cell::index`]:
-//! nobody has to decode ranks to learn that a destination is `rank + 1`. [`Args::put`] is the way back.
+//! list once and keeps the index of each number, so that "this argument over ranks" is a lookup by [`Cell::index`].
+//! That a destination is `rank + 1` is known without decoding ranks. [`Args::put`] is the inverse.
 //!
-//! Some cells decide how those behind them read: the state of a value, the length of an array, the kind of a handle.
+//! Some cells determine how the cells after them are read: the state of a value, the length of an array, the kind of a handle.
 //! Where such a cell means different things on different ranks, the list cannot be read for all ranks at once; the
 //! arguments from there on are left out, and [`Args::is_whole`] is false. A single rank always reads as a whole.
 
@@ -15,12 +15,12 @@ use crate::head::Head;
 use crate::plan::{Form, Kinds, Makes, Op, Plan, REQUEST};
 use refrain_format::record::state;
 
-/// A number, and where it stands in its list.
+/// A number and its index in the list of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Its index in the list.
     pub index: u32,
-    /// Its value; where a column says otherwise, that of some rank.
+    /// Its value; if the cell is a column, the value on one of the ranks.
     pub value: i64,
 }
 
@@ -37,7 +37,7 @@ pub enum Handle {
     Request([Cell; 2]),
     /// A request that another thread made: 0, thread, signature, number.
     ForeignRequest([Cell; 4]),
-    /// A request that no recorded call made: 0, -1, and the object it is taken for.
+    /// A request that no recorded call made: 0, -1, and the object that its handle stood for.
     Unmade([Cell; 2], Box<Handle>),
 }
 
@@ -61,7 +61,7 @@ pub enum Address {
 pub struct Array {
     /// How many elements.
     pub length: usize,
-    /// How they follow from the cells; none for fewer than two elements, which are the cells.
+    /// How elements follow from cells; none for fewer than two elements: each cell is an element then.
     pub mode: Option<(Cell, Mode)>,
     /// The cells.
     pub cells: Vec<Cell>,
@@ -74,9 +74,9 @@ pub enum Arg {
     Int(Cell),
     /// A number that could have been an address (`MPI_Aint`), doubled.
     Doubled(Cell),
-    /// The same, too large to be doubled: -5 and the number.
+    /// An `MPI_Aint` that is too large to be doubled: -5 and the number.
     Large([Cell; 2]),
-    /// The same, and it is an address; its first cell is doubled, plus 1.
+    /// An `MPI_Aint` that is an address; its first cell is doubled, plus 1.
     DoubledAddress(Address),
     /// An object.
     Handle(Handle),
@@ -94,26 +94,26 @@ pub enum Arg {
     Texts(Cell, Vec<Arg>),
     /// An array of objects or addresses of several threads: -6, the length, each.
     Mixed([Cell; 2], Vec<Arg>),
-    /// In place of an array or a string: null, insignificant, unset or ignored ([`code`]).
+    /// No array or string: null, insignificant, unset or ignored ([`code`]).
     Absent(Cell),
-    /// In place of an array: -2 and a named address.
+    /// A named address instead of an array: -2 and the address.
     Special(Cell, Address),
     /// A value that C passes by its address: its state ([`state`]), and the value if there is one.
     ByAddress(Cell, Option<Box<Arg>>),
-    /// A request that the call made, with 0 for it in its place; [`Args::made`] has its number.
+    /// A request that the call made: 0; [`Args::made`] has its number.
     Made(Cell),
     /// A request that the call returned and that was made elsewhere: 1 and the object.
     NotMade(Cell, Handle),
 }
 
-/// What became of handles that the call may change ([`change`]).
+/// How the call changed handles that it may change ([`change`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// How they changed.
     pub how: Cell,
     /// More cells: the state, or the number of handles.
     pub more: Option<Cell>,
-    /// With [`change::EACH`], for each handle whether it is the same (not 0), or what it is now.
+    /// With [`change::EACH`], for each handle whether it is unchanged (not 0), and its new value if it is not.
     pub each: Vec<(Cell, Option<Handle>)>,
 }
 
@@ -128,7 +128,7 @@ pub struct Args {
     pub result: Option<Arg>,
     /// The outputs that follow from the inputs.
     pub outputs: Vec<(u8, Arg)>,
-    /// What became of handles.
+    /// How the call changed handles.
     pub changes: Vec<(u8, Change)>,
     /// The number of the request that the call made and, if that is not 0, the signature that has number 0.
     pub made: Vec<Cell>,
@@ -138,13 +138,13 @@ pub struct Args {
 
 /// Why reading stops.
 enum Stop {
-    /// The cells make no sense.
+    /// The cells are malformed.
     Damaged,
     /// What follows differs between ranks.
     Differs,
 }
 
-/// Reads cells and knows where they stand.
+/// Reads cells and counts them.
 struct Reader<'a> {
     cells: Cells<'a>,
     index: u32,
@@ -152,7 +152,7 @@ struct Reader<'a> {
     agrees: &'a dyn Fn(u32, fn(i64) -> i64) -> bool,
 }
 
-/// Arrays are not believed to be longer.
+/// A longer array is taken for damage.
 const LONGEST: usize = 1 << 28;
 
 fn itself(value: i64) -> i64 {
@@ -341,7 +341,7 @@ impl Reader<'_> {
         }
         args.result = match plan.result {
             Some(Form::Handle(kind)) => Some(Arg::Handle(self.handle(kind)?)),
-            Some(Form::Place(_)) => Some(Arg::Address(self.address()?)),
+            Some(Form::Address(_)) => Some(Arg::Address(self.address()?)),
             Some(_) if !plan.tells_time => Some(Arg::Int(self.cell()?)),
             _ => None,
         };
@@ -388,7 +388,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// The next number, of which ranks must agree in this way.
+    /// The next number. Reading stops unless `kind` of it is the same on all ranks.
     fn tag(&mut self, kind: fn(i64) -> i64) -> Result<Cell, Stop> {
         let cell = self.cell()?;
         match (self.agrees)(cell.index, kind) {
@@ -424,7 +424,7 @@ impl Reader<'_> {
             Form::Int | Form::Long => Arg::Int(self.cell()?),
             Form::Aint => self.aint()?,
             Form::Handle(kind) => Arg::Handle(self.handle(kind)?),
-            Form::Place(_) => Arg::Address(self.address()?),
+            Form::Address(_) => Arg::Address(self.address()?),
             Form::Text | Form::Texts | Form::Texts2 | Form::Status => return Err(Stop::Damaged),
         })
     }
@@ -471,7 +471,7 @@ impl Reader<'_> {
         })
     }
 
-    /// An object that is no request, or is taken for one that is not.
+    /// An object that is no request, or the object that an unknown request's handle stands for.
     fn object(&mut self) -> Result<Handle, Stop> {
         let first = self.tag(i64::signum)?;
         Ok(match first.value.signum() {
@@ -523,7 +523,7 @@ impl Reader<'_> {
         Ok(changed)
     }
 
-    /// A number of elements, or what stands in its place.
+    /// A number of elements, or the code that replaces it.
     fn count(&mut self) -> Result<Result<(Cell, usize), Arg>, Stop> {
         let count = self.tag(itself)?;
         Ok(match count.value {
@@ -565,7 +565,7 @@ impl Reader<'_> {
             let n = usize::try_from(length.value).ok().filter(|n| *n <= self.cells.rest().len());
             let each = |this: &mut Self| match op.form {
                 Form::Handle(kind) => this.handle(kind).map(Arg::Handle),
-                Form::Place(_) => this.address().map(Arg::Address),
+                Form::Address(_) => this.address().map(Arg::Address),
                 _ => this.aint(),
             };
             let all = (0..n.ok_or(Stop::Damaged)?).map(|_| each(self)).collect::<Result<_, _>>()?;

@@ -1,8 +1,8 @@
-//! Arrays of numbers, compactly but in full.
+//! Compact, lossless coding of arrays of numbers.
 //!
-//! MPI programs pass arrays that follow from little: all counts the same, displacements in equal
+//! MPI programs pass regular arrays: all counts the same, displacements in equal
 //! steps or the running sum of the counts before them, the same array twice. An array of two or
-//! more numbers is a *mode* and what the mode needs; the number of elements stands in front.
+//! more numbers is coded as a *mode* and the cells that this mode needs. The number of elements comes first.
 
 use crate::cells::{self, Cells};
 
@@ -18,7 +18,7 @@ pub enum Mode {
     Steps = 2,
     /// The first element, and a factor: each next is the last plus the factor times the element of the array before.
     Sums = 3,
-    /// No cell: the array before, again.
+    /// No cell: the same as the array before.
     Again = 4,
     /// The first element, then differences.
     Differences = 5,
@@ -104,7 +104,7 @@ fn differences(values: &[i64]) -> impl Iterator<Item = i64> {
     values.iter().zip(values.iter().skip(1)).map(|(before, value)| value.wrapping_sub(*before))
 }
 
-/// Elements, or differences where those are smaller.
+/// Appends elements, or their differences if these take fewer bytes.
 fn put_each(out: &mut Vec<u8>, values: &[i64], first: i64) {
     let size = |v: i64| 64 - (v ^ (v >> 63)).leading_zeros();
     let plain: u32 = values.iter().map(|v| size(*v) / 7).sum();
@@ -130,7 +130,7 @@ fn factor_of_sums(values: &[i64], before: &[i64]) -> Option<i64> {
     differences(values).zip(before).all(fits).then_some(factor)
 }
 
-/// Reads `n` elements; `most` is the largest number of them that is believed.
+/// Reads `n` elements; more than `most` are taken for damage.
 pub fn get(cells: &mut Cells<'_>, n: usize, most: usize, before: &[i64]) -> Option<Vec<i64>> {
     if n > most {
         return None;

@@ -1,14 +1,14 @@
 //! Cells: signatures and outcomes are flat lists of numbers, each a zigzag varint.
 //!
-//! Small numbers of either sign take one byte. That a signature is *only* such numbers, whatever
-//! its function, lets the merge compare and fit it position by position over ranks without
-//! knowing what the numbers mean.
+//! Small numbers of either sign take one byte. Since a signature has *only* such numbers, whatever its
+//! function, the merge compares and fits it position by position over ranks without knowing what the
+//! numbers mean.
 
 use refrain_bytes::varint::{self, take, take_bytes, take_signed, take_slice};
 
 pub use refrain_bytes::varint::{put as put_unsigned, put_bytes, put_signed as put};
 
-/// Appends things with their number in front.
+/// Appends the number of items, then the items.
 pub fn put_list<T>(
     out: &mut Vec<u8>,
     all: impl ExactSizeIterator<Item = T>,
@@ -18,7 +18,7 @@ pub fn put_list<T>(
     all.for_each(|one| each(out, one));
 }
 
-/// Reads cells; gives `None` where the bytes end or make no number.
+/// Reads cells; `None` where the bytes end or are no number.
 #[derive(Clone, Copy, Debug)]
 pub struct Cells<'a> {
     rest: &'a [u8],
@@ -36,13 +36,13 @@ impl<'a> Cells<'a> {
         take_signed(&mut self.rest).ok()
     }
 
-    /// The next number that is never negative.
+    /// The next number, as an unsigned one.
     #[inline]
     pub fn get_unsigned(&mut self) -> Option<u64> {
         take(&mut self.rest).ok()
     }
 
-    /// A number of things of which each takes at least a byte of what follows.
+    /// A number of items, of which each takes at least one of the bytes that follow.
     pub fn get_length(&mut self) -> Option<usize> {
         varint::take_count(&mut self.rest, "length").ok()
     }
@@ -57,12 +57,12 @@ impl<'a> Cells<'a> {
         take_slice(&mut self.rest, n as u64).ok()
     }
 
-    /// Bytes with their number in front.
+    /// A number of bytes, then the bytes.
     pub fn get_bytes(&mut self) -> Option<&'a [u8]> {
         take_bytes(&mut self.rest).ok()
     }
 
-    /// Things with their number in front, each of at least a byte.
+    /// A number of items, then the items, each of at least a byte.
     pub fn get_list<T>(&mut self, mut each: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let n = self.get_length()?;
         (0..n).map(|_| each(self)).collect()
@@ -73,7 +73,7 @@ impl<'a> Cells<'a> {
         varint::take_u32(&mut self.rest, "number").ok()
     }
 
-    /// Text with its length in front.
+    /// The length of a text, then the text.
     pub fn get_text(&mut self) -> Option<String> {
         String::from_utf8(self.get_bytes()?.to_vec()).ok()
     }
@@ -83,13 +83,13 @@ impl<'a> Cells<'a> {
         self.rest.is_empty()
     }
 
-    /// What follows.
+    /// The remaining bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 }
 
-/// All numbers of a signature; `None` if the bytes are none.
+/// All numbers of a signature; `None` if the bytes are malformed.
 pub fn numbers(bytes: &[u8]) -> Option<Vec<i64>> {
     let mut cells = Cells::new(bytes);
     let mut all = Vec::with_capacity(bytes.len());

@@ -11,7 +11,7 @@ const HAS_DEPTH: i64 = 2;
 const HAS_SITE: i64 = 4;
 const FLAG_BITS: u32 = 3;
 
-/// What the first cells of a signature say.
+/// The first cells of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Head {
     /// The function's number.
@@ -19,7 +19,7 @@ pub struct Head {
     /// Whether its calls returned. One that did not was open when the trace ended, or was left by `longjmp`, an
     /// exception, or the end of its thread.
     pub returned: bool,
-    /// How many calls of the thread its calls were made inside of (from callbacks).
+    /// Nesting depth of its calls: inside how many calls of the thread callbacks made them.
     pub depth: u32,
     /// The string of the call site.
     pub site: Option<u32>,
@@ -65,7 +65,7 @@ impl Head {
         1 + usize::from(self.depth > 0) + usize::from(self.site.is_some())
     }
 
-    /// Whether it is no call's, but a note's between calls.
+    /// Whether it is the head of a note, not of a call.
     pub fn is_note(&self) -> bool {
         self.function >= notes::FIRST
     }

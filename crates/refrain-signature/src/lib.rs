@@ -1,16 +1,16 @@
-//! Signatures and outcomes of calls, in both directions, apart from who writes and who reads them.
+//! Signatures and outcomes of calls: the coding that the encoder writes and the reader reads.
 //!
 //! A *signature* is a function with its inputs and the outputs that follow from them, as a flat list of numbers
 //! ([`cells`]). An *outcome* is what MPI decided, in the same form. The encoder (inside the program), the merge over
-//! ranks and the reader share what is here:
+//! ranks and the reader share these modules:
 //!
 //! * [`head`]: the first cells: function, whether the call returned, depth, call site
 //! * [`plan`]: which values a function has, and whether they belong to the signature or to the outcome
 //! * [`args`]: typed arguments, each number with the index of its cell
 //! * [`codes`]: which cells stand for which value · [`array`]: arrays of numbers
-//! * [`outcome`]: sequences of outcomes, of which only what was not predicted is stored
+//! * [`outcome`]: sequences of outcomes; only mispredicted ones are stored
 //! * [`stats`], [`times`], [`setting`]: durations by signature, times of every call, and how exactly they are kept
-//! * [`tasktrace`]: the trace of one task · [`notes`]: what stands between calls
+//! * [`tasktrace`]: the trace of one task · [`notes`]: entries between calls
 
 #![cfg_attr(
     not(test),

@@ -1,21 +1,22 @@
-//! Notes: what a log says besides calls, as calls of functions that do not exist.
+//! Notes: facts between calls, encoded as calls of functions that MPI does not have.
 //!
-//! That a segment of memory came into use or was freed, and who is in a new communicator, stands
-//! in the sequence of a task like a call, so that it repeats with the loop it is part of.
+//! A note says that a segment of memory came into use or was freed, or which processes are in a new
+//! communicator. Notes are part of a task's sequence like calls, so they repeat with the loop that they
+//! are in.
 
 /// Numbers of functions from here on are notes.
 pub const FIRST: u16 = 0xff00;
 /// A segment of memory was first used.
 pub const SEGMENT: u16 = FIRST;
-/// It was freed, or gave way to another.
+/// A segment was freed, or another one replaced it.
 pub const RELEASE: u16 = FIRST + 1;
-/// Who is in a new communicator.
+/// The processes in a new communicator.
 pub const MEMBERS: u16 = FIRST + 2;
 
 /// The forms of the notes, as [`refrain_format::define`] has them.
 ///
-/// The length of a segment is given as an output: it is kept as an outcome, since a program that
-/// allocates another length each time does not do something else each time.
+/// The length of a segment is an output, so it is part of the outcome: a program that allocates a different
+/// length in each iteration still repeats one signature.
 pub const DEFINITIONS: [(u16, &str); 3] = [
     (
         SEGMENT,
@@ -29,3 +30,8 @@ pub const DEFINITIONS: [(u16, &str); 3] = [
          remote_ranks:in:int[]:number",
     ),
 ];
+
+/// Whether a function of that name is a note.
+pub fn is_note(function: &str) -> bool {
+    function.starts_with("refrain_")
+}

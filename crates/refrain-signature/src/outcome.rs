@@ -1,31 +1,33 @@
-//! Outcomes: what MPI decided, kept apart from what the program asked for.
+//! Outcomes: what MPI decided, stored separately from what the program asked for.
 //!
-//! The calls of a signature mostly have the same outcome, which is kept once. Where outcomes
-//! vary, the distinct ones are a list, and the sequence is predicted: what followed the last
-//! outcome the time before follows it again. Only the misses are stored, as the number of hits
-//! before each and the outcome that came instead. A program that is deterministic stores none;
-//! one whose order is random stores about a byte for each call.
+//! The calls of a signature mostly have the same outcome, which is stored once. Where outcomes vary, the
+//! distinct ones are a list, and the sequence is predicted: after an outcome comes the one that came
+//! after it the last time. Only mispredictions are stored, as the number of hits before each and the
+//! actual outcome. A deterministic program stores none; one with a random order stores about a byte per call.
 
 use crate::cells::{self, Cells};
 use std::borrow::Cow;
 
-/// Predicts the next outcome: what followed the last one the time before.
+/// The outcome of a call that has not returned, if the program ignores its status. Otherwise it is empty.
+pub const IGNORES_STATUS: i64 = 1;
+
+/// Predicts the next outcome: the one that followed the current outcome the last time.
 #[derive(Clone, Debug, Default)]
 pub struct Predictor {
     /// The outcome before.
     pub last: u32,
-    /// For each row the one that followed it last.
+    /// For each row, the row that followed it last.
     pub followers: Vec<u32>,
 }
 
 impl Predictor {
-    /// The outcome that is expected next.
+    /// The predicted outcome.
     #[inline]
     pub fn expected(&self) -> u32 {
         self.followers.get(self.last as usize).copied().unwrap_or(0)
     }
 
-    /// That outcome came.
+    /// Learns the actual outcome.
     #[inline]
     pub fn note(&mut self, row: u32) {
         let last = self.last as usize;
@@ -40,14 +42,14 @@ impl Predictor {
     }
 }
 
-/// Outcomes of a signature as a file holds them.
+/// The outcomes of a signature, as stored in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredOutcomes {
     /// Distinct outcomes.
     pub rows: Vec<Vec<u8>>,
     /// Varints: hits before each miss.
     pub runs: Vec<u8>,
-    /// Varints: what came instead.
+    /// Varints: the actual outcome at each miss.
     pub misses: Vec<u8>,
 }
 
@@ -76,7 +78,7 @@ impl StoredOutcomes {
         self.runs.iter().filter(|byte| **byte < 0x80).count()
     }
 
-    /// How often each row came in `calls` calls; `None` if the data makes no sense.
+    /// How often each row occurs in `calls` calls; `None` if the data is malformed.
     pub fn counts(&self, calls: u64) -> Option<Vec<u64>> {
         let mut counts = vec![0; self.rows.len()];
         let rows = self.rows.len() as u64;
@@ -89,7 +91,7 @@ impl StoredOutcomes {
                 left -= 1;
                 continue;
             }
-            // After as many right predictions as there are rows, they go round in a circle.
+            // After as many correct predictions as there are rows, the sequence is a cycle.
             for _ in 0..rows {
                 *counts.get_mut(reader.next_row()?)? += 1;
             }
@@ -102,7 +104,7 @@ impl StoredOutcomes {
             for row in circle {
                 *counts.get_mut(row)? += rounds;
             }
-            // The first round has been gone.
+            // One round of the cycle is counted already.
             if let Some(hits) = &mut reader.hits {
                 *hits -= (rounds - 1) * length;
             }
@@ -112,7 +114,7 @@ impl StoredOutcomes {
     }
 }
 
-/// Gives the outcomes of a signature back, one call after the other.
+/// Decodes the outcomes of a signature, one call after the other.
 #[derive(Clone, Debug)]
 pub struct OutcomeReader<'a> {
     rows: usize,
@@ -129,12 +131,12 @@ impl<'a> OutcomeReader<'a> {
         OutcomeReader::of(stored.rows.len(), &stored.runs, &stored.misses)
     }
 
-    /// The same, of what is stored ([`StoredOutcomes`]) for so many distinct outcomes.
+    /// From the parts of [`StoredOutcomes`], and the number of distinct outcomes.
     pub fn of(rows: usize, runs: &'a [u8], misses: &'a [u8]) -> OutcomeReader<'a> {
         OutcomeReader::from(rows, Cow::Borrowed(runs), Cow::Borrowed(misses))
     }
 
-    /// The same, with a copy of what is stored.
+    /// From a copy of the stored outcomes.
     pub fn owned(stored: &StoredOutcomes) -> OutcomeReader<'static> {
         let (runs, misses) = (stored.runs.clone(), stored.misses.clone());
         OutcomeReader::from(stored.rows.len(), Cow::Owned(runs), Cow::Owned(misses))
@@ -168,7 +170,7 @@ impl<'a> OutcomeReader<'a> {
     }
 }
 
-/// Numbers, borrowed or not, read one by one.
+/// Borrowed or owned numbers, read one by one.
 #[derive(Clone, Debug)]
 struct Varints<'a> {
     bytes: Cow<'a, [u8]>,
@@ -186,20 +188,20 @@ impl Varints<'_> {
 
 /// How many polls failed before each call of a signature that polls.
 ///
-/// A test that fails and is repeated is one call with a count, or the number of repetitions,
-/// which means nothing, would spoil the grammar.
+/// A test that fails and is repeated is one call with a count. The number of repetitions is arbitrary and
+/// would prevent the grammar from finding loops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Polls {
     /// The outcome of a poll that failed.
     pub failed: Vec<u8>,
     /// Calls since the last one with failed polls before it.
     quiet: u64,
-    /// Varints: calls without failed polls, then a number of them, and so on.
+    /// Varints, alternating: how many calls had no failed polls before them, then how many polls failed before the next call.
     counts: Vec<u8>,
 }
 
 impl Polls {
-    /// After `calls` calls without failed polls; a failed one has that outcome.
+    /// Begins after `calls` calls without failed polls; failed polls have that outcome.
     pub fn new(failed: &[u8], calls: u64) -> Polls {
         Polls { failed: failed.to_vec(), quiet: calls, counts: Vec::new() }
     }
@@ -209,7 +211,7 @@ impl Polls {
         self.failed.capacity() + self.counts.capacity()
     }
 
-    /// The next call came after so many.
+    /// Counts the failed polls before the next call.
     pub fn note(&mut self, polls: u64) {
         if polls == 0 {
             self.quiet += 1;
@@ -232,7 +234,7 @@ impl Polls {
         Some(Polls { failed, quiet: 0, counts })
     }
 
-    /// Writes it, to be gone on with.
+    /// Writes it so that counting can continue.
     pub fn put_whole(&self, out: &mut Vec<u8>) {
         self.put(out);
         cells::put_unsigned(out, self.quiet);
@@ -255,7 +257,7 @@ impl Polls {
     }
 }
 
-/// Gives the counts back.
+/// Decodes the counts.
 #[derive(Clone, Debug)]
 pub struct PollReader<'a> {
     counts: Varints<'a>,
@@ -268,7 +270,7 @@ impl<'a> PollReader<'a> {
         PollReader::of(Cow::Borrowed(&polls.counts))
     }
 
-    /// The same, with a copy of the counts.
+    /// From a copy of the counts.
     pub fn owned(polls: &Polls) -> PollReader<'static> {
         PollReader::of(Cow::Owned(polls.counts.clone()))
     }

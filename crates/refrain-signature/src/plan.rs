@@ -1,13 +1,16 @@
-//! How a function's values are encoded: a plan, made once from the function's form.
+//! How a function's values are encoded: a plan, derived once from the function's parameters and from what it does
+//! ([`refrain_mpi::semantics`]).
 //!
-//! A value goes into the *signature* of its call, or into its *outcome*. Inputs, and outputs
-//! that follow from them (a rank, coordinates, a new object), belong to the signature, over
-//! which the grammar is built. What MPI *decides* (which request completed, what matched,
-//! whether a test succeeded) is the outcome: functions that complete, receive or probe decide.
+//! Each value is part of the *signature* of its call or of its *outcome*. Inputs belong to the signature, over which
+//! the grammar is built. So do outputs that follow from them: a rank, coordinates, a new object. The outcome is what
+//! MPI *decides*: which request completed, what matched, whether a test succeeded. Functions that complete requests,
+//! receive or probe decide.
 
+use crate::notes;
 use refrain_format::define::{FunctionDef, ParamDef};
 use refrain_mpi::interface::Direction;
 use refrain_mpi::kind::Class;
+use refrain_mpi::semantics::{self, Argument};
 
 /// The kind of object that requests are.
 pub const REQUEST: &str = "request";
@@ -23,8 +26,8 @@ pub enum Form {
     Aint,
     /// A handle of that kind ([`Kinds`]).
     Handle(u8),
-    /// An address; where MPI has predefined ones, of that kind.
-    Place(u8),
+    /// An address; the kind of the predefined addresses that it may be.
+    Address(u8),
     /// A string.
     Text,
     /// Strings.
@@ -53,30 +56,30 @@ pub enum Role {
 /// One value.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
-    /// The parameter's place.
+    /// The parameter's index.
     pub param: u8,
     /// Its form.
     pub form: Form,
     /// Whether it is an array.
     pub array: bool,
-    /// Whether the record holds the value itself, not a state and perhaps a value.
+    /// Whether the record holds the value itself, not a state that a value may follow.
     pub by_value: bool,
-    /// Whether it is an input as well that the call may change.
+    /// Whether it is also an input, which the call may change.
     pub changes: bool,
     /// What it means.
     pub role: Role,
 }
 
-/// What a request does, by the function that made it.
+/// What the status of a request means, by the function that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Makes {
     /// No request.
     Nothing,
-    /// One whose status tells source, tag and length of a message.
+    /// A request whose status has source, tag and length of a message.
     Receive,
-    /// One whose status tells a length (file access) or what the program says.
+    /// A request whose status has a length (file access).
     Transfer,
-    /// One whose status means nothing.
+    /// A request whose status has no meaning.
     Other,
 }
 
@@ -93,7 +96,7 @@ pub struct Plan {
     pub decides: bool,
     /// A call that finds nothing is a failed poll.
     pub polls: bool,
-    /// It makes a request of that sort.
+    /// The kind of request that it makes.
     pub makes: Makes,
     /// The request can be started again.
     pub persistent: bool,
@@ -136,82 +139,136 @@ impl Kinds {
     }
 }
 
-/// Functions whose outcome is decided by others and shows neither in a status nor a request.
-const DECIDING: [&str; 2] = ["MPI_Win_test", "refrain_segment"];
+/// What a function does, as far as plans depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Semantics {
+    /// A function of MPI.
+    Mpi(semantics::Op, semantics::Form),
+    /// A note ([`crate::notes`]).
+    Note,
+    /// A function that only another version of Refrain knows: its parameters say all there is to know.
+    Unknown,
+}
+
+impl Semantics {
+    fn of(name: &str) -> Semantics {
+        match semantics::op_and_form(name) {
+            Some((op, form)) => Semantics::Mpi(op, form),
+            None if notes::is_note(name) => Semantics::Note,
+            None => Semantics::Unknown,
+        }
+    }
+
+    fn op(self) -> Option<semantics::Op> {
+        match self {
+            Semantics::Mpi(op, _) => Some(op),
+            Semantics::Note | Semantics::Unknown => None,
+        }
+    }
+}
 
 impl Plan {
     /// Makes a plan.
     pub fn new(def: FunctionDef, kinds: &mut Kinds) -> Plan {
-        let base = def.name.strip_suffix("_c").unwrap_or(&def.name).to_owned();
-        let has = |class: Class| def.params.iter().any(|p| p.class == class);
-        let is_request = |p: &ParamDef| p.class == Class::Handle && p.reads_as == REQUEST;
-        let completes = def.params.iter().any(|p| is_request(p) && p.direction != Direction::Out);
-        let probes = base.ends_with("probe");
-        let is_test = DECIDING.contains(&base.as_str());
-        let out =
-            |name: &str| def.params.iter().any(|p| p.name == name && p.direction == Direction::Out);
-        let makes_request =
-            def.params.iter().any(|p| is_request(p) && p.direction == Direction::Out);
-        let makes = match base.as_str() {
-            _ if !makes_request => Makes::Nothing,
-            "MPI_Irecv"
-            | "MPI_Recv_init"
-            | "MPI_Imrecv"
-            | "MPI_Precv_init"
-            | "MPI_Isendrecv"
-            | "MPI_Isendrecv_replace" => Makes::Receive,
-            "MPI_Grequest_start" => Makes::Receive,
-            name if name.starts_with("MPI_File_i") => Makes::Transfer,
-            _ => Makes::Other,
+        let semantics = Semantics::of(&def.name);
+        Plan::derive(def, semantics, kinds)
+    }
+
+    /// Derives a plan from a function's parameters and semantics. Its name must not matter.
+    fn derive(def: FunctionDef, semantics: Semantics, kinds: &mut Kinds) -> Plan {
+        let has_request = |wanted: fn(Direction) -> bool| {
+            let is_request = |p: &ParamDef| p.class == Class::Handle && p.reads_as == REQUEST;
+            def.params.iter().any(|p| is_request(p) && wanted(p.direction))
         };
+        let has_status = |wanted: fn(Direction) -> bool| {
+            def.params.iter().any(|p| p.class == Class::Status && wanted(p.direction))
+        };
+        let takes_requests = has_request(|direction| direction != Direction::Out);
+        let makes_request = has_request(|direction| direction == Direction::Out);
         let ops = |wanted: fn(&ParamDef) -> bool, kinds: &mut Kinds| {
             let params = def.params.iter().enumerate().filter(|(_, p)| wanted(p));
-            params.map(|(i, p)| op(i, p, kinds)).collect::<Vec<_>>()
+            params.map(|(i, p)| op(i, p, takes_requests, kinds)).collect::<Vec<_>>()
         };
         let result = (def.result_reads_as != "error").then(|| match def.result {
             Class::Handle => Form::Handle(kinds.number(&def.result_reads_as)),
-            Class::Address => Form::Place(kinds.number("")),
+            Class::Address => Form::Address(kinds.number("")),
             _ => Form::Long,
         });
+        let inputs = ops(ParamDef::is_input, kinds);
+        let outputs = ops(ParamDef::is_output, kinds);
+        let polls = match semantics {
+            Semantics::Mpi(op, form) => polls(op, form),
+            Semantics::Note => false,
+            Semantics::Unknown => takes_requests && outputs.iter().any(|op| op.role == Role::Flag),
+        };
+        let note_with_outputs = semantics == Semantics::Note && !outputs.is_empty();
         Plan {
-            inputs: ops(ParamDef::is_input, kinds),
-            outputs: ops(ParamDef::is_output, kinds),
-            decides: has(Class::Status) || completes || probes || is_test,
-            polls: (out("flag") && (completes || probes || is_test))
-                || matches!(base.as_str(), "MPI_Testsome" | "MPI_Request_get_status_some"),
-            makes,
-            persistent: base.ends_with("_init"),
-            of_files: base.starts_with("MPI_File_"),
+            decides: has_status(|_| true) || takes_requests || polls || note_with_outputs,
+            polls,
+            makes: if makes_request { makes(semantics.op()) } else { Makes::Nothing },
+            persistent: matches!(
+                semantics,
+                Semantics::Mpi(_, semantics::Form::Persistent | semantics::Form::Partitioned)
+            ),
+            of_files: matches!(semantics.op(), Some(semantics::Op::Io(..))),
             result,
-            tells_time: base == "MPI_Wtime",
-            reads_status: def
-                .params
-                .iter()
-                .any(|p| p.class == Class::Status && p.direction != Direction::Out),
-            cancels: base == "MPI_Cancel",
+            tells_time: semantics.op() == Some(semantics::Op::Clock),
+            reads_status: has_status(|direction| direction != Direction::Out),
+            cancels: semantics.op() == Some(semantics::Op::Cancel),
+            inputs,
+            outputs,
             def,
         }
     }
 }
 
-fn op(param: usize, p: &ParamDef, kinds: &mut Kinds) -> Op {
+/// Whether a function asks if something has happened, and returns in any case.
+fn polls(op: semantics::Op, form: semantics::Form) -> bool {
+    use semantics::{Op, Sync};
+    let asks = matches!(
+        op,
+        Op::Probe
+            | Op::MatchedProbe
+            | Op::Complete(_)
+            | Op::Inspect(_)
+            | Op::Arrived
+            | Op::Sync(Sync::Wait)
+    );
+    asks && form == semantics::Form::Nonblocking
+}
+
+/// What the request of a function does that makes one.
+fn makes(op: Option<semantics::Op>) -> Makes {
+    use semantics::{Object, Op};
+    match op {
+        Some(Op::Receive | Op::MatchedReceive | Op::SendReceive) => Makes::Receive,
+        // The program fills in the status of a generalized request.
+        Some(Op::Make(Object::Request)) => Makes::Receive,
+        Some(Op::Io(..)) => Makes::Transfer,
+        _ => Makes::Other,
+    }
+}
+
+fn op(param: usize, p: &ParamDef, takes_requests: bool, kinds: &mut Kinds) -> Op {
     let form = match p.class {
         Class::Int => Form::Int,
         Class::Count | Class::Offset | Class::Double | Class::Varargs => Form::Long,
         Class::Aint => Form::Aint,
         Class::Handle => Form::Handle(kinds.number(&p.reads_as)),
-        Class::Memory | Class::Address => Form::Place(kinds.number(&p.name)),
+        Class::Memory | Class::Address => Form::Address(kinds.number(&p.name)),
         Class::Str => Form::Text,
         Class::Strings => Form::Texts,
         Class::Strings2 => Form::Texts2,
         Class::Status => Form::Status,
     };
-    let is_out = p.direction == Direction::Out;
-    let role = match p.name.as_str() {
-        "flag" if is_out => Role::Flag,
-        "index" if is_out && !p.array => Role::Index,
-        "outcount" if is_out => Role::Outcount,
-        "array_of_indices" if is_out => Role::Indices,
+    let is = |argument: Argument| {
+        p.direction == Direction::Out && argument.names().contains(&p.name.as_str())
+    };
+    let role = match p.array {
+        _ if is(Argument::Flag) => Role::Flag,
+        _ if is(Argument::OutCount) => Role::Outcount,
+        true if takes_requests && is(Argument::Index) => Role::Indices,
+        false if takes_requests && is(Argument::Index) => Role::Index,
         _ => Role::None,
     };
     let by_value = p.direction == Direction::In || p.class == Class::Memory;
@@ -238,6 +295,18 @@ mod tests {
         }
         for name in ["MPI_Comm_rank", "MPI_Isend", "MPI_Irecv", "MPI_Cart_coords", "MPI_Comm_dup"] {
             assert!(!plan(name).decides, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_plan_does_not_depend_on_the_name_of_its_function() {
+        for function in interface::functions() {
+            let def = FunctionDef::from(function);
+            let renamed = FunctionDef { name: "MPI_Renamed".to_owned(), ..def.clone() };
+            let semantics = Semantics::Mpi(function.op(), function.form());
+            let plan = Plan::new(def.clone(), &mut Kinds::default());
+            let derived = Plan::derive(renamed, semantics, &mut Kinds::default());
+            assert_eq!(format!("{:?}", Plan { def, ..derived }), format!("{plan:?}"));
         }
     }
 

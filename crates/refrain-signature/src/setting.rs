@@ -28,7 +28,7 @@ impl Setting {
         text
     }
 
-    /// Reads the text; `None` if it is none, or its bounds are out of range.
+    /// Reads the text; `None` if it is malformed, or a bound is out of range.
     pub fn from_text(text: &str) -> Option<Setting> {
         let mut words = text.split_ascii_whitespace();
         let mode = words.next()?.parse().ok()?;

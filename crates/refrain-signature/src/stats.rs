@@ -1,4 +1,4 @@
-//! Durations of the calls of a signature, and the intervals before them: what is kept for free.
+//! Statistics of a signature: durations of its calls, and the intervals before them.
 
 use crate::cells::{self, Cells};
 use refrain_timing::LogHistogram;
@@ -16,18 +16,18 @@ pub struct Stats {
     pub max: u64,
     /// Squares of the durations, summed.
     pub squares: f64,
-    /// Times since the task's call before, summed.
+    /// Intervals since the task's previous call, summed.
     pub gaps: u64,
-    /// How they are spread, where there was more than one call.
+    /// Their distribution, if there was more than one call.
     pub spread: Option<Box<Spread>>,
 }
 
-/// How times are spread.
+/// Distributions of times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
     /// Durations.
     pub durations: LogHistogram,
-    /// Times since the task's call before.
+    /// Intervals since the task's previous call.
     pub gaps: LogHistogram,
 }
 
@@ -40,7 +40,7 @@ impl Spread {
 }
 
 impl Stats {
-    /// Takes in a call.
+    /// Adds a call.
     #[inline]
     pub fn note(&mut self, duration: u64, gap: u64) {
         match &mut self.spread {
@@ -55,7 +55,7 @@ impl Stats {
         self.gaps = self.gaps.wrapping_add(gap);
     }
 
-    /// Many signatures have a single call, of which the sums say all.
+    /// Many signatures have a single call, which the sums describe completely.
     #[cold]
     fn begin_spread(&mut self, duration: u64, gap: u64) {
         if self.count > 0 {
@@ -65,7 +65,7 @@ impl Stats {
         }
     }
 
-    /// How the times are spread, also of a single call.
+    /// The distributions, also for a single call.
     pub fn whole_spread(&self) -> Spread {
         match &self.spread {
             Some(spread) => (**spread).clone(),
@@ -79,7 +79,7 @@ impl Stats {
         }
     }
 
-    /// Takes in the calls of another.
+    /// Adds the calls of another signature.
     pub fn add(&mut self, other: &Stats) {
         if other.count == 0 {
             return;

@@ -1,4 +1,4 @@
-//! The whole trace of one task, complete in itself: what the merge takes and what is decoded.
+//! The complete trace of one task: the input of the merge and of the decoder.
 
 use crate::cells::{self, Cells};
 use crate::head::Head;
@@ -7,7 +7,7 @@ use crate::stats::Stats;
 use refrain_grammar::Grammar;
 use std::collections::BTreeMap;
 
-/// A signature with all that belongs to it.
+/// A signature with its outcomes, failed polls and statistics.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SignatureTrace {
     /// Its cells.
@@ -43,7 +43,7 @@ pub struct TaskTrace {
     /// The sequence of signatures: several grammars, one after the other, where one would have
     /// grown too large.
     pub grammars: Vec<Grammar>,
-    /// Calls that found no room.
+    /// Calls that were not recorded for lack of memory.
     pub lost: u64,
 }
 
@@ -53,7 +53,7 @@ impl TaskTrace {
         self.signatures.get(terminal as usize)?.head()
     }
 
-    /// Writes it, plainly: for the way from the process to the merge.
+    /// Writes it without further compression, for the transfer from a process to the merge.
     pub fn put(&self, out: &mut Vec<u8>) {
         let length = |out: &mut Vec<u8>, n: usize| cells::put_unsigned(out, n as u64);
         length(out, self.functions.len());
@@ -89,7 +89,7 @@ impl TaskTrace {
         cells::put_unsigned(out, self.lost);
     }
 
-    /// Reads it; `None` if the bytes are no such trace.
+    /// Reads it; `None` if the bytes are malformed.
     pub fn get(bytes: &mut Cells<'_>) -> Option<TaskTrace> {
         let text = |c: &mut Cells<'_>| String::from_utf8(c.get_bytes()?.to_vec()).ok();
         let mut trace = TaskTrace::default();
@@ -148,7 +148,7 @@ impl TaskTrace {
         calls
     }
 
-    /// How often each signature stands in the sequence.
+    /// How often each signature occurs in the sequence.
     pub fn occurrences(&self) -> Vec<u64> {
         let mut counts = vec![0u64; self.signatures.len()];
         for grammar in &self.grammars {

@@ -12,14 +12,14 @@ use crate::cells::{Cells, put, put_list, put_unsigned};
 /// The most calls of a block.
 pub const BLOCK: usize = 16_384;
 
-/// Of every so manieth call of a block, the start is kept exactly, where times are not exact: errors add
-/// up in between, and no further.
+/// With lossy times, the start of every call whose index in its block is a multiple of this is stored exactly, so
+/// errors add up over fewer calls than this.
 pub const EXACT_EVERY: usize = 256;
 
-/// Calls before a block that its decoding may look at.
+/// How many calls before a block its decoding depends on.
 pub const BEFORE: usize = 2;
 
-/// Writes starts that are kept exactly, behind that of the block.
+/// Writes the starts that are stored exactly, after the start of the block.
 pub fn put_starts(first: u64, starts: impl ExactSizeIterator<Item = u64>, out: &mut Vec<u8>) {
     let mut before = first;
     put_list(out, starts, |out, start| {
@@ -67,45 +67,45 @@ impl Ids {
 
     #[cold]
     fn new_id(&mut self, terminal: u32) -> u32 {
-        let place = terminal as usize;
-        if self.ids.len() <= place {
-            self.ids.resize(place + 1, 0);
+        let index = terminal as usize;
+        if self.ids.len() <= index {
+            self.ids.resize(index + 1, 0);
         }
         self.count += 1;
-        if let Some(id) = self.ids.get_mut(place) {
+        if let Some(id) = self.ids.get_mut(index) {
             *id = self.count;
         }
         self.count - 1
     }
 }
 
-/// When the calls of a thread ended, to count intervals from.
+/// When the calls of a thread ended: intervals are counted from there.
 ///
-/// A call made inside another returns first, and so stands before it in the list. The outer call
-/// began before that, so its interval counts from the last return outside of it.
+/// A call made inside another returns first, so it comes before the outer call in the list. The outer call began
+/// earlier, so its interval counts from the last return that was not inside of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
-    /// By depth, the end of the last call there; none is earlier than those before it.
+    /// By depth, the end of the last call at that depth; ends do not decrease with depth.
     ends: Vec<u64>,
 }
 
-/// Calls deeper than this count as if they were not.
+/// Calls deeper than this count as calls at this depth.
 const DEEPEST: u32 = 255;
 
 impl Ends {
-    /// Where the interval of a call at that depth counts from: 0 if it is the first.
+    /// When the interval before a call at that depth began; 0 if it is the first call.
     #[inline]
     pub fn before(&self, depth: u32) -> u64 {
         match depth {
             0 => self.ends.first().copied().unwrap_or(0),
             _ => {
-                let place = depth.min(DEEPEST) as usize;
-                self.ends.get(place).or(self.ends.last()).copied().unwrap_or(0)
+                let index = depth.min(DEEPEST) as usize;
+                self.ends.get(index).or(self.ends.last()).copied().unwrap_or(0)
             }
         }
     }
 
-    /// A call at that depth has returned.
+    /// Notes the return of a call at that depth.
     #[inline]
     pub fn note(&mut self, depth: u32, end: u64) {
         match (depth, self.ends.as_mut_slice()) {

@@ -1,7 +1,8 @@
-//! A list of cells over ranks: the same length for all, differing in some places only.
+//! A list of cells over ranks. Lists of the same length are stored once, with a column for each cell
+//! that differs between ranks.
 //!
-//! Where lists of different lengths meet (an array as long as the rank has neighbours), the ranks
-//! fall into *variants*, one for each length.
+//! If lengths differ (an array with one element per neighbour, for example), there is one *variant*
+//! per length, with its ranks.
 
 use refrain_elastic::columns::{Columns, Side};
 use refrain_elastic::{Column, RankList};
@@ -11,9 +12,9 @@ use std::borrow::Cow;
 /// The lists of some ranks, all of the same length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
-    /// The ranks, where there are several variants; else all.
+    /// The ranks; `None` if there is only one variant, which covers all ranks.
     pub ranks: Option<RankList>,
-    /// The numbers; where a column says otherwise, any.
+    /// The cells. A cell that has a column has an arbitrary value here.
     pub cells: Vec<u8>,
     /// The cells that differ between ranks.
     pub columns: Columns,
@@ -22,11 +23,11 @@ pub struct Variant {
 /// A list of cells over ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elastic {
-    /// One for each length.
+    /// One variant per length.
     pub variants: Vec<Variant>,
 }
 
-/// How many cells a list has: each ends in a byte below 0x80.
+/// The number of cells in a list: the last byte of each cell is below 0x80.
 fn length(cells: &[u8]) -> usize {
     cells.iter().filter(|byte| **byte < 0x80).count()
 }
@@ -44,7 +45,8 @@ impl Variant {
         self.columns.get(index)
     }
 
-    /// Takes in another of the same length; these are the ranks before, of the other, and all.
+    /// Merges another variant of the same length. `mine` are the ranks of this one, `theirs` those of
+    /// the other, `all` their union.
     fn absorb(&mut self, other: Variant, mine: &RankList, theirs: &RankList, all: &RankList) {
         if self.cells == other.cells && self.columns.is_empty() && other.columns.is_empty() {
             return;
@@ -88,7 +90,7 @@ impl Elastic {
         }
     }
 
-    /// Takes in the lists of other ranks.
+    /// Merges the lists of other ranks.
     pub fn absorb(&mut self, other: Elastic, mine: &RankList, theirs: &RankList, all: &RankList) {
         if let ([ours], [others]) = (self.variants.as_mut_slice(), other.variants.as_slice())
             && (ours.cells == others.cells || length(&ours.cells) == length(&others.cells))

@@ -1,4 +1,4 @@
-//! A group: tasks of different ranks that do the same, with other values.
+//! A group: tasks of different ranks with the same sequence of calls and possibly different values.
 
 use crate::elastic::Elastic;
 use refrain_bytes::stable;
@@ -11,15 +11,15 @@ use refrain_signature::stats::Stats;
 use refrain_signature::tasktrace::{SignatureTrace, TaskTrace};
 use std::collections::BTreeMap;
 
-/// More distinct outcomes than this are not compared between ranks.
+/// A signature with more distinct outcomes is not compared between ranks.
 const MOST_SHARED: usize = 256;
 
-/// The outcomes of a signature, where they vary.
+/// How the outcomes of a signature vary.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcomes {
-    /// They do not, on any rank.
+    /// On every rank, all calls have the same outcome.
     Constant,
-    /// All ranks see the same sequence, of outcomes that are elastic.
+    /// All ranks have the same sequence of outcomes; each outcome is an elastic list of cells.
     Shared {
         /// The distinct outcomes.
         rows: Vec<Elastic>,
@@ -28,7 +28,7 @@ pub enum Outcomes {
         /// See [`StoredOutcomes`].
         misses: Vec<u8>,
     },
-    /// Each rank has other outcomes: they are in its [`Residue`].
+    /// Each rank has its own sequence, in its [`Residue`].
     PerRank,
 }
 
@@ -41,7 +41,7 @@ pub struct Row {
     pub outcome: Elastic,
     /// All outcomes.
     pub outcomes: Outcomes,
-    /// Durations, of all ranks together.
+    /// Durations of all ranks together.
     pub stats: Stats,
 }
 
@@ -67,7 +67,7 @@ impl Residue {
         });
     }
 
-    /// Whether it has nothing.
+    /// Whether there are neither outcomes nor polls.
     pub fn is_empty(&self) -> bool {
         self.outcomes.is_empty() && self.polls.is_empty()
     }
@@ -76,7 +76,7 @@ impl Residue {
 /// Tasks of the same structure.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Their number within their processes.
+    /// Their thread number within their processes.
     pub thread: u32,
     /// Their ranks.
     pub ranks: RankList,
@@ -90,7 +90,7 @@ pub struct Group {
     pub grammars: Vec<Grammar>,
     /// Residues by rank.
     pub residues: BTreeMap<u32, Residue>,
-    /// Calls that found no room.
+    /// Calls that were lost because a signature table was full.
     pub lost: u64,
 }
 
@@ -137,7 +137,7 @@ impl Group {
         }
     }
 
-    /// A number that groups of the same structure share.
+    /// A hash that is equal for groups of the same structure.
     pub fn key(&self) -> u64 {
         let mut hash = stable::FNV_BASIS;
         let mut mix = |value: u64| {
@@ -152,7 +152,7 @@ impl Group {
         hash
     }
 
-    /// Whether the tasks of another do the same.
+    /// Whether another group has the same structure.
     pub fn is_like(&self, other: &Group) -> bool {
         self.thread == other.thread
             && self.strings.len() == other.strings.len()
@@ -162,7 +162,7 @@ impl Group {
             && self.rows.iter().zip(&other.rows).all(|(a, b)| a.kind() == b.kind())
     }
 
-    /// Takes in another group of the same structure and other ranks.
+    /// Merges another group of the same structure and other ranks.
     pub fn absorb(&mut self, other: Group) {
         let all = self.ranks.union(&other.ranks);
         let (mine, theirs) = (&self.ranks, &other.ranks);
@@ -198,7 +198,7 @@ impl Group {
         self.ranks = all;
     }
 
-    /// How often each signature stands in the sequence.
+    /// How often each signature occurs in the sequence.
     pub fn occurrences(&self) -> Vec<u64> {
         let mut counts = vec![0u64; self.rows.len()];
         for grammar in &self.grammars {
@@ -250,7 +250,7 @@ impl Group {
     }
 }
 
-/// Outcomes that were shared become each rank's own.
+/// Moves shared outcomes into the residue of each rank.
 fn move_to_residue(
     residues: &mut BTreeMap<u32, Residue>,
     number: u32,
@@ -268,13 +268,13 @@ fn move_to_residue(
 }
 
 impl Row {
-    /// Function, depth, call site, and whether its calls returned: function and return are the same on all ranks of
-    /// a group, depth and call site those of some rank.
+    /// Function, depth, call site, and whether its calls returned. Function and return are the same on all ranks of
+    /// a group; depth and call site are those of one of them.
     pub fn head(&self) -> Option<Head> {
         Head::read(&mut Cells::new(&self.cells.variants.first()?.cells))
     }
 
-    /// What ranks of a group must have in common: the first cell.
+    /// The first cell, which must be the same on all ranks of a group.
     fn kind(&self) -> Option<i64> {
         Cells::new(&self.cells.variants.first()?.cells).get()
     }

@@ -1,14 +1,14 @@
-//! From the traces of tasks to one trace of all: structure first, values second.
+//! Merges the traces of all tasks into one: by structure first, then by values.
 //!
 //! Tasks with the same canonical grammar form a *group*. Within a group, each number of each
 //! signature is a column over ranks, an *elastic value*: a constant, a formula of the rank, or
-//! a table ([`refrain_elastic`]). Groups are merged pairwise, in a tree; fits are merged, not raw
-//! values. The same code runs in the program, where it makes one trace of all ranks as MPI is
-//! finalised, and offline.
+//! a table ([`refrain_elastic`]). Groups are merged pairwise in a tree, formula with formula: no
+//! merge goes back to single values. The same code runs offline and, in large jobs, inside
+//! `MPI_Finalize`.
 //!
-//! * [`elastic`]: lists of cells that differ between ranks in some places
+//! * [`elastic`]: lists of cells in which some cells differ between ranks
 //! * [`group`]: tasks of the same structure · [`merged`]: all groups
-//! * [`write`], [`read`]: as bytes, and back · [`transit`]: between ranks
+//! * [`write`], [`read`]: to bytes and back · [`transit`]: as a message between ranks
 
 #![cfg_attr(
     not(test),

@@ -1,4 +1,4 @@
-//! The traces of all tasks together.
+//! The traces of all tasks, merged.
 
 use crate::group::Group;
 use refrain_elastic::tree;
@@ -8,32 +8,33 @@ use std::collections::{BTreeMap, HashMap};
 /// All groups of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Merged {
-    /// Forms of functions by number.
+    /// Definitions of functions by number.
     pub functions: BTreeMap<u16, String>,
-    /// Groups, by first rank.
+    /// Groups, sorted by first rank.
     pub groups: Vec<Group>,
 }
 
 impl Merged {
-    /// The trace of one task.
+    /// The trace of one task, as a merged trace.
     pub fn of(rank: u32, thread: u32, mut task: TaskTrace) -> Merged {
         let functions = std::mem::take(&mut task.functions).into_iter().collect();
         Merged { functions, groups: vec![Group::of(rank, thread, task)] }
     }
 
-    /// Puts the tasks of two traces together.
+    /// Merges two traces.
     pub fn merge(mut self, other: Merged) -> Merged {
         self.functions.extend(other.functions);
-        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
+        let mut by_key: HashMap<u64, Vec<usize>> = HashMap::new();
         for (i, group) in self.groups.iter().enumerate() {
-            places.entry(group.key()).or_default().push(i);
+            by_key.entry(group.key()).or_default().push(i);
         }
         for group in other.groups {
-            let same = places.entry(group.key()).or_default();
-            let is_like = |i: &&usize| self.groups.get(**i).is_some_and(|own| own.is_like(&group));
-            let place = same.iter().find(is_like).copied();
-            match place.and_then(|i| self.groups.get_mut(i)) {
-                Some(own) => own.absorb(group),
+            let same = by_key.entry(group.key()).or_default();
+            let is_like =
+                |i: &&usize| self.groups.get(**i).is_some_and(|ours| ours.is_like(&group));
+            let found = same.iter().find(is_like).copied();
+            match found.and_then(|i| self.groups.get_mut(i)) {
+                Some(ours) => ours.absorb(group),
                 None => {
                     same.push(self.groups.len());
                     self.groups.push(group);

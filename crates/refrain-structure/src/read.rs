@@ -1,10 +1,11 @@
-//! A merged trace from bytes. Any bytes: what makes no sense is an error that says where.
+//! Reads a merged trace from bytes. Arbitrary bytes never cause a panic or excessive memory use;
+//! malformed ones are an error that names the part.
 
 use crate::elastic::{Elastic, Variant};
 use crate::group::{Group, Outcomes, Residue, Row};
 use crate::merged::Merged;
 use crate::write::{
-    ANY, CHANGED, COLUMNS, NEW_SHAPE, NO_COLUMNS, SAME_COLUMNS, SCALE_AT, Shape, VERSION,
+    CHANGED, COLUMNS, GENERAL, NEW_SHAPE, NO_COLUMNS, SAME_COLUMNS, SCALE_AT, Shape, VERSION,
 };
 use refrain_elastic::{Column, Columns, RankList, TextColumn};
 use refrain_grammar::{Shared, Symbol, What};
@@ -13,56 +14,56 @@ use refrain_signature::outcome::{Polls, StoredOutcomes};
 use refrain_signature::stats::Stats;
 use std::collections::BTreeMap;
 
-/// Bytes that are no trace.
+/// The bytes are malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
-    /// What was being read.
+    /// What is wrong.
     pub what: String,
 }
 
 impl std::fmt::Display for ReadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} do not read", self.what)
+        f.write_str(&self.what)
     }
 }
 
 impl std::error::Error for ReadError {}
 
-fn bad(what: impl Into<String>) -> ReadError {
-    ReadError { what: what.into() }
+fn bad(what: impl std::fmt::Display) -> ReadError {
+    ReadError { what: format!("malformed {what}") }
 }
 
-/// What is not believed of a structure is a matter of scale: the numbers below count for one with scale
-/// 0, and twice as many for each step. The writer chooses the least that will do, so few bytes that are
-/// damaged do not take much memory.
+/// The reader limits how much memory a structure may take, because a few damaged bytes can stand for
+/// any number of rows. The limits below hold for scale 0 and double with each step. The writer
+/// stores the smallest sufficient scale.
 pub const MOST_SCALE: u8 = 7;
 
-/// The most bytes that a structure may take in memory, roughly; its scale tells.
+/// Roughly the most bytes that a structure may take in memory, from its scale.
 pub fn most_memory(structure: &[u8]) -> u64 {
     let scale = structure.get(SCALE_AT).copied().unwrap_or(0).min(MOST_SCALE);
     (MOST_CELLS as u64 * 16) << scale
 }
 
-/// Ranks are not believed to be more.
+/// Limit on ranks.
 const MOST_RANKS: u32 = 1 << 20;
 
-/// Cells of all rows are not believed to be more: a row that repeats a change takes no byte.
+/// Limit on the cells of all rows: a row that repeats a change takes no byte.
 const MOST_CELLS: usize = 1 << 25;
 
-/// Values that fit no formula are not believed to be more, but for so many to each byte: in a run
-/// of equal ones, most take none.
+/// Limit on values in tables: this many, plus [`VALUES_PER_BYTE`] for each byte of the structure. In a
+/// run of equal values, most take no byte.
 const MOST_VALUES: usize = 1 << 25;
 const VALUES_PER_BYTE: usize = 16;
 
-/// Symbols of all grammars are not believed to be more, but for so many to each byte: what grammars
-/// have in common is written once.
+/// Limit on the symbols of all grammars: this many, plus [`SYMBOLS_PER_BYTE`] for each byte of the
+/// structure. Rules that grammars share are written once.
 const MOST_SYMBOLS: usize = 1 << 23;
 const SYMBOLS_PER_BYTE: usize = 256;
 
-/// The least that a row takes in the timing.
+/// The least number of bytes that a row takes in the timing stream.
 pub const ROW_TIMING: usize = 6;
 
-/// Differences of columns are not believed to speak of more ranks in all.
+/// Limit on the values of all columns that are written as differences.
 const MOST_DIFFERENCES: usize = 1 << 26;
 
 /// Reads the structure.
@@ -70,38 +71,38 @@ pub fn structure(bytes: &[u8]) -> Result<Merged, ReadError> {
     structure_of_rows(bytes, usize::MAX)
 }
 
-/// Reads the structure, which has so many rows at most, in all its groups. A few bytes may stand
-/// for any number of rows that are alike; but rows have a timing, each.
+/// Reads the structure, with at most `most_rows` rows over all groups. Callers know the limit from the
+/// timing stream, which has at least [`ROW_TIMING`] bytes per row.
 pub fn structure_of_rows(bytes: &[u8], most_rows: usize) -> Result<Merged, ReadError> {
     let mut cells = Cells::new(bytes);
-    let version = cells.get_unsigned().ok_or_else(|| bad("the structure's first bytes"))?;
+    let version = cells.get_unsigned().ok_or_else(|| bad("first bytes"))?;
     if version != VERSION {
-        return Err(bad(format!("structures of version {version} (this Refrain reads {VERSION})")));
+        return Err(ReadError { what: format!("version {version}; this Refrain reads {VERSION}") });
     }
     let scale =
         cells.take(1).and_then(|scale| scale.first().copied()).filter(|scale| *scale <= MOST_SCALE);
-    let scale = scale.ok_or_else(|| bad("the structure's first bytes"))?;
-    let functions = functions(&mut cells).ok_or_else(|| bad("the definitions of functions"))?;
-    let count = cells.get_length().ok_or_else(|| bad("the groups"))?;
+    let scale = scale.ok_or_else(|| bad("first bytes"))?;
+    let functions = functions(&mut cells).ok_or_else(|| bad("function definitions"))?;
+    let count = cells.get_length().ok_or_else(|| bad("groups"))?;
     let mut groups = Vec::new();
     let values = bytes.len().saturating_mul(VALUES_PER_BYTE).saturating_add(MOST_VALUES << scale);
     let mut rows =
         RowReader { rows_left: most_rows, values_left: values, scale, ..RowReader::default() };
     for _ in 0..count {
-        groups.push(group(&mut cells, &mut rows).ok_or_else(|| bad("the groups"))?);
+        groups.push(group(&mut cells, &mut rows).ok_or_else(|| bad("groups"))?);
     }
     for (number, group) in groups.iter().enumerate() {
-        rows.read_group(&mut cells, number, &group.ranks).ok_or_else(|| bad("the signatures"))?;
+        rows.read_group(&mut cells, number, &group.ranks).ok_or_else(|| bad("signatures"))?;
     }
     let lists = lists(&mut cells, groups.len(), rows.rows.len());
-    let lists = lists.ok_or_else(|| bad("the signatures of groups"))?;
+    let lists = lists.ok_or_else(|| bad("signatures of groups"))?;
     let grammars: Option<Vec<usize>> = groups.iter().map(|_| cells.get_length()).collect();
-    let grammars = grammars.ok_or_else(|| bad("the grammars"))?;
-    let shared = cells.get_bytes().ok_or_else(|| bad("the grammars"))?;
+    let grammars = grammars.ok_or_else(|| bad("grammars"))?;
+    let shared = cells.get_bytes().ok_or_else(|| bad("grammars"))?;
     let shared = Shared::decode(shared, rows.rows.len())
-        .map_err(|error| bad(format!("the grammars ({error})")))?;
+        .map_err(|error| bad(format!("grammars ({error})")))?;
     if lists.iter().map(Vec::len).sum::<usize>() > most_rows {
-        return Err(bad("the signatures of groups (more than there are timings)"));
+        return Err(bad("signatures of groups (there are fewer statistics)"));
     }
     let mut all = shared.iter();
     let mut symbols =
@@ -110,31 +111,30 @@ pub fn structure_of_rows(bytes: &[u8], most_rows: usize) -> Result<Merged, ReadE
         groups.iter_mut().enumerate().zip(lists.into_iter().zip(grammars))
     {
         let members = list.iter().map(|row| rows.row(*row, number, &group.ranks));
-        group.rows =
-            members.collect::<Option<_>>().ok_or_else(|| bad("the signatures of groups"))?;
-        let mut places: BTreeMap<u32, u32> = BTreeMap::new();
-        for (place, row) in list.iter().enumerate() {
-            places.entry(*row).or_insert(place as u32);
+        group.rows = members.collect::<Option<_>>().ok_or_else(|| bad("signatures of groups"))?;
+        let mut local_numbers: BTreeMap<u32, u32> = BTreeMap::new();
+        for (index, row) in list.iter().enumerate() {
+            local_numbers.entry(*row).or_insert(index as u32);
         }
         for _ in 0..count {
-            let grammar = all.next().ok_or_else(|| bad("the grammars"))?;
-            let grammar = grammar.map_err(|error| bad(format!("the grammars ({error})")))?;
+            let grammar = all.next().ok_or_else(|| bad("grammars"))?;
+            let grammar = grammar.map_err(|error| bad(format!("grammars ({error})")))?;
             let left = symbols.checked_sub(grammar.symbols());
-            symbols = left.ok_or_else(|| bad("the grammars (they are too large)"))?;
+            symbols = left.ok_or_else(|| bad("grammars (too large)"))?;
             let terminals = grammar.rules().iter().flatten();
             let is_known = |symbol: &Symbol| match symbol.what {
-                What::Terminal(terminal) => places.contains_key(&terminal),
+                What::Terminal(terminal) => local_numbers.contains_key(&terminal),
                 What::Rule(_) => true,
             };
             if !terminals.clone().all(is_known) {
-                return Err(bad("the grammars (a signature is not the group's)"));
+                return Err(bad("grammars (a signature does not belong to the group)"));
             }
-            let local = |terminal: u32| places.get(&terminal).copied().unwrap_or(u32::MAX);
+            let local = |terminal: u32| local_numbers.get(&terminal).copied().unwrap_or(u32::MAX);
             group.grammars.push(grammar.relabel(local));
         }
     }
     if !cells.is_empty() || all.next().is_some() {
-        return Err(bad("the structure's last bytes"));
+        return Err(bad("trailing bytes"));
     }
     Ok(Merged { functions, groups })
 }
@@ -150,7 +150,7 @@ fn functions(cells: &mut Cells<'_>) -> Option<BTreeMap<u16, String>> {
     Some(functions)
 }
 
-/// Something of the elastic crate.
+/// Reads a value with a decoder of `refrain_elastic`.
 fn elastic<'a, T, E>(
     cells: &mut Cells<'a>,
     read: impl FnOnce(&mut &'a [u8]) -> Result<T, E>,
@@ -172,7 +172,7 @@ fn group(cells: &mut Cells<'_>, rows: &mut RowReader) -> Option<Group> {
     let mut strings = Vec::new();
     for _ in 0..cells.get_length()? {
         let text = elastic(cells, |rest| TextColumn::decode_texts(rest, &ranks))?;
-        rows.hold(text.held())?;
+        rows.reserve(text.held())?;
         strings.push(text);
     }
     let lost = cells.get_unsigned()?;
@@ -201,34 +201,34 @@ fn lists(cells: &mut Cells<'_>, groups: usize, rows: usize) -> Option<Vec<Vec<u3
     Some(lists)
 }
 
-/// A row as it was read.
+/// A row before it is assigned to groups.
 enum ReadRow {
-    /// Of constants and columns.
+    /// Constants and columns only; `split`: how many of the numbers are the signature's.
     Simple { numbers: Vec<i64>, split: usize, columns: Vec<(u32, Column)>, group: usize },
-    /// Of any kind.
-    Any(Box<Row>, usize),
+    /// Any other row, with the group that it belongs to.
+    General(Box<Row>, usize),
 }
 
-/// Reads rows, as the writer wrote them.
+/// Reads rows.
 #[derive(Default)]
 struct RowReader {
     rows: Vec<ReadRow>,
     shapes: Vec<Shape>,
-    /// Cells of all rows.
+    /// Cells of all rows so far.
     cells: usize,
-    /// Ranks that differences of columns spoke of.
+    /// Values of columns that were written as differences, so far.
     differences: usize,
-    /// Rows that may still come.
+    /// How many more rows are allowed.
     rows_left: usize,
-    /// Values of tables that may still come.
+    /// How many more values in tables are allowed.
     values_left: usize,
-    /// How large the structure says it is.
+    /// The structure's scale, see [`MOST_SCALE`].
     scale: u8,
 }
 
 impl RowReader {
-    /// Makes sure that so many values of tables may be held.
-    fn hold(&mut self, values: usize) -> Option<()> {
+    /// Counts values in tables against the limit.
+    fn reserve(&mut self, values: usize) -> Option<()> {
         self.values_left = self.values_left.checked_sub(values)?;
         Some(())
     }
@@ -251,9 +251,9 @@ impl RowReader {
                     self.add(numbers.clone(), split, columns.clone(), group)?;
                     self.shapes.push(Shape { split, numbers, columns, group });
                 }
-                ANY => {
-                    let row = self.any(cells, ranks)?;
-                    self.rows.push(ReadRow::Any(Box::new(row), group));
+                GENERAL => {
+                    let row = self.general(cells, ranks)?;
+                    self.rows.push(ReadRow::General(Box::new(row), group));
                 }
                 form => {
                     let shape = usize::try_from(form - CHANGED).ok()?;
@@ -276,9 +276,9 @@ impl RowReader {
         let mut changes = Vec::new();
         let mut next = 0usize;
         for _ in 0..cells.get_length()? {
-            let place = next.checked_add(usize::try_from(cells.get_unsigned()?).ok()?)?;
-            next = place.checked_add(1)?;
-            changes.push((place, cells.get()?));
+            let index = next.checked_add(usize::try_from(cells.get_unsigned()?).ok()?)?;
+            next = index.checked_add(1)?;
+            changes.push((index, cells.get()?));
         }
         let split = last.split;
         let mut numbers = last.numbers.clone();
@@ -289,8 +289,8 @@ impl RowReader {
             return None;
         }
         for _ in 0..=again {
-            for (place, difference) in &changes {
-                let number = numbers.get_mut(*place)?;
+            for (index, difference) in &changes {
+                let number = numbers.get_mut(*index)?;
                 *number = number.wrapping_add(*difference);
             }
             self.add(numbers.clone(), split, columns.clone(), group)?;
@@ -307,7 +307,7 @@ impl RowReader {
         group: usize,
     ) -> Option<()> {
         self.cells += numbers.len() + 1;
-        self.hold(columns.iter().map(|(_, column)| column.held()).sum())?;
+        self.reserve(columns.iter().map(|(_, column)| column.held()).sum())?;
         self.rows.push(ReadRow::Simple { numbers, split, columns, group });
         (self.cells <= MOST_CELLS << self.scale).then_some(())
     }
@@ -316,7 +316,7 @@ impl RowReader {
         &mut self,
         cells: &mut Cells<'_>,
         shape: Option<usize>,
-        places: usize,
+        cells_per_row: usize,
         ranks: &RankList,
     ) -> Option<Vec<(u32, Column)>> {
         let last = shape.and_then(|shape| self.shapes.get(shape));
@@ -329,19 +329,19 @@ impl RowReader {
         let mut columns = Vec::new();
         let mut next = 0u64;
         for _ in 0..cells.get_length()? {
-            let place = next.checked_add(cells.get_unsigned()?)?;
-            next = place + 1;
-            let place = u32::try_from(place).ok().filter(|p| (*p as usize) < places)?;
+            let index = next.checked_add(cells.get_unsigned()?)?;
+            next = index + 1;
+            let index = u32::try_from(index).ok().filter(|p| (*p as usize) < cells_per_row)?;
             let form = cells.get_unsigned()?;
-            let column = exactly(cells.get_bytes()?, ranks)?;
-            self.hold(column.held())?;
+            let column = whole_column(cells.get_bytes()?, ranks)?;
+            self.reserve(column.held())?;
             let last = shape.and_then(|shape| self.shapes.get(shape));
             columns.push((
-                place,
+                index,
                 match form {
                     0 => column,
                     1 => {
-                        let at = last?.columns.binary_search_by_key(&place, |(p, _)| *p).ok()?;
+                        let at = last?.columns.binary_search_by_key(&index, |(p, _)| *p).ok()?;
                         let (_, before) = last?.columns.get(at)?;
                         self.differences += ranks.len();
                         if self.differences > MOST_DIFFERENCES << self.scale {
@@ -359,7 +359,7 @@ impl RowReader {
         Some(columns)
     }
 
-    fn any(&mut self, cells: &mut Cells<'_>, ranks: &RankList) -> Option<Row> {
+    fn general(&mut self, cells: &mut Cells<'_>, ranks: &RankList) -> Option<Row> {
         let (signature, outcome) =
             (self.elastic_cells(cells, ranks)?, self.elastic_cells(cells, ranks)?);
         let outcomes = match cells.get_unsigned()? {
@@ -389,16 +389,16 @@ impl RowReader {
                 _ => Some(elastic(cells, |rest| RankList::decode(rest, MOST_RANKS))?),
             };
             let numbers = cells.get_bytes()?.to_vec();
-            let places = cells::numbers(&numbers)?.len();
+            let cells_per_row = cells::numbers(&numbers)?.len();
             let mut columns = Vec::new();
             let mut next = 0u64;
             for _ in 0..cells.get_length()? {
-                let place = next.checked_add(cells.get_unsigned()?)?;
-                next = place + 1;
-                let place = u32::try_from(place).ok().filter(|p| (*p as usize) < places)?;
-                let column = exactly(cells.get_bytes()?, subset.as_ref().unwrap_or(ranks))?;
-                self.hold(column.held())?;
-                columns.push((place, column));
+                let index = next.checked_add(cells.get_unsigned()?)?;
+                next = index + 1;
+                let index = u32::try_from(index).ok().filter(|p| (*p as usize) < cells_per_row)?;
+                let column = whole_column(cells.get_bytes()?, subset.as_ref().unwrap_or(ranks))?;
+                self.reserve(column.held())?;
+                columns.push((index, column));
             }
             variants.push(Variant {
                 ranks: subset,
@@ -409,24 +409,24 @@ impl RowReader {
         Some(Elastic { variants })
     }
 
-    /// A row as a group has it.
+    /// A row for a group.
     fn row(&self, number: u32, group: usize, ranks: &RankList) -> Option<Row> {
         match self.rows.get(number as usize)? {
-            ReadRow::Any(row, owner) => (*owner == group).then(|| (**row).clone()),
+            ReadRow::General(row, owner) => (*owner == group).then(|| (**row).clone()),
             ReadRow::Simple { numbers, split, columns, group: owner } => {
-                let column = |(place, column): &(u32, Column)| {
+                let column = |(index, column): &(u32, Column)| {
                     let column = match *owner == group {
                         true => column.clone(),
                         false => Column::of(ranks.clone(), *column.formula()?),
                     };
-                    Some((*place, column))
+                    Some((*index, column))
                 };
                 let columns: Option<Vec<(u32, Column)>> = columns.iter().map(column).collect();
                 let (mut first, mut second) = (Vec::new(), Vec::new());
-                for (place, column) in columns? {
-                    match (place as usize).checked_sub(*split) {
-                        None => first.push((place, column)),
-                        Some(place) => second.push((place as u32, column)),
+                for (index, column) in columns? {
+                    match (index as usize).checked_sub(*split) {
+                        None => first.push((index, column)),
+                        Some(index) => second.push((index as u32, column)),
                     }
                 }
                 let bytes = |numbers: &[i64]| {
@@ -448,8 +448,8 @@ impl RowReader {
     }
 }
 
-/// A column that takes all of these bytes.
-fn exactly(bytes: &[u8], ranks: &RankList) -> Option<Column> {
+/// Reads a column that must take all of these bytes.
+fn whole_column(bytes: &[u8], ranks: &RankList) -> Option<Column> {
     let mut rest = bytes;
     let column = Column::decode_values(&mut rest, ranks).ok()?;
     rest.is_empty().then_some(column)
@@ -459,14 +459,14 @@ fn exactly(bytes: &[u8], ranks: &RankList) -> Option<Column> {
 pub fn timing(merged: &mut Merged, bytes: &[u8]) -> Result<(), ReadError> {
     let mut cells = Cells::new(bytes);
     for row in merged.groups.iter_mut().flat_map(|group| &mut group.rows) {
-        row.stats = Stats::get(&mut cells).ok_or_else(|| bad("the statistics"))?;
+        row.stats = Stats::get(&mut cells).ok_or_else(|| bad("statistics"))?;
     }
-    cells.is_empty().then_some(()).ok_or_else(|| bad("the statistics' last bytes"))
+    cells.is_empty().then_some(()).ok_or_else(|| bad("trailing bytes of the statistics"))
 }
 
-/// Reads what a rank has of its own.
+/// Reads a per-rank residue.
 pub fn residue(bytes: &[u8]) -> Result<Residue, ReadError> {
-    residue_cells(bytes).ok_or_else(|| bad("the outcomes of a rank"))
+    residue_cells(bytes).ok_or_else(|| bad("outcomes of a rank"))
 }
 
 fn residue_cells(bytes: &[u8]) -> Option<Residue> {

@@ -1,11 +1,11 @@
-//! A merged trace on its way from rank to rank: the streams of [`crate::write`], one after the
-//! other, without what ranks have of their own.
+//! A merged trace as a message between ranks: the streams of [`crate::write`] without per-rank
+//! residues.
 
 use crate::merged::Merged;
 use crate::{read, write};
 use refrain_signature::cells::{Cells, put_bytes};
 
-/// As bytes.
+/// To bytes.
 pub fn to_bytes(merged: &Merged) -> Vec<u8> {
     let streams = write::write(merged);
     let mut out = Vec::new();
@@ -14,7 +14,7 @@ pub fn to_bytes(merged: &Merged) -> Vec<u8> {
     out
 }
 
-/// From bytes; `None` if they are none.
+/// From bytes; `None` if they are malformed.
 pub fn from_bytes(bytes: &[u8]) -> Option<Merged> {
     let mut cells = Cells::new(bytes);
     let (structure, timing) = (cells.get_bytes()?, cells.get_bytes()?);

@@ -1,33 +1,29 @@
-//! A merged trace as bytes.
+//! Writes a merged trace as bytes.
 //!
-//! Three streams, which go into sections of their own:
+//! There are three streams, each for its own section of the file:
 //!
-//! * **structure**: functions; groups (ranks, names, strings); rows (signatures over ranks, of all
-//!   groups); the grammars of all groups, which share rules. All numbers are varints, lists have
-//!   their length in front.
+//! * **structure**: version and scale ([`crate::read::MOST_SCALE`]); functions; groups (ranks, names,
+//!   strings); rows (signatures over ranks) of all groups; the grammars of all groups, which share
+//!   rules. All numbers are varints; a list begins with its length.
 //! * **timing**: [`refrain_signature::stats::Stats`] for each row of each group.
-//! * **own**: for each rank that has any, what only it has: outcomes and polls.
+//! * **own**: the residue of each rank that has one: outcomes and polls.
 //!
 //! # Rows
 //!
-//! A row is a signature's cells and its first outcome's. Rows that follow each other mostly
-//! differ in little from an earlier one with the same function and lengths (the same *shape*),
-//! and often by the same step again and again (a root that receives from rank after rank). So a
-//! row is written as
+//! A row is the cells of a signature and of its first outcome. Most rows differ only in a few cells
+//! from an earlier row with the same function and lengths (the same *shape*), often by the same
+//! step each time (a root that receives from one rank after the other). So a row is written as
 //!
-//! | form | what |
+//! | form | content |
 //! |---|---|
 //! | 0 | a row of a new shape: lengths, cells, columns |
-//! | 1 | a row of any kind: [`Elastic`] cells, outcome, [`Outcomes`] |
-//! | 2 + s | the last row of shape s, changed: number of changes, each as gap and difference; columns; how often the same change follows again |
+//! | 1 | a general row: [`Elastic`] cells, outcome, [`Outcomes`] |
+//! | 2 + s | a change of the last row of shape s: number of changed cells, each as gap and difference; columns; how often the same change is repeated |
 //!
-//! Behind the version stands a byte that tells how large the whole is ([`crate::read::MOST_SCALE`]): a
-//! reader believes no more than that.
+//! The new rows of each group follow their number.
 //!
-//! Each group's new rows stand together, with their number in front.
-//!
-//! Columns: 0 none · 1 those of the shape's last row · 2 a list of place, form, bytes: form 0
-//! as [`Column::encode_values`] has it, form 1 the difference to the last row's values.
+//! Columns: 0 none · 1 those of the shape's last row · 2 a list of cell index, form, bytes: form 0
+//! is [`Column::encode_values`], form 1 the difference from the last row's values.
 //!
 //! Rows that consist of constants and formulas are shared between groups.
 
@@ -42,22 +38,22 @@ use std::collections::HashMap;
 
 /// A row of a new shape.
 pub(crate) const NEW_SHAPE: u64 = 0;
-/// A row of any kind.
-pub(crate) const ANY: u64 = 1;
-/// Rows that change one of a shape: from here on.
+/// A general row.
+pub(crate) const GENERAL: u64 = 1;
+/// Plus the number of a shape: a change of its last row.
 pub(crate) const CHANGED: u64 = 2;
 
 /// No columns.
 pub(crate) const NO_COLUMNS: u64 = 0;
-/// The same as the row before.
+/// The columns of the shape's last row.
 pub(crate) const SAME_COLUMNS: u64 = 1;
-/// They follow.
+/// The columns follow.
 pub(crate) const COLUMNS: u64 = 2;
 
 /// The version of these streams.
 pub(crate) const VERSION: u64 = 2;
 
-/// Where the byte stands that tells how large the structure is.
+/// The offset of the scale ([`crate::read::MOST_SCALE`]).
 pub(crate) const SCALE_AT: usize = 1;
 
 /// A merged trace in three streams.
@@ -75,9 +71,9 @@ pub struct Streams {
 pub(crate) struct Simple {
     /// Numbers of the signature, then of the outcome.
     pub numbers: Vec<i64>,
-    /// How many are the signature's.
+    /// How many of the numbers are the signature's.
     pub split: usize,
-    /// What differs between ranks.
+    /// The cells that differ between ranks, by index.
     pub columns: Vec<(u32, Column)>,
 }
 
@@ -95,27 +91,27 @@ impl Simple {
         let mut columns: Vec<(u32, Column)> = a.columns.iter().cloned().collect();
         let shifted = b.columns.iter().map(|(p, c)| (p + split as u32, c.clone()));
         columns.extend(shifted);
-        // Where a column speaks, the number says nothing; 0 repeats best.
-        for (place, _) in &columns {
-            if let Some(number) = numbers.get_mut(*place as usize) {
+        // A cell with a column has an arbitrary number; 0 makes most rows equal.
+        for (index, _) in &columns {
+            if let Some(number) = numbers.get_mut(*index as usize) {
                 *number = 0;
             }
         }
         Some(Simple { numbers, split, columns })
     }
 
-    /// Whether it means the same for any ranks.
-    fn is_general(&self) -> bool {
+    /// Whether it has no table, so that it is valid for any set of ranks.
+    fn has_only_formulas(&self) -> bool {
         self.columns.iter().all(|(_, column)| column.formula().is_some())
     }
 }
 
-/// The last row of a shape, as writer and reader remember it.
+/// The last row of a shape; writer and reader keep the same ones.
 pub(crate) struct Shape {
     pub split: usize,
     pub numbers: Vec<i64>,
     pub columns: Vec<(u32, Column)>,
-    /// The group it was written for.
+    /// The group that it was written for.
     pub group: usize,
 }
 
@@ -124,7 +120,7 @@ pub fn write(merged: &Merged) -> Streams {
     let mut streams = Streams::default();
     let out = &mut streams.structure;
     put_unsigned(out, VERSION);
-    // How large it is, is found out at the end.
+    // `set_scale` sets the scale at the end.
     out.push(0);
     put_unsigned(out, merged.functions.len() as u64);
     let mut last = 0;
@@ -163,10 +159,10 @@ pub fn write(merged: &Merged) -> Streams {
     streams
 }
 
-/// A structure of fewer bytes, with as few rows, is as large as any reader believes.
+/// A structure of fewer bytes and fewer rows is within the limits of scale 0.
 const SMALL: usize = 1 << 12;
 
-/// Makes sure that a reader believes it.
+/// Stores the smallest scale with which the structure can be read.
 fn set_scale(structure: &mut [u8], rows: usize) {
     if structure.len() < SMALL && rows < SMALL {
         return;
@@ -191,7 +187,7 @@ fn put_group(out: &mut Vec<u8>, group: &Group) {
     put_unsigned(out, group.lost);
 }
 
-/// Which rows a group has: mostly those that follow each other.
+/// Writes the row numbers of each group, which are mostly runs of consecutive numbers.
 fn put_lists(out: &mut Vec<u8>, lists: &[Vec<u32>]) {
     for list in lists {
         put_unsigned(out, list.len() as u64);
@@ -217,7 +213,7 @@ fn put_grammars(out: &mut Vec<u8>, merged: &Merged, lists: &[Vec<u32>], rows: u3
     put_bytes(out, &bytes);
 }
 
-/// Writes rows, each once.
+/// Writes each distinct row once.
 #[derive(Default)]
 struct RowWriter {
     out: Vec<u8>,
@@ -225,22 +221,22 @@ struct RowWriter {
     known: HashMap<Vec<u8>, u32>,
     shapes: Vec<Shape>,
     shape_numbers: HashMap<(i64, usize, usize), usize>,
-    /// The change of the last row, by which more may follow: shape and changes.
+    /// The last change, which may be repeated: shape and changed cells.
     step: Option<(usize, Vec<(usize, i64)>)>,
-    /// How often it did.
+    /// How often it was repeated.
     again: u64,
 }
 
 impl RowWriter {
-    /// Gives the number of a row; writes it if it is new.
+    /// Returns the number of a row; writes the row if it is new.
     fn put(&mut self, row: &Row, group_number: usize, group: &Group) -> u32 {
         let simple = Simple::of(row);
-        let key = simple.as_ref().filter(|s| s.is_general()).map(|simple| {
+        let key = simple.as_ref().filter(|s| s.has_only_formulas()).map(|simple| {
             let mut key = Vec::new();
             simple.numbers.iter().for_each(|n| put(&mut key, *n));
             put_unsigned(&mut key, simple.split as u64);
-            for (place, column) in &simple.columns {
-                put_unsigned(&mut key, (*place).into());
+            for (index, column) in &simple.columns {
+                put_unsigned(&mut key, (*index).into());
                 let mut formula = Vec::new();
                 column.encode_values(&mut formula);
                 put_bytes(&mut key, &formula);
@@ -259,14 +255,14 @@ impl RowWriter {
             Some(simple) => self.put_simple(simple, group_number, &group.ranks),
             None => {
                 self.flush();
-                put_unsigned(&mut self.out, ANY);
-                put_any(&mut self.out, row);
+                put_unsigned(&mut self.out, GENERAL);
+                put_general(&mut self.out, row);
             }
         }
         number
     }
 
-    /// Writes how often the last change came again.
+    /// Writes how often the last change was repeated.
     fn flush(&mut self) {
         if self.step.take().is_some() {
             put_unsigned(&mut self.out, self.again);
@@ -306,10 +302,10 @@ impl RowWriter {
             put_unsigned(&mut self.out, CHANGED + number as u64);
             put_unsigned(&mut self.out, changes.len() as u64);
             let mut next = 0;
-            for (place, difference) in &changes {
-                put_unsigned(&mut self.out, (place - next) as u64);
+            for (index, difference) in &changes {
+                put_unsigned(&mut self.out, (index - next) as u64);
                 put(&mut self.out, *difference);
-                next = place + 1;
+                next = index + 1;
             }
             self.put_columns(&row, Some(number), group, ranks);
             self.step = Some((number, changes));
@@ -333,13 +329,13 @@ impl RowWriter {
         put_unsigned(out, COLUMNS);
         put_unsigned(out, row.columns.len() as u64);
         let mut next = 0;
-        for (place, column) in &row.columns {
-            put_unsigned(out, u64::from(place - next));
-            next = place + 1;
+        for (index, column) in &row.columns {
+            put_unsigned(out, u64::from(index - next));
+            next = index + 1;
             let mut plain = Vec::new();
             column.encode_values(&mut plain);
             let other = last.and_then(|last| {
-                let at = last.columns.binary_search_by_key(place, |(p, _)| *p).ok()?;
+                let at = last.columns.binary_search_by_key(index, |(p, _)| *p).ok()?;
                 last.columns.get(at).map(|(_, column)| column)
             });
             let difference = other.filter(|_| plain.len() > 8).map(|other| {
@@ -365,7 +361,7 @@ impl RowWriter {
     }
 }
 
-fn put_any(out: &mut Vec<u8>, row: &Row) {
+fn put_general(out: &mut Vec<u8>, row: &Row) {
     put_elastic(out, &row.cells);
     put_elastic(out, &row.outcome);
     match &row.outcomes {
@@ -392,9 +388,9 @@ fn put_elastic(out: &mut Vec<u8>, elastic: &Elastic) {
         put_bytes(out, &variant.cells);
         put_unsigned(out, variant.columns.len() as u64);
         let mut next = 0;
-        for (place, column) in &variant.columns {
-            put_unsigned(out, u64::from(place - next));
-            next = place + 1;
+        for (index, column) in &variant.columns {
+            put_unsigned(out, u64::from(index - next));
+            next = index + 1;
             let mut bytes = Vec::new();
             column.encode_values(&mut bytes);
             put_bytes(out, &bytes);

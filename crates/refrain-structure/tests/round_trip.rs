@@ -1,5 +1,5 @@
-//! The calls of all ranks come out of a merged trace again, in whatever order it was merged, and
-//! any bytes in its place are refused or read, quickly.
+//! A merged trace contains the calls of all ranks unchanged, in whatever order it was merged.
+//! Damaged bytes are refused or read, without a panic and in bounded time.
 
 use proptest::prelude::*;
 use refrain_encode::encoder::{Batch, Encoder};
@@ -10,7 +10,7 @@ use refrain_testing::program::compare::{Names, compare};
 use refrain_testing::program::{Op, Process, THREADS, programs};
 use refrain_testing::records::FAMILY;
 
-/// A rank: what it did, and the tasks that came of it.
+/// A simulated rank and the tasks that were encoded from it.
 struct Rank {
     process: Process,
     tasks: Vec<(u32, TaskTrace)>,
@@ -57,10 +57,10 @@ fn merge(mut traces: Vec<Merged>, order: &[u16]) -> Merged {
 /// Writes a trace and reads it again.
 fn through_bytes(merged: &Merged) -> Merged {
     let streams = write::write(merged);
-    let mut again = read::structure(&streams.structure).expect("the structure reads");
-    read::timing(&mut again, &streams.timing).expect("the timing reads");
+    let mut again = read::structure(&streams.structure).expect("the structure is well-formed");
+    read::timing(&mut again, &streams.timing).expect("the timing is well-formed");
     for (rank, thread, bytes) in &streams.residues {
-        let residue = read::residue(bytes).expect("what ranks have of their own reads");
+        let residue = read::residue(bytes).expect("the residue is well-formed");
         let mut groups = again.groups.iter_mut();
         let group = groups.find(|g| g.thread == *thread && g.ranks.contains(*rank));
         group.expect("the rank is in a group").residues.insert(*rank, residue);
@@ -68,7 +68,7 @@ fn through_bytes(merged: &Merged) -> Merged {
     again
 }
 
-/// A task without what a merged trace does not keep of it alone.
+/// A task as bytes, without the fields that a merged trace does not store per task.
 fn bare(task: &TaskTrace) -> Vec<u8> {
     let mut task = task.clone();
     task.functions.clear();
@@ -92,7 +92,7 @@ proptest! {
     #![proptest_config(settings())]
 
     #[test]
-    fn calls_of_all_ranks_come_out_of_a_merged_trace(
+    fn a_merged_trace_has_the_calls_of_all_ranks(
         program in programs(80), size in 1u32..12, order in proptest::collection::vec(any::<u16>(), 1..40),
     ) {
         let ranks = ranks(&program, size);
@@ -139,7 +139,7 @@ proptest! {
         }
         if let Ok(merged) = read::structure(&bytes) {
             for group in &merged.groups {
-                // A structure may speak of millions of ranks.
+                // A damaged structure may contain millions of ranks.
                 for rank in group.ranks.iter().take(8) {
                     let _ = merged.task(rank, group.thread);
                 }
@@ -151,7 +151,7 @@ proptest! {
     fn any_bytes_are_refused_or_read(mut bytes: Vec<u8>) {
         let _ = read::structure(&bytes);
         let _ = read::residue(&bytes);
-        // Further than the version.
+        // With a valid version in front, the rest is parsed.
         bytes.insert(0, 1);
         let _ = read::structure(&bytes);
     }

@@ -1,4 +1,4 @@
-//! The libraries that `make build` makes, and what is in them.
+//! The libraries that `make build` makes: their symbols, dependencies and sizes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::{refrain_binary, workspace};
 
-/// A library that lies beside the `refrain` under test.
+/// A library in the folder of the `refrain` under test.
 ///
 /// # Panics
 ///
@@ -49,7 +49,7 @@ pub fn exported_symbols(library: &Path) -> BTreeSet<String> {
 /// When `nm` cannot read it.
 pub fn defined_symbols(library: &Path) -> Vec<String> {
     let nm = printed(Command::new("nm").args(["-C", "--defined-only"]).arg(library));
-    // An address of 16 digits, a letter, the name.
+    // A line is an address of 16 digits, a letter, and the name.
     nm.lines().filter_map(|line| line.get(19..)).map(str::to_owned).collect()
 }
 

@@ -1,4 +1,4 @@
-//! What an MPI library exports.
+//! The functions that an MPI library exports.
 
 use crate::Mpi;
 use std::collections::BTreeSet;

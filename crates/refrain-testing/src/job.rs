@@ -1,8 +1,8 @@
-//! One command and all the processes that come of it.
+//! One command and all the processes that it starts, directly or indirectly.
 //!
 //! A launcher starts ranks in process groups and sessions of their own, so neither its process
-//! id nor its group finds them all. Every process of a job inherits a mark in its environment
-//! instead; a job is over when no marked process is left, and killing a job kills all of them.
+//! id nor its group finds them all. Instead, every process of a job inherits a mark in its environment.
+//! A job is over when no marked process is left, and killing a job kills all marked processes.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek};
@@ -21,7 +21,7 @@ const MARK: &str = "REFRAIN_TEST_JOB";
 /// How long a launcher may take to clean up after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs a command to its end, or kills it and all it has started when `timeout` has passed.
+/// Runs a command to its end, or kills it and all processes it has started when `timeout` has passed.
 pub(crate) fn execute(command: &mut Command, timeout: Duration) -> Outcome {
     let mark = new_mark();
     // Files, not pipes: a process left behind by the program cannot keep them open.
@@ -89,9 +89,9 @@ fn code(status: ExitStatus) -> i32 {
 
 /// The living processes of a job.
 struct Living {
-    /// Those that carry its mark.
+    /// Processes that have its mark.
     marked: Vec<u32>,
-    /// Whether some process was between two programs, and may turn out to carry it.
+    /// Whether some process was executing `execve`, and may turn out to have the mark.
     undecided: bool,
 }
 
@@ -104,7 +104,7 @@ impl Living {
         };
         let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         for pid in pids {
-            // A process that ends meanwhile, or belongs to somebody else, cannot be read.
+            // The environment of a process that ends meanwhile, or of another user, cannot be read.
             let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else {
                 continue;
             };
@@ -121,17 +121,16 @@ impl Living {
     }
 }
 
-/// Whether a process without an environment is executing another program just now.
+/// Whether a process without an environment is in the middle of an `execve`.
 ///
-/// The kernel takes the old program's memory away before it gives the new one its arguments and
-/// its environment. It has an executable at all times, unlike a kernel thread or a process that
-/// has ended and awaits its parent.
+/// The kernel removes the old program's memory before it sets up the arguments and the environment of
+/// the new program. Meanwhile the process has an executable, unlike a kernel thread or a zombie.
 fn is_between_programs(pid: u32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| arguments.is_empty())
         && fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
 
-/// Waits until no process of the job is left; false when some still live at the deadline.
+/// Waits until no process of the job is left; false if some still run at the deadline.
 fn ends_by(mark: &str, deadline: Instant) -> bool {
     while !Living::of(mark).is_over() {
         if Instant::now() >= deadline {
@@ -143,7 +142,7 @@ fn ends_by(mark: &str, deadline: Instant) -> bool {
 }
 
 fn kill_all(mark: &str) {
-    // Again and again, since a process may fork while the list is made.
+    // Repeated, because a process may fork while the list is made.
     let deadline = Instant::now() + GRACE;
     loop {
         let living = Living::of(mark);
@@ -158,8 +157,8 @@ fn kill_all(mark: &str) {
 }
 
 fn signal(name: &str, pids: &[u32]) {
-    // The shell's own `kill` is always there, and needs no unsafe code. Processes that are
-    // gone already make it complain, which is of no interest.
+    // The shell's `kill` always exists, and needs no unsafe code. Its complaints about processes that
+    // have already ended are ignored.
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     let _ = Command::new("sh")
         .arg("-c")

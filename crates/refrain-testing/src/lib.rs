@@ -1,7 +1,7 @@
 //! The harness of Refrain's integration tests.
 //!
 //! A test asks which MPIs this machine has, compiles one of the programs in `tests/victims`
-//! for each, runs it, plain or traced, and looks at what came out:
+//! for each, runs it, plain or traced, and checks its output:
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -20,10 +20,9 @@
 //! }
 //! ```
 //!
-//! How each MPI is started, as root, in a container, with more ranks than cores, is not known
-//! here but in `scripts/mpi`, through which everything runs. Only one job runs at a time on a
-//! machine, however many tests run in parallel: ranks that share their cores with another
-//! job's ranks are slow beyond measure.
+//! `scripts/mpi` knows how each MPI is started (as root, in a container, with more ranks than cores);
+//! all jobs are started with it. Only one job runs at a time on a machine, however many tests run in
+//! parallel: ranks that share their cores with another job's ranks are extremely slow.
 
 #[cfg(feature = "records")]
 pub mod program;
@@ -71,11 +70,11 @@ pub fn is_full() -> bool {
 
 /// The root of the workspace.
 pub fn workspace() -> &'static Path {
-    // Two levels above this crate; resolved at compile time, like the crate's own path.
+    // Two levels above this crate, whose path is known at compile time.
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .nth(2)
-        .expect("crates/refrain-testing lies two levels deep")
+        .expect("crates/refrain-testing is two levels deep")
 }
 
 /// The `refrain` binary under test: `REFRAIN_BIN`, or the workspace's release build.

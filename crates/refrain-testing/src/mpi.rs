@@ -1,4 +1,4 @@
-//! The MPIs of this machine, and compiling victims for them.
+//! The MPIs of this machine, and how victims are compiled for them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,14 +12,14 @@ use crate::requirement::{require, require_mpi};
 use crate::turn::turn_of;
 use crate::{DEFAULT_TIMEOUT, Outcome, Run, is_full, job, refrain_binary, workspace};
 
-/// Whose binary interface an MPI has.
+/// The binary interface of an MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// MPICH's.
     Mpich,
     /// Open MPI's.
     OpenMpi,
-    /// That of the MPI-5 standard.
+    /// The MPI-5 standard's.
     StandardAbi,
 }
 
@@ -55,7 +55,7 @@ impl Mpi {
         installed.clone()
     }
 
-    /// Debian's MPIs, one of each family, which stand for all; on a machine with neither, every MPI.
+    /// Debian's MPIs, one of each family, as representatives of all; on a machine with neither, every MPI.
     ///
     /// # Panics
     ///
@@ -70,12 +70,12 @@ impl Mpi {
     ///
     /// # Panics
     ///
-    /// As they do.
+    /// As [`representatives`](Self::representatives) does.
     pub fn usual() -> Vec<Self> {
         if is_full() { Self::installed() } else { Self::representatives() }
     }
 
-    /// One MPI, for what has nothing to do with which.
+    /// Any MPI, for tests that do not depend on which.
     ///
     /// # Panics
     ///
@@ -94,7 +94,7 @@ impl Mpi {
         require(what, (!able.is_empty()).then_some(able)).unwrap_or_default()
     }
 
-    /// Those that compile Fortran.
+    /// The MPIs that compile Fortran.
     ///
     /// # Panics
     ///
@@ -113,7 +113,7 @@ impl Mpi {
         &self.name
     }
 
-    /// Whose binary interface it has.
+    /// Its binary interface.
     pub fn family(&self) -> Family {
         self.family
     }
@@ -149,7 +149,7 @@ impl Mpi {
             return executable;
         }
 
-        // Under a name of its own, then renamed: other tests may be compiling or running it.
+        // Compiled to a unique name, then renamed: other tests may be compiling or running it.
         fs::create_dir_all(&directory).expect("target/victims can be made");
         let build = tempfile::tempdir_in(&directory).expect("a directory to compile in");
         let fresh = build.path().join("program");

@@ -1,9 +1,9 @@
-//! What came out of a command.
+//! The outcome of a command.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What a command printed, and how it ended.
+/// The output of a command, and how it ended.
 ///
 /// Its [`Display`](fmt::Display) form shows everything, for the message of an assertion.
 #[derive(Clone, Debug)]
@@ -29,11 +29,11 @@ impl Outcome {
         self.code == 0 && !self.timed_out
     }
 
-    /// Itself, when the command succeeded.
+    /// Returns the outcome if the command succeeded.
     ///
     /// # Panics
     ///
-    /// When it did not, with all that the command printed.
+    /// If it did not, with the command's output.
     #[track_caller]
     pub fn expect_success(self) -> Self {
         assert!(self.is_success(), "a command failed\n{self}");

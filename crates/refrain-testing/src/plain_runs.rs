@@ -1,9 +1,9 @@
-//! Outcomes of plain runs, kept in `target/plain-runs`.
+//! Stored outcomes of plain runs, in `target/plain-runs`.
 //!
-//! A program that prints the same in every run need not run plainly again for each comparison with a
-//! traced run. Its outcome is kept under a hash of all that may change it: the MPI and how it is
+//! A program that prints the same in every run need not run without Refrain again for each comparison with a
+//! traced run. Its outcome is stored under a hash of everything that may change it: the MPI and how it is
 //! started, the user, the words of the command, the environment, and the contents of every file that
-//! is named in them. Variables of Refrain do not matter to a plain run.
+//! these name. Refrain's own variables do not affect a plain run.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::{Outcome, workspace};
 
-/// All that may change the outcome of a plain run.
+/// Everything that may change the outcome of a plain run.
 #[derive(Debug)]
 pub(crate) struct PlainRun<'a> {
     /// The MPI's name.
@@ -24,7 +24,7 @@ pub(crate) struct PlainRun<'a> {
     pub words: &'a [OsString],
     /// The variables that the test sets.
     pub environment: &'a [(OsString, OsString)],
-    /// Files that the program reads and its command does not name.
+    /// Files that the program reads although its command does not name them.
     pub files: &'a [PathBuf],
 }
 
@@ -49,8 +49,8 @@ impl PlainRun<'_> {
         for file in starts.into_iter().chain(self.files.iter().cloned()).chain(named) {
             fs::read(file).ok().hash(&mut hasher);
         }
-        // An MPI that is installed anew has other times. These are links to Debian's libraries and the
-        // folder of PyPI's.
+        // Reinstalling an MPI changes these times. They are links to Debian's libraries and the folder of those
+        // from PyPI.
         let libraries = "/usr/lib/x86_64-linux-gnu";
         for path in [
             Path::new(libraries).join("libmpich.so.12"),
@@ -68,13 +68,14 @@ fn is_refrains(name: &OsString) -> bool {
     name.as_bytes().starts_with(b"REFRAIN_")
 }
 
-/// Keeps an outcome: a line of numbers, the command, what it printed.
+/// Stores an outcome: a line of numbers, the command, its output.
 pub(crate) fn keep(file: &Path, outcome: &Outcome) {
     let Outcome { stdout, stderr, code, elapsed, command, timed_out: _ } = outcome;
     let (nanoseconds, lengths) = (elapsed.as_nanos(), [command, stdout, stderr].map(String::len));
     let head = format!("{code} {nanoseconds} {} {} {}\n", lengths[0], lengths[1], lengths[2]);
     let folder = file.parent().expect("a file in a folder");
-    // Under another name first: other tests may read or write it. Without it, a test runs it again.
+    // Written under another name first: other tests may read or write the file. If this fails, the program
+    // just runs again.
     let _ = fs::create_dir_all(folder)
         .and_then(|()| tempfile::NamedTempFile::new_in(folder))
         .and_then(|new| {
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_is_kept_whole() {
+    fn an_outcome_is_stored_completely() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("deep/run");
         assert!(kept(&file).is_none());
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_outcome_is_as_good_as_none() {
+    fn a_damaged_outcome_counts_as_none() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("run");
         keep(&file, &outcome());
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_depends_on_all_that_may_change_the_outcome() {
+    fn the_key_depends_on_everything_that_may_change_the_outcome() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = folder.path().join(name);

@@ -1,6 +1,6 @@
 //! Random numbers that are the same in every run, and random damage.
 
-/// A generator of random numbers (SplitMix64). Two of the same seed agree for ever.
+/// A generator of random numbers (SplitMix64). The same seed always gives the same numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -74,13 +74,13 @@ fn damage_once(bytes: &mut Vec<u8>, random: &mut Random) {
             let new: Vec<u8> = (0..some).map(|_| random.byte()).collect();
             drop(bytes.splice(at..at, new));
         }
-        // The same again, elsewhere.
+        // Copies bytes to another position.
         7 => {
             let copy = bytes[at..at + some].to_vec();
             let to = random.below(bytes.len());
             drop(bytes.splice(to..to, copy));
         }
-        // A number of many bytes in place of one of one.
+        // Replaces a byte by a number of many bytes.
         8 => {
             let long = 1 + random.below(9);
             let mut number = vec![0xff; long];

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 /// The family whose handles, constants and statuses the logs hold.
 pub const FAMILY: Family = Family::Mpich;
 
-/// A function by name: its number in logs, its form, and the text of that.
+/// A function by name: its number in logs, and its definition.
 pub fn function(name: &str) -> (u16, &'static FunctionDef) {
     static ALL: OnceLock<HashMap<&str, (u16, FunctionDef)>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
@@ -65,18 +65,18 @@ pub struct Log {
     defined: Vec<u16>,
     /// Call sites written.
     sites: u32,
-    /// Where calls are made now, if that is recorded.
+    /// The call site of the next calls, if call sites are recorded.
     site: Option<u32>,
 }
 
 impl Log {
-    /// A call that succeeds, with nothing in between.
+    /// A call that succeeds, with no other records inside it.
     pub fn call(&mut self, name: &str, inputs: &[Value], outputs: &[Value]) {
         let number = self.enter(name, 0, inputs);
         self.leave(name, number, 0, 0, outputs);
     }
 
-    /// A call begins; gives its number.
+    /// Begins a call. Returns its number.
     pub fn enter(&mut self, name: &str, depth: u8, inputs: &[Value]) -> u32 {
         let (function, def) = function(name);
         if !self.defined.contains(&function) {
@@ -95,7 +95,7 @@ impl Log {
         self.entered - 1
     }
 
-    /// A call returns.
+    /// Ends a call.
     pub fn leave(&mut self, name: &str, number: u32, result: i64, class: i32, outputs: &[Value]) {
         let (function, def) = function(name);
         let plain = self.last_was_enter && (result, class) == (0, 0) && number + 1 == self.entered;
@@ -110,7 +110,7 @@ impl Log {
         self.record(function, Tag::Leave, if plain { PLAIN } else { 0 }, &body);
     }
 
-    /// The calls that follow are made from that place in the program.
+    /// Sets the call site of the following calls.
     pub fn at_site(&mut self, number: u32) {
         while self.sites <= number {
             let mut body = self.sites.to_le_bytes().to_vec();
@@ -121,7 +121,7 @@ impl Log {
         self.site = Some(number);
     }
 
-    /// Memory comes into use.
+    /// Records a new segment of memory.
     pub fn segment(&mut self, base: u64, bytes: u64, kind: u8, module: &str) {
         let mut body = self.tick();
         [base, bytes, base].into_iter().for_each(|n| body.extend(n.to_le_bytes()));
@@ -131,14 +131,14 @@ impl Log {
         self.record(0, Tag::Segment, 0, &body);
     }
 
-    /// Memory is freed.
+    /// Records that memory is freed.
     pub fn release(&mut self, base: u64) {
         let mut body = self.tick();
         body.extend(base.to_le_bytes());
         self.record(0, Tag::Release, 0, &body);
     }
 
-    /// Who is in a communicator.
+    /// Records the members of a communicator.
     pub fn members(&mut self, comm: u64, ranks: &[i32], remote: &[i32]) {
         let mut body = self.tick();
         body.extend(comm.to_le_bytes());
@@ -149,7 +149,7 @@ impl Log {
         self.record(0, Tag::Members, 0, &body);
     }
 
-    /// What `records` writes, `times` times, with the same ticks; its calls must all be plain.
+    /// Repeats what `records` writes `times` times, with the same ticks. It may write only complete calls.
     pub fn repeat(&mut self, times: usize, records: impl FnOnce(&mut Log)) {
         let (start, entered) = (self.bytes.len(), self.entered);
         records(self);
@@ -160,7 +160,7 @@ impl Log {
         }
     }
 
-    /// Where the records up to a moment end.
+    /// The position after the records up to a moment.
     pub fn end_of(&self, moment: u64) -> usize {
         let at = self.times.partition_point(|time| *time <= moment);
         self.starts.get(at).copied().unwrap_or(self.bytes.len())
@@ -221,7 +221,7 @@ fn put_scalar(out: &mut Vec<u8>, class: Class, value: &Value) {
     let number = match value {
         Value::Int(n) => *n,
         Value::Word(word) => *word as i64,
-        other => panic!("{other:?} is no scalar"),
+        other => panic!("{other:?} is not a scalar"),
     };
     match class {
         Class::Int => out.extend((number as i32).to_le_bytes()),
@@ -229,7 +229,7 @@ fn put_scalar(out: &mut Vec<u8>, class: Class, value: &Value) {
     }
 }
 
-/// The code that stands for a value that is no array; true if there is one.
+/// Writes the code for a value that is not an array; true if there is one.
 fn put_code(out: &mut Vec<u8>, value: &Value) -> bool {
     let code = match value {
         Value::Null => array::NULL,
@@ -251,7 +251,7 @@ fn put_text(out: &mut Vec<u8>, value: &Value) {
         out.extend((text.len() as u32).to_le_bytes());
         out.extend(text);
     } else {
-        assert!(put_code(out, value), "{value:?} is no string");
+        assert!(put_code(out, value), "{value:?} is not a string");
     }
 }
 
@@ -260,7 +260,7 @@ fn put_list(out: &mut Vec<u8>, value: &Value, item: impl Fn(&mut Vec<u8>, &Value
         out.extend((all.len() as u32).to_le_bytes());
         all.iter().for_each(|value| item(out, value));
     } else {
-        assert!(put_code(out, value), "{value:?} is no array");
+        assert!(put_code(out, value), "{value:?} is not an array");
     }
 }
 
@@ -279,7 +279,7 @@ fn put_status(out: &mut Vec<u8>, value: &Value) {
 
 fn put_statuses(out: &mut Vec<u8>, value: &Value) {
     let Value::List(all) = value else {
-        assert!(put_code(out, value), "{value:?} are no statuses");
+        assert!(put_code(out, value), "{value:?} are not statuses");
         return;
     };
     out.extend((all.len() as u32).to_le_bytes());
@@ -287,7 +287,7 @@ fn put_statuses(out: &mut Vec<u8>, value: &Value) {
     out.push(if ignored { state::CAPTURED } else { state::VALUE });
     out.push(Layout::of(FAMILY).status.bytes as u8);
     for status in all {
-        let Value::Status { bytes, .. } = status else { panic!("{status:?} is no status") };
+        let Value::Status { bytes, .. } = status else { panic!("{status:?} is not a status") };
         out.extend(bytes);
     }
 }

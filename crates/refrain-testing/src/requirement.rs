@@ -1,4 +1,4 @@
-//! What a test needs and a machine may lack: an MPI, a real program, the right to mount.
+//! Requirements of tests that a machine may lack: an MPI, a real program, the permission to mount.
 //!
 //! A test that lacks something must not pass in silence. `scripts/setup.sh` lists what it found or
 //! installed in `target/installed.txt`. If a listed thing is missing, the test fails. If it is not
@@ -77,7 +77,7 @@ pub fn skip(reason: &str) {
     eprint!("skipped: {line}");
     let list = workspace().join("target/skipped-tests.txt");
     let file = OpenOptions::new().create(true).append(true).open(&list);
-    // In one write, so that the lines of tests that run in parallel stay whole.
+    // In one write, so that lines of tests that run in parallel do not mix.
     file.and_then(|mut file| file.write_all(line.as_bytes()))
         .unwrap_or_else(|error| panic!("cannot write {}: {error}", list.display()));
 }
@@ -99,14 +99,14 @@ mod tests {
     fn a_thing_is_listed_by_its_whole_name() {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("installed.txt");
-        assert!(!lists(&list, "mpich-5.0"), "without a list nothing is promised");
+        assert!(!lists(&list, "mpich-5.0"), "without a list nothing is required");
         fs::write(&list, "mpich-5.0-abi\nlmp\n").unwrap();
         assert!(lists(&list, "lmp") && lists(&list, "mpich-5.0-abi"));
         assert!(!lists(&list, "mpich-5.0"));
     }
 
     #[test]
-    fn what_was_found_is_required_without_a_word() {
+    fn a_requirement_that_is_met_skips_nothing() {
         assert_eq!(require("anything", Some(7)), Some(7));
     }
 }

@@ -102,7 +102,7 @@ impl Run {
     }
 
     /// A file that the program reads although no argument names it, such as a library that it is linked
-    /// to. Only [`output_once`](Self::output_once) must know.
+    /// to. Only [`output_once`](Self::output_once) uses this.
     pub fn reads(mut self, file: impl Into<PathBuf>) -> Self {
         self.files.push(file.into());
         self
@@ -110,8 +110,8 @@ impl Run {
 
     /// Runs the job and waits for its end, and for the end of everything it has started.
     ///
-    /// Jobs take turns: this one waits for those of all other tests first, but for jobs of one rank
-    /// under different MPIs, which leave room for each other.
+    /// Jobs take turns: this one first waits for the jobs of all other tests. Only jobs of one rank under
+    /// different MPIs run at the same time.
     ///
     /// # Panics
     ///
@@ -121,8 +121,8 @@ impl Run {
         self.execute(&words)
     }
 
-    /// The outcome of a program that prints the same and ends alike in every run: the program runs
-    /// unless the outcome of the same plain run is [kept](crate::plain_runs) from before.
+    /// The outcome of a program that prints the same and ends in the same way in every run. The program runs
+    /// unless the outcome of an equal plain run is [stored](crate::plain_runs).
     ///
     /// # Panics
     ///
@@ -135,7 +135,7 @@ impl Run {
         plain_runs::kept(&file).unwrap_or_else(|| self.output_anew())
     }
 
-    /// The same, of a new run, which is kept in place of an earlier one.
+    /// The same after a new run, which replaces a stored outcome.
     ///
     /// # Panics
     ///
@@ -192,11 +192,11 @@ fn launcher_failed(outcome: &Outcome) -> bool {
     LAUNCHER_FAILED.iter().any(|message| outcome.stderr.contains(message))
 }
 
-/// Open MPI's launchers say so, now and then, before they have started anything, because other jobs
-/// come and go at the same moment: version 5 of itself, version 4 when an ending job removes the
-/// folder that both have in the temporary one. Then the job is started again.
+/// Open MPI's launchers sometimes fail with these messages before they have started anything, because other
+/// jobs start or end at the same moment. In version 4, an ending job removes the session folder that both
+/// use. The job is then started again.
 const LAUNCHER_FAILED: [&str; 2] =
     ["The PMIx server's listener thread failed to start", "orte_session_dir failed"];
 
-/// How often.
+/// How often a job is started again.
 const RETRIES: usize = 3;

@@ -1,5 +1,4 @@
-//! Folders of parts as a run leaves them, and traces made of them: small, and with something of
-//! everything in them.
+//! Folders of parts as a run leaves them, and traces made of them: small, with an example of everything.
 
 use crate::program::{Op, Process, THREADS};
 use crate::random::Random;
@@ -28,8 +27,8 @@ pub fn program(random: &mut Random, steps: usize) -> Vec<Op> {
     all
 }
 
-/// Leaves the parts of a program's ranks in a folder. Every other rank has a state, too, with the
-/// first half of what it did; what the state has is in the logs only if all of these is kept.
+/// Writes the parts of a program's ranks to a folder. Every other rank also has a state with the first half of
+/// its records. The log has these records too only if `keep` says so.
 pub fn leave_parts(folder: &Path, program: &[Op], size: u32, keep: Keep) {
     for rank in 0..size {
         let process = Process::run(program, rank, size);

@@ -11,8 +11,8 @@ use crate::skip;
 pub struct SmallFileSystem(TempDir);
 
 impl SmallFileSystem {
-    /// Mounts a file system of `bytes` bytes. Without the right to mount there is none, and the test is
-    /// counted as skipped.
+    /// Mounts a file system of `bytes` bytes. `None` without the permission to mount: the test is then counted as
+    /// skipped.
     ///
     /// # Panics
     ///
@@ -37,7 +37,7 @@ impl SmallFileSystem {
 
 impl Drop for SmallFileSystem {
     fn drop(&mut self) {
-        // If this fails, the folder stays behind, with nothing in it but what is in memory.
+        // If this fails, the mounted folder stays; it takes no disk space.
         let _ = Command::new("umount").arg(self.0.path()).output();
     }
 }

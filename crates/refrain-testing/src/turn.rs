@@ -1,8 +1,8 @@
-//! Jobs take turns: ranks that share their cores with another job's ranks are slow beyond measure, and
+//! Jobs take turns: ranks that share their cores with another job's ranks are extremely slow, and
 //! launchers that start and end at the same moment disturb each other.
 //!
 //! Each turn leaves a line in `target/launches.tsv`: the test, the MPI, the ranks, how long it waited
-//! and how long the job ran, in milliseconds. `make test` starts the file anew and sums it up.
+//! and how long the job ran, in milliseconds. `make test` clears the file first and sums it up at the end.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -56,7 +56,7 @@ impl Drop for Turn {
         let waited = (self.began - self.asked).as_millis();
         let line = format!("{}\t{waited}\t{}\n", self.who, self.began.elapsed().as_millis());
         let list = workspace().join("target/launches.tsv");
-        // Only a statistic: that it cannot be written is no reason to fail.
+        // Only a statistic: the test must not fail because of it.
         let _ = OpenOptions::new()
             .create(true)
             .append(true)

@@ -1,14 +1,14 @@
-//! Reads all of a trace that a command might.
+//! Reads everything of a trace that a command might read.
 
 use refrain_container::Container;
 use refrain_trace::Trace;
 use std::path::Path;
 
-/// A trace may claim to have millions of streams; the others are as the first.
+/// How many streams are read. A damaged trace may claim to have millions.
 const STREAMS: usize = 4;
 
-/// Reads a file as a trace, each stream up to some events. Gives the events read, and all errors;
-/// none if the file is no container.
+/// Reads a file as a trace, each stream up to `events` events. Returns the number of events read and all
+/// errors; `None` if the file is not a container.
 pub fn walk(path: &Path, events: usize) -> Option<(usize, Vec<String>)> {
     let container = Container::open(path).ok()?;
     let mut errors = Vec::new();

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use refrain_testing::{Family, Mpi, sorted_lines, workspace};
 
-/// A shell script as ranks can run it: MPICH's launcher may die of a broken pipe when a rank
-/// that never calls MPI is gone before the launcher has finished starting it.
+/// A shell script that runs long enough: MPICH's launcher may die of a broken pipe if a rank that never calls
+/// MPI ends before the launcher has finished starting it.
 fn lasting(script: &str) -> String {
     format!("sleep 0.2; {script}")
 }
@@ -124,7 +124,7 @@ fn jobs_take_turns() {
         let jobs: Vec<_> = (0..3).map(|_| scope.spawn(job)).collect();
         jobs.into_iter().map(|job| job.join().expect("the job runs")).sum()
     });
-    // Had they run at once, or did the wait for one's turn count, they would add up to more.
+    // If they had run at once, or if waiting for the turn counted, the sum would be larger.
     assert!(alone <= start.elapsed(), "{alone:?} in {:?}", start.elapsed());
     assert!(start.elapsed() >= Duration::from_millis(900));
 }
@@ -132,7 +132,7 @@ fn jobs_take_turns() {
 #[test]
 fn many_tests_may_compile_one_victim_at_once() {
     let mpi = &Mpi::installed()[0];
-    // Flags of this test's own, so that no other test needs the executable.
+    // Flags that no other test uses, so that no other test needs the executable.
     let flags = ["-DMANY_AT_ONCE"];
     let executable = mpi.compile_with("hello.c", &flags);
     fs::remove_file(&executable).expect("it was just compiled");
@@ -168,7 +168,7 @@ fn an_unknown_victim_is_named() {
 }
 
 #[test]
-fn each_mpi_is_of_the_family_its_compiler_says() {
+fn each_mpi_has_the_family_that_its_compiler_reports() {
     let macros = [
         (Family::OpenMpi, "OMPI_MAJOR_VERSION"),
         (Family::StandardAbi, "MPI_ABI"),

@@ -18,7 +18,7 @@ const FINEST: u64 = 1 << 25;
 
 /// Which value represents a bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub(crate) enum Representative {
     /// Its largest value: decoded values are too large by up to the bound. These are the bins of
     /// Pilgrim §2.3.2, where `ceil(log(d) / log(1 + e))` is the number of d's bin.
     Top,
@@ -40,7 +40,7 @@ pub(crate) struct Bin {
 pub(crate) enum Bins {
     /// As wide as the bound allows.
     Table(Table),
-    /// So many in each power of two, equally wide: for bounds so small that a table would be large.
+    /// A number of equally wide bins in each power of two, for bounds so small that a table would be large.
     Even(u64),
 }
 
@@ -55,16 +55,16 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    fn new(units: u128, stand: Stand) -> Table {
+    fn new(units: u128, representative: Representative) -> Table {
         let mut bins = vec![Bin { first: 0, last: 0, value: 0 }];
         let mut last = 0;
         while last < u64::MAX {
             let first = last + 1;
             // The largest value that `first` may be decoded as.
             let most = u128::from(first) + ((u128::from(first) * units) >> 32);
-            let top = match stand {
-                Stand::Top => most,
-                Stand::Middle => most * ONE / (ONE - units),
+            let top = match representative {
+                Representative::Top => most,
+                Representative::Middle => most * ONE / (ONE - units),
             };
             last = u64::try_from(top).unwrap_or(u64::MAX);
             let value = u64::try_from(most).unwrap_or(u64::MAX).min(last);
@@ -83,7 +83,7 @@ impl Table {
     #[inline(always)]
     #[expect(
         clippy::indexing_slicing,
-        reason = "there is a place for every cell, and the last bin holds the largest value"
+        reason = "`first_bins` has an entry for every cell, and the last bin holds the largest value"
     )]
     pub fn number(&self, value: u64) -> usize {
         let mut number = usize::from(self.first_bins[floating::cell::<LOOK>(value) as usize]);
@@ -97,10 +97,10 @@ impl Table {
 
 impl Bins {
     /// The bins of a bound.
-    pub fn new(bound: Relative, stand: Stand) -> Bins {
+    pub fn new(bound: Relative, representative: Representative) -> Bins {
         let units = bound.units();
         if units >= FINEST {
-            return Bins::Table(Table::new(units.into(), stand));
+            return Bins::Table(Table::new(units.into(), representative));
         }
         // A bin that begins at 2^k or above is no wider than the bound on 2^k. (Half as many bins
         // would suffice for real numbers; with integers, the middle of two would be too far off.)
@@ -189,7 +189,7 @@ mod tests {
             value in values(), fraction in fractions(), top: bool,
         ) {
             let bound = Bounds::relative(fraction).unwrap().levels()[0];
-            let bins = Bins::new(bound, if top { Stand::Top } else { Stand::Middle });
+            let bins = Bins::new(bound, if top { Representative::Top } else { Representative::Middle });
             let number = bins.number(value);
             prop_assert!(number < bins.len());
             let bin = bins.bin(number);
@@ -204,7 +204,7 @@ mod tests {
         #[test]
         fn bins_follow_each_other(fraction in fractions(), number: u64) {
             let bound = Bounds::relative(fraction).unwrap().levels()[0];
-            let bins = Bins::new(bound, Stand::Middle);
+            let bins = Bins::new(bound, Representative::Middle);
             let bin = bins.bin(number % bins.len());
             if bin.last < u64::MAX {
                 prop_assert_eq!(bins.bin(bins.number(bin.last + 1)).first, bin.last + 1);

@@ -14,7 +14,7 @@ pub(crate) struct BitBuffer {
 }
 
 impl BitBuffer {
-    /// Begins a new stream with room for so many bits.
+    /// Begins a new stream with room for the given number of bits.
     pub fn begin(&mut self, bits: usize) -> BitWriter<'_> {
         // A whole word is written at the position of the last bit.
         let room = bits / 8 + 9;

@@ -144,7 +144,7 @@ fn encode_exactly(calls: &Calls<'_>, scratch: &mut symbols::Scratch, out: &mut V
 ///
 /// # Errors
 ///
-/// If the bytes are not a block of so many calls, or if this build does not have the mode. Arbitrary
+/// If the bytes are not a block of as many calls as there are terminals, or if this build does not have the mode. Arbitrary
 /// bytes are safe: memory and time grow with the number of calls only.
 pub fn decode(bytes: &[u8], before: &[u32], terminals: &[u32]) -> Result<Times, TimingError> {
     let mut reader = Reader::new(bytes);

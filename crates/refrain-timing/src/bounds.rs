@@ -79,7 +79,7 @@ impl Bounds {
     }
 
     /// Sets the relative bound of one terminal.
-    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
+    #[expect(clippy::indexing_slicing, reason = "resized just before")]
     pub fn set(&mut self, terminal: u32, fraction: f64) -> Result<(), TimingError> {
         if terminal >= MOST_TERMINALS {
             return Err(TimingError::Terminal(terminal));
@@ -108,7 +108,7 @@ impl Bounds {
     /// The relative bound of a terminal.
     #[expect(
         clippy::indexing_slicing,
-        reason = "there is a level for every place that bounds give, and a first one"
+        reason = "`Bounds` returns only indices of existing levels, and level 0 exists"
     )]
     pub fn relative_of(&self, terminal: u32) -> f64 {
         self.levels[self.level_index(terminal)].0 as f64 / 2f64.powi(32)
@@ -132,7 +132,7 @@ impl Bounds {
     /// Writes the relative bounds of these terminals.
     #[expect(
         clippy::indexing_slicing,
-        reason = "there is a level for every place that bounds give, and a first one"
+        reason = "`Bounds` returns only indices of existing levels, and level 0 exists"
     )]
     pub(crate) fn put(&self, terminals: &[u32], out: &mut Vec<u8>) {
         let mut own = BTreeMap::new();
@@ -153,7 +153,7 @@ impl Bounds {
     }
 
     /// Reads what [`put`](Bounds::put) wrote for these terminals.
-    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
+    #[expect(clippy::indexing_slicing, reason = "resized just before")]
     pub(crate) fn get(terminals: &[u32], reader: &mut Reader<'_>) -> Result<Bounds, TimingError> {
         let damaged = |what| Err(TimingError::Damaged(what));
         let n = reader.amount()?;

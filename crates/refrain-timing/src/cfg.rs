@@ -1,6 +1,6 @@
 //! Times as two grammars over exponential bins: CFG of Pilgrim §2.3.2.
 
-use crate::bins::{Bins, Stand};
+use crate::bins::{Bins, Representative};
 use crate::bytes::{Reader, put_bytes};
 use crate::{Bounds, Calls, Times, TimingError};
 use refrain_grammar::{Grammar, Sequitur};
@@ -8,7 +8,7 @@ use refrain_grammar::{Grammar, Sequitur};
 /// Appends the times.
 #[expect(
     clippy::indexing_slicing,
-    reason = "there is a level for every place that bounds give, and a first one"
+    reason = "`Bounds` returns only indices of existing levels, and level 0 exists"
 )]
 pub(crate) fn encode(bounds: &Bounds, calls: &Calls<'_>, out: &mut Vec<u8>) {
     bounds.put(calls.terminals, out);
@@ -27,7 +27,7 @@ pub(crate) fn encode(bounds: &Bounds, calls: &Calls<'_>, out: &mut Vec<u8>) {
 /// Reads the times of these calls.
 #[expect(
     clippy::indexing_slicing,
-    reason = "there is a level for every place that bounds give, and a first one"
+    reason = "`Bounds` returns only indices of existing levels, and level 0 exists"
 )]
 pub(crate) fn decode(
     terminals: &[u32],
@@ -52,5 +52,5 @@ pub(crate) fn decode(
 }
 
 fn levels(bounds: &Bounds) -> Vec<Bins> {
-    bounds.levels().iter().map(|bound| Bins::new(*bound, Stand::Top)).collect()
+    bounds.levels().iter().map(|bound| Bins::new(*bound, Representative::Top)).collect()
 }

@@ -68,7 +68,7 @@ impl fmt::Display for TimingError {
             Self::Unavailable(mode) => f.write_str(&unavailable(*mode)),
             Self::Library(name) => write!(f, "the {name} library failed"),
             Self::UnknownMode(word) => {
-                write!(f, "`{word}` is no way to keep times: use {}", Mode::words())
+                write!(f, "`{word}` is not a timing mode: use {}", Mode::words())
             }
             Self::Relative(fraction) => write!(
                 f,

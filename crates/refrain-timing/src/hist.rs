@@ -10,7 +10,7 @@
 //! - Any other time is a bit and 64 bits.
 //! - The bins themselves precede the times, as differences.
 
-use crate::bins::{Bins, Stand};
+use crate::bins::{Bins, Representative};
 use crate::bits::{BitBuffer, BitReader};
 use crate::bytes::{Reader, put_number};
 use crate::{Bounds, Calls, Times, TimingError};
@@ -87,7 +87,7 @@ fn signatures(terminals: &[u32]) -> (usize, Vec<usize>) {
 /// Appends the times.
 #[expect(
     clippy::indexing_slicing,
-    reason = "there is a level for every place that bounds give, and a first one; columns are as long as the list of terminals, and there is a list for every signature"
+    reason = "`Bounds` returns only indices of existing levels, and level 0 exists; columns are as long as the list of terminals, and there is a list for every signature"
 )]
 pub(crate) fn encode(bounds: &Bounds, calls: &Calls<'_>, out: &mut Vec<u8>) {
     bounds.put(calls.terminals, out);
@@ -124,7 +124,7 @@ pub(crate) fn encode(bounds: &Bounds, calls: &Calls<'_>, out: &mut Vec<u8>) {
 /// Reads the times of these calls.
 #[expect(
     clippy::indexing_slicing,
-    reason = "there is a level for every place that bounds give, and a first one; there is a list for every signature"
+    reason = "`Bounds` returns only indices of existing levels, and level 0 exists; there is a list for every signature"
 )]
 pub(crate) fn decode(
     terminals: &[u32],
@@ -155,5 +155,5 @@ pub(crate) fn decode(
 }
 
 fn levels(bounds: &Bounds) -> Vec<Bins> {
-    bounds.levels().iter().map(|bound| Bins::new(*bound, Stand::Top)).collect()
+    bounds.levels().iter().map(|bound| Bins::new(*bound, Representative::Top)).collect()
 }

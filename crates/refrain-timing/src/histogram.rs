@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_are_alike_take_few_bytes() {
+    fn similar_times_take_few_bytes() {
         let times: Vec<u64> = (0..10_000).map(|i| 900 + i * i % 700).collect();
         let mut bytes = Vec::new();
         of(&times).put(&mut bytes);

@@ -6,17 +6,17 @@
 //!
 //! With a relative bound, the few large times may be off by far more ticks than all others together,
 //! and dominate the error of any sum and the signal-to-noise ratio. So the bins of the largest times
-//! are divided into steps of equal width: the smallest width that takes at most [`FINE`] bits per call
-//! of the block.
+//! are divided into steps of equal width: the smallest width that takes at most one bit per [`FINE`]
+//! calls of the block.
 
-use crate::bins::{Bin, Bins, Stand};
+use crate::bins::{Bin, Bins, Representative};
 use crate::bounds::Relative;
 use crate::bytes::Reader;
 use crate::position::{MOST_SYMBOL, Pair};
 use crate::symbols::{self, SymbolReader};
 use crate::{Bounds, Calls, Times, TimingError};
 
-/// In each column, one bit per so many calls is spent on the largest times.
+/// In each column, one bit per this many calls is spent on the largest times.
 const FINE: u64 = 8;
 
 /// At least this many bits are spent on them.
@@ -33,7 +33,7 @@ struct Level {
 
 impl Level {
     fn new(bound: Relative) -> Level {
-        let bins = Bins::new(bound, Stand::Middle);
+        let bins = Bins::new(bound, Representative::Middle);
         let most = bins.len() - 1;
         let low = (0..64).find(|low| most >> low <= MOST_SYMBOL.into()).unwrap_or(63);
         Level { bound, bins, low }
@@ -115,17 +115,17 @@ impl Steps {
 /// Appends the times.
 #[expect(
     clippy::indexing_slicing,
-    reason = "there is a level for every place that bounds give, and a first one; there are two columns, as long as the list of terminals"
+    reason = "`Bounds` returns only indices of existing levels, and level 0 exists; there are two columns, as long as the list of terminals"
 )]
 pub(crate) fn encode(
     bounds: &Bounds,
     calls: &Calls<'_>,
-    own: &mut Scratch,
+    known: &mut Scratch,
     scratch: &mut symbols::Scratch,
     out: &mut Vec<u8>,
 ) {
-    own.prepare(bounds);
-    let levels = &own.levels[..];
+    known.prepare(bounds);
+    let levels = &known.levels[..];
     let first = &levels[0];
     let values = calls.gaps.iter().zip(calls.durations);
     scratch.calls.clear();
@@ -152,7 +152,7 @@ pub(crate) fn encode(
 /// Notes the bits that are not part of symbols: low bits of bin numbers, steps within bins.
 #[expect(
     clippy::indexing_slicing,
-    reason = "there is a level for every place that bounds give, and a first one; there are two columns, as long as the list of terminals"
+    reason = "`Bounds` returns only indices of existing levels, and level 0 exists; there are two columns, as long as the list of terminals"
 )]
 fn note_open_bits(
     bounds: &Bounds,
@@ -194,7 +194,7 @@ fn note_open_bits(
 /// Reads the times of these calls.
 #[expect(
     clippy::indexing_slicing,
-    reason = "there is a level for every place that bounds give, and a first one; there are two columns, as long as the list of terminals"
+    reason = "`Bounds` returns only indices of existing levels, and level 0 exists; there are two columns, as long as the list of terminals"
 )]
 pub(crate) fn decode(
     before: &[u32],

@@ -14,7 +14,7 @@ use crate::{Calls, Times, TimingError, floating};
 /// Mantissa bits of a symbol.
 const MANTISSA: u32 = 2;
 
-/// If more than one in so many times is not a multiple, the clock has no quantum.
+/// If more than one time in this many is not a multiple, the clock has no quantum.
 const ODD: usize = 16;
 
 /// The times of a column that are not multiples of the quantum: call and remainder.
@@ -39,7 +39,7 @@ impl Rests {
         }
     }
 
-    /// Reads the remainders of a column of so many calls.
+    /// Reads the remainders of a column with the given number of calls.
     fn get(reader: &mut Reader<'_>, calls: usize) -> Result<Rests, TimingError> {
         let n = reader.amount()?;
         let mut next = 0;

@@ -140,10 +140,10 @@ mod tests {
 
     #[test]
     fn the_error_for_an_unknown_mode_lists_the_modes() {
-        let told = "zpf".parse::<Mode>().unwrap_err().to_string();
+        let error = "zpf".parse::<Mode>().unwrap_err().to_string();
         assert_eq!(
-            told,
-            "`zpf` is no way to keep times: use lossless, loop, cfg, hist, zfp or zfp-clustered"
+            error,
+            "`zpf` is not a timing mode: use lossless, loop, cfg, hist, zfp or zfp-clustered"
         );
     }
 }

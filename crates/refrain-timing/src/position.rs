@@ -151,7 +151,7 @@ impl Positions {
     #[inline(always)]
     #[expect(
         clippy::indexing_slicing,
-        reason = "a place is made for these tables, whose lengths it is limited to"
+        reason = "`SlotFinder` makes only indices below the lengths of these tables"
     )]
     pub fn expect(&self, slots: Slots) -> Pair {
         let slot = self.by_position[slots.position];
@@ -166,7 +166,7 @@ impl Positions {
     #[inline(always)]
     #[expect(
         clippy::indexing_slicing,
-        reason = "a place is made for these tables, whose lengths it is limited to"
+        reason = "`SlotFinder` makes only indices below the lengths of these tables"
     )]
     pub fn learn(&mut self, slots: Slots, symbols: Pair) {
         let slot = &mut self.by_position[slots.position];

@@ -24,7 +24,7 @@ pub(crate) struct Quantum {
 }
 
 impl Quantum {
-    /// A quantum of so many ticks, at least 1.
+    /// A quantum of that many ticks; at least 1.
     pub fn new(ticks: u64) -> Quantum {
         let ticks = ticks.max(1);
         let twos = ticks.trailing_zeros();

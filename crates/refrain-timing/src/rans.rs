@@ -66,7 +66,7 @@ impl Encoder {
         Encoder { state: LOWEST, at: 0 }
     }
 
-    /// The most words that so many symbols take.
+    /// The most words that the given number of symbols takes.
     pub fn room(symbols: usize) -> usize {
         symbols + 2
     }

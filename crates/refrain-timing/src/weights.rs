@@ -71,7 +71,7 @@ fn level(count: u32, most: u32) -> u8 {
 }
 
 /// Writes approximate frequencies; returns what was written.
-#[expect(clippy::indexing_slicing, reason = "places in the same list, in order")]
+#[expect(clippy::indexing_slicing, reason = "both indices are in the list, in order")]
 pub(crate) fn put(counts: &[u32; 256], bits: &mut BitWriter<'_>) -> Frequencies {
     let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
     let last = counts.iter().rposition(|count| *count > 0).unwrap_or(first);

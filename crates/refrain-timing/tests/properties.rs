@@ -1,5 +1,5 @@
-//! Whatever the times: what is decoded is within the mode's bound. Whatever the bytes: decoding
-//! them neither panics nor runs away.
+//! For all times, decoded times are within the mode's bound. For all bytes, decoding neither panics nor
+//! takes unbounded time or memory.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -116,7 +116,7 @@ fn available() -> impl Strategy<Value = Mode> {
     prop::sample::select(modes)
 }
 
-/// Whether a decoded time is as near as was promised; in integers, so that nothing is rounded.
+/// Whether a decoded time is within the bound; computed in integers, without rounding.
 fn is_within(mode: Mode, bounds: &Bounds, terminal: u32, time: u64, decoded: u64) -> bool {
     let off = u128::from(time.abs_diff(decoded));
     match mode.bound() {
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn memory_that_was_used_shows_in_no_block(
+    fn reused_memory_does_not_influence_blocks(
         first in owned(), second in owned(), bounds in bounds(), modes in (available(), available()),
     ) {
         let mut scratch = Scratch::default();
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn calls_further_back_than_two_make_no_difference(
+    fn only_the_last_two_calls_before_a_block_matter(
         mut owned in owned(), more in vec(any::<u32>(), 0..5), last in any::<[u32; 2]>(),
         mode in available(),
     ) {
@@ -172,17 +172,17 @@ proptest! {
     }
 
     #[test]
-    fn a_block_cut_short_is_an_error(
+    fn a_truncated_block_is_an_error(
         owned in owned(), mode in available(), cut in any::<prop::sample::Index>(),
     ) {
         let bytes = owned.encode(mode, &Bounds::default());
-        // Without its mode and start there is nothing; an empty block has nothing else.
+        // A block without calls consists of mode and start only.
         prop_assume!(!owned.terminals.is_empty());
         prop_assert!(owned.decode(&bytes[..cut.index(bytes.len())]).is_err());
     }
 
     #[test]
-    fn a_damaged_block_is_an_error_or_gives_as_many_times(
+    fn a_damaged_block_is_an_error_or_has_the_right_number_of_times(
         owned in owned(), bounds in bounds(), mode in available(),
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_an_error_or_give_as_many_times(
+    fn any_bytes_are_an_error_or_have_the_right_number_of_times(
         mode in 0..9u8, bytes in vec(any::<u8>(), 0..300), terminals in terminals(50),
     ) {
         let bytes = [&[mode, 7][..], &bytes].concat();
@@ -221,15 +221,15 @@ proptest! {
 }
 
 #[test]
-fn a_mode_that_is_not_there_says_why_and_what_to_do() {
+fn the_error_for_an_unavailable_mode_has_reason_and_remedy() {
     let calls =
         Owned { before: vec![], terminals: vec![], gaps: vec![], durations: vec![], start: 0 };
     for mode in Mode::ALL.into_iter().filter(|mode| !mode.is_available()) {
         let mut bytes = Vec::new();
         let bounds = Bounds::default();
-        let told = encode(mode, &bounds, &calls.calls(), &mut Scratch::default(), &mut bytes);
-        let told = told.unwrap_err().to_string();
-        assert!(told.contains("--features") && told.contains("`loop`"), "{told}");
+        let error = encode(mode, &bounds, &calls.calls(), &mut Scratch::default(), &mut bytes);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("--features") && error.contains("`loop`"), "{error}");
         assert!(bytes.is_empty());
     }
 }
@@ -261,7 +261,7 @@ fn uneven_and_overlong_blocks_are_refused() {
 }
 
 #[test]
-fn the_largest_block_there_may_be_is_kept() {
+fn the_largest_allowed_block_reads_back() {
     let n = refrain_timing::MOST_CALLS;
     for mode in Mode::ALL.into_iter().filter(|mode| mode.is_available()) {
         let owned = Owned {
@@ -278,7 +278,7 @@ fn the_largest_block_there_may_be_is_kept() {
 }
 
 #[test]
-fn no_bound_is_beyond_its_range() {
+fn bounds_out_of_range_are_refused() {
     for wrong in [0.0, -0.1, 0.51, 1e-7, f64::NAN, f64::INFINITY] {
         assert!(Bounds::relative(wrong).is_err(), "{wrong}");
         assert!(Bounds::default().set(1, wrong).is_err());

@@ -1,4 +1,4 @@
-//! Makes a trace of the parts that a run has left.
+//! Assembles a trace from the parts of a run.
 
 use crate::parts::{Part, State, part_error, read_parts};
 use crate::times::StreamTimes;
@@ -23,20 +23,20 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// A section of ranks' own data is closed when it has this many bytes.
-const OWN_BYTES: usize = 1 << 18;
+/// A section of per-rank residues is closed when it has this many bytes.
+const RESIDUE_BYTES: usize = 1 << 18;
 
 /// What to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The trace.
     Trace,
-    /// The trace, and the records it was made of.
+    /// The trace and the records that it was made of.
     Raw,
 }
 
-/// Makes a trace of a folder of parts. `meta` says how the parts came about; its streams are
-/// filled in. Gives the facts written and the size of the file.
+/// Makes a trace from a folder of parts. `meta` describes the run; its streams are filled in. Returns
+/// the metadata that was written and the size of the file.
 pub fn assemble(
     folder: &Path,
     trace: &Path,
@@ -95,7 +95,7 @@ fn write_sections(writer: &mut Writer, meta: &Meta, streams: &Streams) -> Result
         put_unsigned(&mut chunk, (*thread).into());
         put_bytes(&mut chunk, bytes);
         let next = streams.residues.get(i + 1).map(|(rank, ..)| *rank);
-        if next.is_none() || (chunk.len() > OWN_BYTES && next != Some(*rank)) {
+        if next.is_none() || (chunk.len() > RESIDUE_BYTES && next != Some(*rank)) {
             writer.add_bytes(&format!("{}{first}-{rank}", sections::OWN), &chunk)?;
             chunk.clear();
         }
@@ -103,14 +103,14 @@ fn write_sections(writer: &mut Writer, meta: &Meta, streams: &Streams) -> Result
     Ok(())
 }
 
-/// Encodes the records of all processes, and merges their tasks.
+/// Encodes the records of all processes and merges their tasks.
 fn merge(parts: &[Part], meta: &mut Meta, timing: &mut Timing) -> Result<Merged, TraceError> {
     let mut lost = Vec::new();
     let mut failed = None;
     let processes = meta.processes();
     let streams = &meta.streams;
     let mut calls = Vec::new();
-    let mut forms = Forms::default();
+    let mut definitions = Definitions::default();
     let mut merged = Merged::merge_all(processes.iter().map(|process| {
         let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
         match encode(&parts, &mut lost, timing.setting()) {
@@ -119,7 +119,7 @@ fn merge(parts: &[Part], meta: &mut Meta, timing: &mut Timing) -> Result<Merged,
                     failed.get_or_insert(error);
                 }
                 for (thread, task) in &tasks {
-                    forms.note(&task.functions);
+                    definitions.note(&task.functions);
                     let stream = process.streams.iter().find(|s| streams[**s].thread == *thread);
                     if let Some(stream) = stream {
                         calls.push((*stream, task.calls()));
@@ -134,7 +134,7 @@ fn merge(parts: &[Part], meta: &mut Meta, timing: &mut Timing) -> Result<Merged,
             }
         }
     }));
-    forms.settle(&mut merged.functions);
+    definitions.resolve(&mut merged.functions);
     for (stream, calls) in calls {
         meta.streams[stream].calls = calls;
     }
@@ -142,7 +142,7 @@ fn merge(parts: &[Part], meta: &mut Meta, timing: &mut Timing) -> Result<Merged,
     failed.map_or(Ok(merged), Err)
 }
 
-/// The times of calls, as they are found.
+/// Collects the times of calls.
 struct Timing {
     wanted: Option<Wanted>,
     /// A tick in nanoseconds.
@@ -151,12 +151,12 @@ struct Timing {
 }
 
 impl Timing {
-    /// What processes were asked to do.
+    /// The setting for the encoder in each process.
     fn setting(&self) -> Option<Setting> {
         self.wanted.as_ref().map(Wanted::in_processes)
     }
 
-    /// Takes the times of a process, in the mode that was asked for.
+    /// Adds the times of a process, in the requested mode.
     fn take(
         &mut self,
         part: &Part,
@@ -170,12 +170,12 @@ impl Timing {
             let stream = process.streams.iter().find(|s| streams[**s].thread == thread);
             let task = tasks.iter().find(|(of, _)| *of == thread);
             let (Some(&stream), Some((_, task))) = (stream, task) else { continue };
-            let away = State::beside(part, state::sealed_file_name);
-            let times = StreamTimes { stream, blocks, away };
+            let spilled = State::beside(part, state::sealed_file_name);
+            let times = StreamTimes { stream, blocks, spilled };
             self.times.push(match wanted.setting.mode == wanted.in_processes().mode {
                 true => times,
                 false => {
-                    let path = times.away.clone();
+                    let path = times.spilled.clone();
                     let task = SingleTask::new(task.clone(), Family::Mpich, thread);
                     let task =
                         task.map_err(|why| TraceError::Times { path, why: why.to_string() })?;
@@ -186,7 +186,7 @@ impl Timing {
         Ok(())
     }
 
-    /// Takes the times of processes that have merged the rest themselves.
+    /// Adds the times of processes that merged their traces in `MPI_Finalize`.
     fn take_from(&mut self, parts: &[Part], meta: &mut Meta) -> Result<(), TraceError> {
         if self.wanted.is_none() {
             return Ok(());
@@ -200,50 +200,50 @@ impl Timing {
     }
 }
 
-/// The forms of functions, as all tasks tell them. All should tell the same; a damaged log, which
-/// does not, must not change what the others did.
+/// The function definitions of all tasks. They should agree; a damaged log must not change the calls of
+/// other tasks.
 #[derive(Default)]
-struct Forms(BTreeMap<u16, BTreeMap<String, usize>>);
+struct Definitions(BTreeMap<u16, BTreeMap<String, usize>>);
 
-impl Forms {
+impl Definitions {
     /// Adds the definitions of a task.
     fn note(&mut self, functions: &[(u16, String)]) {
         for (number, text) in functions {
-            let told = self.0.entry(*number).or_default();
-            match told.get_mut(text) {
+            let texts = self.0.entry(*number).or_default();
+            match texts.get_mut(text) {
                 Some(times) => *times += 1,
-                None => drop(told.insert(text.clone(), 1)),
+                None => drop(texts.insert(text.clone(), 1)),
             }
         }
     }
 
-    /// What most tell counts; where that is no answer, what this Refrain would.
-    fn settle(self, functions: &mut BTreeMap<u16, String>) {
+    /// Where tasks disagree, takes the most frequent definition; of equally frequent ones, the one of this
+    /// Refrain's table.
+    fn resolve(self, functions: &mut BTreeMap<u16, String>) {
         let is_known = |text: &str| {
             let mut known = interface::functions().iter();
             known.any(|f| text.starts_with(&f.name) && FunctionDef::from(f).to_text() == text)
         };
-        for (number, told) in self.0.into_iter().filter(|(_, told)| told.len() > 1) {
-            let most = told.into_iter().max_by_key(|(text, times)| (*times, is_known(text)));
+        for (number, texts) in self.0.into_iter().filter(|(_, texts)| texts.len() > 1) {
+            let most = texts.into_iter().max_by_key(|(text, times)| (*times, is_known(text)));
             functions.extend(most.map(|(text, _)| (number, text)));
         }
     }
 }
 
-/// What was made of the parts of a process.
+/// The encoded parts of a process.
 pub struct Encoded {
     /// By thread.
     pub tasks: Vec<(u32, TaskTrace)>,
-    /// By thread, the calls that have not returned, outermost first: number, and ticks when it
-    /// began.
+    /// By thread, the calls that have not returned, outermost first: number and start in ticks.
     pub open: Vec<(u32, Vec<(u64, u64)>)>,
-    /// By thread, the times of its calls, if they were kept.
+    /// By thread, the times of its calls, if they were recorded.
     pub times: Vec<(u32, Vec<Block>)>,
 }
 
-/// The tasks of a process: what it has encoded itself, and what it has only written down. It may
-/// still be writing; then all that is whole counts. Says what could not be read. `timing` tells how
-/// times are kept, where the process has not come to do that.
+/// The tasks of a process, from its state and from the records that it has not encoded. The process may
+/// still be running; then all complete records are used. Appends what was unreadable to `lost`. `timing`
+/// is the setting for times if the process has no state yet.
 pub fn encode(
     parts: &[&Part],
     lost: &mut Vec<String>,
@@ -258,8 +258,8 @@ pub fn encode(
         let (start, log) = log_of(part, known).map_err(|source| part_error(&part.path, source))?;
         logs.push((*part, start, log));
     }
-    // Now, and not before: a log begins anew only behind a state, so this one goes at least as far
-    // as all that were read begin.
+    // The state must be read after the logs. A log restarts only after a state was written, so this
+    // state covers everything before the beginning of each log that was read.
     let state = match parts.first().map(|part| State::of(part)) {
         Some(Err(why)) => {
             lost.push(why);
@@ -306,10 +306,10 @@ pub fn encode(
     Ok(Encoded { tasks, open, times })
 }
 
-/// The log of a part from a position on, and the position where it begins: later, if what comes
-/// before is in a state already.
+/// The log of a part from a position on, and the position where it begins. That is later if a state
+/// already covers what comes before.
 fn log_of(part: &Part, from: u64) -> io::Result<(u64, Vec<u8>)> {
-    /// How often a log is read again that begins anew meanwhile.
+    /// How often a log is read again if it restarts meanwhile.
     const TRIES: usize = 16;
     let read = |part: &Part| {
         let (start, mut log) = (from.max(part.base), Vec::new());
@@ -325,13 +325,13 @@ fn log_of(part: &Part, from: u64) -> io::Result<(u64, Vec<u8>)> {
     Ok(log)
 }
 
-/// Nanoseconds a tick, and begin and end, of all streams.
+/// Nanoseconds per tick, and the first and last moment of all streams.
 fn clock(streams: &[StreamMeta]) -> (f64, (u64, u64)) {
     let rate = |s: &StreamMeta| {
         let [(t0, n0), (t1, n1)] = s.clock;
         (t1 > t0 && n1 > n0).then(|| ((n1 - n0) as f64 / (t1 - t0) as f64, n1 - n0))
     };
-    // The longest measured is the most precise.
+    // The longest interval gives the most precise rate.
     let rates = streams.iter().filter_map(rate);
     let tick = rates.max_by_key(|(_, span)| *span).map_or(1.0, |(rate, _)| rate);
     let begin = streams.iter().map(|s| s.clock[0].1).min().unwrap_or(0);

@@ -1,6 +1,6 @@
-//! Puts the parts that a run leaves together to a `.refrain` file. `refrain-reader` defines and reads the file.
+//! Assembles the parts of a run into a `.refrain` file. `refrain-reader` defines and reads the file.
 //!
-//! * [`parts`]: the parts of a run · [`assemble`]: a trace made of them · `align`: one clock for all ranks
+//! * [`parts`]: the parts of a run · [`assemble`]: makes a trace of them · `align`: one clock for all ranks
 //! * [`times`]: the times of every call, as processes wrote them
 
 mod align;

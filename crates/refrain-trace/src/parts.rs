@@ -1,4 +1,4 @@
-//! Parts: what the threads of a run have left.
+//! Reads the parts of a run: the log files of its threads, and the states of its processes.
 
 use refrain_container::reason;
 use refrain_encode::encoder::Encoder;
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The headers of all parts of a folder; nothing of what cannot be read.
+/// The headers of all readable parts of a folder.
 fn headers(folder: &Path) -> impl Iterator<Item = PartHeader> {
     let header = |entry: std::fs::DirEntry| {
         let mut page = vec![0; part::HEADER_BYTES];
@@ -33,19 +33,19 @@ pub fn running_processes(folder: &Path) -> std::collections::BTreeSet<i32> {
         .collect()
 }
 
-/// The ranks in which the agent has panicked, and how often: each time a defect of Refrain, which the
+/// The ranks in which the agent has panicked, and how often. Each panic is a defect of Refrain that the
 /// program did not notice.
 pub fn panics(folder: &Path) -> BTreeMap<i32, u32> {
     let mut ranks = BTreeMap::new();
     for header in headers(folder).filter(|header| header.panics > 0) {
-        // Every thread's log has the count of the process.
-        let own = ranks.entry(header.rank).or_insert(0);
-        *own = header.panics.max(*own);
+        // Every thread's log has the count of its whole process.
+        let count = ranks.entry(header.rank).or_insert(0);
+        *count = header.panics.max(*count);
     }
     ranks
 }
 
-/// Whether the process of a stream runs; `None` if that is another machine's, and not known here.
+/// Whether the process of a stream is running; `None` if it is on another machine.
 pub fn is_running(stream: &StreamMeta) -> Option<bool> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if stream.host != host.trim() {
@@ -54,9 +54,9 @@ pub fn is_running(stream: &StreamMeta) -> Option<bool> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", stream.pid)).unwrap_or_default();
     let Some((_, facts)) = stat.rsplit_once(')') else { return Some(false) };
     let facts: Vec<&str> = facts.split_whitespace().collect();
-    let fact = |place: usize| facts.get(place).and_then(|fact| fact.parse::<u64>().ok());
-    // One that waits to be reaped, or is on its way there, has ended; so has one whose number
-    // another process has by now.
+    let fact = |index: usize| facts.get(index).and_then(|fact| fact.parse::<u64>().ok());
+    // A zombie and an exiting process have ended. A process that started later than the stream has
+    // reused its number.
     let has_ended = matches!(facts.first(), None | Some(&("Z" | "X")))
         || fact(6).is_some_and(|flags| flags & EXITING != 0);
     let is_it = match (fact(19), boot_seconds()) {
@@ -68,27 +68,27 @@ pub fn is_running(stream: &StreamMeta) -> Option<bool> {
     Some(is_it && !has_ended)
 }
 
-/// The kernel's flag of a process that is ending.
+/// The kernel's flag `PF_EXITING`.
 const EXITING: u64 = 4;
 
-/// The kernel reports its own start time, and that of processes, in coarse units.
+/// Nanoseconds. The kernel reports its own start time and those of processes in coarse units.
 const SLACK: u64 = 2_000_000_000;
 
-/// When the machine was started, in seconds since 1970.
+/// The boot time of the machine, in seconds since 1970.
 fn boot_seconds() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
-/// The file in a folder of parts that says what was run, and what of it is recorded.
+/// The file in a folder of parts that describes the run.
 const RUN: &str = "run";
 
-/// Notes in a folder of parts what is run: for whoever makes a trace of it.
+/// Writes the description of the run into a folder of parts, for `refrain merge` and `refrain where`.
 pub fn note_run(folder: &Path, meta: &Meta) -> io::Result<()> {
     std::fs::write(folder.join(RUN), meta.to_bytes())
 }
 
-/// What was noted; nothing, if nobody did.
+/// The description of the run; empty if there is none.
 pub fn noted_run(folder: &Path) -> Meta {
     let bytes = std::fs::read(folder.join(RUN)).unwrap_or_default();
     Meta::from_bytes(&bytes).unwrap_or_default()
@@ -101,23 +101,24 @@ pub fn holds_parts(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|all| all.flatten().any(is_part))
 }
 
-/// A part on its way into a trace.
+/// A part that is to be assembled.
 pub struct Part {
     /// Its file.
     pub path: PathBuf,
-    /// Where the log begins that is still there: what came before is in the process's state.
+    /// The position where the current log begins; the process's state has everything before.
     pub base: u64,
     /// The ranks have merged their traces themselves.
     pub merged: bool,
-    /// What it knows of its parent's clock, after Init and before Finalize.
+    /// Comparisons with the clock of its parent in the tree of ranks: after Init and before Finalize.
     pub sync: [Sync; 2],
-    /// Its ticks are nanoseconds of the system's clock, not of a time-stamp counter.
+    /// Its ticks are nanoseconds of the system clock, not of a time-stamp counter.
     pub in_nanoseconds: bool,
     /// Facts; `bytes` are those of the whole log.
     pub stream: StreamMeta,
 }
 
-/// Reads every part of a folder, by rank, process and thread, and says which do not read.
+/// Reads every part of a folder, sorted by rank, process and thread. Also returns what is unreadable, with
+/// the reason.
 pub fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError> {
     let (mut parts, mut lost) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(folder).map_err(|source| part_error(folder, source))? {
@@ -133,7 +134,7 @@ pub fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError>
             Err(why) => lost.push(format!("{}: {why}", path.display())),
         }
     }
-    // A thread that came before MPI_Init does not know the rank; the others of its process do.
+    // A log that began before MPI_Init has no rank; other threads of the process have it.
     let mut known: HashMap<(u64, i32), (i32, i32)> = HashMap::new();
     for Part { stream, .. } in &parts {
         if stream.rank >= 0 && stream.size >= 0 {
@@ -145,7 +146,7 @@ pub fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError>
             (stream.rank, stream.size) = (rank, size);
         }
     }
-    // Nor does one that ended before MPI_Finalize know of it.
+    // Likewise a thread that ended before MPI_Finalize.
     let mut endings: HashMap<(u64, i32), Ended> = HashMap::new();
     for Part { stream, .. } in &parts {
         if matches!(stream.ended, Ended::Finalized | Ended::Aborted(_)) {
@@ -171,27 +172,29 @@ pub(crate) fn part_error(path: &Path, source: io::Error) -> TraceError {
 }
 
 impl Part {
-    /// Reads a part, and says where it is damaged; what comes before that counts.
+    /// Reads a part. Also returns where it is damaged; everything before that is used.
     fn read(path: &Path) -> Result<(Part, Option<String>), String> {
         if !path.metadata().is_ok_and(|m| m.is_file()) {
             return Err("not a file".into());
         }
         let mut file = File::open(path).map_err(|e| e.to_string())?;
-        let mut look = Look::at(&mut file)?;
-        let mut skimmed = skim(look.log(file, look.header.base).map_err(|e| e.to_string())?);
-        // While the program runs, its log may begin anew meanwhile.
-        for _ in 0..LOOKS {
+        let mut snapshot = Snapshot::of(&mut file)?;
+        let mut scanned =
+            scan_heads(snapshot.log(file, snapshot.header.base).map_err(|e| e.to_string())?);
+        // A running program may restart its log while it is read.
+        for _ in 0..TRIES {
             let mut file = File::open(path).map_err(|e| e.to_string())?;
-            let now = Look::at(&mut file)?;
-            if now.header.base == look.header.base {
+            let now = Snapshot::of(&mut file)?;
+            if now.header.base == snapshot.header.base {
                 break;
             }
-            look = now;
-            skimmed = skim(look.log(file, look.header.base).map_err(|e| e.to_string())?);
+            snapshot = now;
+            scanned =
+                scan_heads(snapshot.log(file, snapshot.header.base).map_err(|e| e.to_string())?);
         }
-        let (header, Skimmed { calls, bytes, damage }) = (look.header, skimmed);
+        let (header, Scanned { calls, bytes, damage }) = (snapshot.header, scanned);
         if header.thread >= MOST_THREADS {
-            return Err(format!("damaged: it claims to be of thread {}", header.thread));
+            return Err(format!("damaged: thread number {}", header.thread));
         }
         let ended = match () {
             () if header.is(flags::STOPPED) => Ended::LogStopped(header.stop_errno),
@@ -231,42 +234,44 @@ impl Part {
         Ok((Part { path, base, merged, in_nanoseconds, sync, stream }, damage))
     }
 
-    /// The part as it is now.
+    /// Reads the part again.
     pub fn again(&self) -> Option<Part> {
         Part::read(&self.path).ok().map(|(part, _)| part)
     }
 
-    /// Whether the log still begins where it did when the part was read: only then are records
-    /// read since what they should be.
+    /// Whether the log still begins at the same position. If not, records that were read since may be
+    /// wrong.
     pub fn is_current(&self) -> bool {
-        let look = File::open(&self.path).map_err(|e| e.to_string());
-        look.and_then(|mut file| Look::at(&mut file)).is_ok_and(|l| l.header.base == self.base)
+        let snapshot = File::open(&self.path).map_err(|e| e.to_string());
+        snapshot
+            .and_then(|mut file| Snapshot::of(&mut file))
+            .is_ok_and(|l| l.header.base == self.base)
     }
 
-    /// The records from a position of the log on, without the unused room behind them.
+    /// The records of the log from a position on, without the unused bytes after them.
     pub fn records(&self, from: u64) -> io::Result<impl Read + use<>> {
         let left = self.stream.bytes.saturating_sub(from);
         let mut file = File::open(&self.path)?;
-        let look = Look::at(&mut file).map_err(io::Error::other)?;
-        Ok(look.log(file, from)?.take(left))
+        let snapshot = Snapshot::of(&mut file).map_err(io::Error::other)?;
+        Ok(snapshot.log(file, from)?.take(left))
     }
 }
 
-/// The most threads that a process may claim: each has left a part.
+/// A larger thread number is damage: each thread leaves a part.
 const MOST_THREADS: u32 = 1 << 20;
 
-/// How often a part is looked at that changes meanwhile.
-const LOOKS: usize = 16;
+/// How often a part is read that changes while it is read.
+const TRIES: usize = 16;
 
-/// The header and the window of a part at one moment. The program may be writing it.
-struct Look {
+/// A consistent copy of the header and the window of a part that the program may be writing.
+struct Snapshot {
     header: PartHeader,
     window: Vec<u8>,
 }
 
-impl Look {
-    /// Looks until both belong together. If they never do, the window counts as empty.
-    fn at(file: &mut File) -> Result<Look, String> {
+impl Snapshot {
+    /// Reads until header and window are consistent. If they never are, the window counts as empty.
+    fn of(file: &mut File) -> Result<Snapshot, String> {
         let header = |file: &mut File| {
             let mut page = vec![0; part::HEADER_BYTES];
             file.seek(SeekFrom::Start(0)).map_err(|e| e.to_string())?;
@@ -275,26 +280,26 @@ impl Look {
         };
         let mut window = vec![0; part::WINDOW_BYTES];
         let mut before = header(file)?;
-        for _ in 0..LOOKS {
+        for _ in 0..TRIES {
             file.read_exact(&mut window).map_err(|e| reason(&e))?;
             let after = header(file)?;
             if (before.base, before.appended) == (after.base, after.appended) {
-                return Ok(Look { header: after, window });
+                return Ok(Snapshot { header: after, window });
             }
             before = after;
         }
         window.fill(0);
-        Ok(Look { header: before, window })
+        Ok(Snapshot { header: before, window })
     }
 
-    /// The log from a position on: the body, then the window as far as that continues it.
+    /// The log from a position on: the body, then the part of the window that continues it.
     fn log(&self, mut file: File, from: u64) -> io::Result<impl Read + use<>> {
         let (base, appended) = (self.header.base, self.header.appended);
         let (head, records) = self.window.split_at(part::WINDOW_HEAD);
         let head = head.iter().rev().fold(0, |head, byte| head << 8 | u64::from(*byte));
         let end = base.saturating_add(appended);
         let skip = from.clamp(base, end) - base;
-        // Where the body ends, or what was asked for begins, must lie in the window.
+        // The window must contain the end of the body, or the requested position if that is later.
         let known = end.max(from).checked_sub(head).and_then(|n| usize::try_from(n).ok());
         let rest = known.and_then(|known| records.get(known..)).unwrap_or_default().to_vec();
         file.seek(SeekFrom::Start((part::BODY as u64).saturating_add(skip)))?;
@@ -303,16 +308,16 @@ impl Look {
     }
 }
 
-/// The state of a process, and for each thread up to which position of its log it goes.
+/// The state of a process.
 pub struct State {
     /// The encoder.
     pub encoder: Encoder,
-    /// Positions by thread.
+    /// For each thread, the position up to which the state covers its log.
     pub encoded: BTreeMap<u32, u64>,
 }
 
 impl State {
-    /// Reads the state that belongs to a part; none if there is none.
+    /// Reads the state of a part's process; `None` if there is none.
     pub fn of(part: &Part) -> Result<Option<State>, String> {
         let Some((path, bytes)) = Self::read(part)? else { return Ok(None) };
         let bad = |why: &str| format!("{}: {why}", path.display());
@@ -320,22 +325,22 @@ impl State {
         let encoded = positions(&mut cells);
         let encoder = encoded.is_some().then(|| Encoder::resume(&mut cells)).flatten();
         let (Some(encoded), Some(mut encoder)) = (encoded, encoder) else {
-            return Err(bad("it does not read"));
+            return Err(bad("malformed"));
         };
         let sealed = Self::beside(part, state::sealed_file_name);
-        if !encoder.bring_back(&mut |at, length| read_at(&sealed, at, length)) {
-            return Err(format!("{}: it is missing, or cut short", sealed.display()));
+        if !encoder.load(&mut |at, length| read_at(&sealed, at, length)) {
+            return Err(format!("{}: missing or truncated", sealed.display()));
         }
         Ok(Some(State { encoder, encoded }))
     }
 
-    /// Only the positions of the state that belongs to a part.
+    /// Only the positions that the state of a part's process covers.
     pub fn positions_of(part: &Part) -> Option<BTreeMap<u32, u64>> {
         let (_, bytes) = Self::read(part).ok()??;
         positions(&mut Cells::new(state::open(&bytes).ok()?))
     }
 
-    /// A file of the part's process.
+    /// The path of another file of the part's process, in the same folder.
     pub fn beside(part: &Part, name: fn(&str, i32, u64) -> String) -> PathBuf {
         let stream = &part.stream;
         part.path.with_file_name(name(&stream.host, stream.pid, stream.process))
@@ -351,7 +356,7 @@ impl State {
     }
 }
 
-/// So many bytes of a file, from there on; none if it has fewer.
+/// Reads `length` bytes of a file at offset `at`; `None` if it is shorter.
 fn read_at(path: &Path, at: u64, length: u64) -> Option<Vec<u8>> {
     let mut file = File::open(path).ok()?;
     if at.checked_add(length)? > file.metadata().ok()?.len() {
@@ -363,27 +368,27 @@ fn read_at(path: &Path, at: u64, length: u64) -> Option<Vec<u8>> {
     (bytes.len() as u64 == length).then_some(bytes)
 }
 
-/// For each thread the position up to which its log is encoded.
+/// Reads the position for each thread.
 fn positions(cells: &mut Cells<'_>) -> Option<BTreeMap<u32, u64>> {
     let list = cells.get_list(|cells| Some((cells.get_u32()?, cells.get_unsigned()?)))?;
     Some(list.into_iter().collect())
 }
 
-/// What follows from the heads of a log's records.
-struct Skimmed {
+/// What the heads of a log's records show.
+struct Scanned {
     /// Calls by function.
     calls: BTreeMap<String, u64>,
     /// Bytes of whole records.
     bytes: u64,
-    /// Where it goes wrong, if it does.
+    /// Where it is damaged, if it is.
     damage: Option<String>,
 }
 
-/// The text of a function's form is never longer; a larger length is damage.
+/// A longer function definition is damage.
 const LONGEST_DEFINITION: usize = 1 << 16;
 
-/// Counts the calls of a log and its bytes, looking at the heads of its records only.
-fn skim(mut log: impl Read) -> Skimmed {
+/// Counts the calls and bytes of a log, from the heads of its records only.
+fn scan_heads(mut log: impl Read) -> Scanned {
     let (mut names, mut counts) = (HashMap::new(), HashMap::<u16, u64>::new());
     let (mut bytes, mut damage) = (0, None);
     let mut head = [0; HEAD];
@@ -411,7 +416,7 @@ fn skim(mut log: impl Read) -> Skimmed {
             false => io::copy(&mut rest, &mut io::sink()),
         };
         if got.ok() != Some(content as u64) {
-            damage = Some(format!("cut short at byte {bytes} of its records"));
+            damage = Some(format!("truncated at byte {bytes} of its records"));
             break;
         }
         if is_definition {
@@ -426,7 +431,7 @@ fn skim(mut log: impl Read) -> Skimmed {
         let name = names.get(&function).cloned();
         (name.unwrap_or_else(|| format!("function {function}")), n)
     };
-    Skimmed { calls: counts.into_iter().map(named).collect(), bytes, damage }
+    Scanned { calls: counts.into_iter().map(named).collect(), bytes, damage }
 }
 
 #[cfg(test)]
@@ -435,7 +440,7 @@ mod tests {
     use std::mem::offset_of;
 
     #[test]
-    fn panics_of_the_agent_are_counted_once_for_each_process() {
+    fn panics_of_the_agent_are_counted_once_per_process() {
         let folder = tempfile::tempdir().unwrap();
         for (name, rank, panics) in [("a", 3, 2u32), ("b", 3, 2), ("c", 4, 0)] {
             let mut page = vec![0; part::HEADER_BYTES];

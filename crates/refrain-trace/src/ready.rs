@@ -1,6 +1,6 @@
 //! A trace that the ranks merged themselves in `MPI_Finalize`.
 //!
-//! It is used if every rank's part says that it is complete, and no rank has called MPI since.
+//! It is used if every rank's part says that merging succeeded, and no rank has called MPI since.
 
 use crate::parts::{Part, State};
 use refrain_format::record::{HEAD, Tag};
@@ -33,14 +33,14 @@ pub fn of(folder: &Path, parts: &[Part], meta: &mut Meta) -> Option<Merged> {
         }
     }
     let mut merged = transit::from_bytes(&std::fs::read(folder.join("merged")).ok()?)?;
-    let own = std::fs::read(folder.join("merged.own")).unwrap_or_default();
-    let mut cells = Cells::new(&own);
+    let residues = std::fs::read(folder.join("merged.own")).unwrap_or_default();
+    let mut cells = Cells::new(&residues);
     while !cells.is_empty() {
         let (rank, thread) = (cells.get_u32()?, cells.get_u32()?);
         let residue = read::residue(cells.get_bytes()?).ok()?;
         let mut groups = merged.groups.iter_mut();
         let group = groups.find(|g| g.thread == thread && g.ranks.contains(rank))?;
-        // Of what a rank has, other ranks may have set some aside.
+        // A rank's residue may be in several pieces: ranks that merged its trace wrote some of it.
         let all = group.residues.entry(rank).or_default();
         all.outcomes.extend(residue.outcomes);
         all.polls.extend(residue.polls);
@@ -55,7 +55,7 @@ pub fn of(folder: &Path, parts: &[Part], meta: &mut Meta) -> Option<Merged> {
     Some(merged)
 }
 
-/// Whether a log has calls behind a position.
+/// Whether a log has calls after a position.
 fn calls_since(part: &Part, from: u64) -> Option<bool> {
     let mut rest = Vec::new();
     part.records(from).ok()?.read_to_end(&mut rest).ok()?;

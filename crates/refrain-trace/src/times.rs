@@ -1,9 +1,8 @@
-//! The times of every call: what was asked for, and how it comes into the file.
+//! Copies the times of every call into the file.
 //!
-//! Processes write blocks of times beside their logs as they go ([`refrain_encode::times`]), exactly
-//! or in the mode that costs the program least. Here the blocks of a stream become a section, as they
-//! are, or put into the mode that was asked for. Each stream has a section of its own, so the times of
-//! one are read without those of others.
+//! Processes write blocks of times beside their logs ([`refrain_encode::times`]), exactly or in a mode
+//! that is cheap for the program. Here the blocks of a stream become a section, either unchanged or
+//! recoded in the requested mode. Each stream has its own section, so that its times can be read alone.
 
 use refrain_encode::sealed::Sealed;
 use refrain_encode::times::Block;
@@ -19,14 +18,14 @@ use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-/// The blocks of a stream, and the file where those are that are put away.
+/// The blocks of a stream.
 pub struct StreamTimes {
-    /// The stream's place in the trace.
+    /// The stream's index in the trace.
     pub stream: usize,
     /// The blocks.
     pub blocks: Vec<Block>,
-    /// The file.
-    pub away: PathBuf,
+    /// The file with the spilled blocks.
+    pub spilled: PathBuf,
 }
 
 impl StreamTimes {
@@ -39,9 +38,9 @@ impl StreamTimes {
 
     fn block<'a>(&self, block: &'a Block) -> io::Result<Box<dyn Read + 'a>> {
         let (length, bytes): (u64, Box<dyn Read>) = match &block.bytes {
-            Sealed::Held(bytes) => (bytes.len() as u64, Box::new(bytes.as_slice())),
-            Sealed::Away { at, length } => {
-                let mut file = File::open(&self.away)?;
+            Sealed::InMemory(bytes) => (bytes.len() as u64, Box::new(bytes.as_slice())),
+            Sealed::Spilled { at, length } => {
+                let mut file = File::open(&self.spilled)?;
                 file.seek(SeekFrom::Start(*at))?;
                 (*length, Box::new(file.take(*length)))
             }
@@ -52,14 +51,14 @@ impl StreamTimes {
         Ok(Box::new(Cursor::new(head).chain(bytes)))
     }
 
-    /// The same in another mode. `tick` is a tick in nanoseconds.
+    /// Recodes the blocks in another mode. `tick` is a tick in nanoseconds.
     pub fn recoded(
         self,
         task: &TaskView<'_>,
         wanted: &Wanted,
         tick: f64,
     ) -> Result<StreamTimes, TraceError> {
-        let bad = |why: String| TraceError::Times { path: self.away.clone(), why };
+        let bad = |why: String| TraceError::Times { path: self.spilled.clone(), why };
         let mut bounds = Bounds::relative(wanted.setting.relative)
             .map_err(|why| bad(why.to_string()))?
             .with_absolute((wanted.absolute / tick).floor().max(0.0) as u64);
@@ -101,7 +100,7 @@ fn own_bound(task: &TaskView<'_>, terminal: u32, setting: &Setting) -> Option<f6
     setting.own_bound(&function.def.name)
 }
 
-/// Blocks in the making.
+/// Collects calls into blocks.
 struct Recoder {
     mode: Mode,
     before: Vec<u32>,
@@ -146,7 +145,7 @@ impl Recoder {
         put_starts(self.start, self.starts.drain(..), &mut bytes);
         refrain_timing::encode(self.mode, bounds, &calls, &mut self.scratch, &mut bytes)?;
         let calls = self.called.len() as u32;
-        self.blocks.push(Block { calls, bytes: Sealed::Held(bytes) });
+        self.blocks.push(Block { calls, bytes: Sealed::InMemory(bytes) });
         self.before.append(&mut self.called);
         self.before.drain(..self.before.len().saturating_sub(BEFORE));
         self.gaps.clear();
@@ -155,7 +154,7 @@ impl Recoder {
     }
 }
 
-/// Readers one after the other, each made when it is needed.
+/// Concatenates readers, each of which is made when it is needed.
 struct Chain<'a, F> {
     next: F,
     current: Option<Box<dyn Read + 'a>>,
@@ -183,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_is_text_and_words() {
+    fn a_requested_setting_is_stored_as_text_and_described_in_words() {
         let wanted = Wanted::from_text("loop 0.1 MPI_Send=0.015\n10000\n").expect("a setting");
         assert_eq!(Wanted::from_text(&wanted.to_text()), Some(wanted.clone()));
         assert_eq!(wanted.bound(), "within 10 %, MPI_Send 1.5 %");

@@ -1,5 +1,4 @@
-//! Bytes that are no trace, or not quite: readers say so, in time and memory that are bounded, and
-//! give what is undamaged.
+//! Readers refuse malformed files in bounded time and memory, and read everything that is undamaged.
 
 #[path = "bad_input/limits.rs"]
 mod limits;
@@ -19,14 +18,14 @@ use tempfile::TempDir;
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
-/// Where files are written a hundred thousand times: in memory, where there is such a folder.
+/// A folder for a hundred thousand files; in memory if possible.
 fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
     folder.unwrap()
 }
 
-/// A trace, whole and as sections.
+/// A trace as a file and as sections.
 struct Sample {
     bytes: Vec<u8>,
     sections: Vec<(String, Vec<u8>)>,
@@ -60,7 +59,7 @@ fn samples(folder: &Path) -> Vec<Sample> {
     samples
 }
 
-/// Errors of an open container say where.
+/// Errors in an open container name the section.
 fn check(path: &Path, events: usize) {
     for error in walk(path, events).into_iter().flat_map(|(_, errors)| errors) {
         assert!(error.contains("section `"), "{error}");
@@ -68,15 +67,15 @@ fn check(path: &Path, events: usize) {
 }
 
 #[test]
-fn a_trace_cut_at_any_byte_is_refused_or_read() {
+fn a_trace_truncated_at_any_byte_is_refused_or_read() {
     let home = scratch();
     let samples = samples(home.path());
     let shortest = &samples[0..3];
-    let mut cuts: Vec<(&Sample, usize)> = Vec::new();
-    shortest.iter().for_each(|s| cuts.extend((0..s.bytes.len()).map(|n| (s, n))));
-    run_cases(cuts.len() as u64, scratch, |folder, case| {
-        let (sample, length) = cuts[case as usize];
-        let path = folder.path().join("cut.refrain");
+    let mut lengths: Vec<(&Sample, usize)> = Vec::new();
+    shortest.iter().for_each(|s| lengths.extend((0..s.bytes.len()).map(|n| (s, n))));
+    run_cases(lengths.len() as u64, scratch, |folder, case| {
+        let (sample, length) = lengths[case as usize];
+        let path = folder.path().join("truncated.refrain");
         fs::write(&path, &sample.bytes[..length]).unwrap();
         check(&path, 100);
     });
@@ -103,7 +102,7 @@ fn a_damaged_trace_is_refused_or_read() {
     });
 }
 
-/// Damages what is behind checksums.
+/// Damages section contents; their checksums will be correct.
 fn damage_sections(sections: &mut Vec<(String, Vec<u8>)>, random: &mut Random, samples: &[Sample]) {
     let at = random.below(sections.len());
     let other = random.below(sections.len());
@@ -122,7 +121,7 @@ fn damage_sections(sections: &mut Vec<(String, Vec<u8>)>, random: &mut Random, s
         }
         2 => drop(sections.remove(at)),
         3 => sections.swap(at, other),
-        // What ranks have of their own, of other ranks.
+        // Residues under the numbers of other ranks.
         4 => sections[at].0 = format!("own/{}-{}", random.below(3), random.below(9)),
         // Most of a trace is structure.
         5..=10 => {
@@ -159,32 +158,33 @@ fn parts(seed: u64, ranks: u32) -> Parts {
 /// The decoded calls of a rank's threads.
 fn calls_of(trace: &Trace, rank: i32) -> Vec<String> {
     let streams = trace.meta().streams.iter().enumerate();
-    let own = streams.filter(|(_, stream)| stream.rank == rank);
-    own.flat_map(|(stream, _)| trace.decoded(stream).unwrap())
+    let of_rank = streams.filter(|(_, stream)| stream.rank == rank);
+    of_rank
+        .flat_map(|(stream, _)| trace.decoded(stream).unwrap())
         .map(|event| format!("{:?}", event.unwrap()))
         .collect()
 }
 
-/// Where a part or a state is damaged.
+/// What is damaged in a part or a state.
 #[derive(Clone, Copy, PartialEq)]
-enum Where {
-    /// In what tells of it, or anywhere, if a checksum tells.
+enum Target {
+    /// Headers of parts, and states with wrong checksums.
     Heads,
-    /// In records, and in states with checksums that fit.
+    /// Records, and states with correct checksums.
     Content,
 }
 
 #[test]
-fn damaged_parts_and_states_cost_no_other_rank_its_calls() {
-    damage_parts(Where::Heads);
+fn damaged_parts_and_states_leave_the_calls_of_other_ranks_intact() {
+    damage_parts(Target::Heads);
 }
 
 #[test]
-fn damaged_records_cost_no_other_rank_its_calls() {
-    damage_parts(Where::Content);
+fn damaged_records_leave_the_calls_of_other_ranks_intact() {
+    damage_parts(Target::Content);
 }
 
-fn damage_parts(place: Where) {
+fn damage_parts(target: Target) {
     const RANKS: u32 = 4;
     let samples: Vec<(Parts, Vec<Vec<String>>)> = (0..3)
         .map(|seed| {
@@ -199,11 +199,11 @@ fn damage_parts(place: Where) {
         let (parts, calls) = &samples[random.below(samples.len())];
         let mut parts = parts.clone();
         let at = random.below(parts.len());
-        let rank = damage_part(&mut parts[at], place, random);
+        let rank = damage_part(&mut parts[at], target, random);
         let trace = merged(&parts, folder.path()).expect("a trace of what is undamaged");
         check(&trace, 1000);
         let trace = Trace::open(&trace).unwrap();
-        // One that has another rank's number by now is not told from that.
+        // A part whose damaged header has another rank's number cannot be told from that rank.
         let ranks = trace.meta().streams.iter().map(|s| (s.rank, s.pid));
         let is_alone = |rank: i32| ranks.clone().all(|(r, pid)| r != rank || pid == 4000 + rank);
         for other in (0..RANKS as i32).filter(|other| *other != rank && is_alone(*other)) {
@@ -212,31 +212,31 @@ fn damage_parts(place: Where) {
     });
 }
 
-/// Damages a part or a state; gives its rank.
-fn damage_part((name, bytes): &mut (String, Vec<u8>), place: Where, random: &mut Random) -> i32 {
+/// Damages a part or a state; returns its rank.
+fn damage_part((name, bytes): &mut (String, Vec<u8>), target: Target, random: &mut Random) -> i32 {
     if name.ends_with(state::EXTENSION) {
         let mut content = bytes.split_off(state::HEAD);
         damage(&mut content, random);
         bytes.extend(content);
-        if place == Where::Content {
+        if target == Target::Content {
             state::seal(bytes);
         }
         let pid = name.split('.').nth(1).unwrap();
         return pid.parse::<i32>().unwrap() - 4000;
     }
     use refrain_format::part::{BODY, HEADER_BYTES, WINDOW_HEAD};
-    // Most bytes of a part are unused room.
+    // Most bytes of a part are unused.
     let window = HEADER_BYTES + WINDOW_HEAD;
-    let stretch = match (place, random.below(2)) {
-        (Where::Heads, 0) => 0..120,
-        (Where::Heads, _) => HEADER_BYTES..window,
-        (Where::Content, 0) => window..window + 2048,
-        (Where::Content, _) => BODY.min(bytes.len() - 1)..bytes.len(),
+    let stretch = match (target, random.below(2)) {
+        (Target::Heads, 0) => 0..120,
+        (Target::Heads, _) => HEADER_BYTES..window,
+        (Target::Content, 0) => window..window + 2048,
+        (Target::Content, _) => BODY.min(bytes.len() - 1)..bytes.len(),
     };
     let mut some = bytes[stretch.clone()].to_vec();
     damage(&mut some, random);
     if random.below(8) > 0 && stretch.end < bytes.len() {
-        // What follows stays where it is.
+        // The following bytes keep their offsets.
         some.resize(stretch.len(), 0);
     }
     drop(bytes.splice(stretch, some));

@@ -1,4 +1,4 @@
-//! Where the agent is, and what it is told.
+//! Finds the agent, and sets its environment.
 
 use anyhow::{Result, bail};
 use std::env;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 /// The agent's file.
 const FILE: &str = "librefrain_agent.so";
-/// Names another agent, for those who build their own.
+/// The environment variable with the path of another agent.
 const OVERRIDE: &str = "REFRAIN_AGENT";
-/// Tells the agent where its parts go; without it the agent only forwards.
+/// The environment variable with the folder of parts; without it the agent only forwards.
 const PARTS: &str = "REFRAIN_PARTS";
 /// The loader's list of libraries to load first.
 const PRELOAD: &str = "LD_PRELOAD";
@@ -18,12 +18,12 @@ const PRELOAD: &str = "LD_PRELOAD";
 pub fn find() -> Result<PathBuf> {
     let executable = env::current_exe()?;
     let folder = executable.parent().unwrap_or(Path::new("/"));
-    let places = match env::var_os(OVERRIDE) {
+    let candidates = match env::var_os(OVERRIDE) {
         Some(file) => vec![PathBuf::from(file)],
         None => vec![folder.join(FILE), folder.join("../lib").join(FILE)],
     };
-    let Some(agent) = places.iter().find(|p| p.is_file()) else {
-        let tried: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
+    let Some(agent) = candidates.iter().find(|p| p.is_file()) else {
+        let tried: Vec<_> = candidates.iter().map(|p| p.display().to_string()).collect();
         bail!(
             "the agent is missing: no {}; build or install it beside `refrain`, or set {OVERRIDE}",
             tried.join(" and no ")
@@ -32,7 +32,7 @@ pub fn find() -> Result<PathBuf> {
     let agent = agent.canonicalize()?;
     if agent.as_os_str().as_encoded_bytes().iter().any(|b| b" :\t\n".contains(b)) {
         bail!(
-            "the agent's path `{}` has a space or colon in it, which the loader cannot take; \
+            "the agent's path `{}` contains a space or colon, which LD_PRELOAD does not allow; \
              move it, or set {OVERRIDE} to a link without them",
             agent.display()
         );
@@ -40,8 +40,8 @@ pub fn find() -> Result<PathBuf> {
     Ok(agent)
 }
 
-/// Sets the environment of a rank: the agent in front of what is preloaded anyway, unless the
-/// user has put it in a place of their choice.
+/// The environment of a rank: the agent comes before other preloaded libraries, unless the user's
+/// `LD_PRELOAD` already contains it.
 pub fn prepare_environment(agent: &Path, parts: &Path) -> Vec<(&'static str, OsString)> {
     let preload = preload(agent.as_os_str(), env::var_os(PRELOAD).as_deref());
     vec![(PRELOAD, preload), (PARTS, parts.into())]
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_agent_goes_before_other_preloads_unless_it_has_a_place() {
+    fn the_agent_is_preloaded_first_unless_it_is_listed_already() {
         let preload = |present| preload("/a.so".as_ref(), Option::map(present, OsStr::new));
         assert_eq!(preload(None), "/a.so");
         assert_eq!(preload(Some("")), "/a.so");

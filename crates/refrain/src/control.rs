@@ -94,19 +94,19 @@ impl Control {
         }
         if !wanted.any(|f| interface::is_wrapped(&f.name)) {
             let names = self.functions.join(",");
-            bail!(Usage(format!("--functions: {names}: that is never recorded")));
+            bail!(Usage(format!("--functions: {names} is never recorded")));
         }
         Ok(())
     }
 }
 
-/// Whether a function is recorded whatever was selected.
+/// Whether a function is recorded regardless of the selection.
 fn is_always_recorded(name: &str) -> bool {
     let op = interface::function(name).map(|function| function.op());
     matches!(op, Some(Op::Begin | Op::End | Op::Abort))
 }
 
-/// A warning if the trace has nothing of what was selected.
+/// A warning if the trace has no calls that were selected.
 pub fn unmatched(meta: &Meta) -> Option<String> {
     let options: Vec<_> = meta.selected.iter().filter(|o| !o.starts_with("--callsite")).collect();
     let size = meta.streams.iter().map(|s| s.size).max().unwrap_or(0);

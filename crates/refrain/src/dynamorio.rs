@@ -1,9 +1,9 @@
 //! Starts unmodified programs under DynamoRIO.
 //!
-//! DynamoRIO's library is itself a program: it is executed in the program's place, with the
-//! program's own arguments, learns from the environment which program it is to run and with which
-//! client, and stays in that process and in those it becomes. So process numbers, signals and exit
-//! codes are the program's own, and launchers see no difference.
+//! DynamoRIO's library is itself executable. It is executed instead of the program, with the program's
+//! arguments, and reads from the environment which program to run with which client. It stays in that
+//! process, also after an exec. So process numbers, signals and exit codes are the program's own, and
+//! launchers see no difference.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -18,23 +18,23 @@ use anyhow::{Context, Result, bail};
 
 use crate::path::locate;
 
-/// DynamoRIO, and our client of it.
+/// DynamoRIO and Refrain's client.
 const FILES: [&str; 2] = ["libdynamorio.so", "librefrain_memory_client.so"];
-/// Names another folder that holds both.
+/// The environment variable with another folder that has both.
 const OVERRIDE: &str = "REFRAIN_DYNAMORIO";
-/// How many interpreters may stand in front of a script.
+/// The longest chain of interpreters of a script.
 const MOST_INTERPRETERS: usize = 4;
 
-/// What the client is told.
+/// The options of the client.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The name of the socket on which the compressor is met.
+    /// The name of the compressor's socket.
     pub socket: String,
     /// Record libraries as well as the program itself.
     pub libraries: bool,
     /// Keep stack signatures.
     pub stacks: bool,
-    /// Walk the stack at every instruction that refers to memory, to measure that.
+    /// Walk the stack at every instruction that accesses memory, to measure the cost.
     pub walks: bool,
     /// Begin at the entry of this function.
     pub from: Option<String>,
@@ -47,41 +47,41 @@ pub struct Options {
 pub fn find() -> Result<PathBuf> {
     let executable = env::current_exe()?;
     let folder = executable.parent().unwrap_or(Path::new("/"));
-    let places = match env::var_os(OVERRIDE) {
+    let candidates = match env::var_os(OVERRIDE) {
         Some(folder) => vec![PathBuf::from(folder)],
         None => vec![folder.to_owned(), folder.join("../lib"), folder.join("../dynamorio")],
     };
-    let complete = |place: &&PathBuf| FILES.iter().all(|file| place.join(file).is_file());
-    let Some(place) = places.iter().find(complete) else {
+    let has_both = |folder: &&PathBuf| FILES.iter().all(|file| folder.join(file).is_file());
+    let Some(found) = candidates.iter().find(has_both) else {
         bail!(
             "DynamoRIO is missing: build it with scripts/dynamorio.sh, or set {OVERRIDE} to the \
              folder of {}; or recompile the program and use --frontend compiled",
             FILES.join(" and ")
         );
     };
-    Ok(place.canonicalize()?)
+    Ok(found.canonicalize()?)
 }
 
-/// The command that runs a program under DynamoRIO, to be executed in the program's place.
+/// The command that runs a program under DynamoRIO.
 pub fn command(program: &OsStr, args: &[OsString], options: &Options) -> Result<Command> {
-    let place = find()?;
+    let folder = find()?;
     let words = client_words(options)?;
     let (file, argv) = interpreted(program, args)?;
-    let client = place.join(FILES[1]);
+    let client = folder.join(FILES[1]);
     if client.as_os_str().as_bytes().iter().any(|byte| b"'\";".contains(byte)) {
-        bail!("DynamoRIO cannot take the quote or semicolon in `{}`", client.display());
+        bail!("DynamoRIO does not allow the quote or semicolon in `{}`", client.display());
     }
     let mut all = OsString::from("-code_api -disable_traces -steal_fds 0 -client_lib '");
     all.push(client);
     all.push(format!(";0;{words}'"));
-    let mut command = Command::new(place.join(FILES[0]));
+    let mut command = Command::new(folder.join(FILES[0]));
     command
         .arg0(&argv[0])
         .args(&argv[1..])
         .env("DYNAMORIO_EXE_PATH", file)
         .env("DYNAMORIO_RUNUNDER", "1")
         .env("DYNAMORIO_OPTIONS", all)
-        // Nowhere: the user's own settings of DynamoRIO are for other clients.
+        // The user's settings of DynamoRIO are for other clients.
         .env("DYNAMORIO_CONFIGDIR", "/dev/null");
     Ok(command)
 }
@@ -102,8 +102,7 @@ fn client_words(options: &Options) -> Result<String> {
     Ok(words.join(" "))
 }
 
-/// The file that the kernel would execute in the end, and its arguments: scripts have
-/// interpreters.
+/// The file that the kernel would finally execute, and its arguments: for a script, its interpreter.
 fn interpreted(program: &OsStr, args: &[OsString]) -> Result<(PathBuf, Vec<OsString>)> {
     let mut argv = vec![program.to_owned()];
     argv.extend_from_slice(args);
@@ -122,10 +121,10 @@ fn interpreted(program: &OsStr, args: &[OsString]) -> Result<(PathBuf, Vec<OsStr
         argv.insert(0, interpreter.clone());
         file = interpreter.into();
     }
-    bail!("`{}` has too many interpreters in front of it", program.display())
+    bail!("`{}` has too long a chain of interpreters", program.display())
 }
 
-/// What stands behind `#!` in a file's first line; none if it has no such line.
+/// The text after `#!` in a file's first line; `None` if there is none.
 fn interpreter_line(file: &Path) -> Result<Option<Vec<u8>>> {
     let mut start = Vec::new();
     let open = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_blanks_are_no_functions() {
+    fn names_with_blanks_are_refused() {
         let options = Options { from: Some("a b".into()), ..Options::default() };
         assert!(client_words(&options).is_err());
         let options = Options { from: Some("a".into()), socket: "s".into(), ..options };

@@ -44,8 +44,8 @@ clock from that of the first rank).
 JSON of receive orders (refrain record): path, refrain, command, exit_code, method, ranks, size,
 complete, receives, wildcard_receives, calls (that completed something), failed_polls, values
 (clock readings and random numbers), clock_values, value_bytes, bytes (of the file), order_bytes,
-bytes_per_receive (order_bytes without value_bytes, to receives), outside (operations used that
-are not supported), by_rank, by_call_site, by_receive_site. With --method clock, instead of
+bytes_per_receive (order_bytes without value_bytes, to receives), unsupported (unsupported
+operations that were used), by_rank, by_call_site, by_receive_site. With --method clock, instead of
 receives: messages (whose order was not determined), permuted and permuted_percent (those not
 received in clock order).
 
@@ -84,13 +84,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// The facts of a run that all kinds of files have.
+/// The lines about a run that all kinds of files have.
 fn run_lines(run: &Run) -> Vec<(&'static str, String)> {
     let programs: BTreeSet<&str> = run.processes.iter().map(|p| p.program.as_str()).collect();
     let hosts: BTreeSet<&str> = run.processes.iter().map(|p| p.host.as_str()).collect();
     let mut lines = vec![
         ("program", few(programs.iter())),
-        ("command", cut(&run.command.join(" "))),
+        ("command", shortened(&run.command.join(" "))),
         ("hosts", few(hosts.iter())),
     ];
     let began = run.began.unwrap_or(0);
@@ -114,7 +114,7 @@ fn calls(trace: &CallTrace, run: &Run, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a redacted trace does not hold.
+/// What is missing in a redacted trace.
 pub const REDACTED_TEXT: &str =
     "command line, host names, folders of files, arguments that name them";
 
@@ -122,7 +122,7 @@ pub const REDACTED_TEXT: &str =
 #[derive(Serialize)]
 struct InfoRow<'a> {
     path: &'a str,
-    /// Whether command line, host names and paths were left out.
+    /// Whether command line, host names and paths were omitted.
     redacted: bool,
     ranks: usize,
     threads: usize,
@@ -132,7 +132,7 @@ struct InfoRow<'a> {
     signatures: usize,
     grammars: usize,
     rules: usize,
-    /// Of the file.
+    /// The size of the file.
     bytes: u64,
     /// Bytes by name; `own` and `raw` are sums.
     sections: &'a BTreeMap<&'a str, u64>,
@@ -143,7 +143,7 @@ struct InfoRow<'a> {
     paused: BTreeSet<i32>,
     /// Bytes of the records before compression.
     raw_bytes: u64,
-    /// `raw_bytes` to `bytes`.
+    /// The ratio of `raw_bytes` to `bytes`.
     ratio: f64,
     mpi: Option<&'a str>,
     family: &'a str,
@@ -155,7 +155,7 @@ struct InfoRow<'a> {
     exit_code: Option<i32>,
     /// The version that wrote the file.
     refrain: &'a str,
-    /// Ranks by how they ended.
+    /// The number of ranks by how they ended.
     ended: &'a BTreeMap<String, usize>,
     started: String,
     duration_s: f64,
@@ -166,9 +166,9 @@ struct InfoRow<'a> {
 
 #[derive(Serialize)]
 struct GroupRow<'a> {
-    /// How many.
+    /// The number of ranks.
     ranks: usize,
-    /// Which.
+    /// The ranks.
     list: &'a str,
     thread: u32,
     signatures: usize,
@@ -200,7 +200,7 @@ struct TimesRow {
     clock_uncertainty_ns: Option<u64>,
 }
 
-/// All that is printed of a trace.
+/// All facts that are printed about a trace.
 struct Info<'t> {
     meta: &'t Meta,
     figures: Figures,
@@ -334,19 +334,19 @@ impl<'t> Info<'t> {
         }
     }
 
-    /// By how many nanoseconds two ranks' clocks may disagree, at most.
+    /// The largest uncertainty of a rank's clock, in nanoseconds.
     fn uncertainty(&self) -> Option<u64> {
         self.meta.streams.iter().map(|stream| stream.uncertainty).max()
     }
 
     fn times_text(&self, wanted: &Wanted) -> String {
         let (bytes, calls) = (self.times_bytes(), self.figures.calls());
-        // A start and an end, as records have them.
+        // A start and an end of 8 bytes, as in records.
         const PLAIN: u64 = 16;
         let smaller = PLAIN.saturating_mul(calls) as f64 / bytes.max(1) as f64;
         let compared = match smaller >= 1.0 {
             true => format!(", {smaller:.1} times smaller than {PLAIN} bytes a call"),
-            // A few calls: what is written once a block weighs more than they do.
+            // With few calls, the fixed size of a block dominates.
             false => String::new(),
         };
         let clocks = match self.uncertainty() {
@@ -372,7 +372,7 @@ impl<'t> Info<'t> {
         run_lines(run).into_iter().for_each(|(name, what)| line(name, what));
         let library = self.meta.streams.first().map_or("", |s| s.library.as_str());
         let library: Vec<&str> = library.split_whitespace().collect();
-        line("MPI", format!("{} ({})", cut(&library.join(" ")), self.family));
+        line("MPI", format!("{} ({})", shortened(&library.join(" ")), self.family));
         line(
             "ranks",
             match self.meta.streams.len() {
@@ -440,22 +440,22 @@ fn ending(ended: &Ended) -> String {
         Ended::Finalized => "by MPI_Finalize".to_owned(),
         Ended::Aborted(code) => format!("by MPI_Abort({code})"),
         Ended::Unfinalized => "without MPI_Finalize".to_owned(),
-        Ended::LogStopped(_) => "after its log".to_owned(),
+        Ended::LogStopped(_) => "after its log had stopped".to_owned(),
         Ended::Running => "not yet: a snapshot".to_owned(),
     }
 }
 
-/// The first of many.
+/// The first few items, and the number of the others.
 fn few(all: impl ExactSizeIterator<Item = impl ToString>) -> String {
     const FEW: usize = 4;
     let more = all.len().saturating_sub(FEW);
-    let head: Vec<_> = all.take(FEW).map(|one| cut(&one.to_string())).collect();
+    let head: Vec<_> = all.take(FEW).map(|one| shortened(&one.to_string())).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     head.join(", ") + &more
 }
 
-/// The beginning of a long text.
-fn cut(text: &str) -> String {
+/// A text, shortened if it is long.
+fn shortened(text: &str) -> String {
     const LONG: usize = 80;
     match text.char_indices().nth(LONG) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -463,7 +463,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Nanoseconds since 1970 as a date and time of day, as ISO 8601 has it.
+/// Nanoseconds since 1970 as date and time in ISO 8601.
 fn utc(nanos: u64) -> String {
     let (seconds, millis) = (nanos / 1_000_000_000, nanos / 1_000_000 % 1000);
     let (mut day, second) = (seconds / 86_400, seconds % 86_400);
@@ -493,14 +493,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_dates() {
+    fn times_are_printed_in_iso_8601() {
         assert_eq!(utc(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(utc(951_827_696_789_000_000), "2000-02-29T12:34:56.789Z");
         assert_eq!(utc(1_735_689_599_999_999_999), "2024-12-31T23:59:59.999Z");
     }
 
     #[test]
-    fn long_lists_are_cut() {
+    fn long_lists_are_shortened() {
         assert_eq!(few([1, 2, 3].iter()), "1, 2, 3");
         assert_eq!(few([1, 2, 3, 4, 5, 6].iter()), "1, 2, 3, 4 and 2 more");
     }

@@ -1,7 +1,7 @@
-//! What a program inherits from the process that starts it, as it would be without Refrain.
+//! Restores what a program would inherit without Refrain.
 //!
-//! * Standard descriptors that are closed: Rust opens `/dev/null` in their place before `main`. They
-//!   are closed again for the program.
+//! * Closed standard descriptors: Rust opens `/dev/null` instead before `main`. They are closed again
+//!   for the program.
 //! * SIGXFSZ, which kills a process that writes past the limit on file sizes (`ulimit -f`). Refrain
 //!   ignores it, so that such a write fails with EFBIG and is reported like a full disk. The program
 //!   gets the disposition that Refrain was started with.
@@ -36,7 +36,7 @@ extern "C" fn prepare() {
 #[unsafe(link_section = ".init_array")]
 static PREPARE: extern "C" fn() = prepare;
 
-/// Gives the command what Refrain itself was started with.
+/// Lets the command inherit what Refrain itself inherited.
 pub fn pass_on(command: &mut Command) -> &mut Command {
     let (closed, kills) = (CLOSED.load(Relaxed), KILLS_LARGE_WRITES.load(Relaxed));
     let restore = move || {
@@ -45,11 +45,11 @@ pub fn pass_on(command: &mut Command) -> &mut Command {
             unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
         }
         for fd in (0..3).filter(|fd| closed & 1 << fd != 0) {
-            // SAFETY: closes what Rust has opened.
+            // SAFETY: closes the descriptor that Rust's initialization opened.
             unsafe { libc::close(fd) };
         }
         Ok(())
     };
-    // SAFETY: what runs between fork and exec makes async-signal-safe system calls only.
+    // SAFETY: between fork and exec, the closures make async-signal-safe system calls only.
     unsafe { mode::restore(command).pre_exec(restore) }
 }

@@ -1,6 +1,6 @@
 //! The command line: one file per subcommand, glue only.
 
-/// Prints a line to stderr and ignores failure: the program's exit code matters more.
+/// Prints a line to stderr. A failure to print is ignored: the program's exit code matters more.
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -11,7 +11,7 @@ macro_rules! say {
 
 mod agent;
 mod control;
-mod cuts;
+
 mod dynamorio;
 mod info;
 mod inherited;
@@ -31,7 +31,8 @@ mod stdout;
 mod summary;
 mod timing;
 mod trace;
-mod unseen;
+mod truncation;
+mod unloaded;
 mod verify;
 mod where_;
 
@@ -60,7 +61,7 @@ Record a run:
 Look at it:
   info     What was run, whether the file is complete, and its size
   show     The calls (or receives, or memory references), as text or JSON
-  stats    Calls, time and bytes by function
+  stats    Calls, time and bytes by function, call site or rank
   where    Why a job hangs: the call each rank is in, and which rank waits for which
 
 Replay and compare:
@@ -92,11 +93,13 @@ pub struct Usage(pub String);
   refrain show app.refrain --rank 3 --limit 20     the first calls of rank 3
   refrain show app.refrain --function MPI_Send --json | head
   refrain stats app.refrain                        calls, time and bytes by function
+  refrain stats app.refrain --by rank              which rank computes longest?
   refrain where app.refrain.parts                  why does the job hang?
   refrain record -- mpirun -n 4 ./app input.dat    records which message each receive got
   refrain replay app.refrain -- mpirun -n 4 ./app input.dat
                                                    forces the same matches on another run
   refrain mem -- ./app                             every load and store of every thread
+  refrain show --structure app.refrain             its loops, with the strides of their references
 
 Exit codes: trace, record and mem exit with the program's own code once it has run, even if the
 trace could not be written. Otherwise: 1 if a trace is damaged or not lossless (verify), 2 for an

@@ -41,10 +41,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None if args.parts.extension().is_some_and(|e| e == "parts") => {
             args.parts.with_extension("")
         }
-        None => bail!("{} is not named NAME.parts: say -o NAME.refrain", args.parts.display()),
+        None => bail!("{} is not named NAME.parts: use -o NAME.refrain", args.parts.display()),
     };
     if output.exists() && !is_earlier_merge(&args.parts, &output) {
-        bail!("{} is there already: say -o another name, or remove it", output.display());
+        bail!("{} exists: choose another name with -o, or remove it", output.display());
     }
     args.access.apply();
     let code = merge(&args, &output)?;
@@ -74,18 +74,18 @@ fn merge(args: &Args, output: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file in a folder of parts that says which trace the folder was merged into last.
+/// The file in a folder of parts that identifies the trace that the folder was merged into last.
 const LAST_MERGE: &str = "last-merge";
 
-/// What tells a file from another, or from itself after a change.
+/// Identifies a file and its content: it differs for another file, and after a change.
 fn identity(path: &Path) -> Option<String> {
     let file = std::fs::metadata(path).ok()?;
     let (size, time) = (file.len(), (file.mtime(), file.mtime_nsec()));
     Some(format!("{} {} {size} {}.{}", file.dev(), file.ino(), time.0, time.1))
 }
 
-/// Notes the trace that a folder was merged into. Without the note, a later merge does not overwrite
-/// the trace.
+/// Stores the identity of the trace that a folder was merged into, so that a later merge may overwrite
+/// it.
 fn note_merge(parts: &Path, output: &Path) {
     if let Some(identity) = identity(output) {
         let _ = std::fs::write(parts.join(LAST_MERGE), identity);
@@ -103,7 +103,7 @@ pub fn keep(raw: bool) -> Keep {
     if raw { Keep::Raw } else { Keep::Trace }
 }
 
-/// The word for it.
+/// The phrase for the summary.
 pub fn how(raw: bool) -> &'static str {
     if raw { "with raw records" } else { "in all" }
 }

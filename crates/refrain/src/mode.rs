@@ -1,11 +1,11 @@
-//! Who may read what Refrain writes, and what of it is left out.
+//! Permissions and redaction of the files that Refrain writes.
 //!
-//! A trace holds the command line, host names and paths of the program, so by default nobody but its
-//! owner may read it, whatever the umask. `--mode` gives other permissions.
+//! A trace holds the command line, host names and paths of the program. So by default only its owner may
+//! read it, whatever the umask is. `--mode` sets other permissions.
 //!
-//! Files are created with the permissions that the umask leaves. So this process changes its umask,
-//! and gives the user's back to every program that it starts ([`restore`]). The agent, which runs under
-//! the program's umask, sets permissions itself; `REFRAIN_MODE` tells it which.
+//! Refrain changes its own umask, so that files are created with these permissions, and restores the
+//! user's umask for every program that it starts ([`restore`]). The agent runs with the program's
+//! umask and sets permissions itself, as `REFRAIN_MODE` says.
 
 use refrain_reader::meta::REDACTED;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ pub enum Mode {
     Umask,
 }
 
-/// The option that keeps private things out of a trace.
+/// The option that keeps private data out of a trace.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Redaction {
     /// Leave out the command line, host names, folders of files, and arguments of calls that are any
@@ -37,12 +37,12 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// What tells the agent, if it is wanted.
+    /// The environment variable for the agent, if redaction is requested.
     pub fn variable(self) -> Option<String> {
         self.redact.then(|| "REFRAIN_REDACT=1".to_owned())
     }
 
-    /// A command line as it is kept.
+    /// The command line as it is stored.
     pub fn command(self, words: &[OsString]) -> Vec<String> {
         match self.redact {
             true => vec![REDACTED.to_owned()],
@@ -65,10 +65,10 @@ const PRIVATE: Mode = Mode::Exact(0o600);
 /// No umask, and no permissions.
 const UNSET: u32 = u32::MAX;
 
-/// The umask that programs are given back.
+/// The umask that programs inherit.
 static INHERITED: AtomicU32 = AtomicU32::new(UNSET);
 
-/// Permissions of new folders; unset: what the umask leaves.
+/// Permissions of new folders; if unset, the umask decides.
 static FOLDERS: AtomicU32 = AtomicU32::new(UNSET);
 
 impl FromStr for Mode {
@@ -81,7 +81,10 @@ impl FromStr for Mode {
         let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o777);
         match bits {
             Some(bits) if bits & 0o600 == 0o600 => Ok(Mode::Exact(bits & 0o666)),
-            Some(_) => Err("the owner has to be able to read and write (6 in front)".to_owned()),
+            Some(_) => {
+                Err("the owner must be able to read and write: the first digit must be 6 or 7"
+                    .to_owned())
+            }
             None => Err("expected octal permissions such as 640, or `umask`".to_owned()),
         }
     }
@@ -95,7 +98,7 @@ impl Access {
         mode
     }
 
-    /// As `--mode` takes it.
+    /// The value for `--mode`.
     pub fn text(self) -> String {
         self.mode.unwrap_or(PRIVATE).text()
     }
@@ -107,7 +110,7 @@ impl Mode {
         let Mode::Exact(bits) = self else { return };
         // SAFETY: a plain system call.
         let old = unsafe { libc::umask(0o777 & !bits) };
-        // Only the first is the user's.
+        // Only the first one is the user's umask.
         let _ = INHERITED.compare_exchange(UNSET, old, Ordering::Relaxed, Ordering::Relaxed);
         // Whoever may read a folder may enter it.
         FOLDERS.store(bits | (bits & 0o444) >> 2, Ordering::Relaxed);
@@ -120,7 +123,7 @@ impl Mode {
         }
     }
 
-    /// What tells the agent.
+    /// The environment variable for the agent.
     pub fn variable(self) -> String {
         format!("REFRAIN_MODE={}", self.text())
     }
@@ -137,7 +140,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The command runs under the umask that this process was started with.
+/// Lets the command run with the umask that this process was started with.
 pub fn restore(command: &mut Command) -> &mut Command {
     let inherited = INHERITED.load(Ordering::Relaxed);
     if inherited == UNSET {
@@ -148,7 +151,7 @@ pub fn restore(command: &mut Command) -> &mut Command {
         unsafe { libc::umask(inherited) };
         Ok(())
     };
-    // SAFETY: what runs in the child only makes that system call.
+    // SAFETY: the closure that runs in the child only makes that system call.
     unsafe { command.pre_exec(restore) }
 }
 
@@ -161,7 +164,7 @@ mod tests {
         assert_eq!("640".parse(), Ok(Mode::Exact(0o640)));
         assert_eq!("0664".parse(), Ok(Mode::Exact(0o664)));
         assert_eq!("umask".parse(), Ok(Mode::Umask));
-        // Traces are no programs.
+        // Execute permissions are dropped.
         assert_eq!("755".parse(), Ok(Mode::Exact(0o644)));
         assert!("460".parse::<Mode>().is_err());
         assert!("rw".parse::<Mode>().is_err());

@@ -1,4 +1,4 @@
-//! What a trace is named after: the program, or the script that an interpreter runs.
+//! The default name of a trace: that of the program, or of the script that an interpreter runs.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::path::Path;
 const INTERPRETERS: [&str; 10] =
     ["python", "pypy", "bash", "sh", "dash", "zsh", "perl", "ruby", "julia", "Rscript"];
 
-/// The name of what a command runs, without folders: its first word, past `env` and assignments; of
-/// an interpreter its script, without an ending, or its module.
+/// The name of the program that a command runs, without folders: its first word after `env` and
+/// assignments. For an interpreter, the name of the script without extension, or of the module.
 pub fn name_of(command: &[OsString]) -> OsString {
     let file_name = |word: &OsString| Path::new(word).file_name().map(OsStr::to_owned);
     let (first, rest) = match command {
@@ -33,15 +33,15 @@ pub fn name_of(command: &[OsString]) -> OsString {
     script(rest).unwrap_or(first)
 }
 
-/// The script, or the module, among the words behind an interpreter.
+/// The script or the module among the words after an interpreter.
 fn script(words: &[OsString]) -> Option<OsString> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_encoded_bytes() {
             b"-m" => return words.next().cloned(),
-            // The script is on the command line, or comes from elsewhere.
+            // The script is on the command line or comes from stdin.
             b"-c" | b"-e" | b"-" | b"-s" => return None,
-            // Options with a value of their own.
+            // Options with a value.
             b"-W" | b"-X" | b"-o" | b"-O" => drop(words.next()),
             option if option.starts_with(b"-") => {}
             _ => return Path::new(word).file_stem().map(OsStr::to_owned),

@@ -1,4 +1,4 @@
-//! Opening a file for a person who may have named something else.
+//! Opens files, with advice if a name is not that of a trace.
 
 use crate::merge::parts_of;
 use crate::summary;
@@ -7,7 +7,7 @@ use refrain_reader::{CallTrace, File};
 use refrain_trace::parts::holds_parts;
 use std::path::Path;
 
-/// Opens a file of any kind, once, and says on stderr what is missing in it.
+/// Opens a file of any kind, and prints to stderr what is missing in it.
 pub fn open_any(path: &Path) -> Result<File> {
     if path.is_dir() {
         match holds_parts(path) || crate::mem::holds_parts(path) {
@@ -42,24 +42,24 @@ pub fn open_any(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Opens a trace of calls; another kind of file is refused, with the commands that take it.
+/// Opens a trace of calls. Another kind of file is refused, with the commands that accept it.
 pub fn open(path: &Path) -> Result<CallTrace> {
     match open_any(path)? {
         File::Calls(trace) => Ok(*trace),
         File::Memory(_) => bail!(
-            "{0} holds loads and stores, not MPI calls: look at it with `refrain show {0}`, `refrain \
-             info {0}` and `refrain verify {0}`",
+            "{0} holds loads and stores, not MPI calls: look at it with `refrain show --structure {0}`, \
+             `refrain info {0}` and `refrain verify {0}`",
             path.display()
         ),
         File::Orders(_) => Err(holds_orders(path)),
     }
 }
 
-/// That a file holds receive orders, where a trace of calls is wanted.
+/// The error if a file holds receive orders instead of calls.
 pub fn holds_orders(path: &Path) -> anyhow::Error {
     anyhow::anyhow!(
         "{0} holds receive orders, not all calls: look at it with `refrain show {0}`, `refrain info \
-         {0}` and `refrain races {0}`",
+         {0}`, `refrain races {0}` and `refrain verify {0}`",
         path.display()
     )
 }

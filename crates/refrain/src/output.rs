@@ -1,11 +1,11 @@
-//! Text for a terminal. Command lines, host names and symbols come out of traces that others may have
-//! written; control characters in them could move the cursor or give commands to the terminal. So
-//! whatever is printed as text has them escaped.
+//! Escapes control characters in text for a terminal. Command lines, host names and symbols come from
+//! traces that others may have written; control characters in them could move the cursor or give
+//! commands to the terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// A text of several lines: every control character but the end of a line is escaped.
+/// A text of several lines: every control character except newline is escaped.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c.is_control() && c != '\n')
 }

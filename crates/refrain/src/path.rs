@@ -1,9 +1,9 @@
-//! Where a program's file is.
+//! Finds the file of a program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The file that running `name` would run: itself if it has a `/` in it, else in `PATH`.
+/// The file that `name` would execute: `name` itself if it contains a `/`, otherwise a file in `PATH`.
 pub fn locate(name: &OsStr) -> Option<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
         return Some(Path::new(name).to_owned()).filter(|file| file.is_file());

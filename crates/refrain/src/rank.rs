@@ -1,11 +1,11 @@
 //! `refrain __rank`: becomes a rank of the program, with the agent in its environment.
 //!
-//! The launcher starts this in place of the program (see [`refrain_launch`]). It sets what the
-//! agent needs and replaces itself, so that process numbers, signals and exit codes are the
-//! program's own.
+//! The launcher starts this command instead of the program (see [`refrain_launch`]). It sets the
+//! agent's environment and replaces itself by the program, so that process numbers, signals and exit
+//! codes are the program's own.
 
 use crate::path::locate;
-use crate::{NOT_FOUND, agent, inherited, unseen};
+use crate::{NOT_FOUND, agent, inherited, unloaded};
 use anyhow::{Result, bail};
 use refrain_format::part;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// What the launcher's command line tells a rank.
+/// The arguments that the launcher passes to each rank.
 #[derive(clap::Args)]
 pub struct Args {
     /// The agent.
@@ -44,7 +44,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         program = here;
     }
     if locate(&program).is_some_and(|path| is_static(&path)) {
-        // The agent cannot be in it; the other ranks must know.
+        // The agent cannot be loaded into it, and the other ranks must not wait for it.
         let _ = std::fs::write(args.parts.join(part::UNSEEN), "");
     }
     let mut command = Command::new(&program);
@@ -57,10 +57,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(NOT_FOUND))
 }
 
-/// Whether a file is a program that no library can be loaded into.
+/// Whether a file is a statically linked program.
 fn is_static(path: &Path) -> bool {
     const START: u64 = 1 << 16;
     let mut bytes = Vec::new();
     let read = std::fs::File::open(path).map(|file| file.take(START).read_to_end(&mut bytes));
-    matches!(read, Ok(Ok(_))) && unseen::is_static(&bytes)
+    matches!(read, Ok(Ok(_))) && unloaded::is_static(&bytes)
 }

@@ -1,16 +1,16 @@
-//! Which functions and ranks a person means: names, patterns, lists.
+//! Parses names of functions, patterns and lists of ranks.
 
 use crate::Usage;
 use anyhow::Result;
 use refrain_mpi::interface;
 use std::collections::BTreeSet;
 
-/// Names of functions, with or without `MPI_`, in any case; `*` stands for anything.
+/// Names of functions, with or without `MPI_`, case-insensitive; `*` matches any characters.
 #[derive(Debug, Default)]
 pub struct Names(Vec<String>);
 
 impl Names {
-    /// Those given to an option. Each must name a function of MPI.
+    /// Parses the names passed to an option. Each must match a function of MPI.
     pub fn parse(option: &str, names: &[String]) -> Result<Names> {
         for name in names {
             let pattern = normalised(name);
@@ -22,25 +22,25 @@ impl Names {
         Ok(Names(names.iter().map(|name| normalised(name)).collect()))
     }
 
-    /// Whether none were given.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a function is among them.
+    /// Whether a function matches one of the names.
     pub fn contain(&self, function: &str) -> bool {
         let name = normalised(function);
         self.0.iter().any(|pattern| matches(pattern, &name))
     }
 }
 
-/// `MPI_Send`, `send` and `Send` are the same to a person.
+/// `MPI_Send`, `send` and `Send` become the same name.
 fn normalised(name: &str) -> String {
     let name = name.trim().to_ascii_lowercase();
     name.strip_prefix("mpi_").unwrap_or(&name).to_owned()
 }
 
-/// Whether a name fits a pattern in which `*` stands for anything.
+/// Whether a name matches a pattern in which `*` matches any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -52,7 +52,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The ranks of a list such as `0-3,7`, given to that option.
+/// Parses a list of ranks such as `0-3,7`, passed to that option.
 pub fn parse_ranks(option: &str, list: &str) -> Result<BTreeSet<i32>> {
     let mut ranks = BTreeSet::new();
     for item in list.split(',') {
@@ -68,9 +68,34 @@ pub fn parse_ranks(option: &str, list: &str) -> Result<BTreeSet<i32>> {
     Ok(ranks)
 }
 
+/// `rank 3`, `ranks 0, 2-5`.
+pub fn ranks_in_words(all: &[i32]) -> String {
+    let mut runs: Vec<(i32, i32)> = Vec::new();
+    for &rank in all {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => runs.push((rank, rank)),
+        }
+    }
+    let run = |&(first, last): &(i32, i32)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}-{last}"),
+    };
+    let runs: Vec<_> = runs.iter().map(run).collect();
+    format!("rank{} {}", if all.len() == 1 { "" } else { "s" }, runs.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_in_a_row_are_a_range() {
+        assert_eq!(ranks_in_words(&[3]), "rank 3");
+        assert_eq!(ranks_in_words(&[0, 1]), "ranks 0, 1");
+        assert_eq!(ranks_in_words(&[0, 2, 3, 4, 9]), "ranks 0, 2-4, 9");
+    }
 
     #[test]
     fn rank_lists_take_numbers_and_ranges() {
@@ -84,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_found_however_they_are_written() {
+    fn names_of_functions_are_normalised() {
         assert_eq!(normalised("MPI_Send"), "send");
         assert_eq!(normalised("Send"), "send");
         assert_eq!(normalised("mpi_send_c"), "send_c");

@@ -7,6 +7,7 @@ use crate::open::open_any;
 use crate::orders;
 use crate::select::{Names, parse_ranks};
 use anyhow::{Result, bail};
+use refrain_analysis::sites::Sites;
 use refrain_reader::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,20 +43,22 @@ MPI calls (refrain trace):
 Receive orders (refrain record):
   For each rank, wildcard receives in posting order with the message that each matched, then the
   calls that completed something. --function selects among these calls and hides the receives. A
-  call that posts and completes a receive itself (Recv, Sendrecv, probes) has the number of the
-  receive, and the receive that of the call; of requests a record holds the index in the call
-  alone. Communicators are numbered as the rank first receives on them (with threads: by size and
-  rank).
+  call has the numbers of the wildcard receives that it completed, in the order of its indices, and
+  a receive has the number of its call. Records of older versions, and parts of a record in which
+  these numbers would take much room, have them only for calls that post the receive themselves
+  (Recv, Sendrecv, probes). Communicators are numbered as the rank first
+  receives on them (with threads: by size and rank).
   JSON: rank, thread, site; receive, communicator, any_source, any_tag, and source and tag or
-  cancelled or never, completed_by (a call); or call, kind, requests, failed_polls, completed,
-  completed_receive.
+  cancelled or never, completed_by (a call), completed_by_thread if it is another; or call, kind,
+  requests, failed_polls, completed, completed_receive, or completed_receives (request, receive,
+  thread if it is another).
 
 Memory references (refrain mem):
   T2 store 8 0x7f12a4c01040 matmul.c:14
   Thread, kind, bytes, address, call site; P and the rank come first if there are several
   processes. With --structure, sets of threads or processes are <first,count,stride>, and a
   reference has its stride for each enclosing loop in brackets, the outermost first.
-  JSON: rank, thread, kind, size, address, place.")]
+  JSON: rank, thread, kind, size, address, site.")]
 pub struct Args {
     /// The file to print.
     trace: PathBuf,
@@ -106,5 +109,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let Args { thread, limit, json, structure, .. } = args;
             crate::mem::show::run(&trace, &Wanted { ranks, thread, limit, json, structure })
         }
+    }
+}
+
+/// Warns about modules that are not those of the recording any more, so far as sites in them were asked for.
+pub fn warn_of_changed_modules(sites: &Sites) {
+    for module in sites.changed() {
+        say!(
+            "refrain: {module} has changed since the recording: its call sites are shown as offsets"
+        );
     }
 }

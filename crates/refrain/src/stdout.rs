@@ -1,16 +1,16 @@
-//! Output on stdout, to a reader that may have seen enough (`| head`).
+//! Output on stdout, which the reader may close early (`| head`).
 
 use crate::output;
 use anyhow::Result;
+use std::fmt;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
-/// Nobody reads stdout any more. That ends a command early and is no failure: `main` exits with 0.
+/// Stdout was closed by its reader. That ends a command early and is not a failure: `main` exits with 0.
 #[derive(Debug, thiserror::Error)]
 #[error("stdout is closed")]
 pub struct Closed;
 
-/// Prints text, with control characters escaped. A closed stdout changes nothing: the caller's exit code still
-/// counts.
+/// Prints text, with control characters escaped. A closed stdout is ignored, so that the caller's exit code is used.
 pub fn print(text: &str) -> Result<()> {
     written(io::stdout().write_all(output::lines(text).as_bytes()))
 }
@@ -27,26 +27,31 @@ fn written(result: io::Result<()>) -> Result<()> {
     }
 }
 
-/// Lines of text, buffered.
+/// Buffered lines on stdout.
 pub struct Lines(BufWriter<StdoutLock<'static>>);
 
 impl Lines {
-    /// On stdout.
+    /// Locks stdout.
     pub fn new() -> Lines {
         Lines(BufWriter::with_capacity(1 << 16, io::stdout().lock()))
     }
 
-    /// Prints a line of text, with control characters escaped; [`Closed`] if nobody reads on.
+    /// Prints a line of text, with control characters escaped; [`Closed`] if stdout was closed.
     pub fn line(&mut self, line: &str) -> Result<()> {
         checked(writeln!(self.0, "{}", output::line(line)))
     }
 
-    /// Prints a line of JSON; [`Closed`] if nobody reads on.
+    /// Prints a line of JSON; [`Closed`] if stdout was closed.
     pub fn json(&mut self, json: &str) -> Result<()> {
-        checked(writeln!(self.0, "{json}"))
+        self.escaped(format_args!("{json}"))
     }
 
-    /// Prints what is buffered.
+    /// Prints a line that has no control characters; [`Closed`] if nobody reads on.
+    pub fn escaped(&mut self, line: fmt::Arguments<'_>) -> Result<()> {
+        checked(writeln!(self.0, "{line}"))
+    }
+
+    /// Flushes the buffer.
     pub fn finish(&mut self) -> Result<()> {
         checked(self.0.flush())
     }

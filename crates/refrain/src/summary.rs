@@ -1,26 +1,29 @@
-//! What is said on stderr when a trace has been written.
+//! The summary on stderr when a trace has been written.
 
 use crate::control::unmatched;
-use crate::cuts::cuts;
+use crate::truncation::truncations;
+use refrain_reader::meta::why_log_stopped;
 use refrain_reader::{Ended, Meta, StreamMeta};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Prints three lines about a new trace, and a line for everything that is not as it should be.
-/// `asked` is the number of ranks that the launcher was asked for, if known.
-pub fn print(meta: &Meta, trace: &Path, bytes: u64, how: &str, asked: Option<u32>) {
+/// Prints three lines about a new trace, and a line for each problem. `requested` is the number of ranks
+/// on the launcher's command line, if known.
+pub fn print(meta: &Meta, trace: &Path, bytes: u64, how: &str, requested: Option<u32>) {
     let lines = lines(meta, trace, bytes, how).into_iter();
-    let remarks = too_few(meta, asked).into_iter().chain(unmatched(meta));
-    for line in lines.chain(remarks).chain(cuts(meta, trace)) {
+    let remarks = too_few(meta, requested).into_iter().chain(unmatched(meta));
+    for line in lines.chain(remarks).chain(truncations(meta, trace)) {
         say!("refrain: {line}");
     }
 }
 
-/// A remark where fewer ranks called MPI than were asked for.
-fn too_few(meta: &Meta, asked: Option<u32>) -> Option<String> {
-    let seen = meta.processes().len() as u32;
-    let asked = asked.filter(|&asked| seen < asked)?;
-    Some(format!("note: only {seen} of the {asked} ranks asked for called MPI where it was seen"))
+/// A remark if fewer ranks were recorded than requested.
+fn too_few(meta: &Meta, requested: Option<u32>) -> Option<String> {
+    let recorded = meta.processes().len() as u32;
+    let requested = requested.filter(|&requested| recorded < requested)?;
+    Some(format!(
+        "note: MPI calls of only {recorded} of the {requested} requested ranks were recorded"
+    ))
 }
 
 fn lines(meta: &Meta, trace: &Path, bytes: u64, how: &str) -> Vec<String> {
@@ -46,11 +49,14 @@ fn lines(meta: &Meta, trace: &Path, bytes: u64, how: &str) -> Vec<String> {
         ),
         format!("written to {}; see it with: refrain show {}", trace.display(), quoted(trace)),
     ];
+    if meta.streams.iter().any(|stream| stream.ended == Ended::Unfinalized) {
+        lines.push(format!("see what each rank was doing with: refrain where {}", quoted(trace)));
+    }
     lines.extend(remarks(meta));
     lines
 }
 
-/// Bytes for each call, with as many digits as say something.
+/// Bytes per call, with a suitable number of digits.
 fn per_call(bytes: u64, calls: u64) -> String {
     let each = bytes as f64 / calls.max(1) as f64;
     if each < 0.1 { format!("{each:.4}") } else { format!("{each:.1}") }
@@ -65,7 +71,7 @@ fn endings(meta: &Meta) -> String {
             Ended::Finalized => "by MPI_Finalize".to_owned(),
             Ended::Aborted(code) => format!("by MPI_Abort({code})"),
             Ended::Unfinalized => "without MPI_Finalize".to_owned(),
-            Ended::LogStopped(_) => "after its log".to_owned(),
+            Ended::LogStopped(_) => "after its log had stopped".to_owned(),
             Ended::Running => {
                 running.insert(stream.rank);
                 continue;
@@ -86,7 +92,7 @@ fn endings(meta: &Meta) -> String {
     format!("ended: {}", phrases.join("; "))
 }
 
-/// A remark where several processes have the same rank.
+/// A remark if several processes have the same rank.
 fn same_rank(meta: &Meta) -> Option<String> {
     let processes = meta.processes();
     let ranks: BTreeSet<i32> = meta.streams.iter().map(|stream| stream.rank).collect();
@@ -108,7 +114,7 @@ fn few(ranks: &BTreeSet<i32>) -> String {
     }
 }
 
-/// What is not as it should be.
+/// Remarks about what is missing or unusual.
 pub fn remarks(meta: &Meta) -> Vec<String> {
     let mut remarks = Vec::new();
     let unrecorded: u64 = meta.streams.iter().map(|s| u64::from(s.unrecorded)).sum();
@@ -118,7 +124,7 @@ pub fn remarks(meta: &Meta) -> Vec<String> {
     let missing: u64 = meta.streams.iter().map(|s| u64::from(s.missing)).max().unwrap_or(0);
     if missing > 0 {
         remarks.push(format!(
-            "note: {} of functions that this MPI does not have were answered with an error",
+            "note: {} of functions that this MPI does not have returned an error",
             counted(missing, "call")
         ));
     }
@@ -131,7 +137,7 @@ pub fn remarks(meta: &Meta) -> Vec<String> {
         .filter_map(|s| if let Ended::LogStopped(e) = s.ended { Some((s.rank, e)) } else { None })
         .collect();
     if let Some((_, errno)) = stopped.first_key_value() {
-        let why = std::io::Error::from_raw_os_error(*errno);
+        let why = why_log_stopped(*errno);
         let ranks = few(&stopped.keys().copied().collect());
         remarks.push(format!("warning: the log of {ranks} stopped early: {why}"));
     }
@@ -140,7 +146,7 @@ pub fn remarks(meta: &Meta) -> Vec<String> {
     remarks
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for a shell if necessary.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "-_./+=:,@%".contains(c);

@@ -7,13 +7,14 @@ use refrain_timing::{Bound, Mode};
 /// How the times of every call are recorded.
 #[derive(clap::Args)]
 pub struct Timing {
-    /// Record when every call began and how long it took: lossless (exact) or lossy (within a bound).
-    /// Lossy modes are loop (the smallest as a rule; lossy means this one), cfg, hist, zfp and
-    /// zfp-clustered. Without this option a trace has statistics of durations only.
+    /// Record when every call began and how long it took: lossless (exact), or within a bound: loop (the
+    /// smallest as a rule; lossy is another word for it), cfg, hist, zfp or zfp-clustered. Without this
+    /// option a trace has statistics of durations only.
     #[arg(long, value_name = "MODE")]
     timing: Option<String>,
-    /// Relative error bound of durations and of intervals between calls, from 0.000001 to 0.5: 0.1 for
-    /// all functions, MPI_Send=0.01 for one [default: 0.1].
+    /// Relative error bound of every stored duration and interval between calls, from 0.000001 to 0.5: 0.1
+    /// for all functions, MPI_Send=0.01 for one [default: 0.1]. Every 256th start is exact. Where
+    /// sums of times go beyond it, the intervals before it are shown shorter, so calls never overlap.
     #[arg(long, value_name = "FRACTION", value_delimiter = ',', requires = "timing")]
     error: Vec<String>,
     /// Absolute error bound, for zfp and zfp-clustered: 10us, 500ns, 1ms [default: 10us].
@@ -22,7 +23,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// What is asked for, if anything is.
+    /// The requested setting; `None` without `--timing`.
     pub fn wanted(&self) -> Result<Option<Wanted>> {
         let Some(word) = &self.timing else { return Ok(None) };
         let mode = match word.as_str() {
@@ -33,7 +34,7 @@ impl Timing {
             bail!("--timing: {}", refrain_timing::TimingError::Unavailable(mode));
         }
         if mode == Mode::Lossless && (!self.error.is_empty() || self.error_abs.is_some()) {
-            bail!("--error: lossless times are exact: use --timing lossy for a bound");
+            bail!("--error: lossless times are exact: use --timing loop for a bound");
         }
         let is_absolute = mode.bound() == Bound::Absolute;
         if is_absolute && !self.error.is_empty() {
@@ -46,7 +47,7 @@ impl Timing {
         for text in &self.error {
             match text.split_once('=') {
                 Some((function, bound)) => {
-                    let name = known(function)?;
+                    let name = full_name(function)?;
                     setting.functions.push((name, fraction(bound)?));
                 }
                 None => setting.relative = fraction(text)?,
@@ -57,16 +58,16 @@ impl Timing {
     }
 }
 
-/// The bounds of times that are kept, as JSON tells them: whichever does not apply is none.
+/// The error bounds of times for JSON; a bound that does not apply is `None`.
 pub struct Bounds {
-    /// A fraction; 0 where times are exact.
+    /// A fraction; 0 if times are exact.
     pub relative: Option<f64>,
     /// Nanoseconds.
     pub absolute: Option<f64>,
 }
 
 impl Bounds {
-    /// Those that were asked for.
+    /// The requested bounds.
     pub fn of(wanted: &Wanted) -> Bounds {
         match wanted.setting.mode.bound() {
             Bound::Exact => Bounds { relative: Some(0.0), absolute: None },
@@ -81,13 +82,13 @@ fn fraction(text: &str) -> Result<f64> {
     let fraction: f64 = text
         .parse()
         .ok()
-        .with_context(|| format!("--error: `{text}` is no fraction such as 0.1"))?;
+        .with_context(|| format!("--error: `{text}` is not a fraction such as 0.1"))?;
     refrain_timing::Bounds::relative(fraction).context("--error")?;
     Ok(fraction)
 }
 
-/// The full name of a function, however it is written.
-fn known(name: &str) -> Result<String> {
+/// The full name of a function, from a name without `MPI_` or in another case.
+fn full_name(name: &str) -> Result<String> {
     let plain = |name: &str| {
         let name = name.trim().to_ascii_lowercase();
         name.strip_prefix("mpi_").unwrap_or(&name).to_owned()
@@ -109,7 +110,7 @@ fn nanoseconds(text: &str) -> Result<f64> {
             return Ok(number * nanoseconds);
         }
     }
-    bail!("--error-abs: `{text}` is no time such as 10us, 500ns or 1ms")
+    bail!("--error-abs: `{text}` is not a time such as 10us, 500ns or 1ms")
 }
 
 #[cfg(test)]
@@ -133,12 +134,12 @@ mod tests {
     }
 
     #[test]
-    fn wrong_options_are_answered_with_what_would_be_right() {
-        let told = |result: Result<Wanted>| format!("{:#}", result.expect_err("wrong options"));
-        assert!(told(wanted("exact", &[], None)).contains("lossless, loop"));
-        assert!(told(wanted("loop", &["7"], None)).starts_with("--error: "));
-        assert!(told(wanted("loop", &["Sned=0.1"], None)).contains("no function `Sned`"));
-        assert!(told(wanted("loop", &[], Some("10us"))).contains("--error 0.1"));
+    fn errors_for_wrong_options_show_correct_ones() {
+        let message = |result: Result<Wanted>| format!("{:#}", result.expect_err("wrong options"));
+        assert!(message(wanted("exact", &[], None)).contains("lossless, loop"));
+        assert!(message(wanted("loop", &["7"], None)).starts_with("--error: "));
+        assert!(message(wanted("loop", &["Sned=0.1"], None)).contains("no function `Sned`"));
+        assert!(message(wanted("loop", &[], Some("10us"))).contains("--error 0.1"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::mode::{self, Access, Redaction};
 use crate::naming::name_of;
 use crate::path::locate;
 use crate::timing::Timing;
-use crate::{NOT_FOUND, agent, inherited, summary, unseen};
+use crate::{NOT_FOUND, agent, inherited, summary, unloaded};
 use anyhow::{Context, Result, bail};
 use refrain_format::part;
 use refrain_launch::{Launcher, Plan};
@@ -89,28 +89,28 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut selected = args.control.selected();
     selected.extend(args.redaction.redact.then(|| REDACT.to_owned()));
     let meta = base_meta(args.redaction.command(&plan.words), selected);
-    // Only `refrain merge` needs it; where there is no room, there is none for parts either.
+    // Only `refrain merge` needs it. If the disk is full, parts cannot be written either.
     let _ = note_run(&parts, &meta);
     if let Some(wanted) = &timing {
         wanted.write(&parts).with_context(|| format!("cannot write to {}", parts.display()))?;
     }
     let command = plan.command_with(&wrapper(&plan, &agent, &parts, &variables)?);
     let status = execute(&command).inspect_err(|_| {
-        // Nothing ran, so there is nothing in it.
+        // Nothing ran, so the folder is empty.
         let _ = std::fs::remove_dir_all(&parts);
     })?;
     if let Err(error) = write_trace(&plan, meta, &parts, &output, args.raw, status) {
-        // The program has run, and its exit code is what counts.
+        // The program has run, so its exit code is returned.
         say!("refrain: {error:#}");
     }
     Ok(ExitCode::from(exit_code(status)))
 }
 
-/// Finds where the program begins in the command.
+/// Finds the launcher and the programs in the command.
 pub fn understand(words: Vec<OsString>) -> Result<Plan> {
     let flavour = refrain_launch::version_command(&words).and_then(|command| {
         let (program, arguments) = command.split_first()?;
-        // `mpirun` is often a link to a file whose name tells.
+        // `mpirun` is often a link to a file whose name shows the MPI.
         let file = locate(program).filter(|_| arguments.len() == 1);
         let file = file.and_then(|file| file.canonicalize().ok());
         if let Some(flavour) = file.and_then(|file| refrain_launch::flavour_of_file(&file)) {
@@ -122,8 +122,8 @@ pub fn understand(words: Vec<OsString>) -> Result<Plan> {
     Ok(Plan::parse(words, flavour)?)
 }
 
-/// `app.refrain` for `./app`, or `app.2.refrain` … if that is there already: a trace is never
-/// overwritten by default. The folder of parts is what claims a name, when several start at once.
+/// `app.refrain` for `./app`, or `app.2.refrain` … if that exists: by default a trace is never
+/// overwritten. Creating the folder of parts reserves the name if several runs start at once.
 pub fn make_default(stem: &OsStr) -> Result<(PathBuf, PathBuf)> {
     for number in 1.. {
         let mut name = stem.to_owned();
@@ -140,7 +140,7 @@ pub fn make_default(stem: &OsStr) -> Result<(PathBuf, PathBuf)> {
             made => return made.map(|parts| (output, parts)),
         }
     }
-    bail!("no name is free")
+    bail!("there is no free name for the trace")
 }
 
 fn is_taken(error: &anyhow::Error) -> bool {
@@ -148,22 +148,22 @@ fn is_taken(error: &anyhow::Error) -> bool {
     io.is_some_and(|e| e.kind() == std::io::ErrorKind::AlreadyExists)
 }
 
-/// Creates the folder that ranks write into, and makes sure that the trace can be put in place.
+/// Creates the folder that ranks write into, and checks that the trace can be written.
 pub fn make_parts(output: &Path) -> Result<PathBuf> {
-    let refuse = || format!("cannot write {}: choose another place with -o", output.display());
+    let refuse = || format!("cannot write {}: choose another path with -o", output.display());
     if output.is_dir() {
         bail!("{} is a folder: name a file with -o", output.display());
     }
     if output.exists() && !refrain_reader::is_one(output) {
         bail!(
-            "{} is there already and is no trace: name another file with -o, or remove it",
+            "{} exists and is not a trace: name another file with -o, or remove it",
             output.display()
         );
     }
     let parts = parts_of(output);
     if parts.exists() {
         bail!(
-            "{0} is there: a run that is still going on, or what an earlier one has left. \
+            "{0} exists: it belongs to a run that is still going on, or an earlier run left it. \
              Make a trace of it with `refrain merge {0}`, or choose another name with -o",
             parts.display()
         );
@@ -179,9 +179,9 @@ pub fn wrapper(
     parts: &Path,
     variables: &[String],
 ) -> Result<Vec<OsString>> {
-    let own = std::env::current_exe().context("cannot find refrain's own executable")?;
+    let refrain = std::env::current_exe().context("cannot find refrain's own executable")?;
     let mut words: Vec<OsString> =
-        vec![own.into(), "__rank".into(), "--agent".into(), agent.into()];
+        vec![refrain.into(), "__rank".into(), "--agent".into(), agent.into()];
     words.extend(["--parts".into(), parts.into()]);
     for variable in variables {
         words.extend(["--set".into(), variable.into()]);
@@ -193,16 +193,16 @@ pub fn wrapper(
     Ok(words)
 }
 
-/// The command's process number, for signals that are passed on.
+/// The command's process number, for forwarded signals.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// Runs the command to its end. Signals from the terminal reach it anyway; those sent to us
-/// are passed on, and we live on to save the trace.
+/// Runs the command to its end. Signals that are sent to Refrain are forwarded to it, and Refrain
+/// continues, to write the trace. Signals from the terminal reach the command without that.
 pub fn execute(command: &[OsString]) -> Result<ExitStatus> {
     execute_while(command, |child| child.wait())
 }
 
-/// The same, with a wait that may do something meanwhile.
+/// The same, with a function that waits for the command.
 pub fn execute_while(
     command: &[OsString],
     wait: impl FnOnce(&mut Child) -> std::io::Result<ExitStatus>,
@@ -214,13 +214,13 @@ pub fn execute_while(
     CHILD.store(child.id() as i32, Ordering::SeqCst);
     install_handlers();
     let status = wait(&mut child).context("cannot wait for the program");
-    // From now on signals are for us: what is recorded stays in the parts.
+    // From now on signals end Refrain: the recording stays in the parts.
     CHILD.store(0, Ordering::SeqCst);
     set_handlers(libc::SIG_DFL);
     status
 }
 
-/// Passes signals on.
+/// Installs handlers that forward signals.
 fn install_handlers() {
     let handler: extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) = pass_on;
     set_handlers(handler as libc::sighandler_t);
@@ -240,7 +240,7 @@ fn set_handlers(handler: libc::sighandler_t) {
     }
 }
 
-/// Passes a signal on, unless it came from the terminal, which sends it to the command as well.
+/// Forwards a signal, unless it came from the terminal, which sends it to the command as well.
 extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _: *const libc::c_void) {
     let child = CHILD.load(Ordering::SeqCst);
     // SAFETY: the kernel passes a valid description; kill is a plain system call.
@@ -252,7 +252,7 @@ extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _: *const libc:
     }
 }
 
-/// Makes the trace of the parts, and says what there is to say.
+/// Makes a trace of the parts, and prints the summary and warnings.
 fn write_trace(
     plan: &Plan,
     mut meta: Meta,
@@ -262,10 +262,7 @@ fn write_trace(
     status: ExitStatus,
 ) -> Result<()> {
     if !parts.exists() {
-        bail!(
-            "{} was removed while the program ran, and what was recorded with it",
-            parts.display()
-        );
+        bail!("{} was removed while the program ran, so the recording is lost", parts.display());
     }
     if !holds_parts(parts) {
         let room = room_in(parts);
@@ -273,14 +270,13 @@ fn write_trace(
         if let Err(error) = room {
             let beside = output.display();
             say!(
-                "refrain: there was no room for records beside {beside}, so there is no trace: {error}"
+                "refrain: there was no disk space for records beside {beside}, so there is no trace: {error}"
             );
             return Ok(());
         }
-        say!("refrain: no MPI call was seen, so there is no trace");
-        for hint in unseen::hints(plan) {
-            say!("refrain: {hint}");
-        }
+        unloaded::failure(plan, status).iter().for_each(|line| say!("refrain: {line}"));
+        say!("refrain: no MPI call was recorded, so there is no trace");
+        unloaded::hints(plan, status).iter().for_each(|hint| say!("refrain: {hint}"));
         return Ok(());
     }
     let running = await_ranks(parts);
@@ -303,7 +299,7 @@ fn write_trace(
         for lost in &meta.lost {
             say!("refrain: cannot be read: {lost}");
         }
-        bail!("nothing was recorded: there was no room for it, or the parts are damaged");
+        bail!("nothing was recorded: there was no disk space, or the parts are damaged");
     }
     if running > 0 {
         say!(
@@ -318,13 +314,13 @@ fn write_trace(
     Ok(())
 }
 
-/// Makes sure that a trace reads before what it was made of is removed.
+/// Checks that a trace is readable, before its parts are removed.
 fn check_reads(trace: &Path) -> Result<()> {
     CallTrace::open(trace)?.structure()?;
     Ok(())
 }
 
-/// Whether there is room in a folder for the smallest of parts.
+/// Whether there is disk space in a folder for the smallest part.
 fn room_in(folder: &Path) -> std::io::Result<()> {
     let path = folder.join("room");
     let file = std::fs::File::create(&path)?;
@@ -334,8 +330,8 @@ fn room_in(folder: &Path) -> std::io::Result<()> {
     if errno == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(errno)) }
 }
 
-/// Waits a little for ranks that outlive their launcher, as they do when it is killed. Gives how
-/// many are still running.
+/// Waits some seconds for ranks that outlive their launcher, as when it is killed. Returns how many are
+/// still running.
 fn await_ranks(parts: &Path) -> usize {
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
     let start = std::time::Instant::now();
@@ -348,33 +344,33 @@ fn await_ranks(parts: &Path) -> usize {
     }
 }
 
-/// Whether a process of this machine runs, and is not just waiting to be reaped.
+/// Whether a process of this machine is running, and not a zombie.
 fn is_alive(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
     state.is_some_and(|state| !matches!(state, "Z" | "X"))
 }
 
-/// What to do when the trace could not be written.
+/// The advice if the trace could not be written.
 pub fn kept(parts: &Path) -> String {
     format!(
-        "the trace could not be written. What was recorded is in {0}; when there is room, or to \
+        "the trace could not be written. The recording is in {0}. When there is disk space, or to \
          another disk: refrain merge {0} -o /elsewhere/name.refrain",
         parts.display()
     )
 }
 
-/// On a terminal, says what is going on where it will take a while.
+/// On a terminal, prints a message if assembling will take long.
 fn say_if_long(parts: &Path) {
     const LONG: u64 = 200 << 20;
     let size = |entry: std::fs::DirEntry| entry.metadata().map_or(0, |m| m.len());
     let total: u64 = std::fs::read_dir(parts).map_or(0, |all| all.flatten().map(size).sum());
     if total > LONG && std::io::stderr().is_terminal() {
-        say!("refrain: gathering {} of records …", summary::size(total));
+        say!("refrain: assembling {} of records …", summary::size(total));
     }
 }
 
-/// The exit code a shell would see.
+/// The exit code that a shell would report.
 pub fn exit_code(status: ExitStatus) -> u8 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
 }

@@ -13,7 +13,7 @@ use refrain_analysis::verify::{
 };
 use refrain_reader::{CallTrace, File};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Exit code if a trace is damaged or not lossless.
@@ -41,6 +41,10 @@ sent: clocks of two ranks may be off by a little, and lossy times by more.
 Memory traces (refrain mem): every reference of every thread must decode; with --raw each is
 compared with what the program reported.
 
+Records of receive orders (refrain record): every frame's checksum must be right, every event of
+every thread must decode, no call may complete a request or a receive twice, and a rank that called
+MPI_Finalize must have the end of every thread. A record holds no sends to compare receives with.
+
 Exit codes: 0 if everything is right, 1 if not, 125 if the file cannot be read at all.
 
 JSON: path, ok, sections_checked, groups, grammars, rules, signatures, calls, raw,
@@ -50,7 +54,9 @@ there are none: mode, error, error_abs_ns, calls, compared, worst_duration_error
 worst_interval_error as fractions, beyond: number of times outside the bound), messages (null if
 there are no times: paired, unpaired, early: number received before they were sent, worst_ns,
 beyond_clocks: number that clock uncertainty does not explain). JSON of a memory trace: path, ok,
-sections_checked, raw, references, references_compared, different, raw_bytes, problems.")]
+sections_checked, raw, references, references_compared, different, raw_bytes, problems. JSON of a
+record: path, ok, sections_checked, method, ranks, size, threads, receives, calls, values,
+completions (receives whose completing call is recorded), problems, remarks.")]
 pub struct Args {
     /// The file to check.
     trace: PathBuf,
@@ -59,7 +65,7 @@ pub struct Args {
     json: bool,
 }
 
-/// All that was found.
+/// The results of all checks.
 #[derive(Default)]
 struct Findings {
     sections: usize,
@@ -73,10 +79,17 @@ struct Findings {
 
 /// Checks.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let trace = match open_any(&args.trace)? {
-        File::Calls(trace) => trace,
-        File::Memory(trace) => return crate::mem::verify::run(&trace, args.json),
-        File::Orders(_) => return Err(crate::open::holds_orders(&args.trace)),
+    let trace = match open_any(&args.trace) {
+        Ok(File::Calls(trace)) => trace,
+        Ok(File::Memory(trace)) => return crate::mem::verify::run(&trace, args.json),
+        Ok(File::Orders(orders)) => {
+            return crate::orders::verify::run(&args.trace, Some(&orders), args.json);
+        }
+        // A record is read at once, so one damaged section keeps it from being opened.
+        Err(_) if is_damaged_record(&args.trace) => {
+            return crate::orders::verify::run(&args.trace, None, args.json);
+        }
+        Err(error) => return Err(error),
     };
     let mut findings = Findings::default();
     findings.look_at(&trace);
@@ -85,6 +98,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         false => print(&findings.text(&trace))?,
     }
     Ok(if findings.is_right() { ExitCode::SUCCESS } else { ExitCode::from(WRONG) })
+}
+
+/// Whether a file is a record of receive orders with damaged sections.
+fn is_damaged_record(path: &Path) -> bool {
+    let integrity = refrain_reader::orders::integrity(path);
+    integrity.is_some_and(|integrity| !integrity.problems.is_empty())
 }
 
 impl Findings {
@@ -116,11 +135,11 @@ impl Findings {
         if self.comparison.as_ref().is_some_and(|c| c.events == 0) {
             self.problem("there are records, but no call to compare in them".into());
         }
-        self.look_at_times(trace);
+        self.check_times(trace);
     }
 
-    /// Times are looked at last: calls that are right stay so whatever becomes of their times.
-    fn look_at_times(&mut self, trace: &CallTrace) {
+    /// Checks times last, so that problems with times do not prevent the comparison of calls.
+    fn check_times(&mut self, trace: &CallTrace) {
         match check_times(trace) {
             Ok(times) => self.times = times,
             Err(error) => self.problem(error.to_string()),
@@ -128,7 +147,7 @@ impl Findings {
         match &mut self.times {
             Some(times) => self.problems.append(&mut times.problems),
             None if trace.has_times() && self.problems.is_empty() => {
-                self.problem("there are times, but nothing says how far they may be off".into());
+                self.problem("there are times, but no error bound for them".into());
             }
             None => {}
         }
@@ -186,8 +205,8 @@ impl Findings {
         if !left_out.is_empty() {
             line(format!("remark: not all calls were recorded: {}", left_out.join(", ")));
         }
-        let said = self.times.iter().map(times::times_text);
-        said.chain(self.messages.iter().map(times::messages_text)).for_each(&mut line);
+        let lines = self.times.iter().map(times::times_text);
+        lines.chain(self.messages.iter().map(times::messages_text)).for_each(&mut line);
         match &self.comparison {
             Some(comparison) => {
                 for difference in &comparison.differences {
@@ -200,7 +219,7 @@ impl Findings {
                 });
             }
             None if !trace.has_raw() => {
-                line("nothing to compare it with: `refrain trace --raw` keeps the records".into());
+                line("not compared: there are no raw records (refrain trace --raw)".into());
             }
             None => {}
         }
@@ -247,15 +266,15 @@ struct VerifyRow<'a> {
     raw: bool,
     events_compared: u64,
     arguments_compared: u64,
-    /// How many differences.
+    /// The number of differences.
     different: u64,
-    /// The first of them.
+    /// The first differences.
     differences: Vec<DifferenceRow<'a>>,
     problems: &'a [String],
     remarks: Vec<String>,
-    /// Null if the trace has no times of single calls.
+    /// Null if the trace does not have the times of every call.
     times: Option<times::TimesRow>,
-    /// Null if the trace has no times of single calls.
+    /// Null if the trace does not have the times of every call.
     messages: Option<times::MessagesRow>,
 }
 

@@ -1,26 +1,26 @@
-//! A lock whose holder may be jumped out of.
+//! A lock that stays usable when `siglongjmp` abandons its holder.
 //!
-//! A handler of the program may leave our code by `siglongjmp`, at any instruction. To block
-//! signals meanwhile would send them to other threads, which may not be ready for them. So what
-//! is locked here is given up when its holder finds the lock held by itself: something it guards
-//! may be half changed, and stays so. A handler that calls MPI and returns sees the same, and
-//! does without as well.
+//! A signal handler of the program may leave the agent's code by `siglongjmp`, at any instruction.
+//! Blocking signals meanwhile would deliver them to other threads, which may not expect them. So a
+//! thread that finds the lock held by itself does not get it: either a handler jumped out of the
+//! frame that took the lock, and the guarded value may be half changed and stays so; or a handler
+//! interrupted that frame and calls MPI. In both cases the caller continues without the value.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The lock.
+/// A lock that `siglongjmp` may abandon.
 pub struct Abandonable {
-    /// Who holds it: the thread's pointer, or 0.
+    /// The thread pointer of the holder, or 0.
     holder: AtomicUsize,
 }
 
-/// The lock is held.
+/// Releases the lock when dropped.
 pub struct Held<'a> {
     lock: &'a Abandonable,
 }
 
-/// This thread, as a number.
+/// The thread pointer, which identifies this thread.
 #[inline(always)]
 fn this_thread() -> usize {
     let pointer;
@@ -32,13 +32,13 @@ fn this_thread() -> usize {
     pointer
 }
 
-/// Between two looks at a lock no more than this counts as having waited.
+/// The time between two looks at a lock counts as waiting up to this limit.
 const LONGEST_LOOK: Duration = Duration::from_millis(1);
 
-/// How long somebody has waited, as far as it counts.
+/// Accumulates waiting time, with a limit on each interval between two looks.
 ///
-/// While a process is stopped, or others have the core, those it waits for cannot get on either. So
-/// between two looks no more than a little counts, however long it was.
+/// While a process is stopped or has no core, the threads that it waits for make no progress
+/// either. So an interval counts up to a limit, however long it was.
 pub struct Waited {
     last: Instant,
     sum: Duration,
@@ -46,12 +46,12 @@ pub struct Waited {
 }
 
 impl Waited {
-    /// From now on.
+    /// Starts at `now`.
     pub fn since(now: Instant, longest_look: Duration) -> Waited {
         Waited { last: now, sum: Duration::ZERO, longest_look }
     }
 
-    /// It is not over yet; gives how long it was so far.
+    /// Adds the interval since the last look and returns the sum.
     pub fn look(&mut self, now: Instant) -> Duration {
         let look = now.saturating_duration_since(self.last);
         self.sum += look.min(self.longest_look);
@@ -61,18 +61,19 @@ impl Waited {
 }
 
 impl Abandonable {
-    /// Held by nobody.
+    /// A lock that no thread holds.
     pub const fn new() -> Abandonable {
         Abandonable { holder: AtomicUsize::new(0) }
     }
 
-    /// Takes the lock; nothing if this thread holds it already, or another does for so long.
+    /// Takes the lock. Returns `None` if this thread holds it already, or if another thread holds
+    /// it for longer than `patience`.
     #[inline]
     pub fn take(&self, patience: Duration) -> Option<Held<'_>> {
         self.take_while(patience, || true)
     }
 
-    /// The same; nothing, too, when it is no longer wanted.
+    /// Like [`Self::take`], but also returns `None` as soon as `wanted` returns false.
     #[inline]
     pub fn take_while(&self, patience: Duration, wanted: impl Fn() -> bool) -> Option<Held<'_>> {
         match self.try_take() {
@@ -105,17 +106,17 @@ impl Abandonable {
         }
     }
 
-    /// Whether this thread holds it.
+    /// Whether this thread holds the lock.
     pub fn is_held_here(&self) -> bool {
         self.holder.load(Ordering::Relaxed) == this_thread()
     }
 
-    /// In a forked child, of which no other thread has come along.
+    /// In a forked child, which has only one thread: whether a thread of the parent held the lock.
     pub fn is_held_in_child(&self) -> bool {
         self.holder.load(Ordering::Relaxed) != 0
     }
 
-    /// In a forked child: the thread of the parent that held the lock does not exist here.
+    /// In a forked child: releases the lock for a thread of the parent, which does not exist here.
     pub fn release_in_child(&self) {
         self.holder.store(0, Ordering::Release);
     }
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_stopped_or_has_no_core_has_hardly_waited() {
+    fn a_stopped_process_accumulates_hardly_any_waiting_time() {
         let start = Instant::now();
         let mut waited = Waited::since(start, LONGEST_LOOK);
         for look in 1..1000u32 {
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_wanted_is_not_waited_for() {
+    fn waiting_ends_when_the_lock_is_no_longer_wanted() {
         static LOCK: Abandonable = Abandonable::new();
         let _held = LOCK.take(Duration::ZERO);
         let other =

@@ -1,23 +1,24 @@
-//! What this MPI does not have, we do not have.
+//! Hides exported functions that the program's MPI does not have.
 //!
-//! The agent exports every function of every MPI. Some programs ask which functions there are,
-//! by weak references or by `dlsym`, and do without those that are missing: mpi4py's wheels,
-//! made to run with any MPI, do so for hundreds. To them our exports must look like the MPI
-//! they really have. So the agent edits its own dynamic symbol table, where a symbol without a
-//! value is one that the loader passes over:
+//! The agent exports every function of every MPI. Some programs ask which functions exist, by weak
+//! references or by `dlsym`, and do without those that are missing: mpi4py's wheels, which run with
+//! any MPI, do so for hundreds of functions. To such programs the agent's exports must look like
+//! those of their MPI. So the agent edits its own dynamic symbol table: the loader ignores a symbol
+//! without a value.
 //!
-//! * If an MPI library is there when the agent is loaded, because the program is linked to
-//!   it, names that it lacks are hidden.
-//! * If not, the program may load one later, or none. All names are hidden until one comes, and
-//!   then those that it has are shown, before the loader binds anything to them.
+//! * If an MPI library is loaded before the agent's initialiser runs, because the program is linked
+//!   to it, names that it lacks are hidden.
+//! * Otherwise the program may load one later, or none. All names are hidden. When an MPI library
+//!   is loaded, the names that it defines are shown before the loader binds anything to them.
 //!
-//! To be told in time, the agent has a symbol that nearly every shared library refers to,
-//! weakly and in vain: `__gmon_start__`, a hook for profilers. It does nothing, as if it were
-//! not there; but it is made an *indirect function*, for which the loader asks us whenever it
-//! binds a library, at a moment when the library and all it depends on are mapped. The answer
-//! must be found without the loader's help, which is in the middle of its work: by walking the
-//! symbol tables of the mapped modules. (It is made indirect only when the program is about to
-//! start: the loader warns of such symbols where libraries are bound before us.)
+//! To learn of that library in time, the agent defines `__gmon_start__`, a hook for profilers.
+//! Nearly every shared library has a weak reference to it, which usually stays undefined. The
+//! agent's definition does nothing, but is an *indirect function*: the loader asks the agent for
+//! its address whenever it binds a library, when the library and its dependencies are mapped
+//! already. The agent must answer without calling the loader, which is in the middle of its work,
+//! so it walks the symbol tables of the mapped modules. (The symbol becomes indirect only just
+//! before the program starts: the loader warns of indirect symbols in libraries that are bound
+//! before the agent.)
 
 use crate::inside::next;
 use crate::inside::process::Errno;
@@ -26,79 +27,81 @@ use crate::{order, table};
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// By slot: the value of the symbol, while it is hidden.
+/// By slot: the value of a hidden symbol.
 static HIDDEN: [AtomicU64; table::FUNCTIONS * 2] =
     [const { AtomicU64::new(0) }; table::FUNCTIONS * 2];
 
-/// Adapts our exports to the MPI that is there, or prepares for one that may come.
+/// Adapts the exports to the MPI that is loaded, or hides all of them until one is loaded.
 pub fn adapt_exports() {
     let _errno = Errno::keep();
-    // A panic here would leave names as they are, and no more.
+    // A panic here leaves the names as they are.
     let _ = std::panic::catch_unwind(|| {
-        let Some(own) = SymbolTable::of_agent() else { return };
+        let Some(agent) = SymbolTable::of_agent() else { return };
         let is_linked = next::has_mpi();
         let mut edits = Vec::new();
-        each_export(&own, |slot, name, symbol| {
+        each_export(&agent, |slot, name, symbol| {
             if !is_linked || !next::is_defined(name) || !is_wanted(slot) {
                 let Some(hidden) = HIDDEN.get(slot) else { return };
-                // SAFETY: a symbol of our own table.
+                // SAFETY: a symbol of the agent's own table.
                 hidden.store(unsafe { (*symbol).st_value }, Ordering::Release);
                 edits.push(Edit { symbol, value: 0, kind: STT_FUNC });
             }
         });
-        if !is_linked && let Some(symbol) = own.find(c"__gmon_start__") {
-            let asked = a_library_is_bound as *const () as usize;
-            edits.push(Edit { symbol, value: (asked - own.base) as u64, kind: STT_GNU_IFUNC });
+        if !is_linked && let Some(symbol) = agent.find(c"__gmon_start__") {
+            let resolver = resolve_gmon_start as *const () as usize;
+            edits.push(Edit { symbol, value: (resolver - agent.base) as u64, kind: STT_GNU_IFUNC });
         }
-        // SAFETY: symbols of our own table.
+        // SAFETY: symbols of the agent's own table.
         unsafe { edit(&edits) };
     });
 }
 
-/// The clock is exported for receive orders only: other programs read it without us.
+/// `MPI_Wtime` is exported only to record or replay receive orders: a traced program calls MPI's
+/// directly.
 fn is_wanted(slot: usize) -> bool {
     slot / 2 != table::MPI_Wtime || order::is_on()
 }
 
-/// Asked by the loader for the address of `__gmon_start__` whenever it binds a library.
-extern "C" fn a_library_is_bound() -> usize {
+/// Resolver of the indirect function `__gmon_start__`: the loader calls it whenever it binds a
+/// library.
+extern "C" fn resolve_gmon_start() -> usize {
     static SHOWN: AtomicBool = AtomicBool::new(false);
     if !SHOWN.load(Ordering::Acquire) {
-        // A panic here would leave names hidden, and the program without a trace.
+        // A panic here leaves the names hidden, and the program without a trace.
         let _ = std::panic::catch_unwind(|| {
-            let has_come = SymbolTable::is_defined_elsewhere(c"PMPI_Init");
-            if has_come && !SHOWN.swap(true, Ordering::AcqRel) {
-                show_what_there_is();
+            let is_loaded = SymbolTable::is_defined_elsewhere(c"PMPI_Init");
+            if is_loaded && !SHOWN.swap(true, Ordering::AcqRel) {
+                show_defined_names();
             }
         });
     }
     __gmon_start__ as *const () as usize
 }
 
-/// Shows the names that the MPI library has.
-fn show_what_there_is() {
-    let Some(own) = SymbolTable::of_agent() else { return };
+/// Shows the names that the MPI library defines.
+fn show_defined_names() {
+    let Some(agent) = SymbolTable::of_agent() else { return };
     let mut edits = Vec::new();
-    each_export(&own, |slot, name, symbol| {
+    each_export(&agent, |slot, name, symbol| {
         if SymbolTable::is_defined_elsewhere(name) && is_wanted(slot) {
             let Some(hidden) = HIDDEN.get(slot) else { return };
             let value = hidden.load(Ordering::Acquire);
             edits.push(Edit { symbol, value, kind: STT_FUNC });
         }
     });
-    // SAFETY: symbols of our own table.
+    // SAFETY: symbols of the agent's own table.
     unsafe { edit(&edits) };
 }
 
 /// Calls `each` for every exported name of MPI.
 fn each_export(
-    own: &SymbolTable,
+    agent: &SymbolTable,
     mut each: impl FnMut(usize, &std::ffi::CStr, *mut libc::Elf64_Sym),
 ) {
     for (number, name) in table::NAMES.iter().enumerate() {
         for (profiled, prefix) in ["", "P"].into_iter().enumerate() {
             if let Ok(name) = CString::new(format!("{prefix}{name}"))
-                && let Some(symbol) = own.find(&name)
+                && let Some(symbol) = agent.find(&name)
             {
                 each(number * 2 + profiled, &name, symbol);
             }
@@ -106,35 +109,35 @@ fn each_export(
     }
 }
 
-/// A hook for profilers: nothing, as if it were not there.
+/// A hook for profilers; does nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn __gmon_start__() {}
 
 /// A symbol type: the value is a function.
 const STT_FUNC: u8 = 2;
 
-/// A symbol type of the GNU loader: the value is a function that gives the address.
+/// A symbol type of the GNU loader: the value is a function that returns the address.
 const STT_GNU_IFUNC: u8 = 10;
 
-/// What a symbol is to be.
+/// The new value and type of a symbol.
 struct Edit {
     symbol: *mut libc::Elf64_Sym,
     value: u64,
     kind: u8,
 }
 
-/// Changes symbols. Their pages are made writable once for all: there are more than a thousand, and
-/// every process that is started pays for it.
+/// Changes symbols. Their pages are made writable in one step: there are more than a thousand
+/// symbols, and every process pays for it at start.
 ///
 /// # Safety
-/// They must be of this library's dynamic symbol table.
+/// The symbols must be in the agent's dynamic symbol table.
 unsafe fn edit(edits: &[Edit]) {
-    let places = || edits.iter().map(|edit| edit.symbol as usize);
-    let (Some(first), Some(last)) = (places().min(), places().max()) else { return };
+    let addresses = || edits.iter().map(|edit| edit.symbol as usize);
+    let (Some(first), Some(last)) = (addresses().min(), addresses().max()) else { return };
     let page = first / 4096 * 4096;
     let length = last + size_of::<libc::Elf64_Sym>() - page;
-    // SAFETY: the table's pages are ours, private to the process; they are made writable for the
-    // stores.
+    // SAFETY: the table's pages belong to the agent and are private to the process; they are made
+    // writable for the stores.
     unsafe {
         if libc::mprotect(page as *mut c_void, length, libc::PROT_READ | libc::PROT_WRITE) == 0 {
             for Edit { symbol, value, kind } in edits {

@@ -1,13 +1,13 @@
-//! The agent's own memory.
+//! The agent's allocator.
 //!
-//! The encoder allocates while the program is inside an MPI call, where a handler of the program
-//! may jump away. If that left the C library's allocator locked, the program itself would hang at
-//! its next `malloc`. So the agent has memory of its own, straight from the kernel: blocks in
-//! powers of two, and mappings for what is larger. That also leaves the program's heap as it
-//! would be without us.
+//! The encoder allocates while the program is inside an MPI call, where a signal handler of the
+//! program may jump away. If that left the C library's allocator locked, the program itself would
+//! hang at its next `malloc`. So the agent takes memory from the kernel directly: blocks in powers
+//! of two, and a mapping for each larger block. That also leaves the program's heap as it would be
+//! without the agent.
 //!
-//! Where the lock cannot be had, because a handler jumped away or has interrupted us, each block
-//! is a mapping of its own.
+//! If the lock is not available, because a handler jumped out of the agent or has interrupted it,
+//! each block is a mapping of its own.
 
 use crate::inside::abandon::Abandonable;
 use std::alloc::Layout;
@@ -24,31 +24,32 @@ const CLASSES: usize = (LARGEST / SMALLEST).trailing_zeros() as usize + 1;
 const CHUNK: usize = 256 << 10;
 const PAGE: usize = 4096;
 
-/// Another thread needs the lock for less than a microsecond, unless it was jumped out of.
+/// Another thread holds the lock for less than a microsecond, unless `siglongjmp` abandoned it.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 struct Blocks {
-    /// For each class the first free block, which holds the address of the next.
+    /// For each size class the first free block, which holds the address of the next one.
     free: [*mut u8; CLASSES],
-    /// What is left of the last chunk.
+    /// The rest of the last chunk.
     at: usize,
     end: usize,
 }
 
-/// All of the agent's memory.
+/// The agent's allocator.
 pub struct Arena {
     lock: Abandonable,
     blocks: UnsafeCell<Blocks>,
 }
 
-// SAFETY: the blocks are touched by the holder of the lock only.
+// SAFETY: only the holder of the lock uses the blocks.
 unsafe impl Sync for Arena {}
 
-/// Memory from the kernel, past whatever stands in front of `mmap`; null if there is none.
+/// Memory from the kernel by a direct system call, because `mmap` may be interposed; null if there
+/// is none.
 fn map(bytes: usize) -> *mut u8 {
     let (access, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory; errno is left alone, as allocation is to.
+    // SAFETY: maps new memory. An allocation must not change errno, so it is restored.
     unsafe {
         let errno = *libc::__errno_location();
         let at = libc::syscall(libc::SYS_mmap, 0usize, bytes, access, kind, -1isize, 0usize);
@@ -61,21 +62,21 @@ fn pages(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE)
 }
 
-/// The class of a block that can hold so many bytes; none if it is a mapping.
+/// The size class of a block for this layout; `None` if the block is a mapping.
 fn class(layout: &Layout) -> Option<usize> {
     let size = layout.size().max(layout.align()).max(SMALLEST);
     (size <= LARGEST).then(|| (size.next_power_of_two() / SMALLEST).trailing_zeros() as usize)
 }
 
 impl Arena {
-    /// With nothing in it.
+    /// An empty allocator.
     pub const fn new() -> Arena {
         let blocks = Blocks { free: [null_mut(); CLASSES], at: 0, end: 0 };
         Arena { lock: Abandonable::new(), blocks: UnsafeCell::new(blocks) }
     }
 
-    /// Memory for something; null if there is none. Not always zero.
-    #[expect(clippy::indexing_slicing, reason = "`class` gives less than the length")]
+    /// Allocates memory, which is not always zero; null if there is none.
+    #[expect(clippy::indexing_slicing, reason = "`class` is less than the length")]
     pub fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(class) = class(&layout) else {
             let aligned = layout.align() <= PAGE;
@@ -107,11 +108,11 @@ impl Arena {
         }
     }
 
-    /// Gives memory back.
+    /// Frees memory.
     ///
     /// # Safety
-    /// It must have come from here, with that layout.
-    #[expect(clippy::indexing_slicing, reason = "`class` gives less than the length")]
+    /// This allocator must have allocated it with this layout.
+    #[expect(clippy::indexing_slicing, reason = "`class` is less than the length")]
     pub unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         let Some(class) = class(&layout) else {
             // SAFETY: a mapping of that size.
@@ -127,10 +128,11 @@ impl Arena {
         }
     }
 
-    /// Makes a mapping larger or smaller in place, or elsewhere; null if it is none, or cannot be.
+    /// Resizes a mapping, in place or by moving it. Returns null if the old or new block is not a
+    /// mapping, or if the kernel refuses.
     ///
     /// # Safety
-    /// It must have come from here, with that layout.
+    /// This allocator must have allocated it with this layout.
     pub unsafe fn remap(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let new = Layout::from_size_align(size, layout.align());
         if class(&layout).is_some() || !new.is_ok_and(|new| class(&new).is_none()) {

@@ -1,18 +1,18 @@
-//! Calls out of Fortran's library: for the program, or on its own behalf?
+//! Calls from the Fortran bindings: made for the program, or on the library's own behalf?
 //!
-//! A procedure of Fortran ends in a call of the C function of its name, and that call is the
-//! program's. On the way the library may need to know more: how many processes there are, to
-//! convert an array with an element for each; how many dimensions a grid has; a datatype that
-//! describes a section of an array. Nobody asked for those calls. What tells them apart is the
-//! procedure that the call site lies in:
+//! A Fortran procedure calls the C function of the same name, and that call is the program's. But
+//! it may call MPI for its own purposes first: it asks for the number of processes to convert an
+//! array with one element for each, or for the number of dimensions of a grid, or it creates a
+//! datatype that describes an array section. The program did not make those calls. The Fortran
+//! procedure that contains the call site distinguishes them:
 //!
-//! * that of the function which is called: the program's call
-//! * another one: the library's own
-//! * none, but a helper without a symbol. Helpers are there to convert what Fortran passes in
-//!   another form than C, buffers and strings: so a function that takes some of those is called
-//!   for the program, any other is the library's own.
+//! * The procedure of the called function: the call is the program's.
+//! * Another procedure: the call is the library's own.
+//! * No procedure, but a helper without a symbol. Helpers convert arguments that Fortran passes in
+//!   a different form than C, such as buffers and strings. So a call of a function with such
+//!   arguments is the program's, any other call is the library's own.
 //!
-//! A call site calls one function only, so what was found out about it once is kept.
+//! A call site always calls the same function, so the result is kept by call site.
 
 use crate::inside::entry::Entry;
 use crate::inside::modules::{Module, Verdict};
@@ -21,20 +21,20 @@ use crate::table;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Call sites looked into, each in one of a few cells: its return address, doubled, plus one if
-/// its calls are the program's. Single words, so that threads need no lock.
+/// Judged call sites, each in one of a few cells: twice its return address, plus one if its calls
+/// are the program's. A cell is a single word, so threads need no lock.
 static KNOWN: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
 
-/// How many cells may hold a call site.
+/// Number of cells that may hold a given call site.
 const CELLS: usize = 4;
 
-#[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
+#[expect(clippy::indexing_slicing, reason = "the index is reduced modulo the length")]
 fn cells(caller: usize) -> impl Iterator<Item = &'static AtomicUsize> {
     let first = caller ^ (caller >> 10);
     (first..first + CELLS).map(|cell| &KNOWN[cell % KNOWN.len()])
 }
 
-/// What was found out about a call site in Fortran's library.
+/// The verdict on a call site in the Fortran bindings, if it was judged before.
 #[inline]
 pub fn known(caller: usize) -> Option<Verdict> {
     let found =
@@ -54,7 +54,7 @@ fn keep(caller: usize, is_programs: bool) {
     }
 }
 
-/// Whose a call is that returns into Fortran's library.
+/// Judges a call that returns into the Fortran bindings.
 pub fn judge(entry: &Entry) -> Verdict {
     let number = entry.slot / 2;
     let called = table::NAMES.get(number).copied().unwrap_or_default();
@@ -66,21 +66,22 @@ pub fn judge(entry: &Entry) -> Verdict {
     if is_programs { Verdict::ByFortran } else { Verdict::Foreign }
 }
 
-/// The function whose procedure a return address lies in.
+/// The MPI function whose Fortran procedure contains a return address.
 fn procedure_at(caller: usize) -> Option<String> {
-    // SAFETY: zeros are a valid Dl_info, which the loader fills in; names are its own.
+    // SAFETY: zeros are a valid Dl_info, which the loader fills in; the loader owns the names.
     let symbol = unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
-        // The call itself: a return address may be the first one of another function.
+        // The call instruction, because the return address may be the first one of the next
+        // function.
         let found = libc::dladdr((caller - 1) as *const _, &mut info) != 0;
         (found && !info.dli_sname.is_null()).then(|| CStr::from_ptr(info.dli_sname))?
     };
     refrain_mpi::fortran::function_of(symbol.to_str().ok()?)
 }
 
-/// Whether a module is a Fortran library: named like one of MPI's, it defines a procedure for
-/// itself.
-pub fn are_in(module: &Module) -> bool {
+/// Whether a module is a library of Fortran bindings: its file name is like that of an MPI library,
+/// and it defines an MPI procedure of Fortran.
+pub fn is_bindings(module: &Module) -> bool {
     let defines =
         |name| next::symbol_of(&module.path, name).is_some_and(|f| module.contains(f as usize));
     module.file_name().starts_with(b"libmpi")

@@ -1,40 +1,41 @@
-//! The GNU build id of a module: a hash that the linker leaves in a note, by which the module is
-//! recognised later, wherever its file is then.
+//! The GNU build id of a module: a hash that the linker writes into a note. It identifies the
+//! module's file later, even if the file has moved.
 
 use std::fmt::{self, Display, Formatter};
 
-/// A build id; empty where the module has none.
+/// A build id; empty if the module has none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct BuildId {
     bytes: [u8; LONGEST],
     length: u8,
 }
 
-/// Linkers make ids of 8 to 20 bytes; users may choose longer ones, which count as none.
+/// Linkers write ids of 8 to 20 bytes. Users may choose longer ones, which are ignored.
 const LONGEST: usize = 32;
 
 /// The type of the note.
 const NT_GNU_BUILD_ID: u32 = 3;
 
 impl BuildId {
-    /// That of a module without one.
+    /// The build id of a module that has none.
     pub const NONE: BuildId = BuildId { bytes: [0; LONGEST], length: 0 };
 
-    /// Looks for it in the notes of a program header, which are `alignment` bytes apart.
+    /// Finds the build id in the notes of a program header, which are padded to `alignment` bytes.
     pub fn in_notes(mut notes: &[u8], alignment: usize) -> Option<BuildId> {
         let alignment = if alignment == 8 { 8 } else { 4 };
         while let Some((head, rest)) = notes.split_first_chunk::<12>() {
             let [name, content, kind] = head.as_chunks::<4>().0 else { return None };
             let [name, content, kind] = [name, content, kind].map(|word| u32::from_le_bytes(*word));
             let (name, content) = (name as usize, content as usize);
-            // A name and a content, each padded.
+            // The ends of name and content are padded, counted from the start of the note.
             let padded = |n: usize| n.checked_next_multiple_of(alignment);
-            let from = padded(12 + name)?.checked_sub(12)?;
-            let found = rest.get(from..from.checked_add(content)?)?;
+            let from = padded(12 + name)?;
+            let end = from.checked_add(content)?;
+            let found = notes.get(from..end)?;
             if kind == NT_GNU_BUILD_ID && rest.get(..name)? == b"GNU\0" {
                 return BuildId::of(found);
             }
-            notes = rest.get(padded(from.checked_add(content)?)?..)?;
+            notes = notes.get(padded(end)?..)?;
         }
         None
     }

@@ -1,4 +1,5 @@
-//! The clock: ticks of the processor where they are steady, else nanoseconds of the system.
+//! The clock: the time-stamp counter if its rate is constant, otherwise the system's clock in
+//! nanoseconds.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -47,17 +48,17 @@ fn system_nanos(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// `REFRAIN_CLOCK=system` asks for the system's clock, where the counter is not to be trusted.
+/// `REFRAIN_CLOCK=system` selects the system's clock, for machines whose counter is unreliable.
 fn is_system_wanted() -> bool {
-    // SAFETY: getenv gives null or a NUL-terminated string, read at once.
+    // SAFETY: getenv returns null or a NUL-terminated string, read at once.
     unsafe {
         let text = libc::getenv(c"REFRAIN_CLOCK".as_ptr());
         !text.is_null() && CStr::from_ptr(text).to_bytes() == b"system"
     }
 }
 
-/// The counter runs at one rate in all power states (CPUID 8000_0007, EDX bit 8), and the
-/// kernel trusts it too (else it would have chosen another clock source).
+/// Whether the counter has the same rate in all power states (CPUID 8000_0007, EDX bit 8) and the
+/// kernel trusts it (otherwise it has chosen another clock source).
 fn has_steady_counter() -> bool {
     use core::arch::x86_64::__cpuid;
     let invariant =

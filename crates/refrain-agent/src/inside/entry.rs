@@ -1,44 +1,45 @@
 //! From an exported symbol to a wrapper.
 //!
-//! Whose call it is ([`crate::inside::modules`]) is told by the return address, which Rust
-//! cannot ask for. So every exported name is a few instructions of assembly that note the
-//! return address, the stack and frame pointers and which of the wrapper's names was called in a
-//! thread-local block and jump to the wrapper; registers and stack stay as the caller left
-//! them, and the jump leaves no frame behind for an unwinder to trip over.
+//! The return address shows whether the program made a call ([`crate::inside::modules`]), and Rust
+//! has no way to read it. So every exported name is a few instructions of assembly. They store the
+//! return address, the stack and frame pointers and the index of the called name in a thread-local
+//! block, and jump to the wrapper. Registers and stack stay as the caller left them, and the jump
+//! adds no frame that an unwinder would have to understand.
 //!
-//! A signal handler that calls MPI may write to the block before the wrapper has read it. So
-//! nothing there decides which function is called: a wrapper knows its own. The rest only
-//! tells whose call it was, and how deep.
+//! A signal handler that calls MPI may overwrite the block before the wrapper has read it. So
+//! nothing in the block decides which function is called: a wrapper knows its own function. The
+//! block only says who called, and from which stack depth.
 
 use crate::inside::next;
 use crate::order;
 use crate::trace::call::Call;
-use crate::trace::stream;
+use crate::trace::thread_log::{self, ThreadLog};
 use core::arch::{asm, global_asm};
 
-/// What a thread knows of itself; lives in the static TLS block, so it costs one load.
+/// State of a thread. It lives in the static TLS block, so reading it is a single load.
 #[repr(C)]
 pub struct ThreadBlock {
-    /// Where the call in progress returns to.
+    /// The return address of the call in progress.
     pub caller: usize,
-    /// Which of the wrapper's names was called: 0 for `MPI_X`, 1 for `PMPI_X`; of a Fortran
-    /// procedure's, the first, the second and so on.
+    /// Which of the wrapper's names was called: 0 for `MPI_X`, 1 for `PMPI_X`; for a Fortran
+    /// procedure, the index of the symbol.
     pub name: usize,
     /// The stack pointer at entry.
     pub stack: usize,
     /// The thread's log; null before its first call.
-    pub stream: *mut stream::Stream,
+    pub log: *mut ThreadLog,
     /// The frame pointer at entry, if the caller has one.
     pub frame: usize,
-    /// What [`order`] knows of the thread; null before its first call.
+    /// The thread's state in [`order`]; null before its first call.
     pub order: *const order::Thread,
-    /// Who made the thread, and as the how manieth of its threads: 0 for the first of all.
+    /// Creation path: a hash of the parent's path and the index of this child; 0 for the initial
+    /// thread.
     pub path: u64,
-    /// How many threads it has made.
+    /// Number of threads that it has created.
     pub children: u64,
 }
 
-// The initial-exec model: this library is always loaded at start-up, by LD_PRELOAD.
+// Uses the initial-exec model, because LD_PRELOAD loads this library at start-up.
 global_asm!(
     ".pushsection .tbss.refrain_thread,\"awT\",@nobits",
     ".p2align 3",
@@ -55,8 +56,8 @@ global_asm!(
 #[inline(always)]
 pub fn thread_block() -> *mut ThreadBlock {
     let block;
-    // SAFETY: reads the block's offset from the GOT and adds the thread pointer, which x86-64
-    // keeps at fs:0.
+    // SAFETY: reads the block's offset from the GOT and adds the thread pointer, which is at fs:0
+    // on x86-64.
     unsafe {
         asm!(
             "mov {0}, qword ptr [rip + refrain_thread@GOTTPOFF]",
@@ -68,7 +69,7 @@ pub fn thread_block() -> *mut ThreadBlock {
     block
 }
 
-/// Exports a name that goes to a wrapper.
+/// Exports a symbol that jumps to a wrapper.
 macro_rules! export {
     ($symbol:ident, $name:expr, $wrapper:path) => {
         /// # Safety
@@ -92,19 +93,19 @@ macro_rules! export {
 }
 pub(crate) use export;
 
-/// Which of the wrapper's names was called; to be asked for before anything else.
+/// Which of the wrapper's names was called. A wrapper reads it before anything else.
 pub fn name() -> usize {
     // SAFETY: the block belongs to this thread and lives as long as it does.
     unsafe { (*thread_block()).name }
 }
 
-/// A call that has just come in.
+/// A call that the program has just made.
 #[derive(Clone, Copy)]
 pub struct Entry {
     block: *mut ThreadBlock,
-    /// Where it returns to.
+    /// Its return address.
     pub caller: usize,
-    /// Which exported name was called: twice the function's number, plus one for `PMPI_`.
+    /// The called symbol: twice the function's number, plus one for `PMPI_`.
     pub slot: usize,
     /// The stack pointer at entry.
     pub stack: usize,
@@ -113,8 +114,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The call of this function that is in progress. To be asked for first of all in a
-    /// wrapper.
+    /// The call of this function that is in progress. A wrapper reads it before anything else.
     #[inline(always)]
     pub fn new(function: usize) -> Entry {
         let block = thread_block();
@@ -124,7 +124,7 @@ impl Entry {
         Entry { block, caller: *caller, slot, stack: *stack, frame: *frame }
     }
 
-    /// A call whose particulars are at hand.
+    /// A call with a known return address, slot and stack pointer.
     pub fn of(caller: usize, slot: usize, stack: usize) -> Entry {
         Entry { block: thread_block(), caller, slot, stack, frame: 0 }
     }
@@ -135,15 +135,15 @@ impl Entry {
         next::function(self.slot)
     }
 
-    /// Begins to write the call down, if it is the program's and there is a log.
+    /// Begins to record the call, if it is the program's and the thread has a log.
     #[inline(always)]
     pub fn begin(self) -> Option<Call> {
         // SAFETY: as in `new`.
-        let stream = unsafe { (*self.block).stream };
-        let is_new = stream.is_null();
-        match stream::is_open(stream) || is_new && stream::open_for_thread(self.block) {
-            // SAFETY: as in `new`; the stream is open, and this thread's alone.
-            true => Call::begin(self, unsafe { (*self.block).stream }),
+        let log = unsafe { (*self.block).log };
+        let is_new = log.is_null();
+        match thread_log::is_open(log) || is_new && thread_log::open_for_thread(self.block) {
+            // SAFETY: as in `new`; the log is open and belongs to this thread.
+            true => Call::begin(self, unsafe { (*self.block).log }),
             false => None,
         }
     }

@@ -1,7 +1,7 @@
 //! The limit on file sizes (`ulimit -f`).
 
-/// The largest file that this process may write. A write past it raises SIGXFSZ, which kills the
-/// program by default; so whatever the agent writes is compared with the limit first.
+/// The largest file that this process may write. A write past the limit raises SIGXFSZ, which kills
+/// the program by default, so the agent compares every write with the limit first.
 pub fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: fills in the structure.

@@ -1,10 +1,11 @@
-//! Calls of other modules' functions, led past us.
+//! Redirects calls in loaded modules to functions of the agent.
 //!
-//! A function is usually interposed by exporting its name. But a name that is exported is there,
-//! and programs ask: many a library refers weakly to a GPU's functions, and does without. MPI's
-//! names can be hidden ([`crate::inside::absent`]), though not from those that are bound before us. So
-//! for functions that most programs do not have, nothing is exported; instead, the places where
-//! loaded modules hold the address of such a function, for calls, are changed to hold ours.
+//! A function is usually interposed by exporting its name. But an exported name exists, and
+//! programs ask whether names exist: many libraries have weak references to GPU functions and work
+//! without them. MPI's names can be hidden ([`crate::inside::absent`]), but not from libraries that
+//! are bound before the agent. So the agent does not export functions that most programs lack.
+//! Instead it overwrites the GOT entries of loaded modules that hold the address of such a
+//! function.
 
 use crate::inside::symbols::{dynamic_section, each_module, headers, path_of};
 use std::ffi::{CStr, c_char, c_void};
@@ -16,7 +17,7 @@ const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
 
-/// Kinds of relocation: an address in a table; the same for calls.
+/// Kinds of relocation: a GOT entry for an address; one for calls.
 const R_X86_64_GLOB_DAT: u32 = 6;
 const R_X86_64_JUMP_SLOT: u32 = 7;
 
@@ -28,23 +29,26 @@ struct Relocation {
     addend: i64,
 }
 
-/// Leads calls of all loaded modules but this one to other functions: `lead` gives the address
-/// of ours for a name.
-pub fn lead(lead: impl Fn(&CStr) -> Option<*const ()>) {
-    lead_in(|_| true, lead);
+/// Redirects calls in all loaded modules but this one: `replacement` returns the agent's function
+/// for a name.
+pub fn redirect(replacement: impl Fn(&CStr) -> Option<*const ()>) {
+    redirect_in(|_| true, replacement);
 }
 
-/// The same for some of the modules, by the paths of their files.
-pub fn lead_in(which: impl Fn(&[u8]) -> bool, lead: impl Fn(&CStr) -> Option<*const ()>) {
+/// Like [`redirect`], but only in modules whose path `which` accepts.
+pub fn redirect_in(
+    which: impl Fn(&[u8]) -> bool,
+    replacement: impl Fn(&CStr) -> Option<*const ()>,
+) {
     each_module(|module, is_agent| {
         if !is_agent && which(path_of(module)) {
-            lead_module(module, &lead);
+            redirect_module(module, &replacement);
         }
         None::<()>
     });
 }
 
-fn lead_module(module: &libc::dl_phdr_info, lead: &impl Fn(&CStr) -> Option<*const ()>) {
+fn redirect_module(module: &libc::dl_phdr_info, replacement: &impl Fn(&CStr) -> Option<*const ()>) {
     let base = module.dlpi_addr as usize;
     let Some(dynamic) = dynamic_section(module) else { return };
     let find = |tag| dynamic.iter().find(|d| d.tag == tag).map(|d| d.value);
@@ -68,37 +72,37 @@ fn lead_module(module: &libc::dl_phdr_info, lead: &impl Fn(&CStr) -> Option<*con
                 let name = strings as *const c_char;
                 (symbol, CStr::from_ptr(name.add(symbol.st_name as usize)))
             };
-            let is_its_own = symbol.st_shndx != 0;
-            if let (false, Some(function)) = (is_its_own, lead(name)) {
-                let place = (base + relocation.offset) as *mut usize;
-                // SAFETY: a place of the module that holds an address.
-                unsafe { change(module, place, function as usize) };
+            let is_defined_here = symbol.st_shndx != 0;
+            if let (false, Some(function)) = (is_defined_here, replacement(name)) {
+                let got_entry = (base + relocation.offset) as *mut usize;
+                // SAFETY: a GOT entry of the module, which holds an address.
+                unsafe { change(module, got_entry, function as usize) };
             }
         }
     }
 }
 
-/// Changes an address, unless there is none: a weak reference to nothing.
+/// Overwrites a GOT entry, unless it is null: a weak reference that is undefined.
 ///
 /// # Safety
-/// The place must hold an address, and belong to the module.
-unsafe fn change(module: &libc::dl_phdr_info, place: *mut usize, function: usize) {
-    let at = place as usize - module.dlpi_addr as usize;
+/// The entry must hold an address and belong to the module.
+unsafe fn change(module: &libc::dl_phdr_info, got_entry: *mut usize, function: usize) {
+    let at = got_entry as usize - module.dlpi_addr as usize;
     let is_protected = headers(module).iter().any(|h| {
         let start = h.p_vaddr as usize;
         h.p_type == libc::PT_GNU_RELRO && (start..start + h.p_memsz as usize).contains(&at)
     });
-    let page = (place as usize & !0xfff) as *mut c_void;
-    // SAFETY: the caller's promise; what is protected is made writable for the one store.
+    let page = (got_entry as usize & !0xfff) as *mut c_void;
+    // SAFETY: the caller's promise; a protected page is made writable for the one store.
     unsafe {
-        if *place == 0 || *place == function {
+        if *got_entry == 0 || *got_entry == function {
             return;
         }
         let write = libc::PROT_READ | libc::PROT_WRITE;
         if is_protected && libc::mprotect(page, 4096, write) != 0 {
             return;
         }
-        place.write_volatile(function);
+        got_entry.write_volatile(function);
         if is_protected {
             libc::mprotect(page, 4096, libc::PROT_READ);
         }

@@ -1,9 +1,9 @@
-//! What threads of the process share, behind an [`Abandonable`] lock; and values that are made once,
-//! without any lock.
+//! Values that threads share, behind an [`Abandonable`] lock; and values that are made once,
+//! without a lock.
 //!
-//! The locks of the standard library are not used in the agent. A handler that interrupts their
-//! holder and wants the lock itself waits for ever, and a child that is forked while another thread
-//! holds one never gets it.
+//! The agent does not use the locks of the standard library. A signal handler that interrupts the
+//! holder of such a lock and takes it itself would wait for ever, and a child that is forked while
+//! another thread holds it never gets it.
 
 use crate::inside::abandon::Abandonable;
 use std::cell::UnsafeCell;
@@ -20,19 +20,19 @@ pub struct Locked<T> {
 unsafe impl<T: Send> Sync for Locked<T> {}
 
 impl<T> Locked<T> {
-    /// A value that nobody uses.
+    /// A value that no thread uses yet.
     pub const fn new(value: T) -> Locked<T> {
         Locked { lock: Abandonable::new(), value: UnsafeCell::new(value) }
     }
 
-    /// Gives the value to `work`. Gives nothing if this thread uses it already (in a frame that a
-    /// handler interrupted, and perhaps left for good), or if another thread uses it for longer than
-    /// `patience`.
+    /// Calls `work` with the value. Returns `None` if this thread uses it already (in a frame that
+    /// a handler interrupted, and perhaps left for good), or if another thread uses it for longer
+    /// than `patience`.
     ///
-    /// Whoever may not lose the value to a handler that jumps away blocks signals meanwhile.
+    /// A caller that must not lose the value to a handler that jumps away blocks signals meanwhile.
     pub fn with<R>(&self, patience: Duration, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let _held = self.lock.take(patience)?;
-        // SAFETY: the lock is held, which this thread takes only once.
+        // SAFETY: this thread holds the lock, and takes it only once.
         Some(work(unsafe { &mut *self.value.get() }))
     }
 
@@ -41,8 +41,8 @@ impl<T> Locked<T> {
         self.lock.is_held_in_child()
     }
 
-    /// In a forked child: begins anew with that value. The old one may be half changed. It is left
-    /// as it is: to free it would copy its pages.
+    /// In a forked child: replaces the value, which may be half changed, and releases the lock. The
+    /// old value is not dropped, because freeing it would copy its pages.
     pub fn renew_in_child(&self, value: T) {
         // SAFETY: the child has this thread alone; whichever thread used the value in the parent does
         // not exist here.
@@ -53,8 +53,8 @@ impl<T> Locked<T> {
 
 /// A value that is made when it is first asked for.
 ///
-/// There is no lock: threads that ask at the same time, or a handler that interrupts the making, each
-/// make one, and all get the one that was ready first.
+/// There is no lock. Threads that ask at the same time, or a handler that interrupts the making,
+/// each make a value, and all get the one that was stored first.
 pub struct Lazy<T: 'static> {
     at: AtomicPtr<T>,
 }
@@ -68,7 +68,7 @@ impl<T: Send + Sync> Lazy<T> {
     /// The value.
     #[inline]
     pub fn get_or_make(&self, make: impl FnOnce() -> T) -> &'static T {
-        // SAFETY: null, or a value that is whole (it is stored with `Release`) and never freed.
+        // SAFETY: null, or a complete value (it is stored with `Release`) that is never freed.
         match unsafe { self.at.load(Ordering::Acquire).as_ref() } {
             Some(value) => value,
             None => self.make(make()),
@@ -80,7 +80,7 @@ impl<T: Send + Sync> Lazy<T> {
         let made = Box::into_raw(Box::new(value));
         let null = std::ptr::null_mut();
         let (order, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        // SAFETY: either value is whole. The one that is not used was never given to anybody.
+        // SAFETY: both values are complete. No reference to the unused one exists.
         unsafe {
             match self.at.compare_exchange(null, made, order, failure) {
                 Ok(_) => &*made,

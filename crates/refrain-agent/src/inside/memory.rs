@@ -1,12 +1,11 @@
 //! Reading memory that belongs to the program or to MPI.
 //!
-//! Everything here turns an address that the interface table vouches for into a plain value,
-//! and nothing outside this module follows such an address.
+//! Each function turns an address that the interface table vouches for into a plain value. No other
+//! module follows such an address.
 
-use crate::inside::next;
-use crate::inside::process::{Errno, abi};
-use crate::table;
-use refrain_mpi::abi::{Family, read_handle};
+use crate::inside::library::abi;
+use crate::inside::process::Errno;
+use refrain_mpi::abi::read_handle;
 use std::ffi::{CStr, c_char, c_int};
 
 /// The address of one or more ints.
@@ -52,21 +51,22 @@ pub unsafe fn handle(at: Handles, index: usize, bytes: usize) -> Option<usize> {
     (!at.is_null()).then(|| unsafe { read_handle(bytes, at.cast(), index) })
 }
 
-/// The word at an address; nothing if there is no memory. The kernel knows: it looks at a new
-/// signal mask before it looks at what it is asked to do with it, here nothing.
+/// The word at an address; `None` if no memory is mapped there. The kernel decides:
+/// `rt_sigprocmask` reads the new signal mask before it rejects the invalid operation that it is
+/// asked for here.
 pub fn word_at(address: usize) -> Option<usize> {
-    const NOTHING: c_int = -1;
+    const INVALID: c_int = -1;
     let _errno = Errno::keep();
-    // SAFETY: the system call fails in any case, and changes nothing; what the kernel could
-    // read, we can.
+    // SAFETY: the system call always fails and changes nothing; memory that the kernel could read
+    // is readable.
     unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, NOTHING, address, 0, size_of::<usize>());
-        let is_there = *libc::__errno_location() != libc::EFAULT;
-        is_there.then(|| (address as *const usize).read_unaligned())
+        libc::syscall(libc::SYS_rt_sigprocmask, INVALID, address, 0, size_of::<usize>());
+        let is_mapped = *libc::__errno_location() != libc::EFAULT;
+        is_mapped.then(|| (address as *const usize).read_unaligned())
     }
 }
 
-/// A number of elements that the program gives; a negative one means none.
+/// A number of elements that the program passed; 0 if it is negative.
 #[inline(always)]
 pub fn count(n: impl Into<i64>) -> usize {
     usize::try_from(n.into()).unwrap_or(0)
@@ -82,7 +82,7 @@ pub unsafe fn count_at(at: Ints) -> usize {
     unsafe { int(at) }.map_or(0, count)
 }
 
-/// The sum of an array: how long an array is that holds so many for each.
+/// The sum of an array of counts: the length of the array that they describe.
 ///
 /// # Safety
 /// Null, or the address of `n` ints.
@@ -107,7 +107,7 @@ pub unsafe fn last(at: Ints, n: usize) -> usize {
 }
 
 /// # Safety
-/// Null, or the address of so many characters, to be looked at at once.
+/// Null, or the address of `length` characters that stay valid while the slice is used.
 pub unsafe fn bytes<'a>(at: *const c_char, length: usize) -> &'a [u8] {
     if at.is_null() {
         return &[];
@@ -116,7 +116,7 @@ pub unsafe fn bytes<'a>(at: *const c_char, length: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(at.cast(), length) }
 }
 
-/// Whether a string is that one.
+/// Whether the string at an address equals `text`.
 ///
 /// # Safety
 /// Null, or a string.
@@ -126,9 +126,9 @@ pub unsafe fn is_text(at: *const c_char, text: &CStr) -> bool {
 }
 
 /// # Safety
-/// The address of strings, closed by NULL.
+/// The address of an array of strings that ends with NULL.
 pub unsafe fn argv_length(at: *const *const c_char) -> usize {
-    // SAFETY: the caller's promise; arguments of a program are never this many.
+    // SAFETY: the caller's promise; no program has this many arguments.
     (0..1 << 20).take_while(|&i| unsafe { !(*at.add(i)).is_null() }).count()
 }
 
@@ -136,56 +136,4 @@ pub unsafe fn argv_length(at: *const *const c_char) -> usize {
 #[cold]
 pub fn limit(name: &str) -> usize {
     refrain_mpi::names::constant_value(abi().family, name).map_or(0, count)
-}
-
-/// The class of an error code.
-///
-/// Not every code may be asked about: Open MPI takes a code that a callback of the program made
-/// up for an error of the question, and calls the error handler; and before MPI_Init and after
-/// MPI_Finalize it lets nobody ask. Its own codes are their classes, so nothing is lost.
-#[cold]
-pub fn error_class(code: c_int) -> c_int {
-    if abi().family == Family::OpenMpi {
-        return code;
-    }
-    let mut class = code;
-    if let Some(f) = next::mpi(table::MPI_Error_class) {
-        // SAFETY: a local function of this form in every MPI.
-        unsafe {
-            let f: unsafe extern "C" fn(c_int, *mut c_int) -> c_int = std::mem::transmute(f);
-            f(code, &mut class);
-        }
-    }
-    class
-}
-
-/// What `MPI_Get_library_version` says; it may be asked at any time.
-pub fn library_version() -> String {
-    let Some(f) = next::mpi(table::MPI_Get_library_version) else {
-        return String::new();
-    };
-    // MPI_MAX_LIBRARY_VERSION_STRING is at most 8192 in the MPIs there are.
-    let mut text = vec![0u8; 16384];
-    let mut length: c_int = 0;
-    // SAFETY: the buffer is longer than any MPI writes, and zeros close it.
-    unsafe {
-        let f: unsafe extern "C" fn(*mut u8, *mut c_int) -> c_int = std::mem::transmute(f);
-        f(text.as_mut_ptr(), &mut length);
-    }
-    let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
-    text.to_string_lossy().trim().to_owned()
-}
-
-/// The rank in and the size of `MPI_COMM_WORLD`, once MPI is initialised.
-pub fn world() -> Option<(c_int, c_int)> {
-    let (rank, size) = (next::mpi(table::MPI_Comm_rank)?, next::mpi(table::MPI_Comm_size)?);
-    // SAFETY: local functions of this form in every MPI, on a handle that is valid now.
-    unsafe {
-        let ask = |f| {
-            let f: unsafe extern "C" fn(usize, *mut c_int) -> c_int = std::mem::transmute(f);
-            let mut value = -1;
-            (f(abi().comm_world, &mut value) == 0).then_some(value)
-        };
-        Some((ask(rank)?, ask(size)?))
-    }
 }

@@ -1,18 +1,20 @@
-//! Life inside another program, whatever is recorded of it.
+//! Code that every mode of the agent needs inside the program: tracing, recording and replaying.
 //!
-//! * [`entry`]: from an exported symbol to a wrapper, with the caller's address in hand
-//! * [`absent`]: names that this MPI does not have · [`symbols`], [`imports`]: what other
-//!   modules define and call
-//! * [`next`]: the function to forward to · [`modules`]: whose call it is · [`bindings`]: the
-//!   same for calls out of Fortran's library · [`build_id`]: by which a module is recognised later
-//! * [`memory`]: reading the program's memory · [`file_size`]: the limit on what may be written
-//! * [`arena`]: memory of our own · [`reserve`]: memory when there is none · [`abandon`]: locks
-//!   that may be jumped out of · [`locked`]: values behind such locks, and values made once ·
-//!   [`reentrant`]: values of one thread and its signal handlers
-//! * [`panics`]: the agent's own panics, counted
-//! * [`permissions`]: of the files that are created · [`redaction`]: what they must not hold
-//! * [`process`]: what is common to the process · [`clock`]: its clock · [`comm`]: a communicator
-//!   of our own
+//! * [`entry`]: from an exported symbol to a wrapper, with the caller's address
+//! * [`absent`]: hides MPI functions that this MPI does not have · [`symbols`]: symbol tables of
+//!   loaded modules · [`imports`]: redirects their calls
+//! * [`next`]: the function to forward to · [`modules`]: whether the program made a call ·
+//!   [`bindings`]: the same for calls from the Fortran bindings · [`build_id`]: identifies a
+//!   module's file
+//! * [`memory`]: reading the program's memory · [`file_size`]: the limit on file sizes
+//! * [`arena`]: the agent's allocator · [`reserve`]: memory for when the system has none left ·
+//!   [`abandon`]: locks that survive `siglongjmp` · [`locked`]: values behind such locks, and
+//!   lazily made values · [`reentrant`]: values shared by a thread and its signal handlers
+//! * [`panics`]: counts the agent's panics
+//! * [`permissions`]: of files that the agent creates · [`redaction`]: what they must not contain
+//! * [`header_page`]: the header of a part, changed by several threads
+//! * [`process`]: state of the process · [`clock`]: its clock · [`library`]: its MPI library, and the
+//!   agent's own communicator
 
 pub mod abandon;
 pub mod absent;
@@ -20,10 +22,11 @@ pub mod arena;
 pub mod bindings;
 pub mod build_id;
 pub mod clock;
-pub mod comm;
 pub mod entry;
 pub mod file_size;
+pub mod header_page;
 pub mod imports;
+pub mod library;
 pub mod locked;
 pub mod memory;
 pub mod modules;

@@ -1,15 +1,15 @@
-//! Whose call is it?
+//! Did the program make a call?
 //!
-//! A call is the program's unless it comes from inside the MPI library (ROMIO and some
-//! collectives call MPI themselves) or from a tool that stands behind us in the chain and has
-//! already been told of the call. The return address tells. Calls from the C++ bindings'
-//! library are the program's, and so are those of user callbacks (operations, attribute
-//! functions, error handlers) that MPI calls. Fortran's library calls MPI both for the program
-//! and on its own behalf: [`bindings`] tells which.
+//! A call is the program's unless it comes from inside the MPI library (ROMIO and some collectives
+//! call MPI themselves), or from a tool that is behind the agent in the loader's order: the agent
+//! has recorded the program's call that led to it. The return address decides. Calls from the C++
+//! bindings are the program's, and so are calls of user callbacks (operations, attribute functions,
+//! error handlers) that MPI invokes. The Fortran bindings call MPI both for the program and on
+//! their own behalf: see [`bindings`].
 //!
-//! A callback may *tail-call* MPI, so that the return address lies inside the MPI library
-//! after all. But then the instruction before it is a call through a function pointer, while
-//! the library's own calls to MPI functions are direct or go through its GOT.
+//! A callback may *tail-call* MPI, and then the return address lies inside the MPI library. But the
+//! instruction before it is a call through a function pointer, while the library's own calls of MPI
+//! functions are direct or go through its GOT.
 
 use crate::inside::bindings;
 use crate::inside::build_id::BuildId;
@@ -22,13 +22,13 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 /// Who a module belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// The program, its libraries, the C++ bindings, the tools in front of us.
+    /// The program, its libraries, the C++ bindings, tools in front of the agent.
     Program,
     /// The Fortran bindings: a library between the program and the MPI library.
     Fortran,
     /// The MPI library and its plug-ins.
     Mpi,
-    /// A tool behind us: we forward to it, and it has its own business with MPI.
+    /// A tool behind the agent: the agent forwards to it, and it may call MPI itself.
     ToolBehind,
     /// This library.
     Agent,
@@ -39,17 +39,17 @@ pub enum Owner {
 pub struct Module {
     /// First address.
     pub low: usize,
-    /// Past the last address.
+    /// One past the last address.
     pub high: usize,
-    /// Where it was loaded: addresses in its file count from here.
+    /// Its load address: addresses in its file are relative to it.
     pub base: usize,
-    /// All that was mapped of its file, data too.
+    /// The whole mapping of its file, including data.
     pub image: Range<usize>,
     /// Its file, empty for the program itself.
     pub path: Vec<u8>,
     /// Its build id.
     pub build_id: BuildId,
-    /// Whose it is.
+    /// Who it belongs to.
     pub owner: Owner,
 }
 
@@ -75,22 +75,23 @@ impl Module {
     }
 }
 
-/// The modules as last looked at; replaced whole, never freed (a handful in a run).
+/// The modules at the last [`refresh`]. The list is replaced as a whole and never freed (a handful
+/// of times in a run).
 static MODULES: AtomicPtr<Vec<Module>> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Addresses known to lie in the MPI library. Plain atomics: a lock could be left behind locked
-/// in a forked child.
+/// Addresses known to lie in the MPI library. Plain atomics, because a lock could stay locked in a
+/// forked child.
 static IN_MPI: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
-/// Addresses known to lie in tools behind us.
+/// Addresses known to lie in tools behind the agent.
 static IN_TOOLS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 
-/// Notes where the MPI library is.
+/// Registers an address in the MPI library.
 pub fn note_mpi(address: usize) {
     note(&IN_MPI, address);
 }
 
-/// Notes that calls are forwarded to this address, which is not in the MPI library.
+/// Registers an address outside the MPI library that calls are forwarded to.
 pub fn note_tool(address: usize) {
     note(&IN_TOOLS, address);
 }
@@ -105,7 +106,7 @@ fn note(list: &[AtomicUsize], address: usize) {
     refresh();
 }
 
-/// The module whose code holds an address.
+/// The module whose code contains an address.
 pub fn find(address: usize) -> Option<&'static Module> {
     let modules = MODULES.load(Ordering::Acquire);
     // SAFETY: a published list is never freed or changed.
@@ -114,29 +115,29 @@ pub fn find(address: usize) -> Option<&'static Module> {
     {
         return Some(module);
     }
-    // Code that a just-in-time compiler made is in no module, however often one looks.
+    // Code from a just-in-time compiler is in no module, however often the list is refreshed.
     if !modules.is_null() && !have_changed() {
         return None;
     }
     refresh().iter().find(|m| m.contains(address))
 }
 
-/// The module whose code or data hold an address.
+/// The module whose code or data contain an address.
 pub fn find_image(address: usize) -> Option<&'static Module> {
-    // Data of a module that has gone may be anything by now.
+    // The addresses of an unloaded module may have been reused.
     let modules = if have_changed() { refresh() } else { all() };
     modules.iter().find(|m| m.image.contains(&address))
 }
 
-/// Whether modules have come or gone since the last look.
+/// Whether modules were loaded or unloaded since the last [`refresh`].
 fn have_changed() -> bool {
     COUNTED.load(Ordering::Acquire) != loads_and_unloads()
 }
 
-/// [`loads_and_unloads`] at the last look.
+/// [`loads_and_unloads`] at the last [`refresh`].
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
-/// How many modules have ever come and gone.
+/// The number of modules that were ever loaded or unloaded.
 pub fn loads_and_unloads() -> u64 {
     unsafe extern "C" fn count(
         info: *mut libc::dl_phdr_info,
@@ -153,13 +154,13 @@ pub fn loads_and_unloads() -> u64 {
     sum
 }
 
-/// All modules as last looked at.
+/// All modules at the last [`refresh`].
 pub fn all() -> &'static [Module] {
     // SAFETY: a published list is never freed or changed.
     unsafe { MODULES.load(Ordering::Acquire).as_ref() }.map_or_else(refresh, Vec::as_slice)
 }
 
-/// All modules as they are now.
+/// Reads the list of modules anew.
 pub fn refresh() -> &'static [Module] {
     let _quiet = Quiet::keep();
     COUNTED.store(loads_and_unloads(), Ordering::Release);
@@ -208,7 +209,7 @@ unsafe extern "C" fn collect(
     0
 }
 
-/// The build id of a module with these program headers, from its notes in memory.
+/// The build id of a module, from its notes in memory.
 fn build_id(headers: &[libc::Elf64_Phdr], base: usize) -> Option<BuildId> {
     let range = |h: &libc::Elf64_Phdr| h.p_vaddr..h.p_vaddr.saturating_add(h.p_memsz);
     let is_loaded = |note: &libc::Elf64_Phdr| {
@@ -220,8 +221,8 @@ fn build_id(headers: &[libc::Elf64_Phdr], base: usize) -> Option<BuildId> {
     };
     let notes = headers.iter().filter(|h| h.p_type == libc::PT_NOTE && is_loaded(h));
     notes.into_iter().find_map(|h| {
-        // SAFETY: the notes lie in a readable segment that the loader has mapped, and keeps mapped
-        // while it calls us.
+        // SAFETY: the notes lie in a readable segment that the loader has mapped and keeps mapped
+        // during this callback.
         let notes = unsafe {
             let start = (base + h.p_vaddr as usize) as *const u8;
             std::slice::from_raw_parts(start, h.p_memsz as usize)
@@ -238,11 +239,11 @@ fn classify(modules: &mut [Module]) {
         module.owner = if module.contains(here) {
             Owner::Agent
         } else if has(&IN_MPI) || module.file_name().starts_with(b"mca_") {
-            // Open MPI's components (its ROMIO among them) are plug-ins of that name.
+            // Open MPI's components, such as ROMIO, are plug-ins with this prefix.
             Owner::Mpi
         } else if has(&IN_TOOLS) {
             Owner::ToolBehind
-        } else if bindings::are_in(module) {
+        } else if bindings::is_bindings(module) {
             Owner::Fortran
         } else {
             Owner::Program
@@ -253,55 +254,56 @@ fn classify(modules: &mut [Module]) {
 /// Whose a call is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The program's, as is every call that returns to one of these addresses.
+    /// The program made it. The same holds for every call that returns to these addresses.
     Program(Range<usize>),
-    /// The program's, made for it by Fortran's library.
+    /// The Fortran bindings made it for the program.
     ByFortran,
-    /// Not the program's.
+    /// The program did not make it.
     Foreign,
 }
 
 /// Whose a call is.
 pub fn judge(entry: &Entry) -> Verdict {
-    const NOWHERE: Range<usize> = 0..0;
+    const NO_RANGE: Range<usize> = 0..0;
     let caller = entry.caller;
     match find(caller) {
         Some(module) => match module.owner {
             Owner::Program => Verdict::Program(module.low..module.high),
             Owner::Mpi | Owner::Fortran if is_through_pointer(caller, module) => {
-                Verdict::Program(NOWHERE)
+                Verdict::Program(NO_RANGE)
             }
             Owner::Fortran => bindings::judge(entry),
             Owner::Mpi | Owner::ToolBehind | Owner::Agent => Verdict::Foreign,
         },
-        // Code without a module was made at run time (a just-in-time compiler): a page of it
-        // is known to be the program's.
+        // Code without a module comes from a just-in-time compiler. The whole page counts as the
+        // program's.
         None => Verdict::Program(caller & !0xfff..(caller | 0xfff) + 1),
     }
 }
 
-/// Whether a call of a Fortran procedure comes from Fortran's library itself, where one
-/// interface is often built upon another.
+/// Whether a call of a Fortran procedure comes from the Fortran bindings themselves, where one
+/// interface often calls another.
 pub fn is_from_fortran(caller: usize) -> bool {
     find(caller).is_some_and(|m| m.owner == Owner::Fortran && !is_through_pointer(caller, m))
 }
 
-/// Whether the instruction before a return address inside `module` is a call through a
-/// register or through memory addressed by one: a callback's, not a call of a named function.
+/// Whether the instruction before a return address inside `module` is a call through a register or
+/// through memory addressed by a register: a callback, not a call of a named function.
 fn is_through_pointer(caller: usize, module: &Module) -> bool {
-    // The longest of these calls; before a shorter one there may be nothing.
+    // The longest of these instructions. There may be no code before a shorter one.
     const LONGEST: usize = 7;
     if caller.checked_sub(LONGEST).is_none_or(|first| !module.contains(first)) {
         return false;
     }
     // SAFETY: all of these bytes are in the module's code, and code pages are readable.
     let before = |n: usize| unsafe { *((caller - n) as *const u8) };
-    // call rel32, by way of the module's own PLT.
+    // call rel32, through the module's own PLT.
     let offset = i32::from_le_bytes([before(4), before(3), before(2), before(1)]);
     let direct = before(5) == 0xe8 && module.contains(caller.wrapping_add_signed(offset as isize));
-    // call [rip + disp32], by way of the GOT.
+    // call [rip + disp32], through the GOT.
     let by_got = before(6) == 0xff && before(5) == 0x15;
-    // call reg; call [reg]; call [reg + disp8]; call [reg + disp32]; with an index byte too.
+    // call reg; call [reg]; call [reg + disp8]; call [reg + disp32]; the latter also with a SIB
+    // byte.
     let is_call = |n: usize| before(n) == 0xff && (before(n - 1) >> 3) & 7 == 2;
     let pointer = is_call(2) || is_call(3) || is_call(4) || is_call(6) || is_call(7);
     pointer && !direct && !by_got

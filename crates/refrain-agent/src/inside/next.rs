@@ -1,12 +1,13 @@
 //! The function to forward a call to.
 //!
-//! Ordinarily the next definition in the loader's order, so that tools preloaded behind us
-//! keep their place. Programs that load MPI with local scope (Python does) hide it from that
-//! order; then the loaded modules are searched.
+//! Usually this is the next definition in the loader's order, so that tools preloaded behind the
+//! agent keep their position. A program that loads MPI with local scope (Python does) hides it from
+//! that order; then the loaded modules are searched.
 
 use crate::inside::modules::{self, Owner};
-use crate::inside::process;
+use crate::inside::{library, process};
 use crate::{order, table};
+use refrain_mpilib::is_library_name;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -14,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 static NEXT: [AtomicPtr<()>; table::FUNCTIONS * 2] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; table::FUNCTIONS * 2];
 
-/// The functions behind those of [`order`], where these stand in between.
-static BEHIND: [AtomicPtr<()>; table::FUNCTIONS * 2] =
+/// By slot: the function that a hook of [`order`] stands in front of; null without a hook.
+static UNHOOKED: [AtomicPtr<()>; table::FUNCTIONS * 2] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; table::FUNCTIONS * 2];
 
 /// The function to forward a slot's calls to.
@@ -27,28 +28,28 @@ pub fn function(slot: usize) -> *const () {
     }
 }
 
-/// MPI's own implementation of a function, for calls of the agent's own; `None` if this MPI
-/// does not have it.
+/// MPI's implementation of a function, for the agent's own calls; `None` if this MPI does not have
+/// it.
 pub fn mpi(number: usize) -> Option<*const ()> {
-    let f = behind(number * 2 + 1);
+    let f = unhooked(number * 2 + 1);
     (f != missing as *const ()).then_some(f)
 }
 
-/// The function that a slot's calls reach in the end, past those of [`order`].
+/// The function to forward a slot's calls to, without the hook of [`order`].
 #[inline(always)]
-pub fn behind(slot: usize) -> *const () {
-    match BEHIND.get(slot).map(|f| f.load(Ordering::Acquire)) {
-        Some(behind) if !behind.is_null() => behind,
-        _ => behind_unknown(slot),
+pub fn unhooked(slot: usize) -> *const () {
+    match UNHOOKED.get(slot).map(|f| f.load(Ordering::Acquire)) {
+        Some(unhooked) if !unhooked.is_null() => unhooked,
+        _ => unhooked_slow(slot),
     }
 }
 
-/// The same, where nothing stands in between, or it is not known yet.
+/// The same if there is no hook, or if the function is not resolved yet.
 #[inline(never)]
-fn behind_unknown(slot: usize) -> *const () {
+fn unhooked_slow(slot: usize) -> *const () {
     let f = function(slot);
-    match BEHIND.get(slot).map(|f| f.load(Ordering::Acquire)) {
-        Some(behind) if !behind.is_null() => behind,
+    match UNHOOKED.get(slot).map(|f| f.load(Ordering::Acquire)) {
+        Some(unhooked) if !unhooked.is_null() => unhooked,
         _ => f,
     }
 }
@@ -63,34 +64,34 @@ fn resolve(slot: usize) -> *const () {
     });
     let f = match found {
         Ok(Some(f)) => f.cast_const().cast(),
-        // The program refers to MPI weakly, and may load it later.
-        _ if !has_mpi() && is_question(slot / 2) => return no as *const (),
+        // The program has weak references to MPI, and may load it later.
+        _ if !has_mpi() && is_query(slot / 2) => return answer_no as *const (),
         _ if !has_mpi() => return missing as *const (),
         _ => missing as *const (),
     };
-    let between = if f == missing as *const () { None } else { order::hook(slot / 2) };
-    if let (Some(cell), Some(_)) = (BEHIND.get(slot), between) {
+    let hook = if f == missing as *const () { None } else { order::hook(slot / 2) };
+    if let (Some(cell), Some(_)) = (UNHOOKED.get(slot), hook) {
         cell.store(f.cast_mut(), Ordering::Release);
     }
-    let f = between.unwrap_or(f);
+    let f = hook.unwrap_or(f);
     if let Some(cell) = NEXT.get(slot) {
         cell.store(f.cast_mut(), Ordering::Release);
     }
     f
 }
 
-/// Finds a symbol in the libraries behind this one.
+/// Finds a symbol in the libraries behind the agent.
 pub fn lookup(name: &str) -> Option<*mut c_void> {
     let name = CString::new(name).ok()?;
     has_mpi();
-    // SAFETY: dlsym with a valid name; RTLD_NEXT starts behind this library.
+    // SAFETY: dlsym with a valid name; RTLD_NEXT searches behind this library.
     let f = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     let f = if f.is_null() { in_modules(&name)? } else { f };
     if name.as_bytes().starts_with(b"MPI_") || name.as_bytes().starts_with(b"PMPI_") {
         match modules::find(f as usize).map(|m| m.owner) {
-            // One note per module is enough: afterwards it is no longer the program's.
+            // This registers a module once: afterwards its owner is no longer `Program`.
             Some(Owner::Program) => modules::note_tool(f as usize),
-            // Never forward to ourselves.
+            // The agent never forwards to itself.
             Some(Owner::Agent) => return None,
             _ => {}
         }
@@ -98,8 +99,8 @@ pub fn lookup(name: &str) -> Option<*mut c_void> {
     Some(f)
 }
 
-/// Finds a variable of the MPI library. The program may hold a copy of it, made by the linker
-/// (a copy relocation), which the library then uses too: so in the loader's order first.
+/// Finds a variable of the MPI library. The program may hold a copy of it (a copy relocation),
+/// which the library then uses too, so the loader's order is searched first.
 pub fn data(name: &str) -> Option<*mut c_void> {
     let name = CString::new(name).ok()?;
     // SAFETY: dlsym with a valid name.
@@ -107,14 +108,14 @@ pub fn data(name: &str) -> Option<*mut c_void> {
     if at.is_null() { in_modules(&name) } else { Some(at) }
 }
 
-/// Whether an MPI library is loaded; the first time it is, tells [`modules`] where.
+/// Whether an MPI library is loaded. The first time, registers its address with [`modules`].
 pub fn has_mpi() -> bool {
     static FOUND: AtomicBool = AtomicBool::new(false);
     if FOUND.load(Ordering::Acquire) {
         return true;
     }
-    // Every module that defines MPI's own entry points for itself, and is named like an MPI
-    // library, is one; the first definition is, whatever its name.
+    // A module is an MPI library if it defines `PMPI_Init` itself and has the file name of an MPI
+    // library. If there is none, the first definition is taken, whatever its module is called.
     let mut found = false;
     for module in modules::refresh() {
         if module.file_name_is_mpi()
@@ -140,10 +141,10 @@ pub fn has_mpi() -> bool {
     found
 }
 
-/// Keeps the MPI library where it is: we hold addresses in it, and a program may unload it.
+/// Keeps the MPI library loaded: the agent holds addresses in it, and the program may unload it.
 fn pin(path: &[u8]) {
     if let Ok(path) = CString::new(path) {
-        // SAFETY: gives a handle to what is loaded already; the reference stays.
+        // SAFETY: returns a handle to a library that is loaded already; the reference is kept.
         unsafe {
             let flags = libc::RTLD_NOLOAD | libc::RTLD_LAZY | libc::RTLD_NODELETE;
             libc::dlopen(path.as_ptr(), flags);
@@ -151,7 +152,7 @@ fn pin(path: &[u8]) {
     }
 }
 
-/// Whether a library behind this one defines a name.
+/// Whether a library behind the agent defines a name.
 pub fn is_defined(name: &CStr) -> bool {
     // SAFETY: as in `lookup`.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
@@ -165,12 +166,11 @@ fn in_mpi(name: &CStr) -> Option<*mut c_void> {
 
 impl modules::Module {
     fn file_name_is_mpi(&self) -> bool {
-        let name = self.path.rsplit(|&b| b == b'/').next().unwrap_or_default();
-        name.starts_with(b"libmpi") || name.starts_with(b"libpmpi")
+        is_library_name(self.path.rsplit(|&b| b == b'/').next().unwrap_or_default())
     }
 }
 
-/// Searches all loaded modules, those with local scope too.
+/// Searches all loaded modules, including those with local scope.
 pub fn in_modules(name: &CStr) -> Option<*mut c_void> {
     let in_mpi = in_mpi(name);
     if in_mpi.is_some() {
@@ -186,8 +186,7 @@ pub fn in_modules(name: &CStr) -> Option<*mut c_void> {
 /// A symbol of a module that is already loaded.
 pub fn symbol_of(path: &[u8], name: &CStr) -> Option<*mut c_void> {
     let path = CString::new(path).ok()?;
-    // SAFETY: RTLD_NOLOAD only gives a handle to what is there; the reference it takes is
-    // given back.
+    // SAFETY: RTLD_NOLOAD only returns a handle to a loaded module; the reference is released.
     unsafe {
         let module = libc::dlopen(path.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
         if module.is_null() {
@@ -199,24 +198,24 @@ pub fn symbol_of(path: &[u8], name: &CStr) -> Option<*mut c_void> {
     }
 }
 
-/// Stands in for a function that this MPI does not have; without the agent such a program
-/// would not have started.
+/// Replaces a function that this MPI does not have. Without the agent, such a program would not
+/// have started.
 unsafe extern "C" fn missing() -> c_int {
     if !has_mpi() {
-        // Any error code will do.
+        // Any nonzero error code is acceptable.
         return 1;
     }
     process::note_missing();
-    process::unsupported_operation()
+    library::abi().layout().err_unsupported_operation
 }
 
-/// Whether a function is asked by programs that do not know whether there is an MPI.
-fn is_question(number: usize) -> bool {
+/// Whether programs call a function before they know whether there is an MPI.
+fn is_query(number: usize) -> bool {
     number == table::MPI_Initialized || number == table::MPI_Finalized
 }
 
-/// Stands in for those as long as there is none.
-unsafe extern "C" fn no(flag: *mut c_int) -> c_int {
+/// Replaces such a function as long as no MPI is loaded: sets the flag to false.
+unsafe extern "C" fn answer_no(flag: *mut c_int) -> c_int {
     if !flag.is_null() {
         // SAFETY: the program's flag.
         unsafe { *flag = 0 };

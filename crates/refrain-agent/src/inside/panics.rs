@@ -1,8 +1,8 @@
-//! Panics of the agent: counted, and told by `refrain` at the end.
+//! Counts the agent's panics; `refrain` reports them at the end.
 //!
 //! A panic is a defect of the agent. It is caught before it reaches the program's frames, and the
-//! program must not notice it. The default hook of the standard library would write to the program's
-//! stderr, so [`install`] puts another one in its place, which counts.
+//! program must not notice it. The default hook of the standard library would write to the
+//! program's stderr, so [`install`] replaces it by one that counts.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,13 +13,13 @@ pub fn count() -> u32 {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// Replaces the hook of the standard library, when the library is loaded. `note` is told the file and
-/// line of each panic. The hook is that of the agent's own copy of the standard library: a program
-/// in Rust keeps its own.
-pub fn install(note: fn(&str, u32)) {
+/// Replaces the panic hook, when the library is loaded. `report` gets the file and line of each
+/// panic. The hook belongs to the agent's own copy of the standard library: a program in Rust keeps
+/// its own.
+pub fn install(report: fn(&str, u32)) {
     std::panic::set_hook(Box::new(move |info| {
         COUNT.fetch_add(1, Ordering::Relaxed);
-        info.location().inspect(|location| note(location.file(), location.line()));
+        info.location().inspect(|location| report(location.file(), location.line()));
     }));
 }
 
@@ -39,11 +39,10 @@ mod tests {
             return;
         }
         let test = "inside::panics::tests::a_panic_is_counted_and_not_printed";
-        let own = std::env::current_exe().unwrap();
-        let mut child = Command::new(own);
+        let mut child = Command::new(std::env::current_exe().unwrap());
         let out = child.args(["--exact", test, "--nocapture"]).env(IS_CHILD, "1").output().unwrap();
-        let (said, complained) = (String::from_utf8_lossy(&out.stdout), &out.stderr);
-        assert!(said.contains("panics.rs true") && said.contains("counted 1"), "{said}");
-        assert!(complained.is_empty(), "{}", String::from_utf8_lossy(complained));
+        let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), &out.stderr);
+        assert!(stdout.contains("panics.rs true") && stdout.contains("counted 1"), "{stdout}");
+        assert!(stderr.is_empty(), "{}", String::from_utf8_lossy(stderr));
     }
 }

@@ -1,7 +1,8 @@
 //! Permissions of the files that the agent creates.
 //!
-//! They hold arguments, host names and paths of the program, so nobody but the owner may read them,
-//! whatever the program's umask, unless `REFRAIN_MODE` says otherwise: octal permissions, or `umask`.
+//! They contain arguments, host names and paths of the program, so only the owner may read them,
+//! whatever the program's umask, unless `REFRAIN_MODE` says otherwise: octal permissions, or
+//! `umask`.
 
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,14 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The owner may read and write.
 const PRIVATE: u32 = 0o600;
 
-/// Stands for what the umask leaves.
+/// Stands for the permissions that the umask allows.
 const UMASK: u32 = u32::MAX;
 
 static MODE: AtomicU32 = AtomicU32::new(PRIVATE);
 
-/// Reads what the user wants, when the library is loaded.
+/// Reads `REFRAIN_MODE`, when the library is loaded.
 pub fn prepare() {
-    // SAFETY: getenv gives null or a NUL-terminated string, read at once.
+    // SAFETY: getenv returns null or a NUL-terminated string, read at once.
     let text = unsafe {
         let text = libc::getenv(c"REFRAIN_MODE".as_ptr());
         if text.is_null() {
@@ -35,15 +36,15 @@ fn parse(text: &str) -> u32 {
     }
 }
 
-/// What to create a file with.
+/// The mode to create a file with.
 pub fn at_creation() -> libc::mode_t {
     if MODE.load(Ordering::Relaxed) == UMASK { 0o666 } else { PRIVATE }
 }
 
-/// Gives a file that was just created its permissions. The owner can open it again in any case.
+/// Sets the permissions of a file that was just created. The owner can always open it again.
 pub fn set(file: c_int) {
     let mode = MODE.load(Ordering::Relaxed);
-    // SAFETY: plain system calls on a file of our own; fstat fills the structure or fails.
+    // SAFETY: plain system calls on the agent's file; fstat fills the structure or fails.
     unsafe {
         let mut stat = std::mem::zeroed::<libc::stat>();
         libc::fstat(file, &mut stat);

@@ -1,9 +1,9 @@
-//! What `--redact` keeps out of logs (`REFRAIN_REDACT`): folders of files, and arguments of calls that
-//! are the command line, paths, host names or settings. Names of files remain, without their folders.
+//! What `--redact` (`REFRAIN_REDACT`) keeps out of logs: the folders of files, and arguments that
+//! are command lines, paths, host names or settings. File names remain, without their folders.
 //!
-//! The log itself must not hold these: it becomes part of the trace with `--raw`, and of what a killed
-//! job leaves behind. Host names are replaced when the trace is put together, because they tell
-//! processes of different machines apart until then.
+//! The log itself must not contain these: it becomes part of the trace with `--raw`, and a killed
+//! job leaves it behind. Host names are replaced later, when the trace is assembled, because until
+//! then they distinguish processes of different machines.
 
 use crate::trace::call::INSIGNIFICANT;
 use std::ffi::{CStr, c_char};
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// Stands for a string that is not recorded.
+/// Recorded in place of a string.
 const REDACTED: &CStr = c"redacted";
 
-/// Reads what the user wants, when the library is loaded.
+/// Reads `REFRAIN_REDACT`, when the library is loaded.
 pub fn prepare() {
-    // SAFETY: getenv gives null or a NUL-terminated string.
+    // SAFETY: getenv returns null or a NUL-terminated string.
     let is_on = unsafe { !libc::getenv(c"REFRAIN_REDACT".as_ptr()).is_null() };
     IS_ON.store(is_on, Ordering::Relaxed);
 }
@@ -25,7 +25,7 @@ fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// A file as it is recorded.
+/// A path as it is recorded.
 pub fn path(path: &[u8]) -> &[u8] {
     if is_on() { base_name(path) } else { path }
 }
@@ -44,12 +44,12 @@ pub fn count(n: usize) -> usize {
     if is_on() && n != INSIGNIFICANT { 0 } else { n }
 }
 
-/// An array of strings that NULL closes, as it is recorded.
+/// An array of strings that ends with NULL, as it is recorded.
 pub fn argv(at: *const *const c_char) -> *const *const c_char {
-    struct Closed([*const c_char; 1]);
-    // SAFETY: a null pointer that nobody changes.
-    unsafe impl Sync for Closed {}
-    static EMPTY: Closed = Closed([std::ptr::null()]);
+    struct NullTerminated([*const c_char; 1]);
+    // SAFETY: a null pointer that never changes.
+    unsafe impl Sync for NullTerminated {}
+    static EMPTY: NullTerminated = NullTerminated([std::ptr::null()]);
     if is_on() && !at.is_null() { EMPTY.0.as_ptr() } else { at }
 }
 

@@ -1,12 +1,12 @@
-//! A value of one thread that its signal handlers may want, too.
+//! A value shared by one thread and its signal handlers.
 //!
-//! A handler may interrupt the agent at any instruction and call MPI, which leads into the agent
-//! again, on the same thread. A plain `&mut` would then exist twice. [`Reentrant`] gives out one
-//! `&mut` at a time: whoever comes second gets nothing, and does without.
+//! A handler may interrupt the agent at any instruction and call MPI, which enters the agent again,
+//! on the same thread. Two `&mut` to the same value would then exist. [`Reentrant`] hands out one
+//! `&mut` at a time: the second caller gets `None` and continues without the value.
 //!
-//! A handler may also leave by `siglongjmp` and never return. Its interrupted frame is gone then, and
-//! the value is free again. Frames are told apart by their stack addresses: a frame that still
-//! exists lies above every frame that it was interrupted by.
+//! A handler may also leave by `siglongjmp` and never return. Then the interrupted frame no longer
+//! exists, and the value is free again. Stack addresses show which case it is: an interrupted frame
+//! that still exists lies above every frame of the handler.
 
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -19,12 +19,13 @@ pub struct Reentrant<T> {
 }
 
 impl<T> Reentrant<T> {
-    /// A value that nobody uses yet.
+    /// A value that no frame uses yet.
     pub const fn new(value: T) -> Reentrant<T> {
         Reentrant { value: UnsafeCell::new(value), user: Cell::new(0) }
     }
 
-    /// Gives the value to `work`, or gives nothing if an interrupted frame of this thread uses it.
+    /// Calls `work` with the value, or returns `None` if an interrupted frame of this thread uses
+    /// it.
     ///
     /// `work` must not forward a call. It may be left by `siglongjmp` at any point at which signals
     /// are not blocked, so it must block them while the value is inconsistent.
@@ -39,15 +40,15 @@ impl<T> Reentrant<T> {
         self.user.set(here);
         let _release = Release(&self.user);
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the value belongs to this thread (the type is not `Sync`). `user` was 0 or that of
-        // a frame that no longer exists, so there is no other reference.
+        // SAFETY: the value belongs to this thread (the type is not `Sync`). `user` was 0 or the
+        // address of a frame that no longer exists, so there is no other reference.
         let result = work(unsafe { &mut *self.value.get() });
         compiler_fence(Ordering::SeqCst);
         Some(result)
     }
 }
 
-/// Ends a use, also when it panics.
+/// Ends a use, also if it panics.
 struct Release<'a>(&'a Cell<usize>);
 
 impl Drop for Release<'_> {
@@ -56,8 +57,8 @@ impl Drop for Release<'_> {
     }
 }
 
-/// Whether the frame at the stack address `user` no longer exists. A frame that was interrupted lies
-/// above this one, unless this one is on the alternate stack of a handler, which may be anywhere.
+/// Whether the frame at the stack address `user` no longer exists. An interrupted frame lies above
+/// this one, unless this one is on the alternate stack of a handler, which may be anywhere.
 #[cold]
 fn is_abandoned(user: usize, here: usize) -> bool {
     // SAFETY: asks for the state of this thread's alternate stack.

@@ -1,40 +1,40 @@
-//! Memory for when there is none left.
+//! Memory for when the system has none left.
 //!
-//! Rust ends the process when a small allocation fails, which is not ours to do: a program may
-//! live well at the limit of its memory. So what the system refuses comes out of a reserve,
-//! which is never given back: enough to find out that a log cannot be opened, and to look up
-//! the functions that calls are forwarded to. Large things are asked for with `try_reserve`,
-//! and done without. Before work that allocates much in many pieces, [`has_memory`] is asked.
+//! Rust aborts the process when a small allocation fails. The agent must not do that to a program
+//! that runs at the limit of its memory. So an allocation that the system refuses comes from a
+//! reserve, which is never refilled: enough to notice that a log cannot be opened, and to look up
+//! the functions that calls are forwarded to. Large allocations use `try_reserve` and may fail.
+//! Work that allocates much in many pieces first asks [`has_memory`].
 
 use crate::inside::arena::Arena;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Enough to go on until somebody asks [`has_memory`]. Pages that are never touched cost nothing.
+/// Enough to continue until the next check of [`has_memory`]. Untouched pages cost nothing.
 const BYTES: usize = 8 << 20;
 
-/// The most that is given at once: what is larger is asked for with `try_reserve`.
+/// The largest allocation from the reserve. Larger ones use `try_reserve`.
 const LARGEST: usize = 1 << 20;
 
 #[repr(align(64))]
-struct Room(UnsafeCell<[u8; BYTES]>);
+struct Reserve(UnsafeCell<[u8; BYTES]>);
 
-// SAFETY: handed out piece by piece, each once.
-unsafe impl Sync for Room {}
+// SAFETY: each piece is handed out once.
+unsafe impl Sync for Reserve {}
 
-static ROOM: Room = Room(UnsafeCell::new([0; BYTES]));
+static RESERVE: Reserve = Reserve(UnsafeCell::new([0; BYTES]));
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 static ARENA: Arena = Arena::new();
 
-/// The arena, and the reserve behind it.
+/// The arena, with the reserve as a fallback.
 struct WithReserve;
 
 #[global_allocator]
 static ALLOCATOR: WithReserve = WithReserve;
 
-/// A piece of the reserve, all zeros; null when it is too small.
+/// A piece of the reserve, filled with zeros; null if the reserve is exhausted.
 #[cold]
 pub fn take(layout: Layout) -> *mut u8 {
     let room = layout.size() + layout.align();
@@ -46,26 +46,27 @@ pub fn take(layout: Layout) -> *mut u8 {
         TAKEN.store(BYTES, Ordering::Relaxed);
         return std::ptr::null_mut();
     }
-    let piece = ROOM.0.get().cast::<u8>().wrapping_add(start);
+    let piece = RESERVE.0.get().cast::<u8>().wrapping_add(start);
     piece.wrapping_add(piece.align_offset(layout.align()))
 }
 
-/// Whether so much memory could be had.
+/// Whether this many bytes can be allocated now.
 pub fn has_memory(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// Whether a piece came out of the reserve.
+/// Whether an address lies in the reserve.
 pub fn is_reserve(at: *mut u8) -> bool {
-    (at as usize).wrapping_sub(ROOM.0.get() as usize) < BYTES
+    (at as usize).wrapping_sub(RESERVE.0.get() as usize) < BYTES
 }
 
-/// How many bytes the reserve has from a piece of it on.
+/// The number of bytes from an address to the end of the reserve.
 pub fn bytes_from(at: *mut u8) -> usize {
-    BYTES - (at as usize).wrapping_sub(ROOM.0.get() as usize).min(BYTES)
+    BYTES - (at as usize).wrapping_sub(RESERVE.0.get() as usize).min(BYTES)
 }
 
-// SAFETY: every piece of memory is the arena's, or a piece of the reserve given out once.
+// SAFETY: every allocation comes from the arena, or is a piece of the reserve that was handed out
+// once.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let at = ARENA.alloc(layout);
@@ -80,8 +81,8 @@ unsafe impl GlobalAlloc for WithReserve {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; what came from the arena goes back there, and both places
-        // have room for what is copied.
+        // SAFETY: the caller's promise; memory of the arena is returned to it, and both allocations
+        // are large enough for the copy.
         unsafe {
             if !is_reserve(at) {
                 let moved = ARENA.remap(at, layout, size);

@@ -1,10 +1,10 @@
-//! Symbol tables of loaded modules, read without the loader's help.
+//! Symbol tables of loaded modules, read without calling the loader.
 
 use std::ffi::{CStr, c_char, c_void};
 
 /// The dynamic symbol table of a loaded module.
 pub struct SymbolTable {
-    /// Where the module was loaded; values of symbols count from here.
+    /// The module's load address; values of symbols are relative to it.
     pub base: usize,
     symbols: *mut libc::Elf64_Sym,
     strings: *const c_char,
@@ -17,7 +17,7 @@ pub struct SymbolTable {
 /// An entry of the dynamic section.
 #[repr(C)]
 pub struct Dynamic {
-    /// What it is about.
+    /// The kind of the entry.
     pub tag: i64,
     /// A number or an address.
     pub value: usize,
@@ -28,7 +28,7 @@ const DT_SYMTAB: i64 = 6;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
 impl SymbolTable {
-    /// That of this library.
+    /// The symbol table of this library.
     pub fn of_agent() -> Option<SymbolTable> {
         each_module(|module, is_agent| if is_agent { SymbolTable::of(module) } else { None })
     }
@@ -37,7 +37,7 @@ impl SymbolTable {
     pub fn is_defined_elsewhere(name: &CStr) -> bool {
         let found = each_module(|module, is_agent| {
             let table = if is_agent { None } else { SymbolTable::of(module) };
-            // SAFETY: `find` gives a symbol of the table.
+            // SAFETY: `find` returns a symbol of the table.
             table.and_then(|t| t.find(name)).filter(|&s| unsafe { (*s).st_shndx != 0 })
         });
         found.is_some()
@@ -47,8 +47,8 @@ impl SymbolTable {
         let base = module.dlpi_addr as usize;
         let (mut symbols, mut strings, mut hash) = (0, 0, 0);
         for Dynamic { tag, value } in dynamic_section(module)? {
-            // The GNU loader makes these addresses absolute when it maps a module; those of the
-            // kernel's own module are offsets.
+            // The GNU loader makes these addresses absolute when it maps a module; in the vDSO they
+            // are offsets.
             let address = if *value < base { base + value } else { *value };
             match *tag {
                 DT_SYMTAB => symbols = address,
@@ -78,8 +78,8 @@ impl SymbolTable {
         if self.bucket_count == 0 {
             return None;
         }
-        // SAFETY: walks the hash table of a loaded module within its chains, the last entry of
-        // each of which is odd.
+        // SAFETY: walks the hash table of a loaded module within its chains; the last entry of a
+        // chain is odd.
         unsafe {
             let mut index = *self.buckets.add((hash % self.bucket_count) as usize);
             if index < self.first {
@@ -147,8 +147,8 @@ pub fn needed_by(module: &libc::dl_phdr_info) -> (Vec<u8>, Vec<Vec<u8>>) {
     (name, needed.collect())
 }
 
-/// Calls `look` for every loaded module, and whether it is this library, until it finds
-/// something.
+/// Calls `look` with every loaded module, and with whether it is this library, until it returns
+/// `Some`.
 pub fn each_module<T>(look: impl FnMut(&libc::dl_phdr_info, bool) -> Option<T>) -> Option<T> {
     struct Search<T, F> {
         look: F,

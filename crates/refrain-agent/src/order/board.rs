@@ -1,9 +1,9 @@
-//! This rank's part of the board ([`refrain_order::board`]), a file that all ranks map.
+//! This rank's slot of the board ([`refrain_order::board`]), a file that all ranks map.
 //!
-//! A rank is where its threads are: it waits if all of those wait that call MPI, and as long as one
-//! is in the program's own code, so is the rank.
+//! A rank waits if all of its threads that call MPI wait. As long as one of them runs the program's code, the
+//! rank is running.
 
-use refrain_order::board::{CALLS, FUNCTION, SLOT, STATE, Snapshot, TEXT, TOLD, progress};
+use refrain_order::board::{CALLS, FUNCTION, REPORTED, SLOT, STATE, Snapshot, TEXT, progress};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -13,17 +13,17 @@ use crate::table;
 
 pub use refrain_order::board::State;
 
-/// The board.
+/// The mapped board, and this rank.
 pub struct Board {
     words: &'static [AtomicU64],
     rank: usize,
-    /// Waits of all threads: usually one for each thread that waits, more where callbacks wait.
+    /// The number of waits of all threads. A thread has more than one if a callback waits inside a wait.
     waiting: AtomicU32,
 }
 
 static BOARD: OnceLock<Option<Board>> = OnceLock::new();
 
-/// Puts this rank on the board.
+/// Maps the board.
 pub fn start(rank: usize, size: usize) {
     BOARD.get_or_init(|| {
         let words = files::map(&files::path("board")?, size * SLOT)?;
@@ -36,25 +36,25 @@ pub fn get() -> Option<&'static Board> {
     BOARD.get().and_then(Option::as_ref)
 }
 
-/// A thread of this rank is in a call of which nothing was recorded, or waits.
+/// While this exists, the board shows that a thread is inside a call that is not recorded, or waits.
 ///
-/// The call may be left by `longjmp`, which drops nothing: [`Board::begin_call`] notices that.
+/// `longjmp` may leave the call without dropping this; [`Board::begin_call`] notices that.
 pub struct Inside;
 
 impl Inside {
-    /// In a call of that function.
+    /// The thread is inside a call of this function.
     pub fn of(function: usize) -> Inside {
         if let Some(board) = get() {
-            board.own(FUNCTION).store(function as u64, Ordering::Relaxed);
+            board.word(FUNCTION).store(function as u64, Ordering::Relaxed);
             board.thread_waits(State::Inside);
         }
         Inside
     }
 
-    /// Waits for what the text says.
+    /// The thread waits; the text says for what.
     pub fn waiting(text: &str) -> Inside {
         if let Some(board) = get() {
-            board.tell(text);
+            board.set_text(text);
             board.thread_waits(State::Waiting);
         }
         Inside
@@ -74,15 +74,15 @@ impl Board {
         clippy::indexing_slicing,
         reason = "`start` has compared the rank with the size; words of a slot are constants"
     )]
-    fn own(&self, word: usize) -> &AtomicU64 {
+    fn word(&self, word: usize) -> &AtomicU64 {
         &self.words[self.rank * SLOT + word]
     }
 
-    /// A call of a thread begins, with that stack pointer: the rank has got on. Waits of the thread that
-    /// were left by `longjmp` are over.
+    /// Counts a call of a thread, with this stack pointer, as progress of the rank. Removes waits of the thread
+    /// that were left by `longjmp`.
     #[inline]
     pub fn begin_call(&self, thread: &Thread, stack: usize) {
-        let calls = self.own(CALLS);
+        let calls = self.word(CALLS);
         calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let abandoned = thread.abandoned_waits(stack);
         if abandoned > 0 {
@@ -90,38 +90,38 @@ impl Board {
         }
     }
 
-    /// So many waits of a thread are over.
+    /// This many waits of a thread have ended.
     fn thread_runs(&self, waits: u32) {
         self.waiting.fetch_sub(waits, Ordering::Relaxed);
-        self.own(STATE).store(State::Running as u64, Ordering::Release);
+        self.word(STATE).store(State::Running as u64, Ordering::Release);
     }
 
-    /// A thread waits: so does the rank, if all threads do.
+    /// A thread waits. If all threads wait, the rank gets this state.
     fn thread_waits(&self, state: State) {
         thread::this().enter_wait();
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed) + 1;
         if waiting >= thread::count() {
-            self.own(STATE).store(state as u64, Ordering::Release);
+            self.word(STATE).store(state as u64, Ordering::Release);
         }
     }
 
-    /// Says what this rank waits for.
-    pub fn tell(&self, text: &str) {
+    /// Sets the text that says what this rank waits for.
+    pub fn set_text(&self, text: &str) {
         let mut bytes = text.bytes().take((SLOT - TEXT) * 8);
         for word in TEXT..SLOT {
             let mut value = [0; 8];
             value.iter_mut().for_each(|byte| *byte = bytes.next().unwrap_or(0));
-            self.own(word).store(u64::from_le_bytes(value), Ordering::Relaxed);
+            self.word(word).store(u64::from_le_bytes(value), Ordering::Relaxed);
         }
     }
 
-    /// Says how this rank is.
-    pub fn say(&self, state: State, text: &str) {
-        self.tell(text);
-        self.own(STATE).store(state as u64, Ordering::Release);
+    /// Sets the state and the text of this rank.
+    pub fn set_state(&self, state: State, text: &str) {
+        self.set_text(text);
+        self.word(STATE).store(state as u64, Ordering::Release);
     }
 
-    /// A number that is another when a rank has made a call, or begins or ends to wait or compute.
+    /// A number that changes whenever a rank makes a call or changes its state.
     pub fn progress(&self) -> u64 {
         progress(self.words.chunks_exact(SLOT).map(|slot| {
             let word = |at: usize, order| slot.get(at).map_or(0, |word| word.load(order));
@@ -130,15 +130,15 @@ impl Board {
         }))
     }
 
-    /// How all ranks are.
+    /// The states of all ranks.
     pub fn states(&self) -> impl Iterator<Item = State> + '_ {
         let states = self.words.iter().skip(STATE).step_by(SLOT);
         states.map(|word| State::from_word(word.load(Ordering::Acquire)))
     }
 
-    /// Whether this rank is the first that wants to tell all: once is enough.
+    /// Whether this rank is the first that asks; the first rank prints the report of all ranks.
     pub fn is_first(&self) -> bool {
-        self.words.get(TOLD).is_some_and(|told| told.swap(1, Ordering::AcqRel) == 0)
+        self.words.get(REPORTED).is_some_and(|reported| reported.swap(1, Ordering::AcqRel) == 0)
     }
 
     /// A line for each rank.

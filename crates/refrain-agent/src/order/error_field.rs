@@ -1,13 +1,12 @@
 //! Whether this MPI writes `MPI_ERROR` into the status of an operation that succeeded.
 //!
 //! The standard leaves that to the library: MPICH's `MPI_Waitall` writes it, its `MPI_Testall` does not,
-//! Open MPI writes it in both. A replay completes requests by other functions than the program called, so
-//! it has to put right what they leave in that field. What the program's function would leave depends on
-//! the function and on whether the request is active, and on nothing else; so it is found out once, with
-//! messages to ourselves.
+//! Open MPI writes it in both. A replay completes requests with other functions than the program called, so it
+//! has to correct the field afterwards. What the program's function would leave there depends only on the
+//! function and on whether the request is active. The agent finds it out once, with messages to itself.
 
+use crate::inside::library::{abi, predefined};
 use crate::inside::memory::Statuses;
-use crate::inside::process::{self, abi};
 use crate::table;
 use refrain_order::{Choice, Kind};
 use std::ffi::c_int;
@@ -21,7 +20,7 @@ use super::split;
 /// The state of a request when a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// It stands for an operation.
+    /// It has an operation in progress.
     Active,
     /// It is persistent, and was not started.
     Inactive,
@@ -31,10 +30,10 @@ pub enum Class {
 
 const CLASSES: [Class; 3] = [Class::Active, Class::Inactive, Class::Null];
 
-/// What a call leaves in the field of a successful operation.
+/// The content of the field after a successful operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// What was there before.
+    /// The same as before the call.
     Untouched,
     /// This value.
     Written(c_int),
@@ -49,10 +48,10 @@ static TABLE: OnceLock<Table> = OnceLock::new();
 /// A value that no MPI writes.
 const PATTERN: c_int = 0x5a5a_5a5a;
 
-/// Finds out what this MPI does, on a communicator of the agent with this process alone.
+/// Finds out what this MPI does, on the agent's private communicator.
 ///
-/// With sessions alone nothing is found out: before the program's first communicator, MPICH 4.0 crashes
-/// in any call that makes progress.
+/// If the program uses sessions alone, this is skipped: before the program's first communicator exists,
+/// MPICH 4.0 crashes in any call that makes progress.
 pub fn learn(comm: usize) {
     let can_ask = comm != 0 && lifetime::has_world();
     TABLE.get_or_init(|| {
@@ -69,7 +68,7 @@ fn left(kind: Kind, class: Class) -> Left {
 
 /// The field of a status; nothing if the program ignores it.
 pub fn get(status: Statuses) -> Option<c_int> {
-    // SAFETY: a status of the program or ours; its fields are ints.
+    // SAFETY: a status of the program or of the agent; its fields are ints.
     (status as usize != abi().status_ignore).then(|| unsafe { field(status).read_unaligned() })
 }
 
@@ -85,9 +84,9 @@ fn field(status: Statuses) -> *mut c_int {
     status.wrapping_add(mpi::layout().status.error).cast()
 }
 
-/// Leaves in a status what a call of this kind leaves there when the operation succeeds; `before` is what
-/// was there before the call.
-pub fn put_right(status: Statuses, kind: Kind, class: Class, before: Option<c_int>) {
+/// Sets the field to what a call of this kind leaves there when the operation succeeds; `before` is its content
+/// before the call.
+pub fn correct(status: Statuses, kind: Kind, class: Class, before: Option<c_int>) {
     match (left(kind, class), before) {
         (Left::Written(value), _) => put(status, value),
         (Left::Untouched, Some(before)) => put(status, before),
@@ -96,20 +95,19 @@ pub fn put_right(status: Statuses, kind: Kind, class: Class, before: Option<c_in
     }
 }
 
-/// Marks the field of a status, so that [`was_inactive`] can tell whether a call has written it.
+/// Marks the field of a status, so that [`was_inactive`] and [`written`] can detect whether a call writes it.
 pub fn mark(status: &mut Status) {
     put(status.address(), PATTERN);
 }
 
-/// Whether an `MPI_Test` that left this in a marked status was given an inactive request, as far as that
-/// shows.
+/// Whether the marked status shows that `MPI_Test` was given an inactive request. Not every MPI shows it.
 pub fn was_inactive(status: &mut Status) -> bool {
     let found = read(status);
     let [active, inactive] = [Class::Active, Class::Inactive].map(|class| left(Kind::Test, class));
     active != inactive && found == inactive
 }
 
-/// What a call has left in a marked status: nothing if the field is untouched.
+/// The value that a call has written to a marked status, if any.
 pub fn written(status: &mut Status) -> Option<c_int> {
     match read(status) {
         Left::Written(value) => Some(value),
@@ -125,10 +123,10 @@ fn read(status: &mut Status) -> Left {
     }
 }
 
-/// What a call of a kind leaves for a request of a class.
+/// Finds out what a call of a kind leaves in the field for a request of a class.
 fn ask(comm: usize, kind: Kind, class: Class) -> Left {
     let Some(function) = function(kind) else { return Left::Unknown };
-    let Some(byte) = process::predefined("MPI_BYTE") else { return Left::Unknown };
+    let Some(byte) = predefined("MPI_BYTE") else { return Left::Unknown };
     let mut request = mpi::request_null();
     let mut sending = mpi::request_null();
     let mut status = Status::new();
@@ -140,7 +138,7 @@ fn ask(comm: usize, kind: Kind, class: Class) -> Left {
         Class::Inactive => {
             let [a, b, c, d, e, f] = receive;
             let words = [a, b, c, d, e, f, &raw mut request as usize];
-            // SAFETY: the description of a receive of no bytes, which is never started.
+            // SAFETY: a persistent receive of no bytes, which is never started.
             unsafe { mpi::call(table::MPI_Recv_init, &words) }
         }
         Class::Active => match split::irecv(&receive, false, &mut request) {
@@ -151,7 +149,7 @@ fn ask(comm: usize, kind: Kind, class: Class) -> Left {
     if made != 0 {
         return Left::Unknown;
     }
-    // Calls that look at requests are given the request itself if they take one only.
+    // `MPI_Request_get_status` takes the request itself, not its address.
     let given = if kind == Kind::GetStatus { request } else { &raw mut request as usize };
     let (mut flag, mut index, mut outcount): (c_int, c_int, c_int) = (0, 0, 0);
     let [flag_at, index_at, outcount_at] =
@@ -167,9 +165,9 @@ fn ask(comm: usize, kind: Kind, class: Class) -> Left {
         (Choice::Some, ..) => &[1, given, outcount_at, index_at, at],
     };
     let mut found = Left::Unknown;
-    // A message to ourselves is there at once, or soon.
+    // A message to the own process arrives at once, or soon.
     for _ in 0..LOOKS {
-        // SAFETY: one request, and room for all that is asked for.
+        // SAFETY: one request, and room for all outputs.
         let result = unsafe { mpi::call(function, arguments) };
         let reports = if kind.choice() == Choice::Some {
             outcount
@@ -181,7 +179,7 @@ fn ask(comm: usize, kind: Kind, class: Class) -> Left {
             break;
         }
     }
-    // SAFETY: requests of our own, which are null where they were completed.
+    // SAFETY: the agent's requests, which are null if they were completed.
     unsafe {
         match class {
             Class::Active => {
@@ -197,10 +195,10 @@ fn ask(comm: usize, kind: Kind, class: Class) -> Left {
     found
 }
 
-/// So often a poll may fail.
+/// How often a poll may fail.
 const LOOKS: u32 = 100_000;
 
-/// The function of a kind that completes requests or looks at them.
+/// The function of a kind, if it completes or inspects requests.
 fn function(kind: Kind) -> Option<usize> {
     Some(match kind {
         Kind::Wait => table::MPI_Wait,

@@ -1,4 +1,4 @@
-//! What all threads of the process share, behind a lock that may be jumped out of.
+//! State that all threads of the process share, behind a lock that `longjmp` may abandon.
 
 use crate::inside::abandon::{Abandonable, Held};
 use std::cell::UnsafeCell;
@@ -7,131 +7,132 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Others hold the lock for microseconds, or milliseconds when they seal. Where threads share MPI they
-/// call it meanwhile, and MPI has a lock of its own, that whoever waits in MPI may take again and
-/// again before they get it: on a busy machine that takes seconds.
+/// How long to wait for the lock. It is usually held for microseconds, or for milliseconds while events are
+/// sealed. With `MPI_THREAD_MULTIPLE` its holder calls MPI, and may compete for MPI's own lock with threads
+/// that wait inside MPI: on a busy machine that takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why somebody could not get at it.
+/// Why the lock could not be acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
-    /// This thread is in the middle of it already: it was interrupted there, and perhaps jumped out.
+pub enum LockUnavailable {
+    /// This thread already holds it: a signal interrupted the thread there, or `longjmp` left it there.
     Interrupted,
-    /// Another thread is, and does not come out.
+    /// Another thread does not release it.
     HeldUp,
 }
 
-impl Missed {
-    /// Why the record ends there. A constant, so that a handler can write it.
-    pub const fn cuts_record(self) -> &'static CStr {
+impl LockUnavailable {
+    /// Why the record is truncated there. A constant, so that a signal handler can write it.
+    pub const fn reason_of_truncation(self) -> &'static CStr {
         match self {
-            Missed::Interrupted => {
+            LockUnavailable::Interrupted => {
                 c"a signal handler called MPI in the middle of a call, or jumped out of one"
             }
-            Missed::HeldUp => c"a thread was held up in the middle of a call for a minute",
+            LockUnavailable::HeldUp => c"a thread was held up in the middle of a call for a minute",
         }
     }
 
-    /// Why the replay cannot go on. A constant, so that a handler can write it.
-    pub const fn stops_replay(self) -> &'static str {
+    /// Why the replay stops. A constant, so that a signal handler can write it.
+    pub const fn reason_of_stop(self) -> &'static str {
         match self {
-            Missed::Interrupted => {
+            LockUnavailable::Interrupted => {
                 "the replay cannot go on: a signal handler called MPI in the middle of a call, or \
                  jumped out of one"
             }
-            Missed::HeldUp => {
+            LockUnavailable::HeldUp => {
                 "the replay cannot go on: a thread was held up in the middle of a call for a minute"
             }
         }
     }
 }
 
-/// Something behind a lock.
+/// An optional value behind a lock.
 ///
-/// Whoever cannot get at it does without, and that is told: what is recorded lacks something
-/// from there on.
+/// If the lock cannot be acquired, the caller gets nothing and `on_unavailable` is called: the record is
+/// incomplete from there on.
 pub struct Guarded<T> {
     lock: Abandonable,
-    missed: fn(Missed),
-    is_there: AtomicBool,
+    on_unavailable: fn(LockUnavailable),
+    is_present: AtomicBool,
     inside: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: what is inside is touched by the holder of the lock only.
+// SAFETY: only the holder of the lock accesses the value.
 unsafe impl<T> Sync for Guarded<T> {}
 
 impl<T> Guarded<T> {
-    /// With nothing in it. `missed` is called where somebody could not get at it, perhaps in a
-    /// handler: it must do with system calls, and may end the job.
-    pub const fn new(missed: fn(Missed)) -> Guarded<T> {
-        let (lock, is_there) = (Abandonable::new(), AtomicBool::new(false));
-        Guarded { lock, missed, is_there, inside: UnsafeCell::new(None) }
+    /// Without a value. `on_unavailable` is called if the lock cannot be acquired, perhaps in a signal handler:
+    /// it may make system calls only, and may end the job.
+    pub const fn new(on_unavailable: fn(LockUnavailable)) -> Guarded<T> {
+        let (lock, is_present) = (Abandonable::new(), AtomicBool::new(false));
+        Guarded { lock, on_unavailable, is_present, inside: UnsafeCell::new(None) }
     }
 
-    /// Puts something in.
+    /// Sets the value.
     pub fn put(&self, value: T) {
         if let Some(_held) = self.lock.take(PATIENCE) {
             // SAFETY: the lock is held.
             unsafe { *self.inside.get() = Some(value) };
-            self.is_there.store(true, Ordering::Release);
+            self.is_present.store(true, Ordering::Release);
         }
     }
 
-    /// Whether something is in it.
+    /// Whether there is a value.
     #[inline]
-    pub fn is_there(&self) -> bool {
-        self.is_there.load(Ordering::Acquire)
+    pub fn is_present(&self) -> bool {
+        self.is_present.load(Ordering::Acquire)
     }
 
-    /// Takes it out.
+    /// Takes the value out.
     pub fn take(&self) -> Option<T> {
-        let Some(_held) = self.lock.take(PATIENCE) else { return self.miss() };
-        let was_there = self.is_there.swap(false, Ordering::AcqRel);
+        let Some(_held) = self.lock.take(PATIENCE) else { return self.unavailable() };
+        let was_present = self.is_present.swap(false, Ordering::AcqRel);
         // SAFETY: the lock is held.
-        unsafe { (*self.inside.get()).take() }.filter(|_| was_there)
+        unsafe { (*self.inside.get()).take() }.filter(|_| was_present)
     }
 
-    /// From now on it is as if nothing were in it.
+    /// From now on there is no value for other callers; a holder of the lock can still use it.
     pub fn close(&self) {
-        self.is_there.store(false, Ordering::Release);
+        self.is_present.store(false, Ordering::Release);
     }
 
-    /// Does something with it; nothing if it is not there, or was abandoned half changed.
+    /// Calls a function with the value. `None` if there is no value, or if the lock was abandoned.
     #[inline]
     pub fn with<R>(&self, what: impl FnOnce(&mut T) -> R) -> Option<R> {
-        self.hold().map(|mut own| what(&mut own))
+        self.lock().map(|mut value| what(&mut value))
     }
 
-    /// Holds it for a while; nothing if it is not there, or was abandoned half changed.
+    /// Locks the value. `None` if there is no value, or if the lock was abandoned.
     #[inline(always)]
-    pub fn hold(&self) -> Option<Holding<'_, T>> {
-        let held = self.lock.take_while(PATIENCE, || self.is_there());
-        let Some(held) = held else { return self.miss() };
-        // SAFETY: the lock is held as long as what is inside is borrowed.
+    pub fn lock(&self) -> Option<GuardedRef<'_, T>> {
+        let held = self.lock.take_while(PATIENCE, || self.is_present());
+        let Some(held) = held else { return self.unavailable() };
+        // SAFETY: the lock is held as long as the value is borrowed.
         let inside = unsafe { (*self.inside.get()).as_mut() };
         match inside {
-            Some(inside) if self.is_there() => Some(Holding { inside, _held: held }),
+            Some(inside) if self.is_present() => Some(GuardedRef { inside, _held: held }),
             _ => None,
         }
     }
 
     #[cold]
-    fn miss<R>(&self) -> Option<R> {
-        if self.is_there() {
-            let own = self.lock.is_held_here();
-            (self.missed)(if own { Missed::Interrupted } else { Missed::HeldUp });
+    fn unavailable<R>(&self) -> Option<R> {
+        if self.is_present() {
+            let here = self.lock.is_held_here();
+            let why = if here { LockUnavailable::Interrupted } else { LockUnavailable::HeldUp };
+            (self.on_unavailable)(why);
         }
         None
     }
 }
 
-/// It is held.
-pub struct Holding<'a, T> {
+/// The locked value.
+pub struct GuardedRef<'a, T> {
     inside: &'a mut T,
     _held: Held<'a>,
 }
 
-impl<T> Deref for Holding<'_, T> {
+impl<T> Deref for GuardedRef<'_, T> {
     type Target = T;
 
     #[inline(always)]
@@ -140,7 +141,7 @@ impl<T> Deref for Holding<'_, T> {
     }
 }
 
-impl<T> DerefMut for Holding<'_, T> {
+impl<T> DerefMut for GuardedRef<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         self.inside
@@ -153,21 +154,21 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     #[test]
-    fn who_cannot_get_at_it_is_told_of_until_it_is_closed() {
-        static MISSED: AtomicU32 = AtomicU32::new(0);
+    fn a_lock_that_cannot_be_acquired_is_reported_until_the_value_is_closed() {
+        static REPORTS: AtomicU32 = AtomicU32::new(0);
         static ONE: Guarded<u32> = Guarded::new(|why| {
-            assert_eq!(why, Missed::Interrupted);
-            MISSED.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(why, LockUnavailable::Interrupted);
+            REPORTS.fetch_add(1, Ordering::Relaxed);
         });
         ONE.put(7);
-        let inner = ONE.with(|_| ONE.with(|own| *own));
-        assert_eq!((inner, MISSED.load(Ordering::Relaxed)), (Some(None), 1));
-        // What is in progress goes on; what comes is not told any more.
+        let inner = ONE.with(|_| ONE.with(|value| *value));
+        assert_eq!((inner, REPORTS.load(Ordering::Relaxed)), (Some(None), 1));
+        // The call in progress continues; later failures are not reported.
         ONE.with(|_| {
             ONE.close();
-            assert_eq!(ONE.with(|own| *own), None);
+            assert_eq!(ONE.with(|value| *value), None);
         });
-        assert_eq!((ONE.with(|own| *own), ONE.take()), (None, None));
-        assert_eq!(MISSED.load(Ordering::Relaxed), 1);
+        assert_eq!((ONE.with(|value| *value), ONE.take()), (None, None));
+        assert_eq!(REPORTS.load(Ordering::Relaxed), 1);
     }
 }

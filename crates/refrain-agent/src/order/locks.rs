@@ -1,34 +1,34 @@
-//! Locks of the program's own, where several of its threads call MPI.
+//! The order in which threads acquire the program's locks, if several threads call MPI.
 //!
-//! A thread that holds a lock of the program and waits for its turn in a replay would wait for ever
-//! if who is first cannot get that lock. So the order in which threads get locks is kept too: one line
-//! for all locks of a rank, in which a thread takes its place when it has got one. In a replay it
-//! waits for its turn *before* it asks for the lock. Whoever holds it then got it earlier in the
-//! recorded run, and had let go of it when this thread got it: all that it did in between comes
-//! before this place in every line. So what happened is an order in which all can go on.
+//! In a replay, a thread may hold a lock of the program while it waits for its turn. If the thread whose turn
+//! it is needs that lock, both would wait forever. Therefore the order of lock acquisitions is recorded too:
+//! all locks of a rank share one turn queue, and a thread is entered there when it has acquired a lock. In a
+//! replay, a thread waits for its turn *before* it asks for the lock. If another thread still holds the lock
+//! then, that thread acquired it earlier in the recorded run and had released it before this acquisition; so
+//! everything it did in between precedes this turn in every queue. Hence the recorded order never deadlocks.
 //!
-//! Waiting for a condition is letting go of a lock and getting it again; only the latter has a place
-//! in the order, so in a replay nobody waits for the condition itself, and there is no waking up for
-//! nothing. Tries that fail are kept as values.
+//! Waiting for a condition releases a lock and acquires it again. Only the acquisition has a turn, so in a
+//! replay no thread waits for the condition itself, and there are no spurious wakeups. The results of tries
+//! are recorded as values.
 //!
-//! Nothing is exported for this, as in [`super::values`]: calls of the modules that are linked with MPI
-//! are led by way of ours, and the conditions of `libstdc++`. Locks of other libraries, and those that
-//! are made of atomic operations (spin loops, Rust's and OpenMP's), are not seen.
+//! The agent exports none of these functions, as in [`super::values`]: it redirects the imports of modules that
+//! are linked with MPI, and the condition variables of `libstdc++`. Locks of other libraries, and locks made of
+//! atomic operations (spin loops, Rust's, OpenMP's), are not recorded.
 
 use refrain_order::Turn;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::files::unsupported;
+use super::files::note_unsupported;
 use super::stop::Waiting;
 use super::thread::{self, Thread};
 use super::{
-    Task, is_replayed, line, note_lock, note_value, noted_value, task, took_lock, turn_of_lock,
-    values,
+    Task, is_replayed, record_lock, record_value, recorded_value, task, thread_level, took_lock,
+    turn_of_lock, values,
 };
 
-/// Which source of values the results of tries are.
+/// The source of values for the results of tries.
 const TRIED: u8 = 7;
 
 type Mutex = *mut libc::pthread_mutex_t;
@@ -39,31 +39,30 @@ type Clock = libc::clockid_t;
 
 static SEEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program takes locks that are seen.
+/// Whether the program has acquired locks that are recorded.
 pub fn are_seen() -> bool {
     SEEN.load(Ordering::Relaxed)
 }
 
-/// This thread, if the order in which it gets locks matters.
+/// This thread, if the order of its lock acquisitions matters.
 fn ordered() -> Option<&'static Thread> {
-    if !line::has_threads() {
+    if !thread_level::has_several() {
         return None;
     }
     let thread = thread::this();
-    if thread.is_of_child() {
+    if thread.is_in_forked_child() {
         return None;
     }
     SEEN.store(true, Ordering::Relaxed);
-    thread.announce();
+    thread.assign_stream();
     Some(thread)
 }
 
-/// So many looks before a thread that waits for a lock leaves its core to others for a while: it may
-/// be one that waits most of the time.
-const PATIENT: u32 = 1000;
+/// How often a thread polls for its turn before it sleeps between polls: it may wait most of the time.
+const POLLS_BEFORE_NAPS: u32 = 1000;
 const NAP: Duration = Duration::from_micros(50);
 
-/// Waits until it is a thread's turn to get a lock.
+/// Waits until it is a thread's turn to acquire a lock.
 fn await_turn(stream: u32) {
     let mut waiting = Waiting::new(|| match turn_of_lock(stream) {
         Turn::After(other) => {
@@ -71,24 +70,24 @@ fn await_turn(stream: u32) {
         }
         Turn::Go => format!("thread {stream}, for a lock"),
     });
-    let mut looks = 0u32;
+    let mut polls = 0u32;
     while turn_of_lock(stream) != Turn::Go {
-        looks = looks.saturating_add(1);
-        if looks > PATIENT {
+        polls = polls.saturating_add(1);
+        if polls > POLLS_BEFORE_NAPS {
             std::thread::sleep(NAP);
         }
         waiting.again();
     }
 }
 
-/// Gets a lock, in its turn; `get` returns 0 if it did.
+/// Acquires a lock in its turn; `get` returns 0 on success.
 fn acquire(get: impl Fn() -> c_int) -> c_int {
     let Some(thread) = ordered() else { return get() };
     match task() {
         Task::Record => {
             let result = get();
             if result == 0 {
-                note_lock(thread);
+                record_lock(thread);
             }
             result
         }
@@ -102,19 +101,20 @@ fn acquire(get: impl Fn() -> c_int) -> c_int {
     }
 }
 
-/// Tries to get a lock: whether that was so is a value, and then `get` waits for it.
+/// Tries to acquire a lock. The result is recorded as a value; in a replay, `get` waits for a lock that was
+/// acquired.
 fn attempt(try_it: impl Fn() -> c_int, get: impl Fn() -> c_int) -> c_int {
     let Some(thread) = ordered() else { return try_it() };
     match task() {
         Task::Record => {
             let result = try_it();
-            note_value(thread, TRIED, result as u64);
+            record_value(thread, TRIED, result as u64);
             if result == 0 {
-                note_lock(thread);
+                record_lock(thread);
             }
             result
         }
-        Task::Replay => match noted_value(thread, TRIED) {
+        Task::Replay => match recorded_value(thread, TRIED) {
             Some(0) => acquire(get),
             Some(result) => result as c_int,
             None => try_it(),
@@ -123,10 +123,10 @@ fn attempt(try_it: impl Fn() -> c_int, get: impl Fn() -> c_int) -> c_int {
     }
 }
 
-/// A function of the system that not every system has; it is only called where the program does.
+/// A function of the C library that not every version has; it is called only if the program calls it.
 macro_rules! system {
     ($name:literal, $($argument:ty),+) => {{
-        // SAFETY: a name, and the type that the function of that name has.
+        // SAFETY: the function of that name has this type.
         unsafe {
             let function = libc::dlsym(libc::RTLD_DEFAULT, $name.as_ptr());
             type Function = unsafe extern "C-unwind" fn($($argument),+) -> c_int;
@@ -135,7 +135,7 @@ macro_rules! system {
     }};
 }
 
-// SAFETY of all below: they stand in for functions of the system, and are given what those are.
+// SAFETY of all functions below: they replace functions of the C library, and pass the program's arguments on.
 
 unsafe extern "C-unwind" fn mutex_lock(mutex: Mutex) -> c_int {
     // SAFETY: see above.
@@ -220,7 +220,7 @@ unsafe extern "C-unwind" fn cond_timedwait(cond: Cond, mutex: Mutex, until: Time
     await_condition(mutex, || unsafe { libc::pthread_cond_timedwait(cond, mutex, until) })
 }
 
-/// What `wait_for` of C++ is made of.
+/// C++ implements `std::condition_variable::wait_for` with this.
 unsafe extern "C-unwind" fn cond_clockwait(
     cond: Cond,
     mutex: Mutex,
@@ -230,25 +230,25 @@ unsafe extern "C-unwind" fn cond_clockwait(
     let Some(real) = system!(c"pthread_cond_clockwait", Cond, Mutex, Clock, Time) else {
         return libc::ENOSYS;
     };
-    if task() == Task::Record && line::has_threads() && !values::are_recorded() {
-        unsupported("the system's clock, which waits with a time look at: record with --rand");
+    if task() == Task::Record && thread_level::has_several() && !values::are_recorded() {
+        note_unsupported("the system's clock, which waits with a time look at: record with --rand");
     }
     // SAFETY: see above.
     await_condition(mutex, || unsafe { real(cond, mutex, clock, until) })
 }
 
-/// Waits for a condition until some time: what came of it is a value.
+/// Waits for a condition with a time limit. The result is recorded as a value.
 fn await_condition(mutex: Mutex, wait: impl Fn() -> c_int) -> c_int {
     let Some(thread) = ordered() else { return wait() };
-    // The lock is got again in any case.
+    // The lock is acquired again in any case.
     match task() {
         Task::Record => {
             let result = wait();
-            note_value(thread, TRIED, result as u64);
-            note_lock(thread);
+            record_value(thread, TRIED, result as u64);
+            record_lock(thread);
             result
         }
-        Task::Replay => match noted_value(thread, TRIED) {
+        Task::Replay => match recorded_value(thread, TRIED) {
             Some(result) => {
                 // SAFETY: see above.
                 unsafe { libc::pthread_mutex_unlock(mutex) };
@@ -292,8 +292,8 @@ unsafe extern "C-unwind" fn rwlock_timedwrlock(lock: RwLock, until: Time) -> c_i
     attempt(|| unsafe { real(lock, until) }, get)
 }
 
-/// Ours for a name that a module of the program uses.
-pub fn ours(name: &CStr) -> Option<*const ()> {
+/// The agent's function for a name that a module of the program imports.
+pub fn replacement(name: &CStr) -> Option<*const ()> {
     Some(match name.to_bytes() {
         b"pthread_mutex_lock" => mutex_lock as *const (),
         b"pthread_mutex_trylock" => mutex_trylock as *const (),
@@ -309,12 +309,12 @@ pub fn ours(name: &CStr) -> Option<*const ()> {
         b"pthread_spin_trylock" => spin_trylock as *const (),
         b"sem_wait" => sem_wait as *const (),
         b"sem_trywait" => sem_trywait as *const (),
-        _ => return ours_of_conditions(name),
+        _ => return condition_replacement(name),
     })
 }
 
-/// Ours for a name that waits for a condition.
-pub fn ours_of_conditions(name: &CStr) -> Option<*const ()> {
+/// The agent's function for an imported name that waits for a condition.
+pub fn condition_replacement(name: &CStr) -> Option<*const ()> {
     Some(match name.to_bytes() {
         b"pthread_cond_wait" => cond_wait as *const (),
         b"pthread_cond_timedwait" => cond_timedwait as *const (),

@@ -1,31 +1,30 @@
-//! Receive orders: recorded, and forced on a later run.
+//! Record and replay of receive orders.
 //!
-//! `REFRAIN_ORDER` says which, when the library is loaded; then nothing is traced. The functions
-//! that have to do with the order in which messages are received get something in between their
-//! wrapper and MPI ([`hook`]): a call comes from the program to the wrapper as always, which finds
-//! no log and forwards it, and what it forwards to is [`call`]. Without `REFRAIN_ORDER` there is
-//! nothing in between, and tracing is as it would be without this.
+//! The environment variable `REFRAIN_ORDER` turns this on when the library is loaded; tracing is then off.
+//! Functions that affect message matching get a hook between their wrapper and MPI ([`hook`]). The wrapper
+//! finds no log and forwards the call, and the forwarded call arrives at [`call`]. Without `REFRAIN_ORDER`
+//! there are no hooks, and tracing costs the same as without this module.
 //!
-//! What a call means to the order is told by its [`Role`], which `build/roles.rs` derives from the
-//! interface table. [`record`] lets MPI decide and tells [`refrain_order::Log`] what it decided;
-//! [`replay`] asks [`refrain_order::Replayer`] and makes MPI do it. Whatever decides there is
-//! pure, and was run in a model of MPI's matching rules over random programs and schedules.
+//! The [`Role`] of a function says how it affects message matching; `build/roles.rs` derives it from the
+//! interface table. [`record`] lets MPI decide and passes the outcome to [`refrain_order::Log`].
+//! [`replay`] asks [`refrain_order::Replayer`] for the recorded outcome and makes MPI produce it. Both are
+//! pure and were tested against a model of MPI's matching rules, with random programs and schedules.
 //!
-//! That is the causal method. The other one is in [`clocked`]: messages carry clocks.
+//! That is the causal method. The clock method is in [`clocked`]: messages carry Lamport clocks.
 //!
-//! * [`lifetime`]: when MPI begins and ends · [`mpi`]: MPI in words
-//! * [`role`]: a call, with the places of what matters in it
-//! * [`thread`]: whose a call is and where it was made · [`requests`]: what is known of handles
-//! * [`spawn`]: who made a thread · [`line`]: which calls of threads have an order among them ·
-//!   [`split`]: blocking calls in two steps, one of which has its turn
-//! * [`locks`]: locks of the program's own, around its calls of MPI
-//! * [`unseen`]: what has come without the program having looked
-//! * [`outcome`]: what a completion call was given, and what came of it · [`error_field`]: what MPI leaves
-//!   in `MPI_ERROR`
-//! * [`board`]: what the ranks of a replay tell each other · [`stop`]: how it waits, and ends
-//! * [`files`]: what is written and read · [`names`]: places, in words · [`guarded`]: what threads share
-//! * [`clock`]: MPI_Wtime, of which programs make decisions too · [`values`]: other clocks, and
-//!   random numbers, if that is wanted
+//! * [`lifetime`]: initialization and finalization of MPI · [`mpi`]: calls of MPI with machine words
+//! * [`role`]: a hooked call, and the positions of its arguments
+//! * [`thread`]: whether a call is the program's, its thread and call site · [`requests`]: tables of
+//!   requests and communicators by handle
+//! * [`spawn`]: the creation path of a thread · [`thread_level`]: whether threads call MPI concurrently ·
+//!   [`turn_key`]: which of their calls compete · [`split`]: blocking calls split into post and wait
+//! * [`locks`]: the order in which threads acquire the program's locks
+//! * [`unobserved`]: wildcard receives whose match the program has not observed
+//! * [`outcome`]: requests and outcome of a completing call · [`error_field`]: what MPI writes to
+//!   `MPI_ERROR`
+//! * [`board`]: progress of the ranks of a replay · [`stop`]: how a replay waits, and how it ends
+//! * [`files`]: the files of a rank · [`names`]: names of call sites · [`guarded`]: state that threads share
+//! * [`clock`]: `MPI_Wtime` · [`values`]: the system's clocks and random numbers (`--rand`)
 
 mod board;
 mod clock;
@@ -34,7 +33,6 @@ mod error_field;
 pub mod files;
 mod guarded;
 mod lifetime;
-mod line;
 mod locks;
 mod mpi;
 mod names;
@@ -47,16 +45,19 @@ mod spawn;
 mod split;
 mod stop;
 mod thread;
-mod unseen;
+mod thread_level;
+mod turn_key;
+mod unobserved;
 mod values;
 
+use crate::inside::library::abi;
 pub use refrain_order::Kind;
 use refrain_order::Turn;
 pub use role::{Act, Mode, Role, Synchronization};
 pub use thread::Thread;
 
 use crate::inside::entry::Entry;
-use crate::inside::process::{Errno, abi};
+use crate::inside::process::Errno;
 use role::{Hooked, Origin};
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -67,19 +68,19 @@ mod hooks {
     include!(concat!(env!("OUT_DIR"), "/hooks.rs"));
 }
 
-/// What is to be done.
+/// What the agent does with receive orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Task {
     /// Nothing.
     Off = 1,
-    /// Orders are recorded.
+    /// Records receive orders.
     Record = 2,
-    /// A recorded order is forced.
+    /// Enforces a recorded order.
     Replay = 3,
 }
 
-/// What is to be done, as the environment says at the first question.
+/// The task that the environment asks for; read once.
 pub fn task() -> Task {
     static TASK: AtomicU8 = AtomicU8::new(0);
     match TASK.load(Ordering::Relaxed) {
@@ -102,17 +103,17 @@ pub fn task() -> Task {
     task
 }
 
-/// How orders are recorded.
+/// The method of record and replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Method {
-    /// By what MPI tells receivers: see [`record`] and [`replay`].
+    /// By the matches that MPI reports to receivers: see [`record`] and [`replay`].
     Causal = 1,
-    /// By clocks that messages carry: see [`clocked`].
+    /// By Lamport clocks that messages carry: see [`clocked`].
     Clock = 2,
 }
 
-/// How orders are recorded, as the environment says at the first question.
+/// The method that the environment asks for; read once.
 pub fn method() -> Method {
     static METHOD: AtomicU8 = AtomicU8::new(0);
     match METHOD.load(Ordering::Relaxed) {
@@ -135,23 +136,29 @@ pub fn is_on() -> bool {
     task() != Task::Off
 }
 
-/// What stands between the wrapper of a function and MPI, if anything.
+/// The hook between the wrapper of a function and MPI, if the function needs one.
 pub fn hook(function: usize) -> Option<*const ()> {
     let replay = task() == Task::Replay;
     let clock = method() == Method::Clock;
-    if is_on() { hooks::find(function, line::is_shared(), replay, clock) } else { None }
+    if is_on() { hooks::find(function, thread_level::is_multiple(), replay, clock) } else { None }
 }
 
-/// Leads calls of the program by way of ours, when the library is loaded.
+/// Redirects imported functions of the program to the agent's. Called when the library is loaded.
 pub fn prepare() {
     if is_on() {
         let _errno = Errno::keep();
-        // A panic here would leave some calls as they are, and no more.
-        let _ = std::panic::catch_unwind(values::prepare);
+        // After a panic, some imports stay as they are.
+        let _ = std::panic::catch_unwind(values::redirect_imports);
     }
 }
 
-/// A call of a function that has to do with receive orders.
+/// A call of a hooked function.
+///
+/// Panics are not caught around the whole hook, here and in [`recorded`]. A hook contains the forwarded call, and
+/// an exception of a C++ program or `pthread_cancel` may pass through it; `catch_unwind` aborts the process when
+/// such a foreign exception reaches it. Instead a hook must not panic: `clippy` denies what panics in this crate
+/// and in `refrain-order`, and steps that could panic all the same (beginning, end, names of call sites) are
+/// caught one by one, with no forwarded call inside.
 ///
 /// # Safety
 /// The arguments must be those of the function.
@@ -173,40 +180,40 @@ pub unsafe fn call(role: &'static Role, words: &mut [usize]) -> c_int {
     }
 }
 
-/// A call where orders are recorded by the causal method, which has to be quick: what depends on the
-/// role alone is known when this is compiled, once for each function.
+/// A call that is recorded by the causal method. This path must be fast: it is compiled once per function,
+/// so everything that depends on the role alone is a constant.
 ///
 /// # Safety
 /// As for [`call`].
 #[inline(always)]
 pub unsafe fn recorded(role: &'static Role, words: &mut [usize]) -> c_int {
     let entry = Entry::new(role.function);
-    // Nobody else is told where the call is, so the compiler knows what is in it.
+    // The address of `call` does not escape, so the compiler can keep its fields in registers.
     let mut call = Hooked { role, entry, words, abi: abi() };
-    match thread::place_of(&entry) {
+    match thread::origin_of(&entry) {
         Some(origin) if record::is_on() => record::call(&mut call, role.act, origin),
         _ => call.forward(),
     }
 }
 
-/// A clock was read, or a random number drawn, while orders are recorded.
-fn note_value(thread: &Thread, which: u8, bits: u64) {
+/// Records the value of a clock or a random number.
+fn record_value(thread: &Thread, which: u8, bits: u64) {
     match method() {
         Method::Causal => record::value(thread, which, bits),
         Method::Clock => clocked::record::value(thread, which, bits),
     }
 }
 
-/// What the clock said, or which number was drawn, when orders were recorded.
-fn noted_value(thread: &Thread, which: u8) -> Option<u64> {
-    thread.set_doing(None);
+/// The recorded value of a clock or random number, in a replay.
+fn recorded_value(thread: &Thread, which: u8) -> Option<u64> {
+    thread.set_current_call(None);
     match method() {
         Method::Causal => replay::value(thread, which),
         Method::Clock => clocked::replay::value(thread, which),
     }
 }
 
-/// Whether an order is replayed just now: MPI has begun, and not ended.
+/// Whether a replay is in progress: MPI is initialized and not finalized.
 fn is_replayed() -> bool {
     match method() {
         Method::Causal => replay::is_on(),
@@ -214,16 +221,16 @@ fn is_replayed() -> bool {
     }
 }
 
-/// A thread has got a lock of the program's own, while orders are recorded.
-fn note_lock(thread: &Thread) {
+/// Records that a thread has acquired a lock of the program.
+fn record_lock(thread: &Thread) {
     match method() {
         Method::Causal => record::took_lock(thread),
         Method::Clock => clocked::record::took_lock(thread),
     }
 }
 
-/// Whether it is a thread's turn to get one, as when orders were recorded. Other threads may end MPI
-/// meanwhile: then there are no turns any more.
+/// Whether it is a thread's turn to acquire a lock in a replay. There are no turns after another thread has
+/// finalized MPI.
 fn turn_of_lock(stream: u32) -> Turn {
     match method() {
         Method::Causal => replay::turn_of_lock(stream),
@@ -231,7 +238,7 @@ fn turn_of_lock(stream: u32) -> Turn {
     }
 }
 
-/// It has got it, in its turn.
+/// The thread whose turn it was has acquired the lock.
 fn took_lock() {
     match method() {
         Method::Causal => replay::took_lock(),

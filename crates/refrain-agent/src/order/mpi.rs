@@ -1,62 +1,15 @@
 //! MPI as it is called for receive orders: every argument a word.
 
+use crate::inside::library::{abi, library, predefined};
 use crate::inside::locked::Lazy;
 use crate::inside::memory::{Handles, Statuses};
-use crate::inside::next;
-use crate::inside::process::{self, abi};
 use crate::table;
-use refrain_mpi::abi::Layout;
+use refrain_mpi::abi::{Layout, write_handle};
 use refrain_mpi::status::StatusFields;
+pub use refrain_mpilib::Status;
+use refrain_mpilib::words;
 use refrain_order::Envelope;
 use std::ffi::c_int;
-use std::mem::transmute;
-
-/// The most bytes of a status.
-pub const STATUS_BYTES: usize = 32;
-
-/// Room for a status of any MPI.
-#[repr(C, align(8))]
-pub struct Status([u8; STATUS_BYTES]);
-
-impl Status {
-    /// One that says nothing.
-    pub const fn new() -> Status {
-        Status([0; STATUS_BYTES])
-    }
-
-    /// As another one, unless there is none.
-    pub fn copy_from(&mut self, other: Statuses) {
-        if other as usize != abi().status_ignore {
-            // SAFETY: a status of the program.
-            unsafe { self.address().copy_from(other, abi().status_bytes) };
-        }
-    }
-
-    /// Makes another one like this, if there is one.
-    pub fn copy_to(&mut self, other: Statuses) {
-        if other as usize != abi().status_ignore {
-            // SAFETY: as above.
-            unsafe { other.copy_from(self.address(), abi().status_bytes) };
-        }
-    }
-
-    /// Where it is.
-    pub fn address(&mut self) -> Statuses {
-        self.0.as_mut_ptr()
-    }
-}
-
-macro_rules! by_arity {
-    ($f:expr, $words:expr, $($n:literal: $($i:literal)*;)*) => {
-        match $words.len() {
-            $($n => transmute::<*const (), unsafe extern "C-unwind" fn($(by_arity!(@word $i)),*) -> c_int>($f)(
-                $($words[$i]),*
-            ),)*
-            _ => layout().err_other,
-        }
-    };
-    (@word $i:literal) => { usize };
-}
 
 /// Calls a function.
 ///
@@ -64,27 +17,9 @@ macro_rules! by_arity {
 /// It must be one of MPI's that takes so many arguments, all of them integers, handles or
 /// addresses, and returns an error code.
 #[inline(always)]
-#[expect(clippy::indexing_slicing, reason = "each arm has compared the length")]
 pub unsafe fn invoke(f: *const (), words: &[usize]) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        by_arity!(f, words,
-            0:;
-            1: 0;
-            2: 0 1;
-            3: 0 1 2;
-            4: 0 1 2 3;
-            5: 0 1 2 3 4;
-            6: 0 1 2 3 4 5;
-            7: 0 1 2 3 4 5 6;
-            8: 0 1 2 3 4 5 6 7;
-            9: 0 1 2 3 4 5 6 7 8;
-            10: 0 1 2 3 4 5 6 7 8 9;
-            11: 0 1 2 3 4 5 6 7 8 9 10;
-            12: 0 1 2 3 4 5 6 7 8 9 10 11;
-            13: 0 1 2 3 4 5 6 7 8 9 10 11 12;
-        )
-    }
+    unsafe { words::invoke(f, words) }.unwrap_or_else(|| layout().err_other)
 }
 
 /// Calls MPI's own function of that number, past tools.
@@ -92,23 +27,20 @@ pub unsafe fn invoke(f: *const (), words: &[usize]) -> c_int {
 /// # Safety
 /// As for [`invoke`].
 pub unsafe fn call(function: usize, words: &[usize]) -> c_int {
-    match next::mpi(function) {
-        // SAFETY: the caller's promise.
-        Some(f) => unsafe { invoke(f, words) },
-        None => layout().err_unsupported_operation,
-    }
+    // SAFETY: the caller's promise.
+    unsafe { library().call_words(function, words) }
 }
 
 /// What this MPI's binary interface fixes.
 #[inline]
 pub fn layout() -> &'static Layout {
-    Layout::of(abi().family)
+    abi().layout()
 }
 
 /// The bits of a handle that mean something.
 #[inline]
 pub fn handle(word: usize) -> usize {
-    if abi().handle_bytes == 4 { word & 0xffff_ffff } else { word }
+    abi().handle(word)
 }
 
 /// A handle in an array of the program.
@@ -126,11 +58,8 @@ pub unsafe fn handle_at(at: Handles, index: usize) -> usize {
 /// # Safety
 /// The array must have more than `index` handles.
 pub unsafe fn put_handle(at: Handles, index: usize, handle: usize) {
-    let bytes = abi().handle_bytes;
-    // SAFETY: the caller's promise; handles are little-endian words of that many bytes.
-    unsafe {
-        at.add(index * bytes).copy_from_nonoverlapping((&raw const handle).cast(), bytes);
-    }
+    // SAFETY: the caller's promise.
+    unsafe { write_handle(abi().handle_bytes, at.cast(), index, handle) };
 }
 
 /// `MPI_REQUEST_NULL`.
@@ -139,16 +68,16 @@ pub fn request_null() -> usize {
     abi().request_null
 }
 
-macro_rules! predefined {
+macro_rules! handles {
     ($($(#[$doc:meta])* $function:ident = $name:literal;)*) => {
         $($(#[$doc])* pub fn $function() -> usize {
             static HANDLE: Lazy<usize> = Lazy::new();
-            *HANDLE.get_or_make(|| process::predefined($name).unwrap_or(0))
+            *HANDLE.get_or_make(|| predefined($name).unwrap_or(0))
         })*
     };
 }
 
-predefined! {
+handles! {
     /// `MPI_BYTE`.
     byte = "MPI_BYTE";
     /// `MPI_PACKED`: such messages may be received as anything, and anything as such.
@@ -204,8 +133,8 @@ pub fn isendrecv_has_status() -> bool {
     static HAS: Lazy<bool> = Lazy::new();
     *HAS.get_or_make(|| {
         const TAG: usize = 3;
-        let own = process::predefined("MPI_COMM_SELF").unwrap_or(0);
-        let byte = process::predefined("MPI_BYTE").unwrap_or(0);
+        let own = predefined("MPI_COMM_SELF").unwrap_or(0);
+        let byte = predefined("MPI_BYTE").unwrap_or(0);
         let (mut comm, mut request, mut status) = (0usize, 0usize, Status::new());
         let any = layout().any_tag as u32 as usize;
         // SAFETY: a message of no bytes to ourselves, on a communicator of our own.

@@ -5,17 +5,17 @@ use refrain_order::{Choice, Completed, Kind};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::mpi::{self, STATUS_BYTES};
+use super::mpi::{self, Status};
 use super::role::{Hooked, Role};
 
-/// So many statuses have room in a frame.
+/// How many statuses fit without an allocation.
 const FEW: usize = 16;
-/// So many requests have; they are moved about, so it is fewer.
+/// How many requests do. Fewer, because they are moved.
 const FEW_REQUESTS: usize = 8;
 
-/// Requests as they were before a call: what completes becomes null.
+/// The request handles before a call; MPI sets those that complete to null.
 ///
-/// Calls may be left by `longjmp`; what is more than a few then stays allocated, and no more.
+/// If `longjmp` leaves the call, the allocation for many requests leaks.
 pub struct Requests {
     few: [MaybeUninit<usize>; FEW_REQUESTS],
     many: Vec<usize>,
@@ -23,7 +23,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Those that a call is given.
+    /// The requests of a call.
     #[inline(always)]
     pub fn of(call: &Hooked<'_>, kind: Kind) -> Requests {
         let few = [const { MaybeUninit::uninit() }; FEW_REQUESTS];
@@ -34,7 +34,7 @@ impl Requests {
         }
         let (at, n) = call.requests();
         requests.count = n;
-        // SAFETY: the table says that so many handles are there, of that size.
+        // SAFETY: by the interface table, the argument points to that many handles of that size.
         unsafe {
             match call.abi.handle_bytes {
                 4 => requests.read(n, at.cast::<u32>(), |handle| handle as usize),
@@ -44,10 +44,10 @@ impl Requests {
         requests
     }
 
-    /// Reads so many handles of one size.
+    /// Reads handles of one size.
     ///
     /// # Safety
-    /// There must be so many; Fortran does not promise alignment.
+    /// `at` must point to `n` handles; Fortran does not guarantee alignment.
     #[inline(always)]
     unsafe fn read<T: Copy>(&mut self, n: usize, at: *const T, word: fn(T) -> usize) {
         // SAFETY: the caller's promise.
@@ -60,55 +60,58 @@ impl Requests {
         }
     }
 
-    /// All of them.
+    /// All handles.
     #[inline(always)]
     pub fn all(&self) -> &[usize] {
         match self.few.get(..self.count) {
-            // SAFETY: so many were written; uninitialised words have the form of words.
+            // SAFETY: the first `count` were written; `MaybeUninit<usize>` has the layout of `usize`.
             Some(few) => unsafe { std::slice::from_raw_parts(few.as_ptr().cast(), few.len()) },
             None => &self.many,
         }
     }
 }
 
-/// Statuses of our own, where the program ignores them.
+/// The agent's statuses, for calls whose statuses the program ignores.
 #[repr(C, align(8))]
-pub struct Room {
-    few: [MaybeUninit<u8>; FEW * STATUS_BYTES],
+pub struct StatusBuffer {
+    few: [MaybeUninit<u8>; FEW * Status::BYTES],
     many: Vec<u64>,
 }
 
-impl Room {
-    /// No room yet.
-    pub const fn new() -> Room {
-        Room { few: [const { MaybeUninit::uninit() }; FEW * STATUS_BYTES], many: Vec::new() }
+impl StatusBuffer {
+    /// Without statuses.
+    pub const fn new() -> StatusBuffer {
+        StatusBuffer {
+            few: [const { MaybeUninit::uninit() }; FEW * Status::BYTES],
+            many: Vec::new(),
+        }
     }
 
-    /// Room for so many.
-    pub fn make(&mut self, n: usize) -> Statuses {
-        if let Some(few) = self.few.get_mut(..n.saturating_mul(STATUS_BYTES)) {
+    /// Memory for this many statuses, zeroed.
+    pub fn reserve(&mut self, n: usize) -> Statuses {
+        if let Some(few) = self.few.get_mut(..n.saturating_mul(Status::BYTES)) {
             few.fill(MaybeUninit::new(0));
             return few.as_mut_ptr().cast();
         }
-        self.many.resize(n * STATUS_BYTES / 8, 0);
+        self.many.resize(n * Status::BYTES / 8, 0);
         self.many.as_mut_ptr().cast()
     }
 }
 
-/// What a call completed.
+/// The outcome of a completing call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// Nothing yet.
+    /// Nothing was complete.
     Failed,
-    /// That.
+    /// These requests were completed.
     Completed(Completed<'a>),
 }
 
 impl<'a> Outcome<'a> {
-    /// What a call that has returned completed; `index` has room for one.
+    /// The outcome of a call that has returned; `index` is memory for a single index.
     #[inline(always)]
     pub fn of(call: &Hooked<'_>, kind: Kind, result: c_int, index: &'a mut [u32; 1]) -> Self {
-        let flag = call.role.flag == Role::NOWHERE || call.output(call.role.flag) != Some(0);
+        let flag = call.role.flag == Role::ABSENT || call.output(call.role.flag) != Some(0);
         if result == 0 && !flag {
             return Outcome::Failed;
         }
@@ -124,7 +127,7 @@ impl<'a> Outcome<'a> {
                 Some(0) if kind.polls() && result == 0 => Outcome::Failed,
                 Some(n @ 1..) => {
                     let at = call.word(call.role.index) as *const u32;
-                    // SAFETY: the table says that so many indices are there, none negative.
+                    // SAFETY: MPI has written this many indices there, none negative.
                     let indices = unsafe { std::slice::from_raw_parts(at, n as usize) };
                     Outcome::Completed(Completed::These(indices))
                 }
@@ -133,7 +136,7 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Whether it may be more than one request.
+    /// Whether it may be of more than one request.
     pub fn is_of_several(&self) -> bool {
         match self {
             Outcome::Failed | Outcome::Completed(Completed::Undefined) => false,
@@ -149,7 +152,7 @@ impl<'a> Outcome<'a> {
             Outcome::Completed(Completed::These(indices)) => (0, indices),
             _ => (0, &[]),
         };
-        let these = these.iter().enumerate().map(|(address, index)| (*index as usize, address));
+        let these = these.iter().enumerate().map(|(status, index)| (*index as usize, status));
         (0..all).map(|n| (n, n)).chain(these)
     }
 }

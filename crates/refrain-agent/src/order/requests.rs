@@ -1,10 +1,9 @@
-//! Requests and communicators of the program, by their handles.
+//! The program's requests and communicators, by handle.
 //!
-//! Only those are listed whose handles are theirs alone: receives. MPICH gives one handle to
-//! several sends that were complete at once; such a handle is in no list, and nothing is to be
-//! said of them.
+//! Only receives are listed: their handles are unique. MPICH gives the same handle to several sends that
+//! complete immediately; nothing needs to be known about those.
 
-use super::{line, mpi};
+use super::{mpi, thread_level, turn_key};
 use refrain_bytes::table;
 use refrain_order::Handles;
 
@@ -23,46 +22,46 @@ impl<T> Default for Requests<T> {
 }
 
 impl<T> Requests<T> {
-    /// Whether nothing is known of any.
+    /// Whether there are none.
     #[inline]
-    pub fn are_none(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// A request was made. If one of that handle is listed, it is gone.
+    /// Adds a request. An entry with the same handle is replaced: that request no longer exists.
     #[inline]
-    pub fn add(&mut self, handle: usize, known: T) {
+    pub fn add(&mut self, handle: usize, receive: T) {
         if handle != mpi::request_null() {
-            self.all.add(handle, known);
+            self.all.add(handle, receive);
         }
     }
 
-    /// What is known of a request.
+    /// The receive with this handle.
     #[inline]
     pub fn get(&self, handle: usize) -> Option<&T> {
         self.all.get(handle)
     }
 
-    /// The same, to be changed.
+    /// The receive with this handle, mutably.
     #[inline]
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
         self.all.get_mut(handle)
     }
 
-    /// A request is gone.
+    /// Removes a request.
     #[inline]
     pub fn remove(&mut self, handle: usize) -> Option<T> {
         self.all.remove(handle)
     }
 
-    /// All of them, with their handles.
+    /// All receives with their handles.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.all.iter()
     }
 }
 
-/// Numbers of communicators, in the order of their first use, which is the same in every run
-/// unless threads share them.
+/// Numbers of communicators, in the order of their first use. That order is the same in every run unless
+/// threads call MPI concurrently; then [`turn_key::communicator`] gives the number.
 #[derive(Default)]
 pub struct Comms {
     numbers: Map<u32>,
@@ -82,8 +81,8 @@ impl Comms {
 
     fn look_up(&mut self, handle: usize) -> u32 {
         let number = *self.numbers.entry(handle).or_insert_with(|| {
-            if line::is_shared() {
-                return line::communicator(handle).unwrap_or(0);
+            if thread_level::is_multiple() {
+                return turn_key::communicator(handle).unwrap_or(0);
             }
             self.count += 1;
             self.count - 1
@@ -92,7 +91,7 @@ impl Comms {
         number
     }
 
-    /// A communicator is gone; another may get its handle.
+    /// Removes a freed communicator; another one may get its handle.
     pub fn remove(&mut self, handle: usize) {
         self.numbers.remove(&handle);
         self.last = None;

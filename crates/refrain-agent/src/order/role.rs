@@ -3,8 +3,8 @@
 use crate::inside::entry::Entry;
 use crate::inside::memory::{self, Handles, Statuses};
 use crate::inside::next;
-use crate::inside::process::Abi;
 use refrain_mpi::abi::narrow_handle;
+use refrain_mpilib::Abi;
 use refrain_order::{Kind, Post};
 use std::ffi::c_int;
 
@@ -13,33 +13,33 @@ use super::mpi;
 /// How an MPI function affects message matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// MPI begins.
+    /// Initializes MPI.
     Begin,
-    /// MPI ends.
+    /// Finalizes MPI.
     End,
     /// Posts a receive and completes it.
     Receive(Kind),
     /// Posts a receive that completes later.
     Post,
-    /// Describes a receive that is posted later, perhaps often.
+    /// Makes a persistent receive.
     Init,
-    /// Posts those.
+    /// Starts persistent requests.
     Start,
     /// Looks for a message.
     Probe(Kind),
-    /// Completes operations, or learns of their completion.
+    /// Completes requests, or inspects whether they are complete.
     Complete(Kind),
-    /// Learns whether a part of an operation is complete.
+    /// Tests whether a partition of a partitioned receive has arrived.
     Arrive,
     /// Cancels an operation.
     Cancel,
     /// Frees a request.
     Free,
-    /// Makes a request that the program completes itself.
+    /// Makes a generalized request, which the program completes.
     Generalized,
     /// Sends.
     Send(Mode),
-    /// Describes what is sent later, perhaps often.
+    /// Makes a persistent send.
     InitSend,
     /// Frees a communicator.
     FreeComm,
@@ -50,9 +50,9 @@ pub enum Act {
     Collective(Synchronization),
     /// Synchronizes with other ranks in a way that carries no Lamport clock.
     UntrackedSync,
-    /// Its result depends on an order that is not recorded.
+    /// The result depends on an order that is not recorded.
     Unsupported,
-    /// Does something else, and may wait for other ranks.
+    /// Any other function; it may wait for other ranks.
     Other,
 }
 
@@ -61,64 +61,63 @@ pub enum Act {
 pub enum Synchronization {
     /// No rank completes it before all have begun it.
     All,
-    /// Some ranks may complete it early. Others may depend on them, if only because data is forwarded by
-    /// them.
+    /// Some ranks may complete it early. Other ranks may still depend on them: they may forward data.
     Partial,
 }
 
-/// How something is sent.
+/// The mode of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As MPI likes.
+    /// `MPI_Send`: MPI decides whether it buffers.
     Standard,
-    /// From the program's buffer.
+    /// `MPI_Bsend`: uses the program's buffer.
     Buffered,
-    /// Complete when it is received.
+    /// `MPI_Ssend`: completes after the receive has started.
     Synchronous,
-    /// The receive is posted.
+    /// `MPI_Rsend`: the receive is already posted.
     Ready,
 }
 
-/// What a function is, and where among its arguments stand those that matter.
+/// A hooked function, and the positions of the arguments that matter ([`Role::ABSENT`] if it lacks one).
 #[derive(Debug)]
 pub struct Role {
-    /// What it is.
+    /// How it affects matching.
     pub act: Act,
-    /// Its number.
+    /// The number of the function.
     pub function: usize,
-    /// Whether counts are large.
+    /// Whether counts are large (`MPI_Count`).
     pub large: bool,
-    /// Where the source of a receive is.
+    /// The source of a receive.
     pub source: usize,
-    /// Its tag.
+    /// The tag of a receive.
     pub tag: usize,
     /// The communicator.
     pub comm: usize,
-    /// The communicator that is made.
+    /// The new communicator.
     pub newcomm: usize,
-    /// The message that was matched.
+    /// The matched message (`MPI_Message`).
     pub message: usize,
-    /// Where what is sent goes.
+    /// The destination of a send.
     pub dest: usize,
-    /// Its tag.
+    /// The tag of a send.
     pub sendtag: usize,
-    /// The request, or several.
+    /// The request, or the array of requests.
     pub request: usize,
-    /// How many; or of what everybody contributes to a collective operation.
+    /// The number of requests; for a collective operation, the number of elements that each rank contributes.
     pub count: usize,
-    /// The status, or several.
+    /// The status, or the array of statuses.
     pub status: usize,
-    /// Whether something was found.
+    /// The flag of a test or probe.
     pub flag: usize,
-    /// Which, or an array of them.
+    /// The completed index, or the array of indices.
     pub index: usize,
-    /// How many of them.
+    /// The number of completed indices.
     pub outcount: usize,
 }
 
 impl Role {
-    /// No argument of that sort.
-    pub const NOWHERE: usize = usize::MAX;
+    /// The position of an argument that the function does not have.
+    pub const ABSENT: usize = usize::MAX;
 }
 
 /// Where a call was made.
@@ -130,15 +129,15 @@ pub struct Origin {
     pub site: u64,
 }
 
-/// A call of such a function.
+/// A call of a hooked function.
 pub struct Hooked<'a> {
-    /// What the function is.
+    /// The function's role.
     pub role: &'static Role,
-    /// Where it was called, and by which name.
+    /// The caller, and the name that was called (`MPI_…` or `PMPI_…`).
     pub entry: Entry,
-    /// Its arguments.
+    /// The arguments.
     pub words: &'a mut [usize],
-    /// This MPI's values.
+    /// The ABI of the MPI library.
     pub abi: &'static Abi,
 }
 
@@ -147,7 +146,7 @@ impl Hooked<'_> {
     #[inline(always)]
     pub fn forward(&self) -> c_int {
         // SAFETY: the function that was called, with its arguments.
-        unsafe { mpi::invoke(next::behind(self.entry.slot), self.words) }
+        unsafe { mpi::invoke(next::unhooked(self.entry.slot), self.words) }
     }
 
     /// Forwards the call with another status.
@@ -159,10 +158,10 @@ impl Hooked<'_> {
         result
     }
 
-    /// The same call for somebody else to look at. The compiler then knows that what is in this one
-    /// stays.
+    /// A copy of this call with the arguments reborrowed, for functions that are not inlined: the address of
+    /// `self` does not escape to them, so the compiler can keep its fields in registers.
     #[inline(always)]
-    pub fn lent(&mut self) -> Hooked<'_> {
+    pub fn reborrow(&mut self) -> Hooked<'_> {
         Hooked { role: self.role, entry: self.entry, words: self.words, abi: self.abi }
     }
 
@@ -184,7 +183,8 @@ impl Hooked<'_> {
         narrow_handle(self.abi.handle_bytes, self.word(self.role.comm))
     }
 
-    /// The receive that is posted; without source and tag it is of a message known already.
+    /// The receive that this call posts. A function without source and tag receives a message that is already
+    /// matched; both are 0 then.
     #[inline(always)]
     pub fn post(&self, site: u64, communicator: u32) -> Post {
         let given = |index: usize, any: c_int| {
@@ -194,45 +194,45 @@ impl Hooked<'_> {
         let abi = self.abi;
         let source = given(self.role.source, abi.any_source);
         if source == Some(abi.proc_null) {
-            // There is nothing to choose, whatever the tag.
+            // MPI has no choice, whatever the tag.
             return Post { site, communicator, source, tag: Some(0) };
         }
         Post { site, communicator, source, tag: given(self.role.tag, abi.any_tag) }
     }
 
-    /// Whether it receives a message that was matched before.
+    /// Whether it receives a message that a probe has matched.
     #[inline(always)]
-    pub fn takes_known(&self) -> bool {
-        self.role.source == Role::NOWHERE
+    pub fn receives_matched(&self) -> bool {
+        self.role.source == Role::ABSENT
     }
 
-    /// Where the requests are, and how many.
+    /// The address and the number of the requests.
     #[inline(always)]
     pub fn requests(&self) -> (*mut u8, usize) {
         let at = self.word(self.role.request) as *mut u8;
         let n = match self.role.count {
-            Role::NOWHERE => 1,
+            Role::ABSENT => 1,
             index => memory::count(self.word(index) as c_int),
         };
         if at.is_null() { (at, 0) } else { (at, n) }
     }
 
-    /// The request of a call that has one, as it is now.
+    /// The current request handle of a call with one request.
     #[inline(always)]
     pub fn request(&self) -> usize {
         let at = self.word(self.role.request) as Handles;
-        // SAFETY: the table says a request is there.
+        // SAFETY: by the interface table, the argument is the address of a request.
         unsafe { memory::handle(at, 0, self.abi.handle_bytes) }.unwrap_or(0)
     }
 
-    /// An `int` that the call gave by address.
+    /// An `int` output.
     #[inline(always)]
     pub fn output(&self, index: usize) -> Option<c_int> {
-        // SAFETY: the table says that argument is the address of an int.
+        // SAFETY: by the interface table, that argument is the address of an int.
         unsafe { memory::int(self.word(index) as *mut c_int) }
     }
 
-    /// Gives an `int` by address.
+    /// Sets an `int` output.
     #[inline(always)]
     pub fn set_output(&self, index: usize, value: c_int) {
         let at = self.word(index) as *mut c_int;

@@ -1,15 +1,15 @@
-//! Who made a thread: the same in every run, where the order of their first calls is not.
+//! The creation path of a thread, which is the same in every run. The order of the threads' first calls is not.
 //!
-//! The first thread is 0; another one has a number made of its maker's and of how many that one
-//! had made before. Threads that come from elsewhere (the MPI library's own, `clone`) stay 0, and
-//! are told apart by the order in which they come.
+//! The initial thread has path 0. The path of another thread is a hash of its parent's path and of its index
+//! among the parent's children. Threads that were not created through the program's imports (by the MPI
+//! library, or with `clone`) keep path 0, and are distinguished by the order of their first calls.
 
 use crate::inside::entry::thread_block;
 use std::ffi::{c_int, c_void};
 
 type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// What a new thread is told.
+/// The arguments of a new thread.
 struct Child {
     start: Start,
     argument: *mut c_void,
@@ -26,7 +26,7 @@ unsafe extern "C-unwind" {
     ) -> c_int;
 }
 
-/// Stands in for `pthread_create` in the program's modules.
+/// Replaces `pthread_create` in the program's modules.
 ///
 /// # Safety
 /// As for `pthread_create`.
@@ -36,14 +36,14 @@ pub unsafe extern "C-unwind" fn pthread_create(
     start: Start,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: the block is this thread's own.
+    // SAFETY: the block belongs to this thread.
     let path = unsafe {
-        let own = thread_block();
-        (*own).children += 1;
-        refrain_order::child((*own).path, (*own).children)
+        let parent = thread_block();
+        (*parent).children += 1;
+        refrain_order::child((*parent).path, (*parent).children)
     };
     let child = Box::into_raw(Box::new(Child { start, argument, path }));
-    // SAFETY: the caller's promise; the new thread takes what it is told.
+    // SAFETY: the caller's promise; the new thread frees `child`, unless it was not created.
     unsafe {
         let result = create(thread, attributes, begin, child.cast());
         if result != 0 {
@@ -54,9 +54,9 @@ pub unsafe extern "C-unwind" fn pthread_create(
 }
 
 unsafe extern "C-unwind" fn begin(child: *mut c_void) -> *mut c_void {
-    // SAFETY: made for this thread alone, above.
+    // SAFETY: `pthread_create` above made it for this thread.
     let Child { start, argument, path } = *unsafe { Box::from_raw(child.cast::<Child>()) };
-    // SAFETY: the block is this thread's own; the program's function with its argument.
+    // SAFETY: the block belongs to this thread; the program's function gets the program's argument.
     unsafe {
         (*thread_block()).path = path;
         start(argument)

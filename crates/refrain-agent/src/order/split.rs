@@ -1,6 +1,6 @@
-//! Blocking calls in two steps: the post, which takes a turn, and the wait.
+//! Blocking calls split in two steps: the post, which takes a turn, and the wait.
 
-use crate::inside::process;
+use crate::inside::library::predefined;
 use crate::table;
 use refrain_order::Kind;
 use std::ffi::c_int;
@@ -8,13 +8,13 @@ use std::ffi::c_int;
 use super::mpi;
 use super::role::{Hooked, Mode, Role};
 
-/// Posts a receive; `words` are the arguments of `MPI_Irecv`, but for the request.
+/// Posts a receive; `words` are the arguments of `MPI_Irecv` without the request.
 pub fn irecv(words: &[usize], large: bool, request: &mut usize) -> c_int {
     let function = if large { table::MPI_Irecv_c } else { table::MPI_Irecv };
     with_request(function, words, request)
 }
 
-/// Sends without waiting; `words` are the arguments of `MPI_Isend`, but for the request.
+/// Sends without waiting; `words` are the arguments of `MPI_Isend` without the request.
 pub fn isend(words: &[usize], large: bool, mode: Mode, request: &mut usize) -> c_int {
     let function = match (mode, large) {
         (Mode::Standard, false) => table::MPI_Isend,
@@ -29,7 +29,7 @@ pub fn isend(words: &[usize], large: bool, mode: Mode, request: &mut usize) -> c
     with_request(function, words, request)
 }
 
-/// Calls a function with the first six of those arguments, and a request.
+/// Calls a function with the first six of these arguments and the address of a request.
 fn with_request(function: usize, words: &[usize], request: &mut usize) -> c_int {
     let Some([a, b, c, d, e, f]) = words.first_chunk() else { return mpi::layout().err_other };
     let words = [*a, *b, *c, *d, *e, *f, &raw mut *request as usize];
@@ -39,7 +39,7 @@ fn with_request(function: usize, words: &[usize], request: &mut usize) -> c_int 
 
 /// Waits for an operation that was posted.
 pub fn wait(request: &mut usize, status: usize) -> c_int {
-    // SAFETY: a request of our own, and a status or none.
+    // SAFETY: the agent's request, and a status or none.
     unsafe { mpi::call(table::MPI_Wait, &[&raw mut *request as usize, status]) }
 }
 
@@ -60,8 +60,8 @@ pub fn received(call: &Hooked<'_>) -> [usize; 6] {
     [buffer, count, datatype, source, tag, comm]
 }
 
-/// What `MPI_Sendrecv` or `MPI_Sendrecv_replace` sends, as arguments of `MPI_Isend`. The latter's
-/// is packed first, since what it receives goes to the same place.
+/// The send of `MPI_Sendrecv` or `MPI_Sendrecv_replace`, as arguments of `MPI_Isend`. The data of
+/// `MPI_Sendrecv_replace` is packed first, since the receive overwrites the buffer.
 pub fn sent(call: &Hooked<'_>, packed: &mut Vec<u8>) -> Result<[usize; 6], c_int> {
     let comm = call.comm();
     let [buffer, count, datatype, dest, tag, ..] = *call.words else {
@@ -82,10 +82,10 @@ fn pack(call: &Hooked<'_>, packed: &mut Vec<u8>) -> Result<[usize; 6], c_int> {
         true => (table::MPI_Pack_size_c, table::MPI_Pack_c),
         false => (table::MPI_Pack_size, table::MPI_Pack),
     };
-    // Large counts have eight bytes, others four: zeros fit both.
+    // Large counts have eight bytes, others four: an eight-byte zero is right for both.
     let (mut bytes, mut position) = (0usize, 0usize);
-    let as_packed = process::predefined("MPI_PACKED").unwrap_or(0);
-    // SAFETY: the program's arguments, and room for what is asked for.
+    let as_packed = predefined("MPI_PACKED").unwrap_or(0);
+    // SAFETY: the program's arguments, and room for the outputs.
     unsafe {
         let result = mpi::call(size, &[count, datatype, comm, &raw mut bytes as usize]);
         if result != 0 {
@@ -100,7 +100,7 @@ fn pack(call: &Hooked<'_>, packed: &mut Vec<u8>) -> Result<[usize; 6], c_int> {
     }
 }
 
-/// Probes once; an error counts as found.
+/// Probes once. Returns the result, and whether a message was found; an error counts as found.
 pub fn look(call: &mut Hooked<'_>, kind: Kind, status: usize) -> (c_int, bool) {
     if kind.polls() {
         let result = call.forward_with_status(status as *mut u8);
@@ -109,7 +109,7 @@ pub fn look(call: &mut Hooked<'_>, kind: Kind, status: usize) -> (c_int, bool) {
     let [source, tag, comm] = envelope(call);
     let mut flag: c_int = 0;
     let flag_at = &raw mut flag as usize;
-    // SAFETY: the program's arguments, an int, and a status of the program or ours.
+    // SAFETY: the program's arguments, an int, and a status of the program or the agent.
     let result = unsafe {
         match (kind, call.words.get(3)) {
             (Kind::Mprobe, Some(message)) => {
@@ -121,8 +121,8 @@ pub fn look(call: &mut Hooked<'_>, kind: Kind, status: usize) -> (c_int, bool) {
     (result, result != 0 || flag != 0)
 }
 
-/// A completing call without blocking: its result, and whether anything completed. For a call that blocks,
-/// the corresponding test function is called.
+/// Makes a completing call without blocking; a blocking call is replaced by the corresponding test. Returns the
+/// result, and whether anything completed.
 pub fn poll(call: &Hooked<'_>, kind: Kind) -> (c_int, bool) {
     if kind.polls() {
         let result = call.forward();

@@ -1,30 +1,31 @@
-//! How a replay ends that cannot go on, and how it waits.
+//! How a replay waits, and how it ends when it cannot continue.
 //!
-//! Nothing diverges silently, and nothing hangs: a wait that takes too long while no rank gets on
-//! ends the job, and says what everybody waits for.
+//! A replay never diverges silently and never hangs: if a wait takes too long and no rank makes progress, the
+//! job is aborted with a report of what every rank waits for.
 
 use crate::inside::abandon::Waited;
+use crate::inside::library::abi;
 use crate::inside::locked::Lazy;
-use crate::inside::process::{Quiet, Uncancelled, abi};
+use crate::inside::process::{Quiet, Uncancelled};
 use crate::table;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::board::{self, Board, Inside, State};
-use super::guarded::Missed;
+use super::guarded::LockUnavailable;
 use super::{Method, clocked, files, lifetime, method, mpi, thread};
 
-/// Exit code of a program that did not do what was recorded.
+/// Exit code if the program diverged from the record.
 pub const DIVERGED: i32 = 94;
-/// Exit code of a replay in which nothing went on.
+/// Exit code if no rank made progress.
 pub const STALLED: i32 = 95;
-/// Exit code where the record ends before the program.
+/// Exit code if the record ends before the program.
 pub const RECORD_ENDS: i32 = 96;
-/// Exit code where there is nothing to replay.
+/// Exit code if there is no usable record.
 pub const NO_RECORD: i32 = 97;
 
-/// Says something on stderr, in one piece. A system call alone, so it may be called in a handler.
-pub fn say(text: &str) {
+/// Writes a line to stderr in one system call. May be called in a signal handler.
+pub fn print(text: &str) {
     let (mut room, rank) = ([0; files::DIGITS], files::rank());
     let sign: &[u8] = if rank < 0 { b"-" } else { b"" };
     let rank = files::decimal(rank.unsigned_abs(), &mut room);
@@ -32,34 +33,33 @@ pub fn say(text: &str) {
     files::write_pieces(libc::STDERR_FILENO, pieces);
 }
 
-/// So long launchers have to pass on what was said: some drop what they have not read when a job is
-/// aborted.
-const SAYING: Duration = Duration::from_millis(200);
+/// The time that launchers get to forward the printed line. Some discard output that they have not read when
+/// a job is aborted.
+const FORWARDING: Duration = Duration::from_millis(200);
 
 /// Seconds that `MPI_Abort` may take. It takes milliseconds, unless it waits for a lock that this
 /// thread holds.
-const ABORTING: u32 = 30;
+const MOST_SECONDS_TO_ABORT: u32 = 30;
 
-/// Ends the job. The code is noted, too: not every launcher passes it on.
+/// Aborts the job. The exit code is also written to the facts: not every launcher forwards it.
 pub fn abort(code: i32, text: &str) -> ! {
-    // A handler of the program that jumps away from here would let it go on.
+    // With signals blocked, no handler of the program can jump out of this function.
     let _quiet = Quiet::keep();
-    say(text);
+    print(text);
     let mut room = [0; files::DIGITS];
     files::note_pieces([b"stopped ", files::decimal(code.unsigned_abs(), &mut room), b"\n"]);
-    std::thread::sleep(SAYING);
+    std::thread::sleep(FORWARDING);
     let comm = match lifetime::has_world() {
         true => abi().comm_world,
-        false => OWN_COMM.load(Ordering::Relaxed) as usize,
+        false => PRIVATE_COMM.load(Ordering::Relaxed) as usize,
     };
-    // SAFETY: MPI is initialised wherever something is replayed; the communicator is predefined, or
-    // ours.
+    // SAFETY: MPI is initialized during a replay; the communicator is predefined, or the agent's.
     unsafe {
-        // Should MPI_Abort hang, this signal ends the process. One that is pending is discarded.
+        // If MPI_Abort hangs, this signal ends the process. A signal that is already pending is discarded.
         let mut alarm = std::mem::zeroed();
         libc::signal(libc::SIGALRM, libc::SIG_IGN);
         libc::signal(libc::SIGALRM, libc::SIG_DFL);
-        libc::alarm(ABORTING);
+        libc::alarm(MOST_SECONDS_TO_ABORT);
         libc::sigemptyset(&mut alarm);
         libc::sigaddset(&mut alarm, libc::SIGALRM);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &alarm, std::ptr::null_mut());
@@ -70,16 +70,16 @@ pub fn abort(code: i32, text: &str) -> ! {
     }
 }
 
-/// A call could not be replayed: what comes would not be what was recorded, so the job ends.
+/// Aborts the job because a call could not be replayed: the program would diverge from the record.
 ///
-/// May be called in a handler: up to `MPI_Abort` there are nothing but system calls. `MPI_Abort` is
-/// not made for handlers. Should it wait for a lock of MPI that the interrupted call holds, the signal
-/// that [`abort`] has asked for ends the process.
-pub fn missed(why: Missed) {
-    abort(NO_RECORD, why.stops_replay());
+/// May be called in a signal handler: up to `MPI_Abort` it makes system calls only. `MPI_Abort` itself is not
+/// async-signal-safe. If it waits for a lock of MPI that the interrupted call holds, the alarm that [`abort`]
+/// has set ends the process.
+pub fn lock_unavailable(why: LockUnavailable) {
+    abort(NO_RECORD, why.reason_of_stop());
 }
 
-/// How long nothing may go on.
+/// How long a replay may make no progress (`--stall`).
 fn patience() -> Duration {
     static PATIENCE: Lazy<Duration> = Lazy::new();
     *PATIENCE.get_or_make(|| {
@@ -89,10 +89,10 @@ fn patience() -> Duration {
     })
 }
 
-/// A rank may compute for so many times as long without a call, while others wait for it.
+/// How many times longer a rank may compute without an MPI call while others wait for it.
 const COMPUTING: u32 = 20;
 
-/// How long to wait for the ranks of a board while nobody makes a call.
+/// How long a replay may make no progress, given the states of all ranks.
 fn patience_with(board: &Board) -> Duration {
     match board.states().any(|state| state == State::Running) {
         true => patience() * COMPUTING,
@@ -100,61 +100,60 @@ fn patience_with(board: &Board) -> Duration {
     }
 }
 
-/// The communicator of our own, on which nothing is ever sent.
-pub static OWN_COMM: AtomicU64 = AtomicU64::new(0);
+/// The agent's private communicator, on which nothing is ever sent.
+pub static PRIVATE_COMM: AtomicU64 = AtomicU64::new(0);
 
-/// Lets MPI make progress, without looking at anything of the program.
+/// Lets MPI make progress, without touching the program's requests and messages.
 pub fn drive() {
     if method() == Method::Clock {
         clocked::replay::pump();
         return;
     }
-    // What MPI does meanwhile may be a cancellation point, which the program's call need not be.
+    // MPI may pass a cancellation point here, which the program's call need not have.
     let _uncancelled = Uncancelled::keep();
-    let comm = OWN_COMM.load(Ordering::Relaxed) as usize;
+    let comm = PRIVATE_COMM.load(Ordering::Relaxed) as usize;
     let mut flag: i32 = 0;
     if comm != 0 {
         let ignore = mpi::status_ignore() as usize;
-        // SAFETY: asks for a message that nobody sends, on a communicator that is ours.
+        // SAFETY: probes for a message that is never sent, on the agent's communicator.
         unsafe { mpi::call(table::MPI_Iprobe, &[0, 0, comm, &raw mut flag as usize, ignore]) };
     }
 }
 
-/// So many looks in vain before the time is looked at, and the core given to others.
+/// How often a wait polls before it yields the core and looks at the time.
 const SPINS: u32 = 64;
-/// Between two looks no more than this counts: a job that is suspended stands still by no fault of its
-/// own.
+/// At most this much is counted between two looks at the time: a suspended job has not stalled.
 const LONGEST_LOOK: Duration = Duration::from_millis(500);
-/// What takes longer than this is told on the board.
+/// A wait that takes longer than this is shown on the board.
 const NOTICEABLE: Duration = Duration::from_millis(200);
 
 /// A wait for something that was recorded.
 pub struct Waiting<F: Fn() -> String> {
     what: F,
-    looks: u32,
+    polls: u32,
     began: Option<Instant>,
-    told: Option<Inside>,
-    /// How far all ranks were, and for how long.
+    on_board: Option<Inside>,
+    /// The progress of all ranks at the last look, and how long it has been the same.
     progress: u64,
-    still: Option<Waited>,
-    /// The text on the board is the one that will be read if this takes too long.
-    told_again: bool,
+    unchanged: Option<Waited>,
+    /// The text on the board was renewed, so that it is current if the wait takes too long.
+    is_renewed: bool,
 }
 
 impl<F: Fn() -> String> Waiting<F> {
-    /// For what `what` says.
+    /// A wait; `what` describes it.
     pub fn new(what: F) -> Waiting<F> {
-        let (progress, still, told_again) = (0, None, false);
-        Waiting { what, looks: 0, began: None, told: None, progress, still, told_again }
+        let (progress, unchanged, is_renewed) = (0, None, false);
+        Waiting { what, polls: 0, began: None, on_board: None, progress, unchanged, is_renewed }
     }
 
-    /// It has not come yet.
+    /// A poll has failed.
     #[inline]
     pub fn again(&mut self) {
-        self.looks += 1;
-        if self.looks > SPINS {
+        self.polls += 1;
+        if self.polls > SPINS {
             std::thread::yield_now();
-            if self.looks.is_multiple_of(SPINS) {
+            if self.polls.is_multiple_of(SPINS) {
                 self.look_at_time();
             }
         }
@@ -170,20 +169,22 @@ impl<F: Fn() -> String> Waiting<F> {
             }
             return;
         };
-        if self.told.is_none() && now - began > NOTICEABLE {
-            self.told = Some(Inside::waiting(&(self.what)()));
+        if self.on_board.is_none() && now - began > NOTICEABLE {
+            self.on_board = Some(Inside::waiting(&(self.what)()));
         }
-        // Who has computed for long and is done gets a new chance: what it sent is still to come.
+        // Any change of a rank's state counts as progress: a rank that has computed for long and then sent
+        // something restarts the time, since its message may still arrive.
         let (progress, held) = (board.progress(), board.states().any(|state| state == State::Held));
         if progress != self.progress || held {
-            (self.progress, self.still) = (progress, None);
+            (self.progress, self.unchanged) = (progress, None);
         }
-        let still = self.still.get_or_insert_with(|| Waited::since(now, LONGEST_LOOK)).look(now);
-        if still > patience_with(board) / 2 && !self.told_again {
-            self.told_again = true;
-            board.tell(&(self.what)());
+        let waited = || Waited::since(now, LONGEST_LOOK);
+        let unchanged = self.unchanged.get_or_insert_with(waited).look(now);
+        if unchanged > patience_with(board) / 2 && !self.is_renewed {
+            self.is_renewed = true;
+            board.set_text(&(self.what)());
         }
-        if still > patience_with(board) {
+        if unchanged > patience_with(board) {
             let seconds = patience_with(board).as_secs_f64();
             let first = board.is_first();
             let report = if first { board.report() } else { " another rank says why".to_owned() };
@@ -192,67 +193,67 @@ impl<F: Fn() -> String> Waiting<F> {
     }
 }
 
-/// Others that can still get on are waited for so long when they do not.
+/// How long a rank at the end of its record waits without progress while all others wait too.
 const GRACE: Duration = Duration::from_secs(2);
 
 fn facts() -> String {
     String::from_utf8(files::read("facts").unwrap_or_default()).unwrap_or_default()
 }
 
-/// Whether the recorded run has reached `MPI_Finalize`, and is recorded up to there.
-pub fn is_recorded_to_the_end() -> bool {
+/// Whether the record is complete: it reaches `MPI_Finalize`.
+pub fn is_record_complete() -> bool {
     facts().lines().any(|fact| fact == "finalized")
 }
 
-/// The record ends here, behind so many completing calls of the thread. Other ranks may have more: this
-/// one stays where it is until all are where theirs end, or nobody gets on.
+/// Stops where the record ends, after this many completing calls of the thread. The records of other ranks may
+/// go further: this rank waits until all ranks are at the end of theirs, or none makes progress.
 pub fn record_ends(calls: u64, name: impl Fn(u64) -> String) -> ! {
-    let doing = thread::this().doing().map(|(function, site)| {
+    let current_call = thread::this().current_call().map(|(function, site)| {
         let function = table::NAMES.get(function).copied().unwrap_or_default();
-        // By clocks, calls that find no messages have no site.
+        // With the clock method, calls that find no message have no call site.
         let site = if site == 0 { String::new() } else { format!(" at {}", name(site)) };
         format!(", in {function}{site}")
     });
-    stop_at_end(calls, &doing.unwrap_or_default())
+    stop_at_end(calls, &current_call.unwrap_or_default())
 }
 
-/// The record ends before `MPI_Finalize`, which the program has come to: no call after its end asked for
-/// anything that is recorded.
+/// Stops in `MPI_Finalize` because the record is truncated. The program made no call that is recorded between
+/// the end of the record and `MPI_Finalize`.
 pub fn record_ends_at_finalize(calls: u64) -> ! {
     stop_at_end(calls, ", in MPI_Finalize")
 }
 
-fn stop_at_end(calls: u64, doing: &str) -> ! {
+fn stop_at_end(calls: u64, current_call: &str) -> ! {
     let calls = format!("{calls} completing {}", if calls == 1 { "call" } else { "calls" });
-    let where_ = &format!("after {calls}{doing}");
+    let where_ = &format!("after {calls}{current_call}");
     let facts = facts();
-    if is_recorded_to_the_end() {
+    if is_record_complete() {
         let text = format!(
             "diverged {where_}: there was MPI_Finalize in the recorded run, and the \
              program goes on"
         );
         abort(DIVERGED, &text);
     }
-    let cut = facts.lines().find_map(|fact| fact.strip_prefix("cut "));
-    let why = cut.unwrap_or("the recorded run went no further");
-    say(&format!("the record ends here, {where_}: {why}"));
+    let reason = facts.lines().find_map(|fact| fact.strip_prefix("cut "));
+    let why = reason.unwrap_or("the recorded run went no further");
+    print(&format!("the record ends here, {where_}: {why}"));
     let Some(board) = board::get() else { abort(RECORD_ENDS, "stops") };
-    board.say(State::AtEnd, where_);
-    let clock_bound = || Waited::since(Instant::now(), LONGEST_LOOK);
-    let (mut progress, mut waited) = (board.progress(), clock_bound());
+    board.set_state(State::AtEnd, where_);
+    let wait_from_now = || Waited::since(Instant::now(), LONGEST_LOOK);
+    let (mut progress, mut waited) = (board.progress(), wait_from_now());
     loop {
         drive();
         std::thread::sleep(Duration::from_millis(1));
         let now = board.progress();
         if now != progress {
-            (progress, waited) = (now, clock_bound());
+            (progress, waited) = (now, wait_from_now());
         }
-        let stand = |state| matches!(state, State::AtEnd | State::Finalizing | State::Over);
-        let all_stand = board.states().all(stand);
+        let is_done = |state| matches!(state, State::AtEnd | State::Finalizing | State::Over);
+        let all_done = board.states().all(is_done);
         let waits = |state| matches!(state, State::Waiting | State::Inside);
-        let all_wait = board.states().all(|state| stand(state) || waits(state));
-        let still = waited.look(Instant::now());
-        if all_stand || (all_wait && still > GRACE) || still > patience_with(board) {
+        let all_wait = board.states().all(|state| is_done(state) || waits(state));
+        let unchanged = waited.look(Instant::now());
+        if all_done || (all_wait && unchanged > GRACE) || unchanged > patience_with(board) {
             abort(
                 RECORD_ENDS,
                 &format!("stops with all that was recorded replayed:{}", board.report()),
@@ -261,7 +262,8 @@ fn stop_at_end(calls: u64, doing: &str) -> ! {
     }
 }
 
-/// The call of this rank before which to wait for a debugger: its thread's stream, and its position.
+/// The call of this rank before which the replay waits for a debugger: the thread's stream, and the number of
+/// the call.
 pub fn until() -> Option<(u32, u64)> {
     let text = std::env::var("REFRAIN_UNTIL").ok()?;
     let (who, event) = text.split_once(':')?;
@@ -270,20 +272,20 @@ pub fn until() -> Option<(u32, u64)> {
     is_here.then_some((stream.parse().ok()?, event.parse().ok()?))
 }
 
-/// Waits until a debugger is attached, and lets it have the thread.
-pub fn hold(where_: &str) {
+/// Waits until a debugger is attached, then stops in it.
+pub fn hold_for_debugger(where_: &str) {
     let mut host = [0u8; 64];
-    // SAFETY: the buffer is writable for its length, and closed by a zero.
+    // SAFETY: the buffer is writable for its length, and its last byte stays zero.
     unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
     let host = host.split(|byte| *byte == 0).next().unwrap_or_default();
     let pid = std::process::id();
-    say(&format!(
+    print(&format!(
         "is held {where_}: process {pid} on {}; attach a debugger (gdb -p {pid}) and say `continue`: it \
          gets SIGTRAP here, in the thread that makes the call",
         String::from_utf8_lossy(host)
     ));
     if let Some(board) = board::get() {
-        board.say(State::Held, where_);
+        board.set_state(State::Held, where_);
     }
     let is_traced = || {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
@@ -295,7 +297,7 @@ pub fn hold(where_: &str) {
         std::thread::sleep(Duration::from_millis(20));
     }
     if let Some(board) = board::get() {
-        board.say(State::Running, "");
+        board.set_state(State::Running, "");
     }
     // SAFETY: the debugger that is attached gets the signal.
     unsafe { libc::raise(libc::SIGTRAP) };

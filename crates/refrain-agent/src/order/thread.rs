@@ -1,12 +1,12 @@
-//! What is known of a thread: whose its calls are, where they are made, which stream it is.
+//! Per-thread state: whether a call is the program's, its call site, and the thread's stream in the record.
 
 use crate::inside::bindings;
 use crate::inside::entry::{Entry, thread_block};
 use crate::inside::locked::{Lazy, Locked};
 use crate::inside::modules::{self, Verdict};
+use crate::inside::next;
 use crate::inside::process::{self, Quiet};
 use crate::inside::reentrant::Reentrant;
-use crate::inside::{next, redaction};
 use crate::table;
 use crate::trace::sites::{self, Sites};
 use refrain_bytes::stable;
@@ -17,81 +17,81 @@ use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use super::requests::Map;
 use super::role::Origin;
-use super::{Task, clocked, files, line, replay, task};
+use super::{Task, clocked, files, replay, task, thread_level};
 
-/// How many modules of the program are known at a time.
+/// How many modules of the program are cached.
 const MODULES: usize = 4;
-/// How many places in the program are known at a time.
-const PLACES: usize = 64;
+/// How many call sites are in the fast cache.
+const RECENT_SITES: usize = 64;
 
-/// What is known of a thread.
+/// The state of a thread.
 ///
-/// There are only shared references to it: signal handlers and callbacks call MPI in the middle of a
-/// call, on the same thread. What a call needs every time is in cells; the rest is lent for a
-/// moment by [`Reentrant`].
+/// There are only shared references to it: signal handlers and callbacks may call MPI in the middle of a call,
+/// on the same thread. Every call needs the fields in cells; the caches are borrowed briefly through
+/// [`Reentrant`].
 pub struct Thread {
-    /// Its stream in the record.
+    /// The number of its event stream in the record.
     stream: Cell<u32>,
-    /// The module of the program that the last call returns to: where it begins, and its length.
+    /// The module of the program that the last call returns to: start address and length.
     module: [Cell<usize>; 2],
-    /// Addresses and their sites, those used of late. The former are the return addresses of calls;
-    /// for calls from Fortran's bindings, the complement of the program's own return address.
-    places: [(Cell<usize>, Cell<u64>); PLACES],
+    /// Recently used addresses and their call sites. An address is the return address of a call; for calls
+    /// through Fortran's bindings, it is the complement of the return address in the program.
+    recent_sites: [(Cell<usize>, Cell<u64>); RECENT_SITES],
     caches: Reentrant<Caches>,
-    /// The thread's own stack.
+    /// The addresses of the thread's stack.
     memory: Range<usize>,
     fork_mark: *const u8,
     /// In a replay: the function of the call in progress, and its site.
-    doing: Cell<Option<(usize, u64)>>,
-    /// In a replay: how many waits of this thread are on the board, and the stack address of the first.
+    current_call: Cell<Option<(usize, u64)>>,
+    /// In a replay: how many waits of this thread the board counts, and the stack address of the first.
     waits: Cell<(u32, usize)>,
 }
 
-// What a panic leaves behind is a cache that lacks something.
+// A panic leaves at worst an incomplete cache.
 impl RefUnwindSafe for Thread {}
 
-/// What was found out about the callers of a thread.
+/// Cached facts about the callers of a thread.
 struct Caches {
-    /// Return addresses that are the program's.
+    /// Address ranges of the program's modules.
     program: [Range<usize>; MODULES],
     oldest: usize,
     /// Sites by address.
     known: Map<u64>,
     /// Stacks by the innermost address.
     stacks: Map<Vec<Stack>>,
-    /// Finds the program's return address behind the bindings of Fortran.
+    /// Finds the return address in the program of a call through Fortran's bindings.
     sites: Box<Sites>,
 }
 
-/// A stack that was seen before.
+/// A call stack that was walked before.
 struct Stack {
-    /// Return addresses, and how far above the stack pointer each stands.
+    /// Return addresses, and how far above the stack pointer each is stored.
     frames: Vec<(usize, usize)>,
     site: u64,
 }
 
-/// The most frames of a stack that tell it from others.
+/// The most frames that identify a stack.
 const DEEP: usize = 24;
 
-/// Not known yet.
+/// The stream of a thread that has none yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// How many threads have streams.
+/// The number of streams that are assigned.
 static THREADS: AtomicU32 = AtomicU32::new(0);
 
-/// In a replay: streams that are taken.
+/// In a replay: recorded streams that are assigned to a thread.
 static TAKEN: Locked<Vec<u32>> = Locked::new(Vec::new());
 
 /// The thread that makes a call, if the call is the program's.
 #[inline]
 pub fn of_call(entry: &Entry) -> Option<&'static Thread> {
     let thread = this();
-    if thread.is_of_child() {
+    if thread.is_in_forked_child() {
         return None;
     }
     if thread.is_in_last_module(entry.caller) || thread.judge(entry) {
         if thread.stream() == UNKNOWN {
-            thread.announce();
+            thread.assign_stream();
         }
         Some(thread)
     } else {
@@ -99,33 +99,33 @@ pub fn of_call(entry: &Entry) -> Option<&'static Thread> {
     }
 }
 
-/// Where a call is made, if it is the program's.
+/// The origin of a call, if the call is the program's.
 #[inline(always)]
-pub fn place_of(entry: &Entry) -> Option<Origin> {
+pub fn origin_of(entry: &Entry) -> Option<Origin> {
     let thread = this();
     let site = thread.recent_site(entry.caller);
     if let Some(site) = site
-        && !thread.is_of_child()
+        && !thread.is_in_forked_child()
     {
         return Some(Origin { stream: thread.stream(), site });
     }
-    find_place(*entry)
+    find_origin(*entry)
 }
 
 #[inline(never)]
-fn find_place(entry: Entry) -> Option<Origin> {
+fn find_origin(entry: Entry) -> Option<Origin> {
     let thread = of_call(&entry)?;
-    // Before MPI has begun nobody asks for the site.
+    // Before MPI is initialized the site is not used.
     let site = if thread.stream() == UNKNOWN { 0 } else { thread.site(&entry) };
     Some(Origin { stream: thread.stream(), site })
 }
 
-/// The system's numbers of threads that call MPI, where they share it.
+/// The kernel's numbers of the threads that have called MPI.
 static CALLING: Locked<Vec<libc::pid_t>> = Locked::new(Vec::new());
 
-/// How many threads call MPI, and have not ended; one if threads do not share it.
+/// How many threads that have called MPI are still running; one unless threads call MPI concurrently.
 pub fn count() -> u32 {
-    if !line::is_shared() {
+    if !thread_level::is_multiple() {
         return 1;
     }
     let _quiet = Quiet::keep();
@@ -142,8 +142,8 @@ pub fn count() -> u32 {
 /// This thread.
 #[inline]
 pub fn this() -> &'static Thread {
-    // SAFETY: the block is this thread's own; what it points to is never freed, and there are only
-    // shared references to it.
+    // SAFETY: the block belongs to this thread; what it points to is never freed, and there are only shared
+    // references to it.
     unsafe {
         let block = thread_block();
         if (*block).order.is_null() {
@@ -154,28 +154,28 @@ pub fn this() -> &'static Thread {
 }
 
 impl Thread {
-    /// Whether it is a copy, in a process that was forked: what it does is not the rank's.
+    /// Whether this is a forked child process, whose calls do not belong to the rank.
     #[inline]
-    pub fn is_of_child(&self) -> bool {
+    pub fn is_in_forked_child(&self) -> bool {
         // SAFETY: the mark is never unmapped.
         unsafe { self.fork_mark.read_volatile() == 0 }
     }
 
-    /// Its stream in the record.
+    /// The number of its event stream in the record.
     #[inline]
     pub fn stream(&self) -> u32 {
         self.stream.get()
     }
 
     /// In a replay: the function of the call in progress, and its site.
-    pub fn doing(&self) -> Option<(usize, u64)> {
-        self.doing.get()
+    pub fn current_call(&self) -> Option<(usize, u64)> {
+        self.current_call.get()
     }
 
-    /// A call of that function at that site is in progress, or none.
+    /// Sets the call in progress: its function and call site.
     #[inline]
-    pub fn set_doing(&self, doing: Option<(usize, u64)>) {
-        self.doing.set(doing);
+    pub fn set_current_call(&self, current_call: Option<(usize, u64)>) {
+        self.current_call.set(current_call);
     }
 
     /// A wait of this thread begins.
@@ -186,15 +186,16 @@ impl Thread {
         self.waits.set((count + 1, if count == 0 { here } else { first }));
     }
 
-    /// A wait of this thread ends; gives how many do: none, if it was taken to be abandoned.
+    /// A wait of this thread ends. Returns how many waits the board has to remove: none, if the wait was taken
+    /// for abandoned.
     pub fn leave_wait(&self) -> u32 {
         let (count, first) = self.waits.get();
         self.waits.set((count.saturating_sub(1), first));
         count.min(1)
     }
 
-    /// A call with that stack pointer begins; gives how many waits were left by `longjmp`. A call from
-    /// a callback enters below the wait that it is inside of.
+    /// A call with that stack pointer begins. Returns how many waits were left by `longjmp`: the new call's
+    /// stack pointer is above theirs. A call from a callback inside a wait has a lower stack pointer.
     #[inline]
     pub fn abandoned_waits(&self, stack: usize) -> u32 {
         match self.waits.get() {
@@ -219,39 +220,39 @@ impl Thread {
         Box::into_raw(Box::new(Thread {
             stream: Cell::new(UNKNOWN),
             module: [const { Cell::new(0) }; 2],
-            places: [const { (Cell::new(0), Cell::new(0)) }; PLACES],
+            recent_sites: [const { (Cell::new(0), Cell::new(0)) }; RECENT_SITES],
             caches: Reentrant::new(caches),
-            memory: own_stack(),
+            memory: thread_stack(),
             fork_mark: process::fork_mark(),
-            doing: Cell::new(None),
+            current_call: Cell::new(None),
             waits: Cell::new((0, 0)),
         }))
     }
 
-    /// Whether an address is in the module of the program that the last call came from.
+    /// Whether an address is in the module that the last call came from.
     #[inline(always)]
     fn is_in_last_module(&self, address: usize) -> bool {
         let [low, length] = &self.module;
         address.wrapping_sub(low.get()) < length.get()
     }
 
-    /// The site of an address that was used of late.
+    /// The call site of an address, if the fast cache has it.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "`cell` gives less than the length")]
     fn recent_site(&self, key: usize) -> Option<u64> {
-        let (address, site) = &self.places[cell(key)];
+        let (address, site) = &self.recent_sites[cell(key)];
         (address.get() == key).then(|| site.get())
     }
 
-    /// Finds the stream of this thread, as soon as MPI has begun: when recording the next one, in
-    /// a replay that of the thread whose maker was the same.
+    /// Assigns a stream to this thread once MPI is initialized: the next number when recording, and in a replay
+    /// the stream of the recorded thread with the same creation path.
     #[cold]
-    pub fn announce(&self) {
+    pub fn assign_stream(&self) {
         if files::rank() < 0 || self.stream() != UNKNOWN {
             return;
         }
         let _quiet = Quiet::keep();
-        // SAFETY: the block is this thread's own.
+        // SAFETY: the block belongs to this thread.
         let path = unsafe { (*thread_block()).path };
         let recorded = if task() == Task::Replay { recorded(path) } else { None };
         let stream = recorded.unwrap_or_else(|| THREADS.fetch_add(1, Ordering::Relaxed));
@@ -267,7 +268,8 @@ impl Thread {
     #[inline(never)]
     fn judge(&self, entry: &Entry) -> bool {
         let is_there = |range: &&Range<usize>| range.contains(&entry.caller);
-        let known = self.caches.with(|own| own.program.iter().find(is_there).cloned()).flatten();
+        let known =
+            self.caches.with(|caches| caches.program.iter().find(is_there).cloned()).flatten();
         if let Some(known) = known {
             self.set_module(&known);
             return true;
@@ -280,11 +282,11 @@ impl Thread {
             Verdict::Program(range) => {
                 self.set_module(&range);
                 let _quiet = Quiet::keep();
-                self.caches.with(|own| {
-                    if let Some(oldest) = own.program.get_mut(own.oldest) {
+                self.caches.with(|caches| {
+                    if let Some(oldest) = caches.program.get_mut(caches.oldest) {
                         *oldest = range;
                     }
-                    own.oldest = (own.oldest + 1) % MODULES;
+                    caches.oldest = (caches.oldest + 1) % MODULES;
                 });
                 true
             }
@@ -293,7 +295,7 @@ impl Thread {
         }
     }
 
-    /// Calls come from that module. A handler that interrupts this in between finds no module.
+    /// Sets the module that the last call came from. A signal handler that interrupts this finds no module.
     fn set_module(&self, range: &Range<usize>) {
         let [low, length] = &self.module;
         length.set(0);
@@ -303,7 +305,7 @@ impl Thread {
         length.set(range.len());
     }
 
-    /// The site of a call: the same number in every run.
+    /// The call site of a call: the same number in every run.
     #[inline]
     pub fn site(&self, entry: &Entry) -> u64 {
         let direct = self.is_in_last_module(entry.caller);
@@ -312,20 +314,20 @@ impl Thread {
         self.recent_site(key).unwrap_or_else(|| self.look_up(address, key))
     }
 
-    /// Where a call returns to in the program: past the bindings of Fortran.
+    /// The return address of a call in the program, past Fortran's bindings.
     fn own_return(&self, entry: &Entry) -> usize {
-        let found = self.caches.with(|own| own.sites.own_return(entry));
-        found.unwrap_or_else(|| Sites::new().own_return(entry))
+        let found = self.caches.with(|caches| caches.sites.program_return(entry));
+        found.unwrap_or_else(|| Sites::new().program_return(entry))
     }
 
     #[inline(never)]
     #[expect(clippy::indexing_slicing, reason = "`cell` gives less than the length")]
     fn look_up(&self, address: usize, key: usize) -> u64 {
-        let known = self.caches.with(|own| own.known.get(&address).copied()).flatten();
+        let known = self.caches.with(|caches| caches.known.get(&address).copied()).flatten();
         let site = known.unwrap_or_else(|| self.name(address));
         if self.stream() != UNKNOWN {
-            let (address, of_address) = &self.places[cell(key)];
-            // A handler that interrupts this in between finds no address, whose site would be wrong.
+            let (address, of_address) = &self.recent_sites[cell(key)];
+            // A signal handler that interrupts this must not find the address with another one's site.
             address.set(0);
             compiler_fence(Ordering::SeqCst);
             of_address.set(site);
@@ -335,20 +337,20 @@ impl Thread {
         site
     }
 
-    /// The site of a call by its whole stack: the same number in every run.
+    /// The call site of a call by its whole stack: the same number in every run.
     ///
-    /// A stack is walked once. Where its return addresses stand again, as far above the call as
-    /// they stood then, it is the same.
+    /// Each stack is walked once. A later call has the same stack if the same return addresses are stored at
+    /// the same distances above its stack pointer.
     pub fn stack(&self, entry: &Entry) -> u64 {
-        let known = self.caches.with(|own| {
+        let known = self.caches.with(|caches| {
             let is_there = |(address, above): &(usize, usize)| {
-                let place = entry.stack + above;
+                let stored_at = entry.stack + above;
                 self.memory.contains(&entry.stack)
-                    && self.memory.contains(&(place + 7))
+                    && self.memory.contains(&(stored_at + 7))
                     // SAFETY: a word of this thread's stack, above the call in progress.
-                    && unsafe { (place as *const usize).read_unaligned() } == *address
+                    && unsafe { (stored_at as *const usize).read_unaligned() } == *address
             };
-            let mut stacks = own.stacks.get(&entry.caller)?.iter();
+            let mut stacks = caches.stacks.get(&entry.caller)?.iter();
             stacks.find(|stack| stack.frames.iter().all(is_there)).map(|stack| stack.site)
         });
         known.flatten().unwrap_or_else(|| self.walk(entry))
@@ -358,8 +360,8 @@ impl Thread {
     fn walk(&self, entry: &Entry) -> u64 {
         let _quiet = Quiet::keep();
         let mut frames: Vec<(usize, usize)> = Vec::new();
-        sites::unwind_with(entry, |address, place| {
-            frames.push((address, place.wrapping_sub(entry.stack)));
+        sites::unwind_with(entry, |address, stored_at| {
+            frames.push((address, stored_at.wrapping_sub(entry.stack)));
             frames.len() == DEEP
         });
         let innermost = self.site(entry);
@@ -369,45 +371,43 @@ impl Thread {
             let short = file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
             [short, &offset.to_le_bytes()].concat()
         };
-        // In a callback there are frames of MPI and of ours, which need not be the same in a replay.
-        let own: Vec<&(usize, usize)> =
-            frames.iter().filter(|(address, _)| !is_between(*address)).collect();
-        let names: Vec<Vec<u8>> = own.iter().copied().map(name).collect();
-        let site = if own.len() < 2 { innermost } else { hash(&names.concat()) };
+        // The stack of a callback has frames of MPI and of the agent, which may differ in a replay.
+        let of_program: Vec<&(usize, usize)> =
+            frames.iter().filter(|(address, _)| !is_agent_or_mpi(*address)).collect();
+        let names: Vec<Vec<u8>> = of_program.iter().copied().map(name).collect();
+        let site = if of_program.len() < 2 { innermost } else { hash(&names.concat()) };
         if site != innermost {
-            let named = |(address, _): &(usize, usize)| {
-                let found = std::panic::catch_unwind(|| self::name(*address)).ok().flatten();
-                found.map(|(file, offset)| located(file, offset))
-            };
-            note_site(site, &frames.first().and_then(named).unwrap_or_default());
+            let innermost = frames.first().map(|(address, _)| located(*address));
+            note_site(site, &innermost.unwrap_or_default());
         }
         let stack = Stack { frames, site };
-        self.caches.with(|own| own.stacks.entry(entry.caller).or_default().push(stack));
+        self.caches.with(|caches| caches.stacks.entry(entry.caller).or_default().push(stack));
         site
     }
 
-    /// The site of an address that was not seen before.
+    /// The call site of a new address.
     #[cold]
     fn name(&self, address: usize) -> u64 {
         let _quiet = Quiet::keep();
         let name = std::panic::catch_unwind(|| name(address)).ok().flatten();
         let (file, offset) = name.unwrap_or((b"?", 0));
-        // Folders may be others in another run.
+        // The folder may differ from run to run.
         let short = file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let site = hash(&[short, &offset.to_le_bytes()].concat());
-        note_site(site, &located(file, offset));
-        self.caches.with(|own| own.known.insert(address, site));
+        note_site(site, &located(address));
+        self.caches.with(|caches| caches.known.insert(address, site));
         site
     }
 }
 
-/// A call site as it is recorded.
-fn located(file: &[u8], offset: usize) -> String {
-    format!("{}+{offset:x}", String::from_utf8_lossy(redaction::path(file)))
+/// The text of a call site in the record. Code made at run time has no address that another run would have.
+fn located(address: usize) -> String {
+    let located = std::panic::catch_unwind(|| sites::located(address)).ok().flatten();
+    located.unwrap_or_else(|| "?+0".to_owned())
 }
 
-/// Whether code is MPI's, or stands between the program and it.
-fn is_between(address: usize) -> bool {
+/// Whether an address is in the agent or in the MPI library.
+fn is_agent_or_mpi(address: usize) -> bool {
     static FILES: Lazy<[Option<&'static [u8]>; 2]> = Lazy::new();
     let file = |address: usize| {
         let name = std::panic::catch_unwind(|| name(address)).ok().flatten();
@@ -415,14 +415,14 @@ fn is_between(address: usize) -> bool {
     };
     let files = FILES.get_or_make(|| {
         let mpi = next::mpi(table::MPI_Comm_rank).map(|function| function as usize);
-        [file(is_between as *const () as usize), mpi.and_then(file)]
+        [file(is_agent_or_mpi as *const () as usize), mpi.and_then(file)]
     });
     file(address).is_some_and(|file| files.contains(&Some(file)))
 }
 
-/// Where the thread's stack is; nothing if that is not known.
-fn own_stack() -> Range<usize> {
-    // SAFETY: plain calls that fill in what they are given.
+/// The addresses of this thread's stack; empty if they are not known.
+fn thread_stack() -> Range<usize> {
+    // SAFETY: these functions fill in the structures they are given.
     unsafe {
         let mut attributes = std::mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
@@ -435,18 +435,19 @@ fn own_stack() -> Range<usize> {
     }
 }
 
-/// A place in the program is seen for the first time.
-fn note_site(site: u64, place: &str) {
+/// Notes the location of a call site that is used for the first time.
+fn note_site(site: u64, location: &str) {
     match task() {
         Task::Replay => {
-            replay::note_site(site, place);
-            clocked::replay::note_site(site, place);
+            replay::note_site(site, location);
+            clocked::replay::note_site(site, location);
         }
-        _ => files::note(&format!("site {site:x} {place}")),
+        _ => files::note(&format!("site {site:x} {location}")),
     }
 }
 
-/// The stream of a recorded thread that nobody has taken yet. What was not recorded comes behind.
+/// The first recorded stream with this creation path that no thread has taken. Threads that were not recorded
+/// get numbers after all recorded ones.
 fn recorded(path: u64) -> Option<u32> {
     let facts = String::from_utf8(files::read("facts")?).ok()?;
     let streams = facts.lines().filter_map(|line| {
@@ -454,32 +455,31 @@ fn recorded(path: u64) -> Option<u32> {
         Some((stream.parse::<u32>().ok()?, u64::from_str_radix(path, 16).ok()?))
     });
     TAKEN.with(files::PATIENCE, |taken| {
-        let (mut found, mut behind) = (None, 0);
-        for (stream, own) in streams {
-            behind = behind.max(stream + 1);
-            if found.is_none() && own == path && !taken.contains(&stream) {
+        let (mut found, mut recorded) = (None, 0);
+        for (stream, recorded_path) in streams {
+            recorded = recorded.max(stream + 1);
+            if found.is_none() && recorded_path == path && !taken.contains(&stream) {
                 found = Some(stream);
             }
         }
-        THREADS.fetch_max(behind, Ordering::Relaxed);
+        THREADS.fetch_max(recorded, Ordering::Relaxed);
         taken.extend(found);
         found
     })?
 }
 
 fn cell(address: usize) -> usize {
-    (address ^ address >> 6) % PLACES
+    (address ^ address >> 6) % RECENT_SITES
 }
 
-/// The module's file and the offset in it. Code made at run time has no place of its own that
-/// would be the same in another run.
+/// The file of the module, and the offset in it. Code that was generated at run time has neither.
 fn name(address: usize) -> Option<(&'static [u8], usize)> {
     let module = modules::find(address)?;
     let file = if module.path.is_empty() { process::program() } else { &module.path };
     Some((file, address - module.base))
 }
 
-/// FNV-1a, then mixed.
+/// FNV-1a, with the high bits mixed into the low ones.
 fn hash(bytes: &[u8]) -> u64 {
     let hash = stable::fnv1a_64(bytes);
     hash ^ hash >> 29

@@ -1,9 +1,8 @@
-//! Clocks of the system and random numbers, where they are recorded too (`REFRAIN_RAND`).
+//! The system's clocks and random numbers, which are recorded on demand (`REFRAIN_RAND`).
 //!
-//! Nothing is exported for this: calls of the program's modules are led by way of ours
-//! ([`imports`]) when the agent is loaded. The MPI library, what it needs, and what it loads later
-//! keep the true clock: how often they look at it is their own business, and not the same in
-//! every run.
+//! The agent exports none of these functions. When it is loaded, it redirects the imports of the program's
+//! modules to its own functions ([`imports`]). The MPI library, the libraries that it needs, and those that
+//! it loads later keep the real functions: how often they read the clock differs from run to run.
 
 use crate::inside::imports;
 use crate::inside::symbols::{each_module, needed_by};
@@ -11,7 +10,7 @@ use crate::trace::heap::Next;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-use super::{Task, locks, note_value, noted_value, spawn, task, thread};
+use super::{Task, locks, record_value, recorded_value, spawn, task, thread};
 use refrain_order::source::{BYTES, CLOCK, RAND, RANDOM, TIME, TIME_OF_DAY};
 
 type Bytes = unsafe extern "C" fn(*mut c_void, usize, c_uint) -> isize;
@@ -31,22 +30,23 @@ static ARC4RANDOM_UNIFORM: Next<unsafe extern "C" fn(u32) -> u32> =
     Next::new(c"arc4random_uniform");
 static ARC4RANDOM_BUF: Next<unsafe extern "C" fn(*mut c_void, usize)> =
     Next::new(c"arc4random_buf");
-/// `std::random_device::_M_getval()` of GNU's C++ library, which may ask the processor.
+/// `std::random_device::_M_getval()` of GNU's C++ library, which may use a processor instruction.
 static RANDOM_DEVICE: Next<unsafe extern "C" fn(*mut c_void) -> c_uint> =
     Next::anywhere(c"_ZNSt13random_device9_M_getvalEv");
 
-/// A value that the program gets: the recorded one, or the true one, which is recorded.
-fn value(which: u8, truth: impl FnOnce() -> u64) -> u64 {
+/// The value that the program gets: when recording, the real one, which is recorded; in a replay, the recorded
+/// one.
+fn value(which: u8, real: impl FnOnce() -> u64) -> u64 {
     let thread = thread::this();
     match task() {
-        _ if thread.is_of_child() => truth(),
+        _ if thread.is_in_forked_child() => real(),
         Task::Record => {
-            let value = truth();
-            note_value(thread, which, value);
+            let value = real();
+            record_value(thread, which, value);
             value
         }
-        Task::Replay => noted_value(thread, which).unwrap_or_else(truth),
-        Task::Off => truth(),
+        Task::Replay => recorded_value(thread, which).unwrap_or_else(real),
+        Task::Off => real(),
     }
 }
 
@@ -85,7 +85,7 @@ unsafe extern "C" fn gettimeofday(at: *mut libc::timeval, zone: *mut c_void) -> 
 }
 
 unsafe extern "C" fn time(at: *mut i64) -> i64 {
-    // SAFETY: without a place, only the result counts.
+    // SAFETY: `time` accepts a null pointer, and then only returns its result.
     let next = || TIME_NEXT.get().map_or(-1, |next| unsafe { next(std::ptr::null_mut()) });
     let now = value(TIME, || next() as u64) as i64;
     if !at.is_null() {
@@ -147,16 +147,16 @@ unsafe extern "C" fn arc4random_buf(at: *mut c_void, length: usize) {
     }
 }
 
-unsafe extern "C" fn random_device(own: *mut c_void) -> c_uint {
+unsafe extern "C" fn random_device(this: *mut c_void) -> c_uint {
     // SAFETY: the caller's object.
-    let next = || RANDOM_DEVICE.get().map_or(0, |next| unsafe { next(own) });
+    let next = || RANDOM_DEVICE.get().map_or(0, |next| unsafe { next(this) });
     value(BYTES, || next().into()) as c_uint
 }
 
-/// Random bytes that the program gets: they are recorded, or overwritten by the recorded ones.
+/// Records the random bytes that the program gets, or overwrites them with the recorded ones.
 ///
 /// # Safety
-/// So many bytes have to be there.
+/// `at` must point to `length` writable bytes.
 unsafe fn bytes(at: *mut c_void, length: usize) {
     if length == 0 {
         return;
@@ -171,8 +171,8 @@ unsafe fn bytes(at: *mut c_void, length: usize) {
     }
 }
 
-/// Ours for a name.
-fn ours(name: &CStr) -> Option<*const ()> {
+/// The agent's function for an imported name.
+fn replacement(name: &CStr) -> Option<*const ()> {
     Some(match name.to_bytes() {
         b"clock_gettime" => clock_gettime as *const (),
         b"gettimeofday" => gettimeofday as *const (),
@@ -189,37 +189,40 @@ fn ours(name: &CStr) -> Option<*const ()> {
     })
 }
 
-/// Whether clocks of the system and random numbers are wanted.
+/// Whether the system's clocks and random numbers are recorded.
 pub fn are_recorded() -> bool {
     // SAFETY: getenv gives null or a string.
     unsafe { !libc::getenv(c"REFRAIN_RAND".as_ptr()).is_null() }
 }
 
-/// Leads the program's calls by way of ours: of what makes threads and takes locks, and if that is
-/// wanted of clocks and random numbers.
-pub fn prepare() {
+/// Redirects imports of the program's modules to the agent: functions that create threads or acquire locks,
+/// and on demand clocks and random numbers.
+pub fn redirect_imports() {
     let all = are_recorded();
-    let (theirs, callers) = of_mpi();
-    let is_theirs = |path: &[u8]| {
+    let (needed_by_mpi, callers) = mpi_modules();
+    let is_system = |path: &[u8]| {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        theirs.contains(name) || name.starts_with(b"libmpi") || name.starts_with(b"libc.so")
+        needed_by_mpi.contains(name) || name.starts_with(b"libmpi") || name.starts_with(b"libc.so")
     };
     let name_of =
         |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
-    imports::lead_in(|path| !is_theirs(path) && callers.contains(&name_of(path)), locks::ours);
-    imports::lead_in(|path| name_of(path).starts_with(b"libstdc++"), locks::ours_of_conditions);
-    imports::lead_in(
-        |path| !is_theirs(path),
+    let calls_mpi = |path: &[u8]| !is_system(path) && callers.contains(&name_of(path));
+    imports::redirect_in(calls_mpi, locks::replacement);
+    let is_libstdcxx = |path: &[u8]| name_of(path).starts_with(b"libstdc++");
+    imports::redirect_in(is_libstdcxx, locks::condition_replacement);
+    imports::redirect_in(
+        |path| !is_system(path),
         |name| match name.to_bytes() {
             b"pthread_create" => Some(spawn::pthread_create as *const ()),
-            _ if all => ours(name),
+            _ if all => replacement(name),
             _ => None,
         },
     );
 }
 
-/// The names of what the MPI library needs, and what that needs; and of what is linked with it.
-fn of_mpi() -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
+/// File names of modules: those that the MPI library needs, directly or indirectly; and those that are linked
+/// with the MPI library.
+fn mpi_modules() -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
     let mut modules = Vec::new();
     each_module(|module, _| {
         modules.push(needed_by(module));
@@ -233,7 +236,7 @@ fn of_mpi() -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
         let before = found.len();
         for (name, needed) in &modules {
             if is_mpi(name) || found.contains(name) {
-                // What everybody needs is the program's as well.
+                // The C++ library is used by the program as well.
                 let shared = |name: &&Vec<u8>| !name.starts_with(b"libstdc++");
                 found.extend(needed.iter().filter(shared).cloned());
             }

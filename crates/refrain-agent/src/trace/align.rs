@@ -1,13 +1,14 @@
-//! How far the clocks of the ranks are apart.
+//! Compares the clocks of the ranks.
 //!
-//! Ticks begin anywhere, and run at their own rate, on each machine. Where the times of every call
-//! are kept, each rank but the first compares its clock with that of a *parent*, right after
-//! `MPI_Init` and right before `MPI_Finalize`: the ranks are a binomial tree, so this takes log P
-//! steps. In a round the rank sends a message and gets the parent's ticks back; those belong to the
-//! middle of the round, give or take half of how long it took. Of many rounds the shortest counts.
-//! Whoever makes the trace follows the tree from rank 0 on, and so has the clocks of all in one.
+//! On each machine, ticks start at an arbitrary value and have their own rate. If the times of
+//! every call are recorded, each rank but the first compares its clock with that of a *parent*
+//! rank, right after `MPI_Init` and right before `MPI_Finalize`. The ranks form a binomial tree, so
+//! this takes log P steps. In one round the rank sends a message and receives the parent's ticks,
+//! which belong to the middle of the round, with an uncertainty of half its duration. The shortest
+//! of many rounds counts. The offline merge follows the tree from rank 0 and converts all clocks to
+//! one.
 
-use crate::inside::comm::Comm;
+use crate::inside::library::{Comm, comm_of_world};
 use crate::inside::{clock, process};
 use crate::trace::compress;
 use refrain_format::part::Sync;
@@ -29,18 +30,14 @@ pub fn compare(moment: Moment) {
     if !compress::keeps_times() {
         return;
     }
-    let Some(comm) = Comm::of_world() else { return };
+    let Some(comm) = comm_of_world() else { return };
     if let Some(found) = compare_in(&comm) {
-        process::update(|header| {
-            if let Some(sync) = header.sync.get_mut(moment as usize) {
-                *sync = found;
-            }
-        });
+        process::update(|header| header.set_sync(moment as usize, found));
     }
     comm.free();
 }
 
-/// What this rank found out about its parent's clock; nothing for the first.
+/// Compares this rank's clock with its parent's; `None` for rank 0.
 fn compare_in(comm: &Comm) -> Option<Sync> {
     let mut step = 1;
     while step < comm.size {
@@ -55,7 +52,7 @@ fn compare_in(comm: &Comm) -> Option<Sync> {
     None
 }
 
-/// Asks the parent for its ticks, again and again.
+/// Asks the parent for its ticks in many rounds, and keeps the shortest one.
 fn ask(comm: &Comm, parent: i32) -> Option<Sync> {
     let mut best: Option<Sync> = None;
     for _ in 0..ROUNDS {
@@ -66,13 +63,17 @@ fn ask(comm: &Comm, parent: i32) -> Option<Sync> {
         let half = clock::ticks().wrapping_sub(before) / 2;
         if best.is_none_or(|best| half < best.uncertainty) {
             let theirs = u64::from_le_bytes(theirs);
-            best = Some(Sync { own: before.wrapping_add(half), parent: theirs, uncertainty: half });
+            best = Some(Sync {
+                ticks: before.wrapping_add(half),
+                parent_ticks: theirs,
+                uncertainty: half,
+            });
         }
     }
     best
 }
 
-/// Tells a child our ticks, as often as it asks.
+/// Sends this rank's ticks to a child, once per round.
 fn answer(comm: &Comm, child: i32) -> Option<()> {
     for _ in 0..ROUNDS {
         comm.receive_piece(child, &mut [0; 8])?;

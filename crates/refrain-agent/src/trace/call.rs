@@ -1,34 +1,35 @@
-//! One call of the program being written down.
+//! The record of one call.
 //!
-//! A wrapper writes the inputs, forwards the call, and writes the outputs; between the two,
-//! calls of callbacks may have written records of their own. A [`Call`] owns nothing, so it
-//! may be left at any point where the wrapper is outside this module (see the crate's rules).
+//! A wrapper records the inputs, forwards the call, and records the outputs. Between the two, calls
+//! from callbacks may have written records of their own. A [`Call`] owns nothing, so an exception
+//! or a `longjmp` may discard it while the call is forwarded (see the crate's rules).
 
 use crate::inside::clock;
 use crate::inside::entry::Entry;
+use crate::inside::library::{abi, error_class};
 use crate::inside::memory::{self, Handles, Ints, Longs, Statuses, Words};
-use crate::inside::process::{Errno, WILDCARD_POSTED, abi};
+use crate::inside::process::{Errno, WILDCARD_POSTED};
 use crate::trace::filter;
-use crate::trace::stream::{MARGIN, Stream};
-use refrain_format::record::{HEAD, PLAIN, Tag, array, head, state};
+use crate::trace::thread_log::{MARGIN, ThreadLog};
+use refrain_format::record::{HEAD, IGNORES_STATUS, PLAIN, Tag, array, head, state};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
-/// A number of elements that says: not significant on this process.
+/// A number of elements that means: not significant on this process.
 pub const INSIGNIFICANT: usize = usize::MAX;
 
-/// One call being written down.
+/// A call that is being recorded.
 pub struct Call {
-    pub(crate) stream: *mut Stream,
+    pub(crate) log: *mut ThreadLog,
     pub(crate) entry: Entry,
-    /// The record that is being put together.
+    /// The record that is being written.
     start: *mut u8,
     /// Where its next byte goes.
     at: *mut u8,
     number: u32,
     depth: u8,
-    /// The log has ended: what is still written goes nowhere.
+    /// The log has stopped: further bytes are discarded.
     lost: bool,
     /// Outputs that are not scalars may be read (no error, and the flag they depend on is set).
     readable: bool,
@@ -41,12 +42,12 @@ pub struct Call {
 /// Room for one status of any MPI, in a wrapper's frame.
 pub type StatusRoom = MaybeUninit<[u64; 4]>;
 
-/// Where scalars are written. It is passed on by value, so that it stays in a register, where
-/// a field of [`Call`] would make a trip through memory for each of them.
+/// Writes scalars. It is passed by value, so that the position stays in a register; a field of
+/// [`Call`] would be loaded and stored for each scalar.
 #[derive(Clone, Copy)]
 pub struct Cursor {
     at: *mut u8,
-    /// The bits of a handle that mean something.
+    /// The significant bits of a handle.
     mask: usize,
 }
 
@@ -76,7 +77,7 @@ impl Cursor {
         self.put(value as usize)
     }
 
-    /// A handle by value. MPICH's are 32 bits wide; the upper half of the register is noise.
+    /// A handle by value. MPICH's have 32 bits; the upper half of the register is undefined.
     #[inline(always)]
     pub fn handle(self, value: usize) -> Cursor {
         self.put(value & self.mask)
@@ -90,22 +91,23 @@ impl Cursor {
 }
 
 impl Call {
-    /// Begins the record of a call's inputs, if the call is to be written down.
+    /// Begins the record of a call's inputs, if the call is to be recorded.
     #[inline(always)]
-    pub fn begin(entry: Entry, stream: *mut Stream) -> Option<Call> {
-        // SAFETY: a stream belongs to its thread alone, and this is the only reference while
-        // the function runs.
-        let log = unsafe { &mut *stream };
+    pub fn begin(entry: Entry, log: *mut ThreadLog) -> Option<Call> {
+        let pointer = log;
+        // SAFETY: a log belongs to its thread. A signal handler that interrupts a frame which uses the
+        // log, and calls MPI, gets here as well: it finds the log busy and changes only atomics.
+        let log = unsafe { &mut *pointer };
         if !filter::admits(entry.slot / 2) || !log.admits(&entry) {
             return None;
         }
         log.occupy(&entry);
         log.ensure_defined(entry.slot / 2);
-        let has_site = log.sites.are_kept();
+        let has_site = log.sites.are_recorded();
         let site = if has_site { log.site(&entry) } else { 0 };
-        let start = log.place_now()?;
+        let start = log.begin_record()?;
         let mut call = Call {
-            stream,
+            log: pointer,
             entry,
             start,
             at: start.wrapping_add(HEAD),
@@ -121,67 +123,67 @@ impl Call {
         Some(call)
     }
 
-    /// Says in which memory an address lies, in front of the record; to be asked for before
-    /// anything else is written. The kernel is asked too if need be.
+    /// Announces the memory that contains an address, in front of the record. It must come before
+    /// anything else is written. The kernel is asked if necessary.
     #[inline(always)]
     pub fn buffer(&mut self, at: *const c_void) {
-        self.names(at as usize, true);
+        self.note_address(at as usize, true);
     }
 
-    /// The same for what may be an address or something else.
+    /// The same for a value that may be an address or something else.
     #[inline(always)]
     pub fn pointer(&mut self, at: *const c_void) {
-        self.names(at as usize, false);
+        self.note_address(at as usize, false);
     }
 
     /// The same for an output that is the address of a buffer.
     #[inline(always)]
     pub fn buffer_at(&mut self, at: Words) {
-        self.names_at(at, true);
+        self.note_address_at(at, true);
     }
 
     /// The same for an output that may be an address or something else.
     #[inline(always)]
     pub fn pointer_at(&mut self, at: Words) {
-        self.names_at(at, false);
+        self.note_address_at(at, false);
     }
 
     #[inline(always)]
-    fn names_at(&mut self, at: Words, may_ask: bool) {
+    fn note_address_at(&mut self, at: Words, may_ask: bool) {
         if self.readable && self.set {
             // SAFETY: the table says this argument is the address of a pointer.
-            self.names(unsafe { memory::word(at) }.unwrap_or(0), may_ask);
+            self.note_address(unsafe { memory::word(at) }.unwrap_or(0), may_ask);
         }
     }
 
     #[inline(always)]
-    fn names(&mut self, address: usize, may_ask: bool) {
+    fn note_address(&mut self, address: usize, may_ask: bool) {
         // SAFETY: as in `begin`.
-        if !unsafe { (*self.stream).segments.know(address) } {
+        if !unsafe { (*self.log).segments.knows(address) } {
             self.announce(address, may_ask);
         }
     }
 
-    /// Sets what was begun of the record aside, writes what there is to say of an address, and
-    /// goes on behind it.
+    /// Saves the beginning of the record, announces the memory that contains an address, and
+    /// continues the record behind the announcement.
     #[cold]
     #[inline(never)]
     fn announce(&mut self, address: usize, may_ask: bool) {
-        const MOST: usize = 64;
+        const MAX_BEGUN: usize = 64;
         // SAFETY: as in `begin`.
-        let log = unsafe { &mut *self.stream };
+        let log = unsafe { &mut *self.log };
         let begun = self.at as usize - self.start as usize;
-        if self.lost || begun > MOST {
+        if self.lost || begun > MAX_BEGUN {
             return;
         }
-        let mut kept = [0u8; MOST];
-        // SAFETY: so many bytes stand there.
+        let mut kept = [0u8; MAX_BEGUN];
+        // SAFETY: so many bytes were written there.
         unsafe { kept.as_mut_ptr().copy_from(self.start, begun) };
         log.announce(address, may_ask);
-        let place = log.place_now();
-        self.lost = place.is_none();
-        self.start = place.unwrap_or_else(|| log.sink());
-        // SAFETY: every place has room for so much.
+        let start = log.begin_record();
+        self.lost = start.is_none();
+        self.start = start.unwrap_or_else(|| log.sink());
+        // SAFETY: both the log and the sink have room for so much.
         unsafe { self.start.add(HEAD).copy_from(kept.as_ptr().add(HEAD), begun - HEAD) };
         self.at = self.start.wrapping_add(begun);
     }
@@ -189,18 +191,40 @@ impl Call {
     /// Completes the record of the inputs; the call is about to be forwarded.
     #[inline(always)]
     pub fn enter(&mut self) {
+        self.enter_with(false);
+    }
+
+    /// The same for a call with a status.
+    #[inline(always)]
+    pub fn enter_with_status(&mut self, status: Statuses) {
         // SAFETY: as in `begin`.
-        let log = unsafe { &mut *self.stream };
+        let ignore = unsafe { (*self.log).abi.status_ignore };
+        self.enter_with(status as usize == ignore);
+    }
+
+    /// The same for a call with an array of statuses.
+    #[inline(always)]
+    pub fn enter_with_statuses(&mut self, statuses: Statuses) {
+        // SAFETY: as in `begin`.
+        let ignore = unsafe { (*self.log).abi.statuses_ignore };
+        self.enter_with(statuses as usize == ignore);
+    }
+
+    #[inline(always)]
+    fn enter_with(&mut self, ignores_status: bool) {
+        // SAFETY: as in `begin`.
+        let log = unsafe { &mut *self.log };
         log.number = log.number.wrapping_add(1);
         log.open_call(&self.entry, self.depth);
-        let tag = if log.sites.are_kept() { Tag::EnterAt } else { Tag::Enter };
-        self.complete(log, tag, self.depth);
+        let tag = if log.sites.are_recorded() { Tag::EnterAt } else { Tag::Enter };
+        let flag = if ignores_status { u64::from(IGNORES_STATUS) << 16 } else { 0 };
+        self.complete(log, tag, self.depth, flag);
     }
 
     /// Begins the record of the outputs; the call has just returned an error code.
     #[inline(always)]
     pub fn leave(&mut self, result: c_int) {
-        self.leave_with(result.into(), if result == 0 { 0 } else { memory::error_class(result) });
+        self.leave_with(result.into(), if result == 0 { 0 } else { error_class(result) });
         self.readable = result == 0 || result == abi().err_in_status;
     }
 
@@ -214,14 +238,14 @@ impl Call {
     fn leave_with(&mut self, result: i64, class: c_int) {
         let ticks = clock::ticks();
         // SAFETY: as in `begin`; the thread's log cannot have ended while it is inside a call.
-        let log = unsafe { &mut *self.stream };
+        let log = unsafe { &mut *self.log };
         log.occupy(&self.entry);
-        let place = log.place_now();
-        self.lost = place.is_none();
-        self.start = place.unwrap_or_else(|| log.sink());
+        let start = log.begin_record();
+        self.lost = start.is_none();
+        self.start = start.unwrap_or_else(|| log.sink());
         self.at = self.start.wrapping_add(HEAD);
         let mut cursor = self.cursor().long(ticks as i64);
-        // Nearly every call succeeds and has no other call inside; then that is all.
+        // Nearly every call succeeds and contains no other call; then no more is recorded.
         self.plain = result == 0 && class == 0 && log.number == self.number.wrapping_add(1);
         if !self.plain {
             cursor = cursor.long(result).int(self.number as c_int).int(class);
@@ -233,27 +257,27 @@ impl Call {
     #[inline(always)]
     pub fn done(&mut self) {
         // SAFETY: as in `begin`.
-        let log = unsafe { &mut *self.stream };
-        self.complete(log, Tag::Leave, if self.plain { PLAIN } else { 0 });
+        let log = unsafe { &mut *self.log };
+        self.complete(log, Tag::Leave, if self.plain { PLAIN } else { 0 }, 0);
         log.depth = self.depth;
     }
 
     #[inline(always)]
-    fn complete(&mut self, log: &mut Stream, tag: Tag, detail: u8) {
+    fn complete(&mut self, log: &mut ThreadLog, tag: Tag, detail: u8, flag: u64) {
         if self.lost {
             return;
         }
         let length = self.at as usize - self.start as usize;
         let function = (self.entry.slot / 2) as u16;
-        log.commit(self.start, length, head(function, tag, detail, length));
+        log.commit(self.start, length, head(function, tag, detail, length) | flag);
         log.release();
     }
 
-    /// Makes room for `bytes` more, and the margin that scalars rely on behind them.
+    /// Makes room for `bytes` more, plus the margin for scalars behind them.
     #[inline(always)]
     fn ensure(&mut self, bytes: usize) -> bool {
         // SAFETY: as in `begin`.
-        let limit = unsafe { (*self.stream).limit };
+        let limit = unsafe { (*self.log).limit };
         let room = limit as usize - self.at as usize;
         (!self.lost && room >= bytes + MARGIN) || self.ensure_slow(bytes)
     }
@@ -261,24 +285,24 @@ impl Call {
     #[cold]
     fn ensure_slow(&mut self, bytes: usize) -> bool {
         // SAFETY: as in `begin`.
-        let log = unsafe { &mut *self.stream };
+        let log = unsafe { &mut *self.log };
         let written = self.at as usize - self.start as usize;
-        let place = if self.lost { None } else { log.place(written, bytes) };
-        self.lost = place.is_none();
-        self.start = place.unwrap_or_else(|| log.sink());
+        let start = if self.lost { None } else { log.reserve(written, bytes) };
+        self.lost = start.is_none();
+        self.start = start.unwrap_or_else(|| log.sink());
         self.at = self.start.wrapping_add(if self.lost { 0 } else { written });
         !self.lost
     }
 
-    /// Where the next byte goes, to write scalars.
+    /// A cursor at the next byte, to write scalars.
     #[inline(always)]
     pub fn cursor(&self) -> Cursor {
         // SAFETY: as in `begin`.
-        let short = unsafe { (*self.stream).abi.handle_bytes == 4 };
+        let short = unsafe { (*self.log).abi.handle_bytes == 4 };
         Cursor { at: self.at, mask: if short { 0xffff_ffff } else { usize::MAX } }
     }
 
-    /// Goes on behind the scalars that were written.
+    /// Continues behind the scalars that a cursor has written.
     #[inline(always)]
     pub fn resume(&mut self, cursor: Cursor) {
         self.at = cursor.at;
@@ -289,14 +313,14 @@ impl Call {
         self.resume(self.cursor().put(value));
     }
 
-    /// The outputs that follow are set only if that logical output is true.
+    /// The following outputs are set only if this logical output is true.
     #[inline(always)]
     pub fn only_if(&mut self, flag: Ints) {
         // SAFETY: an output argument of the program.
         self.set = unsafe { memory::int(flag) }.unwrap_or(0) != 0;
     }
 
-    /// The outputs that follow are set in any case.
+    /// The following outputs are set in any case.
     #[inline(always)]
     pub fn in_any_case(&mut self) {
         self.set = true;
@@ -339,7 +363,7 @@ impl Call {
     #[inline(always)]
     pub fn handle_at(&mut self, at: Handles) {
         // SAFETY: the table says this argument is the address of a handle; as in `begin`.
-        let value = unsafe { memory::handle(at, 0, (*self.stream).abi.handle_bytes) };
+        let value = unsafe { memory::handle(at, 0, (*self.log).abi.handle_bytes) };
         self.optional(value);
     }
 
@@ -349,14 +373,14 @@ impl Call {
         self.address_at(at.cast());
     }
 
-    /// The length of an array that MPI fills in, where it has done so.
+    /// The length of an output array; 0 if MPI has not set it.
     #[inline(always)]
     pub fn length(&self, length: impl FnOnce() -> usize) -> usize {
         if self.readable && self.set { length() } else { 0 }
     }
 
-    /// Writes the number of elements, or the code that stands in its place; gives how many
-    /// elements are to be written.
+    /// Writes the number of elements, or the code in place of it; returns how many elements to
+    /// write.
     #[inline(always)]
     fn elements(&mut self, at: *const c_void, n: usize, bytes: usize) -> usize {
         let special = abi().special;
@@ -400,7 +424,7 @@ impl Call {
     pub fn handles(&mut self, at: Handles, n: usize) {
         let n = self.elements(at.cast(), n, 8);
         // SAFETY: as in `begin`.
-        let bytes = unsafe { (*self.stream).abi.handle_bytes };
+        let bytes = unsafe { (*self.log).abi.handle_bytes };
         for i in 0..n {
             // SAFETY: the table says the array has `n` handles.
             self.put(unsafe { memory::handle(at, i, bytes) }.unwrap_or(0));
@@ -435,18 +459,18 @@ impl Call {
         }
     }
 
-    /// An array of strings up to its closing NULL; `significant` is 0 or [`INSIGNIFICANT`].
+    /// An array of strings that ends with NULL; `significant` is 0 or [`INSIGNIFICANT`].
     pub fn argv(&mut self, at: *const *const c_char, significant: usize) {
         let n = if at.is_null() || significant == INSIGNIFICANT {
             significant
         } else {
-            // SAFETY: such arrays are closed by NULL.
+            // SAFETY: such arrays end with NULL.
             unsafe { memory::argv_length(at) }
         };
         self.strings(at, n);
     }
 
-    /// An array of `n` arrays of strings, each up to its closing NULL.
+    /// An array of `n` arrays of strings, each of which ends with NULL.
     pub fn argvs(&mut self, at: *const *const *const c_char, n: usize) {
         let n = self.elements(at.cast(), n, 4);
         for i in 0..n {
@@ -455,14 +479,14 @@ impl Call {
         }
     }
 
-    /// The program's arguments, as MPI_Init gets them: the address of an array by address.
+    /// The program's arguments, as passed to MPI_Init: the address of an array, by address.
     pub fn argv_at(&mut self, at: *const *const *const c_char, argc: usize) {
         // SAFETY: null, or the address of the program's argv.
         let at = if at.is_null() { std::ptr::null() } else { unsafe { *at } };
         self.strings(at, argc);
     }
 
-    /// A receive that completes later and may match more than one message.
+    /// Notes a nonblocking or persistent receive that may match more than one message.
     #[inline(always)]
     pub fn note_wildcard(&mut self, source: c_int, tag: c_int) {
         if self.is_wildcard(source, tag) {
@@ -477,14 +501,14 @@ impl Call {
         source == abi.any_source || tag == abi.any_tag
     }
 
-    /// Whether a request may be of a wildcard receive.
+    /// Whether a request may belong to a wildcard receive.
     #[inline(always)]
     pub fn may_be_wildcard(&self) -> bool {
         WILDCARD_POSTED.load(Ordering::Relaxed)
     }
 
-    /// The status to pass on: the program's, or one of ours where the program ignores it and
-    /// only it would tell what a wildcard matched.
+    /// The status to pass to MPI: the program's, or `room` if the program ignores the status and it
+    /// is needed to learn what a wildcard matched.
     #[inline(always)]
     pub fn keep_status(&self, status: Statuses, wanted: bool, room: &mut StatusRoom) -> Statuses {
         if wanted && status as usize == abi().status_ignore {
@@ -504,7 +528,7 @@ impl Call {
 
     fn room_for(&mut self, n: usize) -> Option<Statuses> {
         // SAFETY: as in `begin`.
-        let log = unsafe { &mut *self.stream };
+        let log = unsafe { &mut *self.log };
         let room = log.statuses.get_mut(usize::from(self.depth))?;
         room.clear();
         let words = n.checked_mul(4)?;
@@ -514,7 +538,7 @@ impl Call {
         Some(room.as_mut_ptr().cast())
     }
 
-    /// A status that was passed as `used` where the program gave `given`.
+    /// A status. The program passed `given`, and the wrapper passed `used` to MPI.
     #[inline(always)]
     pub fn status(&mut self, given: Statuses, used: Statuses) {
         let abi = abi();

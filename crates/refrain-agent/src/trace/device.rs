@@ -1,10 +1,10 @@
-//! Memory of GPUs, as it passes by.
+//! Tracks GPU memory.
 //!
-//! The functions of CUDA and HIP that allocate and free are led by way of ours ([`imports`]),
-//! which forward and note what came of it: those that a library has when the agent is loaded or
-//! when `MPI_Init` returns. Of a program with CUDA's runtime linked into itself, or that loads it
-//! later, the driver tells where its memory is ([`crate::trace::driver`]), but nobody tells when it is
-//! freed.
+//! CUDA's and HIP's functions that allocate and free are redirected to the agent ([`imports`]),
+//! which forwards them and records the result. This works for functions of libraries that are
+//! loaded before the agent is initialised or before `MPI_Init` returns. If CUDA's runtime is linked
+//! statically into the program, or loaded later, the driver is asked for allocations
+//! ([`crate::trace::driver`]), but frees remain unknown.
 
 use crate::inside::imports;
 use crate::inside::process::Errno;
@@ -15,15 +15,15 @@ use crate::trace::segments;
 use refrain_format::record::segment;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-/// Memory of devices that is live.
+/// Live device memory.
 static MEMORY: Regions<4096> = Regions::new();
 
-/// The piece of device memory that an address lies in; notes that a log announces it.
+/// The device memory that contains an address; marks it as announced by a log.
 pub fn find(address: usize) -> Option<Region> {
     MEMORY.find(address, true)
 }
 
-/// What is answered where there is nothing to forward to, which nobody can call: no device.
+/// The error code if there is nothing to forward to, which cannot happen: no device.
 const NO_DEVICE: c_int = 100;
 
 type AskDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
@@ -32,8 +32,8 @@ static CUDA_DEVICE: Next<AskDevice> = Next::anywhere(c"cudaGetDevice");
 static CU_DEVICE: Next<AskDevice> = Next::anywhere(c"cuCtxGetDevice");
 static HIP_DEVICE: Next<AskDevice> = Next::anywhere(c"hipGetDevice");
 
-/// Notes memory of the device that is in use.
-fn begins(at: *mut c_void, bytes: usize, kind: u8, device: &Next<AskDevice>) {
+/// Records memory of the current device.
+fn record(at: *mut c_void, bytes: usize, kind: u8, device: &Next<AskDevice>) {
     let _errno = Errno::keep();
     let mut number = 0;
     if let Some(ask) = device.get() {
@@ -46,29 +46,29 @@ fn begins(at: *mut c_void, bytes: usize, kind: u8, device: &Next<AskDevice>) {
     }
 }
 
-/// Forgets memory that is about to be freed.
-fn ends(at: *mut c_void) {
+/// Removes memory that is about to be freed.
+fn forget(at: *mut c_void) {
     if MEMORY.take(at as usize).is_some_and(|region| region.used) {
         segments::released(at as usize);
     }
 }
 
-/// Functions that put an address into a place, and return 0 if they did.
+/// Functions that store an address in `*out`, and return 0 on success.
 macro_rules! allocates {
     ($name:ident, $symbol:expr, $kind:expr, $device:ident $(, $more:ident: $type:ty)*) => {
         unsafe extern "C" fn $name(
-            place: *mut *mut c_void,
+            out: *mut *mut c_void,
             bytes: usize,
             $($more: $type,)*
         ) -> c_int {
             type Form = unsafe extern "C" fn(*mut *mut c_void, usize, $($type,)*) -> c_int;
             static NEXT: Next<Form> = Next::anywhere($symbol);
             let Some(next) = NEXT.get() else { return NO_DEVICE };
-            // SAFETY: the caller's promise; upon success the place holds the address.
+            // SAFETY: the caller's promise; on success `*out` holds the address.
             unsafe {
-                let error = next(place, bytes, $($more,)*);
-                if error == 0 && !place.is_null() {
-                    begins(*place, bytes, $kind, &$device);
+                let error = next(out, bytes, $($more,)*);
+                if error == 0 && !out.is_null() {
+                    record(*out, bytes, $kind, &$device);
                 }
                 error
             }
@@ -83,7 +83,7 @@ macro_rules! frees {
             type Form = unsafe extern "C" fn(*mut c_void, $($type,)*) -> c_int;
             static NEXT: Next<Form> = Next::anywhere($symbol);
             let Some(next) = NEXT.get() else { return NO_DEVICE };
-            ends(at);
+            forget(at);
             // SAFETY: the caller's promise.
             unsafe { next(at, $($more,)*) }
         }
@@ -106,11 +106,11 @@ allocates!(hip_host_malloc, c"hipHostMalloc", segment::PINNED, HIP_DEVICE, flags
 frees!(hip_free, c"hipFree");
 frees!(hip_host_free, c"hipHostFree");
 
-/// A stream of a device's work.
+/// A CUDA stream.
 type Stream = *mut c_void;
 
-/// The functions that are led by way of ours.
-fn ours(name: &CStr) -> Option<*const ()> {
+/// The agent's replacement for a function.
+fn replacement(name: &CStr) -> Option<*const ()> {
     Some(match name.to_bytes() {
         b"cudaMalloc" => cuda_malloc as *const (),
         b"cudaMallocManaged" => cuda_malloc_managed as *const (),
@@ -131,14 +131,16 @@ fn ours(name: &CStr) -> Option<*const ()> {
     })
 }
 
-/// Leads the functions of libraries that are there by way of ours.
+/// Redirects the functions of libraries that are loaded.
 pub fn prepare() {
     const MARKS: [&CStr; 3] = [c"cudaMalloc", c"cuMemAlloc_v2", c"hipMalloc"];
     let _errno = Errno::keep();
-    // A panic here would leave some calls as they are, and no more.
+    // A panic here leaves some calls as they are.
     let _ = std::panic::catch_unwind(|| {
         if MARKS.into_iter().any(SymbolTable::is_defined_elsewhere) {
-            imports::lead(|name| ours(name).filter(|_| SymbolTable::is_defined_elsewhere(name)));
+            imports::redirect(|name| {
+                replacement(name).filter(|_| SymbolTable::is_defined_elsewhere(name))
+            });
         }
     });
 }

@@ -1,8 +1,8 @@
-//! What CUDA's driver knows of an address.
+//! Asks CUDA's driver about an address.
 //!
-//! Programs have CUDA's runtime linked into themselves more often than not, and allocate in many
-//! ways; so not all allocations pass by [`crate::trace::device`]. But the driver can be asked about any
-//! address, if it is loaded: never by us.
+//! Most programs link CUDA's runtime statically and allocate in many ways, so
+//! [`crate::trace::device`] does not see all allocations. But the driver can be asked about any
+//! address, if the program has loaded it. The agent never loads it.
 
 use crate::inside::{modules, next};
 use crate::trace::regions::Region;
@@ -11,39 +11,38 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// `cuPointerGetAttributes`: asks for several attributes of an address; of one that is not CUDA's,
-/// all are 0.
+/// `cuPointerGetAttributes`: several attributes of an address; all are 0 if it is not CUDA's.
 type Ask = unsafe extern "C" fn(c_uint, *mut c_int, *mut *mut c_void, u64) -> c_int;
 
 static ASK: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Attributes, as `cuda.h` numbers them: kind of memory, whether it is managed, the device, the first
-/// address of the allocation, its bytes.
+/// Attributes, as numbered in `cuda.h`: kind of memory, whether it is managed, the device, the
+/// first address of the allocation, its bytes.
 const ATTRIBUTES: [c_int; 5] = [2, 8, 9, 11, 12];
 
 /// Kinds of memory.
 const HOST: u64 = 1;
 const DEVICE: u64 = 2;
 
-/// [`modules::loads_and_unloads`] when the driver was last not there: the loader searches all its
-/// folders for a library that is not loaded.
-static MISSED: AtomicU64 = AtomicU64::new(0);
+/// [`modules::loads_and_unloads`] when the driver was last found missing. Asking again each time
+/// would be slow: the loader searches all its folders for a library that is not loaded.
+static NOT_LOADED_AT: AtomicU64 = AtomicU64::new(0);
 
 fn ask() -> Option<Ask> {
     let mut at = ASK.load(Ordering::Relaxed);
     if at.is_null() {
         let loads = modules::loads_and_unloads();
-        if MISSED.load(Ordering::Relaxed) == loads {
+        if NOT_LOADED_AT.load(Ordering::Relaxed) == loads {
             return None;
         }
         let Some(found) = next::symbol_of(b"libcuda.so.1", c"cuPointerGetAttributes") else {
-            MISSED.store(loads, Ordering::Relaxed);
+            NOT_LOADED_AT.store(loads, Ordering::Relaxed);
             return None;
         };
         at = found;
         ASK.store(at, Ordering::Relaxed);
     }
-    // SAFETY: the driver's function has had this form since CUDA 7.
+    // SAFETY: the driver's function has this type since CUDA 7.
     Some(unsafe { std::mem::transmute::<*mut c_void, Ask>(at) })
 }
 
@@ -51,16 +50,16 @@ fn ask() -> Option<Ask> {
 pub fn find(address: usize) -> Option<Region> {
     let ask = ask()?;
     let mut values = [0u64; ATTRIBUTES.len()];
-    let mut places = [null_mut(); ATTRIBUTES.len()];
-    for (place, value) in places.iter_mut().zip(&mut values) {
-        *place = (&raw mut *value).cast::<c_void>();
+    let mut pointers = [null_mut(); ATTRIBUTES.len()];
+    for (pointer, value) in pointers.iter_mut().zip(&mut values) {
+        *pointer = (&raw mut *value).cast::<c_void>();
     }
     let mut attributes = ATTRIBUTES;
-    // SAFETY: as many attributes as places, each with room for any of them; any address may be
-    // asked for.
+    // SAFETY: as many attributes as pointers, each to 8 bytes, which hold any attribute; any
+    // address may be asked about.
     let error = unsafe {
         let (n, attributes) = (ATTRIBUTES.len() as c_uint, attributes.as_mut_ptr());
-        ask(n, attributes, places.as_mut_ptr(), address as u64)
+        ask(n, attributes, pointers.as_mut_ptr(), address as u64)
     };
     let [memory, managed, device, start, bytes] = values;
     let kind = match memory as u32 as u64 {

@@ -1,14 +1,15 @@
-//! What is recorded, where the user does not want everything.
+//! Selects which calls are recorded.
 //!
-//! * `REFRAIN_FUNCTIONS`, `REFRAIN_EXCLUDE`: only these functions; not those. Names with commas
-//!   between them, in any case, with or without `MPI_`; `*` stands for any characters.
-//! * `REFRAIN_RANKS`: only these ranks of `MPI_COMM_WORLD`, as in `0-3,7`.
-//! * The program itself: `MPI_Pcontrol(0)` switches recording off in its process, a level above
-//!   on; so does the value `off` or `on` of the key `refrain` given to `MPI_Info_set`.
+//! * `REFRAIN_FUNCTIONS`, `REFRAIN_EXCLUDE`: record only these functions; do not record those.
+//!   Comma-separated names, case-insensitive, with or without `MPI_`; `*` stands for any
+//!   characters.
+//! * `REFRAIN_RANKS`: record only these ranks of `MPI_COMM_WORLD`, as in `0-3,7`.
+//! * The program itself: `MPI_Pcontrol(0)` switches recording off in its process, a positive level
+//!   on; so does `MPI_Info_set` with key `refrain` and value `off` or `on`.
 //!
-//! All of it ends in one byte for each function: nonzero for a reason not to record it. Calls
-//! that are not recorded are forwarded, and do not count as lost. What the header of a log
-//! depends on is always recorded: the beginning and the end of MPI.
+//! The result is one byte per function: nonzero if there is a reason not to record it. Calls that
+//! are not recorded are forwarded, and do not count as lost. Calls that the header of a log depends
+//! on, the beginning and the end of MPI, are always recorded.
 
 use crate::inside::{memory, process};
 use crate::table;
@@ -46,21 +47,21 @@ pub fn admits(function: usize) -> bool {
     REASONS.get(function).is_none_or(|reasons| reasons.load(Ordering::Relaxed) == 0)
 }
 
-/// Whether the user does not want a function by its name.
+/// Whether the user has excluded a function by its name.
 pub fn is_excluded(function: usize) -> bool {
     REASONS.get(function).is_some_and(|reasons| reasons.load(Ordering::Relaxed) & BY_NAME != 0)
 }
 
-/// Reads what the user wants, when the library is loaded.
+/// Reads the environment variables, when the library is loaded.
 pub fn prepare() {
-    let (only, not) = (variable(c"REFRAIN_FUNCTIONS"), variable(c"REFRAIN_EXCLUDE"));
-    if only.is_some() || not.is_some() {
-        let is_in = |name: &str, list: &[u8]| list.split(|&b| b == b',').any(|p| fits(name, p));
+    let (included, excluded) = (variable(c"REFRAIN_FUNCTIONS"), variable(c"REFRAIN_EXCLUDE"));
+    if included.is_some() || excluded.is_some() {
+        let is_in = |name: &str, list: &[u8]| list.split(|&b| b == b',').any(|p| matches(name, p));
         for (function, name) in table::NAMES.iter().enumerate() {
-            let wanted = only.is_none_or(|list| is_in(name, list));
-            let unwanted = not.is_some_and(|list| is_in(name, list));
+            let wanted = included.is_none_or(|list| is_in(name, list));
+            let unwanted = excluded.is_some_and(|list| is_in(name, list));
             if !wanted || unwanted {
-                give_reason(function, BY_NAME, true);
+                set_reason(function, BY_NAME, true);
             }
         }
     }
@@ -73,20 +74,20 @@ pub fn prepare() {
     }
 }
 
-/// This process has that rank.
+/// Applies `REFRAIN_RANKS` to this process's rank.
 pub fn set_rank(rank: c_int) {
     let ranks = RANKS.load(Ordering::Relaxed);
     if !ranks.is_null() {
         // SAFETY: the copy made at load.
         let wanted = is_among(rank, unsafe { CStr::from_ptr(ranks) }.to_bytes());
-        (0..table::FUNCTIONS).for_each(|function| give_reason(function, BY_RANK, !wanted));
+        (0..table::FUNCTIONS).for_each(|function| set_reason(function, BY_RANK, !wanted));
     }
 }
 
 /// Switches recording on or off.
 pub fn switch(on: bool) {
     let others = (0..table::FUNCTIONS).filter(|&f| f != table::MPI_Pcontrol);
-    others.for_each(|function| give_reason(function, SWITCHED_OFF, !on));
+    others.for_each(|function| set_reason(function, SWITCHED_OFF, !on));
     let before = PAUSE.load(Ordering::Relaxed);
     let now = match on {
         true => before & !flags::PAUSED,
@@ -103,51 +104,52 @@ pub fn pause_flags() -> u32 {
     PAUSE.load(Ordering::Relaxed)
 }
 
-/// What an `MPI_Info_set` asks of us. It is recorded itself in either case.
+/// Whether an `MPI_Info_set` switches recording on or off. The call itself is recorded in either
+/// case.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// Nothing.
-    Nothing,
-    /// To record from now on.
+pub enum InfoSwitch {
+    /// It does neither.
+    None,
+    /// It switches recording on.
     On,
-    /// To record no longer.
+    /// It switches recording off.
     Off,
 }
 
-impl Asked {
-    /// By this key and value.
+impl InfoSwitch {
+    /// The effect of a key and a value.
     ///
     /// # Safety
     /// Null, or strings.
-    pub unsafe fn by(key: *const c_char, value: *const c_char) -> Asked {
+    pub unsafe fn by(key: *const c_char, value: *const c_char) -> InfoSwitch {
         // SAFETY: the caller's promise.
         unsafe {
             match (memory::is_text(key, c"refrain"), memory::is_text(value, c"on")) {
-                (true, true) => Asked::On,
-                (true, false) if memory::is_text(value, c"off") => Asked::Off,
-                _ => Asked::Nothing,
+                (true, true) => InfoSwitch::On,
+                (true, false) if memory::is_text(value, c"off") => InfoSwitch::Off,
+                _ => InfoSwitch::None,
             }
         }
     }
 
-    /// Before the call.
+    /// Switches recording on before the call.
     pub fn before(self) {
-        if self == Asked::On {
+        if self == InfoSwitch::On {
             switch(true);
         }
     }
 
-    /// After it.
+    /// Switches recording off after the call.
     pub fn after(self) {
-        if self == Asked::Off {
+        if self == InfoSwitch::Off {
             switch(false);
         }
     }
 }
 
-fn give_reason(function: usize, reason: u8, has_it: bool) {
+fn set_reason(function: usize, reason: u8, applies: bool) {
     if let Some(reasons) = REASONS.get(function).filter(|_| !ALWAYS.contains(&function)) {
-        if has_it {
+        if applies {
             reasons.fetch_or(reason, Ordering::Relaxed);
         } else {
             reasons.fetch_and(!reason, Ordering::Relaxed);
@@ -155,31 +157,31 @@ fn give_reason(function: usize, reason: u8, has_it: bool) {
     }
 }
 
-/// A variable of the environment; nothing if it is empty.
+/// An environment variable; `None` if it is unset or empty.
 fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: getenv gives null or a NUL-terminated string, used before the program runs.
+    // SAFETY: getenv returns null or a NUL-terminated string, used before the program runs.
     unsafe {
         let text = libc::getenv(name.as_ptr());
         (!text.is_null() && *text != 0).then(|| CStr::from_ptr(text).to_bytes())
     }
 }
 
-/// Whether a function has that name.
-fn fits(name: &str, pattern: &[u8]) -> bool {
+/// Whether a pattern matches a function's name, with or without `MPI_`.
+fn matches(name: &str, pattern: &[u8]) -> bool {
     let pattern = pattern.trim_ascii();
     let short = name.strip_prefix("MPI_").unwrap_or(name);
     !pattern.is_empty()
-        && (fits_exactly(name.as_bytes(), pattern) || fits_exactly(short.as_bytes(), pattern))
+        && (matches_exactly(name.as_bytes(), pattern) || matches_exactly(short.as_bytes(), pattern))
 }
 
-fn fits_exactly(name: &[u8], pattern: &[u8]) -> bool {
+fn matches_exactly(name: &[u8], pattern: &[u8]) -> bool {
     match (name.split_first(), pattern.split_first()) {
         (_, Some((b'*', rest))) => {
-            fits_exactly(name, rest)
-                || name.split_first().is_some_and(|(_, name)| fits_exactly(name, pattern))
+            matches_exactly(name, rest)
+                || name.split_first().is_some_and(|(_, name)| matches_exactly(name, pattern))
         }
         (Some((n, name)), Some((p, pattern))) => {
-            n.eq_ignore_ascii_case(p) && fits_exactly(name, pattern)
+            n.eq_ignore_ascii_case(p) && matches_exactly(name, pattern)
         }
         (None, None) => true,
         _ => false,

@@ -1,43 +1,44 @@
 //! Fortran procedures with wrappers of their own.
 //!
-//! Most procedures come by way of C: Fortran's library calls the C function of the same name,
-//! with arguments in C's form, and its wrapper does the rest. Those that some library carries
-//! out by itself stand in `refrain-mpi`'s `fortran.txt`, and their wrappers are generated from
-//! the same table as those in C. What those wrappers need stands here: Fortran's arguments in
-//! C's form, and the means not to write a call down twice where the library does call C.
+//! Most Fortran procedures call the C function of the same name, whose wrapper records the call.
+//! Procedures that some Fortran bindings implement without that call are listed in `refrain-mpi`'s
+//! `fortran.txt`, and their wrappers are generated from the same table as those in C. This module
+//! has what those wrappers need: conversions from Fortran's arguments to C's, and a way not to
+//! record a call twice if the bindings do call C.
 
 use crate::inside::entry::Entry;
+use crate::inside::library::abi;
 use crate::inside::memory::{self, Ints, Longs};
-use crate::inside::process::{self, Errno, Quiet, abi};
+use crate::inside::process::{self, Errno, Quiet};
 use crate::inside::{modules, next};
 use crate::table;
 use crate::trace::call::Call;
-use crate::trace::stream::Forwarded;
+use crate::trace::thread_log::Forwarded;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::constant_name;
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// By place in the table of symbols: the procedure to forward to.
+/// By index in the table of symbols: the procedure to forward to.
 static NEXT: [AtomicPtr<()>; table::FORTRAN.len()] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; table::FORTRAN.len()];
 
-/// The procedure to forward a call to: the next of the same name. `symbols` are the places of
-/// the wrapper's names in the table, of which `name` was called.
+/// The procedure to forward a call to: the next definition of the same name. `symbols` are the
+/// indices of the wrapper's names in the table; `name` says which of them was called.
 pub fn next(symbols: Range<usize>, name: usize) -> *const () {
-    let place = symbols.start + name.min(symbols.len() - 1);
-    match NEXT.get(place).map(|f| f.load(Ordering::Relaxed)) {
+    let index = symbols.start + name.min(symbols.len() - 1);
+    match NEXT.get(index).map(|f| f.load(Ordering::Relaxed)) {
         Some(f) if !f.is_null() => f,
-        _ => resolve(place),
+        _ => resolve(index),
     }
 }
 
 #[cold]
-fn resolve(place: usize) -> *const () {
+fn resolve(index: usize) -> *const () {
     let _quiet = Quiet::keep();
-    let found = std::panic::catch_unwind(|| next::lookup(table::FORTRAN.get(place)?));
-    match (found.ok().flatten(), NEXT.get(place)) {
+    let found = std::panic::catch_unwind(|| next::lookup(table::FORTRAN.get(index)?));
+    match (found.ok().flatten(), NEXT.get(index)) {
         (Some(f), Some(cell)) => {
             cell.store(f.cast(), Ordering::Relaxed);
             f.cast_const().cast()
@@ -46,13 +47,13 @@ fn resolve(place: usize) -> *const () {
     }
 }
 
-/// Stands in for a procedure that this MPI does not have; without the agent such a program
-/// would not have started.
+/// Replaces a procedure that this MPI does not have. Without the agent, such a program would not
+/// have started.
 unsafe extern "C" fn missing() {
     process::note_missing();
 }
 
-/// Begins to write a call of a procedure down, unless it comes from Fortran's library itself.
+/// Begins to record a call of a procedure, unless the Fortran bindings made it.
 pub fn begin(entry: Entry) -> Option<Call> {
     let from_fortran = || {
         let _errno = Errno::keep();
@@ -61,12 +62,12 @@ pub fn begin(entry: Entry) -> Option<Call> {
     if from_fortran() { None } else { entry.begin() }
 }
 
-/// The place for an error code: the program's, or ours where the program left it out.
-pub fn or_own(ierror: Ints, own: &mut c_int) -> Ints {
-    if ierror.is_null() { own } else { ierror }
+/// The address for the error code: the program's, or `local` if the program omitted the argument.
+pub fn or_local(ierror: Ints, local: &mut c_int) -> Ints {
+    if ierror.is_null() { local } else { ierror }
 }
 
-/// A handle as C has it; `f2c` is the number of MPI's conversion.
+/// A handle in C's form; `f2c` is the number of MPI's conversion function.
 ///
 /// # Safety
 /// The address of an integer.
@@ -95,7 +96,7 @@ pub unsafe fn int(at: Ints) -> c_int {
     unsafe { memory::int(at) }.unwrap_or(0)
 }
 
-/// A logical, whichever number the compiler has for true.
+/// A logical, whichever number the compiler uses for true.
 ///
 /// # Safety
 /// Null, or the address of a logical.
@@ -118,7 +119,7 @@ pub unsafe fn keyval(at: Ints) -> c_int {
     }
 }
 
-/// The room for a string, with the closing NUL that C needs and Fortran does not.
+/// The length of a string buffer, plus the closing NUL that C needs and Fortran does not.
 ///
 /// # Safety
 /// Null, or the address of an integer.
@@ -130,7 +131,7 @@ pub unsafe fn with_nul(at: Ints) -> c_int {
     }
 }
 
-/// An integer of the kind for addresses.
+/// An integer of kind `MPI_ADDRESS_KIND`.
 ///
 /// # Safety
 /// Null, or the address of such an integer.
@@ -139,7 +140,7 @@ pub unsafe fn long(at: Longs) -> i64 {
     unsafe { memory::long(at) }.unwrap_or(0)
 }
 
-/// The same where C has an address.
+/// The same if C has an address.
 ///
 /// # Safety
 /// Null, or the address of such an integer.
@@ -148,7 +149,7 @@ pub unsafe fn address(at: Longs) -> *mut c_void {
     unsafe { long(at) as *mut c_void }
 }
 
-/// An integer where C has an address.
+/// An integer if C has an address.
 ///
 /// # Safety
 /// Null, or the address of an integer.
@@ -158,10 +159,10 @@ pub unsafe fn short_address(at: Ints) -> *mut c_void {
 }
 
 impl Call {
-    /// A string of that many characters; blanks around it are not part of it.
+    /// A string of `length` characters, without leading and trailing blanks.
     ///
     /// # Safety
-    /// The address of so many characters. (Their number may be 32 bits wide, with noise above.)
+    /// The address of `length` characters. (A compiler may set only the lower 32 bits of `length`.)
     pub unsafe fn text(&mut self, at: *const c_char, length: usize) {
         let length = length as u32 as usize;
         // SAFETY: the caller's promise.
@@ -173,18 +174,18 @@ impl Call {
         self.string(at.wrapping_add(start), end - start);
     }
 
-    /// The call is about to be forwarded. What Fortran's library calls for it is not to be
-    /// written down once more. Gives what [`Self::forwarded`] wants back.
+    /// The call is about to be forwarded. Calls that the Fortran bindings make for it are not
+    /// recorded again. Returns the value to pass to [`Self::forwarded`].
     pub fn forwarding(&mut self) -> Forwarded {
         let this =
             Forwarded { function: self.entry.slot / 2, stack: self.entry.stack, inner: (0, 0) };
-        // SAFETY: a stream belongs to its thread alone.
-        std::mem::replace(unsafe { &mut (*self.stream).forwarded }, this)
+        // SAFETY: a log belongs to its thread.
+        std::mem::replace(unsafe { &mut (*self.log).forwarded }, this)
     }
 
     /// The call has returned.
     pub fn forwarded(&mut self, outer: Forwarded) {
         // SAFETY: as in `forwarding`.
-        unsafe { (*self.stream).forwarded = outer };
+        unsafe { (*self.log).forwarded = outer };
     }
 }

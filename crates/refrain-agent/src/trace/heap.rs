@@ -1,13 +1,12 @@
-//! The program's allocations, as they pass by.
+//! Tracks the program's allocations.
 //!
 //! The agent exports the functions that allocate memory. Each forwards to the next definition in
-//! the loader's order, so that another allocator, linked or preloaded, keeps its place, and
-//! notes where the allocation begins ([`starts`]). A program that brings an allocator of its
-//! own never comes here.
+//! the loader's order, so that another allocator, linked or preloaded, keeps its position, and
+//! records where the allocation begins ([`starts`]). A program with a built-in allocator bypasses
+//! these functions.
 //!
-//! These functions may be called before anything of this library has run, by the loader itself,
-//! and by the search for the next definition: what is asked for at that time comes out of the
-//! [`reserve`].
+//! The loader calls these functions before any code of this library has run, and so does the search
+//! for the next definition. Allocations at that time come from the [`reserve`].
 
 use crate::inside::locked::Lazy;
 use crate::inside::process::Errno;
@@ -34,41 +33,41 @@ pub struct Next<F> {
 unsafe impl<F> Sync for Next<F> {}
 
 impl<F: Copy> Next<F> {
-    /// Of that name; `F` must be the form of the function of that name.
+    /// The function of that name, which must have type `F`.
     pub const fn new(name: &'static CStr) -> Next<F> {
         assert!(size_of::<F>() == size_of::<*mut c_void>());
         Next { at: AtomicPtr::new(null_mut()), name, anywhere: false, form: PhantomData }
     }
 
-    /// The same of a function that may be in a module with local scope.
+    /// The same for a function that may be in a module with local scope.
     pub const fn anywhere(name: &'static CStr) -> Next<F> {
         Next { anywhere: true, ..Next::new(name) }
     }
 
-    /// The function; nothing if there is none, or while one is being looked for.
+    /// The function; `None` if it does not exist, or while it is being searched.
     #[inline(always)]
     pub fn get(&self) -> Option<F> {
         let at = self.at.load(Ordering::Relaxed);
         let at = if at.is_null() { self.find() } else { at };
-        // SAFETY: a function of that name has that form.
+        // SAFETY: `new` requires that the function of that name has type `F`.
         (!at.is_null()).then(|| unsafe { std::mem::transmute_copy(&at) })
     }
 
     #[cold]
     fn find(&self) -> *mut c_void {
-        static IS_LOOKING: AtomicBool = AtomicBool::new(false);
-        if IS_LOOKING.swap(true, Ordering::Acquire) {
+        static IS_SEARCHING: AtomicBool = AtomicBool::new(false);
+        if IS_SEARCHING.swap(true, Ordering::Acquire) {
             return null_mut();
         }
         let _errno = Errno::keep();
-        // SAFETY: dlsym with a valid name; RTLD_NEXT starts behind this library.
+        // SAFETY: dlsym with a valid name; RTLD_NEXT searches behind this library.
         let mut at = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         if at.is_null() && self.anywhere {
             let found = std::panic::catch_unwind(|| next::in_modules(self.name));
             at = found.ok().flatten().unwrap_or(null_mut());
         }
         self.at.store(at, Ordering::Relaxed);
-        IS_LOOKING.store(false, Ordering::Release);
+        IS_SEARCHING.store(false, Ordering::Release);
         at
     }
 }
@@ -89,10 +88,10 @@ static VALLOC: Next<Allocate> = Next::new(c"valloc");
 static PVALLOC: Next<Allocate> = Next::new(c"pvalloc");
 static USABLE: Next<unsafe extern "C" fn(*mut c_void) -> usize> = Next::new(c"malloc_usable_size");
 
-/// Large allocations that are live.
+/// Live large allocations.
 static LARGE_ONES: Regions<16384> = Regions::new();
 
-/// Looks for everything that may be needed, at a time when that disturbs nobody.
+/// Resolves the functions early, at a time when a search is safe.
 pub fn prepare() {
     MALLOC.get();
     CALLOC.get();
@@ -104,11 +103,11 @@ pub fn prepare() {
     USABLE.get();
 }
 
-/// Notes an allocation.
+/// Records an allocation.
 #[inline(always)]
-fn begins(at: *mut c_void, bytes: usize) {
+fn record(at: *mut c_void, bytes: usize) {
     if bytes >= LARGE {
-        begins_large(at, bytes);
+        record_large(at, bytes);
     } else if !at.is_null() {
         starts::set(at as usize, PLAIN);
     }
@@ -116,7 +115,7 @@ fn begins(at: *mut c_void, bytes: usize) {
 
 #[cold]
 #[inline(never)]
-fn begins_large(at: *mut c_void, bytes: usize) {
+fn record_large(at: *mut c_void, bytes: usize) {
     if !at.is_null() {
         let at = at as usize;
         let range = at..at.saturating_add(bytes);
@@ -125,20 +124,20 @@ fn begins_large(at: *mut c_void, bytes: usize) {
     }
 }
 
-/// Forgets an allocation that is about to be freed; gives the bytes of a large one, and nothing
-/// if there was none.
+/// Removes an allocation that is about to be freed. Returns the bytes of a large one, 0 for others,
+/// and `None` if the allocation is unknown.
 #[inline(always)]
-fn ends(at: *mut c_void) -> Option<usize> {
+fn forget(at: *mut c_void) -> Option<usize> {
     match starts::take(at as usize) {
         PLAIN => Some(0),
         NONE => None,
-        what => Some(ends_specially(at as usize, what)),
+        what => Some(forget_slow(at as usize, what)),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn ends_specially(at: usize, what: u8) -> usize {
+fn forget_slow(at: usize, what: u8) -> usize {
     if what == USED || what == LARGE_USED {
         segments::released(at);
     }
@@ -146,7 +145,7 @@ fn ends_specially(at: usize, what: u8) -> usize {
     large.map_or(0, |region| region.range.len())
 }
 
-/// The allocation that an address lies in; notes that a log announces it.
+/// The allocation that contains an address; marks it as announced by a log.
 pub fn find(address: usize) -> Option<std::ops::Range<usize>> {
     if let Some(start) = starts::nearest(address)
         && let what @ (PLAIN | USED) = starts::get(start)
@@ -164,20 +163,20 @@ pub fn find(address: usize) -> Option<std::ops::Range<usize>> {
     Some(region.range)
 }
 
-/// How many bytes a live allocation has, as its allocator says.
+/// The size of a live allocation, according to its allocator.
 fn usable(start: usize) -> Option<usize> {
     if !is_sizing_safe() {
         return None;
     }
-    // What lies before an allocation is its allocator's own; should the allocation be gone
-    // without our knowledge, perhaps nobody's.
+    // The word before an allocation belongs to its allocator. It may be unmapped if the allocation
+    // was freed without the agent's knowledge.
     memory::word_at(start - size_of::<usize>())?;
-    // SAFETY: an allocation that the same allocator has made.
+    // SAFETY: the same allocator has made the allocation.
     USABLE.get().map(|f| unsafe { f(start as *mut c_void) })
 }
 
-/// Whether the function that tells sizes is of the same allocator as those that allocate and
-/// free, and the program has not replaced some of these.
+/// Whether `malloc_usable_size` belongs to the same allocator as `malloc` and `free`, and the
+/// program has replaced neither of these.
 fn is_sizing_safe() -> bool {
     static SAFE: Lazy<bool> = Lazy::new();
     *SAFE.get_or_make(|| {
@@ -207,7 +206,7 @@ pub unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
     let Some(next) = MALLOC.get() else { return reserved(bytes, 16) };
     // SAFETY: the caller's promise.
     let at = unsafe { next(bytes) };
-    begins(at, bytes);
+    record(at, bytes);
     at
 }
 
@@ -218,7 +217,7 @@ pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
     let Some(next) = CALLOC.get() else { return reserved(count.saturating_mul(bytes), 16) };
     // SAFETY: the caller's promise.
     let at = unsafe { next(count, bytes) };
-    begins(at, count.wrapping_mul(bytes));
+    record(at, count.wrapping_mul(bytes));
     at
 }
 
@@ -226,7 +225,7 @@ pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
 /// As for the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(at: *mut c_void) {
-    if at.is_null() || (ends(at).is_none() && reserve::is_reserve(at.cast())) {
+    if at.is_null() || (forget(at).is_none() && reserve::is_reserve(at.cast())) {
         return;
     }
     if let Some(next) = FREE.get() {
@@ -243,7 +242,7 @@ pub unsafe extern "C" fn realloc(at: *mut c_void, bytes: usize) -> *mut c_void {
         // SAFETY: the caller's promise.
         return unsafe { malloc(bytes) };
     }
-    let old = ends(at);
+    let old = forget(at);
     if old.is_none() && reserve::is_reserve(at.cast()) {
         // SAFETY: the reserve is readable up to its end; the new piece has the room.
         return unsafe {
@@ -258,10 +257,10 @@ pub unsafe extern "C" fn realloc(at: *mut c_void, bytes: usize) -> *mut c_void {
     // SAFETY: the caller's promise.
     let new = unsafe { next(at, bytes) };
     if !new.is_null() {
-        begins(new, bytes);
+        record(new, bytes);
     } else if let (Some(old), true) = (old, bytes != 0) {
-        // It has failed, and the old allocation is still there.
-        begins(at, old);
+        // It has failed, and the old allocation still exists.
+        record(at, old);
     }
     new
 }
@@ -285,16 +284,16 @@ pub unsafe extern "C" fn reallocarray(at: *mut c_void, count: usize, bytes: usiz
 /// As for the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_memalign(
-    place: *mut *mut c_void,
+    out: *mut *mut c_void,
     alignment: usize,
     bytes: usize,
 ) -> c_int {
     let Some(next) = POSIX_MEMALIGN.get() else { return libc::ENOMEM };
-    // SAFETY: the caller's promise; upon success the place holds the address.
+    // SAFETY: the caller's promise; on success `*out` holds the address.
     unsafe {
-        let error = next(place, alignment, bytes);
+        let error = next(out, alignment, bytes);
         if error == 0 {
-            begins(*place, bytes);
+            record(*out, bytes);
         }
         error
     }
@@ -307,7 +306,7 @@ pub unsafe extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c
     let Some(next) = ALIGNED_ALLOC.get() else { return reserved(bytes, alignment) };
     // SAFETY: the caller's promise.
     let at = unsafe { next(alignment, bytes) };
-    begins(at, bytes);
+    record(at, bytes);
     at
 }
 
@@ -318,7 +317,7 @@ pub unsafe extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void
     let Some(next) = MEMALIGN.get() else { return reserved(bytes, alignment) };
     // SAFETY: the caller's promise.
     let at = unsafe { next(alignment, bytes) };
-    begins(at, bytes);
+    record(at, bytes);
     at
 }
 
@@ -329,7 +328,7 @@ pub unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
     let Some(next) = VALLOC.get() else { return reserved(bytes, 4096) };
     // SAFETY: the caller's promise.
     let at = unsafe { next(bytes) };
-    begins(at, bytes);
+    record(at, bytes);
     at
 }
 
@@ -340,11 +339,11 @@ pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
     let Some(next) = PVALLOC.get() else { return reserved(bytes, 4096) };
     // SAFETY: the caller's promise.
     let at = unsafe { next(bytes) };
-    begins(at, bytes);
+    record(at, bytes);
     at
 }
 
-/// Memory while there is no allocator.
+/// Memory from the reserve while there is no allocator.
 #[cold]
 fn reserved(bytes: usize, alignment: usize) -> *mut c_void {
     let layout = std::alloc::Layout::from_size_align(bytes.max(1), alignment.max(16));

@@ -43,16 +43,16 @@ struct Maps(c_int);
 
 impl Maps {
     fn open() -> Option<Maps> {
-        // SAFETY: a path that is closed by a zero.
+        // SAFETY: a NUL-terminated path.
         let file = unsafe { libc::open(MAPS.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         (file >= 0).then_some(Maps(file))
     }
 
-    /// Asks about one address; none if the kernel cannot be asked that way.
+    /// Asks about one address; `None` if this kernel does not support the query.
     fn query(&self, address: usize) -> Option<Option<Range<usize>>> {
         let mut query =
             Query { size: size_of::<Query>() as u64, address: address as u64, ..Query::default() };
-        // SAFETY: the request fills in the structure, whose size it is told.
+        // SAFETY: the request fills in the structure, whose size is passed.
         let failed = unsafe { libc::ioctl(self.0, QUERY as _, &raw mut query) } != 0;
         // SAFETY: errno is this thread's own.
         let errno = unsafe { *libc::__errno_location() };
@@ -79,7 +79,7 @@ impl Maps {
 
 impl Drop for Maps {
     fn drop(&mut self) {
-        // SAFETY: opened by us, closed once.
+        // SAFETY: opened in `open`, closed once.
         unsafe { libc::close(self.0) };
     }
 }

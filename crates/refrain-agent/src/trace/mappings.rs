@@ -39,15 +39,15 @@ fn pages(at: *mut c_void, bytes: usize) -> Range<usize> {
     start..start.saturating_add(bytes.saturating_add(0xfff) & !0xfff)
 }
 
-fn begins(at: *mut c_void, bytes: usize) {
+fn record(at: *mut c_void, bytes: usize) {
     if at != libc::MAP_FAILED {
-        ends(at, bytes);
+        forget(at, bytes);
         let range = at as usize..(at as usize).saturating_add(bytes);
         MAPPINGS.add(&Region { range, kind: segment::MAPPED, detail: 0, used: false });
     }
 }
 
-fn ends(at: *mut c_void, bytes: usize) {
+fn forget(at: *mut c_void, bytes: usize) {
     MAPPINGS.cut(&pages(at, bytes), |region| {
         if region.used {
             segments::released(region.range.start);
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn mmap(
     let Some(next) = MMAP.get() else { return failed() };
     // SAFETY: the caller's promise.
     let at = unsafe { next(at, bytes, protection, flags, file, offset) };
-    begins(at, bytes);
+    record(at, bytes);
     at
 }
 
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn mmap64(
 }
 
 /// # Safety
-/// As for the C function; the last argument is only there with some flags.
+/// As for the C function; the last argument exists only with some flags.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mremap(
     old: *mut c_void,
@@ -109,8 +109,8 @@ pub unsafe extern "C" fn mremap(
     // SAFETY: the caller's promise.
     let new = unsafe { next(old, old_bytes, bytes, flags, at) };
     if new != libc::MAP_FAILED {
-        ends(old, old_bytes);
-        begins(new, bytes);
+        forget(old, old_bytes);
+        record(new, bytes);
     }
     new
 }
@@ -123,8 +123,8 @@ pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: usize) -> c_int {
         failed();
         return -1;
     };
-    // Before it is done: afterwards the addresses may be another thread's.
-    ends(at, bytes);
+    // Before the call: afterwards another thread may map the same addresses.
+    forget(at, bytes);
     // SAFETY: the caller's promise.
     unsafe { next(at, bytes) }
 }

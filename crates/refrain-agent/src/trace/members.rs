@@ -5,12 +5,13 @@
 //! functions, on the new handle, between Init and Finalize. A process that only uses sessions has no
 //! `MPI_COMM_WORLD` to compare with, and its log has no members.
 
+use crate::inside::library::{abi, library};
 use crate::inside::memory::Handles;
-use crate::inside::process::{self, Quiet, abi};
-use crate::inside::{clock, memory, next};
+use crate::inside::process::{self, Quiet};
+use crate::inside::{clock, memory};
 use crate::table;
 use crate::trace::call::Call;
-use crate::trace::{objects, stream};
+use crate::trace::{objects, thread_log};
 use refrain_format::record::Tag;
 use std::ffi::c_int;
 
@@ -20,7 +21,7 @@ use std::ffi::c_int;
 /// an error into success, and then the output still holds what was there before. So MPI writes to
 /// `created`, and the agent copies it to the program's variable. If MPI wrote nothing, nothing was
 /// created.
-pub struct Made {
+pub struct NewComm {
     programs: Handles,
     created: usize,
 }
@@ -28,10 +29,10 @@ pub struct Made {
 /// No handle of any MPI.
 const UNTOUCHED: usize = 0xa5a5_a5a5_a5a5_a5a5;
 
-impl Made {
+impl NewComm {
     /// Takes the address of the program's variable.
-    pub fn new(programs: Handles) -> Made {
-        Made { programs, created: UNTOUCHED }
+    pub fn new(programs: Handles) -> NewComm {
+        NewComm { programs, created: UNTOUCHED }
     }
 
     /// The address that MPI writes to.
@@ -53,16 +54,15 @@ impl Made {
 
     /// The new communicator.
     fn comm(&self) -> Option<usize> {
-        let mask = if abi().handle_bytes == 4 { 0xffff_ffff } else { usize::MAX };
-        let created = (self.created != UNTOUCHED).then_some(self.created & mask);
+        let created = (self.created != UNTOUCHED).then(|| abi().handle(self.created));
         created.filter(|&comm| !objects::is_null_comm(comm))
     }
 }
 
 impl Call {
     /// Records the members of a new communicator. The record of the call is complete.
-    pub fn members(&mut self, made: &Made, result: c_int) {
-        if let Some(comm) = made.comm().filter(|_| result == 0) {
+    pub fn members(&mut self, new_comm: &NewComm, result: c_int) {
+        if let Some(comm) = new_comm.comm().filter(|_| result == 0) {
             write(comm, comm);
         }
     }
@@ -97,10 +97,10 @@ fn write(comm: usize, asked: usize) {
         return;
     }
     let _quiet = Quiet::keep();
-    // A panic would be a defect of the agent; the log continues without the record.
+    // A panic is a defect of the agent; the log continues without the record.
     let content = std::panic::catch_unwind(|| content(comm, asked)).ok().flatten();
     if let Some(content) = content {
-        stream::write_between_calls(|log| log.write_record(Tag::Members, &[&content]));
+        thread_log::write_between_calls(|log| log.write_record(Tag::Members, &[&content]));
     }
 }
 
@@ -127,34 +127,25 @@ struct Group(usize);
 impl Group {
     /// The group of a communicator.
     fn of(function: usize, comm: usize) -> Option<Group> {
-        let f = next::mpi(function)?;
         let mut group = 0usize;
-        // SAFETY: local functions of this form in every MPI, on a valid communicator; a handle
-        // has at most 8 bytes.
-        let error = unsafe {
-            let f: unsafe extern "C" fn(usize, *mut usize) -> c_int = std::mem::transmute(f);
-            f(comm, &mut group)
-        };
+        let words = [comm, &raw mut group as usize];
+        // SAFETY: local functions of this form, on a valid communicator; a handle has at most 8 bytes.
+        let error = unsafe { library().call_words(function, &words) };
         (error == 0).then_some(Group(group))
     }
 
     /// The ranks that its processes have in another group; -1 for those that are not in it.
     fn ranks_in(&self, other: &Group) -> Option<Vec<c_int>> {
         let [size] = objects::ask::<1>(table::MPI_Group_size, self.0)?;
-        let (mut own, mut ranks) = (Vec::new(), Vec::new());
+        let (mut ranks_here, mut ranks) = (Vec::new(), Vec::new());
         let n = memory::count(size);
-        own.try_reserve_exact(n).ok()?;
-        own.extend(0..size);
+        ranks_here.try_reserve_exact(n).ok()?;
+        ranks_here.extend(0..size);
         ranks.try_reserve_exact(n).ok()?;
         ranks.resize(n, -1);
-        let f = next::mpi(table::MPI_Group_translate_ranks)?;
-        // SAFETY: a local function of this form in every MPI, on valid groups and ranks.
-        let error = unsafe {
-            type Translate =
-                unsafe extern "C" fn(usize, c_int, *const c_int, usize, *mut c_int) -> c_int;
-            let f: Translate = std::mem::transmute(f);
-            f(self.0, size, own.as_ptr(), other.0, ranks.as_mut_ptr())
-        };
+        let words = [self.0, n, ranks_here.as_ptr() as usize, other.0, ranks.as_mut_ptr() as usize];
+        // SAFETY: a local function of this form, on valid groups and ranks.
+        let error = unsafe { library().call_words(table::MPI_Group_translate_ranks, &words) };
         ranks.iter_mut().filter(|rank| **rank < 0).for_each(|rank| *rank = -1);
         (error == 0).then_some(ranks)
     }
@@ -162,12 +153,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if let Some(f) = next::mpi(table::MPI_Group_free) {
-            // SAFETY: a local function of this form in every MPI, on a group of our own.
-            unsafe {
-                let f: unsafe extern "C" fn(*mut usize) -> c_int = std::mem::transmute(f);
-                f(&mut self.0);
-            }
-        }
+        // SAFETY: a local function of this form, on a group that the agent created.
+        unsafe { library().call_words(table::MPI_Group_free, &[&raw mut self.0 as usize]) };
     }
 }

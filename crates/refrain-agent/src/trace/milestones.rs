@@ -1,18 +1,19 @@
-//! Milestones in the life of an MPI process: Init, Finalize, Abort; recording off and on.
+//! Actions at Init, Finalize and Abort, and when recording is switched off or on.
 
+use crate::inside::library::library;
+use crate::inside::modules;
 use crate::inside::process::{self, Errno, Quiet};
-use crate::inside::{memory, modules};
 use crate::trace::align::Moment;
 use crate::trace::{align, device, filter, merge};
 use refrain_format::part::flags;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs what a milestone asks for, without harm to the program whatever happens.
+/// Runs an action with signals blocked, and catches panics.
 #[cold]
 fn safely(what: impl FnOnce() + std::panic::UnwindSafe) {
     let _quiet = Quiet::keep();
-    // A panic here would be a defect of ours, not the program's: the log goes on without.
+    // A panic is a defect of the agent; the log continues without this fact.
     let _ = std::panic::catch_unwind(what);
 }
 
@@ -20,28 +21,28 @@ fn safely(what: impl FnOnce() + std::panic::UnwindSafe) {
 pub fn initialized(result: c_int) {
     if result == 0 {
         safely(|| {
-            // MPI may just have loaded its plug-ins.
+            // MPI may have loaded its plug-ins during Init.
             modules::refresh();
             device::prepare();
             process::set_initialized(true);
-            if let Some((rank, size)) = memory::world() {
+            if let Some((rank, size)) = library().world() {
                 filter::set_rank(rank);
                 process::update(|header| {
-                    (header.rank, header.size) = (rank, size);
-                    header.flags |= flags::INITIALIZED;
+                    header.set_world(rank, size);
+                    header.set_flags(flags::INITIALIZED);
                 });
             }
             process::update_clock();
         });
-        agreeing(result);
+        compare_clocks(result);
     }
 }
 
 /// `MPI_Init` or `MPI_Init_thread` has returned, recorded or not: ranks compare clocks.
-pub fn agreeing(result: c_int) {
+pub fn compare_clocks(result: c_int) {
     static ONCE: AtomicBool = AtomicBool::new(false);
     if result == 0 && !ONCE.swap(true, Ordering::Relaxed) {
-        // Not in quiet, as below.
+        // Signals are not blocked, as in `finalizing`.
         let _errno = Errno::keep();
         let _ = std::panic::catch_unwind(|| align::compare(Moment::Beginning));
     }
@@ -53,7 +54,8 @@ pub fn finalizing() {
     if ONCE.swap(true, Ordering::Relaxed) {
         return;
     }
-    // Not in quiet: ranks wait for each other here, and signals must not.
+    // Signals are not blocked: ranks wait for each other here, and signals must not be delayed
+    // meanwhile.
     let _errno = Errno::keep();
     let _ = std::panic::catch_unwind(|| align::compare(Moment::End));
     let _ = std::panic::catch_unwind(merge::before_finalize);
@@ -64,26 +66,21 @@ pub fn finalized(result: c_int) {
     if result == 0 {
         safely(|| {
             process::set_initialized(false);
-            process::update(|header| header.flags |= flags::FINALIZED);
+            process::update(|header| header.set_flags(flags::FINALIZED));
             process::update_clock();
         });
     }
 }
 
-/// The program has switched recording off or on; `now` are the bits that say so.
+/// The program has switched recording off or on; `now` are the bits for the header.
 pub fn paused(now: u32) {
-    safely(move || {
-        process::update(|header| header.flags = header.flags & !flags::PAUSED | now);
-    });
+    safely(move || process::update(|header| header.set_paused(now)));
 }
 
 /// `MPI_Abort` is about to be called.
 pub fn aborting(code: c_int) {
     safely(move || {
-        process::update(|header| {
-            header.flags |= flags::ABORTED;
-            header.abort_code = code;
-        });
+        process::update(|header| header.set_aborted(code));
         process::update_clock();
     });
 }

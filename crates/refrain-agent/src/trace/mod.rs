@@ -1,15 +1,16 @@
-//! Tracing: every call of the program with its arguments and results.
+//! Tracing: records every call of the program with its arguments and results.
 //!
-//! * [`call`]: one call being written down · [`stream`]: the log of a thread · [`part`]: its file
-//! * [`compress`]: full windows are encoded · [`merge`]: one trace of all ranks, at Finalize ·
-//!   [`align`]: how far the ranks' clocks are apart
-//! * [`objects`]: lengths that MPI objects imply · [`members`]: who is in a communicator
-//! * [`segments`]: in which memory an address lies, found by [`heap`] (allocations: where they
-//!   begin is in [`starts`]), [`mappings`], [`device`] and [`driver`]; few and large pieces are in
-//!   [`regions`], what was freed in [`releases`]
-//! * [`sites`]: where a call was made · [`filter`]: what is not recorded · [`pcontrol`]
+//! * [`call`]: the record of one call · [`thread_log`]: the log of a thread · [`part`]: its file
+//! * [`compress`]: encodes full windows · [`merge`]: merges the traces of all ranks, in Finalize ·
+//!   [`align`]: compares the clocks of ranks
+//! * [`objects`]: array lengths that depend on MPI objects · [`members`]: the members of a
+//!   communicator
+//! * [`segments`]: which piece of memory contains an address, found by [`heap`] (allocations; their
+//!   first addresses are in [`starts`]), [`mappings`], [`device`], [`driver`] and [`kernel`];
+//!   pieces that are few and large are in [`regions`], freed pieces in [`releases`]
+//! * [`sites`]: call sites · [`filter`]: which calls are recorded · [`pcontrol`]: `MPI_Pcontrol`
 //! * [`milestones`]: Init, Finalize, Abort
-//! * [`fortran`]: the few Fortran procedures that do not come by way of C
+//! * [`fortran`]: the few Fortran procedures that do not call C
 
 pub mod align;
 pub mod call;
@@ -32,4 +33,4 @@ pub mod releases;
 pub mod segments;
 pub mod sites;
 pub mod starts;
-pub mod stream;
+pub mod thread_log;

@@ -1,13 +1,13 @@
-//! Lengths that follow from MPI objects: how many neighbours a communicator has, how many
-//! integers made a datatype.
+//! Array lengths that depend on MPI objects: the number of neighbours of a communicator, the number
+//! of integers that describe a datatype.
 //!
-//! All are asked of MPI itself, by local functions, on handles the program is just using, and
-//! never on null handles, which would call the program's error handler. Where MPI has no
-//! answer the array counts as empty, and only its address's being given is recorded.
+//! The agent asks MPI by local functions, on handles that the program is using, and never on null
+//! handles, because MPI would call the program's error handler. If MPI has no answer, the array
+//! counts as empty, and the log only says that an address was passed.
 
+use crate::inside::library::abi;
 use crate::inside::memory::count;
 use crate::inside::next;
-use crate::inside::process::abi;
 use crate::table;
 use crate::trace::call::INSIGNIFICANT;
 use std::ffi::{c_int, c_void};
@@ -33,10 +33,10 @@ pub fn ask<const N: usize>(function: usize, handle: usize) -> Option<[c_int; N]>
     out.first_chunk().copied().filter(|_| error == 0)
 }
 
-/// Whether a handle is no communicator.
+/// Whether a handle is not a communicator.
 pub fn is_null_comm(comm: usize) -> bool {
-    let mask = if abi().handle_bytes == 4 { 0xffff_ffff } else { usize::MAX };
-    comm & mask == abi().comm_null & mask || comm & mask == 0
+    let comm = abi().handle(comm);
+    comm == abi().comm_null || comm == 0
 }
 
 fn comm_int(function: usize, comm: usize) -> Option<c_int> {
@@ -51,13 +51,13 @@ pub fn is_inter(comm: usize) -> bool {
     comm_int(table::MPI_Comm_test_inter, comm) == Some(1)
 }
 
-/// Processes of the local group.
+/// Number of processes in the local group.
 #[cold]
 pub fn size(comm: usize) -> usize {
     comm_int(table::MPI_Comm_size, comm).map_or(0, count)
 }
 
-/// Processes this one talks to in a collective operation.
+/// Number of processes that this one exchanges data with in a collective operation.
 #[cold]
 pub fn peers(comm: usize) -> usize {
     match is_inter(comm) {
@@ -76,13 +76,13 @@ pub fn at_root(root: c_int, comm: usize, length: impl FnOnce() -> usize) -> usiz
     if is_root { length() } else { INSIGNIFICANT }
 }
 
-/// The length, or [`INSIGNIFICANT`] where the data to send already lies in its place.
+/// The length, or [`INSIGNIFICANT`] for an in-place operation.
 #[cold]
 pub fn unless_in_place(sendbuf: *const c_void, length: impl FnOnce() -> usize) -> usize {
     if sendbuf as usize == abi().in_place { INSIGNIFICANT } else { length() }
 }
 
-/// What topology a communicator has: neighbours in and out.
+/// The numbers of neighbours in a communicator's topology: sources and destinations.
 fn neighbourhood(comm: usize) -> Option<(usize, usize)> {
     if is_null_comm(comm) {
         return None;
@@ -105,19 +105,19 @@ fn neighbourhood(comm: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Neighbours that send to this process.
+/// Number of neighbours that send to this process.
 #[cold]
 pub fn sources(comm: usize) -> usize {
     neighbourhood(comm).map_or(0, |(sources, _)| sources)
 }
 
-/// Neighbours that this process sends to.
+/// Number of neighbours that this process sends to.
 #[cold]
 pub fn destinations(comm: usize) -> usize {
     neighbourhood(comm).map_or(0, |(_, destinations)| destinations)
 }
 
-/// Dimensions of a cartesian topology.
+/// Number of dimensions of a Cartesian topology.
 #[cold]
 pub fn dims(comm: usize) -> usize {
     has_topology(comm, "MPI_CART")
@@ -125,7 +125,7 @@ pub fn dims(comm: usize) -> usize {
         .map_or(0, count)
 }
 
-/// Nodes of a graph topology.
+/// Number of nodes of a graph topology.
 #[cold]
 pub fn nodes(comm: usize) -> usize {
     has_topology(comm, "MPI_GRAPH")
@@ -133,7 +133,7 @@ pub fn nodes(comm: usize) -> usize {
         .map_or(0, |[nodes, _]| count(nodes))
 }
 
-/// Edges of a graph topology.
+/// Number of edges of a graph topology.
 #[cold]
 pub fn edges(comm: usize) -> usize {
     has_topology(comm, "MPI_GRAPH")
@@ -141,14 +141,15 @@ pub fn edges(comm: usize) -> usize {
         .map_or(0, |[_, edges]| count(edges))
 }
 
-/// Asking about a topology that is not there would call the program's error handler.
+/// Checks the kind of topology first: a query for another kind would call the program's error
+/// handler.
 fn has_topology(comm: usize, name: &str) -> Option<()> {
     let topology = comm_int(table::MPI_Topo_test, comm)?;
     let wanted = refrain_mpi::names::constant_value(abi().family, name)?;
     (wanted == i64::from(topology)).then_some(())
 }
 
-/// Neighbours of a rank in a graph topology.
+/// Number of neighbours of a rank in a graph topology.
 #[cold]
 pub fn neighbors(comm: usize, rank: c_int) -> usize {
     let in_range = rank >= 0 && count(rank) < size(comm);
@@ -167,9 +168,9 @@ pub fn neighbors(comm: usize, rank: c_int) -> usize {
     if error == 0 { count(n) } else { 0 }
 }
 
-/// What a datatype was made of, as `MPI_Type_get_envelope` counts it: integers, addresses,
-/// large counts, datatypes. The question with large counts is asked where there is one: the
-/// other is an error for datatypes made with large counts.
+/// The numbers of values that `MPI_Type_get_envelope` reports for a datatype: integers, addresses,
+/// large counts, datatypes. The query with large counts is preferred, because the other one is an
+/// error for datatypes that were created with large counts.
 fn envelope(datatype: usize) -> [usize; 4] {
     if datatype == abi().datatype_null || datatype == 0 {
         return [0; 4];
@@ -197,25 +198,25 @@ fn envelope(datatype: usize) -> [usize; 4] {
     if error == 0 { counts.map(count) } else { [0; 4] }
 }
 
-/// Integers that made a datatype.
+/// Number of integers that describe a datatype.
 #[cold]
 pub fn integers(datatype: usize) -> usize {
     envelope(datatype)[0]
 }
 
-/// Addresses that made a datatype.
+/// Number of addresses that describe a datatype.
 #[cold]
 pub fn addresses(datatype: usize) -> usize {
     envelope(datatype)[1]
 }
 
-/// Large counts that made a datatype.
+/// Number of large counts that describe a datatype.
 #[cold]
 pub fn large_counts(datatype: usize) -> usize {
     envelope(datatype)[2]
 }
 
-/// Datatypes that made a datatype.
+/// Number of datatypes that describe a datatype.
 #[cold]
 pub fn datatypes(datatype: usize) -> usize {
     envelope(datatype)[3]

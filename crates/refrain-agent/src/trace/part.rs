@@ -1,21 +1,22 @@
-//! The file of a log: a page of facts and a window, mapped for good, and what is appended.
+//! The file of a log: a mapped header and a mapped window, and behind them what is appended.
 //!
-//! No descriptor stays open: a program may close files that it does not know, and reuse their
-//! numbers. So the file is opened again for every write, and must still be the same.
+//! No descriptor stays open, because a program may close descriptors that it does not know, and
+//! reuse their numbers. So the file is opened again for every write, and must still be the same
+//! file.
 
 use crate::inside::file_size::file_size_limit;
+use crate::inside::header_page::HeaderPage;
 use crate::inside::{clock, permissions};
 use refrain_format::part::{BODY, EXTENSION, HEADER_BYTES, PartHeader};
 use std::ffi::{CString, c_int};
 use std::ptr::null_mut;
-use std::sync::atomic::{Ordering, compiler_fence};
 
-/// A part being written; see [`refrain_format::part`].
+/// A part that is being written; see [`refrain_format::part`].
 pub struct Part {
-    page: *mut PartHeader,
+    page: HeaderPage,
     path: CString,
     identity: (libc::dev_t, libc::ino_t),
-    /// Up to where the file system was asked to set blocks aside.
+    /// The end of the blocks that the file system was asked to allocate.
     reserved: u64,
 }
 
@@ -23,12 +24,14 @@ impl Part {
     /// Creates the part of a new thread under a name of its own, and maps it.
     pub fn create(folder: &CString, header: &PartHeader) -> Option<Part> {
         let host = refrain_format::part::text(&header.host);
-        // A process that replaces itself by exec keeps its number: try further names.
+        // A process that replaces itself by exec keeps its process number, so further names are
+        // tried.
         for attempt in 0..100 {
             let (pid, thread) = (header.pid, header.thread);
             let name = format!("/{host}.{pid}.{attempt}.{thread}.{EXTENSION}");
             let path = CString::new([folder.as_bytes(), name.as_bytes()].concat()).ok()?;
-            // SAFETY: a valid path; the header is copied into a page mapped for it.
+            // SAFETY: a valid path; the header is copied into a page that is mapped until `unmap`, and
+            // used only by way of `HeaderPage` from then on.
             unsafe {
                 let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
                 let fd = libc::open(path.as_ptr(), flags, permissions::at_creation());
@@ -47,120 +50,99 @@ impl Part {
                 let page = page.cast::<PartHeader>();
                 page.copy_from_nonoverlapping(header, 1);
                 let identity = identity_of(file.0).ok()?;
+                let page = HeaderPage::new(page);
                 return Some(Part { page, path, identity, reserved: BODY as u64 });
             }
         }
         None
     }
 
-    /// Its first page.
-    pub fn header(&self) -> *mut PartHeader {
+    /// Its header.
+    pub fn header(&self) -> HeaderPage {
         self.page
     }
 
     /// Its window.
     pub fn window(&self) -> *mut u8 {
-        self.page.cast::<u8>().wrapping_add(HEADER_BYTES)
+        self.page.address().cast::<u8>().wrapping_add(HEADER_BYTES)
     }
 
-    /// Gives the disk back what the window does not use behind so many bytes, as the thread ends:
-    /// there may be thousands of them.
-    pub fn give_back(&self, used: usize) {
+    /// Frees the disk blocks of the window behind `used` bytes, when the thread ends: there may be
+    /// thousands of threads.
+    pub fn free_unused(&self, used: usize) {
         let first = (HEADER_BYTES + used + 8).next_multiple_of(4096);
         if let Some(length) = BODY.checked_sub(first).filter(|length| *length > 0) {
-            // SAFETY: whole pages of our own mapping, in which there is nothing but zeros that are
-            // read as such. Where the file system cannot do that, nothing happens.
+            // SAFETY: whole pages of the part's own mapping, which contain only zeros and are read
+            // as zeros afterwards. If the file system does not support it, nothing happens.
             unsafe {
-                let at = self.page.cast::<u8>().add(first);
+                let at = self.page.address().cast::<u8>().add(first);
                 libc::madvise(at.cast(), length, libc::MADV_REMOVE);
             }
         }
     }
 
-    /// Changes the header.
-    pub fn update(&mut self, change: impl FnOnce(&mut PartHeader)) {
-        // SAFETY: the page is mapped until `unmap`, and fields are written by one thread each,
-        // or under the lock of the process.
-        change(unsafe { &mut *self.page });
-    }
-
-    /// Sets ticks and time side by side.
+    /// Stores the current time on both clocks in the header.
     pub fn note_time(&mut self) {
-        let (ticks, nanos) = (clock::ticks(), clock::wall_nanos());
-        self.update(|header| (header.last_ticks, header.last_nanos) = (ticks, nanos));
-    }
-
-    /// Bytes behind the window.
-    fn appended(&self) -> u64 {
-        // SAFETY: as in `update`.
-        unsafe { (*self.page).appended }
+        self.page.set_last_time(clock::ticks(), clock::wall_nanos());
     }
 
     /// The position in the log where the body ends.
     pub fn position(&self) -> u64 {
-        // SAFETY: as in `update`.
-        unsafe { (*self.page).base.wrapping_add((*self.page).appended) }
+        self.page.body_end()
     }
 
     /// The thread's number.
     pub fn thread(&self) -> u32 {
-        // SAFETY: as in `update`.
-        unsafe { (*self.page).thread }
+        self.page.thread()
     }
 
-    /// Where the state of its process goes.
+    /// The file for the state of its process.
     pub fn state_path(&self) -> Option<CString> {
         self.beside(refrain_format::state::file_name)
     }
 
-    /// Where what its process has sealed goes.
+    /// The file for the sealed data of its process.
     pub fn sealed_path(&self) -> Option<CString> {
         self.beside(refrain_format::state::sealed_file_name)
     }
 
-    /// A file of its process.
+    /// A file of its process, in the same folder.
     fn beside(&self, name: fn(&str, i32, u64) -> String) -> Option<CString> {
-        // SAFETY: as in `update`.
-        let header = unsafe { &*self.page };
-        let host = refrain_format::part::text(&header.host);
-        let name = name(&host, header.pid, header.process);
+        let (pid, host, process) = self.page.process();
+        let name = name(&refrain_format::part::text(&host), pid, process);
         let path = self.path.as_bytes();
         let folder = path.iter().rposition(|byte| *byte == b'/')?;
         CString::new([path.get(..=folder)?, name.as_bytes()].concat()).ok()
     }
 
-    /// The body begins anew, at that position of the log: what was in it is in the state.
-    pub fn forget_body(&mut self, position: u64) {
-        self.update(|header| {
-            // In this order: a body of no bytes is right at any position.
-            header.appended = 0;
-            compiler_fence(Ordering::Release);
-            header.base = position;
-        });
+    /// Empties the body, which then begins at `position` of the log: the state on disk covers
+    /// everything before.
+    pub fn restart_body(&mut self, position: u64) {
+        self.page.restart_body(position);
     }
 
-    /// Gives the memory back.
+    /// Unmaps header and window.
     ///
     /// # Safety
-    /// Neither page nor window may be used afterwards.
+    /// Neither header nor window may be used afterwards.
     pub unsafe fn unmap(&mut self) {
         // SAFETY: the caller's promise.
-        unsafe { libc::munmap(self.page.cast(), BODY) };
+        unsafe { libc::munmap(self.page.address().cast(), BODY) };
     }
 
     /// Appends bytes to the file behind the window.
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), c_int> {
         let file = self.reopen()?;
-        let appended = self.appended();
+        let appended = self.page.body_bytes();
         let total = appended + bytes.len() as u64;
         if BODY as u64 + total > file_size_limit() {
-            // Writing on would raise SIGXFSZ in the program.
+            // A write would raise SIGXFSZ in the program.
             return Err(libc::EFBIG);
         }
         self.reserve(&file, BODY as u64 + total);
         let mut at = BODY as u64 + appended;
         while !bytes.is_empty() {
-            // SAFETY: our own file and bytes.
+            // SAFETY: the part's own file, and valid bytes.
             let n = unsafe {
                 libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), at as libc::off_t)
             };
@@ -168,8 +150,9 @@ impl Part {
                 -1 if last_errno() == libc::EINTR => {}
                 n if n <= 0 => {
                     let errno = if n == 0 { libc::ENOSPC } else { last_errno() };
-                    // What was written in part, or set aside, is given back: others need it.
-                    // SAFETY: our own file.
+                    // Frees what was partly written or preallocated: the program needs the disk
+                    // space.
+                    // SAFETY: the part's own file.
                     unsafe { libc::ftruncate(file.0, (BODY as u64 + appended) as libc::off_t) };
                     self.reserved = BODY as u64 + appended;
                     return Err(errno);
@@ -180,28 +163,28 @@ impl Part {
                 }
             }
         }
-        self.update(|header| header.appended = total);
+        self.page.set_body_bytes(total);
         self.note_time();
         Ok(())
     }
 
-    /// Has the file system set blocks aside ahead of the writing, many at a time, which makes
-    /// the writing cheaper by a third. Where it cannot, nothing is lost.
+    /// Preallocates many blocks at a time, which makes writing cheaper by a third. If the file
+    /// system does not support it, nothing is lost.
     fn reserve(&mut self, file: &File, needed: u64) {
         const AHEAD: u64 = 4 << 20;
         if needed > self.reserved {
             let keep_size = libc::FALLOC_FL_KEEP_SIZE;
             let (from, length) = (self.reserved as libc::off_t, AHEAD.max(needed - self.reserved));
             self.reserved += length;
-            // Some file systems count what is set aside as size, and would raise SIGXFSZ.
+            // Some file systems count preallocated blocks as file size, and would raise SIGXFSZ.
             if self.reserved <= file_size_limit() {
-                // SAFETY: a plain system call on our own file.
+                // SAFETY: a plain system call on the part's own file.
                 unsafe { libc::fallocate(file.0, keep_size, from, length as libc::off_t) };
             }
         }
     }
 
-    /// Opens the part again and makes sure that it is still the same file.
+    /// Opens the part again, and checks that it is still the same file.
     fn reopen(&self) -> Result<File, c_int> {
         // SAFETY: a valid path; the status is written before it is read.
         unsafe {
@@ -221,13 +204,13 @@ impl Part {
     }
 }
 
-/// Puts a file in place, whole or not at all.
-pub fn put_in_place(path: &CString, mut bytes: &[u8]) -> Result<(), c_int> {
+/// Writes a file, or replaces it, atomically.
+pub fn replace_file(path: &CString, mut bytes: &[u8]) -> Result<(), c_int> {
     if bytes.len() as u64 > file_size_limit() {
         return Err(libc::EFBIG);
     }
     let new = CString::new([path.as_bytes(), b".new"].concat()).map_err(|_| libc::EINVAL)?;
-    // SAFETY: plain system calls on a file of our own.
+    // SAFETY: plain system calls on a file of the agent.
     unsafe {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
         let fd = libc::open(new.as_ptr(), flags, permissions::at_creation());
@@ -254,12 +237,12 @@ pub fn put_in_place(path: &CString, mut bytes: &[u8]) -> Result<(), c_int> {
     }
 }
 
-/// Writes bytes at their place in a file that several processes write.
+/// Writes bytes at an offset of a file that several processes write.
 pub fn write_at(path: &CString, mut bytes: &[u8], offset: u64) -> Result<(), c_int> {
     if offset + bytes.len() as u64 > file_size_limit() {
         return Err(libc::EFBIG);
     }
-    // SAFETY: plain system calls on a file of our own.
+    // SAFETY: plain system calls on a file of the agent.
     unsafe {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
         let fd = libc::open(path.as_ptr(), flags, permissions::at_creation());
@@ -284,13 +267,13 @@ pub fn write_at(path: &CString, mut bytes: &[u8], offset: u64) -> Result<(), c_i
     Ok(())
 }
 
-/// Reads so many bytes of a file from there on; none if it has fewer.
+/// Reads `length` bytes at an offset of a file; `None` if it has fewer.
 pub fn read_at(path: &CString, offset: u64, length: u64) -> Option<Vec<u8>> {
     let length = usize::try_from(length).ok()?;
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(length).ok()?;
     bytes.resize(length, 0);
-    // SAFETY: plain system calls on a file of our own, into bytes of our own.
+    // SAFETY: plain system calls on a file of the agent, into valid memory.
     unsafe {
         let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if fd < 0 {
@@ -311,12 +294,12 @@ pub fn read_at(path: &CString, offset: u64, length: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A descriptor that is closed when it goes.
+/// A descriptor that is closed when it is dropped.
 struct File(c_int);
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: opened by us, closed once.
+        // SAFETY: the value owns the descriptor, which is closed once.
         unsafe { libc::close(self.0) };
     }
 }
@@ -338,7 +321,7 @@ fn map(fd: c_int) -> Result<*mut u8, c_int> {
     if BODY as u64 > file_size_limit() {
         return Err(libc::EFBIG);
     }
-    // SAFETY: plain system calls on our own new file.
+    // SAFETY: plain system calls on the part's own new file.
     unsafe {
         match libc::posix_fallocate(fd, 0, BODY as libc::off_t) {
             0 => {}
@@ -353,7 +336,7 @@ fn map(fd: c_int) -> Result<*mut u8, c_int> {
     }
 }
 
-/// What the last system call of this thread failed with.
+/// The `errno` of this thread's last failed system call.
 pub fn last_errno() -> c_int {
     // SAFETY: errno is this thread's own.
     unsafe { *libc::__errno_location() }

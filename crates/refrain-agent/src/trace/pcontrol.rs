@@ -1,9 +1,9 @@
-//! `MPI_Pcontrol(level, ...)`: the one function of MPI with any number of arguments.
+//! `MPI_Pcontrol(level, ...)`: the only MPI function with a variable number of arguments.
 //!
-//! What it takes behind the level is between the program and a profiling library, so all
-//! argument registers are kept over the record, and the call is forwarded by a jump, with the
-//! caller's stack arguments in place. The record holds the level; the call counts as returned
-//! at once, with success. What the level means to us: see [`filter`].
+//! The agent does not know the arguments after the level. So it saves all argument registers while
+//! it records the call, and forwards by a jump, with the caller's stack arguments in place. The
+//! record has the level; the call counts as returned at once, with success. [`filter`] explains the
+//! level.
 
 use crate::inside::entry::Entry;
 use crate::inside::next;
@@ -11,19 +11,19 @@ use crate::table;
 use crate::trace::filter;
 use std::ffi::c_int;
 
-/// Records the call; gives the function to jump to.
+/// Records the call; returns the function to jump to.
 unsafe extern "C" fn record(level: c_int, caller: usize, slot: usize, stack: usize) -> *const () {
     let entry = Entry::of(caller, slot, stack);
     let call = entry.begin();
-    // A call that is not the program's is none of our business.
-    let is_meant = call.is_some() || filter::is_excluded(table::MPI_Pcontrol);
+    // Only the program's own calls switch recording.
+    let is_programs = call.is_some() || filter::is_excluded(table::MPI_Pcontrol);
     if let Some(mut call) = call {
         call.resume(call.cursor().int(level));
         call.enter();
         call.leave(0);
         call.done();
     }
-    if is_meant && level >= 0 {
+    if is_programs && level >= 0 {
         filter::switch(level > 0);
     }
     next::function(slot)
@@ -37,14 +37,14 @@ macro_rules! export_pcontrol {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
-                // With directions for unwinders: see `sites`.
+                // With unwind information: see `sites`.
                 ".cfi_startproc",
                 "push rbp",
                 ".cfi_def_cfa_offset 16",
                 ".cfi_offset rbp, -16",
                 "mov rbp, rsp",
                 ".cfi_def_cfa_register rbp",
-                // rdi rsi rdx rcx r8 r9 rax, then xmm0-7: all that can carry arguments.
+                // rdi rsi rdx rcx r8 r9 rax, then xmm0-7: all registers that can carry arguments.
                 "sub rsp, 192",
                 "mov [rsp], rdi",
                 "mov [rsp + 8], rsi",

@@ -49,7 +49,7 @@ impl<const CELLS: usize> Regions<CELLS> {
     }
 
     /// The cells that may hold a region with that first address.
-    #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
+    #[expect(clippy::indexing_slicing, reason = "the index is reduced modulo the length")]
     fn window(&self, start: usize) -> impl Iterator<Item = &Cell> {
         let first = table::slot::<32>(start as u64 >> 12);
         (first..first + WINDOW).map(|cell| &self.cells[cell % CELLS])

@@ -48,7 +48,7 @@ pub fn count() -> u64 {
 }
 
 /// The entry of that number.
-#[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
+#[expect(clippy::indexing_slicing, reason = "the index is reduced modulo the length")]
 fn entry_of(number: u64) -> &'static Entry {
     &ENTRIES[number as usize % RING]
 }

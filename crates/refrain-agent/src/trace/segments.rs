@@ -1,50 +1,51 @@
-//! In which memory does an address lie?
+//! Which piece of memory contains an address?
 //!
-//! Addresses differ from run to run and from rank to rank; that a buffer is the fifth allocation
-//! of so many bytes, at an offset, does not. So the log announces each piece of memory before a
-//! call first names an address in it: an allocation, a mapping, a module's static data, a
-//! thread's stack, memory of a device. Only what MPI is given is announced, and of what is
-//! freed only that ([`releases`]).
+//! Addresses differ from run to run and from rank to rank. That a buffer is at some offset in the
+//! fifth allocation of some size does not. So the log announces each segment, a piece of memory,
+//! before a call first uses an address in it: an allocation, a mapping, a module's static data, a
+//! thread's stack, memory of a device. Only memory that MPI is given is announced, and only the
+//! release of announced memory is recorded ([`releases`]).
 //!
-//! Nearly every address was seen before: a small table, by bits of the address, says so in a few
-//! instructions. Behind it stands the list of all that this log has announced, and behind that
-//! the search for what was not.
+//! Nearly every address was seen before: a small table, indexed by bits of the address, confirms
+//! that in a few instructions. After it come the list of all segments that this log has announced,
+//! and the search for new ones.
 
 use crate::inside::process::{self, Errno, Uncancelled};
 use crate::inside::{clock, modules, redaction};
 use crate::trace::regions::{Region, Regions};
 use crate::trace::releases::{self, Release};
-use crate::trace::stream::{self, Stream};
+use crate::trace::thread_log::{self, ThreadLog};
 use crate::trace::{device, driver, heap, kernel, mappings};
 use refrain_format::record::{Tag, segment};
 use std::ops::Range;
 
-/// Addresses below stand for something else than memory, or for nothing.
+/// Addresses below this one are special values, or null.
 const LOWEST: usize = 65536;
 
-/// Addresses from here on are the kernel's; MPICH has names for some of them.
+/// Addresses from here on belong to the kernel; MPICH uses some of them as special values.
 const HIGHEST: usize = 1 << 47;
 
 /// Cells of the small table.
 const NEAR: usize = 64;
 
-/// How many pieces a log remembers. When there are more, it forgets all, and announces again.
-const MOST: usize = 4096;
+/// Number of segments that a log remembers. When there are more, it forgets all of them, and
+/// announces them again.
+const MAX_ANNOUNCED: usize = 4096;
 
-/// What a log has announced.
+/// The segments that a log has announced.
 pub struct Segments {
-    /// How many [`releases`] have been taken note of.
+    /// The number of [`releases`] that were processed.
     seen: u64,
-    /// By bits of an address: first address and length of a piece that needs no announcement.
+    /// By bits of an address: first address and length of a segment that needs no announcement.
     near: [(usize, usize); NEAR],
-    /// All pieces, by first address.
+    /// All segments, by first address.
     announced: Vec<Range<usize>>,
     /// The stack of this thread.
     stack: Range<usize>,
 }
 
-/// The piece of memory that addresses without a piece lie in.
-const NOWHERE: (usize, usize) = (0, LOWEST);
+/// The segment of special addresses, which needs no announcement.
+const SPECIAL: (usize, usize) = (0, LOWEST);
 
 #[inline(always)]
 fn cell(address: usize) -> usize {
@@ -52,7 +53,7 @@ fn cell(address: usize) -> usize {
 }
 
 impl Segments {
-    /// Those of a new log, of a thread whose first call came with that stack pointer.
+    /// The segments of a new log; `anchor` is the stack pointer at the thread's first call.
     pub fn new(anchor: usize) -> Segments {
         let stack = stack_bounds().unwrap_or(0..0);
         if stack.contains(&anchor) {
@@ -60,61 +61,61 @@ impl Segments {
             let range = stack.clone();
             STACKS.add(&Region { range, kind: segment::STACK, detail, used: false });
         }
-        Segments { seen: releases::count(), near: [NOWHERE; NEAR], announced: Vec::new(), stack }
+        Segments { seen: releases::count(), near: [SPECIAL; NEAR], announced: Vec::new(), stack }
     }
 
-    /// Whether there is nothing to say about an address.
+    /// Whether an address needs no announcement.
     #[inline(always)]
-    #[expect(clippy::indexing_slicing, reason = "`cell` gives less than the length")]
-    pub fn know(&self, address: usize) -> bool {
+    #[expect(clippy::indexing_slicing, reason = "`cell` is less than the length")]
+    pub fn knows(&self, address: usize) -> bool {
         let (start, length) = self.near[cell(address)];
         self.seen == releases::count() && address.wrapping_sub(start) < length
     }
 
-    /// Where this thread's stack is.
+    /// The addresses of this thread's stack.
     pub fn stack(&self) -> &Range<usize> {
         &self.stack
     }
 
-    #[expect(clippy::indexing_slicing, reason = "`cell` gives less than the length")]
+    #[expect(clippy::indexing_slicing, reason = "`cell` is less than the length")]
     fn remember(&mut self, address: usize, start: usize, length: usize) {
         self.near[cell(address)] = (start, length);
     }
 
-    /// Whether a piece with that address was announced.
-    fn has_announced(&self, address: usize) -> Option<Range<usize>> {
+    /// The announced segment that contains an address.
+    fn announced_around(&self, address: usize) -> Option<Range<usize>> {
         let after = self.announced.partition_point(|r| r.start <= address);
         self.announced.get(after.checked_sub(1)?).filter(|r| r.contains(&address)).cloned()
     }
 
     fn add(&mut self, range: &Range<usize>) {
         self.forget(range);
-        if self.announced.len() >= MOST || self.announced.try_reserve(1).is_err() {
+        if self.announced.len() >= MAX_ANNOUNCED || self.announced.try_reserve(1).is_err() {
             self.forget_all();
         }
-        let place = self.announced.partition_point(|r| r.start < range.start);
+        let index = self.announced.partition_point(|r| r.start < range.start);
         if self.announced.len() < self.announced.capacity() {
-            self.announced.insert(place, range.clone());
+            self.announced.insert(index, range.clone());
         }
     }
 
-    /// Forgets pieces that overlap a range.
+    /// Forgets segments that overlap a range.
     fn forget(&mut self, range: &Range<usize>) {
         let overlaps = |start, end| start < range.end && range.start < end;
         self.announced.retain(|r| !overlaps(r.start, r.end));
         for near in &mut self.near {
             if overlaps(near.0, near.0.saturating_add(near.1)) {
-                *near = NOWHERE;
+                *near = SPECIAL;
             }
         }
     }
 
     fn forget_all(&mut self) {
         self.announced.clear();
-        self.near = [NOWHERE; NEAR];
+        self.near = [SPECIAL; NEAR];
     }
 
-    /// The thread ends, and its stack with it.
+    /// The thread ends, and its stack is released.
     pub fn close(&mut self) {
         if STACKS.take(self.stack.start).is_some_and(|stack| stack.used) {
             released(self.stack.start);
@@ -122,7 +123,7 @@ impl Segments {
     }
 }
 
-/// A piece of memory.
+/// A segment to announce.
 struct Segment {
     range: Range<usize>,
     anchor: usize,
@@ -140,7 +141,8 @@ impl Segment {
 /// Stacks of threads that have a log.
 static STACKS: Regions<512> = Regions::new();
 
-/// The piece of memory that an address lies in. To ask the kernel is slow.
+/// Finds the segment that contains an address. The kernel is asked only if `may_ask`, because that
+/// is slow.
 fn find(address: usize, may_ask: bool) -> Option<Segment> {
     if let Some(region) = device::find(address) {
         return Some(Segment { device: region.detail, ..Segment::new(region.range, region.kind) });
@@ -167,8 +169,8 @@ fn find(address: usize, may_ask: bool) -> Option<Segment> {
     Some(Segment::new(range, segment::MAPPED))
 }
 
-impl Stream {
-    /// Writes down what there is to say about an address, between two records.
+impl ThreadLog {
+    /// Announces the segment that contains an address, between two records.
     #[cold]
     pub fn announce(&mut self, address: usize, may_ask: bool) {
         self.catch_up();
@@ -178,13 +180,13 @@ impl Stream {
         if address >= HIGHEST {
             return self.segments.remember(address, HIGHEST, usize::MAX - HIGHEST);
         }
-        if let Some(range) = self.segments.has_announced(address) {
+        if let Some(range) = self.segments.announced_around(address) {
             return self.segments.remember(address, range.start, range.len());
         }
         let _uncancelled = Uncancelled::keep();
         let found = std::panic::catch_unwind(|| find(address, may_ask)).ok().flatten();
         let Some(found) = found else {
-            // Nothing is there, or nothing that is worth asking for again.
+            // Nothing is mapped there, or nothing that is worth a second search.
             return self.segments.remember(address, address & !0xfff, 0x1000);
         };
         self.segments.add(&found.range);
@@ -196,15 +198,15 @@ impl Stream {
             found.range.len() as u64,
             found.anchor as u64,
         ];
-        for (place, number) in facts.chunks_exact_mut(8).zip(numbers) {
-            place.copy_from_slice(&number.to_le_bytes());
+        for (bytes, number) in facts.chunks_exact_mut(8).zip(numbers) {
+            bytes.copy_from_slice(&number.to_le_bytes());
         }
         facts[32] = found.kind;
         facts[33..].copy_from_slice(&found.device.to_le_bytes());
         self.write_record(Tag::Segment, &[&facts, found.text]);
     }
 
-    /// Takes note of what was freed.
+    /// Processes the releases since the last call.
     fn catch_up(&mut self) {
         let count = releases::count();
         while self.segments.seen != count {
@@ -214,7 +216,7 @@ impl Stream {
                 return;
             };
             self.segments.seen += 1;
-            if let Some(range) = self.segments.has_announced(release.start) {
+            if let Some(range) = self.segments.announced_around(release.start) {
                 self.segments.forget(&range);
             }
             if is_ours_to_write {
@@ -229,18 +231,18 @@ impl Stream {
     }
 }
 
-/// Memory that some log has announced is no more.
+/// Records that memory which some log has announced was freed.
 #[cold]
 pub fn released(start: usize) {
     let _errno = Errno::keep();
     releases::publish(start, |release| {
-        stream::write_between_calls(|log| log.write_release(release))
+        thread_log::write_between_calls(|log| log.write_release(release))
     });
 }
 
-/// Where this thread's stack is.
+/// The addresses of this thread's stack.
 fn stack_bounds() -> Option<Range<usize>> {
-    // SAFETY: fills in the attributes, which are given back, and asks them.
+    // SAFETY: fills in the attributes, reads them, and destroys them.
     unsafe {
         let mut attributes = std::mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
@@ -254,7 +256,7 @@ fn stack_bounds() -> Option<Range<usize>> {
 }
 
 impl modules::Module {
-    /// Its file as it is recorded; that of the program too.
+    /// Its path as it is recorded; also for the program itself.
     pub fn file(&self) -> &[u8] {
         redaction::path(if self.path.is_empty() { process::program() } else { &self.path })
     }

@@ -64,7 +64,7 @@ fn unit(address: usize) -> usize {
 
 /// Records what starts at an address.
 #[inline(always)]
-#[expect(clippy::indexing_slicing, reason = "`unit` gives less than the length")]
+#[expect(clippy::indexing_slicing, reason = "`unit` is less than the length")]
 pub fn set(address: usize, what: u8) {
     if let Some(chunk) = chunk(address).or_else(|| new_chunk(address)) {
         chunk[unit(address)].store(what, Ordering::Relaxed);
@@ -73,14 +73,14 @@ pub fn set(address: usize, what: u8) {
 
 /// What starts at an address.
 #[inline(always)]
-#[expect(clippy::indexing_slicing, reason = "`unit` gives less than the length")]
+#[expect(clippy::indexing_slicing, reason = "`unit` is less than the length")]
 pub fn get(address: usize) -> u8 {
     chunk(address).map_or(NONE, |chunk| chunk[unit(address)].load(Ordering::Relaxed))
 }
 
 /// Removes and returns what starts at an address.
 #[inline(always)]
-#[expect(clippy::indexing_slicing, reason = "`unit` gives less than the length")]
+#[expect(clippy::indexing_slicing, reason = "`unit` is less than the length")]
 pub fn take(address: usize) -> u8 {
     let Some(chunk) = chunk(address) else { return NONE };
     let cell = &chunk[unit(address)];
@@ -120,7 +120,7 @@ fn new_chunk(address: usize) -> Option<&'static Chunk> {
     entry::<Chunk>(&table[address >> CHUNK & (CHUNKS - 1)])
 }
 
-/// What a cell points to; mapped now if there is nothing yet.
+/// What a cell points to; mapped now if the cell is null.
 fn entry<T>(cell: &AtomicPtr<T>) -> Option<&'static T> {
     let old = cell.load(Ordering::Acquire);
     if !old.is_null() {
@@ -132,7 +132,7 @@ fn entry<T>(cell: &AtomicPtr<T>) -> Option<&'static T> {
         // SAFETY: zeros are a valid table and a valid chunk; never unmapped from here on.
         Ok(_) => Some(unsafe { &*fresh }),
         Err(other) => {
-            // SAFETY: ours alone; another thread was faster.
+            // SAFETY: no other thread has this mapping; another thread has published one first.
             unsafe { libc::syscall(libc::SYS_munmap, fresh, size_of::<T>()) };
             // SAFETY: published once, never unmapped.
             Some(unsafe { &*other })
@@ -140,7 +140,7 @@ fn entry<T>(cell: &AtomicPtr<T>) -> Option<&'static T> {
     }
 }
 
-/// Pages of zeros, straight from the kernel: others have hooks in `mmap`, ourselves included.
+/// Zeroed pages, by a direct system call: `mmap` may be interposed, and is by the agent itself.
 fn map_zeros(bytes: usize) -> Option<*mut u8> {
     let _errno = Errno::keep();
     // SAFETY: asks for new pages.

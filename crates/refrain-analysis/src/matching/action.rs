@@ -14,9 +14,9 @@ pub enum Action {
     Receive,
     /// It does both.
     SendReceive,
-    /// It waits for a message, and leaves it.
+    /// It waits for a message without matching it.
     Probe,
-    /// It looks for a message and takes it out of matching.
+    /// It probes for a message and matches it.
     MatchedProbe,
     /// It starts persistent requests.
     Start,
@@ -30,7 +30,7 @@ pub enum Action {
     Runtime,
     /// It synchronizes with one rank of a window.
     Target,
-    /// It synchronizes with ranks of a window that it does not name.
+    /// It synchronizes with unnamed ranks of a window.
     AnyMember,
 }
 
@@ -69,13 +69,13 @@ impl Action {
     }
 }
 
-/// Whether a call returns a request for its operation, which is complete or can be started later.
+/// Whether a call returns a request for its operation.
 pub(super) fn makes_request(function: &Function) -> bool {
     let has_request = function.position(Argument::Request).is_some();
     has_request && !matches!(function.form(), Form::Blocking)
 }
 
-/// Whether a request has to be started.
+/// Whether a request must be started.
 pub(super) fn is_persistent(function: &Function) -> bool {
     matches!(function.form(), Form::Persistent | Form::Partitioned)
 }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_comes_from_the_root_waits_for_the_root_alone() {
+    fn only_collectives_that_distribute_from_the_root_wait_for_the_root_alone() {
         let from_root = |name: &str| comes_from_root(function(name).expect(name));
         assert!(from_root("MPI_Bcast"));
         assert!(from_root("MPI_Iscatterv"));

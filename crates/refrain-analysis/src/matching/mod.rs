@@ -1,12 +1,12 @@
-//! Message matching: from the calls of one process to the steps of MPI's protocol.
+//! Message matching: turns the calls of one process into steps of MPI's protocol.
 //!
 //! ```text
 //!  items of a process ─▶ Tracker ─▶ posted · matched · completed · entered · left
-//!                           └─▶ what a call that has not returned is blocked on
+//!                           └─▶ what an open call waits for
 //! ```
 //!
 //! A [`Tracker`] takes the [items](refrain_reader::Item) of a process in their order. It follows requests from the
-//! call that makes them to the call that completes them, translates ranks to `MPI_COMM_WORLD`, and numbers messages
+//! call that creates them to the call that completes them, translates ranks to `MPI_COMM_WORLD`, and numbers messages
 //! and collectives so that the steps of several processes can be joined:
 //!
 //! * Messages from one rank to another with one tag on one communicator (a [`Lane`]) are received in the order in
@@ -59,7 +59,7 @@ use refrain_mpi::semantics::Argument;
 use refrain_reader::Call;
 use std::collections::HashMap;
 
-/// Messages of one kind: the index of a scope, the other rank in `MPI_COMM_WORLD`, the tag.
+/// Messages with the same envelope: the index of a scope, the other rank in `MPI_COMM_WORLD`, the tag.
 pub type Lane = (usize, i32, i64);
 
 /// A receive, or a probe.
@@ -67,9 +67,9 @@ pub type Lane = (usize, i32, i64);
 pub struct Receive {
     /// The scope's index.
     pub scope: usize,
-    /// The source; none: any.
+    /// The source; `None` is `MPI_ANY_SOURCE`.
     pub source: Option<i32>,
-    /// The tag; none: any.
+    /// The tag; `None` is `MPI_ANY_TAG`.
     pub tag: Option<i64>,
     /// Which receive of its lane, from 1; 0 if the source or the tag is a wildcard.
     pub nth: u64,
@@ -94,13 +94,13 @@ pub enum Operation {
     },
     /// A message is received.
     Receive(Receive),
-    /// The members of a scope do something together: the `nth` collective of the scope, from 1.
+    /// A collective operation: the `nth` of its scope, from 1.
     Collective {
         /// The scope's index.
         scope: usize,
         /// Which collective.
         nth: u64,
-        /// The only rank that this one depends on: the root, where data come from it alone.
+        /// The root, if the operation depends on the root alone.
         root: Option<i32>,
     },
 }
@@ -108,9 +108,9 @@ pub enum Operation {
 /// An operation of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// How many operations the process had begun before.
+    /// The number of operations that the process had begun before.
     pub id: u64,
-    /// What it is.
+    /// The operation.
     pub what: Operation,
 }
 
@@ -119,11 +119,11 @@ pub struct Op {
 pub enum Step {
     /// A send or receive begins.
     Posted(Op),
-    /// A receive got the next message of this lane. It is complete, and [`Step::Completed`] follows.
+    /// A receive matched the next message of this lane. It is complete, and [`Step::Completed`] follows.
     Matched(Op, Lane),
     /// A send or receive is complete.
     Completed(Op),
-    /// A send or receive is over, and its outcome is unknown: which message a receive got, or whether a send that the
+    /// A send or receive has ended, and its outcome is unknown: the match of a receive, or whether a send that the
     /// program tried to cancel was sent.
     Unknown(Op),
     /// A receive was cancelled.
@@ -137,15 +137,15 @@ pub enum Step {
 /// What a blocked call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// That an operation completes. A probe counts as the receive that would take its message.
+    /// The completion of an operation. A probe counts as the receive that would match its message.
     Operation(Operation),
-    /// Something that this rank does.
+    /// An action of this rank.
     Rank(i32),
-    /// Something that any other member of the scope does.
+    /// An action of any other member of the scope.
     AnyMember(usize),
 }
 
-/// How many needs have to be met.
+/// How many needs must be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// All of them.
@@ -159,11 +159,11 @@ pub enum Until {
 pub struct Blocked<L> {
     /// What it waits for.
     pub needs: Vec<(Need, L)>,
-    /// How many of these.
+    /// How many of these must be met.
     pub until: Until,
 }
 
-/// What follows from a call.
+/// The result of adding a call to a [`Tracker`].
 #[derive(Clone, Debug)]
 pub struct Progress<L> {
     /// The steps, in their order.
@@ -172,32 +172,32 @@ pub struct Progress<L> {
     pub blocked: Option<Blocked<L>>,
 }
 
-/// The side of a call that a label is asked for.
+/// The side of a call that a label describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The message that it sends.
     Send,
     /// The message that it receives.
     Receive,
-    /// All members of its communicator, window or file; or the message that it looks for.
+    /// All members of its communicator, window or file; or the message that it probes for.
     Whole,
     /// The rank of a window that it synchronizes with.
     Target,
 }
 
-/// What a process has done so far, in numbers.
+/// Counts of the operations of a process so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Messages that it has begun to send.
     pub sent: HashMap<Lane, u64>,
     /// Receives without a wildcard that it has begun.
     pub named: HashMap<Lane, u64>,
-    /// Messages that receives with a wildcard have got.
+    /// Messages that receives with a wildcard have matched.
     pub matched: HashMap<Lane, u64>,
 }
 
-/// Whether only single calls of this kind say what they did: those that receive from any source or with any tag, and
-/// those that make communicators, windows or files, which are numbered in the order of their making.
+/// Whether each call of this kind must be observed separately, even if it was repeated: receives with a wildcard may
+/// match different messages, and communicators, windows and files are numbered in the order of their creation.
 pub fn is_unique(call: &Call) -> bool {
     call.mpi().is_some_and(|function| origin::making(function).is_some()) || has_wildcard(call)
 }

@@ -1,14 +1,14 @@
-//! Which communicator of one process is which of another.
+//! Identifies communicators across processes.
 //!
-//! A handle means nothing outside its process. Two communicators with the same members cannot be told
-//! apart by their members, nor by the order in which a process made them: `MPI_Comm_idup` may be
-//! called on several communicators in a different order by each process, and threads may make
-//! communicators concurrently. What MPI does guarantee is the order of collective calls on *one*
-//! communicator. So a communicator is identified by its parent and by the number of the call among
-//! those that made something of the parent. Calls that are collective over a group instead of the
-//! parent are identified by their members and the tag that the program passes for this purpose.
+//! A handle is meaningless outside its process. Two communicators with the same members cannot be
+//! distinguished by their members, nor by the order in which a process created them: each process may
+//! call `MPI_Comm_idup` on several communicators in a different order, and threads may create
+//! communicators concurrently. MPI only guarantees the order of collective calls on *one*
+//! communicator. So a communicator is identified by its parent and by the number of the creating call
+//! among those on the parent. Calls that are collective over a group instead of the parent are
+//! identified by their members and the tag that the program passes for this purpose.
 //!
-//! Windows and files are identified the same way, by the communicator that they were made of.
+//! Windows and files are identified in the same way, by the communicator that they were created from.
 
 use super::Scope;
 use refrain_bytes::stable;
@@ -16,40 +16,40 @@ use refrain_mpi::interface::Function;
 use refrain_mpi::semantics::{Object, Op, Over};
 use refrain_reader::{Event, Value};
 
-/// How a communicator, window or file was made, the same on all its members.
+/// How a communicator, window or file was created; the same on all its members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
-    /// It is predefined, or the call that made it was not recorded.
+    /// It is predefined, or the call that created it was not recorded.
     #[default]
     Unknown,
-    /// All members of its parent made it.
+    /// All members of its parent created it.
     Child {
         /// The [identity](Scope::identity) of the parent.
         parent: u64,
-        /// Calls on the parent that made something before.
+        /// The number of earlier creating calls on the parent.
         number: u64,
     },
-    /// Its members made it, and agreed on a tag.
+    /// Its members created it, with a common tag.
     Tagged {
-        /// The [identity](Scope::identity) of the parent, 0 without one.
+        /// The [identity](Scope::identity) of the parent; 0 if there is none.
         parent: u64,
         /// A hash of the tag.
         tag: u64,
     },
 }
 
-/// Which processes make a communicator, window or file together.
+/// Which processes create a communicator, window or file together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Making {
     /// All members of the parent: the call has a number among those on the parent.
     OfParent,
-    /// Some members of the parent, and nobody else.
+    /// Some members of the parent.
     AmongMembers,
     /// Members of two communicators, or of none: the parent is not the same for all of them.
     WithoutParent,
 }
 
-/// How a function makes communicators, windows or files; none if it makes none of these.
+/// How a function creates communicators, windows or files; `None` if it does not.
 pub(super) fn making(function: &Function) -> Option<Making> {
     match (function.op(), function.over()?) {
         (Op::Make(Object::Comm | Object::Window | Object::File), Over::Comm)
@@ -60,7 +60,7 @@ pub(super) fn making(function: &Function) -> Option<Making> {
     }
 }
 
-/// A hash of the tag that a call passes, by which its participants recognise each other.
+/// A hash of the tag that a call passes to identify the new communicator.
 pub(super) fn tag(event: &Event) -> u64 {
     let at = event.function.params.iter().position(|p| p.name == "tag" || p.name == "stringtag");
     match at.and_then(|at| event.inputs.get(at)?.as_ref()) {
@@ -75,7 +75,7 @@ fn mix(hash: u64, value: u64) -> u64 {
 }
 
 impl Scope {
-    /// A number that is the same on all members, and with near certainty that of no other scope.
+    /// A hash that is the same on all members and, with near certainty, different for other scopes.
     pub fn identity(&self) -> u64 {
         let (which, first, second) = match self.origin {
             Origin::Unknown => (0, 0, 0),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_make_a_communicator_says_who_takes_part() {
+    fn every_function_that_creates_communicators_has_its_participants() {
         assert_eq!(making("MPI_Comm_idup"), Some(Making::OfParent));
         assert_eq!(making("MPI_Cart_sub"), Some(Making::OfParent));
         assert_eq!(making("MPI_Intercomm_merge"), Some(Making::OfParent));

@@ -1,4 +1,4 @@
-//! Communicators, windows and files: which processes calls are about.
+//! Communicators, windows and files of a process.
 
 use super::origin::{Making, Origin, making, tag};
 use refrain_mpi::interface::Function;
@@ -8,42 +8,42 @@ use refrain_reader::items::CommMembers;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Processes that calls are about together.
+/// The kind of a [`Scope`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// All, as MPI begins and ends.
+    /// All processes, in `MPI_Init` and `MPI_Finalize`.
     Runtime,
-    /// Those of a communicator.
+    /// A communicator.
     Communicator,
-    /// Those of an intercommunicator.
+    /// An intercommunicator.
     Intercommunicator,
-    /// Those of a window.
+    /// A window.
     Window,
-    /// Those that have a file open together.
+    /// A file.
     File,
 }
 
-/// A communicator, a window or a file, by what is the same on all its members.
+/// A communicator, a window or a file, identified by facts that are the same on all its members.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its members as ranks in `MPI_COMM_WORLD`, in increasing order.
     pub members: Arc<[i32]>,
-    /// How it was made.
+    /// How it was created.
     pub origin: Origin,
-    /// How many with the same kind, members and origin the process made before.
+    /// The number of earlier scopes of the process with the same kind, members and origin.
     pub nth: u32,
 }
 
-/// `MPI_COMM_WORLD`, first among a process's scopes.
+/// The index of `MPI_COMM_WORLD` among a process's scopes.
 const WORLD: usize = 0;
-/// All processes as MPI begins and ends.
+/// The index of the scope of `MPI_Init` and `MPI_Finalize`.
 pub(super) const RUNTIME: usize = 1;
-/// `MPI_COMM_SELF`.
+/// The index of `MPI_COMM_SELF`.
 const SELF: usize = 2;
 
-/// The kinds of handles that stand for scopes, with the argument that passes one.
+/// The kinds of handles that are scopes, with the argument that passes them.
 const HANDLES: [(&str, Argument); 3] =
     [("comm", Argument::Comm), ("win", Argument::Window), ("file", Argument::File)];
 
@@ -55,23 +55,23 @@ pub(super) struct Scopes {
     handles: HashMap<(&'static str, u64), usize>,
     /// How many scopes have the same kind, members and origin.
     made: HashMap<(Kind, Arc<[i32]>, Origin), u32>,
-    /// Communicators whose members a note has still to say, by handle.
+    /// Communicators whose members are not known yet, by handle: a note with them follows.
     origins: HashMap<u64, Origin>,
 }
 
 #[derive(Debug)]
 struct Entry {
     scope: Scope,
-    /// The ranks that its sources and destinations count.
+    /// The ranks in `MPI_COMM_WORLD` of its ranks, for sources and destinations.
     peers: Arc<[i32]>,
-    /// Collectives begun in it.
+    /// The number of collectives that have begun on it.
     collectives: u64,
-    /// Calls on it that made a communicator, window or file.
+    /// The number of calls on it that created a communicator, window or file.
     children: u64,
 }
 
 impl Scopes {
-    /// Those that are there from the beginning.
+    /// The predefined scopes.
     pub fn new(rank: i32, ranks: usize) -> Scopes {
         let mut scopes = Scopes::default();
         let world: Arc<[i32]> = (0..ranks as i32).collect();
@@ -83,7 +83,7 @@ impl Scopes {
         scopes
     }
 
-    /// All of them, with the collectives begun in each.
+    /// All scopes, with the number of collectives that have begun on each.
     pub fn iter(&self) -> impl Iterator<Item = (&Scope, u64)> {
         self.all.iter().map(|entry| (&entry.scope, entry.collectives))
     }
@@ -92,7 +92,7 @@ impl Scopes {
         Some(&self.all.get(index)?.scope)
     }
 
-    /// Counts collectives that begin; gives the number of the last.
+    /// Counts collectives that begin; returns the number of the last.
     pub fn count_collectives(&mut self, index: usize, times: u64) -> u64 {
         let Some(entry) = self.all.get_mut(index) else { return 0 };
         entry.collectives += times;
@@ -107,9 +107,9 @@ impl Scopes {
         self.all.len() - 1
     }
 
-    /// Takes in a call that has returned and may have made communicators, windows or files. Every member of the
-    /// parent counts the call, also those that get `MPI_COMM_NULL`.
-    pub fn take_in(&mut self, call: &Call, function: &Function, times: u64) {
+    /// Adds the communicators, windows or files that a call has created. Every member of the parent counts the call,
+    /// including those that get `MPI_COMM_NULL`.
+    pub fn observe(&mut self, call: &Call, function: &Function, times: u64) {
         let Some(making) = making(function) else { return };
         let parent = self.of(call).filter(|_| making != Making::WithoutParent);
         let parent = parent.and_then(|parent| self.all.get_mut(parent));
@@ -129,7 +129,7 @@ impl Scopes {
         self.add_made(call, origin);
     }
 
-    /// A new communicator. The note follows the call that made it.
+    /// Adds a communicator from its note, which follows the call that created it.
     pub fn add_communicator(&mut self, CommMembers { comm, local, remote }: CommMembers) {
         let kind = if remote.is_empty() { Kind::Communicator } else { Kind::Intercommunicator };
         let mut members: Vec<i32> = local.iter().chain(&remote).copied().collect();
@@ -140,11 +140,11 @@ impl Scopes {
         self.handles.insert(("comm", comm), scope);
     }
 
-    /// Windows and files that a call has made.
+    /// Adds the windows and files that a call has created.
     fn add_made(&mut self, call: &Call, origin: Origin) {
         let arguments = call.arguments();
         for ((of, argument), kind) in HANDLES[1..].iter().zip([Kind::Window, Kind::File]) {
-            // A handle that was passed is not made.
+            // A handle that was also passed in is not new.
             let is_new = arguments.input(*argument).is_none();
             let made = arguments.output_handle(*argument).filter(|_| is_new);
             let Some(handle) = made else { continue };
@@ -155,7 +155,7 @@ impl Scopes {
         }
     }
 
-    /// The communicator, window or file that a call is about.
+    /// The communicator, window or file of a call.
     pub fn of(&self, call: &Call) -> Option<usize> {
         let arguments = call.arguments();
         let passed = |(kind, argument): &(&'static str, Argument)| {

@@ -1,5 +1,5 @@
-//! A tracker against a model of MPI's matching rules: whatever a program does, joining the steps of all ranks gives
-//! back which receive got which message.
+//! Tests a tracker with a model of MPI's matching rules: for random programs, joining the steps of all ranks yields the
+//! match of every receive.
 
 use super::*;
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ struct Message {
 
 #[derive(Clone, Copy, Debug)]
 struct Posted {
-    /// Which receive of its rank.
+    /// The number of the receive on its rank.
     number: usize,
     comm: usize,
     source: Option<usize>,
@@ -145,7 +145,7 @@ impl Job {
         self.ranks[rank].items.push(Item::new(event, Family::Mpich, names()));
     }
 
-    /// Where a member is in a communicator.
+    /// The rank of a member in a communicator.
     fn rank_in(rank: usize, comm: usize, other: usize) -> Option<Value> {
         let members = &communicators(rank)[comm];
         let at = members.iter().position(|member| *member == other as i32)?;
@@ -279,7 +279,7 @@ impl Job {
         self.ranks[rank].requests[at] = Request { receive, is_active: true, ..request };
     }
 
-    /// Completes one of the requests that can be completed, by a function with an index; or tests one in vain.
+    /// Completes one of the requests that can complete, by a function with an index, or makes a failed poll.
     fn complete(&mut self, rank: usize, which: usize) {
         let own = &self.ranks[rank];
         let is_done = |request: &Request| {
@@ -348,12 +348,12 @@ impl Job {
     }
 }
 
-/// A lane as all ranks call it: the scope, from, to, tag.
+/// A lane in terms that are the same on all ranks: scope, source, destination, tag.
 type Global = (Scope, i32, i32, i64);
 
 proptest! {
     #[test]
-    fn joined_steps_say_which_receive_got_which_message(
+    fn joined_steps_have_the_match_of_every_receive(
         actions in prop::collection::vec((0..RANKS, 0u8..14, 0usize..4, 0..RANKS, 0i64..3), 1..200)
     ) {
         let mut job = Job::new();
@@ -403,13 +403,13 @@ proptest! {
             prop_assert_eq!(tracker.pending().count(), active, "and every request is followed");
             prop_assert_eq!(open, active as i64);
         }
-        // Every receive that a call has completed has got the message that MPI gave it.
+        // Every completed receive has the message that the model matched with it.
         for (lane, mut receives) in got {
             receives.sort_unstable();
             let messages = sent.get(&lane).map_or(&[][..], Vec::as_slice);
             for (n, (_, rank, receive)) in receives.into_iter().enumerate() {
                 let matched = job.ranks[rank].matched[&receive];
-                // Receives that are matched and not completed yet leave holes: the order stays.
+                // Receives that matched but have not completed are missing here; the order is the same.
                 let at = messages.iter().position(|number| *number == matched.number);
                 prop_assert!(at.is_some_and(|at| at >= n), "{lane:?}: {messages:?}, {n}");
                 let is_hole_free = job.ranks[rank].requests.iter().all(|r| !r.is_active);
@@ -426,7 +426,7 @@ proptest! {
 }
 
 #[test]
-fn a_call_that_has_not_returned_says_what_it_waits_for() {
+fn an_open_call_has_its_needs() {
     let mut job = Job::new();
     job.irecv(0, 1, Some(2), Some(7));
     job.irecv(0, 0, None, Some(8));

@@ -12,11 +12,11 @@ use refrain_mpi::status::StatusFields;
 use refrain_reader::{Call, Item, Note};
 use std::collections::HashMap;
 
-/// Something that a call begins, or that a persistent request stands for.
+/// An operation that a call begins, or that a persistent request will begin.
 #[derive(Clone, Copy, Debug)]
 enum Begin {
     Send(Lane),
-    /// A send in partitions: its message is matched when it is made, not when it is started.
+    /// A partitioned send: its message is matched when the request is created, not when it is started.
     PartitionedSend(Lane),
     Receive {
         scope: usize,
@@ -32,30 +32,30 @@ enum Begin {
 /// A request that is not complete.
 #[derive(Debug)]
 struct Request<L> {
-    /// What it does whenever it is started, if it is persistent.
+    /// The operations that each start begins, if the request is persistent.
     again: Vec<(Begin, L)>,
     pending: Vec<(Op, L)>,
     /// The program has tried to cancel it.
     is_cancelled: bool,
 }
 
-/// Follows the operations of one process; see [`super`]. `L` is what an analysis wants to know of an operation when it
-/// is waited for later: a description, a call site, or nothing.
+/// Follows the operations of one process; see [`super`]. `L` is a label that an analysis attaches to an operation until
+/// it completes: a description, a call site, or nothing.
 #[derive(Debug)]
 pub struct Tracker<L = ()> {
     rank: i32,
     scopes: Scopes,
     counts: Counts,
     requests: HashMap<u64, Request<L>>,
-    /// Operations begun.
+    /// The number of operations that have begun.
     begun: u64,
-    /// How often the call was made that is taken in.
+    /// How often the current call was made in a row.
     times: u64,
     steps: Vec<Step>,
 }
 
 impl Tracker<()> {
-    /// Takes in an item, and gives the steps that follow from it.
+    /// Adds an item and returns its steps.
     pub fn item(&mut self, item: &Item) -> Vec<Step> {
         match item {
             Item::Call(call) => self.call(call, 1, &|_| ()).steps,
@@ -68,7 +68,7 @@ impl Tracker<()> {
 }
 
 impl<L: Clone> Tracker<L> {
-    /// For the process with that rank in an `MPI_COMM_WORLD` of so many ranks.
+    /// A tracker for the process with that rank in an `MPI_COMM_WORLD` of `ranks` ranks.
     pub fn new(rank: i32, ranks: usize) -> Tracker<L> {
         Tracker {
             rank,
@@ -81,38 +81,38 @@ impl<L: Clone> Tracker<L> {
         }
     }
 
-    /// The scopes that lanes and collectives are of, with the collectives begun in each.
+    /// The scopes of lanes and collectives, with the number of collectives that have begun on each.
     pub fn scopes(&self) -> impl Iterator<Item = (&Scope, u64)> {
         self.scopes.iter()
     }
 
-    /// What the process has done so far, in numbers.
+    /// Counts of the operations so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Operations of requests that are not complete.
+    /// The operations of incomplete requests.
     pub fn pending(&self) -> impl Iterator<Item = (&Op, &L)> {
         let pending = self.requests.values().flat_map(|request| &request.pending);
         pending.map(|(op, label)| (op, label))
     }
 
-    /// Takes in a note.
+    /// Adds a note.
     pub fn note(&mut self, note: &Note) {
         if let Some(members) = note.members() {
             self.scopes.add_communicator(members);
         }
     }
 
-    /// Takes in a call that was made so many times in a row. A label is asked for where an operation is not complete
-    /// when its call is over.
+    /// Adds a call that was made `times` times in a row. `label` is called for operations that are not complete when
+    /// their call returns.
     pub fn call(&mut self, call: &Call, times: u64, label: &dyn Fn(Side) -> L) -> Progress<L> {
         self.times = times;
         let blocked = match call.mpi() {
             Some(function) if call.error().is_none() => {
-                let blocked = self.take_in(call, function, label);
+                let blocked = self.observe(call, function, label);
                 if call.returned() {
-                    self.scopes.take_in(call, function, times);
+                    self.scopes.observe(call, function, times);
                 }
                 blocked
             }
@@ -121,7 +121,7 @@ impl<L: Clone> Tracker<L> {
         Progress { steps: std::mem::take(&mut self.steps), blocked }
     }
 
-    fn take_in(
+    fn observe(
         &mut self,
         call: &Call,
         function: &Function,
@@ -150,7 +150,7 @@ impl<L: Clone> Tracker<L> {
                 return blocked(is_open, probed.map(|need| (need, Side::Whole)), label);
             }
             Action::MatchedProbe if function.form() == Form::Nonblocking => {
-                // One that found nothing, or has not returned, has taken nothing.
+                // A probe that failed or has not returned has matched nothing.
                 if !is_open && call.arguments().output_int(Argument::Flag) == Some(1) {
                     self.blocking(call, function, action, label);
                 }
@@ -174,7 +174,7 @@ impl<L: Clone> Tracker<L> {
             begins.into_iter().map(|(begin, side)| (self.begin(begin), side)).collect();
         if call.returned() {
             let status = call.arguments().status(0);
-            begun.iter().for_each(|(op, _)| self.settle(*op, status));
+            begun.iter().for_each(|(op, _)| self.finish(*op, status));
             return None;
         }
         if matches!(function.op(), semantics::Op::Send(Mode::Buffered)) {
@@ -184,7 +184,7 @@ impl<L: Clone> Tracker<L> {
         Some(Blocked { needs: begun.into_iter().map(need).collect(), until: Until::All })
     }
 
-    /// The message that a call receives; none from `MPI_PROC_NULL`.
+    /// Scope, source and tag that a call receives from; `None` for `MPI_PROC_NULL`.
     fn source(&self, call: &Call) -> Option<(usize, Option<i32>, Option<i64>)> {
         let (scope, arguments, layout) = (self.scopes.of(call)?, call.arguments(), call.layout());
         let (source, tag) = (arguments.int(Argument::Source)?, arguments.int(Argument::Tag)?);
@@ -195,7 +195,7 @@ impl<L: Clone> Tracker<L> {
         }
     }
 
-    /// The receive that would take the message that a probe waits for: a probe takes none.
+    /// The receive that would match the message that a probe waits for.
     fn probed(&self, call: &Call) -> Option<Receive> {
         let (scope, source, tag) = self.source(call)?;
         let nth = match (source, tag) {
@@ -207,7 +207,7 @@ impl<L: Clone> Tracker<L> {
         Some(Receive { scope, source, tag, nth })
     }
 
-    /// What a call begins.
+    /// The operations that a call begins.
     fn begins(&self, call: &Call, function: &Function, action: Action) -> Vec<(Begin, Side)> {
         let send = || {
             let (scope, arguments) = (self.scopes.of(call)?, call.arguments());
@@ -277,8 +277,8 @@ impl<L: Clone> Tracker<L> {
         op
     }
 
-    /// An operation is complete. The status says which message a wildcard got.
-    fn settle(&mut self, op: Op, status: Option<StatusFields>) {
+    /// Completes an operation. The status has the match of a receive with a wildcard.
+    fn finish(&mut self, op: Op, status: Option<StatusFields>) {
         match op.what {
             Operation::Collective { .. } => self.steps.push(Step::Left(op)),
             Operation::Send { .. } => self.steps.push(Step::Completed(op)),
@@ -295,7 +295,7 @@ impl<L: Clone> Tracker<L> {
         }
     }
 
-    /// The lane of the message that a receive with a wildcard got.
+    /// The lane of the message that a receive with a wildcard matched.
     fn lane_in(&self, receive: Receive, status: Option<StatusFields>) -> Option<Lane> {
         let status = status?;
         let source = self.scopes.peer(receive.scope, status.source.into())?;
@@ -310,19 +310,19 @@ impl<L: Clone> Tracker<L> {
         }
     }
 
-    /// An operation is over that the program has tried to cancel.
-    fn settle_cancelled(&mut self, op: Op, status: Option<StatusFields>) {
+    /// Completes an operation that the program has tried to cancel.
+    fn finish_cancelled(&mut self, op: Op, status: Option<StatusFields>) {
         match (op.what, status) {
             (Operation::Send { .. }, _) => self.steps.push(Step::Unknown(op)),
             (Operation::Receive(_), Some(status)) if status.cancelled => {
                 self.steps.push(Step::Cancelled(op));
             }
             (Operation::Receive(_), None) => self.steps.push(Step::Unknown(op)),
-            _ => self.settle(op, status),
+            _ => self.finish(op, status),
         }
     }
 
-    /// Nobody will see what becomes of these operations.
+    /// Marks operations whose completion will not be recorded.
     fn abandon(&mut self, pending: &[(Op, L)]) {
         for (op, _) in pending {
             if let Operation::Receive(_) = op.what {
@@ -342,11 +342,11 @@ impl<L: Clone> Tracker<L> {
         let begins = self.begins(call, function, action);
         let mut request = Request { again: Vec::new(), pending: Vec::new(), is_cancelled: false };
         if is_persistent(function) {
-            // To make a persistent collective is a collective itself.
+            // Creating the request of a persistent collective is itself collective.
             if let Some((begin @ Begin::Collective { .. }, _)) = begins.first() {
                 let op = self.begin(*begin);
                 if call.returned() {
-                    self.settle(op, None);
+                    self.finish(op, None);
                 }
             }
             request.again = begins.into_iter().map(|(begin, side)| (begin, label(side))).collect();
@@ -354,7 +354,7 @@ impl<L: Clone> Tracker<L> {
             let begun = begins.into_iter().map(|(begin, side)| (self.begin(begin), label(side)));
             request.pending = begun.collect();
         }
-        // The program never saw the request of a call that has not returned.
+        // A call that has not returned has not returned its request either.
         if !call.returned() {
             return;
         }
@@ -391,7 +391,7 @@ impl<L: Clone> Tracker<L> {
         Some(Blocked { needs, until })
     }
 
-    /// Requests are complete.
+    /// Completes requests.
     fn complete(&mut self, call: &Call) {
         let arguments = call.arguments();
         let handles = arguments.requests();
@@ -401,8 +401,8 @@ impl<L: Clone> Tracker<L> {
             let is_cancelled = std::mem::take(&mut request.is_cancelled);
             for (op, _) in std::mem::take(&mut request.pending) {
                 match is_cancelled {
-                    true => self.settle_cancelled(op, status),
-                    false => self.settle(op, status),
+                    true => self.finish_cancelled(op, status),
+                    false => self.finish(op, status),
                 }
             }
             if !request.again.is_empty() {
@@ -412,7 +412,7 @@ impl<L: Clone> Tracker<L> {
     }
 }
 
-/// A call that has not returned and needs something.
+/// An open call with at most one need.
 fn blocked<L>(
     is_open: bool,
     need: Option<(Need, Side)>,

@@ -1,10 +1,10 @@
-//! The kind that a record of message matching has for a call.
+//! The kind of a call in a record of receive orders.
 
 use refrain_mpi::interface::Function;
 use refrain_mpi::semantics::{Choice, Form, Op};
 use refrain_order::Kind;
 
-/// The kind of a function's calls; none if calls of it leave nothing in a record.
+/// The kind of a function's calls; `None` if its calls are not recorded.
 pub fn kind(function: &Function) -> Option<Kind> {
     let polls = function.form() == Form::Nonblocking;
     Some(match function.op() {
@@ -40,7 +40,7 @@ mod tests {
     use refrain_mpi::interface::function;
 
     #[test]
-    fn a_kind_is_called_as_its_function() {
+    fn a_kind_has_the_name_of_its_function() {
         for kind_ in Kind::ALL {
             let name = format!("{kind_:?}").replace("GetStatus", "Request_get_status_");
             let name = name.trim_end_matches('_').to_owned();

@@ -1,19 +1,21 @@
-//! The receive order that a trace of calls holds, as `refrain record` would have kept it.
+//! Converts a trace of calls to a record of receive orders, as `refrain record` would have written it.
 //!
-//! A trace has every call with its outcome, so it has what a replay needs: which message a receive
-//! got, which requests a call completed, which polls failed. [`orders`] tells a
-//! [`refrain_order::Recorder`] of the calls of each rank, just as the agent does when it records
-//! (its `order/record`), and gives what comes of it.
+//! A trace has every call with its outcome, so it has what a replay needs: matched messages, completed
+//! requests, failed polls. [`orders`] passes the calls of each rank to a [`refrain_order::Recorder`],
+//! as the agent does when it records (`order/record` in `refrain-agent`).
 //!
-//! Three things a trace does not have. *Sites*: unless they were asked for, so all calls are at one
-//! place, and an agent that replays compares neither places nor communicators. *The clock*:
-//! `MPI_Wtime` is not recorded, and a replay lets it go on. *The order among threads*: where several
-//! threads of a rank match messages, there is no order to be had, and [`NoOrder`] says so; as where
-//! calls are missing.
+//! A trace lacks three things:
+//!
+//! * *Call sites*, unless they were requested. Then all calls have the same call site, and a replay
+//!   compares neither call sites nor communicators.
+//! * *The clock*: results of `MPI_Wtime` are not recorded, and a replay does not replace them.
+//! * *The order among threads*: if several threads of a rank match messages, their order is unknown and
+//!   the trace cannot be converted ([`NoOrder`]).
 
+mod convert;
 mod kind;
-mod tell;
 
+use convert::Converter;
 use refrain_bytes::stable::fnv1a_64;
 use refrain_mpi::abi::{Family, Layout};
 use refrain_order::{Frames, Recorder};
@@ -23,21 +25,20 @@ use refrain_reader::{
     CallTrace, Ended, Item, Orders, Paused, ProcessRef, Source, StreamMeta, TraceError,
 };
 use std::collections::BTreeMap;
-use tell::Teller;
 
 /// Why a trace cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum NoOrder {
-    /// The trace itself.
+    /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// Calls were left out when it was recorded.
+    /// Calls were excluded when it was recorded.
     #[error("it was recorded with `{0}`, so calls are missing that a replay needs")]
     Selected(String),
-    /// The program switched recording off.
-    #[error("rank {0} switched recording off for a while (MPI_Pcontrol), so calls are missing")]
+    /// The program paused recording.
+    #[error("rank {0} paused recording (MPI_Pcontrol), so calls are missing")]
     Paused(i32),
-    /// Calls were forwarded only.
+    /// Calls were forwarded without being recorded.
     #[error("{calls} calls of rank {rank} were not recorded")]
     Unrecorded {
         /// The rank.
@@ -48,18 +49,18 @@ pub enum NoOrder {
     /// Parts of it could not be read when it was made.
     #[error("parts of it were lost: {0}")]
     Lost(String),
-    /// A rank is not in it, or several processes are one.
-    #[error("of {size} ranks it does not have each once: rank {rank} is there {times} times")]
+    /// A rank is missing, or several processes have the same rank.
+    #[error("it must have each of {size} ranks once, but has rank {rank} {times} times")]
     Ranks {
-        /// How many ranks there were.
+        /// The number of ranks.
         size: i32,
-        /// One that is not there once.
+        /// A rank that does not occur once.
         rank: i32,
-        /// How often it is.
+        /// How often it occurs.
         times: usize,
     },
     /// A process without `MPI_Init`.
-    #[error("it has a process without a rank: one that has not called MPI_Init")]
+    #[error("it has a process without a rank, which has not called MPI_Init")]
     NoRank,
     /// Several threads.
     #[error(
@@ -72,12 +73,12 @@ pub enum NoOrder {
         /// How many.
         threads: usize,
     },
-    /// A receive whose message is not known.
+    /// A receive whose match is unknown.
     #[error(
-        "rank {rank}, call {call}: a receive with a wildcard is let go of before it is complete, \
-         so the trace does not have what it got"
+        "rank {rank}, call {call}: a receive with a wildcard is freed before it completes, so the \
+         trace does not have its match"
     )]
-    LetGo {
+    FreedReceive {
         /// The rank.
         rank: i32,
         /// The call's number.
@@ -85,19 +86,19 @@ pub enum NoOrder {
     },
 }
 
-/// What becomes of the call sites of a trace.
+/// Whether the record has the call sites of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallSites {
-    /// All calls are at one place: so an agent that replays a trace wants it.
+    /// All calls have the same call site, as a replay of a trace requires.
     Ignored,
-    /// Calls are at their sites, or, in a trace without any, at one for each function.
+    /// Calls have their call sites or, in a trace without call sites, one per function.
     Kept,
 }
 
 /// The receive orders of a trace.
 pub fn orders(trace: &CallTrace, sites: CallSites) -> Result<Orders, NoOrder> {
     let meta = trace.meta();
-    // Call sites are recorded in addition: nothing is missing then.
+    // `--callsite` excludes no calls.
     let leaves_out = |option: &&String| !option.starts_with("--callsite ");
     let selected: Vec<&str> = meta.selected.iter().filter(leaves_out).map(String::as_str).collect();
     if !selected.is_empty() {
@@ -124,7 +125,7 @@ pub fn orders(trace: &CallTrace, sites: CallSites) -> Result<Orders, NoOrder> {
     })
 }
 
-/// Every rank has to be there once, with all its calls.
+/// Checks that every rank occurs once, with all its calls.
 fn check_ranks(trace: &CallTrace) -> Result<(), NoOrder> {
     let streams = &trace.meta().streams;
     for StreamMeta { rank, paused, unrecorded, .. } in streams {
@@ -151,35 +152,35 @@ fn check_ranks(trace: &CallTrace) -> Result<(), NoOrder> {
     Ok(())
 }
 
-/// What one rank did.
+/// The record of one rank.
 fn rank_order(
     trace: &CallTrace,
     process: ProcessRef<'_>,
     mut sites: Option<&mut Sites>,
 ) -> Result<RankOrder, NoOrder> {
     let rank = process.rank();
-    let mut told = Teller::new(Layout::of(trace.family()), trace.family() == Family::Mpich);
+    let mut converter = Converter::new(Layout::of(trace.family()), trace.family() == Family::Mpich);
     let mut threads = 0;
     for task in process.tasks() {
-        let before = told.matching;
+        let before = converter.matching;
         for item in task.items(Source::Untimed)? {
             if let Item::Call(call) = item? {
                 let event = call.event();
                 if let Some(sites) = &mut sites {
-                    told.site = site_of(event, sites);
+                    converter.site = site_of(event, sites);
                 }
-                told.event(event).map_err(|call| NoOrder::LetGo { rank, call })?;
+                converter.event(event).map_err(|call| NoOrder::FreedReceive { rank, call })?;
             }
         }
-        threads += usize::from(told.matching > before);
+        threads += usize::from(converter.matching > before);
     }
     if threads > 1 {
         return Err(NoOrder::Threads { rank, threads });
     }
     let meta = process.facts();
     let finalized = meta.ended == Ended::Finalized;
-    told.end();
-    let Teller { recorder, unsupported, .. } = told;
+    converter.end();
+    let Converter { recorder, unsupported, .. } = converter;
     Ok(RankOrder {
         rank: rank as u32,
         size: meta.size.max(0) as u32,
@@ -206,7 +207,7 @@ fn site_of(event: &Event, sites: &mut Sites) -> u64 {
     site
 }
 
-/// Of a rank that did not reach its end, the record is cut short.
+/// The record of a rank that did not call `MPI_Finalize` is truncated.
 fn frames(mut recorder: Recorder, finalized: bool) -> Frames {
     let mut bytes = Vec::new();
     match finalized {

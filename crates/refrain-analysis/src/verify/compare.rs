@@ -1,8 +1,8 @@
-//! Compares the calls of the records with the calls that the compressed trace gives back.
+//! Compares the calls of the records with the calls decoded from the compressed trace.
 //!
-//! Processes are compared one after the other. Within one, calls are taken in the order in which
-//! they returned, over all threads: what a call makes is there from then on, what it frees is
-//! gone.
+//! Processes are compared one after the other. Within a process, calls are compared in the order in
+//! which they returned, over all threads: from then on the objects that a call created exist, and those
+//! that it freed do not.
 
 use super::handles::{Handles, is_request};
 use super::memory::Memory;
@@ -22,10 +22,10 @@ use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::Arc;
 
-/// So many differences are described; all are counted.
+/// The most differences that are described; all are counted.
 pub const MOST_DESCRIBED: usize = 20;
 
-/// A value of the trace that is not what was recorded.
+/// A value of the trace that differs from the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The rank.
@@ -36,15 +36,15 @@ pub struct Difference {
     pub call: u64,
     /// Its function.
     pub function: String,
-    /// The parameter, and whether it is its value before or after the call.
+    /// The parameter, and whether the value is the one before or after the call.
     pub parameter: String,
-    /// What was recorded.
+    /// The recorded value.
     pub expected: String,
-    /// What the trace gives.
+    /// The value in the trace.
     pub got: String,
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub struct Comparison {
     /// Calls compared.
@@ -53,7 +53,7 @@ pub struct Comparison {
     pub arguments: u64,
     /// The first differences.
     pub differences: Vec<Difference>,
-    /// How many there were in all.
+    /// The number of all differences.
     pub different: u64,
 }
 
@@ -76,13 +76,13 @@ struct Task<'t> {
     raw: StreamEvents<'t>,
     decoded: StreamEvents<'t>,
     decoded_names: HandleTable,
-    /// Calls by number from `first` on, in the order in which they began.
+    /// Calls by number, from `first` on, in the order of their starts.
     pairs: VecDeque<Option<(Event, Event)>>,
     first: u64,
     /// Calls that have not returned: number and depth.
     open: Vec<(u64, u8)>,
     entered: u64,
-    /// What follows cannot be compared.
+    /// The sequences of calls differ: the rest cannot be compared.
     diverged: bool,
 }
 
@@ -135,7 +135,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
             self.tasks[index].advance()?;
             self.fetch(index)?;
         }
-        // One of the logs begins with the names.
+        // One of the logs begins with the names of predefined handles.
         let names: Vec<HandleTable> = self.tasks.iter().map(|t| t.raw.handle_names()).collect();
         self.world.names = names.iter().flat_map(HandleTable::entries).collect();
         while let Some((_, index)) = self.earliest() {
@@ -164,7 +164,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
             }
             Mark::Release { base } => self.world.memory.release(base),
             Mark::Enter { depth } => {
-                // What was open as deep or deeper never returned.
+                // Open calls of the same depth or deeper never returned.
                 while let Some(&(number, open)) = self.tasks[index].open.last()
                     && open >= depth
                 {
@@ -191,7 +191,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
         Ok(())
     }
 
-    /// Reads one more call of a task; false at the end of it.
+    /// Reads one more call of a task; false at its end.
     fn fetch(&mut self, index: usize) -> Result<bool, TraceError> {
         let task = &mut self.tasks[index];
         if task.diverged {
@@ -221,7 +221,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
         Ok(false)
     }
 
-    /// A call has returned, or never will.
+    /// Compares a call that has returned or never will.
     fn complete(&mut self, index: usize, number: u64) -> Result<(), TraceError> {
         loop {
             let task = &mut self.tasks[index];
@@ -245,7 +245,7 @@ impl<'t, 'c> Comparer<'t, 'c> {
         Ok(())
     }
 
-    /// After the last record: nothing may be left.
+    /// After the last record, no call may be left.
     fn end(&mut self, index: usize) -> Result<(), TraceError> {
         while self.fetch(index)? {}
         let left: Vec<_> = self.tasks[index].pairs.drain(..).flatten().collect();
@@ -310,8 +310,8 @@ impl<'t, 'c> Comparer<'t, 'c> {
         }
         arguments += 1;
         found.extend(result(world, at, raw, decoded).err().map(|u| ("result".to_owned(), u)));
-        // Statuses need the requests they are about; handles that change give their names back
-        // before new requests take them.
+        // Statuses first: they need the requests, which the call may free. Then handles that change: they
+        // free names that new requests may get.
         let turn = |p: &ParamDef| match (p.class, p.direction) {
             (Class::Status, _) => 0,
             (Class::Handle, Direction::InOut) => 2,
@@ -349,7 +349,7 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// The next call that the trace gives back, notes left out.
+    /// The next decoded call, without notes.
     fn next_decoded(&mut self, survey: &mut Survey) -> Result<Option<Event>, TraceError> {
         loop {
             let next = self.decoded.next().transpose().map_err(|e| stream_error(self.meta, e))?;
@@ -377,7 +377,7 @@ fn missing_value((raw, decoded): Both<'_>) -> Unlike {
     Unlike { expected: shown(raw), got: shown(decoded) }
 }
 
-/// Handles after a call that may change them: before, then after, of records and trace.
+/// Compares the handles of a parameter that the call may change: those before and after, of records and trace.
 fn changed(
     world: &mut World,
     at: At<'_>,
@@ -403,7 +403,7 @@ fn changed(
         return Err(Unlike { expected: describe(new), got: describe(now) });
     }
     let (olds, thens) = (words(before.0).unwrap_or_default(), words(before.1).unwrap_or_default());
-    // All are looked at, so that one that is wrong is not the undoing of those behind it.
+    // All are compared, so that one wrong handle does not cause errors for later ones.
     let mut first = Ok(());
     for (i, (new, now)) in news.iter().zip(&nows).enumerate() {
         let like = match (olds.get(i), thens.get(i)) {
@@ -442,7 +442,7 @@ fn result(world: &mut World, at: At<'_>, raw: &Event, decoded: &Event) -> Result
     let function = &raw.function;
     let like = match (function.result, function.result_reads_as.as_str()) {
         (_, "error") => was == is && raw.error_class == decoded.error_class,
-        // A time is kept by nobody.
+        // A trace does not store the results of MPI_Wtime.
         (Class::Double, _) if function.name == "MPI_Wtime" => true,
         (Class::Handle, kind) => {
             let raw = match refrain_mpi::abi::Layout::of(world.family).bytes_of(kind) {
@@ -453,14 +453,14 @@ fn result(world: &mut World, at: At<'_>, raw: &Event, decoded: &Event) -> Result
             return like
                 .map_err(|expected| Unlike { expected, got: describe(&Value::Word(is as u64)) });
         }
-        // An address is given back as an offset.
+        // An address is decoded as an offset.
         (Class::Address, _) => was == is || world.memory.offset(was as u64) == Some(is),
         _ => was == is,
     };
     if like { Ok(()) } else { Err(unlike(())) }
 }
 
-/// The requests that a call was given.
+/// The requests that the program passed to a call.
 fn requests(event: &Event) -> Vec<u64> {
     let params = event.function.params.iter().zip(&event.inputs);
     let of_requests = params.filter(|(p, _)| p.class == Class::Handle && is_request(&p.reads_as));
@@ -472,7 +472,7 @@ fn requests(event: &Event) -> Vec<u64> {
     words.filter_map(|v| if let Value::Word(word) = v { Some(*word) } else { None }).collect()
 }
 
-/// Which requests completed, where a call says so.
+/// The indices of completed requests, if the call returns them.
 fn indices(event: &Event) -> Option<Vec<i64>> {
     let params = event.function.params.iter().zip(&event.outputs);
     let mut named = params.filter(|(p, _)| matches!(p.name.as_str(), "index" | "array_of_indices"));

@@ -1,15 +1,15 @@
-//! Handles of records, held against the handles that a trace gives back.
+//! Compares the handles of the records with those of the trace.
 //!
 //! While an object lives, it has one handle in the records and one in the trace. Requests are
-//! special: MPICH gives one handle to several that are complete from the start. So of requests
-//! only this is asked: that what the trace calls one request has one handle from its creation to
-//! its completion, and is not created twice.
+//! special: MPICH returns one handle for several that are complete from the start. So for requests
+//! the check is weaker: a request of the trace must have one recorded handle from its creation to
+//! its completion, and must not be created twice.
 
 use refrain_mpi::interface::function;
 use refrain_mpi::semantics::{self, Op};
 use std::collections::HashMap;
 
-/// What made a request, which decides what its status means.
+/// What created a request, which decides what its status means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     /// A receive: the status describes a message.
@@ -39,16 +39,16 @@ impl Maker {
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     raw: u64,
-    /// What made it.
+    /// What created it.
     pub maker: Maker,
-    /// The program asked to cancel it.
+    /// The program called `MPI_Cancel` on it.
     pub cancelled: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Object {
     decoded: u64,
-    /// How often the program got it and has to free it.
+    /// How often MPI returned it; the program must free it as often.
     references: u32,
 }
 
@@ -67,7 +67,7 @@ pub struct Handles {
     requests: HashMap<u64, Request>,
 }
 
-/// What a record's handle should be in the trace, where it is something else.
+/// What a recorded handle should be in the trace.
 type Expected = String;
 
 impl Handles {
@@ -86,7 +86,7 @@ impl Handles {
             return match self.requests.get(&decoded) {
                 Some(request) if request.raw == raw => Ok(()),
                 Some(request) => {
-                    Err(format!("{raw:#x}, not {:#x} as when it was made", request.raw))
+                    Err(format!("{raw:#x}, not {:#x} as when it was created", request.raw))
                 }
                 None => {
                     self.add_request(raw, decoded, Maker::Unknown);
@@ -97,7 +97,7 @@ impl Handles {
         self.kind(kind).pair(raw, decoded).map(drop)
     }
 
-    /// The program gets a handle, from a function of that name.
+    /// MPI returned a handle from a function of that name.
     pub fn received(
         &mut self,
         kind: &str,
@@ -127,7 +127,7 @@ impl Handles {
         self.requests.insert(decoded, Request { raw, maker, cancelled: false });
     }
 
-    /// The program gives a handle back.
+    /// The program frees a handle.
     pub fn freed(&mut self, kind: &str, raw: u64, decoded: u64) {
         if is_request(kind) {
             self.requests.remove(&decoded);
@@ -144,19 +144,19 @@ impl Handles {
         }
     }
 
-    /// A request in flight, as the trace calls it.
+    /// A request in flight, by its handle in the trace.
     pub fn request(&mut self, decoded: u64) -> Option<&mut Request> {
         self.requests.get_mut(&decoded)
     }
 }
 
 impl Kind {
-    /// Sees to it that both stand for the same object; gives whether it is new.
+    /// Checks that both handles mean the same object; returns whether it is new.
     fn pair(&mut self, raw: u64, decoded: u64) -> Result<bool, Expected> {
         match (self.by_raw.get(&raw), self.by_decoded.get(&decoded)) {
             (Some(object), _) if object.decoded == decoded => Ok(false),
             (Some(object), _) => Err(format!("{raw:#x}, so far {}", shown(object.decoded))),
-            (None, Some(other)) => Err(format!("{raw:#x}, not {other:#x}, which lives")),
+            (None, Some(other)) => Err(format!("{raw:#x}, not {other:#x}, which is in use")),
             (None, None) => {
                 self.by_raw.insert(raw, Object { decoded, references: 1 });
                 self.by_decoded.insert(decoded, raw);
@@ -171,7 +171,7 @@ pub fn is_request(kind: &str) -> bool {
     kind == "request"
 }
 
-/// A handle of a trace, for a person.
+/// A handle of a trace as text.
 pub fn shown(decoded: u64) -> String {
     format!("object {decoded:#x}")
 }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_that_was_received_twice_must_be_freed_twice() {
+    fn a_handle_that_was_returned_twice_must_be_freed_twice() {
         let mut handles = Handles::default();
         for _ in 0..2 {
             assert!(handles.received("group", 11, 1, "MPI_Comm_group").is_ok());

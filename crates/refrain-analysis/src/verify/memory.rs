@@ -1,7 +1,7 @@
-//! Memory as the records have it, compared with the segments that a trace names.
+//! Compares the memory segments of the records with those of the trace.
 //!
-//! A trace names a segment by a thread and a number. While a segment lives, its name is its own
-//! and no other's, and an address in it is its anchor and the offset.
+//! A trace names a segment by a thread and a number. While a segment lives, no other segment has its
+//! name, and an address in it equals its anchor plus the offset.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,7 +23,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A record announces a segment. One that is known already stays; what it overlaps is gone.
+    /// A record announces a segment. A known segment stays; overlapping ones are removed.
     pub fn announce(&mut self, base: u64, bytes: u64, anchor: u64) {
         let end = base.saturating_add(bytes.max(1));
         if self.live.get(&base).is_some_and(|s| (s.end, s.anchor) == (end, anchor)) {
@@ -49,7 +49,7 @@ impl Memory {
         (address <= segment.end).then(|| address.wrapping_sub(segment.anchor) as i64)
     }
 
-    /// Whether an address is what a trace calls so; if not, what it should be called.
+    /// Checks that an address has this name and offset; the error describes what it should be.
     pub fn check(&mut self, address: u64, name: Name, offset: i64) -> Result<(), String> {
         let found = self.live.range_mut(..=address).next_back();
         let Some((base, segment)) = found.filter(|(_, s)| address <= s.end) else {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_one_segment_while_it_lives() {
+    fn a_name_means_one_segment_while_it_lives() {
         let mut memory = Memory::default();
         memory.announce(0x1000, 0x100, 0x1000);
         memory.announce(0x2000, 0x100, 0x2080);

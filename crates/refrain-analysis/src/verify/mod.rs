@@ -1,13 +1,12 @@
-//! Whether a trace is whole, sound, and what was recorded.
+//! Checks that a trace is complete, consistent, and equal to the records that were kept.
 //!
-//! * [`structure`]: grammars hold what grammars promise, and every number leads somewhere
-//! * [`survey`]: what a reader of the calls may wonder about, such as requests nobody waited for
-//! * [`compare`]: where the records were kept, the calls that the compressed trace gives back are
-//!   those of the records, argument by argument
-//! * [`times`]: the times of calls are all there, and as near to those of the records as was asked
+//! * [`structure`]: invariants of grammars and references between sections
+//! * [`survey`]: remarks about the calls, such as requests that were never completed
+//! * [`compare`]: if records were kept, compares them with the decoded calls, argument by argument
+//! * [`times`]: every call has its times, and they are within the requested bound of those in the records
 //!
-//! The comparison knows nothing of how calls are compressed. It has its own idea of what a handle
-//! or an address stands for, from the records alone ([`handles`], [`memory`], [`records`]).
+//! The comparison does not use the encoder's logic. It determines the meaning of handles and addresses
+//! from the records alone ([`handles`], [`memory`], [`records`]).
 
 pub mod compare;
 pub mod handles;

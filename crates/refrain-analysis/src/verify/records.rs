@@ -1,16 +1,16 @@
-//! The order of things in a log: when calls begin and return, when memory comes and goes.
+//! The order of events in a log: starts and returns of calls, new and freed memory.
 //!
-//! Values are read elsewhere ([`refrain_reader::raw`]); here only heads and times are.
+//! Only heads and times are read here; [`refrain_reader::raw`] reads values.
 
 use refrain_format::record::{HEAD, PLAIN, Tag};
 use std::io::{self, Read};
 
-/// What a record says about order.
+/// An event in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A call begins, inside so many others.
+    /// A call begins.
     Enter {
-        /// How many.
+        /// The number of calls that contain it.
         depth: u8,
     },
     /// A call returns.
@@ -18,16 +18,16 @@ pub enum Mark {
         /// The low half of its number in the log.
         number: u32,
     },
-    /// Memory that later records are about.
+    /// A memory segment that later records use.
     Segment {
         /// Its first address.
         base: u64,
         /// Its length.
         bytes: u64,
-        /// The address that offsets count from.
+        /// The address from which offsets are counted.
         anchor: u64,
     },
-    /// Such memory was freed.
+    /// A segment was freed.
     Release {
         /// Its first address.
         base: u64,
@@ -41,16 +41,16 @@ pub struct Marks<R> {
     body: Vec<u8>,
 }
 
-/// Of a record no more than this is looked at.
-const LOOKED_AT: u64 = 64;
+/// The most bytes of a record that are read.
+const MOST_READ: u64 = 64;
 
 impl<R: Read> Marks<R> {
-    /// Of a log.
+    /// The marks of this log.
     pub fn new(input: R) -> Marks<R> {
         Marks { input, entered: 0, body: Vec::new() }
     }
 
-    /// The next mark and its time; none at the end of the log, or where it is damaged.
+    /// The next mark and its time; `None` at the end of the log or where it is damaged.
     pub fn next_mark(&mut self) -> io::Result<Option<(u64, Mark)>> {
         loop {
             let mut head = [0; HEAD];
@@ -65,7 +65,7 @@ impl<R: Read> Marks<R> {
                 return Ok(None);
             };
             self.body.clear();
-            let looked_at = content.min(LOOKED_AT);
+            let looked_at = content.min(MOST_READ);
             self.input.by_ref().take(looked_at).read_to_end(&mut self.body)?;
             io::copy(&mut self.input.by_ref().take(content - looked_at), &mut io::sink())?;
             let word = |at: usize| self.body.get(at..)?.first_chunk().copied();

@@ -1,23 +1,23 @@
-//! Whether signatures, grammars and outcomes fit together.
+//! Checks that signatures, grammars and outcomes are consistent.
 
 use refrain_reader::{CallTrace, TraceError};
 
-/// The structure of a trace, checked.
+/// The result of [`check_structure`].
 #[derive(Debug, Default)]
 pub struct Structure {
-    /// Groups of tasks that do the same.
+    /// The number of groups.
     pub groups: usize,
-    /// Their grammars.
+    /// The number of grammars.
     pub grammars: usize,
-    /// The rules of these.
+    /// The number of rules.
     pub rules: usize,
-    /// Their signatures.
+    /// The number of signatures.
     pub signatures: usize,
-    /// What does not hold.
+    /// What is wrong.
     pub problems: Vec<String>,
 }
 
-/// Reads `structure`, `timing` and all of `own`, and checks that they hold what they promise.
+/// Reads `structure`, `timing` and all sections `own/…`, and checks that they are consistent.
 pub fn check_structure(trace: &CallTrace) -> Result<Structure, TraceError> {
     let merged = trace.structure()?;
     let mut found = Structure { groups: merged.groups.len(), ..Structure::default() };
@@ -32,43 +32,44 @@ pub fn check_structure(trace: &CallTrace) -> Result<Structure, TraceError> {
                 say(format!("a signature of function {function:?}, which is not defined"));
             }
         }
-        for (place, grammar) in group.grammars.iter().enumerate() {
+        for (index, grammar) in group.grammars.iter().enumerate() {
             found.rules += grammar.rules().len();
             if let Err(violation) = grammar.verify() {
-                say(format!("grammar {place}: {violation}"));
+                say(format!("grammar {index}: {violation}"));
             }
-            // Terminals that are not defined are not counted.
+            // `counts` does not count undefined terminals.
             let counted =
                 grammar.counts(group.rows.len()).iter().fold(0u64, |sum, n| sum.saturating_add(*n));
             if counted != grammar.len() {
                 let length = grammar.len();
-                say(format!("grammar {place}: {counted} of its {length} calls are defined"));
+                say(format!(
+                    "grammar {index}: only {counted} of its {length} calls have a signature"
+                ));
             }
         }
     }
-    check_own(trace, &mut found)?;
+    check_residues(trace, &mut found)?;
     Ok(found)
 }
 
-/// What ranks have of their own belongs to signatures that are there, and is as long as it
-/// should be.
-fn check_own(trace: &CallTrace, found: &mut Structure) -> Result<(), TraceError> {
+/// Checks that per-rank residues belong to existing signatures and have the right length.
+fn check_residues(trace: &CallTrace, found: &mut Structure) -> Result<(), TraceError> {
     let merged = trace.structure()?;
     let counts: Vec<Vec<u64>> = merged.groups.iter().map(|group| group.occurrences()).collect();
-    for (place, thread, residue) in trace.residues()? {
+    for (rank, thread, residue) in trace.residues()? {
         let mut say = |what: &str| {
-            found.problems.push(format!("own data of rank {place}, thread {thread}: {what}"));
+            found.problems.push(format!("outcomes of rank {rank}, thread {thread}: {what}"));
         };
         let groups = &mut merged.groups.iter();
-        let group = groups.position(|g| g.thread == thread && g.ranks.contains(place));
+        let group = groups.position(|g| g.thread == thread && g.ranks.contains(rank));
         let Some(counts) = group.map(|g| &counts[g]) else {
-            say("it has no calls");
+            say("this task has no calls");
             continue;
         };
         for (signature, outcomes) in &residue.outcomes {
             match counts.get(*signature as usize) {
                 Some(calls) if outcomes.counts(*calls).is_some() => {}
-                Some(_) => say(&format!("the outcomes of signature {signature} do not read")),
+                Some(_) => say(&format!("malformed outcomes of signature {signature}")),
                 None => say(&format!("there is no signature {signature}")),
             }
         }

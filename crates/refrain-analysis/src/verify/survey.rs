@@ -1,8 +1,8 @@
-//! What a reader of a trace may wonder about: objects that nobody made, requests that nobody
+//! Remarks about the calls of a trace: objects whose creation is missing, requests that were never
 //! completed.
 //!
-//! None of it is an error. Recording may have been off for a while, or an object may come from a
-//! call that MPI made itself; and a program may leave requests behind.
+//! These are not errors of the trace. Recording may have been off for a while, an object may come from
+//! a call that MPI made itself, and a program may leave requests incomplete.
 
 use super::handles::is_request;
 use refrain_mpi::kind::Class;
@@ -14,32 +14,32 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// The number of a kind of object, and a handle.
 type Key = (u8, u64);
 
-/// What was seen of the calls of a trace.
+/// Counts over the calls of a trace.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Calls seen.
     pub calls: u64,
-    /// By kind: how many objects were used before any call made them.
+    /// By kind: the number of objects that were used before any recorded call created them.
     pub unmade: BTreeMap<String, u64>,
-    /// By the function that made them: how many requests were never completed.
+    /// By the function that created them: the number of requests that were never completed.
     pub pending: BTreeMap<String, u64>,
     process: OfProcess,
 }
 
-/// The calls of the process that is being looked at.
+/// The state of the current process.
 #[derive(Debug, Default)]
 struct OfProcess {
     /// Kinds by number.
     kinds: Vec<String>,
-    /// How often each object was got, by stream.
+    /// How often MPI returned each object, by stream.
     live: HashMap<(usize, Key), u32>,
-    /// Used in a stream that had not made them by then.
+    /// Objects that were used in a stream that had not created them before.
     unmade: HashSet<(usize, Key)>,
-    /// Streams that made an object.
+    /// Streams that created an object.
     makers: HashMap<Key, Vec<usize>>,
-    /// Freed by calls that have perhaps not returned: callbacks inside these still use them.
+    /// Objects that were freed by calls that may not have returned: nested calls may still use them.
     dying: HashMap<usize, Vec<(u8, Key)>>,
-    /// Requests: the function that made the last, and how many were made and not completed.
+    /// Requests by handle: the function that created the last, and how many were created and not completed.
     requests: HashMap<u64, (String, i64)>,
 }
 
@@ -61,7 +61,7 @@ pub fn survey(trace: &CallTrace) -> Result<Survey, TraceError> {
 }
 
 impl Survey {
-    /// Takes in the next call of a stream, whose predefined handles have these names.
+    /// Adds the next call of a stream; `names` are the names of its predefined handles.
     pub fn take(&mut self, stream: usize, names: &HandleTable, event: &Event) {
         self.calls += 1;
         self.process.bury(stream, event.depth);
@@ -76,8 +76,8 @@ impl Survey {
             for handle in before.iter().copied().filter(is_made) {
                 self.process.used(stream, (kind, handle));
             }
-            for (place, handle) in after.iter().enumerate() {
-                let old = before.get(place);
+            for (i, handle) in after.iter().enumerate() {
+                let old = before.get(i);
                 if old == Some(handle) {
                     continue;
                 }
@@ -91,11 +91,11 @@ impl Survey {
         }
     }
 
-    /// No more calls of this process follow.
+    /// Ends the current process.
     pub fn end_of_process(&mut self) {
         let OfProcess { kinds, unmade, makers, requests, .. } = std::mem::take(&mut self.process);
         for (stream, key) in unmade {
-            // Another thread may have made it before.
+            // Another thread may have created it before.
             if makers.get(&key).is_none_or(|makers| makers.iter().all(|m| *m == stream)) {
                 let kind = kinds.get(usize::from(key.0)).cloned().unwrap_or_default();
                 *self.unmade.entry(kind).or_default() += 1;
@@ -109,12 +109,11 @@ impl Survey {
         }
     }
 
-    /// What is worth saying, in sentences.
+    /// The remarks, as text.
     pub fn remarks(&self) -> Vec<String> {
-        let unmade = self
-            .unmade
-            .iter()
-            .map(|(kind, n)| format!("{n} of kind {kind} used before any recorded call made them"));
+        let unmade = self.unmade.iter().map(|(kind, n)| {
+            format!("{n} of kind {kind} used before any recorded call created them")
+        });
         let pending = self.pending.iter().map(|(function, n)| {
             format!("{n} requests of {function} never completed by a recorded call")
         });
@@ -166,7 +165,7 @@ impl OfProcess {
         self.dying.entry(stream).or_default().push((depth, key));
     }
 
-    /// A call begins at that depth: those of a stream that are not around it have returned.
+    /// A call begins at that depth: deeper and equally deep calls of the stream have returned.
     fn bury(&mut self, stream: usize, depth: u8) {
         let Some(dying) = self.dying.get_mut(&stream) else { return };
         while let Some((_, key)) = dying.pop_if(|(freed, _)| *freed >= depth) {

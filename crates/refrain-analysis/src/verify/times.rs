@@ -1,9 +1,9 @@
-//! The times of calls that a trace gives back, held against those of the records.
+//! Compares the decoded times of calls with those of the records.
 //!
-//! A trace keeps for every call an interval and a duration, in the order of return
-//! ([`refrain_reader::decoder::times`]). Records tell when calls began and when they returned, in the order in
-//! which they began. So the calls of the records are put into the order of return here, by nothing but
-//! how deep inside others they were: a call is over before the next begins that is no deeper.
+//! A trace has an interval and a duration for every call, in the order of returns
+//! ([`refrain_reader::decoder::times`]). Records have the start and end of every call, in the order of
+//! starts. So the calls of the records are sorted into the order of returns here, by depth alone: a call has
+//! ended before the next call of the same or a smaller depth begins.
 
 use super::compare::stream_error;
 use refrain_format::define::FunctionDef;
@@ -16,13 +16,13 @@ use refrain_timing::Bound;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// So many things that are wrong are described; all are counted.
+/// The most problems that are described; all are counted.
 const MOST_DESCRIBED: usize = 20;
 
-/// The times of a trace, checked.
+/// The result of [`check_times`].
 #[derive(Debug)]
 pub struct TimesCheck {
-    /// How they are kept.
+    /// The requested setting.
     pub wanted: Wanted,
     /// Calls with times.
     pub calls: u64,
@@ -32,13 +32,13 @@ pub struct TimesCheck {
     pub worst_duration: f64,
     /// The largest relative error of an interval.
     pub worst_interval: f64,
-    /// Times that are further off than they may be.
+    /// Times whose error exceeds the bound.
     pub beyond: u64,
-    /// What is wrong, in sentences.
+    /// Descriptions of what is wrong.
     pub problems: Vec<String>,
 }
 
-/// Checks the times of all streams; none if the trace has none.
+/// Checks the times of all streams; `None` if the trace has no times.
 pub fn check_times(trace: &CallTrace) -> Result<Option<TimesCheck>, TraceError> {
     let Some(wanted) = trace.timing()? else { return Ok(None) };
     let mut check = TimesCheck {
@@ -52,9 +52,9 @@ pub fn check_times(trace: &CallTrace) -> Result<Option<TimesCheck>, TraceError> 
     };
     for (stream, meta) in trace.meta().streams.iter().enumerate() {
         let made: u64 = trace.calls(stream)?.values().sum();
-        let told = check.stream(trace, stream, meta)?;
-        if told != made {
-            check.problem(meta, format!("times of {told} of {made} calls can be read"));
+        let timed = check.stream(trace, stream, meta)?;
+        if timed != made {
+            check.problem(meta, format!("there are times for {timed} of {made} calls"));
         }
     }
     Ok(Some(check))
@@ -67,7 +67,7 @@ impl TimesCheck {
         }
     }
 
-    /// Goes through the times of a stream; gives how many there are.
+    /// Checks the times of a stream; returns their number.
     fn stream(
         &mut self,
         trace: &CallTrace,
@@ -79,7 +79,7 @@ impl TimesCheck {
             true => Some(Returns::new(trace.raw(stream)?)),
             false => None,
         };
-        let mut told = 0;
+        let mut timed = 0;
         loop {
             let call = match times.next_call() {
                 Ok(Some(call)) => call,
@@ -89,7 +89,7 @@ impl TimesCheck {
                     break;
                 }
             };
-            told += 1;
+            timed += 1;
             let exact = match &mut returns {
                 Some(returns) => returns.next().transpose().map_err(|e| stream_error(meta, e))?,
                 None => None,
@@ -98,15 +98,15 @@ impl TimesCheck {
                 self.call(meta, trace.meta().tick, &exact, &call);
             }
         }
-        self.calls += told;
-        Ok(told)
+        self.calls += timed;
+        Ok(timed)
     }
 
     /// Compares the times of a call.
     fn call(&mut self, meta: &StreamMeta, tick: f64, exact: &Return, got: &CallTimes) {
         self.compared += 1;
         let (interval, duration) = match self.wanted.setting.mode.bound() {
-            // A clock that goes back is given back.
+            // Wrapping: also a clock that went backwards is stored exactly.
             Bound::Exact => {
                 (exact.start.wrapping_sub(exact.before), exact.end.wrapping_sub(exact.start))
             }
@@ -128,17 +128,17 @@ impl TimesCheck {
                 let number = exact.number;
                 self.problem(
                     meta,
-                    format!("#{number} {name}: its {what} is {is}, was {was} ticks"),
+                    format!("#{number} {name}: the {what} is {is} ticks instead of {was}"),
                 );
             }
         }
         if got.start.is_some_and(|start| start != exact.start) {
             self.beyond += 1;
-            self.problem(meta, format!("#{} {name}: it did not begin when it did", exact.number));
+            self.problem(meta, format!("#{} {name}: wrong start time", exact.number));
         }
     }
 
-    /// How many ticks a time may be off.
+    /// The allowed error of a time, in ticks.
     fn allowed(&self, function: &str, ticks: u64, tick: f64) -> f64 {
         let Wanted { setting, absolute } = &self.wanted;
         match setting.mode.bound() {
@@ -151,12 +151,12 @@ impl TimesCheck {
     }
 }
 
-/// A call that is over.
+/// A call that has ended.
 struct Return {
     number: u64,
     function: Arc<FunctionDef>,
     depth: u8,
-    /// When the last call before it returned that was no deeper.
+    /// When the previous call of the same or a smaller depth returned.
     before: u64,
     start: u64,
     end: u64,
@@ -171,14 +171,14 @@ impl Return {
             depth: event.depth,
             before: 0,
             start: event.start,
-            // It never returned: it takes no time.
+            // A call that never returned has no duration.
             end: event.end.unwrap_or(event.start),
             is_returned: event.end.is_some(),
         }
     }
 }
 
-/// The calls of records in the order in which they were over.
+/// The calls of records in the order in which they ended.
 struct Returns<I> {
     events: I,
     open: Vec<Return>,
@@ -191,13 +191,12 @@ impl<I: Iterator<Item = Result<Event, DecodeError>>> Returns<I> {
         Returns { events, open: Vec::new(), over: VecDeque::new(), ends: Ends::default() }
     }
 
-    /// All calls are over but so many, the outermost.
+    /// Ends all open calls except the outermost `left`.
     fn close(&mut self, left: usize) {
         self.over.extend(self.open.drain(left..).rev());
     }
 
-    /// How many calls are not over when this one begins. Records count depths to 255; beyond, the
-    /// times must tell.
+    /// The number of open calls when this one begins. Records have depths up to 255; beyond that, times decide.
     fn around(&self, event: &Event) -> usize {
         let is_over = |call: &Return| match event.depth {
             u8::MAX => call.depth == u8::MAX && call.is_returned && call.end <= event.start,
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_calls_are_over_before_the_outer_one() {
+    fn nested_calls_end_before_the_outer_one() {
         let events = [
             event(0, 0, 10, Some(20)),
             event(1, 0, 30, Some(90)),
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_deeper_than_records_count_are_told_apart_by_their_times() {
+    fn beyond_depth_255_times_decide_the_nesting() {
         let events = [
             event(0, 254, 1, Some(90)),
             event(1, 255, 10, Some(80)),

@@ -1,4 +1,4 @@
-//! One value of a record, held against the same value in the trace.
+//! Compares one value of a record with the same value in the trace.
 
 use super::handles::{Handles, Maker, is_request, shown};
 use super::memory::Memory;
@@ -8,13 +8,13 @@ use refrain_mpi::kind::Class;
 use refrain_mpi::names::{self, HandleTable};
 use refrain_reader::event::{Event, Value};
 
-/// A source or a tag that a trace does not keep, since MPI defines none there.
+/// The source or tag of a status if MPI does not define it: a trace does not store it.
 const NOT_KEPT: i32 = i32::MIN;
 
-/// Longer descriptions of values are cut.
+/// Longer descriptions of values are shortened.
 const LONGEST: usize = 160;
 
-/// Two values that should be the same and are not.
+/// Two values that should be equal and are not.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unlike {
     /// What it should be.
@@ -23,7 +23,7 @@ pub struct Unlike {
     pub got: String,
 }
 
-/// What a process has made so far, and how its records and its trace name what it has not.
+/// The objects of a process so far, and the names of its predefined handles.
 pub struct World {
     /// Its objects.
     pub handles: Handles,
@@ -35,16 +35,16 @@ pub struct World {
     pub family: Family,
 }
 
-/// Which way a value goes.
+/// The direction of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The program passes it.
     Given,
-    /// The program gets it.
+    /// MPI returns it.
     Received,
 }
 
-/// A place where values are compared: a call of a thread.
+/// The call whose values are compared.
 #[derive(Clone, Copy)]
 pub struct At<'a> {
     /// The call, as the records have it.
@@ -53,9 +53,9 @@ pub struct At<'a> {
     pub thread: u32,
     /// Names of handles in the thread's trace.
     pub decoded_names: &'a HandleTable,
-    /// The requests that the call was given, as the trace calls them.
+    /// The requests that the program passed, by their handles in the trace.
     pub requests: &'a [u64],
-    /// Which of them completed, where the call says so.
+    /// The indices of completed requests, if the call returns them.
     pub indices: Option<&'a [i64]>,
 }
 
@@ -93,7 +93,7 @@ impl World {
         &mut self,
         at: At<'_>,
         p: &ParamDef,
-        place: usize,
+        index: usize,
         raw: &Value,
         decoded: &Value,
         way: Way,
@@ -103,19 +103,19 @@ impl World {
                 self.handle(at, &p.reads_as, *raw, *decoded, way)
             }
             (Value::Status { bytes, ignored }, _) if p.class == Class::Status => {
-                self.status(at, place, bytes, *ignored, decoded, way)
+                self.status(at, index, bytes, *ignored, decoded, way)
             }
             // Strings of strings.
             (Value::List(_), Value::List(_)) if p.class == Class::Strings2 => {
                 return self.value(at, p, raw, decoded, way);
             }
-            (Value::Int(raw), Value::Place { thread, segment, offset, .. }) => {
-                self.place(at, *raw as u64, *thread, *segment, *offset)
+            (Value::Int(raw), Value::Location { thread, segment, offset, .. }) => {
+                self.address(at, *raw as u64, *thread, *segment, *offset)
             }
             (
                 Value::Word(raw) | Value::Special(raw),
-                Value::Place { thread, segment, offset, .. },
-            ) => self.place(at, *raw, *thread, *segment, *offset),
+                Value::Location { thread, segment, offset, .. },
+            ) => self.address(at, *raw, *thread, *segment, *offset),
             (Value::Word(a), Value::Word(b)) if a != b => self.named_address(at, &p.name, *a, *b),
             (Value::Special(a), Value::Special(b)) if a != b => {
                 self.named_address(at, "address", *a, *b)
@@ -146,20 +146,20 @@ impl World {
         }
     }
 
-    /// A handle or its place in the trace is gone, if it can go.
+    /// A handle was freed, unless it is predefined.
     pub fn freed(&mut self, at: At<'_>, kind: &str, raw: u64, decoded: u64) {
         if self.name(kind, raw).is_none() && at.decoded_names.name(kind, decoded).is_none() {
             self.handles.freed(kind, raw, decoded);
         }
     }
 
-    /// Whether a predefined handle has that name, too.
+    /// Whether a predefined handle also has that name.
     fn is_alias(&self, kind: &str, raw: u64, name: &str) -> bool {
         names::predefined_handles(self.family)
             .any(|(k, n, source)| k == kind && n == name && source == Source::Value(raw as usize))
     }
 
-    fn place(
+    fn address(
         &mut self,
         at: At<'_>,
         address: u64,
@@ -178,11 +178,11 @@ impl World {
         }
     }
 
-    /// Compares a status, as far as MPI defines what is in it.
+    /// Compares the fields of a status that MPI defines.
     fn status(
         &mut self,
         at: At<'_>,
-        place: usize,
+        index: usize,
         raw: &[u8],
         ignored: bool,
         decoded: &Value,
@@ -190,7 +190,7 @@ impl World {
     ) -> Result<(), String> {
         let layout = Layout::of(self.family).status;
         let Some(raw) = layout.status_fields(raw) else { return Ok(()) };
-        let about = if way == Way::Given { Maker::Unknown } else { self.about(at, place) };
+        let about = if way == Way::Given { Maker::Unknown } else { self.about(at, index) };
         let expected = || {
             let asked = if ignored { ", ignored" } else { "" };
             format!("status {raw:?}{asked}")
@@ -200,7 +200,7 @@ impl World {
                 Some(fields) => (fields, *ignored),
                 None => return Err(expected()),
             },
-            // Nothing was kept: right where MPI defines nothing.
+            // No status in the trace is correct if MPI defines none.
             Value::Unset if matches!(about, Maker::Other | Maker::Unknown) => return Ok(()),
             _ => return Err(expected()),
         };
@@ -208,7 +208,7 @@ impl World {
         let failed = at.call.is_failed() && way == Way::Received;
         let whole = about == Maker::Receive;
         let count = raw.count_bytes.unwrap_or(0);
-        let cancelled = self.was_cancelled(at, place);
+        let cancelled = self.was_cancelled(at, index);
         let like = ignored == was_ignored
             && (kept || !whole)
             && (!kept || (fields.source, fields.tag) == (raw.source, raw.tag))
@@ -219,8 +219,8 @@ impl World {
         if like { Ok(()) } else { Err(expected()) }
     }
 
-    /// What a status of a call is about.
-    fn about(&mut self, at: At<'_>, place: usize) -> Maker {
+    /// What created the request of a status.
+    fn about(&mut self, at: At<'_>, index: usize) -> Maker {
         let function = &at.call.function;
         if function.name.starts_with("MPI_File_") {
             return Maker::Transfer;
@@ -228,26 +228,26 @@ impl World {
         if function.params.iter().all(|p| !is_request(&p.reads_as)) {
             return Maker::Receive;
         }
-        let request = self.request_of(at, place);
+        let request = self.request_of(at, index);
         request.and_then(|r| self.handles.request(r)).map_or(Maker::Unknown, |r| r.maker)
     }
 
-    fn was_cancelled(&mut self, at: At<'_>, place: usize) -> bool {
-        let request = self.request_of(at, place);
+    fn was_cancelled(&mut self, at: At<'_>, index: usize) -> bool {
+        let request = self.request_of(at, index);
         request.and_then(|r| self.handles.request(r)).is_some_and(|r| r.cancelled)
     }
 
-    /// The request that a status is about.
-    fn request_of(&self, at: At<'_>, place: usize) -> Option<u64> {
-        let place = match at.indices {
-            Some(indices) => usize::try_from(*indices.get(place)?).ok()?,
-            None => place,
+    /// The request of a status.
+    fn request_of(&self, at: At<'_>, index: usize) -> Option<u64> {
+        let index = match at.indices {
+            Some(indices) => usize::try_from(*indices.get(index)?).ok()?,
+            None => index,
         };
-        at.requests.get(place).copied()
+        at.requests.get(index).copied()
     }
 }
 
-/// A value, for a person.
+/// A value as text.
 pub fn describe(value: &Value) -> String {
     let text = match value {
         Value::Int(n) => n.to_string(),
@@ -258,7 +258,7 @@ pub fn describe(value: &Value) -> String {
         Value::Unset => "unset".to_owned(),
         Value::Insignificant => "insignificant".to_owned(),
         Value::Ignored => "ignored".to_owned(),
-        Value::Place { name, offset, .. } => format!("{name}{offset:+#x}"),
+        Value::Location { name, offset, .. } => format!("{name}{offset:+#x}"),
         Value::List(all) => {
             let each: Vec<String> = all.iter().take(16).map(describe).collect();
             format!("{} elements: {}", all.len(), each.join(", "))

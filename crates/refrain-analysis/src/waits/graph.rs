@@ -6,9 +6,9 @@
 
 mod near_miss;
 
-pub use near_miss::{Mismatch, NearMiss};
+pub use near_miss::{Mismatch, NearMiss, Odd};
 
-use super::{Kind, Lane, Life, Need, Operation, RankWaitState, Receive, Scope, Until};
+use super::{Kind, Lane, Life, Need, Operation, RankWaitState, Receive, Scope, SendingCall, Until};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// An edge of the wait-for graph.
@@ -22,8 +22,10 @@ pub struct Edge {
     pub to: Vec<i32>,
     /// Whether it waits for all of them or any.
     pub until: Until,
-    /// The call: `MPI_Recv, source=1, tag=0`.
+    /// The call in words: `MPI_Recv, source=1, tag=0`.
     pub words: String,
+    /// Whether it is a collective.
+    pub is_collective: bool,
 }
 
 /// A step of a cycle.
@@ -44,7 +46,7 @@ pub struct WaitsOnEnded {
     pub words: String,
     /// The rank that has ended.
     pub gone: i32,
-    /// How it ended; none if there is no record of it.
+    /// How it ended; `None` if the trace does not have that rank.
     pub life: Option<Life>,
 }
 
@@ -62,13 +64,14 @@ pub struct Incomplete {
 pub struct Findings {
     /// Which rank waits for which.
     pub edges: Vec<Edge>,
-    /// The shortest cycle of each set of ranks that wait for each other.
+    /// Cycles, no two with a rank in common. Of each set of ranks that wait for each other: the shortest cycle of its
+    /// first rank, and those of the other ranks with a message in them.
     pub cycles: Vec<Vec<Step>>,
     /// Ranks that wait for one that has ended.
     pub waits_on_ended: Vec<WaitsOnEnded>,
     /// Collectives that not all members have called, or where members have called different functions.
     pub incomplete: Vec<Incomplete>,
-    /// Messages that stuck ranks would receive, if one thing were different.
+    /// Messages that stuck ranks would receive if one thing were different.
     pub near_misses: Vec<NearMiss>,
     /// Ranks that cannot continue.
     pub stuck: Vec<i32>,
@@ -80,6 +83,7 @@ struct Demand {
     to: Vec<i32>,
     until: Until,
     words: String,
+    is_collective: bool,
 }
 
 /// A call with needs that are not met.
@@ -96,7 +100,9 @@ pub fn findings(wait_states: &[RankWaitState]) -> Findings {
         let calls = wait_state.waits.iter().filter_map(|wait| {
             let demand = |(need, words): &(Need, String)| {
                 let (to, until) = world.demand(wait_state, need, words)?;
-                Some(Demand { thread: wait.thread, to, until, words: words.clone() })
+                let is_collective = matches!(need, Need::Operation(Operation::Collective { .. }));
+                let (thread, words) = (wait.thread, words.clone());
+                Some(Demand { thread, to, until, words, is_collective })
             };
             let demands: Vec<Demand> = wait.needs.iter().filter_map(demand).collect();
             let is_met = match wait.until {
@@ -154,16 +160,16 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Ranks that are in a different collective where they should be in this one.
+    /// Ranks that have called another function for the same collective.
     fn in_another(&self, of: &RankWaitState, scope: usize, nth: u64, words: &str) -> Vec<i32> {
         let Some((scope, _)) = of.scopes.get(scope) else { return Vec::new() };
-        // MPI begins by either of two functions.
+        // MPI_Init and MPI_Init_thread are equivalent.
         if scope.kind == Kind::Runtime {
             return Vec::new();
         }
         let gathered = self.gathered.get(&(scope, nth)).into_iter().flatten();
-        let own = function_of(words);
-        gathered.filter(|(_, function)| **function != own).map(|(rank, _)| *rank).collect()
+        let expected = function_of(words);
+        gathered.filter(|(_, function)| **function != expected).map(|(rank, _)| *rank).collect()
     }
 
     /// The wait state of another rank, and the index there of one of this rank's scopes.
@@ -178,7 +184,7 @@ impl<'a> World<'a> {
         Some((wait_state, *number))
     }
 
-    /// The ranks that a need waits for; none if it is met.
+    /// The ranks that a need waits for; `None` if it is met.
     fn demand(&self, of: &RankWaitState, need: &Need, words: &str) -> Option<(Vec<i32>, Until)> {
         match need {
             Need::Operation(Operation::Send { lane, nth }) => {
@@ -223,7 +229,7 @@ impl<'a> World<'a> {
         count(&receiver.named, lane) + count(&receiver.matched, lane) + open >= nth
     }
 
-    /// The ranks whose message a receive waits for; none if a message was sent.
+    /// The ranks whose message a receive waits for; `None` if a message was sent.
     fn senders(&self, of: &RankWaitState, receive: &Receive) -> Option<(Vec<i32>, Until)> {
         let Receive { scope, source, tag, nth } = *receive;
         if let (Some(source), Some(tag)) = (source, tag) {
@@ -271,7 +277,7 @@ impl<'a> World<'a> {
             let members = scope.members.to_vec();
             let missing = number.map_or(Vec::new(), |n| self.missing(of, *n, nth, members));
             let functions: BTreeSet<&str> = inside.keys().map(|words| function_of(words)).collect();
-            // MPI_Init and MPI_Init_thread, in which all ranks are, are no mismatch.
+            // MPI_Init and MPI_Init_thread are equivalent.
             let differ = functions.len() > 1 && scope.kind != Kind::Runtime;
             if !missing.is_empty() || differ {
                 all.push(Incomplete { inside, missing });
@@ -281,8 +287,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The function in words such as `MPI_Wait: MPI_Ibarrier, comm=comm1`; one that counts in
-/// `MPI_Count` is the same as one that does not.
+/// The function in words such as `MPI_Wait: MPI_Ibarrier, comm=comm1`, without the suffix `_c`.
 fn function_of(words: &str) -> &str {
     let call = words.split(',').next().unwrap_or(words);
     let call = call.rsplit(": ").next().unwrap_or(call);
@@ -293,13 +298,13 @@ fn count(lanes: &HashMap<Lane, u64>, lane: Lane) -> u64 {
     lanes.get(&lane).copied().unwrap_or(0)
 }
 
-/// All members of a scope but the rank itself.
+/// All members of a scope except the rank itself.
 fn others(of: &RankWaitState, scope: usize) -> Vec<i32> {
     let members = of.scopes.get(scope).map(|(scope, _)| &scope.members[..]).unwrap_or_default();
     members.iter().copied().filter(|rank| *rank >= 0 && *rank != of.rank).collect()
 }
 
-/// The ranks that cannot continue. Ranks without a record count as able to.
+/// The ranks that cannot continue. Ranks that the trace does not have are assumed to be able to.
 fn stuck(wait_states: &[RankWaitState], blocked: &BTreeMap<i32, Vec<Blocked>>) -> BTreeSet<i32> {
     let mut stuck: BTreeSet<i32> = blocked.keys().copied().collect();
     let ended = wait_states.iter().filter(|s| s.life != Life::Here);
@@ -339,6 +344,7 @@ fn edges(blocked: &BTreeMap<i32, Vec<Blocked>>) -> Vec<Edge> {
                     to: demand.to.clone(),
                     until: if call.until == Until::Any { Until::Any } else { demand.until },
                     words: demand.words.clone(),
+                    is_collective: demand.is_collective,
                 });
             }
         }
@@ -371,15 +377,49 @@ fn waits_on_ended(
     all
 }
 
-/// The shortest cycle of each strongly connected set of ranks.
+/// For each rank those that it waits for, with the call in which it does.
+type Waiting<'a> = BTreeMap<i32, BTreeMap<i32, &'a Edge>>;
+
+/// Cycles without a common rank; see [`Findings::cycles`].
 fn cycles(edges: &[Edge], stuck: &BTreeSet<i32>) -> Vec<Vec<Step>> {
-    let mut next: BTreeMap<i32, BTreeMap<i32, &str>> = BTreeMap::new();
+    let mut next = Waiting::new();
     for edge in edges.iter().filter(|edge| stuck.contains(&edge.from)) {
         for to in edge.to.iter().filter(|to| stuck.contains(to)) {
-            next.entry(edge.from).or_default().entry(*to).or_insert(&edge.words);
+            next.entry(edge.from).or_default().entry(*to).or_insert(edge);
         }
     }
-    // A rank that waits only for ranks in no cycle is in none itself.
+    remove_loose(&mut next);
+    let (mut cycles, mut done) = (Vec::new(), BTreeSet::new());
+    let starts: Vec<i32> = next.keys().copied().collect();
+    for start in starts.iter().filter(|start| next.contains_key(start)) {
+        if done.contains(start) {
+            continue;
+        }
+        let Some(path) = shortest_cycle(&next, *start) else { continue };
+        done.extend(connected(&next, *start));
+        cycles.push(steps(&next, &path));
+    }
+    // What ranks of these sets wait for apart from the cycles found. Ranks that only wait in collectives for each
+    // other say nothing new.
+    for step in cycles.iter().flatten() {
+        next.remove(&step.rank);
+    }
+    remove_loose(&mut next);
+    for start in starts {
+        let of_messages = |edge: &&Edge| !edge.is_collective;
+        if !next.get(&start).is_some_and(|to| to.values().any(of_messages)) {
+            continue;
+        }
+        let Some(path) = shortest_cycle(&next, start) else { continue };
+        cycles.push(steps(&next, &path));
+        path.iter().for_each(|rank| drop(next.remove(rank)));
+        remove_loose(&mut next);
+    }
+    cycles
+}
+
+/// Removes ranks in no cycle: a rank that waits only for ranks outside of cycles is not in a cycle.
+fn remove_loose(next: &mut Waiting<'_>) {
     loop {
         let loose: Vec<i32> = next
             .iter()
@@ -387,32 +427,27 @@ fn cycles(edges: &[Edge], stuck: &BTreeSet<i32>) -> Vec<Vec<Step>> {
             .map(|(from, _)| *from)
             .collect();
         if loose.is_empty() {
-            break;
+            return;
         }
-        loose.iter().for_each(|rank| {
-            next.remove(rank);
-        });
+        loose.iter().for_each(|rank| drop(next.remove(rank)));
     }
-    let (mut cycles, mut done) = (Vec::new(), BTreeSet::new());
-    let starts: Vec<i32> = next.keys().copied().collect();
-    for start in starts {
-        if done.contains(&start) {
-            continue;
-        }
-        let Some(path) = shortest_cycle(&next, start) else { continue };
-        let step = |(i, rank): (usize, &i32)| {
-            let to = path[(i + 1) % path.len()];
-            let words = next.get(rank).and_then(|all| all.get(&to)).copied().unwrap_or_default();
-            Step { rank: *rank, words: words.to_owned() }
-        };
-        cycles.push(path.iter().enumerate().map(step).collect());
-        done.extend(connected(&next, start));
-    }
-    cycles
 }
 
-/// The ranks of the shortest way from a rank back to it.
-fn shortest_cycle(next: &BTreeMap<i32, BTreeMap<i32, &str>>, start: i32) -> Option<Vec<i32>> {
+/// The steps of a cycle, from its lowest rank on.
+fn steps(next: &Waiting<'_>, path: &[i32]) -> Vec<Step> {
+    let mut path = path.to_vec();
+    let lowest = (0..path.len()).min_by_key(|at| path[*at]).unwrap_or(0);
+    path.rotate_left(lowest);
+    let step = |(i, rank): (usize, &i32)| {
+        let to = path[(i + 1) % path.len()];
+        let edge = next.get(rank).and_then(|all| all.get(&to));
+        Step { rank: *rank, words: edge.map(|edge| edge.words.clone()).unwrap_or_default() }
+    };
+    path.iter().enumerate().map(step).collect()
+}
+
+/// The ranks of the shortest cycle through a rank.
+fn shortest_cycle(next: &Waiting<'_>, start: i32) -> Option<Vec<i32>> {
     let mut before = HashMap::new();
     let mut queue = VecDeque::from([start]);
     while let Some(rank) = queue.pop_front() {
@@ -437,8 +472,8 @@ fn shortest_cycle(next: &BTreeMap<i32, BTreeMap<i32, &str>>, start: i32) -> Opti
     None
 }
 
-/// The strongly connected component of a rank: it waits for them and they for it, directly or not.
-fn connected(next: &BTreeMap<i32, BTreeMap<i32, &str>>, start: i32) -> BTreeSet<i32> {
+/// The strongly connected component of a rank: ranks that it waits for and that wait for it, directly or indirectly.
+fn connected(next: &Waiting<'_>, start: i32) -> BTreeSet<i32> {
     let mut back: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     let mut forward: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for (from, all) in next {

@@ -1,8 +1,8 @@
-//! The calls that a process is in, or the last call that it made.
+//! The open calls of a process, or the last call that it made.
 
 use super::words::words;
-use super::{Need, Operation, RankWaitState, Receive, Wait};
-use crate::matching::{Action, Tracker, is_unique};
+use super::{KEPT_SENDS, Lane, Need, Operation, RankWaitState, Receive, SendingCall, Wait};
+use crate::matching::{Action, Op, Step, Tracker, is_unique};
 use crate::objects::{CallNames, Objects};
 use crate::render::Renderer;
 use refrain_format::define::ParamDef;
@@ -12,7 +12,7 @@ use refrain_mpi::kind::Class;
 use refrain_mpi::names::HandleTable;
 use refrain_reader::{Event, Interleaved, Item};
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// A call that has not returned.
@@ -29,20 +29,20 @@ pub struct Flight {
     /// Its call site, if call sites were recorded.
     pub site: Option<Arc<str>>,
     depth: u8,
-    /// What it waits for, and whether these are requests.
+    /// What it waits for, and whether it waits for requests.
     wait: Option<(Wait, bool)>,
 }
 
-/// The calls that a thread is in.
+/// The open calls of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadPosition {
-    /// The calls it is in, the outermost first.
+    /// Its open calls, the outermost first.
     pub flight: Vec<Flight>,
     /// The last call that returned: number and function.
     pub last: Option<(u64, String)>,
 }
 
-/// The calls that a process is in.
+/// The open calls of a process.
 #[derive(Clone, Debug)]
 pub struct Position {
     /// By thread.
@@ -51,22 +51,24 @@ pub struct Position {
     pub wait_state: RankWaitState,
 }
 
-/// What is known of a process besides its calls.
+/// Facts about a process besides its calls.
 pub struct About {
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: i32,
-    /// How many ranks that has.
+    /// The size of `MPI_COMM_WORLD`.
     pub ranks: usize,
-    /// Its MPI.
+    /// The family of its MPI library.
     pub family: Family,
-    /// The version of that, if known.
+    /// The version of its MPI library, if known.
     pub version: Option<(u32, u32)>,
     /// Names of predefined handles, as the calls have them.
     pub names: HandleTable,
+    /// By thread, the first call whose number is its own: earlier ones stand for several calls.
+    pub first_numbered: BTreeMap<u32, u64>,
 }
 
-/// Follows the items of a process, by thread, to their end. Each item comes with how often it was made in a row. None
-/// if a call that only says by itself what it did ([`is_unique`]) was made more than once in a row.
+/// Follows the items of a process, by thread, to their end. Each item has a count of repetitions. Returns `None` if a
+/// call that must be observed separately ([`is_unique`]) has a count above 1.
 pub fn position<E, I>(about: About, threads: Vec<(u32, I)>) -> Result<Option<Position>, E>
 where
     I: Iterator<Item = Result<(Item, u64), E>>,
@@ -76,6 +78,7 @@ where
     let mut tracker: Tracker<String> = Tracker::new(about.rank, about.ranks);
     let threads_of = threads.iter().map(|(thread, _)| (*thread, ThreadPosition::default()));
     let mut positions: BTreeMap<u32, ThreadPosition> = threads_of.collect();
+    let mut last_sent: HashMap<Lane, VecDeque<SendingCall>> = HashMap::new();
     for next in Interleaved::new(threads) {
         let (thread, (item, times)) = next?;
         let call = match item {
@@ -95,8 +98,22 @@ where
             false => objects.name_call(event),
         };
         let progress = tracker.call(&call, times, &|side| words(&call, &names, side));
+        let is_numbered =
+            about.first_numbered.get(&thread).is_none_or(|first| event.number >= *first);
+        for step in &progress.steps {
+            if let Step::Posted(Op { what: Operation::Send { lane, .. }, .. }) = step {
+                let number = is_numbered.then_some(event.number);
+                let (function, site) = (call.name().to_owned(), call.site().cloned());
+                let sends = last_sent.entry(*lane).or_default();
+                for _ in 0..times.min(KEPT_SENDS as u64) {
+                    sends.truncate(KEPT_SENDS - 1);
+                    let (function, site) = (function.clone(), site.clone());
+                    sends.push_front(SendingCall { number, function, site });
+                }
+            }
+        }
         let position = positions.entry(thread).or_default();
-        // A call at this depth ends every call that was open as deep or deeper.
+        // Open calls of the same depth or deeper ended without returning.
         while position.flight.last().is_some_and(|open| open.depth >= event.depth) {
             position.flight.pop();
         }
@@ -109,12 +126,12 @@ where
         let function = call.name().to_owned();
         let completes = call.mpi().map(Action::of) == Some(Action::Complete);
         let wait = progress.blocked.map(|blocked| {
-            // A request is described by the call that made it.
-            let said = |words: String| match completes {
+            // A request is described by the call that created it.
+            let described = |words: String| match completes {
                 true => format!("{function}: {words}"),
                 false => words,
             };
-            let needs = blocked.needs.into_iter().map(|(need, words)| (need, said(words)));
+            let needs = blocked.needs.into_iter().map(|(need, words)| (need, described(words)));
             let (function, until) = (function.clone(), blocked.until);
             Wait { thread, function, needs: needs.collect(), until }
         });
@@ -129,19 +146,20 @@ where
             wait: wait.map(|wait| (wait, completes)),
         });
     }
-    // Of calls inside calls, the innermost is the one that a thread waits in.
+    // Of nested calls, the innermost is the one that blocks the thread.
     let innermost = |p: &mut ThreadPosition| p.flight.last_mut().and_then(|f| f.wait.take());
     let waits: Vec<(Wait, bool)> = positions.values_mut().filter_map(innermost).collect();
-    Ok(Some(Position { wait_state: wait_state(about.rank, &tracker, waits), threads: positions }))
+    let wait_state = RankWaitState { last_sent, ..wait_state(about.rank, &tracker, waits) };
+    Ok(Some(Position { wait_state, threads: positions }))
 }
 
-/// What others may wait for, and what the process waits for: calls, and whether each waits for requests.
+/// The wait state of a process. `waits` are its blocked calls, each with whether it waits for requests.
 fn wait_state(rank: i32, tracker: &Tracker<String>, waits: Vec<(Wait, bool)>) -> RankWaitState {
     let wildcard = |operation: &Operation| match operation {
         Operation::Receive(receive) if receive.lane().is_none() => Some(*receive),
         _ => None,
     };
-    // The receive of a request counts once, even if a call waits for it.
+    // A receive with a request is counted as pending below, so not here as well.
     let of_calls = waits.iter().filter(|(_, completes)| !completes).flat_map(|(wait, _)| {
         wait.needs.iter().filter_map(|(need, _)| match need {
             Need::Operation(operation) => Some(operation),
@@ -162,7 +180,7 @@ fn wait_state(rank: i32, tracker: &Tracker<String>, waits: Vec<(Wait, bool)>) ->
     }
 }
 
-/// Whether a call makes objects that need names, or may free some.
+/// Whether a call may create or free objects.
 fn makes_or_frees(event: &Event) -> bool {
     let changes = |p: &ParamDef| p.class == Class::Handle && p.direction != Direction::In;
     event.function.params.iter().any(changes)

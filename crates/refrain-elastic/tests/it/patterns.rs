@@ -1,18 +1,18 @@
-//! The communication patterns of real programs come out in a few bytes, whatever the number of
-//! ranks, fitted at once or merged from single ranks.
+//! The communication patterns of real programs take a few bytes for any number of ranks, whether fitted
+//! at once or merged from single ranks.
 
 use refrain_elastic::{Column, RankList};
 
-/// The shapes of grids that stand for 16 to 16,384 ranks.
+/// Shapes of grids of 16 to 16,384 ranks.
 const GRIDS: [[u32; 3]; 7] =
     [[4, 4, 1], [6, 8, 1], [8, 8, 1], [4, 4, 4], [32, 32, 1], [16, 8, 8], [128, 128, 1]];
 const LARGE: [[u32; 3]; 2] = [[32, 16, 32], [25, 26, 25]];
-/// Numbers of ranks where the shape does not matter.
+/// Numbers of ranks for patterns without a grid.
 const SIZES: [u32; 6] = [16, 48, 64, 1000, 1024, 16384];
 /// Powers of two.
 const CUBES: [u32; 4] = [16, 64, 1024, 16384];
 
-/// What is written for the column, less the ranks.
+/// The encoded size of the column's values.
 fn size(column: &Column) -> usize {
     let mut bytes = Vec::new();
     column.encode_values(&mut bytes);
@@ -26,8 +26,8 @@ fn same_values(column: &Column, ranks: &[u32], values: &[i64]) {
     }
 }
 
-/// Merges the columns of single ranks pairwise, as the tree over the ranks does; of many ranks,
-/// those of blocks, which are all alike at the bottom of the tree.
+/// Merges the columns of single ranks pairwise, as the tree over the ranks does. With many ranks, it begins
+/// with blocks of ranks: the lowest levels of the tree are all alike.
 fn merge_tree(ranks: &[u32], values: &[i64]) -> Column {
     let block = if ranks.len() > 2000 { 128 } else { 1 };
     let blocks = ranks.chunks(block).zip(values.chunks(block));
@@ -46,7 +46,7 @@ fn merge_tree(ranks: &[u32], values: &[i64]) -> Column {
     level.pop().unwrap_or_default()
 }
 
-/// Fits the values of some ranks, and checks that they come back in at most so many bytes.
+/// Fits the values of some ranks, and checks that they read back and take at most `most_bytes`.
 fn check_over(name: &str, ranks: &[u32], most_bytes: usize, value: impl Fn(i64) -> i64) {
     let values: Vec<i64> = ranks.iter().map(|&rank| value(i64::from(rank))).collect();
     let column = Column::fit(ranks, &values);
@@ -71,14 +71,14 @@ fn check(name: &str, ranks: u32, most_bytes: usize, value: impl Fn(i64) -> i64) 
     check_over(name, &(0..ranks).collect::<Vec<_>>(), most_bytes, value);
 }
 
-/// The neighbour of `rank` at `step` on a grid; `null` past a border that is not periodic.
+/// The neighbour of `rank` at `step` on a grid; `null` beyond a border that is not periodic.
 fn neighbour(rank: i64, size: [u32; 3], step: [i64; 3], periodic: [bool; 3], null: i64) -> i64 {
     let [x, y, _] = size.map(i64::from);
-    let place = [rank % x, rank / x % y, rank / x / y];
+    let coordinates = [rank % x, rank / x % y, rank / x / y];
     let mut there = [0; 3];
     for i in 0..3 {
         let n = i64::from(size[i]);
-        there[i] = place[i] + step[i];
+        there[i] = coordinates[i] + step[i];
         if periodic[i] {
             there[i] = there[i].rem_euclid(n);
         } else if !(0..n).contains(&there[i]) {
@@ -187,7 +187,7 @@ fn neighbours_on_a_periodic_grid_are_one_formula() {
 }
 
 #[test]
-fn a_grid_periodic_in_one_direction_only_needs_a_piece_more() {
+fn a_grid_that_is_periodic_in_one_direction_needs_one_more_piece() {
     for size in all_grids() {
         for step in [[1, 1, 0], [-1, 0, 0], [0, -1, 0], [0, 1, 0]] {
             let periodic = [true, false, false];
@@ -280,7 +280,7 @@ fn a_pattern_within_a_node_repeats_over_the_nodes() {
 }
 
 #[test]
-fn some_ranks_only_are_as_short_as_all() {
+fn a_subset_of_ranks_is_as_short_as_all_ranks() {
     for size in all_grids().filter(|size| size[0] > 4 && size[1] > 4) {
         let [x, y, _] = size;
         let chosen = |keep: &dyn Fn(u32, u32) -> bool| -> Vec<u32> {

@@ -1,12 +1,12 @@
-//! Whatever the column: fitting, writing and merging lose nothing; whatever the bytes: reading
-//! them neither panics nor runs away.
+//! For all columns, fitting, writing and merging lose nothing. For all bytes, reading neither panics nor
+//! takes unbounded time or memory.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use refrain_elastic::columns::{Columns, Side};
 use refrain_elastic::{Column, ColumnSet, IdList, RankList, TextColumn, tree};
 
-/// The bound that decoders are given.
+/// The bound on ranks that is passed to decoders.
 const MOST: u32 = 4096;
 
 /// Ranks with values of every kind: random, few, structured with and without exceptions.
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn a_set_over_shared_bases_gives_back_every_number(
+    fn a_set_over_shared_bases_has_every_number(
         base in vec(-50..50_i64, 1..30),
         affine in vec((-3..4_i64, -1000..1000_i64, any::<bool>()), 1..8),
         start in 0..9_u32,
@@ -144,7 +144,7 @@ proptest! {
         let list = |of: (u32, &i64)| affine.iter().map(|affine| Some(number(of, affine))).collect();
         let numbers: Vec<Vec<Option<i64>>> = ids.iter().zip(&base).map(list).collect();
         let set = ColumnSet::fit(&ids, &numbers);
-        // All numbers that do not follow the id follow one base.
+        // All numbers that are not affine in the id are affine in one base.
         prop_assert!(set.bases.len() <= 1, "{:?}", set);
         for (id, numbers) in ids.iter().zip(&numbers) {
             let values: Vec<Option<i64>> = set.values(&ids, id).into_iter().map(Some).collect();
@@ -154,7 +154,7 @@ proptest! {
 
     #[test]
     fn a_reduction_joins_neighbours_in_order_and_in_a_tree(items in 0..300_u32) {
-        // An item is the range of what it holds, and in how many joins its parts took part.
+        // An item is a range, and the number of joins that its parts went through.
         let join = |a: (u32, u32, u32), b: (u32, u32, u32)| {
             assert_eq!(a.1, b.0, "neighbours");
             (a.0, b.1, a.2.max(b.2) + 1)
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn a_fitted_column_gives_back_every_value((ranks, values) in columns()) {
+    fn a_fitted_column_has_every_value((ranks, values) in columns()) {
         let column = Column::fit(&ranks, &values);
         prop_assert_eq!(column.expand(), (ranks.clone(), values.clone()));
         prop_assert_eq!(column.values(&ranks), values);
@@ -197,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn a_column_survives_writing((ranks, values) in columns()) {
+    fn a_column_reads_back_as_written((ranks, values) in columns()) {
         let column = Column::fit(&ranks, &values);
         let bytes = encoded(&column);
         let input = &mut &bytes[..];
@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_in_any_order_gives_back_every_value(
+    fn merging_in_any_order_keeps_every_value(
         (ranks, values) in columns(),
         parts in 1..9usize,
         deal in vec(any::<prop::sample::Index>(), 40),
@@ -248,7 +248,7 @@ proptest! {
     }
 
     #[test]
-    fn a_text_column_gives_back_every_text(
+    fn a_text_column_has_every_text(
         texts in prop_oneof![
             vec("[a-c0-2.]{0,6}", 0..60),
             (vec(0..1000u32, 0..60), 0..6usize).prop_map(|(numbers, width)| {
@@ -318,7 +318,7 @@ proptest! {
 }
 
 #[test]
-fn a_section_that_claims_every_rank_costs_nothing_until_it_is_used() {
+fn a_section_of_all_ranks_is_decoded_in_constant_memory() {
     // One section of one dimension: stride 1, count 2^32 - 2, and a constant.
     let mut bytes = vec![1, 1, 1];
     bytes.extend([0xfc, 0xff, 0xff, 0xff, 0x0f]);

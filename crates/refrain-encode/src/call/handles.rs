@@ -1,4 +1,4 @@
-//! Handles of a call: those the program passes, those it gets, those that change.
+//! The handles of a call: inputs, outputs, and arrays that the call changes.
 
 use super::{Bytes, Writer};
 use crate::memo::Effect;
@@ -11,11 +11,11 @@ use refrain_signature::cells::put;
 use refrain_signature::codes::{change, code};
 use refrain_signature::plan::{Makes, Op};
 
-/// Appends an object.
+/// Appends the cells of an object; `own` is the thread that made the call.
 #[inline]
 pub fn put_ref(task: &mut Task, own: u32, out: &mut Vec<u8>, re: Ref) {
     match re {
-        Ref::Predefined(place) => put(out, -1 - i64::from(task.predefined(place))),
+        Ref::Predefined(index) => put(out, -1 - i64::from(task.predefined(index))),
         Ref::Object { thread, number } if thread == own => put(out, number.into()),
         Ref::Request { thread, signature, number, .. } if thread == own => {
             put(out, i64::from(signature) + 1);
@@ -31,16 +31,16 @@ pub fn put_ref(task: &mut Task, own: u32, out: &mut Vec<u8>, re: Ref) {
 }
 
 impl Writer<'_, '_> {
-    /// Says of a request that nobody saw made that it is an object like others.
+    /// Marks a request whose creation was not recorded: it is encoded like other objects.
     #[inline]
-    pub(super) fn mark_odd(&mut self, kind: u8, re: Ref, to: bool) {
+    pub(super) fn mark_unknown_request(&mut self, kind: u8, re: Ref, to: bool) {
         if matches!(re, Ref::Object { .. }) && self.is_request(kind) {
             self.put(to, 0);
             self.put(to, -1);
         }
     }
 
-    /// An array of handles, all given or all received.
+    /// Encodes an array of handles that are all inputs or all outputs.
     pub(super) fn handles(
         &mut self,
         op: &Op,
@@ -51,15 +51,15 @@ impl Writer<'_, '_> {
     ) -> Option<()> {
         let Some(n) = self.count(bytes, to)? else { return Some(()) };
         let mut all = Bytes { rest: bytes.take(n.checked_mul(8)?)? };
-        let mut refs = std::mem::take(&mut self.given.refs);
+        let mut refs = std::mem::take(&mut self.scratch.refs);
         refs.clear();
         let is_request = self.is_request(kind);
         let mut raws = Vec::with_capacity(n);
-        // How often a handle came that stands for several requests.
+        // How often each handle that means several requests has occurred.
         let mut turns: Map<u64, usize> = Map::default();
         while let Some(raw) = all.u64() {
             let re = if output {
-                self.objects.received(kind, raw, self.thread)
+                self.objects.register(kind, raw, self.thread)
             } else {
                 let shared = is_request && self.objects.queued(kind, raw) > 1;
                 let turn = match shared {
@@ -70,16 +70,16 @@ impl Writer<'_, '_> {
                     }
                     false => 0,
                 };
-                self.objects.given(kind, raw, self.thread, turn)
+                self.objects.resolve(kind, raw, self.thread, turn)
             };
             raws.push(raw);
             refs.push(re);
         }
         if op.changes {
-            self.given.before.extend(raws.iter().copied().zip(refs.iter().copied()));
+            self.scratch.before.extend(raws.iter().copied().zip(refs.iter().copied()));
         }
         if is_request {
-            self.given.requests.extend(raws.iter().copied().zip(refs.iter().copied()));
+            self.scratch.requests.extend(raws.iter().copied().zip(refs.iter().copied()));
             self.slots.fill(&mut refs, self.objects, self.thread);
         }
         let own = self.thread;
@@ -87,20 +87,20 @@ impl Writer<'_, '_> {
             Ref::Predefined(_) => false,
             Ref::Object { thread, .. } | Ref::Request { thread, .. } => thread != own,
         };
-        // A request that nobody saw made is an object like others.
-        let odd = |re: &Ref| is_request && matches!(re, Ref::Object { .. });
+        // A request whose creation was not recorded is encoded like other objects.
+        let unknown = |re: &Ref| is_request && matches!(re, Ref::Object { .. });
         let out = if to { &mut *self.outcome } else { &mut *self.signature };
-        if refs.iter().any(foreign) || refs.iter().any(odd) {
+        if refs.iter().any(foreign) || refs.iter().any(unknown) {
             put(out, code::MIXED);
             put(out, n as i64);
-            // Without the fillings: their lives cannot be followed here.
-            for (place, filled) in refs.iter().enumerate() {
-                let given = self.given.requests.get(place).filter(|_| is_request);
-                let re = match given {
-                    Some((_, given)) if self.objects.is_null(*given) => *given,
+            // Nulls stay null here: the decoder cannot follow the requests that `Slots` put in.
+            for (i, filled) in refs.iter().enumerate() {
+                let passed = self.scratch.requests.get(i).filter(|_| is_request);
+                let re = match passed {
+                    Some((_, passed)) if self.objects.is_null(*passed) => *passed,
                     _ => *filled,
                 };
-                if odd(&re) {
+                if unknown(&re) {
                     put(out, 0);
                     put(out, -1);
                 }
@@ -111,7 +111,7 @@ impl Writer<'_, '_> {
             let (mut firsts, mut seconds) = (Vec::with_capacity(n), Vec::with_capacity(n));
             for re in &refs {
                 let (first, second) = match *re {
-                    Ref::Predefined(place) => (-1 - i64::from(self.task.predefined(place)), 0),
+                    Ref::Predefined(index) => (-1 - i64::from(self.task.predefined(index)), 0),
                     Ref::Object { number, .. } => (number.into(), 0),
                     Ref::Request { signature, number, .. } => {
                         (i64::from(signature) + 1, number.into())
@@ -125,11 +125,11 @@ impl Writer<'_, '_> {
                 array::put(out, &seconds, &[]);
             }
         }
-        self.given.refs = refs;
+        self.scratch.refs = refs;
         Some(())
     }
 
-    /// A handle that the call made.
+    /// Encodes a handle that the call returned.
     pub(super) fn new_handle(&mut self, kind: u8, bytes: &mut Bytes<'_>) -> Option<()> {
         let to = self.plan.decides;
         let found = bytes.u8()?;
@@ -142,11 +142,11 @@ impl Writer<'_, '_> {
             && self.is_request(kind)
             && self.objects.find_predefined(kind, raw).is_none();
         if is_new_request {
-            // Which one depends on the whole signature.
+            // Its number depends on the whole signature; `request_made` assigns it.
             self.put(to, 0);
-            self.given.made = Some(raw);
+            self.scratch.made = Some(raw);
         } else {
-            let re = self.objects.received(kind, raw, self.thread);
+            let re = self.objects.register(kind, raw, self.thread);
             if self.is_request(kind) {
                 self.put(to, 1);
             }
@@ -156,11 +156,11 @@ impl Writer<'_, '_> {
         Some(())
     }
 
-    /// Gives the request that the call made a number: the smallest that no request of the same
-    /// signature in flight has.
+    /// Numbers the request that the call created, with the smallest number that no request in flight of
+    /// the same signature has.
     #[inline]
     pub(super) fn request_made(&mut self) {
-        let Some(raw) = self.given.made else { return };
+        let Some(raw) = self.scratch.made else { return };
         let length = self.signature.len();
         put(self.signature, 0);
         let base = self.task.signature(self.function, self.signature, self.outcome);
@@ -174,20 +174,21 @@ impl Writer<'_, '_> {
             None => return,
         };
         let number = self.objects.next_request(self.thread, pool);
-        self.given.terminal = Some(base);
+        self.scratch.terminal = Some(base);
         if number > 0 {
             self.signature.truncate(length);
             put(self.signature, number.into());
             put(self.signature, base.into());
-            self.given.terminal = self.task.signature(self.function, self.signature, self.outcome);
+            self.scratch.terminal =
+                self.task.signature(self.function, self.signature, self.outcome);
         }
         let (thread, signature, function) = (self.thread, base, self.function);
         let re = Ref::Request { thread, signature, number, pool, function };
-        self.objects.received_request(raw, re);
-        self.given.effect = Some(Effect::Makes(raw, re));
+        self.objects.register_request(raw, re);
+        self.scratch.effect = Some(Effect::Makes(raw, re));
     }
 
-    /// Handles after the call; gives the state or code in their place, if there are none.
+    /// Reads the handles after the call. If there are none, returns the state or code that replaces them.
     pub(super) fn handles_after(&mut self, op: &Op, bytes: &mut Bytes<'_>) -> Option<Option<i64>> {
         if op.array {
             let n = match bytes.u32()? {
@@ -206,34 +207,34 @@ impl Writer<'_, '_> {
             };
             let mut all = Bytes { rest: bytes.take(n.checked_mul(8)?)? };
             while let Some(raw) = all.u64() {
-                self.given.after.push(raw);
+                self.scratch.after.push(raw);
             }
         } else {
             let found = bytes.u8()?;
             if found != state::VALUE {
                 return Some(Some(found.into()));
             }
-            self.given.after.push(bytes.u64()?);
+            self.scratch.after.push(bytes.u64()?);
         }
         Some(None)
     }
 
-    /// Says how handles changed, and takes note of what that freed.
+    /// Encodes how handles changed, and frees the objects whose handles were replaced.
     pub(super) fn change(&mut self, kind: u8, is_array: bool, unset: Option<i64>) {
         let to = self.plan.decides;
         if let Some(unset) = unset {
             self.put(to, change::UNSET);
             return self.put(to, unset);
         }
-        let before = std::mem::take(&mut self.given.before);
-        self.given.effect = None;
-        let after = std::mem::take(&mut self.given.after);
-        let mut indexed_places = vec![false; before.len()];
-        for index in &self.given.indices {
-            if let Some(place) =
-                usize::try_from(*index).ok().and_then(|i| indexed_places.get_mut(i))
+        let before = std::mem::take(&mut self.scratch.before);
+        self.scratch.effect = None;
+        let after = std::mem::take(&mut self.scratch.after);
+        let mut is_completed = vec![false; before.len()];
+        for index in &self.scratch.indices {
+            if let Some(completed) =
+                usize::try_from(*index).ok().and_then(|i| is_completed.get_mut(i))
             {
-                *place = true;
+                *completed = true;
             }
         }
         let (mut none, mut all, mut indexed) = (true, true, true);
@@ -243,12 +244,12 @@ impl Writer<'_, '_> {
                 && self
                     .objects
                     .find_predefined(kind, *new)
-                    .is_some_and(|place| self.objects.is_null(Ref::Predefined(place)));
-            let can = !self.objects.is_null(*re) && !self.is_persistent(*re);
+                    .is_some_and(|index| self.objects.is_null(Ref::Predefined(index)));
+            let can_be_nulled = !self.objects.is_null(*re) && !self.is_persistent(*re);
             none &= same;
-            all &= if can { nulled } else { same };
-            let is_indexed = indexed_places.get(i).copied().unwrap_or(false);
-            indexed &= if can && is_indexed { nulled } else { same };
+            all &= if can_be_nulled { nulled } else { same };
+            let is_indexed = is_completed.get(i).copied().unwrap_or(false);
+            indexed &= if can_be_nulled && is_indexed { nulled } else { same };
         }
         let complete = before.len() == after.len();
         let how = match () {
@@ -267,12 +268,12 @@ impl Writer<'_, '_> {
             if let Some((raw, re)) = old
                 && !same
             {
-                self.objects.freed(kind, *raw, *re, self.thread);
+                self.objects.free(kind, *raw, *re, self.thread);
             }
             if how == change::EACH {
                 self.put(to, i64::from(same));
                 if !same {
-                    let re = self.objects.received(kind, *new, self.thread);
+                    let re = self.objects.register(kind, *new, self.thread);
                     let out = if to { &mut *self.outcome } else { &mut *self.signature };
                     put_ref(self.task, self.thread, out, re);
                 }
@@ -281,13 +282,13 @@ impl Writer<'_, '_> {
         let live = |(_, re): &(u64, Ref)| matches!(re, Ref::Request { .. });
         if how != change::EACH && before.iter().all(live) {
             let all = before.iter().zip(&after).map(|((raw, re), new)| (*raw, *re, raw != new));
-            self.given.effect = Some(Effect::Completes(all.collect(), is_array));
+            self.scratch.effect = Some(Effect::Completes(all.collect(), is_array));
         }
-        (self.given.before, self.given.after) = (before, after);
+        (self.scratch.before, self.scratch.after) = (before, after);
     }
 
     fn is_persistent(&self, re: Ref) -> bool {
-        // Of another thread's requests, who reads this stream alone does not know.
+        // False for another thread's request: the decoder of this stream does not know how it was created.
         matches!(re, Ref::Request { function, thread, .. } if thread == self.thread
             && self.plan_of(function).is_some_and(|plan| plan.persistent))
     }

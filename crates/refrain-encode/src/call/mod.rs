@@ -1,6 +1,6 @@
-//! One call: from the values of its records to the cells of a signature and an outcome.
+//! Turns the values in the records of one call into the cells of a signature and an outcome.
 //!
-//! Which cells stand for which value is described in [`refrain_signature::codes`].
+//! [`refrain_signature::codes`] describes the cells of each kind of value.
 
 mod handles;
 mod status;
@@ -18,51 +18,52 @@ use refrain_mpi::status::StatusFields;
 use refrain_signature::array;
 use refrain_signature::cells::put;
 use refrain_signature::codes::code;
+use refrain_signature::outcome::IGNORES_STATUS;
 use refrain_signature::plan::{Form, Kinds, Op, Plan, Role};
 
 /// How a call returned.
 #[derive(Clone, Copy, Debug)]
 pub struct Returned<'a> {
-    /// Ticks.
+    /// When, in ticks.
     pub end: u64,
     /// The result.
     pub result: i64,
-    /// The class of an error code.
+    /// The class of the error code, if the result is one.
     pub class: i32,
     /// The outputs.
     pub outputs: &'a [u8],
 }
 
-/// What one part of a call leaves for another.
+/// What encoding one argument of a call leaves for another, and buffers that are reused between calls.
 #[derive(Debug, Default)]
-pub struct Given {
-    /// Handles before the call that it may change.
+pub struct CallScratch {
+    /// Handles that the call may change, before the call.
     before: Vec<(u64, Ref)>,
-    /// The same after the call.
+    /// The same handles after the call.
     after: Vec<u64>,
-    /// Requests by place, for statuses.
+    /// Requests by array index, for their statuses.
     requests: Vec<(u64, Ref)>,
-    /// The array of numbers before.
+    /// The previous array argument.
     numbers: Vec<i64>,
-    /// Room for the next one.
+    /// Buffer for the next array argument.
     next_numbers: Vec<i64>,
-    /// Which requests completed.
+    /// The indices of completed requests.
     indices: Vec<i64>,
     flag: Option<bool>,
     outcount: Option<i64>,
-    /// The handle of a request that was made.
+    /// The handle of the request that the call created.
     made: Option<u64>,
     refs: Vec<Ref>,
-    /// The signature, where it is known already.
+    /// The signature's number, if it is known already.
     pub terminal: Option<u32>,
-    /// What the call does to requests, where that can be repeated.
+    /// What the call does to requests; `None` if it cannot be repeated.
     pub effect: Option<Effect>,
-    /// It left a status.
+    /// The call wrote a status.
     pub left_status: bool,
 }
 
-impl Given {
-    /// As if new.
+impl CallScratch {
+    /// Prepares for the next call.
     #[inline]
     pub fn clear(&mut self) {
         self.before.clear();
@@ -75,7 +76,7 @@ impl Given {
     }
 }
 
-/// Reads the values of a record; `None` where they end.
+/// Reads the values of a record; `None` at their end.
 struct Bytes<'a> {
     rest: &'a [u8],
 }
@@ -112,38 +113,46 @@ impl<'a> Bytes<'a> {
 
 /// Writes the cells of a call.
 pub struct Writer<'e, 'k> {
-    /// The process's MPI.
+    /// The data layout of the process's MPI.
     pub layout: &'static Layout,
     /// Kinds by number.
     pub kinds: &'k mut Kinds,
-    /// Its objects.
+    /// The process's objects.
     pub objects: &'e mut Objects,
-    /// Its memory.
+    /// The process's memory segments.
     pub segments: &'e mut Segments,
     /// The thread's task.
     pub task: &'e mut Task,
-    /// Its arrays of requests.
+    /// The thread's arrays of requests.
     pub slots: &'e mut Slots,
-    /// The last status it saw.
+    /// The last status that MPI wrote for the thread.
     pub last_status: &'e mut Option<StatusFields>,
-    /// Its number.
+    /// The thread's number.
     pub thread: u32,
-    /// How functions are encoded, by number.
+    /// The plans of all functions, by number.
     pub plans: &'e [Option<Box<Plan>>],
-    /// How this one is.
+    /// The plan of the called function.
     pub plan: &'e Plan,
-    /// Its number.
+    /// The number of the called function.
     pub function: u16,
-    /// Where the signature goes.
+    /// Cells of the signature are appended here.
     pub signature: &'e mut Vec<u8>,
-    /// Where the outcome goes.
+    /// Cells of the outcome are appended here.
     pub outcome: &'e mut Vec<u8>,
-    /// Shared between the parts of a call.
-    pub given: &'e mut Given,
+    /// State shared between the arguments of a call.
+    pub scratch: &'e mut CallScratch,
 }
 
 impl Writer<'_, '_> {
-    /// The inputs.
+    /// Encodes what is known of the outputs of a call that did not return: whether the program ignores its
+    /// status.
+    pub fn in_flight(&mut self, ignores_status: bool) {
+        if ignores_status {
+            put(self.outcome, IGNORES_STATUS);
+        }
+    }
+
+    /// Encodes the inputs.
     #[inline]
     pub fn inputs(&mut self, inputs: &[u8]) -> Option<()> {
         let mut bytes = Bytes { rest: inputs };
@@ -155,19 +164,19 @@ impl Writer<'_, '_> {
                 }
                 Form::Handle(kind) if op.by_value && !op.array => {
                     let raw = bytes.u64()?;
-                    let re = self.objects.given(kind, raw, self.thread, 0);
+                    let re = self.objects.resolve(kind, raw, self.thread, 0);
                     if self.is_request(kind) {
-                        self.given.requests.push((raw, re));
+                        self.scratch.requests.push((raw, re));
                         if plan.cancels {
                             self.objects.cancel(raw, re);
                         }
                     }
-                    self.mark_odd(kind, re, false);
+                    self.mark_unknown_request(kind, re, false);
                     put_ref(self.task, self.thread, self.signature, re);
                 }
-                Form::Place(kind) if op.by_value && !op.array => {
+                Form::Address(kind) if op.by_value && !op.array => {
                     let address = bytes.u64()?;
-                    self.place(kind, address, false);
+                    self.address(kind, address, false);
                 }
                 Form::Status => self.input_status(op, &mut bytes)?,
                 _ => self.value(op, &mut bytes, false, false)?,
@@ -176,13 +185,13 @@ impl Writer<'_, '_> {
         Some(())
     }
 
-    /// The result and the outputs; gives whether a poll, if it is one, succeeded.
+    /// Encodes the result and the outputs. Returns false for a failed poll.
     pub fn outputs(&mut self, returned: &Returned<'_>) -> Option<bool> {
         let plan = self.plan;
         match plan.result {
             None if returned.result == 0 => put(self.outcome, 0),
             None => {
-                // A class of 0 would read as success.
+                // A class of 0 would mean success.
                 put(self.outcome, if returned.class == 0 { -1 } else { returned.class.into() });
                 put(self.outcome, returned.result);
             }
@@ -192,11 +201,11 @@ impl Writer<'_, '_> {
                 match form {
                     Form::Handle(kind) => {
                         let raw = self.narrow(kind, returned.result as u64);
-                        let re = self.objects.given(kind, raw, self.thread, 0);
-                        self.mark_odd(kind, re, false);
+                        let re = self.objects.resolve(kind, raw, self.thread, 0);
+                        self.mark_unknown_request(kind, re, false);
                         put_ref(self.task, self.thread, self.signature, re);
                     }
-                    Form::Place(kind) => self.place(kind, returned.result as u64, false),
+                    Form::Address(kind) => self.address(kind, returned.result as u64, false),
                     _ => put(self.signature, returned.result),
                 }
             }
@@ -220,11 +229,11 @@ impl Writer<'_, '_> {
             self.change(kind, is_array, unset);
         }
         self.request_made();
-        if !self.given.requests.is_empty() && matches!(self.given.effect, Some(Effect::None)) {
-            // Which request a handle stands for would have to be asked again.
-            self.given.effect = None;
+        if !self.scratch.requests.is_empty() && matches!(self.scratch.effect, Some(Effect::None)) {
+            // A repeat would have to look up again which request the handle means.
+            self.scratch.effect = None;
         }
-        let succeeded = match (self.given.flag, self.given.outcount) {
+        let succeeded = match (self.scratch.flag, self.scratch.outcount) {
             (Some(flag), _) => flag,
             (None, Some(n)) => n != 0,
             (None, None) => true,
@@ -232,7 +241,7 @@ impl Writer<'_, '_> {
         Some(succeeded || failed)
     }
 
-    /// A handle in a result register: MPICH's are 32 bits wide.
+    /// A handle returned in a register: MPICH's are 32 bits wide.
     fn narrow(&self, kind: u8, raw: u64) -> u64 {
         match self.layout.bytes_of(self.kinds.name(kind)) {
             4 => raw & 0xffff_ffff,
@@ -250,7 +259,7 @@ impl Writer<'_, '_> {
         put(self.out(to_outcome), value);
     }
 
-    /// A value of any other form.
+    /// Encodes a value that `inputs` and `outputs` do not encode themselves.
     fn value(&mut self, op: &Op, bytes: &mut Bytes<'_>, to: bool, output: bool) -> Option<()> {
         match op.form {
             Form::Text => return self.text(bytes, to),
@@ -276,9 +285,9 @@ impl Writer<'_, '_> {
             Form::Int => {
                 let value = i64::from(bytes.u32()? as i32);
                 match op.role {
-                    Role::Flag => self.given.flag = Some(value != 0),
-                    Role::Index => self.given.indices.push(value),
-                    Role::Outcount => self.given.outcount = Some(value),
+                    Role::Flag => self.scratch.flag = Some(value != 0),
+                    Role::Index => self.scratch.indices.push(value),
+                    Role::Outcount => self.scratch.outcount = Some(value),
                     Role::None | Role::Indices => {}
                 }
                 self.put(to, value);
@@ -293,51 +302,51 @@ impl Writer<'_, '_> {
             }
             Form::Handle(kind) => {
                 let raw = bytes.u64()?;
-                let re = self.objects.given(kind, raw, self.thread, 0);
+                let re = self.objects.resolve(kind, raw, self.thread, 0);
                 if op.changes {
-                    self.given.before.push((raw, re));
+                    self.scratch.before.push((raw, re));
                 }
                 if self.is_request(kind) {
-                    self.given.requests.push((raw, re));
+                    self.scratch.requests.push((raw, re));
                     if self.plan.cancels {
                         self.objects.cancel(raw, re);
                     }
                 }
-                self.mark_odd(kind, re, to);
+                self.mark_unknown_request(kind, re, to);
                 let (task, thread) = (&mut *self.task, self.thread);
                 let out = if to { &mut *self.outcome } else { &mut *self.signature };
                 put_ref(task, thread, out, re);
             }
-            Form::Place(kind) => {
+            Form::Address(kind) => {
                 let address = bytes.u64()?;
-                self.place(kind, address, to);
+                self.address(kind, address, to);
             }
             Form::Text | Form::Texts | Form::Texts2 | Form::Status => {}
         }
         Some(())
     }
 
-    /// An address.
+    /// Encodes an address.
     #[inline]
-    fn place(&mut self, kind: u8, address: u64, to: bool) {
+    fn address(&mut self, kind: u8, address: u64, to: bool) {
         if address == 0 {
             return self.put(to, 0);
         }
         if address >= 1 << 16
-            && let Some(place) = self.segments.find(address)
+            && let Some(location) = self.segments.find(address)
         {
-            if place.thread == self.thread {
-                self.put(to, place.number.into());
+            if location.thread == self.thread {
+                self.put(to, location.number.into());
             } else {
-                [-2, place.thread.into(), place.number.into()]
+                [-2, location.thread.into(), location.number.into()]
                     .into_iter()
                     .for_each(|v| self.put(to, v));
             }
-            return self.put(to, place.offset);
+            return self.put(to, location.offset);
         }
         match self.objects.find_predefined(kind, address) {
-            Some(place) => {
-                let number = self.task.predefined(place);
+            Some(index) => {
+                let number = self.task.predefined(index);
                 self.put(to, -3 - i64::from(number));
             }
             None => {
@@ -347,19 +356,19 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// A number that may be an address.
+    /// Encodes a number that may be an address.
     fn aint(&mut self, value: i64, to: bool) {
         if value > 1 << 32
-            && let Some(place) = self.segments.find(value as u64)
+            && let Some(location) = self.segments.find(value as u64)
         {
-            if place.thread == self.thread {
-                self.put(to, i64::from(place.number) * 2 + 1);
+            if location.thread == self.thread {
+                self.put(to, i64::from(location.number) * 2 + 1);
             } else {
-                [-3, place.thread.into(), place.number.into()]
+                [-3, location.thread.into(), location.number.into()]
                     .into_iter()
                     .for_each(|v| self.put(to, v));
             }
-            return self.put(to, place.offset);
+            return self.put(to, location.offset);
         }
         match value.checked_mul(2) {
             Some(doubled) => self.put(to, doubled),
@@ -370,7 +379,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// The number of elements, or the code that stands in its place, which is written.
+    /// Reads the number of elements and writes it, or the code that replaces it.
     fn elements(&mut self, bytes: &mut Bytes<'_>, to: bool) -> Option<usize> {
         let n = self.count(bytes, to)?;
         if let Some(n) = n {
@@ -379,7 +388,8 @@ impl Writer<'_, '_> {
         Some(n.unwrap_or(0))
     }
 
-    /// The number of elements, not written, or none, where a code is written.
+    /// Reads the number of elements without writing it. If there is a code instead, writes the code and
+    /// returns `Some(None)`.
     fn count(&mut self, bytes: &mut Bytes<'_>, to: bool) -> Option<Option<usize>> {
         let code = match bytes.u32()? {
             codes::NULL => code::NULL,
@@ -390,7 +400,7 @@ impl Writer<'_, '_> {
                 let address = bytes.u64()?;
                 let kind = self.kinds.number("address");
                 self.put(to, code::SPECIAL);
-                self.place(kind, address, to);
+                self.address(kind, address, to);
                 return Some(None);
             }
             n => return Some(Some(n as usize)),
@@ -404,10 +414,10 @@ impl Writer<'_, '_> {
             return self.handles(op, kind, bytes, to, output);
         }
         let Some(n) = self.count(bytes, to)? else {
-            self.given.numbers.clear();
+            self.scratch.numbers.clear();
             return Some(());
         };
-        let mut numbers = std::mem::take(&mut self.given.next_numbers);
+        let mut numbers = std::mem::take(&mut self.scratch.next_numbers);
         numbers.clear();
         match op.form {
             Form::Int => {
@@ -423,12 +433,12 @@ impl Writer<'_, '_> {
             }
         }
         if op.role == Role::Indices {
-            self.given.indices.clone_from(&numbers);
+            self.scratch.indices.clone_from(&numbers);
         }
-        let is_place = |v: &i64| *v > 1 << 32 && self.segments.find(*v as u64).is_some();
+        let is_address = |v: &i64| *v > 1 << 32 && self.segments.find(*v as u64).is_some();
         let mixed = match op.form {
-            Form::Aint => numbers.iter().any(is_place),
-            Form::Place(_) => true,
+            Form::Aint => numbers.iter().any(is_address),
+            Form::Address(_) => true,
             _ => false,
         };
         if mixed {
@@ -436,7 +446,7 @@ impl Writer<'_, '_> {
             self.put(to, n as i64);
             for value in &numbers {
                 match op.form {
-                    Form::Place(kind) => self.place(kind, *value as u64, to),
+                    Form::Address(kind) => self.address(kind, *value as u64, to),
                     _ => self.aint(*value, to),
                 }
             }
@@ -444,9 +454,9 @@ impl Writer<'_, '_> {
         } else {
             self.put(to, n as i64);
             let out = if to { &mut *self.outcome } else { &mut *self.signature };
-            array::put(out, &numbers, &self.given.numbers);
+            array::put(out, &numbers, &self.scratch.numbers);
         }
-        self.given.next_numbers = std::mem::replace(&mut self.given.numbers, numbers);
+        self.scratch.next_numbers = std::mem::replace(&mut self.scratch.numbers, numbers);
         Some(())
     }
 

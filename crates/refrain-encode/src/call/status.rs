@@ -1,8 +1,7 @@
-//! Statuses of a call: what of them MPI defines.
+//! Encodes the statuses of a call: only the fields that MPI defines.
 //!
-//! A status tells something only where a message was received, or a file accessed: MPICH leaves
-//! the status of a completed send as it was, and what lies there by chance must not look like an
-//! outcome.
+//! A status is defined only if a message was received or a file was accessed. MPICH does not write
+//! the status of a completed send; the uninitialized memory there must not become an outcome.
 
 use super::{Bytes, Writer};
 use crate::objects::Ref;
@@ -13,7 +12,7 @@ use refrain_signature::codes::{NOT_KEPT, Shape, WITH_ERROR};
 use refrain_signature::plan::{Makes, Op};
 
 impl Writer<'_, '_> {
-    /// What of the status of a request is kept.
+    /// Which fields of a request's status are recorded.
     fn shape(&self, request: Option<(u64, Ref)>) -> Shape {
         if self.plan.of_files {
             return Shape::Transfer;
@@ -33,19 +32,19 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// The request that a status is about, by the status's place.
-    fn request_of(&self, place: usize) -> Option<(u64, Ref)> {
+    /// The request of the status with that index.
+    fn request_of(&self, index: usize) -> Option<(u64, Ref)> {
         if self.plan.def.params.iter().all(|p| p.reads_as != refrain_signature::plan::REQUEST) {
             return None;
         }
         let null = (0, Ref::Predefined(u32::MAX));
-        let requests = &self.given.requests;
-        if !self.given.indices.is_empty() || self.given.outcount.is_some() {
-            let index = self.given.indices.get(place).copied().unwrap_or(-1);
+        let requests = &self.scratch.requests;
+        if !self.scratch.indices.is_empty() || self.scratch.outcount.is_some() {
+            let index = self.scratch.indices.get(index).copied().unwrap_or(-1);
             let index = usize::try_from(index).ok();
             return Some(index.and_then(|i| requests.get(i)).copied().unwrap_or(null));
         }
-        Some(requests.get(place).copied().unwrap_or(null))
+        Some(requests.get(index).copied().unwrap_or(null))
     }
 
     pub(super) fn status(&mut self, op: &Op, bytes: &mut Bytes<'_>, failed: bool) -> Option<()> {
@@ -56,12 +55,12 @@ impl Writer<'_, '_> {
         let Some(n) = self.count(bytes, true)? else { return Some(()) };
         put(self.outcome, n as i64);
         let (found, size) = (bytes.u8()?, bytes.u8()?);
-        // More statuses than bytes is damage.
+        // A record with more statuses than bytes is damaged.
         (n <= bytes.rest.len()).then_some(())?;
         put(self.outcome, found.into());
-        for place in 0..n {
+        for index in 0..n {
             let status = bytes.take(size.into())?;
-            self.fields(status, found, place, failed);
+            self.fields(status, found, index, failed);
         }
         Some(())
     }
@@ -69,7 +68,7 @@ impl Writer<'_, '_> {
     fn one_status(
         &mut self,
         found: u8,
-        place: usize,
+        index: usize,
         bytes: &mut Bytes<'_>,
         failed: bool,
     ) -> Option<()> {
@@ -79,12 +78,12 @@ impl Writer<'_, '_> {
         }
         let size = bytes.u8()?;
         let status = bytes.take(size.into())?;
-        self.fields(status, found, place, failed);
+        self.fields(status, found, index, failed);
         Some(())
     }
 
-    fn fields(&mut self, status: &[u8], found: u8, place: usize, failed: bool) {
-        let mut shape = self.shape(self.request_of(place));
+    fn fields(&mut self, status: &[u8], found: u8, index: usize, failed: bool) {
+        let mut shape = self.shape(self.request_of(index));
         let fields = self.layout.status.status_fields(status);
         if fields.is_none() {
             shape = Shape::Nothing;
@@ -98,13 +97,13 @@ impl Writer<'_, '_> {
             Shape::Message => {
                 put_message(self.outcome, &fields);
                 *self.last_status = Some(fields);
-                self.given.left_status = true;
+                self.scratch.left_status = true;
             }
             Shape::Transfer => {
                 put(self.outcome, fields.count_bytes.unwrap_or(-1));
                 let (source, tag) = (NOT_KEPT, NOT_KEPT);
                 *self.last_status = Some(StatusFields { source, tag, cancelled: false, ..fields });
-                self.given.left_status = true;
+                self.scratch.left_status = true;
             }
             Shape::Cancelled => put(self.outcome, fields.cancelled.into()),
         }
@@ -115,7 +114,7 @@ impl Writer<'_, '_> {
 
     pub(super) fn input_status(&mut self, op: &Op, bytes: &mut Bytes<'_>) -> Option<()> {
         if op.array {
-            // No function takes statuses.
+            // No function has an array of statuses as input.
             return None;
         }
         let found = bytes.u8()?;

@@ -1,10 +1,10 @@
-//! The trace of a thread, complete in itself.
+//! The self-contained trace of one thread.
 
 use super::Encoder;
 use refrain_signature::tasktrace::{SignatureTrace, TaskTrace};
 
 impl Encoder {
-    /// The trace of a thread; none if it made no call.
+    /// The trace of a thread; `None` if it made no call.
     pub fn task_trace(&self, thread: u32) -> Option<TaskTrace> {
         let task = self.task(thread)?;
         if task.signatures.is_empty() {
@@ -24,7 +24,7 @@ impl Encoder {
                 stats: state.map(|s| s.stats.clone()).unwrap_or_default(),
             }
         };
-        let name = |place: &u32| self.predefined_name(*place).to_owned();
+        let name = |index: &u32| self.predefined_name(*index).to_owned();
         Some(TaskTrace {
             functions: task.functions.iter().filter_map(text).collect(),
             predefined: task.predefined.iter().map(name).collect(),

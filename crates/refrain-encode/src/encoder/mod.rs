@@ -1,21 +1,22 @@
 //! The encoder of a process: records in, tasks out.
 //!
-//! Calls are taken in when they have *returned*, over all threads in the order of their returns:
-//! what a call creates exists from then on, what it frees is gone. A call inside another (from a
-//! callback) so comes before the one it is inside of; depths tell the reader which.
+//! A call is encoded when it has *returned*; over all threads, calls are encoded in the order of
+//! their returns. From then on the objects that it created exist, and those that it freed do not.
+//! A nested call (from a callback) therefore precedes the call that contains it. The decoder
+//! restores the nesting from the depths.
 
 mod finish;
 mod saved;
 
-use crate::call::{Given, Returned, Writer};
-use crate::memo::{Memos, Seen};
+use crate::call::{CallScratch, Returned, Writer};
+use crate::memo::{CallRecords, Memos};
 use crate::objects::Objects;
 use crate::segments::Segments;
 use crate::slots::Slots;
 use crate::task::Task;
 use crate::times::{self, Recorder, Setting};
 use refrain_format::define::FunctionDef;
-use refrain_format::record::{HEAD, PLAIN, Tag, state};
+use refrain_format::record::{HEAD, IGNORES_STATUS, PLAIN, Tag, state};
 use refrain_mpi::abi::{Family, Layout};
 use refrain_mpi::status::StatusFields;
 use refrain_signature::head::Head;
@@ -27,17 +28,19 @@ use refrain_signature::{array, cells};
 #[derive(Clone, Copy, Debug)]
 struct Open {
     function: u16,
-    /// How many calls it was made inside of. Records count to 255 only.
+    /// How many open calls contain it. Records store at most 255.
     depth: u32,
+    /// Whether the program ignores its status.
+    ignores_status: bool,
     number: u32,
-    /// The string that names the site.
+    /// The number of the call site's string.
     site: Option<u32>,
     start: u64,
-    /// Where its inputs begin in `enters`.
+    /// The offset of its inputs in `enters`.
     at: usize,
 }
 
-/// Polls of one signature that failed, one after the other.
+/// Consecutive failed polls of one signature.
 #[derive(Debug)]
 struct FailedPolls {
     signature: u32,
@@ -45,14 +48,14 @@ struct FailedPolls {
     outcome: Vec<u8>,
 }
 
-/// What is known of a thread.
+/// The state of a thread.
 #[derive(Debug, Default)]
 struct Thread {
     task: Task,
     open: Vec<Open>,
     enters: Vec<u8>,
     next_number: u32,
-    /// The strings of its call sites.
+    /// The string numbers of its call sites.
     sites: Vec<u32>,
     slots: Slots,
     memos: Memos,
@@ -63,23 +66,23 @@ struct Thread {
     times: Recorder,
 }
 
-/// A log that does not read as one.
+/// A malformed log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The thread.
     pub thread: u32,
-    /// Bytes before the damage, in what was fed.
+    /// Offset of the damage in the fed bytes.
     pub at: usize,
     /// What is wrong.
     pub what: String,
 }
 
-/// Buffers that are used again from call to call.
+/// Buffers that are reused between calls.
 #[derive(Debug, Default)]
 struct Scratch {
     signature: Vec<u8>,
     outcome: Vec<u8>,
-    given: Given,
+    call: CallScratch,
     times: refrain_timing::Scratch,
 }
 
@@ -93,7 +96,7 @@ pub struct Encoder {
     segments: Segments,
     threads: Vec<Thread>,
     scratch: Scratch,
-    /// How the times of every call are kept, if they are.
+    /// How the times of every call are recorded; `None` if they are not.
     timing: Option<Setting>,
 }
 
@@ -106,10 +109,11 @@ pub struct Batch<'a> {
     pub records: &'a [u8],
 }
 
-/// A record and where it begins.
+/// One record of a log.
 #[derive(Clone, Copy)]
 struct Record<'a> {
     tag: Tag,
+    ignores_status: bool,
     function: u16,
     detail: u8,
     body: &'a [u8],
@@ -121,17 +125,19 @@ impl<'a> Record<'a> {
     #[inline]
     fn first(bytes: &'a [u8]) -> Result<Option<Record<'a>>, &'static str> {
         let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else { return Ok(None) };
-        let tag = Tag::from_byte(head[2]).ok_or("no record begins so")?;
+        let tag = Tag::from_byte(head[2]).ok_or("unknown kind of record")?;
         if tag == Tag::End {
             return Ok(None);
         }
         let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        let body = length.checked_sub(HEAD).and_then(|n| rest.get(..n)).ok_or("cut short")?;
+        let body =
+            length.checked_sub(HEAD).and_then(|n| rest.get(..n)).ok_or("truncated record")?;
         let function = u16::from_le_bytes([head[0], head[1]]);
-        Ok(Some(Record { tag, function, detail: head[3], body, length }))
+        let ignores_status = head[2] & IGNORES_STATUS != 0;
+        Ok(Some(Record { tag, ignores_status, function, detail: head[3], body, length }))
     }
 
-    /// When it was written, where it says so.
+    /// When it was written; 0 if the record has no time.
     fn time(&self) -> u64 {
         match self.tag {
             Tag::End | Tag::Define | Tag::Handles | Tag::Site => 0,
@@ -151,7 +157,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl Encoder {
-    /// For a process under an MPI of that family.
+    /// An encoder for a process whose MPI is of that family.
     pub fn new(family: Family) -> Encoder {
         let mut kinds = Kinds::default();
         let objects = Objects::new(family, &mut kinds);
@@ -166,14 +172,14 @@ impl Encoder {
             timing: None,
         };
         for (number, text) in notes::DEFINITIONS {
-            // The texts are ours; a test reads them.
+            // Cannot fail: a test parses these texts.
             let _ = encoder.define(number, text);
         }
         encoder
     }
 
-    /// Takes in records of several threads, up to a common moment. Damage ends a thread's batch,
-    /// not those of the others.
+    /// Encodes records of several threads, in order of time. Every batch must end at the same moment.
+    /// Damage ends the batch of one thread, not those of the others.
     pub fn feed(&mut self, batches: &[Batch<'_>]) -> Vec<Damage> {
         let mut damages = Vec::new();
         if let [batch] = batches {
@@ -199,7 +205,7 @@ impl Encoder {
     }
 
     fn feed_by_time(&mut self, batches: &[Batch<'_>], damages: &mut Vec<Damage>) {
-        // Of each batch that has not ended: how far it is taken in.
+        // Each unfinished batch and the offset of its next record.
         let mut rest: Vec<(&Batch<'_>, usize)> = batches.iter().map(|batch| (batch, 0)).collect();
         loop {
             let mut earliest: Option<(u64, usize, Record<'_>)> = None;
@@ -224,33 +230,33 @@ impl Encoder {
             });
             let Some((_, i, record)) = earliest else { return };
             let Some((batch, at)) = rest.get_mut(i) else { return };
-            let (thread, place) = (batch.thread, *at);
+            let (thread, start) = (batch.thread, *at);
             *at += record.length;
             if let Err(what) = self.take_in(thread, record) {
                 rest.remove(i);
-                damages.push(Damage { thread, at: place, what });
+                damages.push(Damage { thread, at: start, what });
             }
         }
     }
 
-    /// An open call of that function returns with success, without outputs.
-    pub fn presume_returned(&mut self, function: u16, end: u64) {
+    /// Treats open calls of that function as returned, with success and without outputs.
+    pub fn assume_returned(&mut self, function: u16, end: u64) {
         for thread in 0..self.threads.len() as u32 {
-            let Some(own) = self.threads.get_mut(thread as usize) else { continue };
-            if let Some(call) = own.open.pop_if(|call| call.function == function) {
+            let Some(state) = self.threads.get_mut(thread as usize) else { continue };
+            if let Some(call) = state.open.pop_if(|call| call.function == function) {
                 let returned = Returned { end, result: 0, class: 0, outputs: &[] };
-                // A function with outputs would not read; then the call is lost.
+                // Fails if the function has outputs; then the call is lost.
                 let _ = self.call(thread, call, Some(returned));
             }
         }
     }
 
-    /// Calls that never returned are calls too.
+    /// Ends the recording: encodes calls that have not returned, and completes all open data.
     pub fn finish(&mut self) {
         for thread in 0..self.threads.len() as u32 {
             let open = |encoder: &mut Self| encoder.threads.get_mut(thread as usize)?.open.pop();
             while let Some(open) = open(self) {
-                // The inputs were read when they came; if not, the call is lost with them.
+                // Fails if the inputs are malformed; then the call is lost.
                 let _ = self.call(thread, open, None);
             }
             self.flush_polls(thread);
@@ -279,14 +285,14 @@ impl Encoder {
         open.unwrap_or_default().iter().map(|o| (o.function, o.number, o.start)).collect()
     }
 
-    /// The form of a function, as a log defined it.
+    /// The definition of a function, as the log has it.
     pub fn function(&self, number: u16) -> Option<&FunctionDef> {
         self.plan(number).map(|plan| &plan.def)
     }
 
-    /// `kind name` of a predefined handle, by its place in the process.
-    pub fn predefined_name(&self, place: u32) -> &str {
-        self.objects.predefined_name(place)
+    /// `kind name` of a predefined handle, by its index in the process.
+    pub fn predefined_name(&self, index: u32) -> &str {
+        self.objects.predefined_name(index)
     }
 
     /// Bytes held.
@@ -294,29 +300,29 @@ impl Encoder {
         self.threads.iter().map(|t| t.task.memory()).sum()
     }
 
-    /// Bytes held that could be put away.
+    /// Bytes of memory that spilling would free.
     pub fn sealed_memory(&self) -> usize {
         self.threads.iter().map(|t| t.task.sealed_memory() + t.times.memory()).sum()
     }
 
-    /// From now on, the times of every call are kept. To be asked for before the first record.
+    /// Records the times of every call. Must be called before the first record.
     pub fn keep_times(&mut self, setting: Setting) {
         self.timing = Some(setting);
     }
 
-    /// How the times of every call are kept, if they are.
+    /// How the times of every call are recorded; `None` if they are not.
     pub fn timing(&self) -> Option<&Setting> {
         self.timing.as_ref()
     }
 
-    /// The times of a thread's calls, in the order of their return: all so far, if they were sealed
-    /// since.
+    /// The sealed times of a thread's calls, in the order of their returns. Call
+    /// [`Encoder::seal_times`] before to get all.
     pub fn take_times(&mut self, thread: u32) -> Vec<times::Block> {
         let times = self.threads.get_mut(thread as usize).map(|t| &mut t.times.blocks);
         times.map(std::mem::take).unwrap_or_default()
     }
 
-    /// Seals times that are not yet: from time to time, and at the end.
+    /// Seals the times recorded so far.
     pub fn seal_times(&mut self) {
         if let Some(setting) = &self.timing {
             let scratch = &mut self.scratch.times;
@@ -324,21 +330,21 @@ impl Encoder {
         }
     }
 
-    /// Puts away what will not change any more: `store` keeps bytes, and says where they begin.
-    /// Whether all of it is away.
-    pub fn put_away(&mut self, store: &mut dyn FnMut(&[u8]) -> Option<u64>) -> bool {
+    /// Spills all sealed data: `store` writes bytes and returns their offset. Returns whether everything
+    /// is spilled.
+    pub fn spill(&mut self, store: &mut dyn FnMut(&[u8]) -> Option<u64>) -> bool {
         let mut all = self.threads.iter_mut().flat_map(|thread| {
             let times = thread.times.blocks.iter_mut().map(|block| &mut block.bytes);
             thread.task.sealed_mut().chain(times)
         });
-        all.all(|sealed| sealed.put_away(store))
+        all.all(|sealed| sealed.spill(store))
     }
 
-    /// Brings back what was put away, but for times: `fetch` gives so many bytes from there on.
-    /// Whether all of it is here, as it must be before [`TaskTrace`](refrain_signature::tasktrace::TaskTrace)s are made.
-    pub fn bring_back(&mut self, fetch: &mut dyn FnMut(u64, u64) -> Option<Vec<u8>>) -> bool {
+    /// Loads spilled data except times: `fetch` reads bytes by offset and length. Returns whether all of
+    /// it is in memory, which [`Encoder::task_trace`] requires.
+    pub fn load(&mut self, fetch: &mut dyn FnMut(u64, u64) -> Option<Vec<u8>>) -> bool {
         let mut all = self.threads.iter_mut().flat_map(|thread| thread.task.sealed_mut());
-        all.all(|sealed| sealed.bring_back(fetch))
+        all.all(|sealed| sealed.load(fetch))
     }
 
     fn plan(&self, number: u16) -> Option<&Plan> {
@@ -354,13 +360,13 @@ impl Encoder {
         if self.plans.len() <= number {
             self.plans.resize_with(number + 1, || None);
         }
-        if let Some(place) = self.plans.get_mut(number) {
-            *place = Some(Box::new(plan));
+        if let Some(entry) = self.plans.get_mut(number) {
+            *entry = Some(Box::new(plan));
         }
         Ok(())
     }
 
-    #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
+    #[expect(clippy::indexing_slicing, reason = "resized just before")]
     fn thread(&mut self, thread: u32) -> &mut Thread {
         let index = thread as usize;
         if self.threads.len() <= index {
@@ -446,8 +452,8 @@ impl Encoder {
         if self.plan(record.function).is_none() {
             return Err(format!("function {} is not defined", record.function));
         }
-        // A call at this depth ends every call that was open as deep or deeper: those were left
-        // by longjmp, an exception, or a cancelled thread.
+        // Open calls of this depth or deeper ended without returning: by longjmp, an exception, or
+        // the cancellation of the thread.
         while let Some(open) = self.thread(thread).open.last().copied()
             && open.depth >= u32::from(record.detail)
             && record.detail < u8::MAX
@@ -462,12 +468,12 @@ impl Encoder {
         state.next_number = number.wrapping_add(1);
         let depth = match record.detail {
             u8::MAX => state.open.last().map_or(0, |open| open.depth + 1).max(u8::MAX.into()),
-            // A signal's handler may call between the end of a call and its being taken note of:
-            // then there is no call that it is inside of.
+            // A signal handler may call MPI after a call has ended but before the agent has noted it.
+            // Then no open call contains the handler's call.
             depth => u32::from(depth).min(state.open.last().map_or(0, |open| open.depth + 1)),
         };
-        let function = record.function;
-        state.open.push(Open { function, depth, number, site, start, at });
+        let Record { function, ignores_status, .. } = record;
+        state.open.push(Open { function, depth, ignores_status, number, site, start, at });
         Ok(())
     }
 
@@ -487,7 +493,7 @@ impl Encoder {
             ),
         };
         let outputs = outputs.ok_or_else(short)?;
-        // A call already given up may still return where a program switches stacks by hand.
+        // A program that switches stacks itself may return from a call that was already ended above.
         if !state.open.iter().any(|open| open.number == number) {
             return Ok(());
         }
@@ -501,7 +507,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// A call is complete, or given up.
+    /// Encodes a call that has returned or that ended without returning.
     fn call(
         &mut self,
         number: u32,
@@ -518,7 +524,7 @@ impl Encoder {
             Some(r) if r.result == 0 && r.class == 0 && open.depth == 0 && !plan.polls => {
                 let key = (open.function, open.site.map_or(0, |site| site + 1));
                 let inputs = thread.enters.get(open.at..).unwrap_or(&[]);
-                Some(Seen { key, epoch, inputs, outputs: r.outputs })
+                Some(CallRecords { key, epoch, inputs, outputs: r.outputs })
             }
             _ => None,
         };
@@ -547,10 +553,10 @@ impl Encoder {
             return Ok(());
         }
         let is_seen = seen.is_some();
-        let Scratch { signature, outcome, given, times } = scratch;
+        let Scratch { signature, outcome, call, times } = scratch;
         signature.clear();
         outcome.clear();
-        given.clear();
+        call.clear();
         let (function, depth, site) = (open.function, open.depth, open.site);
         Head { function, returned: returned.is_some(), depth, site }.put(signature);
         let inputs = thread.enters.get(open.at..).unwrap_or(&[]);
@@ -568,30 +574,33 @@ impl Encoder {
             function: open.function,
             signature,
             outcome,
-            given,
+            scratch: call,
         };
         let written = writer.inputs(inputs).and_then(|()| match &returned {
             Some(returned) => writer.outputs(returned),
-            None => Some(true),
+            None => {
+                writer.in_flight(open.ignores_status);
+                Some(true)
+            }
         });
         let Some(succeeded) = written else {
             thread.enters.truncate(open.at);
-            return Err(format!("the values of {} do not read", plan.def.name));
+            return Err(format!("malformed values of {}", plan.def.name));
         };
         thread.calls += 1;
         let terminal =
-            given.terminal.or_else(|| thread.task.signature(open.function, signature, outcome));
-        // A status among the inputs may stand for the last one seen, another each time.
+            call.terminal.or_else(|| thread.task.signature(open.function, signature, outcome));
+        // Not for functions with an input status: its cells may refer to the last status, which varies.
         if let (Some(terminal), Some(effect), Some(returned)) =
-            (terminal, given.effect.take(), &returned)
+            (terminal, call.effect.take(), &returned)
             && is_seen
             && !plan.reads_status
             && objects.epoch().wrapping_add(segments.epoch()) == epoch
         {
             let inputs = thread.enters.get(open.at..).unwrap_or(&[]);
             let key = (open.function, open.site.map_or(0, |site| site + 1));
-            let seen = Seen { key, epoch, inputs, outputs: returned.outputs };
-            let status = thread.last_status.filter(|_| given.left_status);
+            let seen = CallRecords { key, epoch, inputs, outputs: returned.outputs };
+            let status = thread.last_status.filter(|_| call.left_status);
             thread.memos.add(&seen, terminal, outcome, effect, status);
         }
         thread.enters.truncate(open.at);
@@ -607,7 +616,7 @@ impl Encoder {
             thread.times.note(setting, terminal, open.depth, (open.start, end), times, bound);
         }
         let is_poll = plan.polls && returned.is_some();
-        thread.settle(terminal, outcome, is_poll, succeeded);
+        thread.append(terminal, outcome, is_poll, succeeded);
         Ok(())
     }
 
@@ -669,7 +678,7 @@ impl Encoder {
         };
         let (ranks, remote) = (list()?, list()?);
         let kind = self.kinds.number("comm");
-        let comm = self.objects.given(kind, comm, thread, 0);
+        let comm = self.objects.resolve(kind, comm, thread, 0);
         let mut signature = Vec::new();
         Head::note(notes::MEMBERS).put(&mut signature);
         crate::call::put_ref(&mut self.thread(thread).task, thread, &mut signature, comm);
@@ -685,16 +694,16 @@ impl Encoder {
 }
 
 impl Thread {
-    /// Appends a call to the sequence; failed polls wait for what follows them.
+    /// Appends a call to the sequence. Failed polls are held back until the next call.
     #[inline]
-    fn settle(&mut self, terminal: u32, outcome: &[u8], is_poll: bool, succeeded: bool) {
+    fn append(&mut self, terminal: u32, outcome: &[u8], is_poll: bool, succeeded: bool) {
         if !is_poll && self.failed.is_none() {
             return self.task.emit(terminal, outcome, 0);
         }
-        self.settle_poll(terminal, outcome, is_poll, succeeded);
+        self.append_poll(terminal, outcome, is_poll, succeeded);
     }
 
-    fn settle_poll(&mut self, terminal: u32, outcome: &[u8], is_poll: bool, succeeded: bool) {
+    fn append_poll(&mut self, terminal: u32, outcome: &[u8], is_poll: bool, succeeded: bool) {
         if let Some(failed) = &mut self.failed
             && failed.signature == terminal
             && is_poll
@@ -722,14 +731,15 @@ impl Thread {
         flush_failed(&mut self.failed, &mut self.task);
     }
 
-    /// Ticks since the call before.
+    /// Ticks since the previous call.
     #[inline]
     fn gap(&self, start: u64) -> u64 {
         if self.last_end == 0 { 0 } else { start.saturating_sub(self.last_end) }
     }
 }
 
-/// Polls that failed were not repeated: the last of them is a call of its own.
+/// Emits failed polls that no successful poll followed: the last of them is the call, the others are its
+/// count.
 fn flush_failed(failed: &mut Option<FailedPolls>, task: &mut Task) {
     if let Some(failed) = failed.take() {
         task.emit(failed.signature, &failed.outcome, failed.count - 1);

@@ -1,4 +1,4 @@
-//! The encoder's whole state as bytes, and back: for a process that may die.
+//! The encoder's state as bytes, and back, so that a killed process loses nothing.
 
 use super::{Encoder, FailedPolls, Open, Thread};
 use crate::segments::Segments;
@@ -11,8 +11,8 @@ use refrain_signature::cells::{self, Cells, put_bytes, put_list, put_unsigned};
 use refrain_signature::plan::{Kinds, Plan};
 
 impl Encoder {
-    /// Writes the whole state, to be taken up later by [`Encoder::resume`]: when the process has
-    /// died, say.
+    /// Writes the whole state. [`Encoder::resume`] continues from it, for example after the process
+    /// was killed.
     pub fn save(&self, out: &mut Vec<u8>) {
         put_unsigned(out, self.layout.family.code().into());
         put_list(out, self.kinds.names().iter(), |out, name| put_bytes(out, name.as_bytes()));
@@ -34,7 +34,7 @@ impl Encoder {
         });
     }
 
-    /// Takes up a state that was written; `None` if the bytes are none.
+    /// Continues from a saved state; `None` if the bytes are malformed.
     pub fn resume(cells: &mut Cells<'_>) -> Option<Encoder> {
         let family = Family::from_code(cells.get_u32()?)?;
         let mut encoder = Encoder::new(family);
@@ -42,7 +42,7 @@ impl Encoder {
         for name in cells.get_list(Cells::get_text)? {
             kinds.number(&name);
         }
-        // Kinds that were numbered when the encoder was made have kept their numbers.
+        // Kinds that `Encoder::new` numbers come first and have the same numbers in the saved list.
         encoder.kinds = kinds;
         for _ in 0..cells.get_length()? {
             let number = u16::try_from(cells.get_unsigned()?).ok()?;
@@ -65,6 +65,9 @@ impl Encoder {
     }
 }
 
+/// The bit beside the depth of an open call that says whether the program ignores its status.
+const IGNORES_BIT: u32 = 32;
+
 impl Thread {
     fn put(&self, out: &mut Vec<u8>) {
         self.task.put(out);
@@ -72,7 +75,7 @@ impl Thread {
             let site = open.site.map_or(0, |site| u64::from(site) + 1);
             for value in [
                 open.function.into(),
-                open.depth.into(),
+                u64::from(open.depth) | u64::from(open.ignores_status) << IGNORES_BIT,
                 open.number.into(),
                 site,
                 open.start,
@@ -104,9 +107,12 @@ impl Thread {
     fn get(cells: &mut Cells<'_>) -> Option<Thread> {
         let mut thread = Thread { task: Task::get(cells)?, ..Thread::default() };
         thread.open = cells.get_list(|cells| {
+            let function = u16::try_from(cells.get_unsigned()?).ok()?;
+            let depth = cells.get_unsigned()?;
             Some(Open {
-                function: u16::try_from(cells.get_unsigned()?).ok()?,
-                depth: cells.get_u32()?,
+                function,
+                depth: u32::try_from(depth & ((1 << IGNORES_BIT) - 1)).ok()?,
+                ignores_status: depth >> IGNORES_BIT != 0,
                 number: cells.get_u32()?,
                 site: cells.get_u32()?.checked_sub(1),
                 start: cells.get_unsigned()?,

@@ -1,4 +1,4 @@
-//! Records the times of every call, where they are asked for; [`refrain_signature::times`] describes them.
+//! Records the times of every call, with `--timing`; [`refrain_signature::times`] describes their format.
 
 mod pending;
 mod recorder;
@@ -9,13 +9,14 @@ pub use refrain_signature::setting::Setting;
 use crate::sealed::Sealed;
 use refrain_signature::cells::{Cells, put_unsigned};
 
-/// Times of some calls.
+/// The times of consecutive calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// How many.
+    /// How many calls.
     pub calls: u32,
-    /// A list of ticks, from the first call's start to that of every [`EXACT_EVERY`](refrain_signature::times::EXACT_EVERY)th after it, each
-    /// counted from the one before; then what [`refrain_timing::encode`] writes.
+    /// A list of start times: the first call's, and that of every
+    /// [`EXACT_EVERY`](refrain_signature::times::EXACT_EVERY)th call after it, each as the difference from the
+    /// previous one, in ticks. The output of [`refrain_timing::encode`] follows.
     pub bytes: Sealed,
 }
 

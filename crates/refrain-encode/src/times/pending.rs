@@ -1,10 +1,10 @@
-//! The times of calls that are in no block yet.
+//! The times of calls that are not in a block yet.
 
 use refrain_signature::cells::{Cells, put_list, put_unsigned};
 use refrain_signature::times::BLOCK;
 
-/// Columns of a block's length under one count, as every call of a traced program adds to all of
-/// them. There are none before the first call.
+/// Three columns of one block's length that share one count, because every call adds to all three.
+/// They are allocated by the first call.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     len: usize,
@@ -18,7 +18,7 @@ struct Columns {
     durations: Box<[u64; BLOCK]>,
 }
 
-/// Zeros, not by way of the stack.
+/// A column of zeros, allocated on the heap directly: it is too large for the stack.
 fn column<T: Copy + Default>() -> Option<Box<[T; BLOCK]>> {
     vec![T::default(); BLOCK].into_boxed_slice().try_into().ok()
 }
@@ -30,13 +30,13 @@ impl Columns {
 }
 
 impl Pending {
-    /// How many.
+    /// How many calls are pending.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Adds a call; none is added to a full block.
+    /// Adds a call; does nothing if the block is full.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "compared with the length")]
     pub fn push(&mut self, id: u32, gap: u64, duration: u64) {
@@ -56,17 +56,17 @@ impl Pending {
         }
     }
 
-    /// Of each call its id,
+    /// The id of each call.
     pub fn ids(&self) -> &[u32] {
         self.columns.as_ref().and_then(|columns| columns.ids.get(..self.len)).unwrap_or_default()
     }
 
-    /// its interval,
+    /// The interval before each call.
     pub fn gaps(&self) -> &[u64] {
         self.columns.as_ref().and_then(|columns| columns.gaps.get(..self.len)).unwrap_or_default()
     }
 
-    /// and its duration.
+    /// The duration of each call.
     pub fn durations(&self) -> &[u64] {
         self.columns
             .as_ref()
@@ -74,7 +74,7 @@ impl Pending {
             .unwrap_or_default()
     }
 
-    /// Forgets all.
+    /// Removes all calls.
     pub fn clear(&mut self) {
         self.len = 0;
     }
@@ -86,7 +86,7 @@ impl Pending {
         }
     }
 
-    /// Reads them, for these ids.
+    /// Reads the intervals and durations of calls with these ids.
     pub fn get_times(ids: &[u32], cells: &mut Cells<'_>) -> Option<Pending> {
         let gaps = cells.get_list(Cells::get_unsigned)?;
         let durations = cells.get_list(Cells::get_unsigned)?;

@@ -1,4 +1,4 @@
-//! Takes in the times of a thread's calls.
+//! Records the times of a thread's calls.
 
 use super::pending::Pending;
 use super::{Block, Setting};
@@ -10,24 +10,25 @@ use refrain_timing::{Bounds, Calls, Mode, Scratch};
 /// The times of a thread so far.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    /// Blocks that are complete.
+    /// Complete blocks.
     pub blocks: Vec<Block>,
     ends: Ends,
     ids: Ids,
     /// Relative bounds by id.
     bounds: Bounds,
-    /// The ids of the last calls before those below.
+    /// The ids of the last calls before the pending ones.
     before: Vec<u32>,
-    /// Calls that are in no block yet,
+    /// Calls that are not in a block yet.
     pending: Pending,
-    /// when the first of them began,
+    /// The start of the first pending call.
     start: u64,
-    /// and some of those after it, where times are not exact.
+    /// The start of every [`EXACT_EVERY`]th pending call after it, if times are lossy.
     starts: Vec<u64>,
 }
 
 impl Recorder {
-    /// Takes in a call. `own_bound` tells the relative bound of a signature that has one of its own.
+    /// Records a call. `own_bound` returns the relative bound of its function, if that differs from the
+    /// default.
     #[inline]
     pub fn note(
         &mut self,
@@ -43,7 +44,7 @@ impl Recorder {
         if self.ids.count() > known
             && let Some(bound) = own_bound()
         {
-            // Bounds are in range, and there are not more of them than fit.
+            // Cannot fail: bounds are in range, and there are fewer than `Bounds` can hold.
             let _ = self.bounds.set(id, bound);
         }
         let before = self.ends.before(depth);
@@ -51,7 +52,7 @@ impl Recorder {
             self.note_start(setting, start);
         }
         let (gap, duration) = match setting.mode {
-            // A clock that goes back is given back.
+            // Wrapping keeps a clock that went backwards exact.
             Mode::Lossless => (start.wrapping_sub(before), end.wrapping_sub(start)),
             _ => (start.saturating_sub(before), end.saturating_sub(start)),
         };
@@ -71,7 +72,7 @@ impl Recorder {
         }
     }
 
-    /// Seals what is in no block yet.
+    /// Makes a block of the pending calls.
     #[inline(never)]
     pub fn seal(&mut self, setting: &Setting, scratch: &mut Scratch) {
         let called = self.pending.ids();
@@ -91,12 +92,12 @@ impl Recorder {
         if refrain_timing::encode(setting.mode, &self.bounds, &calls, scratch, &mut bytes).is_err()
         {
             bytes.truncate(head);
-            // Always there, and never too long.
+            // The lossless mode needs no library and has no length limit.
             let _ =
                 refrain_timing::encode(Mode::Lossless, &self.bounds, &calls, scratch, &mut bytes);
         }
         let calls = called.len() as u32;
-        self.blocks.push(Block { calls, bytes: Sealed::Held(bytes) });
+        self.blocks.push(Block { calls, bytes: Sealed::InMemory(bytes) });
         let last = called.len().saturating_sub(BEFORE);
         self.before.extend(called.iter().skip(last));
         let surplus = self.before.len().saturating_sub(BEFORE);
@@ -104,9 +105,9 @@ impl Recorder {
         self.pending.clear();
     }
 
-    /// One that keeps to a setting.
+    /// A recorder with that setting.
     pub fn new(setting: &Setting) -> Recorder {
-        // Settings have bounds in range.
+        // `Setting` accepts only bounds in range.
         let bounds = Bounds::relative(setting.relative).unwrap_or_default();
         Recorder { bounds, ..Recorder::default() }
     }
@@ -117,7 +118,7 @@ impl Recorder {
             + 20 * self.pending.len()
     }
 
-    /// Writes it, to be gone on with.
+    /// Writes the recorder's state.
     pub fn put(&self, setting: &Setting, out: &mut Vec<u8>) {
         put_list(out, self.blocks.iter(), |out, block| block.put(out));
         let list = |out: &mut Vec<u8>, values: &[u64]| {
@@ -127,7 +128,7 @@ impl Recorder {
         self.ids.put(out);
         let default = setting.relative;
         let own = (0..self.ids.count()).map(|id| (id, self.bounds.relative_of(id)));
-        // Bounds are rounded down a little where they are kept.
+        // `Bounds` stores bounds rounded down a little.
         let own: Vec<_> = own.filter(|(_, bound)| (bound - default).abs() > 1e-6).collect();
         put_list(out, own.into_iter(), |out, (id, bound)| {
             put_unsigned(out, id.into());
@@ -141,7 +142,7 @@ impl Recorder {
         list(out, &self.starts);
     }
 
-    /// Reads it.
+    /// Reads the state that [`Recorder::put`] wrote.
     pub fn get(setting: &Setting, cells: &mut Cells<'_>) -> Option<Recorder> {
         let mut recorder = Recorder::new(setting);
         recorder.blocks = cells.get_list(Block::get)?;

@@ -1,4 +1,4 @@
-//! What a process did comes out of its trace again, whatever it did.
+//! The decoded trace of a random program has exactly the calls that the program made.
 
 use proptest::prelude::*;
 use refrain_encode::encoder::{Batch, Encoder};
@@ -35,8 +35,8 @@ fn encoded(process: &Process) -> Vec<Option<TaskTrace>> {
     traces(encoder)
 }
 
-/// Cuts the records of all threads at common moments, given as parts of 65536.
-fn cuts(process: &Process, moments: &[u16]) -> Vec<Vec<(usize, usize)>> {
+/// Splits the records of all threads at common moments, given as fractions of 65536.
+fn split(process: &Process, moments: &[u16]) -> Vec<Vec<(usize, usize)>> {
     let mut moments: Vec<u64> =
         moments.iter().map(|m| 1000 + u64::from(*m) * (process.now() - 1000) / 65536).collect();
     moments.sort_unstable();
@@ -87,7 +87,7 @@ proptest! {
                 prop_assert!((a.stats.squares - b.stats.squares).abs() <= b.stats.squares / 1e3);
                 a.stats.squares = b.stats.squares;
             }
-            // What is only needed while polls are counted is not written.
+            // `Polls` has fields that are only used while recording and not written: compare the bytes.
             let mut second = Vec::new();
             again.put(&mut second);
             prop_assert_eq!(&bytes, &second);
@@ -97,20 +97,20 @@ proptest! {
     }
 
     #[test]
-    fn batches_make_no_difference(program in programs(120), moments: Vec<u16>) {
+    fn the_trace_does_not_depend_on_batch_borders(program in programs(120), moments: Vec<u16>) {
         let process = Process::run(&program, 2, 4);
         let mut encoder = Encoder::new(FAMILY);
-        for ranges in cuts(&process, &moments) {
+        for ranges in split(&process, &moments) {
             feed(&mut encoder, &process, &ranges);
         }
         prop_assert_eq!(traces(encoder), encoded(&process));
     }
 
     #[test]
-    fn an_encoder_that_was_saved_goes_on_as_if_not(program in programs(120), moments: Vec<u16>) {
+    fn a_saved_and_resumed_encoder_makes_the_same_trace(program in programs(120), moments: Vec<u16>) {
         let process = Process::run(&program, 3, 4);
         let mut encoder = Encoder::new(FAMILY);
-        for ranges in cuts(&process, &moments) {
+        for ranges in split(&process, &moments) {
             feed(&mut encoder, &process, &ranges);
             let mut bytes = Vec::new();
             encoder.save(&mut bytes);
@@ -135,7 +135,7 @@ proptest! {
             if let Some(trace) = TaskTrace::get(&mut Cells::new(&bytes))
                 && let Ok(task) = refrain_reader::view::SingleTask::new(trace, FAMILY, 0)
             {
-                // A grammar may stand for more calls than anyone has time for.
+                // A damaged grammar may expand to billions of calls.
                 task.view().decode().take(1000).for_each(drop);
             }
         }

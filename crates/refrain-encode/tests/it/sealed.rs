@@ -1,9 +1,9 @@
-//! What is sealed may be put away, and the trace is the same as if it had stayed.
+//! Spilling sealed grammars does not change the trace.
 
 use refrain_encode::task::Task;
 use refrain_signature::cells::Cells;
 
-/// Calls that hardly repeat: some grammars are sealed on the way.
+/// Calls that hardly repeat, so that some grammars are sealed.
 fn long_task(calls: u32, mut then: impl FnMut(&mut Task)) -> Task {
     let mut task = Task::default();
     let mut state = 1u32;
@@ -18,16 +18,16 @@ fn long_task(calls: u32, mut then: impl FnMut(&mut Task)) -> Task {
 }
 
 #[test]
-fn grammars_are_the_same_put_away_and_brought_back() {
+fn spilled_and_loaded_grammars_are_unchanged() {
     let calls = 400_000;
-    let stayed = long_task(calls, |_| {});
-    assert!(stayed.grammars().len() > 2, "nothing was sealed: this test would show nothing");
+    let in_memory = long_task(calls, |_| {});
+    assert!(in_memory.grammars().len() > 2, "nothing was sealed: this test would show nothing");
 
     let mut file = Vec::new();
     let mut most = 0;
     let mut task = long_task(calls, |task| {
         let put = |sealed: &mut refrain_encode::sealed::Sealed| {
-            sealed.put_away(&mut |bytes| {
+            sealed.spill(&mut |bytes| {
                 file.extend_from_slice(bytes);
                 Some((file.len() - bytes.len()) as u64)
             })
@@ -36,17 +36,17 @@ fn grammars_are_the_same_put_away_and_brought_back() {
         most = most.max(task.sealed_memory());
     });
     assert_eq!(most, 0);
-    assert!(task.grammars().len() < stayed.grammars().len());
+    assert!(task.grammars().len() < in_memory.grammars().len());
 
-    // A process that dies leaves the state, which tells where the rest is.
+    // A killed process leaves a state with the positions of the spilled bytes.
     let mut state = Vec::new();
     task.put(&mut state);
     task = Task::get(&mut Cells::new(&state)).expect("a state");
     let fetch = &mut |at: u64, length: u64| {
         file.get(at as usize..).and_then(|rest| rest.get(..length as usize)).map(<[u8]>::to_vec)
     };
-    assert!(task.sealed_mut().all(|sealed| sealed.bring_back(fetch)));
-    assert_eq!(task.grammars(), stayed.grammars());
+    assert!(task.sealed_mut().all(|sealed| sealed.load(fetch)));
+    assert_eq!(task.grammars(), in_memory.grammars());
 }
 
 #[test]
@@ -54,6 +54,6 @@ fn sealed_grammars_that_cannot_be_stored_stay_in_memory() {
     let mut task = long_task(300_000, |_| {});
     let held = task.sealed_memory();
     assert!(held > 0);
-    assert!(!task.sealed_mut().all(|sealed| sealed.put_away(&mut |_| None)));
+    assert!(!task.sealed_mut().all(|sealed| sealed.spill(&mut |_| None)));
     assert_eq!(task.sealed_memory(), held);
 }

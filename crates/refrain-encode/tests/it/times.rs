@@ -1,4 +1,4 @@
-//! When calls began and returned comes out of the trace again.
+//! Decoded start and end times equal the recorded ones, or are within their bounds.
 
 use proptest::prelude::*;
 use refrain_encode::encoder::{Batch, Encoder};
@@ -38,7 +38,7 @@ fn encoded(process: &Process, setting: &str, pauses: &[u64]) -> Vec<(TaskTrace, 
     let times = |thread| {
         let mut bytes = Vec::new();
         for block in encoder.take_times(thread) {
-            let content = block.bytes.held().expect("nothing was put away");
+            let content = block.bytes.in_memory().expect("nothing was spilled");
             put_unsigned(&mut bytes, block.calls.into());
             put_unsigned(&mut bytes, content.len() as u64);
             bytes.extend_from_slice(content);
@@ -72,7 +72,7 @@ proptest! {
     #![proptest_config(settings())]
 
     #[test]
-    fn exact_times_are_given_back(program in programs(120), pauses: Vec<u16>) {
+    fn exact_times_are_restored(program in programs(120), pauses: Vec<u16>) {
         let process = Process::run(&program, 1, 4);
         let mut pauses: Vec<u64> = pauses.into_iter().map(|pause| 1000 + u64::from(pause)).collect();
         pauses.sort_unstable();
@@ -108,13 +108,13 @@ proptest! {
         {
             for (at, byte) in &changes {
                 let length = times.len();
-                if let Some(place) = times.get_mut(usize::from(*at) % length.max(1)) {
-                    *place = *byte;
+                if let Some(old) = times.get_mut(usize::from(*at) % length.max(1)) {
+                    *old = *byte;
                 }
             }
             let task = SingleTask::new(task, FAMILY, thread as u32).expect("a task");
             let decoder = task.view().decode();
-            // No more calls than there are, and no panic.
+            // Must end without a panic.
             let _ = decoder.with_times(Box::new(times.as_slice())).take(100_000).count();
         }
     }

@@ -26,7 +26,7 @@ impl Sequitur {
             for pair in body.windows(2) {
                 let &[left, right] = pair else { continue };
                 if nodes.same(left, right) {
-                    return Err(format!("symbol {left} stands next to itself"));
+                    return Err(format!("symbol {left} is next to itself"));
                 }
                 let is_indexed = self.rules.digrams.contains(self.rules.hash(left), left);
                 indexed += usize::from(is_indexed);
@@ -127,7 +127,7 @@ fn check_use(nodes: &Nodes, guard: Id, body: &[Id]) -> Result<(), String> {
     while id != guard {
         let node = nodes.get(id);
         if node.kind != Kind::Rule || node.value != guard {
-            return Err(format!("{id} is no use of rule {guard}"));
+            return Err(format!("symbol {id} is not a use of rule {guard}"));
         }
         uses += 1;
         count = count.saturating_add(node.count);

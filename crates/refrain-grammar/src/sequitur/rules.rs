@@ -30,27 +30,32 @@ pub(super) struct Rules {
     pub nodes: Nodes,
     pub digrams: Digrams,
     /// Symbols that may violate an invariant with their right neighbour.
-    places: Vec<Id>,
+    unsettled: Vec<Id>,
     /// Rules that may be useless.
     idle: Vec<Id>,
 }
 
 impl Rules {
     pub fn new() -> Rules {
-        Rules { nodes: Nodes::new(), digrams: Digrams::new(), places: Vec::new(), idle: Vec::new() }
+        Rules {
+            nodes: Nodes::new(),
+            digrams: Digrams::new(),
+            unsettled: Vec::new(),
+            idle: Vec::new(),
+        }
     }
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
         self.nodes.memory()
             + self.digrams.memory()
-            + (self.places.capacity() + self.idle.capacity()) * size_of::<Id>()
+            + (self.unsettled.capacity() + self.idle.capacity()) * size_of::<Id>()
     }
 
     /// Notes that a symbol may violate an invariant with its right neighbour. The last one noted is
     /// repaired first.
     pub fn suspect(&mut self, id: Id) {
-        self.places.push(id);
+        self.unsettled.push(id);
     }
 
     /// Notes that a rule may be useless.
@@ -63,7 +68,7 @@ impl Rules {
         loop {
             if let Some(guard) = self.idle.pop() {
                 self.settle_rule(guard);
-            } else if let Some(id) = self.places.pop() {
+            } else if let Some(id) = self.unsettled.pop() {
                 self.settle_pair(id, false);
             } else {
                 return;

@@ -66,17 +66,17 @@ fn a_loop_is_one_rule_with_a_count() {
 }
 
 #[test]
-fn an_unfinished_iteration_shares_what_it_has() {
+fn an_unfinished_iteration_shares_its_part_with_the_loop() {
     assert_eq!(grammar_of("abcabcabcab"), "[1]^3[2], [2]c, ab");
 }
 
 #[test]
-fn an_inner_loop_stands_within_the_outer() {
+fn an_inner_loop_is_a_rule_inside_the_outer_loop() {
     assert_eq!(grammar_of(&"xabababy".repeat(7)), "[1]^7, x[2]^3y, ab");
 }
 
 #[test]
-fn counts_tell_digrams_apart() {
+fn digrams_with_different_counts_are_different() {
     assert_eq!(grammar_of("xaayxaaay"), "xa^2yxa^3y");
 }
 
@@ -149,7 +149,7 @@ fn a_snapshot_does_not_change_what_follows() {
 }
 
 #[test]
-fn a_grammar_out_of_order_is_mended() {
+fn violated_invariants_of_a_grammar_are_repaired() {
     let [a, b] = [0, 1].map(|terminal| Symbol::terminal(terminal, 1));
     let chain = vec![
         vec![Symbol::rule(1, 1), a, a, Symbol::rule(2, 3), a, b, a, b],
@@ -166,7 +166,7 @@ fn a_grammar_out_of_order_is_mended() {
 }
 
 #[test]
-fn counts_near_the_end_of_numbers_do_no_harm() {
+fn counts_near_2_to_the_64_do_not_overflow() {
     let body = vec![Symbol::terminal(0, u64::MAX - 1), Symbol::terminal(1, 1)];
     let grammar = Grammar::new(vec![body]).unwrap();
     let mut sequitur = Sequitur::from_grammar(&grammar);
@@ -185,7 +185,7 @@ fn a_million_different_terminals_fit_into_80_megabytes() {
 }
 
 #[test]
-fn deep_rules_are_no_trouble() {
+fn deeply_nested_rules_work() {
     // A staircase: each step is the one before and a bit more, so rules nest deeply.
     let mut sequitur = Sequitur::new();
     let mut pushed = Vec::new();

@@ -24,7 +24,7 @@ fn a_grammar_yields_its_sequence_from_any_position() {
 }
 
 #[test]
-fn rules_are_numbered_as_they_are_met() {
+fn rules_are_numbered_by_first_visit() {
     let terminals = |first| vec![Symbol::terminal(first, 1), Symbol::terminal(first + 1, 1)];
     let shuffled = Grammar::new(vec![
         vec![Symbol::rule(3, 1), Symbol::rule(1, 1)],
@@ -60,7 +60,7 @@ fn the_hash_is_the_same_everywhere_and_for_ever() {
 }
 
 #[test]
-fn a_position_far_out_is_found_at_once() {
+fn a_distant_position_is_found_without_a_walk() {
     let double = |rule: u32| vec![Symbol::rule(rule + 1, 2)];
     let last = vec![Symbol::terminal(0, 1), Symbol::terminal(1, 1)];
     let grammar = Grammar::new((0..60).map(double).chain([last]).collect()).unwrap();

@@ -1,4 +1,4 @@
-//! What is not a grammar is an error that says why.
+//! Malformed grammars are refused with a reason.
 
 use refrain_grammar::{Grammar, GrammarError, Symbol};
 
@@ -28,7 +28,7 @@ fn a_rule_must_not_contain_itself() {
 }
 
 #[test]
-fn a_rule_that_is_used_must_be_there() {
+fn a_rule_that_is_used_must_exist() {
     let unknown = GrammarError::UnknownRule { rule: 0, names: 7, rules: 1 };
     assert_eq!(error(vec![vec![Symbol::rule(7, 1)]]), unknown);
     assert_eq!(unknown.to_string(), "rule 0 uses rule 7; there are 1");
@@ -69,7 +69,7 @@ fn a_terminal_must_be_in_the_alphabet() {
 }
 
 #[test]
-fn bytes_that_promise_more_than_they_hold_are_an_error_at_once() {
+fn claimed_lengths_beyond_the_bytes_are_refused_before_allocation() {
     let promise = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
     assert_eq!(Grammar::decode(&promise, 9), Err(GrammarError::Truncated));
     // A run of four billion.
@@ -78,7 +78,7 @@ fn bytes_that_promise_more_than_they_hold_are_an_error_at_once() {
 }
 
 #[test]
-fn every_shorter_part_and_every_longer_whole_is_an_error() {
+fn truncated_bytes_and_trailing_bytes_are_errors() {
     let mut bytes = Vec::new();
     let body = vec![terminal(0), terminal(300), Symbol::rule(1, 500)];
     let inner = vec![terminal(7), terminal(8), terminal(9)];
@@ -92,7 +92,7 @@ fn every_shorter_part_and_every_longer_whole_is_an_error() {
 }
 
 #[test]
-fn many_rules_in_a_long_chain_are_no_trouble() {
+fn a_long_chain_of_rules_does_not_overflow_the_stack() {
     let rules = 200_000;
     let chain = |rule: u32| vec![Symbol::rule(rule + 1, 1), terminal(rule)];
     let bodies: Vec<_> = (0..rules).map(chain).chain([vec![terminal(0)]]).collect();

@@ -38,16 +38,16 @@ fn small_alphabet() -> impl Strategy<Value = Vec<u32>> {
 /// Nested loops in which a few terminals are missing, surplus or different.
 fn perturbed_loops() -> impl Strategy<Value = Vec<u32>> {
     let surprise = (any::<prop::sample::Index>(), 0..8_u32, 0..3);
-    (vec(program(), 1..6), 1..5_usize, vec(surprise, 0..6)).prop_map(|(parts, times, surprises)| {
+    (vec(program(), 1..6), 1..5_usize, vec(surprise, 0..6)).prop_map(|(parts, times, changes)| {
         let mut sequence = Vec::new();
         Program::Loop(parts, times).run(&mut sequence);
         sequence.truncate(800);
-        for (place, terminal, what) in surprises {
-            let place = place.index(sequence.len().max(1));
+        for (at, terminal, what) in changes {
+            let at = at.index(sequence.len().max(1));
             match what {
-                0 => sequence.insert(place.min(sequence.len()), terminal),
-                1 if place < sequence.len() => sequence[place] = terminal,
-                _ if place < sequence.len() => drop(sequence.remove(place)),
+                0 => sequence.insert(at.min(sequence.len()), terminal),
+                1 if at < sequence.len() => sequence[at] = terminal,
+                _ if at < sequence.len() => drop(sequence.remove(at)),
                 _ => {}
             }
         }
@@ -60,7 +60,7 @@ fn long_runs() -> impl Strategy<Value = Vec<u32>> {
         .prop_map(|runs| runs.into_iter().flat_map(|(what, times)| vec![what; times]).collect())
 }
 
-/// Terminals named as they first occur, as the callers name them.
+/// Terminals numbered by first occurrence, as callers do it.
 fn first_occurrences() -> impl Strategy<Value = Vec<u32>> {
     vec(0..40_u32, 0..300).prop_map(|steps| {
         let mut known = 0_u32;
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn the_sequence_can_go_on_from_a_grammar(before in sequence(), after in sequence()) {
+    fn a_finished_grammar_can_be_extended(before in sequence(), after in sequence()) {
         let grammar = pushed(&before).grammar();
         let mut sequitur = Sequitur::from_grammar(&grammar);
         prop_assert_eq!(sequitur.check(), Ok(()));
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn any_grammar_is_mended_when_it_goes_on(rules in any_rules(), after in small_alphabet()) {
+    fn extending_any_grammar_repairs_its_invariants(rules in any_rules(), after in small_alphabet()) {
         let grammar = Grammar::new(rules).unwrap();
         prop_assume!(grammar.len() < 1 << 32);
         let mut sequitur = Sequitur::from_grammar(&grammar);
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_give_the_grammar_back(grammar in grammar()) {
+    fn a_grammar_reads_back_as_written(grammar in grammar()) {
         let bytes = encoded(&grammar);
         prop_assert_eq!(Grammar::decode(&bytes, EVERY_TERMINAL), Ok(grammar.clone()));
         let terminals = grammar.iter().max().map_or(0, |most| most as usize + 1);
@@ -193,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_give_any_grammar_back(rules in any_rules()) {
+    fn any_rules_read_back_as_written(rules in any_rules()) {
         let grammar = Grammar::new(rules).unwrap();
         let again = Grammar::new(grammar.rules().to_vec());
         prop_assert_eq!(again.as_ref(), Ok(&grammar));
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_do_no_harm(bytes in vec(any::<u8>(), 0..60), terminals in 0..300_usize) {
+    fn random_bytes_are_refused_or_read(bytes in vec(any::<u8>(), 0..60), terminals in 0..300_usize) {
         if let Ok(grammar) = Grammar::decode(&bytes, terminals) {
             exercise(&grammar);
         }
@@ -211,14 +211,14 @@ proptest! {
     }
 
     #[test]
-    fn damaged_bytes_do_no_harm(
+    fn damaged_bytes_are_refused_or_read(
         grammars in vec(grammar(), 1..4),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let damaged = |mut bytes: Vec<u8>| {
-            for (place, byte) in &damage {
-                let place = place.index(bytes.len());
-                bytes[place] = *byte;
+            for (at, byte) in &damage {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
             }
             bytes
         };
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn counts_are_what_counting_gives(sequence in sequence()) {
+    fn counts_equal_those_of_the_expanded_sequence(sequence in sequence()) {
         let mut counts = vec![0; 300];
         for &terminal in &sequence {
             if let Some(count) = counts.get_mut(terminal as usize) {
@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn other_names_change_nothing_else(grammar in grammar()) {
+    fn relabelling_changes_only_the_terminals(grammar in grammar()) {
         let other = grammar.relabel(|terminal| terminal ^ 0x5555);
         prop_assert_eq!(other.verify(), Ok(()));
         prop_assert!(other.iter().eq(grammar.iter().map(|terminal| terminal ^ 0x5555)));
@@ -261,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn one_name_for_two_terminals_keeps_the_sequence(grammar in grammar()) {
+    fn relabelling_two_terminals_as_one_keeps_the_sequence(grammar in grammar()) {
         let fewer = grammar.relabel(|terminal| terminal / 2);
         prop_assert!(fewer.iter().eq(grammar.iter().map(|terminal| terminal / 2)));
     }
@@ -272,7 +272,7 @@ proptest! {
     }
 
     #[test]
-    fn sharing_gives_every_grammar_back(
+    fn sharing_restores_every_grammar(
         common in vec(sequence(), 1..4),
         choices in vec(vec(0..4_usize, 0..5), 0..6),
         own in vec(small_alphabet(), 6),
@@ -294,7 +294,7 @@ proptest! {
     }
 
     #[test]
-    fn sharing_gives_any_grammar_back(rules in vec(any_rules(), 0..5)) {
+    fn sharing_restores_any_rules(rules in vec(any_rules(), 0..5)) {
         let grammars: Vec<Grammar> =
             rules.into_iter().map(|rules| Grammar::new(rules).unwrap()).collect();
         let shared = share(&grammars);
@@ -305,7 +305,7 @@ proptest! {
     }
 }
 
-/// Calls what must not panic, nor take long.
+/// Calls everything that must neither panic nor take long.
 fn exercise(grammar: &Grammar) {
     let _ = grammar.verify();
     grammar.counts(300);
@@ -325,7 +325,7 @@ fn grammar_of(sequence: &[u32]) -> Grammar {
     sequitur.grammar()
 }
 
-/// The sequence as a visitor of loops sees it that walks through every body.
+/// A visitor that walks through every body and expands the sequence.
 #[derive(Default)]
 struct Unrolled {
     open: Vec<(u64, Vec<u32>)>,
@@ -352,14 +352,14 @@ impl Visitor for Unrolled {
 
 proptest! {
     #[test]
-    fn a_walk_through_all_loops_sees_the_sequence(sequence in perturbed_loops()) {
+    fn a_walk_through_all_loops_visits_the_sequence(sequence in perturbed_loops()) {
         let mut seen = Unrolled::default();
         grammar_of(&sequence).walk(&mut seen);
         prop_assert_eq!(seen.out, sequence);
     }
 
     #[test]
-    fn a_cursor_that_skips_is_where_one_that_walks_is(
+    fn advancing_a_cursor_equals_stepping(
         sequence in perturbed_loops(), skips in vec((0..40_u64, 0..5_usize), 0..12),
     ) {
         let grammar = grammar_of(&sequence);
@@ -384,7 +384,7 @@ proptest! {
     }
 }
 
-/// The position that a path names, up to the repetitions of its last terminal, which no path tells.
+/// The position of a path. A path does not have the repetitions of its last terminal; `near` is one of them.
 fn position_of(grammar: &Grammar, path: &[refrain_grammar::Level], near: u64) -> u64 {
     let mut position = 0;
     for level in path {

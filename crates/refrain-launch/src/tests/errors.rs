@@ -1,4 +1,4 @@
-//! What is refused, and with which words.
+//! Commands that are refused, and the messages.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn an_unknown_option_asks_for_the_marker() {
         assert!(message(Some(flavour), command).contains("unknown option `-"), "{command}");
     }
     for command in ["srun -nodes ./app -@", "srun -n4 -@ ./app", "srun --odd ./app"] {
-        // `-nodes` is `-n odes` to srun, as it is to us.
+        // srun reads `-nodes` as `-n odes`, and so does Refrain.
         let understood = command.contains("-nodes");
         assert_eq!(Plan::parse(words(command), None).is_ok(), understood, "{command}");
     }

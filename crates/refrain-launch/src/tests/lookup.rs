@@ -1,4 +1,4 @@
-//! Programs that are not there.
+//! Programs that do not exist.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -119,7 +119,7 @@ fn a_name_that_is_only_in_the_working_directory_is_found_where_the_launcher_find
 }
 
 #[test]
-fn files_that_cannot_be_executed_are_told_apart() {
+fn files_that_cannot_be_executed_are_reported_with_the_reason() {
     let home = Home::new();
     let notes = home.0.join("notes");
     assert_eq!(
@@ -139,7 +139,7 @@ fn files_that_cannot_be_executed_are_told_apart() {
 }
 
 #[test]
-fn names_are_near_after_a_slip_but_not_otherwise() {
+fn names_are_near_after_a_typing_error_but_not_otherwise() {
     for (name, other) in [("app", "ap"), ("solver", "slover"), ("APP", "app"), ("lmp", "lmp.mpi")] {
         assert!(near(name, other).is_some(), "{name} {other}");
     }

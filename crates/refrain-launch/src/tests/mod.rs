@@ -1,4 +1,4 @@
-//! What the module promises, as examples by launcher and as laws over generated commands.
+//! Examples for each launcher, and properties of generated commands.
 
 mod errors;
 mod lookup;
@@ -27,7 +27,7 @@ fn wrapped(plan: &Plan) -> String {
     command.join(" ".as_ref()).into_string().unwrap()
 }
 
-/// Checks examples of what becomes of a command.
+/// Checks examples: a command, and the command with the wrapper.
 fn check(flavour: Option<Flavour>, launcher: Launcher, examples: &[(&str, &str)]) {
     for (command, expected) in examples {
         let plan = match Plan::parse(words(command), flavour) {

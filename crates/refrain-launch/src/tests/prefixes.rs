@@ -1,9 +1,9 @@
-//! Commands in front of the launcher, and what the options say of the ranks.
+//! Commands in front of the launcher, and what the options say about the ranks.
 
 use super::*;
 
 #[test]
-fn prefix_commands_are_passed_over_when_a_launcher_follows() {
+fn prefix_commands_are_skipped_when_a_launcher_follows() {
     check(
         None,
         Launcher::Slurm,
@@ -97,7 +97,7 @@ fn the_programs_directory_is_read_where_it_is_given() {
 }
 
 #[test]
-fn a_preload_of_the_users_own_is_noticed() {
+fn a_preload_that_the_user_sets_is_noticed() {
     let passing = [
         (Flavour::OpenMpi4, "mpirun -x LD_PRELOAD ./app"),
         (Flavour::OpenMpi5, "mpirun -x LD_PRELOAD=/x.so ./app"),

@@ -1,4 +1,4 @@
-//! Whose launcher is it?
+//! Recognition of launchers.
 
 use super::*;
 use crate::{flavour_of_file, flavour_of_version_output, version_command};
@@ -34,18 +34,18 @@ fn launchers_are_recognised_by_name_with_or_without_a_directory() {
 }
 
 #[test]
-fn a_plain_mpirun_is_what_its_version_says() {
+fn a_plain_mpirun_is_recognised_by_its_version_output() {
     let launcher = |flavour| parse_as(flavour, "mpirun ./app").unwrap().launcher;
     assert_eq!(launcher(Flavour::Hydra), Launcher::Hydra);
     assert_eq!(launcher(Flavour::OpenMpi4), Launcher::OpenMpi);
     assert_eq!(launcher(Flavour::OpenMpi5), Launcher::OpenMpi);
-    // A name that tells all is believed.
+    // An unambiguous name takes precedence.
     let plan = parse_as(Flavour::OpenMpi5, "mpirun.mpich -genv A B ./app").unwrap();
     assert_eq!(plan.launcher, Launcher::Hydra);
 }
 
 #[test]
-fn version_texts_tell_the_flavour() {
+fn version_texts_determine_the_flavour() {
     let texts = [
         ("HYDRA build details:\n    Version:      4.0.2\n", Some(Flavour::Hydra)),
         ("Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build", Some(Flavour::Hydra)),
@@ -65,7 +65,7 @@ fn version_texts_tell_the_flavour() {
 }
 
 #[test]
-fn the_version_is_asked_for_only_where_the_name_does_not_tell() {
+fn the_version_is_asked_for_only_if_the_name_is_ambiguous() {
     let examples = [
         ("mpirun -n 4 ./app", Some("mpirun --version")),
         ("/opt/bin/mpiexec ./app", Some("/opt/bin/mpiexec --version")),
@@ -85,7 +85,7 @@ fn the_version_is_asked_for_only_where_the_name_does_not_tell() {
 }
 
 #[test]
-fn files_behind_links_tell_whose_they_are() {
+fn the_target_of_a_link_determines_the_flavour() {
     let files = [
         ("/usr/bin/orterun", Some(Flavour::OpenMpi4)),
         ("/opt/openmpi/bin/prterun", Some(Flavour::OpenMpi5)),

@@ -1,4 +1,4 @@
-//! The law that the wrapper is the only change: generated commands, and every option of every
+//! The wrapper is the only change to a command: checked for generated commands, and for every option of every
 //! table.
 
 use std::os::unix::ffi::OsStringExt;
@@ -81,7 +81,7 @@ fn no_table_names_an_option_twice() {
 }
 
 #[test]
-fn roles_are_given_to_options_that_exist() {
+fn only_options_that_exist_have_roles() {
     for (launcher, _, dialect) in LAUNCHERS {
         let t = dialect.table;
         for role in
@@ -129,7 +129,7 @@ fn generate(
             command.push(word.clone());
             expected.push(word);
         };
-        // Neither UTF-8 nor without spaces.
+        // A name that is not UTF-8 and has spaces.
         both(OsString::from_vec(b"./my \xff\xfe app".to_vec()));
         for _ in 0..random.below(5) {
             both(arguments[random.below(arguments.len())].into());
@@ -152,7 +152,7 @@ fn all_other_words_stay_as_they_are_and_in_order() {
 }
 
 #[test]
-fn whatever_the_words_the_answer_is_an_error_or_the_command_with_wrappers() {
+fn any_words_give_an_error_or_the_command_with_wrappers() {
     let vocabulary = [
         "mpirun",
         "srun",

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn hydra_options_are_passed_over() {
+fn hydra_options_are_skipped() {
     check(
         Some(Flavour::Hydra),
         Launcher::Hydra,
@@ -36,7 +36,7 @@ fn hydra_options_are_passed_over() {
 }
 
 #[test]
-fn intel_mpi_options_are_passed_over() {
+fn intel_mpi_options_are_skipped() {
     check(
         Some(Flavour::Hydra),
         Launcher::Hydra,
@@ -50,7 +50,7 @@ fn intel_mpi_options_are_passed_over() {
 }
 
 #[test]
-fn open_mpi_4_options_are_passed_over() {
+fn open_mpi_4_options_are_skipped() {
     check(
         Some(Flavour::OpenMpi4),
         Launcher::OpenMpi,
@@ -81,7 +81,7 @@ fn open_mpi_4_options_are_passed_over() {
 }
 
 #[test]
-fn open_mpi_5_options_are_passed_over() {
+fn open_mpi_5_options_are_skipped() {
     check(
         Some(Flavour::OpenMpi5),
         Launcher::OpenMpi,
@@ -143,7 +143,7 @@ fn open_mpi_of_unknown_version_takes_what_all_versions_agree_on() {
 }
 
 #[test]
-fn srun_options_are_passed_over() {
+fn srun_options_are_skipped() {
     check(
         None,
         Launcher::Slurm,
@@ -167,7 +167,7 @@ fn srun_options_are_passed_over() {
 }
 
 #[test]
-fn flux_run_options_are_passed_over() {
+fn flux_run_options_are_skipped() {
     check(
         None,
         Launcher::Flux,

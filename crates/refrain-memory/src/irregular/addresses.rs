@@ -5,10 +5,10 @@
 //! | guess | right for |
 //! |---|---|
 //! | last address plus the stride | arrays |
-//! | address of the reference before, plus the distance of the last time | fields of one object, stack frames |
-//! | what followed the slot's last address, the last time | lists that are walked again |
-//! | address of the reference before, plus the distance after the same blocks | frames of different callers |
-//! | what followed the address of the reference before | pointers to other objects |
+//! | address of the previous reference plus the last distance between the two | fields of one object, stack frames |
+//! | the address that followed the slot's last address, the last time | lists that are walked again |
+//! | address of the previous reference plus the distance after the same sequence of blocks | frames of different callers |
+//! | the address that followed the address of the previous reference | pointers to other objects |
 //! | last address | globals |
 //!
 //! Each slot tries the guesses that were right most recently first. One decision says whether the
@@ -24,13 +24,13 @@ use refrain_bytes::range::{Bit, Coder};
 const GUESSES: usize = 6;
 /// Entries of the table of distances between neighbouring references, as a power of two.
 const DISTANCES: u32 = 16;
-/// Entries of the tables of what followed.
+/// Entries of the tables of following addresses, as a power of two.
 const FOLLOWERS: u32 = 17;
 /// Mispredicted addresses that can be named by how long ago they were mispredicted.
 const RECENT: u32 = 16;
 /// Mispredicted addresses are remembered in units of so many bytes, as a power of two.
 const UNIT: u32 = 4;
-/// Slots with models of their own for mispredictions; others share them.
+/// How many models of mispredictions there are. Slots with larger numbers share them.
 const SLOTS: usize = 1 << 13;
 /// Bits of the bit-length of a distance.
 const LENGTH_BITS: u32 = 7;
@@ -52,16 +52,16 @@ struct Slot {
     order: [u8; GUESSES],
     /// Whether the first guess was right the last time.
     was_first: bool,
-    /// From where distances are measured, and about how long each way would make them.
+    /// From which origin distances are measured, and about how long distances from each origin would be.
     origin: u8,
     lengths: [u16; ORIGINS],
-    /// Whether a guess is right, by whether the first one was the last time.
+    /// Models of whether each guess is right, by whether the first guess was right the last time.
     right: [[Bit; GUESSES]; 2],
     is_recent: Bit,
 }
 
-/// A block: its first slot, how many there are, and whether all first guesses are right, by
-/// whether they were the last time.
+/// A block: its first slot, how many slots it has, and models of whether all first guesses are right, by
+/// whether they were right the last time.
 #[derive(Clone, Debug)]
 struct Block {
     slot: usize,
@@ -70,23 +70,23 @@ struct Block {
     all_right: [Bit; 2],
 }
 
-/// The reference before.
+/// The previous reference.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     address: u64,
     slot: u64,
 }
 
-/// What was followed by what.
+/// Which addresses and distances followed which.
 #[derive(Clone, Debug)]
 struct Tables {
-    /// The distance between two references, by their slots.
+    /// The distance between two consecutive references, by their slots.
     distances: Vec<u64>,
     /// The address after a slot's last address.
     after_own: Vec<u64>,
-    /// The distance from the reference before, by the blocks before.
+    /// The distance from the previous reference, by the blocks before.
     by_history: Vec<u64>,
-    /// The address after the address of the reference before.
+    /// The address after the address of the previous reference.
     after_other: Vec<u64>,
     /// A hash of the last blocks.
     history: u64,
@@ -99,16 +99,16 @@ struct Misses {
     recent: Vec<u64>,
     /// When each unit was mispredicted last, by its hash.
     when: Vec<u64>,
-    /// One more than how many there were.
+    /// One more than the number of mispredictions so far.
     now: u64,
-    /// Of the ages of recent ones: the lengths, by slot, and the highest digit.
+    /// Models of the ages of recently mispredicted units: the lengths, by slot, and the highest digit.
     ages: Vec<Bit>,
     age_digits: [Bit; RECENT as usize],
-    /// Of addresses within their unit, by slot.
+    /// Models of the offsets of addresses within their unit, by slot.
     within: Vec<Bit>,
-    /// Of the lengths of distances, by slot.
+    /// Models of the lengths of distances, by slot.
     lengths: Vec<Bit>,
-    /// Of the first and last digits of distances, by length.
+    /// Models of the first and last digits of distances, by length.
     first_digits: Vec<Bit>,
     last_digits: Vec<Bit>,
 }
@@ -127,7 +127,7 @@ pub struct AddressModel {
 
 impl Tables {
     /// A guess at the next address of a slot with this number, last address and stride.
-    #[inline]
+    #[inline(always)]
     fn guess(&self, which: u8, number: u64, last: u64, stride: u64, before: Before) -> u64 {
         match which {
             0 => last.wrapping_add(stride),
@@ -156,7 +156,7 @@ impl Tables {
 }
 
 impl Slot {
-    /// Codes which guess is right, and returns it; none if none is.
+    /// Codes which guess is right, and returns it; `None` if none is.
     fn code_guess(
         &mut self,
         coder: &mut impl Coder,
@@ -239,7 +239,7 @@ impl AddressModel {
         self.blocks.get(block as usize).map(|block| block.length)
     }
 
-    /// Adds the next block, with so many references.
+    /// Adds the next block, which has `length` references.
     pub fn add_block(&mut self, length: usize) {
         let slot = self.slots.len();
         let all_right = [Bit::EVEN; 2];
@@ -276,14 +276,16 @@ impl AddressModel {
         let first = block.slot;
         let slots = &mut self.slots[first..first + block.length];
         let mut before = self.before;
-        self.guesses.clear();
-        for (nth, slot) in slots.iter().enumerate() {
+        self.guesses.resize(slots.len(), 0);
+        let mut are_right = true;
+        for (nth, ((slot, guess), address)) in
+            slots.iter().zip(&mut self.guesses).zip(&*addresses).enumerate()
+        {
             let number = (first + nth) as u64;
-            let guess = self.tables.guess(slot.order[0], number, slot.last, slot.stride, before);
-            self.guesses.push(guess);
-            before = Before { address: guess, slot: number };
+            *guess = self.tables.guess(slot.order[0], number, slot.last, slot.stride, before);
+            are_right &= *guess == *address;
+            before = Before { address: *guess, slot: number };
         }
-        let are_right = addresses == self.guesses;
         let model = &mut block.all_right[usize::from(block.were_right)];
         block.were_right = coder.bit(model, are_right);
         if block.were_right {
@@ -404,8 +406,8 @@ impl Misses {
         address
     }
 
-    /// Codes the digits behind the leading one of a number with so many: the first two and the last
-    /// ones are modelled.
+    /// Codes the binary digits after the leading one of a number of `length` digits. Models are used for the first
+    /// two and the last [`ALIGNED`] digits only.
     fn code_digits(&mut self, coder: &mut impl Coder, length: u32, given: u64) -> u64 {
         let Some(mut left) = length.checked_sub(1) else { return 0 };
         let mut coded = 1u64;

@@ -2,14 +2,13 @@
 //!
 //! Four guesses are made, in this order, until one is right:
 //!
-//! 1. the block that followed the last six blocks, the last time they were met;
+//! 1. the block that followed the last six blocks, the last time they occurred;
 //! 2. the block that followed the last two;
 //! 3. the last four successors of the last block, the most recent first;
 //! 4. any block of the chunk, by its number.
 //!
-//! Branches that alternate or depend on each other are learnt by the first guess; the decision
-//! whether it is right is modelled for each history, so a loop's exit costs little if the history
-//! tells it.
+//! The first guess learns branches that alternate or depend on each other. There is a model for each history of
+//! whether this guess is right, so a loop's exit costs little if the history determines it.
 
 use super::{code_tree, index};
 use refrain_bytes::range::{Bit, Coder};
@@ -20,23 +19,23 @@ const LONG: u32 = 17;
 const PAIRS: u32 = 16;
 /// How many successors of a block are remembered.
 const SUCCESSORS: usize = 4;
-/// A history has so many bits: those of six blocks.
+/// The bits of a history: those of six blocks.
 const HISTORY: u64 = (1 << 54) - 1;
-/// Numbers of blocks have at most so many bits in the tables of models.
+/// Block numbers have at most this many bits in the tables of models.
 const NUMBER_BITS: u32 = 18;
 /// Bits of the bit-length of a distance between numbers of blocks.
 const LENGTH_BITS: u32 = 6;
 /// Blocks with larger numbers in the trace are written as new ones each time.
 const MOST_NUMBERED: usize = 1 << 24;
 
-/// What followed a long history, and whether it does so again.
+/// The block that followed a long history, and a model of whether it follows again.
 #[derive(Clone, Copy, Debug)]
 struct Follower {
     block: u32,
     again: Bit,
 }
 
-/// What followed a pair of blocks, and whether each of the guesses after the first is right.
+/// The block that followed a pair of blocks, and models of whether each of the guesses after the first is right.
 #[derive(Clone, Copy, Debug)]
 struct PairFollower {
     block: u32,
@@ -83,7 +82,7 @@ impl BlockModel {
         self.history
     }
 
-    /// The chunk's number of a block: that of a new one is the number of blocks so far.
+    /// A block's number in the chunk. A new block gets the next number.
     #[inline]
     fn local(&self, block: u32) -> u32 {
         match self.locals.get(block as usize) {
@@ -92,7 +91,7 @@ impl BlockModel {
         }
     }
 
-    /// Codes a block, by its number in the trace; its number in the chunk, and in the trace.
+    /// Codes a block, given by its number in the trace. Returns its number in the chunk and in the trace.
     #[inline]
     pub fn code(&mut self, coder: &mut impl Coder, block: u32) -> (u32, u32) {
         let given = self.local(block);
@@ -148,11 +147,11 @@ impl BlockModel {
         local
     }
 
-    /// Codes a block by its number in the chunk; a new one's is the next.
+    /// Codes a block by its number in the chunk. A new block has the next number.
     fn code_number(&mut self, coder: &mut impl Coder, block: u32, given: u32) -> u32 {
         let count = self.numbers.len() as u32;
         let local = if count < 1 << NUMBER_BITS {
-            // Leading zeros are always the same, and cost next to nothing.
+            // Leading zeros are well predicted and cost next to nothing.
             code_tree(coder, &mut self.digits, NUMBER_BITS, given.into()) as u32
         } else {
             coder.raw(16, given >> 16) << 16 | coder.raw(16, given & 0xffff)
@@ -160,8 +159,8 @@ impl BlockModel {
         if local < count { local } else { self.add(coder, block) }
     }
 
-    /// Codes a block that is new in the chunk, by its distance from the new one before: front ends
-    /// number blocks in the order of their first execution.
+    /// Codes a block that is new in the chunk, by the distance of its number from that of the previous new block:
+    /// front ends number blocks in the order of their first execution.
     fn add(&mut self, coder: &mut impl Coder, block: u32) -> u32 {
         let before = self.numbers.last().copied().unwrap_or(0);
         let given = zigzag(block.wrapping_sub(before));
@@ -177,7 +176,7 @@ impl BlockModel {
         let block = before.wrapping_add(unzigzag(coded));
         let local = self.numbers.len() as u32;
         self.numbers.push(block);
-        // Only an encoder looks up numbers, and those of its blocks are small. A damaged number may be large.
+        // Only an encoder looks up numbers, and those of its blocks are small. A damaged number could be large.
         let at = block as usize;
         if at < MOST_NUMBERED {
             if at >= self.locals.len() {

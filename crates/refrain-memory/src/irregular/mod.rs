@@ -1,4 +1,4 @@
-//! Irregular stretches of a stream: every record predicted, mispredictions coded.
+//! Irregular stretches of a stream: a model predicts every record, and mispredictions are coded.
 //!
 //! A program that chases pointers, sorts or interprets bytecode has few loops whose addresses are
 //! affine, and a nest of runs of length one is a poor description of it. Such a stretch becomes a
@@ -11,7 +11,7 @@
 //! | module | predicts |
 //! |---|---|
 //! | `blocks` | the next block, from the blocks before it |
-//! | `addresses` | a reference's address, from its own last ones and from the references before it |
+//! | `addresses` | a reference's address, from its own earlier addresses and from the references before it |
 //!
 //! A well-predicted record costs one decision for its block and one for all of its addresses.
 //!
@@ -68,7 +68,7 @@ fn code_tree(
     node as u64 - (1 << bits)
 }
 
-/// The bytes of a chunk, in the smaller way.
+/// A chunk in the smaller of both forms.
 #[derive(Clone, Debug)]
 pub enum CodedOrNests {
     /// Coded records.
@@ -77,29 +77,49 @@ pub enum CodedOrNests {
     Nests(Vec<u8>),
 }
 
-/// Nests are kept unless coded records are smaller than this share of them: nests can be read as
-/// loops, and be merged with those of other threads.
+/// Nests are kept unless coded records are smaller than this share of their size: nests can be read as
+/// loops, and can be merged with those of other threads.
 const WORTH_CODING: (usize, usize) = (4, 5);
 
-/// Writes a chunk in both ways.
-pub fn choose(chunk: &Finished, blocks: &Blocks) -> CodedOrNests {
+/// A trial ends early if this many words (first number) take more than this percentage (second number) of
+/// their share of the nests. The percentages fall, because the model learns.
+const PROBES: [(u64, u128); 6] = [
+    (1 << 15, 300),
+    (1 << 16, 200),
+    (1 << 17, 130),
+    (1 << 18, 115),
+    (1 << 19, 105),
+    (1 << 20, 100),
+];
+
+/// Encodes a chunk of about `words` words in both forms and returns the smaller, in the sense of
+/// `WORTH_CODING`.
+pub fn choose(chunk: Finished, words: u64, blocks: &Blocks) -> CodedOrNests {
     let nests = chunk.to_bytes();
     let limit = nests.len() * WORTH_CODING.0 / WORTH_CODING.1;
-    match coded(chunk, blocks, limit) {
+    match coded(chunk, words, blocks, limit) {
         Some(bytes) => CodedOrNests::Coded(bytes),
         None => CodedOrNests::Nests(nests),
     }
 }
 
-/// The records of a chunk, coded; none if that takes more than `limit` bytes.
-fn coded(chunk: &Finished, blocks: &Blocks, limit: usize) -> Option<Vec<u8>> {
+/// The records of a chunk of about `words` words, coded; `None` if that takes more than `limit` bytes, or is
+/// expected to.
+fn coded(chunk: Finished, words: u64, blocks: &Blocks, limit: usize) -> Option<Vec<u8>> {
     let mut writer = Writer::new();
-    let mut player = Player::new(chunk.clone());
+    let mut player = Player::new(chunk);
     let mut addresses = Vec::new();
+    let mut probes = PROBES.iter().filter(|(at, _)| words > 2 * at).peekable();
     while let Some(block) = player.next_block(&mut addresses).ok()? {
         writer.push(block, addresses.iter().copied(), blocks).ok()?;
         if writer.size() > limit {
             return None;
+        }
+        if let Some((_, percent)) = probes.next_if(|(at, _)| writer.words() >= *at) {
+            let share = limit as u128 * u128::from(writer.words()) / u128::from(words);
+            if writer.size() as u128 * 100 > share * percent {
+                return None;
+            }
         }
     }
     Some(writer.finish()).filter(|bytes| bytes.len() <= limit)
@@ -117,8 +137,8 @@ impl Model {
         Self { blocks: BlockModel::new(), addresses: AddressModel::new() }
     }
 
-    /// Codes a record. `addresses` holds the addresses: a decoder's are replaced. `length` is how many
-    /// references a block has.
+    /// Codes a record. An encoder reads the addresses from `addresses`, a decoder replaces them. `length` is how
+    /// many references a block has.
     #[inline]
     fn record(
         &mut self,
@@ -246,7 +266,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next block, by the number that it had when the chunk was written; `addresses` becomes the
-    /// logical addresses of its references. None at the end. `length` is how many references a block of
+    /// logical addresses of its references. `None` at the end. `length` is how many references a block of
     /// that number has.
     pub fn next_block(
         &mut self,

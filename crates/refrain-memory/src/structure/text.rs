@@ -31,7 +31,7 @@ use crate::error::MemoryError;
 use crate::segment::{Addresses, SegmentKind, own_offset};
 use crate::thread_groups::Merged;
 
-/// Something that the caller may have a better name for.
+/// Something for which the caller may have a better name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// An instruction: a reference's program counter.

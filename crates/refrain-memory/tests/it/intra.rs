@@ -1,13 +1,13 @@
-//! One thread's stream: what comes back is what went in, and regular kernels take little.
+//! One thread's stream: decoding returns what was compressed, and regular kernels take few bytes.
 
 use crate::kernels::*;
 use refrain_memory::{Blocks, Compressor, Finished, Player, Records, SegmentKind, Segments};
 
-/// Compresses a tape, checks that it comes back, and returns the size.
+/// Compresses a tape, checks that decoding returns it, and returns the size.
 fn size(tape: &Tape<'_>, blocks: &Blocks, segments: &Segments) -> usize {
     let mut compressor = Compressor::new();
     let mut at = 0;
-    // In pieces of odd sizes, as a ring would give them.
+    // In pieces of odd sizes, as a ring delivers them.
     for piece in (1..).map(|i| 7 + 13 * (i % 101)) {
         let end = tape.words.len().min(at + piece);
         at += compressor.push_words(&tape.words[at..end], blocks, segments).unwrap();
@@ -111,7 +111,7 @@ fn fft_takes_a_little_for_each_stage() {
 }
 
 #[test]
-fn sorts_come_back() {
+fn sorts_are_decoded_as_they_were_compressed() {
     for n in [100, 1000, 10_000, 100_000] {
         let mut memory = Memory::new(0);
         let (a, b) = (memory.allocate(8 * n), memory.allocate(8 * n));
@@ -176,7 +176,7 @@ fn irregular_kernels_are_much_smaller_than_packed_records() {
 }
 
 #[test]
-fn what_a_snapshot_holds_survives_and_does_not_grow() {
+fn a_snapshot_is_decoded_as_it_was_compressed_and_does_not_grow() {
     let mut memory = Memory::new(0);
     let at = [0; 3].map(|_| memory.allocate(8 * 200 * 200));
     let stack = memory.stack(0);
@@ -235,7 +235,7 @@ fn any_stream_of_signatures_and_values_can_be_compressed() {
 }
 
 #[test]
-fn walks_across_segments_and_reused_memory_come_back() {
+fn walks_across_segments_and_reused_memory_are_decoded() {
     let table = blocks(&["L", "LS"]);
     let mut segments = Segments::new();
     let mut compressor = Compressor::new();
@@ -244,7 +244,7 @@ fn walks_across_segments_and_reused_memory_come_back() {
         expected.extend_from_slice(record);
         compressor.push_words(record, &table, segments).unwrap();
     };
-    // Nothing is known yet; then there are neighbours with gaps; then one makes way for another.
+    // First no segment is known; then there are segments with gaps between them; then one replaces another.
     for round in 0..6u64 {
         match round {
             1 => (0..5)
@@ -276,7 +276,7 @@ fn walks_across_segments_and_reused_memory_come_back() {
 
 /// Random walks over nodes, a long regular loop, random walks: the walks are coded, the loop is a nest.
 #[test]
-fn a_stream_that_is_irregular_twice_and_regular_between_comes_back_small() {
+fn a_stream_that_is_irregular_twice_and_regular_between_is_small_and_decoded() {
     let table = blocks(&["ll", "lls"]);
     let (walk, copy) = (0, 1);
     let mut state = 7u64;

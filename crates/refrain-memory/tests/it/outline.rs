@@ -1,5 +1,5 @@
-//! The structure of threads whose chunks were sealed: all chunks count, and loops go on from one to the
-//! next.
+//! The structure of threads whose chunks were sealed: it covers all chunks, and loops continue from one chunk
+//! to the next.
 
 use crate::kernels::*;
 use refrain_memory::{Blocks, Compressor, Merged, Segments, Trace};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Loop heads and random loads.
 const TABLE: &[&str] = &["", "L", "LS", "S"];
 
-/// A trace of these threads, with chunks of about so many numbers.
+/// A trace of these threads, with chunks of about `numbers` numbers.
 fn trace(tapes: &[Tape<'_>], numbers: usize) -> Trace {
     let blocks: Blocks = blocks(TABLE);
     let (mut sealed, mut last) = (BTreeMap::new(), Vec::new());
@@ -84,7 +84,7 @@ fn threads_with_sealed_chunks_are_one_group() {
 }
 
 #[test]
-fn a_thread_without_sealed_chunks_keeps_its_structure_beside_one_with() {
+fn a_thread_without_sealed_chunks_keeps_its_structure_beside_a_thread_with_some() {
     let tape = |n: u64, seed: u64| {
         let (mut tape, mut dice) = (Tape::default(), Dice(seed));
         (0..40).for_each(|i| tape.run(3, &[(1 << 30) + 8 * i]));

@@ -1,4 +1,4 @@
-//! Random nests and random noise come back as they went in, and damaged bytes do no harm.
+//! Random nests and random noise are decoded as they were compressed, and damaged bytes do no harm.
 
 use crate::kernels::{Tape, blocks};
 use proptest::prelude::*;
@@ -7,19 +7,19 @@ use refrain_memory::{
 };
 use std::collections::BTreeMap;
 
-/// The last is another that has no references, and that no program has by itself.
+/// The last block has no references, and no generated program executes it: [`with_other_block`] inserts it.
 const TABLE: &[&str] = &["L", "LS", "", "LLS", "A", ""];
 
-/// A program: what is executed is what it says.
+/// A generated program.
 #[derive(Clone, Debug)]
 enum Program {
     /// A block whose addresses move with the loops around it.
     Block { block: u32, base: u64, strides: [u64; 3] },
-    /// A block at an address that has no rule.
+    /// A block at irregular addresses.
     Noise { block: u32, addresses: [u64; 3] },
-    /// A loop whose trip count is a number, plus the index of the loop around it where `grows`.
+    /// A loop whose trip count is a number, plus, if `grows`, the index of the loop around it.
     Loop { trips: u64, grows: bool, body: Vec<Program> },
-    /// One of two bodies, by the bits of a number.
+    /// One of two bodies, chosen by the bits of a number.
     Choice { bits: u64, one: Vec<Program>, other: Vec<Program> },
 }
 
@@ -43,7 +43,7 @@ fn program() -> impl Strategy<Value = Vec<Program>> {
 }
 
 struct Machine<'a> {
-    /// The thread: its blocks lie elsewhere, and every other one has an iteration more.
+    /// The thread. Its addresses differ from those of other threads, and every other thread has one more iteration.
     thread: u64,
     tape: Tape<'a>,
     indices: Vec<u64>,
@@ -146,7 +146,7 @@ fn chunks_of(words: &[Vec<u64>], table: &Blocks) -> Vec<(u32, Chunk)> {
     (0..).zip(words.iter().map(chunk)).collect()
 }
 
-/// The trace of these threads, with chunks of about so many numbers.
+/// The trace of these threads, with chunks of about `numbers` numbers.
 fn trace_of(words: &[Vec<u64>], numbers: usize) -> Trace {
     let blocks = blocks(TABLE);
     let (mut sealed, mut last) = (BTreeMap::new(), Vec::new());
@@ -162,8 +162,8 @@ fn trace_of(words: &[Vec<u64>], numbers: usize) -> Trace {
     Trace { blocks, sealed, merged: Merged::merge(&last), ..Trace::default() }
 }
 
-/// The same with another block without references.
-fn elsewhere(words: &[u64], table: &Blocks) -> Vec<u64> {
+/// The records with another block in place of the block without references.
+fn with_other_block(words: &[u64], table: &Blocks) -> Vec<u64> {
     let (mut words, mut at) = (words.to_vec(), 0);
     while at < words.len() {
         let references = table.get(words[at] as u32).unwrap().len();
@@ -179,7 +179,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_nests_come_back(programs in program(), piece in 4usize..100, small in any::<bool>()) {
+    fn random_nests_are_decoded(programs in program(), piece in 4usize..100, small in any::<bool>()) {
         let table = blocks(TABLE);
         let words = words_of(&programs);
         let chunk = if small { 256 } else { 1 << 20 };
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn teams_of_threads_come_back(programs in program(), threads in 1u32..7) {
+    fn teams_of_threads_are_decoded(programs in program(), threads in 1u32..7) {
         let table = blocks(TABLE);
         let words: Vec<Vec<u64>> =
             (0..threads).map(|thread| words_of_thread(&programs, u64::from(thread))).collect();
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn a_thread_that_does_more_than_the_others_comes_back(
+    fn a_thread_that_does_more_than_the_others_is_decoded(
         before in program(),
         kernel in program(),
         after in program(),
@@ -217,7 +217,7 @@ proptest! {
                 let again = if twice { kernel.clone() } else { Vec::new() };
                 match thread {
                     0 => [words_of(&before), kernel, words_of(&after), again].concat(),
-                    _ => elsewhere(&[kernel, again].concat(), &table),
+                    _ => with_other_block(&[kernel, again].concat(), &table),
                 }
             })
             .collect();
@@ -258,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_comes_back(bytes in prop::collection::vec(any::<u8>(), 0..2000), values in 1u64..5) {
+    fn noise_is_decoded(bytes in prop::collection::vec(any::<u8>(), 0..2000), values in 1u64..5) {
         let table = blocks(TABLE);
         let mut tape = Tape::default();
         for pair in bytes.chunks_exact(2) {

@@ -1,9 +1,9 @@
-//! Threads as one: what comes back is each thread's stream, and the size does not grow with them.
+//! Merged threads: each thread's stream can be decoded, and the size does not grow with the number of threads.
 
 use crate::kernels::*;
 use refrain_memory::{Blocks, Chunk, Compressor, Merged, Name, Player, Processes, Segments, Trace};
 
-/// How many records words are.
+/// How many records the words are.
 fn records(words: &[u64], blocks: &Blocks) -> u64 {
     let (mut at, mut records) = (0, 0);
     while at < words.len() {
@@ -26,7 +26,7 @@ fn chunks(tapes: &[Tape<'_>], blocks: &Blocks, memory: &Memory) -> Vec<(u32, Chu
     (0..).zip(tapes.iter().map(compress)).collect()
 }
 
-/// Merges, checks that every thread comes back, and returns the size and the groups' threads.
+/// Merges the threads, checks that every thread can be decoded, and returns the size and the groups' threads.
 fn merged(tapes: &[Tape<'_>], table: &[&str], memory: &Memory) -> (usize, Vec<String>) {
     let blocks = blocks(table);
     let merged = Merged::merge(&chunks(tapes, &blocks, memory));
@@ -62,7 +62,7 @@ fn team(
         .collect()
 }
 
-/// Names for the structure: numbers as they are.
+/// Names in the structure: plain numbers.
 fn plain(name: Name) -> String {
     match name {
         Name::Instruction(pc) => format!("at pc {pc:#x}"),
@@ -80,7 +80,7 @@ fn check(name: &str, sizes: &[(String, usize)], most: usize) {
 }
 
 #[test]
-fn kernels_take_the_same_with_any_number_of_threads() {
+fn the_size_of_kernels_does_not_depend_on_the_number_of_threads() {
     let (mut adds, mut multiplications, mut solves) = (Vec::new(), Vec::new(), Vec::new());
     for n in [48, 100] {
         for threads in [1, 2, 3, 4, 7, 8, 16, 31, 32] {
@@ -109,7 +109,7 @@ fn kernels_take_the_same_with_any_number_of_threads() {
 }
 
 #[test]
-fn processes_join_in_a_tree_and_each_comes_back() {
+fn processes_are_joined_in_a_tree_and_each_can_be_decoded() {
     let (n, threads) = (24, 4);
     let mut sizes = Vec::new();
     for ranks in [1u32, 2, 4, 8] {
@@ -161,7 +161,7 @@ fn a_trace_streams_the_references_of_each_thread() {
         matmul(tape, at, n, share(n, 3, thread), stack);
     });
     let blocks = blocks(MATMUL);
-    // Thread 1 was sealed once on its way.
+    // Thread 1 has one sealed chunk.
     let mut trace = Trace::default();
     let mut last = Vec::new();
     for (thread, tape) in (0u32..).zip(&tapes) {
@@ -273,9 +273,9 @@ fn the_structure_shows_loops_strides_and_threads() {
     assert!(text.contains("load 8 own stack + 0xfffc0, of thread 0 stack of 0"), "{text}");
 }
 
-/// As OpenMP does it: the first thread also sets up and sums up, and is in other functions.
+/// As in OpenMP: the first thread also initialises and reduces, and has other call paths.
 #[test]
-fn the_first_thread_is_aligned_with_its_team_where_it_does_the_same() {
+fn the_first_thread_is_aligned_with_its_team_where_both_execute_the_same() {
     const TABLE: &[&str] = &["L", "", "LL", "S", "S", "SS", "L", "", ""];
     let mut memory = Memory::new(0);
     let at = [0; 3].map(|_| memory.allocate(8 * 48 * 48));

@@ -1,4 +1,4 @@
-//! Streams compressed side by side.
+//! A pool of threads that compress streams concurrently.
 
 use crate::part::RawWriter;
 use crate::streams::{Stream, StreamError};
@@ -12,18 +12,18 @@ use super::{lock, read};
 /// The most threads that compress one process.
 const MOST: usize = 8;
 
-/// Parts of a stream that are to be compressed.
+/// Some parts of a stream, to be compressed.
 pub struct Job {
     /// The stream.
     pub stream: Arc<Stream>,
-    /// How many.
+    /// How many parts.
     pub parts: u64,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Jobs that are not done.
+    /// How many jobs are not finished.
     open: usize,
     error: Option<StreamError>,
     is_closed: bool,
@@ -37,7 +37,7 @@ struct Shared {
     raw: Option<Arc<Mutex<RawWriter>>>,
 }
 
-/// Threads that compress; the one that calls [`Pool::run`] is one of them.
+/// Threads that compress. The thread that calls [`Pool::run`] is one of them.
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
@@ -45,7 +45,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// As many threads as there are processors, but none before there is work for it.
+    /// A pool of as many threads as there are processors. Each thread is started when there is work for it.
     pub fn new(tables: Arc<RwLock<Tables>>, raw: Option<Arc<Mutex<RawWriter>>>) -> Self {
         let most = std::thread::available_parallelism().map_or(1, |n| n.get()).min(MOST);
         let shared = Shared {
@@ -58,7 +58,7 @@ impl Pool {
         Self { shared: Arc::new(shared), workers: Vec::new(), most }
     }
 
-    /// Does all jobs.
+    /// Executes the jobs; returns when all are finished.
     pub fn run(&mut self, jobs: Vec<Job>) -> Result<(), StreamError> {
         while self.workers.len() + 1 < self.most.min(jobs.len()) {
             let shared = self.shared.clone();
@@ -127,7 +127,7 @@ impl Shared {
             let tables = read(&self.tables);
             lock(&job.stream).take(job.parts, job.stream.thread, &tables, self.raw.as_deref())
         };
-        // Whatever happens, nobody may wait for ever.
+        // A panic counts as an error, so that `run` does not wait for this job for ever.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(take))
             .unwrap_or(Err(StreamError::NoRecord));
         let mut queue = self.queue();

@@ -8,8 +8,9 @@ use refrain_memtrace::code::{Code, Context, Module};
 use refrain_memtrace::process::{Ended, ProcessFacts};
 use refrain_memtrace::trace::Facts;
 use refrain_rings::record::{NO_CONTEXT, Record, Reference as LedgerReference, pc};
+use std::path::Path;
 
-/// A process of a loop over two blocks.
+/// The state of a process that executes a loop over two blocks.
 fn state(tables: &Tables) -> State {
     let (code, numbers) = tables.code.canonical();
     let mut compressor = Compressor::new();
@@ -38,7 +39,7 @@ fn state(tables: &Tables) -> State {
     State { facts, code, segments: tables.segments.clone(), merged, sealed: 0, numbers }
 }
 
-/// Tables of a process that met blocks in this order, each a number of references.
+/// Tables of a process that executed blocks first in this order. A block is given by its number of references.
 fn tables(order: &[u64]) -> Tables {
     let mut tables = Tables::default();
     let path = b"/bin/app";
@@ -62,7 +63,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn the_order_in_which_blocks_were_met_does_not_matter(
+    fn the_order_of_first_executions_of_blocks_does_not_matter(
         order in Just((1..9u64).collect::<Vec<_>>()).prop_shuffle(),
         left_out in prop::collection::btree_set(1..9u64, 0..4),
     ) {
@@ -93,6 +94,24 @@ proptest! {
         let _ = State::from_bytes(&bytes);
         prop_assert!(State::from_bytes(&bytes[..at]).is_err());
     }
+}
+
+#[test]
+fn a_redacted_state_has_neither_host_nor_folders() {
+    let folder = Path::new("/secret/run.refrain.parts");
+    let mut state = state(&tables(&[1, 2]));
+    state.facts.host = "secret-host".into();
+    state.facts.program = "/secret/bin/app".into();
+    state.facts.lost =
+        "cannot write /secret/run.refrain.parts/0.1.0.sealed: the disk is full".into();
+    let (path, build_id) = ("/secret/lib/libx.so".to_owned(), vec![1, 2]);
+    state.code.modules.insert(0, Module { path, build_id: build_id.clone(), is_main: true });
+    state.redact(folder);
+    assert!(!format!("{state:?}").contains("secret"), "{state:?}");
+    assert_eq!(state.facts.program, "app");
+    assert_eq!(state.facts.lost, "cannot write 0.1.0.sealed: the disk is full");
+    let module = &state.code.modules[&0];
+    assert_eq!((module.path.as_str(), &module.build_id), ("libx.so", &build_id));
 }
 
 #[test]
@@ -151,16 +170,20 @@ fn facts_come_back() {
 fn only_segments_that_overlap_others_are_delayed() {
     let mut tables = Tables::default();
     let segment = |base, size| Record::Segment { kind: 1, owner: 0, base, size };
-    assert!(!tables.is_harmful(&segment(100, 50)));
+    assert!(!tables.replaces_segment(&segment(100, 50)));
     tables.apply(&segment(100, 50)).unwrap();
-    assert!(!tables.is_harmful(&segment(100, 50)), "the same again");
-    assert!(!tables.is_harmful(&segment(150, 50)) && !tables.is_harmful(&segment(50, 50)));
-    assert!(tables.is_harmful(&segment(100, 51)) && tables.is_harmful(&segment(149, 1)));
-    assert!(tables.is_harmful(&segment(0, 101)));
+    assert!(!tables.replaces_segment(&segment(100, 50)), "the same segment again");
+    assert!(
+        !tables.replaces_segment(&segment(150, 50)) && !tables.replaces_segment(&segment(50, 50))
+    );
+    assert!(
+        tables.replaces_segment(&segment(100, 51)) && tables.replaces_segment(&segment(149, 1))
+    );
+    assert!(tables.replaces_segment(&segment(0, 101)));
 }
 
 #[test]
-fn damaged_contexts_with_circles_end() {
+fn decoding_ends_if_damaged_contexts_form_a_cycle() {
     let mut code = Code::default();
     code.modules.insert(1, Module::default());
     for block in 0..2u32 {

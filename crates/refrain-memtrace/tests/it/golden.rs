@@ -1,5 +1,5 @@
-//! Traces of every version that ever was must stay readable: each is compared with the raw words in it,
-//! and with a checksum of all of its references.
+//! Traces of every format version must stay readable: each is compared with the raw words in it, and with a
+//! checksum of all of its references.
 
 use refrain_memtrace::{MemoryTrace, verify};
 use std::path::Path;
@@ -48,7 +48,7 @@ fn traces_of_every_version_are_read() {
     assert_eq!(found, TRACES);
 }
 
-/// What processes share is written as it was, so that files of different releases can be compared.
+/// The section of threads is written with the same bytes by every release, so that files can be compared.
 #[test]
 fn the_threads_of_traces_of_this_version_are_written_as_they_were() {
     for name in ["compiled-v2", "dynamorio-v2", "ranks-v2", "sealed-v2"] {

@@ -19,13 +19,13 @@ pub struct Buffer {
 /// The size of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// That of the call that began the operation; the call that ends it has no size.
+    /// The size in the call that began the operation; the call that ends it has none.
     Unknown,
     /// A constant number of elements.
     Constant(u32),
-    /// So many elements, or bytes if there is no datatype: the parameter at this position.
+    /// A number of elements, or of bytes if there is no datatype: the parameter at this position.
     Count(usize),
-    /// A block of that many for each of several.
+    /// Several blocks of the same number of elements: the parameter at this position.
     Each(usize, Blocks),
     /// Consecutive blocks, with the counts in the array at this position.
     Counts(usize),

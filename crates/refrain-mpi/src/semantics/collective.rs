@@ -37,18 +37,18 @@ pub enum Root {
     Destination,
 }
 
-/// Whose data a process gets.
+/// From which processes a process gets data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// One process's, on all.
+    /// All processes get data of one.
     OneToAll,
-    /// All processes', on one.
+    /// One process gets data of all.
     AllToOne,
-    /// All processes', on all.
+    /// All processes get data of all.
     AllToAll,
-    /// Those of the processes before it.
+    /// Each process gets data of the processes before it.
     Prefix,
-    /// Those of its neighbours in the communicator's topology.
+    /// Each process gets data of its neighbours in the communicator's topology.
     Neighbors,
 }
 
@@ -64,7 +64,7 @@ impl Collective {
         }
     }
 
-    /// Whose data a process gets.
+    /// From which processes a process gets data.
     pub fn pattern(self) -> Pattern {
         use Collective::*;
         match self {
@@ -80,7 +80,7 @@ impl Collective {
 
     /// Whether no process can complete it before all have started it, provided that it moves
     /// anything at all. Where counts differ by process (`v` and `w` forms, `MPI_Reduce_scatter`), some
-    /// of them may be zero, and nothing follows.
+    /// of them may be zero, and then it need not synchronize.
     pub fn synchronizes(self) -> bool {
         use Collective::*;
         matches!(self, Barrier | Allgather | Alltoall | Allreduce)

@@ -92,6 +92,13 @@ pub struct Semantics {
     pub(crate) buffers: Vec<Buffer>,
 }
 
+/// What the function of that name does and when it returns, from its row of the table alone.
+///
+/// Unlike [`interface::function`](crate::interface::function), this does not parse the tables of all functions.
+pub fn op_and_form(name: &str) -> Option<(Op, Form)> {
+    parse::lookup(name)
+}
+
 impl Function {
     /// What it does.
     pub fn op(&self) -> Op {
@@ -125,6 +132,17 @@ impl Function {
             Op::Rma(access) => access.depends_on_order(),
             Op::Sync(Sync::Lock) | Op::Connect => true,
             Op::Io(_, Pointer::Shared) => !self.is_collective(),
+            _ => false,
+        }
+    }
+
+    /// Whether it may wait for something that no process of the job does: a file system, or another job.
+    pub fn waits_beyond_job(&self) -> bool {
+        match self.op() {
+            Op::Connect | Op::Io(..) => true,
+            Op::Make(object) | Op::Free(object) | Op::Change(object) | Op::Query(object) => {
+                object == Object::File
+            }
             _ => false,
         }
     }

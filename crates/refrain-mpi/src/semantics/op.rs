@@ -69,8 +69,10 @@ pub enum Op {
     Unpack,
     /// Applies a reduction operation to local data.
     Reduce,
-    /// Reads the clock, or its resolution.
+    /// Reads the clock.
     Clock,
+    /// Reads the resolution of the clock.
+    ClockResolution,
     /// Error classes, codes and their texts.
     Error,
     /// Ports and published names.

@@ -8,6 +8,8 @@ use crate::interface::Param;
 use crate::kind::rows;
 use std::collections::HashMap;
 
+const TABLE: &str = include_str!("../semantics.txt");
+
 /// One line of the table, not yet resolved against parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
@@ -27,7 +29,18 @@ pub(crate) fn table() -> HashMap<&'static str, Line> {
     let line = |row: &'static str| {
         parse_line(row).unwrap_or_else(|e| panic!("semantics.txt: `{}`: {e}", row.trim()))
     };
-    rows(include_str!("../semantics.txt")).map(line).collect()
+    rows(TABLE).map(line).collect()
+}
+
+/// The first columns of a function's row, without reading the others: callers inside a traced program cannot afford
+/// to parse all tables, and this allocates nothing.
+pub(crate) fn lookup(name: &str) -> Option<(Op, Form)> {
+    let columns = |name: &str| {
+        let columns = |row: &'static str| row.strip_prefix(name)?.strip_prefix(' ');
+        let mut columns = rows(TABLE).find_map(columns)?.split_whitespace();
+        Some((parse_op(columns.next()?)?, parse_form(columns.next()?)?))
+    };
+    columns(name).or_else(|| columns(name.strip_suffix("_c")?))
 }
 
 impl Line {
@@ -125,7 +138,8 @@ fn parse_op(word: &str) -> Option<Op> {
         ("pack", "") => Op::Pack,
         ("unpack", "") => Op::Unpack,
         ("reduce", "") => Op::Reduce,
-        ("clock", "") => Op::Clock,
+        ("clock", "time") => Op::Clock,
+        ("clock", "resolution") => Op::ClockResolution,
         ("error", "") => Op::Error,
         ("name", "") => Op::Name,
         ("tool", "") => Op::Tool,

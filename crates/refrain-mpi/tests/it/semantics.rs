@@ -3,7 +3,9 @@
 
 use refrain_mpi::interface::{Direction, Function, Param, function, functions};
 use refrain_mpi::kind::Class;
-use refrain_mpi::semantics::{Argument, Collective, Form, Meaning, Mode, Object, Op, Over, Root};
+use refrain_mpi::semantics::{
+    Argument, Collective, Form, Meaning, Mode, Object, Op, Over, Root, op_and_form,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the standard states about one parameter.
@@ -297,6 +299,44 @@ fn ranks_tags_and_counts_are_known_by_their_meaning() {
                 assert_eq!(f.params[at].meaning(), Meaning::Count, "{}", f.name);
             }
         }
+    }
+}
+
+#[test]
+fn one_row_says_the_same_as_the_whole_table() {
+    for f in functions() {
+        assert_eq!(op_and_form(&f.name), Some((f.op(), f.form())), "{}", f.name);
+    }
+    for name in ["", "MPI_", "MPI_Sen", "MPI_Barrier_d", "refrain_members"] {
+        assert_eq!(op_and_form(name), None, "{name}");
+    }
+}
+
+#[test]
+fn calls_that_wait_for_a_disk_or_another_job_are_known() {
+    let waits = |name: &str| function(name).unwrap().waits_beyond_job();
+    let lasting = [
+        "MPI_Comm_accept",
+        "MPI_Comm_connect",
+        "MPI_Comm_join",
+        "MPI_Comm_spawn",
+        "MPI_Comm_spawn_multiple",
+        "MPI_File_open",
+        "MPI_File_delete",
+        "MPI_File_get_size",
+        "MPI_File_read_c",
+        "MPI_File_write_ordered_end",
+        "MPI_File_sync",
+        "MPI_File_close",
+    ];
+    for name in lasting {
+        assert!(waits(name), "{name}");
+    }
+    for name in ["MPI_Recv", "MPI_Barrier", "MPI_Win_create", "MPI_Comm_dup", "MPI_Finalize"] {
+        assert!(!waits(name), "{name}");
+    }
+    for f in functions().iter().filter(|f| f.name.starts_with("MPI_File_") && !f.is_local()) {
+        assert!(f.waits_beyond_job(), "{}", f.name);
     }
 }
 

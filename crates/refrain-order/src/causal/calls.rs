@@ -1,28 +1,27 @@
-//! The model of matching calls: which came next, after how many failed polls, what it completed.
+//! The model of completing calls: which one is next, after how many failed polls, and what it completed.
 
 use crate::causal::event::{CallEvent, CallShape, Picked};
 use crate::causal::set::SetModel;
 use crate::coding::coder::{Bit, Coder};
 use crate::coding::number::{Number, length};
-use crate::coding::symbol::{Circumstances, Followers, Steady, Symbol, WHILE, mix};
+use crate::coding::symbol::{Contexts, Followers, Steady, Symbol, WHILE, mix};
 use crate::error::OrderError;
 use crate::vocabulary::Choice;
 
-/// Failed polls are learnt separately by how many there were the last time, and by whether there were
-/// any the time before.
+/// Counts of failed polls are learnt separately by the last count, and by whether the count before was zero.
 const POLLED: usize = 6;
 const POLLED_BEFORE: usize = 2;
-/// How many requests complete at once depends on how many did the last time, as do failed polls, and
-/// on how many polls failed just before, and whether any had the last time.
+/// The number of requests that complete at once is learnt separately by their last number, by how many polls failed
+/// just before, and by whether any had failed the last time. Counts of failed polls depend on that number too.
 const BEFORE: usize = 6;
 const AFTER: usize = 3;
-/// A pool of receives from any source completes in the order of posting: after so many in a row,
-/// that is asked first.
-const IN_LINE: u32 = 8;
-/// More indices in one block come from damaged bytes.
+/// A pool of wildcard receives completes in posting order: after this many completions in order, one bit says whether
+/// the next one is in order too.
+const IN_ORDER: u32 = 8;
+/// The most indices of a block; more come from damaged bytes.
 const MOST_PICKS: u64 = 1 << 22;
 
-/// What is learnt of all calls of a stream.
+/// The model of all completing calls of a stream.
 #[derive(Clone, Debug)]
 pub struct CallModel {
     followers: Followers,
@@ -30,10 +29,9 @@ pub struct CallModel {
     shapes: Vec<ShapeModel>,
     last: u64,
     before: u64,
-    /// Of what the last call completed.
+    /// A hash of the indices that the last call completed.
     digest: u64,
-    /// The last call, the indices it completed, how often in a row it was the same, and whether it
-    /// is again.
+    /// The last call, its indices, how often in a row it was the same, and the model of whether it is the same again.
     previous: CallEvent,
     previous_picks: Vec<u32>,
     run: u32,
@@ -57,7 +55,7 @@ impl Default for CallModel {
     }
 }
 
-/// What is learnt of the calls of one shape.
+/// The model of the calls of one shape.
 #[derive(Clone, Debug, Default)]
 struct ShapeModel {
     polls: Option<Box<PollModel>>,
@@ -66,10 +64,10 @@ struct ShapeModel {
 
 #[derive(Clone, Debug)]
 struct PollModel {
-    /// By how many requests completed the last time, how many polls had failed then, and whether any
-    /// had before.
+    /// By the number of requests that completed the last time, the number of polls that had failed then, and whether any
+    /// had failed before.
     counts: Vec<[[Number; POLLED]; POLLED_BEFORE]>,
-    /// How long the last number was, and the one before.
+    /// The lengths in bits of the last count and of the one before.
     last: usize,
     before: usize,
 }
@@ -85,15 +83,15 @@ struct ArrayModel {
     count: Steady,
     last_count: u64,
     undefined: Bit,
-    /// How many were completed at once, by how many were the last time, how many polls failed, and
-    /// whether any had the last time.
+    /// The number of requests that complete at once, by their last number, the number of failed polls, and whether any
+    /// poll had failed the last time.
     several: Vec<[[Number; POLLED_BEFORE]; AFTER]>,
     last_several: usize,
     last_polls: usize,
     ascending: Bit,
     index: Symbol,
-    /// How often in a row it was the request that had waited longest, and whether it is again.
-    in_line: u32,
+    /// How often in a row the request that had waited longest completed, and the model of whether it does again.
+    in_order: u32,
     again: Bit,
     set: SetModel,
     last: u64,
@@ -111,7 +109,7 @@ impl Default for ArrayModel {
             last_polls: 0,
             ascending: Bit::EVEN,
             index: Symbol::default(),
-            in_line: 0,
+            in_order: 0,
             again: Bit::EVEN,
             set: SetModel::default(),
             last: 0,
@@ -121,10 +119,9 @@ impl Default for ArrayModel {
 }
 
 impl CallModel {
-    /// Codes one call. An encoder is given its indices in `given`; `picks` gets those coded.
+    /// Codes one call. An encoder gets its indices in `given`; the coded indices are appended to `picks`.
     ///
-    /// Once calls were all the same for a while, one question settles whether this one is, without
-    /// looking anything up.
+    /// After many equal calls in a row, one bit says whether this one is equal too, without any lookup.
     pub fn code(
         &mut self,
         coder: &mut impl Coder,
@@ -142,13 +139,13 @@ impl CallModel {
         }
         let from = picks.len();
         let coded = self.code_anew(coder, shapes, event, given, picks)?;
-        let own = picks.get(from..).unwrap_or_default();
-        if coded == self.previous && are_same(own, &self.previous_picks) {
+        let coded_picks = picks.get(from..).unwrap_or_default();
+        if coded == self.previous && are_same(coded_picks, &self.previous_picks) {
             self.run = self.run.saturating_add(1);
         } else {
             (self.run, self.previous) = (0, coded);
             self.previous_picks.clear();
-            self.previous_picks.extend_from_slice(own);
+            self.previous_picks.extend_from_slice(coded_picks);
         }
         Ok(coded)
     }
@@ -191,18 +188,17 @@ impl CallModel {
 }
 
 impl CallModel {
-    /// Codes which shape comes next.
+    /// Codes the shape of the next call.
     fn number(&mut self, coder: &mut impl Coder, shape: u32) -> u32 {
         let long = mix(mix(mix(1, self.last), self.before), self.digest);
         let (last, before, digest) = (self.last, self.before, self.digest);
         let short = || [mix(mix(2, last), before), mix(6, digest)];
-        let circumstances = Circumstances { long, short };
-        self.shape.code(coder, &mut self.followers, circumstances, shape)
+        let contexts = Contexts { long, short };
+        self.shape.code(coder, &mut self.followers, contexts, shape)
     }
 }
 
-/// Most often both are empty, and comparing no bytes at no address takes the C library a hundred
-/// nanoseconds.
+/// Compares element by element: usually both are empty, and `memcmp` of the C library takes a hundred nanoseconds then.
 fn are_same(some: &[u32], others: &[u32]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(one, other)| one == other)
 }
@@ -219,7 +215,7 @@ impl PollModel {
 }
 
 impl ArrayModel {
-    /// Codes how many requests the call had.
+    /// Codes the number of requests of the call.
     fn shape(
         &mut self,
         shape: u32,
@@ -228,12 +224,12 @@ impl ArrayModel {
         event: &mut CallEvent,
     ) {
         let (last, last_count) = (self.last, self.last_count);
-        let circumstances = || {
+        let contexts = || {
             let short = mix(3, shape.into());
             let long = mix(mix(short, last_count), last);
-            Circumstances { long, short: move || [short, mix(short, last_count)] }
+            Contexts { long, short: move || [short, mix(short, last_count)] }
         };
-        event.count = self.count.code(coder, followers, circumstances, event.count);
+        event.count = self.count.code(coder, followers, contexts, event.count);
         self.last_count = event.count.into();
     }
 
@@ -290,18 +286,18 @@ impl ArrayModel {
         index: u32,
     ) -> u32 {
         let oldest = self.index.recency().oldest();
-        if let Some(oldest) = oldest.filter(|_| self.in_line >= IN_LINE)
+        if let Some(oldest) = oldest.filter(|_| self.in_order >= IN_ORDER)
             && coder.bit(&mut self.again, index == oldest)
         {
             self.index.note(oldest);
             return oldest;
         }
-        let own = mix(4, shape.into());
-        let (by_last, before) = (mix(own, self.last), self.before);
+        let by_shape = mix(4, shape.into());
+        let (by_last, before) = (mix(by_shape, self.last), self.before);
         let long = mix(mix(5, by_last), before);
-        let circumstances = Circumstances { long, short: || [by_last, mix(own, before)] };
-        let index = self.index.code(coder, followers, circumstances, index);
-        self.in_line = if Some(index) == oldest { self.in_line + 1 } else { 0 };
+        let contexts = Contexts { long, short: || [by_last, mix(by_shape, before)] };
+        let index = self.index.code(coder, followers, contexts, index);
+        self.in_order = if Some(index) == oldest { self.in_order + 1 } else { 0 };
         index
     }
 }

@@ -12,22 +12,25 @@
 //!                            calls:    bytes, coded bytes
 //!                            receives: bytes, coded bytes
 //!                            values:   bytes, coded bytes (*)
+//!                            completions: bytes, coded bytes (*)
 //! 3  the same, with values coded by an earlier model
-//! 1  the same as 3, but everything that is marked is there
+//! 1  the same as 3, but all marked lists are present
 //! 2  turns of threads        how many, coded bytes
 //! 16 and above               are for other methods than this one
 //! ```
 //!
-//! What is marked by (*) is there if its flag says so. Numbers are LEB128. Late match results are not coded adaptively, so that a replayer can gather those of
-//! all blocks before it decodes the first. The models go on learning from block to block of a
-//! stream; a block with the flag *fresh* begins anew, and does not need the blocks before it.
+//! Lists marked by (*) are present if their flag is set. Completions come last, and versions that do not know
+//! their flag ignore them. Numbers are LEB128. Late match results are not coded
+//! adaptively, so that a replayer can gather those of all blocks before it decodes the first. The models keep learning
+//! from block to block of a stream; a block with the flag *fresh* resets them, and does not need the blocks before it.
 //!
-//! A changed model decodes old bytes to something else without noticing. So a model that differs from that
-//! of a released version needs a new tag.
+//! A changed model decodes old bytes to wrong events without noticing. So a model that differs from that of a released
+//! version needs a new tag.
 
 use crate::causal::calls::CallModel;
+use crate::causal::completions::{CompletionModel, Context};
 use crate::causal::event::{
-    Block, CallEvent, CallShape, LateResult, Picked, PostShape, ReceiveEvent, Trailing,
+    Block, CallEvent, CallShape, Completion, LateResult, Picked, PostShape, ReceiveEvent, Trailing,
 };
 use crate::causal::pool::hints;
 use crate::causal::receives::{OldValueModel, ReceiveModel};
@@ -42,6 +45,8 @@ use refrain_bytes::varint::{
 
 /// The most items of a list in one block. Recorders seal sooner; larger counts come from damaged bytes.
 const MOST: u64 = 1 << 18;
+/// Completions may take this many bytes of a stream beyond their share of its blocks.
+const COMPLETIONS_EXCESS: usize = 4096;
 const FULL_STRETCH: u8 = 1;
 const OLD_VALUES_STRETCH: u8 = 3;
 const STRETCH: u8 = 4;
@@ -54,6 +59,8 @@ mod some {
     pub const LATE_RESULTS: u8 = 16;
     pub const TRAILING: u8 = 32;
     pub const VALUES: u8 = 64;
+    /// Of frames of any tag but the first, which has everything but these.
+    pub const COMPLETIONS: u8 = 128;
 }
 
 /// The part of a stretch that can be read without the models.
@@ -72,15 +79,16 @@ pub struct Head {
     /// Match results of earlier operations.
     pub late_results: Vec<LateResult>,
     trailing: Vec<Trailing>,
-    /// How many matching calls are in it.
+    /// The number of completing calls.
     pub calls: u64,
-    /// How many wildcard receives.
+    /// The number of wildcard receives.
     pub receives: u64,
-    /// How many clock readings and the like.
+    /// The number of clock values and random numbers.
     pub values: u64,
     has_values: bool,
     has_old_values: bool,
-    /// How many other operations were posted.
+    has_completions: bool,
+    /// The number of other posted operations.
     pub named: u64,
     behind: u32,
 }
@@ -125,6 +133,7 @@ impl Head {
             values,
             has_values: has(some::VALUES),
             has_old_values: tag != STRETCH,
+            has_completions: tag == STRETCH && flags & some::COMPLETIONS != 0,
             named,
             behind,
         }))
@@ -141,7 +150,7 @@ fn take_list<T>(
     is_there: bool,
     item: impl Fn(&mut &[u8]) -> Result<T, OrderError>,
 ) -> Result<Vec<T>, OrderError> {
-    // Items take bytes, so the list cannot grow beyond what the input justifies.
+    // Every item takes at least a byte, which bounds the length of the list.
     let count = if is_there { take_count(input)? } else { 0 };
     (0..count).map(|_| item(input)).collect()
 }
@@ -205,16 +214,23 @@ pub struct Codec {
     receives: ReceiveModel,
     values: ValueModel,
     old_values: OldValueModel,
+    completions: CompletionModel,
+    /// Wildcard receives in the blocks so far.
+    receives_before: u64,
     /// Bytes of coded values so far.
     value_bytes: u64,
+    /// Bytes of completions so far that were more than their share of a block.
+    completions_excess: usize,
     blocks: u64,
     begun: bool,
 }
 
 impl Codec {
-    /// For a stream that continues after `blocks` blocks that this codec has not seen.
-    pub fn resumed(blocks: u64) -> Self {
-        Self { blocks, ..Self::default() }
+    /// For a stream that continues after `blocks` blocks with `receives` wildcard receives, whose models this
+    /// codec does not have.
+    pub fn resumed(blocks: u64, receives: u64) -> Self {
+        let completions = CompletionModel::after(receives);
+        Self { blocks, receives_before: receives, completions, ..Self::default() }
     }
 
     /// How many bytes the values took that were coded or decoded so far.
@@ -230,6 +246,7 @@ impl Codec {
         let mut body = vec![STRETCH];
         put(&mut body, stream.into());
         put(&mut body, self.blocks);
+        let flags_at = body.len();
         body.push((u8::from(last) * LAST) | (u8::from(fresh) * FRESH) | somes(block));
         self.blocks += 1;
         put_heads(&mut body, block);
@@ -252,7 +269,42 @@ impl Codec {
             self.value_bytes += coded.len() as u64;
             put_bytes(&mut body, &coded);
         }
+        if let Some(coded) = self.encode_completions(stream, block, body.len())
+            && let Some(flags) = body.get_mut(flags_at)
+        {
+            *flags |= some::COMPLETIONS;
+            put_bytes(&mut body, &coded);
+        }
         put_frame(out, &body);
+    }
+
+    /// Codes completions, unless there are none or they would take too much beside `others` bytes.
+    fn encode_completions(&mut self, stream: u32, block: &Block, others: usize) -> Option<Vec<u8>> {
+        let first_receive = self.receives_before;
+        self.receives_before += block.receives.len() as u64;
+        let coded = (!block.completions.is_empty()).then(|| {
+            let mut encoder = Encoder::default();
+            let context = Context {
+                stream,
+                first_receive,
+                block,
+                call_shapes: &self.call_shapes,
+                post_shapes: &self.post_shapes,
+            };
+            let coded = self.completions.code(&mut encoder, context, &block.completions);
+            coded.ok().map(|_| encoder.finish())
+        });
+        let coded = coded.flatten().filter(|coded| {
+            // A small record has them in any case.
+            let excess = coded.len().saturating_sub(others / 4 + 16);
+            let is_small = self.completions_excess + excess <= COMPLETIONS_EXCESS;
+            self.completions_excess += if is_small { excess } else { 0 };
+            is_small
+        });
+        if coded.is_none() {
+            self.completions = CompletionModel::after(self.receives_before);
+        }
+        coded
     }
 
     fn encode_calls(&mut self, block: &Block) -> Vec<u8> {
@@ -275,7 +327,7 @@ impl Codec {
         let head = Head::take(input)?.ok_or(OrderError::Unknown("frame"))?;
         if head.fresh {
             let value_bytes = self.value_bytes;
-            *self = Self { value_bytes, ..Self::resumed(head.number) };
+            *self = Self { value_bytes, ..Self::resumed(head.number, self.receives_before) };
         }
         if head.number != self.blocks {
             return Err(OrderError::Missing);
@@ -297,7 +349,7 @@ impl Codec {
         }
         self.decode_calls(head.calls, take_bytes(input)?, &mut block)?;
         let mut decoder = Decoder::new(take_bytes(input)?);
-        // There are no more than a block can hold, or the head had been refused.
+        // Reading the head has refused larger numbers than a block can hold.
         let mut hints = hints(&block, head.receives as usize).into_iter();
         for _ in 0..head.receives {
             let hint = hints.next().unwrap_or_default();
@@ -316,7 +368,31 @@ impl Codec {
                 });
             }
         }
+        let coded = if head.has_completions { Some(take_bytes(input)?) } else { None };
+        block.completions = self.decode_completions(head.stream, coded, &block)?;
         Ok((head, block))
+    }
+
+    fn decode_completions(
+        &mut self,
+        stream: u32,
+        coded: Option<&[u8]>,
+        block: &Block,
+    ) -> Result<Vec<Completion>, OrderError> {
+        let first_receive = self.receives_before;
+        self.receives_before = first_receive.saturating_add(block.receives.len() as u64);
+        let Some(coded) = coded else {
+            self.completions = CompletionModel::after(self.receives_before);
+            return Ok(Vec::new());
+        };
+        let context = Context {
+            stream,
+            first_receive,
+            block,
+            call_shapes: &self.call_shapes,
+            post_shapes: &self.post_shapes,
+        };
+        self.completions.code(&mut Decoder::new(coded), context, &[])
     }
 
     fn decode_calls(

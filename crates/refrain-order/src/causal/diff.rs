@@ -7,28 +7,27 @@ use crate::causal::read::{Reader, Which};
 use crate::divergence::Moment;
 use crate::error::OrderError;
 
-/// The first place where two runs differ in a thread.
+/// The first difference of two runs in a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Which rank.
+    /// The rank.
     pub rank: u32,
-    /// Which thread of it.
+    /// The thread of the rank.
     pub stream: u32,
-    /// In which of its sequences.
+    /// The sequence: calls or receives.
     pub which: Which,
     /// What the first record has there.
     pub left: Moment,
     /// What the second record has there.
     pub right: Moment,
-    /// How many entries of the sequence differ, compared position by position.
+    /// The number of entries that differ, compared position by position.
     pub differing: u64,
-    /// How many entries the longer one of the two has.
+    /// The number of entries of the longer sequence.
     pub compared: u64,
 }
 
-/// Where records of two runs differ: for each rank and thread the first receive and the first call that
-/// differ, and how many do. Without `polls`, calls that differ only in how often they failed before are
-/// the same; those differ between any two runs.
+/// Compares the records of two runs: for each rank and thread, the first receive and the first call that differ, and
+/// how many differ. Without `polls`, counts of failed polls are ignored, since they differ between any two runs.
 pub fn diff(left: &[Frames], right: &[Frames], polls: bool) -> Result<Vec<Difference>, OrderError> {
     let none = Frames::default();
     let mut found = Vec::new();
@@ -68,7 +67,7 @@ impl<'a> Side<'a> {
         Ok(self.ready.pop_front())
     }
 
-    /// What of a moment counts.
+    /// The part of an entry that is compared.
     fn essence(&self, moment: &Option<Moment>) -> Option<Moment> {
         let mut essence = moment.clone()?;
         if let Moment::Call { polls, .. } = &mut essence
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_receive_from_another_source_is_where_two_runs_part() {
+    fn the_first_receive_with_another_source_is_the_first_difference() {
         let (left, right) = ([run(&[1, 2, 3, 1], 2)], [run(&[1, 2, 1, 3], 5)]);
         let found = diff(&left, &right, false).unwrap();
         assert_eq!(found.len(), 1);
@@ -141,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn failed_polls_part_runs_only_if_asked() {
+    fn failed_polls_are_compared_only_on_demand() {
         let (left, right) = ([run(&[1, 2], 2)], [run(&[1, 2], 5)]);
         assert_eq!(diff(&left, &right, false), Ok(vec![]));
         assert_eq!(diff(&left, &right, true).unwrap()[0].which, Which::Calls);
     }
 
     #[test]
-    fn a_run_that_ends_sooner_parts_there() {
+    fn the_end_of_a_shorter_run_is_a_difference() {
         let found = diff(&[run(&[1, 2], 0)], &[run(&[1], 0)], false).unwrap();
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].right, Moment::End);

@@ -1,8 +1,8 @@
-//! What a record holds, decoded: plain lists, one block at a time.
+//! The decoded contents of a record: plain lists, one block at a time.
 
 use crate::vocabulary::{Choice, Envelope, Kind, MatchResult};
 
-/// What calls have in common: their kind and call site.
+/// The constant part of a call: kind and call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallShape {
     /// Their kind.
@@ -11,7 +11,7 @@ pub struct CallShape {
     pub site: u64,
 }
 
-/// What wildcard receives have in common.
+/// The constant part of a wildcard receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PostShape {
     /// Their call site.
@@ -24,12 +24,12 @@ pub struct PostShape {
     pub any_tag: bool,
 }
 
-/// A matching call that did not fail.
+/// A successful completing call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallEvent {
-    /// Which shape, by its number in the stream.
+    /// The number of its shape in the stream.
     pub shape: u32,
-    /// How many requests it was given.
+    /// The number of its requests.
     pub count: u32,
     /// How many polls of that shape failed before it.
     pub polls: u64,
@@ -40,73 +40,89 @@ pub struct CallEvent {
 /// What a call completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Picked {
-    /// Everything.
+    /// All of its requests.
     #[default]
     All,
-    /// Nothing was active.
+    /// No request was active.
     Undefined,
-    /// This many indices, in [`Block::picks`] after those of the call before.
+    /// This many indices, in [`Block::picks`] after those of the previous call.
     These(u32),
+}
+
+/// A wildcard receive that a call completed by a request. Replays do not need it; readers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The index of the call in its block.
+    pub call: u32,
+    /// The index of the request in the call's array; 0 if the call has one request.
+    pub index: u32,
+    /// The thread that posted the receive.
+    pub stream: u32,
+    /// The number of the receive in that thread.
+    pub receive: u64,
 }
 
 /// A wildcard receive or probe, in posting order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveEvent {
-    /// Which shape, by its number in the stream.
+    /// The number of its shape in the stream.
     pub shape: u32,
     /// Its match result; `None` if that was not known when the block was sealed.
     pub match_result: Option<MatchResult>,
 }
 
-/// What became of an operation that was posted in an earlier block, or of one that is no
-/// wildcard and was cancelled.
+/// The match result of an operation that was posted in an earlier block, or of a cancelled operation without a
+/// wildcard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateResult {
     /// Whether `number` counts wildcard receives, or the other operations.
     pub wild: bool,
     /// Its index in the stream.
     pub number: u64,
-    /// What became of it.
+    /// The match result.
     pub match_result: MatchResult,
 }
 
 /// Failed polls after the last successful call of their shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailing {
-    /// Which shape.
+    /// The number of the shape.
     pub shape: u32,
-    /// How many.
+    /// The number of failed polls.
     pub polls: u64,
 }
 
 /// A stretch of one thread's stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Shapes that are new in this block; they are numbered through the stream.
+    /// New shapes of calls; shapes are numbered throughout the stream.
     pub call_shapes: Vec<CallShape>,
-    /// Shapes that are new in this block.
+    /// New shapes of wildcard receives.
     pub post_shapes: Vec<PostShape>,
-    /// Matching calls that did not fail, in the order they returned.
+    /// Successful completing calls, in the order they returned.
     pub calls: Vec<CallEvent>,
     /// The indices they completed, one call's after the other's.
     pub picks: Vec<u32>,
+    /// Wildcard receives that the calls completed by requests, in the order of the calls; of one call in the
+    /// order of its indices. Empty if they are not recorded.
+    pub completions: Vec<Completion>,
     /// Wildcard receives, in posting order.
     pub receives: Vec<ReceiveEvent>,
-    /// Calls that failed at the end.
+    /// Failed polls at the end.
     pub trailing: Vec<Trailing>,
     /// Match results of earlier operations.
     pub late_results: Vec<LateResult>,
-    /// Clock readings and random numbers: which of them, and its bits.
+    /// Clock values and random numbers: source and bits.
     pub values: Vec<(u8, u64)>,
     /// How many operations other than wildcard receives were posted.
     pub named: u64,
-    /// How many of the receives had been posted, more than indices completed, when the last call that
+    /// By how much the number of posted receives exceeded the number of completed indices, when the last call that
     /// chose among its requests was made.
     pub behind: u32,
 }
 
 impl Block {
-    /// Whether there is nothing in it.
+    /// Whether it has no events.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
             && self.receives.is_empty()
@@ -122,6 +138,7 @@ impl Block {
         self.post_shapes.clear();
         self.calls.clear();
         self.picks.clear();
+        self.completions.clear();
         self.receives.clear();
         self.trailing.clear();
         self.late_results.clear();
@@ -130,7 +147,7 @@ impl Block {
         self.behind = 0;
     }
 
-    /// How much is in it.
+    /// The number of its events and indices.
     pub fn weight(&self) -> usize {
         self.calls.len()
             + self.picks.len()
@@ -148,8 +165,8 @@ impl CallShape {
 }
 
 impl PostShape {
-    /// Whether a receive of this shape, that matched `own`, could have had `other` instead.
-    pub fn accepts(&self, own: Envelope, other: Envelope) -> bool {
-        (self.any_source || own.source == other.source) && (self.any_tag || own.tag == other.tag)
+    /// Whether a receive of this shape that matched `got` could have matched `other` instead.
+    pub fn accepts(&self, got: Envelope, other: Envelope) -> bool {
+        (self.any_source || got.source == other.source) && (self.any_tag || got.tag == other.tag)
     }
 }

@@ -7,7 +7,7 @@ use crate::causal::event::LateResult;
 use crate::error::OrderError;
 use crate::frame::take_frame;
 
-/// One rank's record: its bytes, and where in them the blocks of each stream are.
+/// One rank's record: its bytes, and the positions of the blocks of each stream.
 #[derive(Clone, Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -15,7 +15,7 @@ pub struct Frames {
     all: Vec<Range<usize>>,
     streams: Vec<StreamFrames>,
     /// Why reading stopped before the end of the bytes.
-    cut: Option<OrderError>,
+    truncated: Option<OrderError>,
 }
 
 /// The frames of one stream.
@@ -25,9 +25,9 @@ pub struct StreamFrames {
     pub bodies: Vec<Range<usize>>,
     /// The late match results of all blocks.
     pub late_results: Vec<LateResult>,
-    /// Whether it ended in good order.
+    /// Whether it reaches `MPI_Finalize`.
     pub complete: bool,
-    /// How many matching calls, wildcard receives and other operations are in it.
+    /// The number of completing calls, wildcard receives and other operations in it.
     pub calls: u64,
     /// See `calls`.
     pub receives: u64,
@@ -35,12 +35,12 @@ pub struct StreamFrames {
     pub named: u64,
 }
 
-/// More threads than this come from damaged bytes.
+/// The most streams; more come from damaged bytes.
 const MOST_STREAMS: u32 = 1 << 16;
 
 impl Frames {
-    /// Reads frames up to the end, or up to the first that is cut short or damaged: that is what
-    /// a killed process leaves. [`Frames::cut`] says which.
+    /// Reads frames up to the end, or up to the first that is incomplete (as a killed process leaves it) or damaged.
+    /// [`Frames::truncated`] has the reason.
     pub fn read(bytes: Vec<u8>) -> Self {
         let mut frames = Self { bytes, ..Self::default() };
         let mut at = 0;
@@ -48,7 +48,7 @@ impl Frames {
             match frames.frame(at) {
                 Ok(next) => at = next,
                 Err(error) => {
-                    frames.cut = Some(error);
+                    frames.truncated = Some(error);
                     break;
                 }
             }
@@ -85,8 +85,8 @@ impl Frames {
     }
 
     /// Why reading stopped before the end, if it did.
-    pub fn cut(&self) -> Option<OrderError> {
-        self.cut
+    pub fn truncated(&self) -> Option<OrderError> {
+        self.truncated
     }
 
     /// All bytes, including those after damage.

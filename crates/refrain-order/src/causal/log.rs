@@ -1,9 +1,8 @@
 //! A log in front of the recorder: events as plain words in memory that outlives the process.
 //!
-//! During a call there is time to store a few words, not to code them. So the agent writes
-//! into a window of a mapped file, and when that is full its words are [applied](apply) to the
-//! [`Recorder`] and sealed. If the process is killed in between, whoever reads the window does
-//! the same: no event is lost.
+//! During a call there is time to store a few words, but not to code them. So the agent writes into a window of a
+//! mapped file; when that is full, its words are [applied](apply) to the [`Recorder`] and sealed. If the process is
+//! killed before that, the reader of the window does the same, so no event is lost.
 //!
 //! A window has two halves, which are used alternately. Its first word says which half is in use, how many
 //! words of it, and how many bytes of frames come before them. It is stored last, in one store. So the
@@ -14,9 +13,8 @@
 //! recorder keeps them back instead ([`Recorder::seal_settled`]), and they are the first in the other
 //! half.
 //!
-//! While a half is sealed the program does nothing else, and its senders block if that takes too
-//! long. So a half counts as full before its end, unless its content is coded quickly, as what takes few
-//! bytes is.
+//! While a half is sealed the program does nothing else, and processes that send to it block if that takes too long.
+//! So a half counts as full before its end, unless its content takes few bytes, which means that it is coded quickly.
 //!
 //! Failed polls of a call site are counted in one word, as are operations without wildcards: a million
 //! failed polls do not fill the window.
@@ -54,12 +52,12 @@ const UNDEFINED: u64 = u64::MAX - 1;
 /// Bits of the window's first word that say how many words are in use, and of which half.
 const USED_BITS: u32 = 24;
 const SECOND: u64 = 1 << (USED_BITS - 1);
-/// Records other than those of matching calls are no longer than this.
+/// The most words of a record, except for those of completing calls.
 const LONGEST: usize = 3;
 /// How many call sites with failed polls are remembered.
 const RECENT: usize = 4;
 
-/// This many words in a byte or less are coded quickly.
+/// Words that take at most one byte per this many are coded quickly.
 const FEW: u64 = 64;
 
 /// The number of words from which on a half of this size counts as full.
@@ -83,16 +81,16 @@ pub struct Log<'a> {
     others: &'a [AtomicU64],
     second: bool,
     used: usize,
-    /// The half is full when so many words are in use.
+    /// The half is full when this many words are in use.
     most: usize,
     base: u64,
-    /// By stream: wildcard receives and other operations ever posted, and where the latter are
-    /// counted in this window.
+    /// By stream: the number of wildcard receives and of other operations posted so far, and the position of the word
+    /// that counts the latter in this window.
     streams: Vec<Posted>,
-    /// Where failed polls are counted.
+    /// The positions of words that count failed polls.
     failed: [Polled; RECENT],
     oldest: usize,
-    /// Something had no room and is missing.
+    /// An event had no room and is missing.
     lost: bool,
 }
 
@@ -112,7 +110,7 @@ struct Polled {
 }
 
 impl<'a> Log<'a> {
-    /// An empty window, behind so many bytes of frames.
+    /// An empty window after `base` bytes of frames.
     pub fn new(words: &'a [AtomicU64], base: u64) -> Self {
         let (first, rest) = words.split_first().unzip();
         let rest = rest.unwrap_or_default();
@@ -141,7 +139,7 @@ impl<'a> Log<'a> {
         self.most = if takes_few { self.words.len() } else { early(self.words.len()) };
         (self.second, self.used) = (!self.second, 0);
         self.failed = Default::default();
-        self.streams.iter_mut().for_each(|own| own.counted_at = None);
+        self.streams.iter_mut().for_each(|posted| posted.counted_at = None);
         for receive in pending {
             let Pending { ticket, shape, match_result } = receive;
             let any_source = if shape.any_source { ANY_SOURCE } else { 0 };
@@ -149,12 +147,12 @@ impl<'a> Log<'a> {
             let detail = any_source | any_tag;
             self.write([head(tag::POST, detail, ticket.stream, shape.communicator), shape.site]);
             if let Some(record) =
-                match_result.and_then(|match_result| resolved(*ticket, match_result))
+                match_result.and_then(|match_result| resolved(*ticket, match_result, None))
             {
                 self.write(record);
             }
         }
-        // Until the store, the old content counts.
+        // The old content is valid until the first word is stored.
         self.base = base;
         self.commit();
     }
@@ -167,18 +165,18 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Whether there is room for a record with so many indices.
+    /// Whether there is room for a record with this many indices.
     #[inline]
     pub fn has_room(&self, indices: usize) -> bool {
         self.used < self.most && self.words.len() >= self.used + LONGEST + indices.div_ceil(2)
     }
 
-    /// Whether a record with so many indices could ever have room.
+    /// Whether an empty half has room for a record with this many indices.
     pub fn could_hold(&self, indices: usize) -> bool {
         self.words.len() > LONGEST + indices.div_ceil(2)
     }
 
-    /// Whether something had no room.
+    /// Whether an event had no room.
     pub fn has_lost(&self) -> bool {
         self.lost
     }
@@ -189,7 +187,7 @@ impl<'a> Log<'a> {
         words.iter().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Writes a record, and says where; it does not count yet.
+    /// Writes a record, and returns its position. It is not valid before [`Self::commit`].
     #[inline]
     fn write<const N: usize>(&mut self, record: [u64; N]) -> Option<usize> {
         let at = self.used;
@@ -209,7 +207,7 @@ impl<'a> Log<'a> {
         at
     }
 
-    /// Counts one more in a record that is there.
+    /// Increments the count of an existing record.
     #[inline]
     fn count(&self, at: usize) -> bool {
         let Some(word) = self.words.get(at) else { return false };
@@ -238,9 +236,9 @@ impl<'a> Log<'a> {
         if !post.is_wild() {
             return self.post_named(stream);
         }
-        let own = self.stream(stream);
-        own.wild += 1;
-        let number = own.wild - 1;
+        let posted = self.stream(stream);
+        posted.wild += 1;
+        let number = posted.wild - 1;
         let any_source = if post.source.is_none() { ANY_SOURCE } else { 0 };
         let any_tag = if post.tag.is_none() { ANY_TAG } else { 0 };
         self.put([head(tag::POST, any_source | any_tag, stream, post.communicator), post.site]);
@@ -249,9 +247,9 @@ impl<'a> Log<'a> {
 
     #[inline(never)]
     fn post_named(&mut self, stream: u32) -> Ticket {
-        let own = self.stream(stream);
-        own.named += 1;
-        let (number, at) = (own.named - 1, own.counted_at);
+        let posted = self.stream(stream);
+        posted.named += 1;
+        let (number, at) = (posted.named - 1, posted.counted_at);
         if !at.is_some_and(|at| self.count(at)) {
             let at = self.put([head(tag::NAMED, 0, stream, 1)]);
             self.stream(stream).counted_at = at;
@@ -262,7 +260,15 @@ impl<'a> Log<'a> {
     /// See [`Recorder::resolve`].
     #[inline]
     pub fn resolve(&mut self, ticket: Ticket, match_result: MatchResult) {
-        if let Some(record) = resolved(ticket, match_result) {
+        if let Some(record) = resolved(ticket, match_result, None) {
+            self.put(record);
+        }
+    }
+
+    /// The same, of a receive that the next matching call completes: see [`Recorder::completes`].
+    #[inline]
+    pub fn complete(&mut self, ticket: Ticket, match_result: MatchResult, index: u32) {
+        if let Some(record) = resolved(ticket, match_result, Some(index)) {
             self.put(record);
         }
     }
@@ -288,9 +294,9 @@ impl<'a> Log<'a> {
     pub fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
         let Call { kind, site, count } = *call;
         let polled = head(tag::FAILED, kind as u8, stream, 0);
-        for own in &mut self.failed {
-            if own.head == polled && own.site == site {
-                *own = Polled::default();
+        for recent in &mut self.failed {
+            if recent.head == polled && recent.site == site {
+                *recent = Polled::default();
             }
         }
         let (several, indices) = match completed {
@@ -331,9 +337,10 @@ impl<'a> Log<'a> {
     }
 }
 
-/// The words of a match result, if it has to be recorded.
+/// The words of a match result, if it has to be recorded. `index` is that of the request, if the next matching
+/// call completes it.
 #[inline]
-fn resolved(ticket: Ticket, match_result: MatchResult) -> Option<[u64; 3]> {
+fn resolved(ticket: Ticket, match_result: MatchResult, index: Option<u32>) -> Option<[u64; 3]> {
     let Ticket { stream, wild, number } = ticket;
     if !wild && match_result != MatchResult::Cancelled {
         return None;
@@ -345,15 +352,16 @@ fn resolved(ticket: Ticket, match_result: MatchResult) -> Option<[u64; 3]> {
     };
     let detail = if wild { detail | WILD } else { detail };
     let from = u64::from(from.source as u32) | u64::from(from.tag as u32) << 32;
-    Some([head(tag::RESOLVE, detail, stream, 0), number, from])
+    let position = index.map_or(0, |index| index.wrapping_add(1));
+    Some([head(tag::RESOLVE, detail, stream, position), number, from])
 }
 
-/// What the first word of a window says.
+/// The decoded first word of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InUse {
-    /// How many bytes of frames the window comes behind.
+    /// The number of bytes of frames before the window.
     pub base: u64,
-    /// Bytes of words, in which half.
+    /// The number of bytes in use, and whether they are in the second half.
     bytes: u64,
     second: bool,
 }
@@ -366,8 +374,8 @@ impl InUse {
         InUse { base: first >> USED_BITS, bytes, second: first & SECOND != 0 }
     }
 
-    /// Which bytes are in use, of a window of so many.
-    pub fn place(&self, window: u64) -> Result<Range<u64>, OrderError> {
+    /// The bytes in use, in a window of this many bytes.
+    pub fn range(&self, window: u64) -> Result<Range<u64>, OrderError> {
         let words = (window / 8).saturating_sub(1);
         let half = words / 2;
         let from = 8 * (1 + if self.second { half } else { 0 });
@@ -416,7 +424,11 @@ pub fn apply(
                     _ => return Err(OrderError::Unknown("match result")),
                 };
                 let wild = detail & WILD != 0;
-                recorder.resolve(Ticket { stream, wild, number: second }, match_result);
+                let ticket = Ticket { stream, wild, number: second };
+                recorder.resolve(ticket, match_result);
+                if let Some(index) = number.checked_sub(1) {
+                    recorder.completes(ticket, index);
+                }
             }
             tag::FAILED => {
                 recorder.failed_often(stream, Kind::from_number(detail)?, second, number.into());

@@ -1,22 +1,23 @@
 //! The causal method: nothing is sent along with messages.
 //!
-//! MPI never lets a message overtake another of the same source, tag and communicator, and receives
-//! match in the order they were posted. So if every receive asks for the source and tag that it got in
-//! the record, and receives are posted in the same order, each gets the same message, whatever the
-//! network does. The record holds the matched source and tag of wildcard receives, the indices that
-//! completing calls reported, counts of failed polls, and values of clocks.
+//! Messages with the same source, tag and communicator do not overtake each other, and receives match in posting
+//! order. So if every receive asks for its recorded source and tag, and receives are posted in the same order, each
+//! gets the same message, whatever the network does. The record holds the matched source and tag of wildcard
+//! receives, the indices that completing calls reported, counts of failed polls, and values of clocks.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`record`], [`replay`] | the recorder, and its mirror |
-//! | [`log`] | the window in front of the recorder, which survives a killed process |
+//! | [`log`] | the window of recent events, which survives a killed process |
 //! | [`event`] | what a block of a record holds |
 //! | [`frames`], [`codec`] | blocks as bytes |
-//! | `calls`, `receives`, `pool`, `set` | the models that [`codec`] feeds |
-//! | [`read`], [`races`], [`mod@diff`], [`summary`], [`links`] | reading a record without replaying it |
+//! | `calls`, `receives`, `completions`, `pool`, `set` | the models that [`codec`] feeds |
+//! | [`read`], [`races`], [`mod@diff`], [`summary`], [`links`], [`mod@check`] | reading a record without replaying it |
 
 mod calls;
+pub mod check;
 pub mod codec;
+mod completions;
 pub mod diff;
 pub mod event;
 pub mod frames;

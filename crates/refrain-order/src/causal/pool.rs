@@ -1,28 +1,27 @@
-//! Receives that are posted again as they complete.
+//! Pools: receives that are posted again as they complete.
 //!
-//! Programs that receive from anywhere mostly keep a pool of receives in an array, and post each
-//! again as soon as it completed. Then completions, which are coded first, tell something of the
-//! receives: which request of the array each one became, and so what shape it has; and whether the
-//! program was waiting when it completed, for who sends while others wait is not who sent before.
+//! Programs with wildcard receives often keep a pool of them in an array, and post each again as soon as it has
+//! completed. Then completions, which are coded first, predict the receives: which request of the array each receive
+//! became, and so its shape; and whether the program was waiting when it completed, because other senders are likely
+//! then.
 
 use crate::causal::event::{Block, Picked};
 
-/// Where completions and receives drift apart by more than this, it is no pool.
+/// If the numbers of completions and receives differ by more than this, it is no pool.
 const DRIFT: usize = 64;
-/// Requests beyond are not looked at.
+/// The most requests of a pool; others are ignored.
 const MOST_SLOTS: u32 = 256;
 
 /// A prediction about a receive, from the calls of its block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
-    /// Which request of the array it became, counted from one; 0 if that is not known.
+    /// The index of its request in the array, counted from one; 0 if that is not known.
     pub slot: u32,
     /// Whether polls failed just before it completed.
     pub waited: Option<bool>,
 }
 
-/// What the calls of a block tell of its receives, of which there are `receives`. Nothing if they are
-/// no pool.
+/// Predictions for the `receives` receives of a block, from its calls. Empty if they are no pool.
 pub fn hints(block: &Block, receives: usize) -> Vec<Hint> {
     let behind = block.behind as usize;
     if block.picks.is_empty() || receives.abs_diff(block.picks.len().saturating_add(behind)) > DRIFT
@@ -30,7 +29,7 @@ pub fn hints(block: &Block, receives: usize) -> Vec<Hint> {
         return Vec::new();
     }
     let mut hints = vec![Hint::default(); receives];
-    // The receive that every request is at the moment, counted from one.
+    // The current receive of every request, counted from one.
     let mut posted = [0u32; MOST_SLOTS as usize];
     let mut picks = block.picks.iter().enumerate();
     for call in &block.calls {
@@ -65,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_posted_anew_takes_the_place_of_what_completed() {
+    fn a_receive_posted_after_a_completion_gets_the_completed_slot() {
         // Two receives were posted; the second completed first, both again later.
         let block = block(2, &[(0, &[1]), (3, &[0, 1]), (0, &[1])]);
         let hint = |slot, waited| Hint { slot, waited };
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_of_other_things_tell_nothing() {
+    fn completions_that_do_not_fit_the_receives_give_no_hints() {
         let calls: Vec<(u64, &[u32])> = vec![(0, &[0]); 200];
         assert_eq!(hints(&block(1, &calls), 100), []);
         assert_eq!(hints(&block(u32::MAX, &calls), 100), []);

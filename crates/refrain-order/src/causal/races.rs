@@ -1,19 +1,17 @@
 //! Message races: outcomes that could have been different, as far as one record shows.
 //!
-//! A wildcard receive took one message. Another that it would have accepted, and that a later
-//! wildcard receive of the same thread and communicator took, competed with it, unless something
-//! in the program kept it from being sent in time. A record holds no sends, so that cannot be
-//! excluded: the answer is an upper bound within a *horizon* of so many later receives, and a
-//! lower bound beyond it and for messages that receives without wildcards took. What is certain:
+//! A wildcard receive got one message. Another message competed with it if the receive would have accepted it, and a
+//! later wildcard receive of the same thread and communicator got it; unless the program's logic kept it from being
+//! sent in time. A record has no sends, so that cannot be excluded. The result is therefore an upper bound within a
+//! *horizon* of later receives. It is a lower bound beyond the horizon, and with regard to messages that receives
+//! without wildcards got. Two rules are certain:
 //!
-//! - messages of the same source do not compete: MPI does not let one overtake the other;
-//! - of another source only the first message that the receive would have accepted can have been
-//!   first in line.
+//! - messages of the same source do not compete: one does not overtake the other;
+//! - of another source, only the first message that the receive would have accepted can compete.
 //!
-//! For matching calls that choose among their requests, or that may fail, every other choice
-//! counts as possible. *Surprises* tell what a record shows to vary: outcomes that were not what
-//! had followed the last time in the same circumstances. A place with many calls and no surprise
-//! may well be deterministic after all.
+//! For completing calls that choose among their requests, or that may fail, every other choice counts as possible.
+//! *Surprises* count outcomes that differ from what followed the same outcome the last time at this call site. A call
+//! site with many calls and no surprise may be deterministic after all.
 
 use std::collections::BTreeMap;
 
@@ -25,23 +23,23 @@ use crate::error::OrderError;
 use crate::vocabulary::{Choice, Envelope, MatchResult};
 use refrain_bytes::table::Map;
 
-/// So many later receives are searched for competitors by default.
+/// How many later receives are searched for competitors by default.
 pub const HORIZON: usize = 64;
 
-/// What happened at one call site, on one rank.
+/// The races of one call site of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// How often it was passed.
+pub struct SiteRaces {
+    /// The number of calls or receives.
     pub total: u64,
-    /// How often the outcome could have been another.
+    /// How often the outcome could have been different.
     pub open: u64,
-    /// How often the outcome was not what followed the last time.
+    /// How often the outcome was a surprise.
     pub surprises: u64,
-    /// How many polls failed.
+    /// The number of failed polls.
     pub polls: u64,
-    /// Sources whose messages were received, and sources whose messages competed, with how often.
+    /// Sources whose messages were received, with counts.
     pub received: BTreeMap<i32, u64>,
-    /// See `received`.
+    /// Sources whose messages competed, with counts.
     pub competed: BTreeMap<i32, u64>,
 }
 
@@ -49,9 +47,9 @@ pub struct Place {
 #[derive(Clone, Debug, Default)]
 pub struct Races {
     /// Wildcard receives and probes.
-    pub receives: Vec<(PostShape, Place)>,
+    pub receives: Vec<(PostShape, SiteRaces)>,
     /// Calls that choose among their requests or may fail.
-    pub calls: Vec<(CallShape, Place)>,
+    pub calls: Vec<(CallShape, SiteRaces)>,
 }
 
 /// Finds the races of one rank's record, searching `horizon` later receives for competitors.
@@ -70,27 +68,27 @@ pub fn races(frames: &Frames, horizon: usize) -> Result<Races, OrderError> {
         receives: search.posts.into_iter().collect(),
         calls: search.shapes.into_iter().collect(),
     };
-    races.receives.retain(|(_, place)| place.open > 0);
-    races.calls.retain(|(_, place)| place.open > 0);
+    races.receives.retain(|(_, site)| site.open > 0);
+    races.calls.retain(|(_, site)| site.open > 0);
     races.receives.sort_by_key(|(shape, _)| (shape.site, shape.communicator));
     races.calls.sort_by_key(|(shape, _)| (shape.site, shape.kind));
     Ok(races)
 }
 
-/// A receive whose competitors are searched among later ones.
+/// A receive whose competitors are searched among later receives.
 #[derive(Debug)]
 struct Pending {
     shape: PostShape,
-    own: Envelope,
+    got: Envelope,
     competitors: Vec<i32>,
 }
 
 impl Pending {
-    fn close(self, posts: &mut Map<PostShape, Place>) {
-        let place = posts.entry(self.shape).or_default();
-        place.open += u64::from(!self.competitors.is_empty());
+    fn close(self, posts: &mut Map<PostShape, SiteRaces>) {
+        let site = posts.entry(self.shape).or_default();
+        site.open += u64::from(!self.competitors.is_empty());
         for source in self.competitors {
-            *place.competed.entry(source).or_default() += 1;
+            *site.competed.entry(source).or_default() += 1;
         }
     }
 }
@@ -98,10 +96,10 @@ impl Pending {
 #[derive(Debug, Default)]
 struct Search {
     horizon: usize,
-    posts: Map<PostShape, Place>,
-    shapes: Map<CallShape, Place>,
+    posts: Map<PostShape, SiteRaces>,
+    shapes: Map<CallShape, SiteRaces>,
     pending: std::collections::VecDeque<Pending>,
-    /// What followed the last time, by call site and previous outcome.
+    /// The outcome that followed the last time, by call site and previous outcome.
     followed: Map<u64, u64>,
     last: Map<u64, u64>,
 }
@@ -111,31 +109,31 @@ impl Search {
         for receive in &stretch.block.receives {
             let shape = reader.post_shape(receive)?;
             self.posts.entry(shape).or_default().total += 1;
-            let Some(MatchResult::Matched(own)) = receive.match_result else { continue };
-            let outcome = mix(own.source as u64, own.tag as u64);
+            let Some(MatchResult::Matched(got)) = receive.match_result else { continue };
+            let outcome = mix(got.source as u64, got.tag as u64);
             let surprise = self.surprise(mix(1, shape.site), outcome);
-            let place = self.posts.entry(shape).or_default();
-            place.surprises += u64::from(surprise);
-            *place.received.entry(own.source).or_default() += 1;
-            self.compete(&shape, own);
+            let site = self.posts.entry(shape).or_default();
+            site.surprises += u64::from(surprise);
+            *site.received.entry(got.source).or_default() += 1;
+            self.compete(&shape, got);
             if self.pending.len() == self.horizon
                 && let Some(oldest) = self.pending.pop_front()
             {
                 oldest.close(&mut self.posts);
             }
             if self.horizon > 0 {
-                self.pending.push_back(Pending { shape, own, competitors: Vec::new() });
+                self.pending.push_back(Pending { shape, got, competitors: Vec::new() });
             }
         }
         Ok(())
     }
 
-    /// A message came that earlier receives might have had.
+    /// A message was received that earlier receives might have got.
     fn compete(&mut self, shape: &PostShape, message: Envelope) {
         let same = |pending: &&mut Pending| pending.shape.communicator == shape.communicator;
         for pending in self.pending.iter_mut().filter(same) {
-            let other = message.source != pending.own.source;
-            let accepted = pending.shape.accepts(pending.own, message);
+            let other = message.source != pending.got.source;
+            let accepted = pending.shape.accepts(pending.got, message);
             if other && accepted && !pending.competitors.contains(&message.source) {
                 pending.competitors.push(message.source);
             }
@@ -148,11 +146,11 @@ impl Search {
             let outcome = picks.iter().fold(call.polls, |mixed, index| mix(mixed, (*index).into()));
             let surprise = self.surprise(mix(mix(2, shape.site), shape.kind as u64), outcome);
             let chooses = shape.choice() != Choice::All && call.count > 1;
-            let place = self.shapes.entry(shape).or_default();
-            place.total += 1;
-            place.polls += call.polls;
-            place.open += u64::from(chooses || shape.kind.polls());
-            place.surprises += u64::from(surprise);
+            let site = self.shapes.entry(shape).or_default();
+            site.total += 1;
+            site.polls += call.polls;
+            site.open += u64::from(chooses || shape.kind.polls());
+            site.surprises += u64::from(surprise);
         }
         for trailing in &stretch.block.trailing {
             let call =
@@ -163,9 +161,9 @@ impl Search {
         Ok(())
     }
 
-    fn surprise(&mut self, place: u64, outcome: u64) -> bool {
-        let last = self.last.insert(place, outcome).unwrap_or(0);
-        let followed = self.followed.insert(mix(place, last), outcome);
+    fn surprise(&mut self, site: u64, outcome: u64) -> bool {
+        let last = self.last.insert(site, outcome).unwrap_or(0);
+        let followed = self.followed.insert(mix(site, last), outcome);
         followed.is_some_and(|followed| followed != outcome)
     }
 }
@@ -192,7 +190,7 @@ mod tests {
 
     fn competed(frames: &Frames) -> Vec<i32> {
         let races = races(frames, HORIZON).unwrap();
-        races.receives.iter().flat_map(|(_, place)| place.competed.keys().copied()).collect()
+        races.receives.iter().flat_map(|(_, site)| site.competed.keys().copied()).collect()
     }
 
     #[test]
@@ -200,13 +198,13 @@ mod tests {
         let any = |source| (0, None, Some(1), source, 1);
         let frames = record(&[any(4), any(7), any(4)]);
         let races = races(&frames, HORIZON).unwrap();
-        let (_, place) = &races.receives[0];
-        assert_eq!((place.total, place.open), (3, 2));
-        assert_eq!(place.competed, BTreeMap::from([(4, 1), (7, 1)]));
+        let (_, site) = &races.receives[0];
+        assert_eq!((site.total, site.open), (3, 2));
+        assert_eq!(site.competed, BTreeMap::from([(4, 1), (7, 1)]));
     }
 
     #[test]
-    fn one_source_does_not_compete_with_itself() {
+    fn messages_of_one_source_do_not_compete() {
         let any = |tag| (0, None, None, 4, tag);
         assert_eq!(competed(&record(&[any(1), any(2), any(1)])), []);
     }

@@ -25,9 +25,9 @@ pub struct Reader<'a> {
 pub struct Stretch {
     /// Its content. Every receive has a match result.
     pub block: Block,
-    /// How many calls came before it.
+    /// The number of calls before it.
     pub first_call: u64,
-    /// How many wildcard receives came before it.
+    /// The number of wildcard receives before it.
     pub first_receive: u64,
 }
 
@@ -37,18 +37,18 @@ impl Stretch {
         let mut rest = &self.block.picks[..];
         self.block.calls.iter().map(move |call| {
             let several = if let Picked::These(several) = call.picked { several } else { 0 };
-            let (own, behind) = rest.split_at_checked(several as usize).unwrap_or((rest, &[]));
-            rest = behind;
-            (call, own)
+            let (indices, after) = rest.split_at_checked(several as usize).unwrap_or((rest, &[]));
+            rest = after;
+            (call, indices)
         })
     }
 }
 
 impl<'a> Reader<'a> {
-    /// Of one stream of a rank's record.
+    /// Reads one stream of a rank's record.
     pub fn new(frames: &'a Frames, stream: usize) -> Self {
         let late_results =
-            frames.streams().get(stream).map_or(&[][..], |own| &own.late_results[..]);
+            frames.streams().get(stream).map_or(&[][..], |stream| &stream.late_results[..]);
         let wild = late_results.iter().filter(|late_result| late_result.wild);
         let late = wild.map(|late_result| (late_result.number, late_result.match_result)).collect();
         Self { frames, stream, next: 0, codec: Codec::default(), late, calls: 0, receives: 0 }
@@ -56,8 +56,10 @@ impl<'a> Reader<'a> {
 
     /// The next stretch; `None` after the last.
     pub fn next_stretch(&mut self) -> Result<Option<Stretch>, OrderError> {
-        let own = self.frames.streams().get(self.stream);
-        let Some(body) = own.and_then(|own| own.bodies.get(self.next)) else { return Ok(None) };
+        let frames = self.frames.streams().get(self.stream);
+        let Some(body) = frames.and_then(|frames| frames.bodies.get(self.next)) else {
+            return Ok(None);
+        };
         let (_, mut block) = self.codec.decode(self.frames.body(body))?;
         self.next += 1;
         let stretch = (self.calls, self.receives);
@@ -71,7 +73,7 @@ impl<'a> Reader<'a> {
         Ok(Some(Stretch { block, first_call, first_receive }))
     }
 
-    /// How many bytes the values took that were read so far.
+    /// The number of bytes of the values that were read so far.
     pub fn value_bytes(&self) -> u64 {
         self.codec.value_bytes()
     }
@@ -124,7 +126,7 @@ impl<'a> Reader<'a> {
 /// One of the two sequences in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Matching calls that did not fail.
+    /// Successful completing calls.
     Calls,
     /// Wildcard receives, in posting order.
     Receives,

@@ -4,12 +4,12 @@ use crate::causal::event::{PostShape, ReceiveEvent};
 use crate::causal::pool::Hint;
 use crate::coding::coder::{Bit, Coder};
 use crate::coding::number::Number;
-use crate::coding::symbol::{Circumstances, Followers, Steady, Symbol, WHILE, mix};
+use crate::coding::symbol::{Contexts, Followers, Steady, Symbol, WHILE, mix};
 use crate::error::OrderError;
 use crate::vocabulary::{Envelope, MatchResult};
 use refrain_bytes::varint::{unzigzag, zigzag};
 
-/// What is learnt of all wildcard receives of a stream.
+/// The model of all wildcard receives of a stream.
 #[derive(Clone, Debug)]
 pub struct ReceiveModel {
     followers: Followers,
@@ -17,9 +17,9 @@ pub struct ReceiveModel {
     shapes: Vec<ShapeModel>,
     last: u64,
     before: u64,
-    /// The last message received.
+    /// A hash of the last received message.
     digest: u64,
-    /// The last receive, how often in a row it was the same, and whether it is again.
+    /// The last receive, how often in a row it was the same, and the model of whether it is the same again.
     previous: ReceiveEvent,
     run: u32,
     same: Bit,
@@ -41,7 +41,7 @@ impl Default for ReceiveModel {
     }
 }
 
-/// What is learnt of the receives of one shape.
+/// The model of the receives of one shape.
 #[derive(Clone, Debug)]
 struct ShapeModel {
     matched: Bit,
@@ -67,8 +67,7 @@ impl Default for ShapeModel {
 }
 
 impl ReceiveModel {
-    /// Codes one receive. Once they were all the same for a while, one question settles whether
-    /// this one is.
+    /// Codes one receive. After many equal receives in a row, one bit says whether this one is equal too.
     pub fn code(
         &mut self,
         coder: &mut impl Coder,
@@ -111,21 +110,21 @@ impl ReceiveModel {
         Ok(ReceiveEvent { shape, match_result })
     }
 
-    /// Codes which shape comes next.
+    /// Codes the shape of the next receive.
     fn number(&mut self, coder: &mut impl Coder, hint: Hint, shape: u32) -> u32 {
         let long = mix(mix(mix(1, self.last), self.before), self.digest);
         let long = mix(long, hint.slot.into());
         let (last, before) = (self.last, self.before);
         let short = || [mix(mix(2, last), before), mix(6, hint.slot.into())];
-        let circumstances = Circumstances { long, short };
-        self.shape.code(coder, &mut self.followers, circumstances, shape)
+        let contexts = Contexts { long, short };
+        self.shape.code(coder, &mut self.followers, contexts, shape)
     }
 }
 
 impl ShapeModel {
     fn match_result(
         &mut self,
-        place: (u32, Hint),
+        context: (u32, Hint),
         coder: &mut impl Coder,
         followers: &mut Followers,
         match_result: Option<MatchResult>,
@@ -139,7 +138,7 @@ impl ShapeModel {
         if coder.bit(&mut self.matched, envelope.is_some()) {
             let envelope = envelope.unwrap_or(Envelope { source: 0, tag: 0 });
             return Ok(Some(MatchResult::Matched(
-                self.envelope(place, coder, followers, envelope),
+                self.envelope(context, coder, followers, envelope),
             )));
         }
         match self.otherwise.code(coder, otherwise) {
@@ -158,29 +157,29 @@ impl ShapeModel {
         envelope: Envelope,
     ) -> Envelope {
         let [last, before, third] = self.sources;
-        let own = mix(3, shape.into());
-        let long = mix(mix(mix(mix(own, last), before), third), self.last_tag);
+        let by_shape = mix(3, shape.into());
+        let long = mix(mix(mix(mix(by_shape, last), before), third), self.last_tag);
         let short = || {
-            let waited = mix(own, hint.waited.map_or(0, |waited| 1 + u64::from(waited)));
+            let waited = mix(by_shape, hint.waited.map_or(0, |waited| 1 + u64::from(waited)));
             [mix(waited, last), mix(waited, before)]
         };
-        let circumstances = Circumstances { long, short };
-        let source = self.source.code(coder, followers, circumstances, envelope.source as u32);
+        let contexts = Contexts { long, short };
+        let source = self.source.code(coder, followers, contexts, envelope.source as u32);
         self.sources = [source.into(), last, before];
 
         let last_tag = self.last_tag;
-        let circumstances = || {
+        let contexts = || {
             let short = mix(mix(4, shape.into()), source.into());
             let long = mix(mix(mix(5, short), last_tag), last);
-            Circumstances { long, short: move || [short, mix(short, last_tag)] }
+            Contexts { long, short: move || [short, mix(short, last_tag)] }
         };
-        let tag = self.tag.code(coder, followers, circumstances, envelope.tag as u32);
+        let tag = self.tag.code(coder, followers, contexts, envelope.tag as u32);
         self.last_tag = tag.into();
         Envelope { source: source as i32, tag: tag as i32 }
     }
 }
 
-/// The model of values in frames of the tags before [`crate::causal::codec`]'s present one.
+/// The model of values in frames with older tags (see [`crate::causal::codec`]).
 #[derive(Clone, Debug, Default)]
 pub struct OldValueModel {
     which: Number,

@@ -1,23 +1,23 @@
-//! The recorder: observes calls, and keeps what a replay has to know.
+//! The recorder: observes calls, and records what a replay needs.
 //!
-//! On the way of a call only a few words are appended to the thread's open block. Coding happens
-//! when the block is sealed, all at once: by then most match results are known, and the coder's tables do
-//! not compete with the program for the cache all the time.
+//! A call only appends a few words to its thread's open block. The block is coded as a whole when it is sealed: by
+//! then most match results are known, and the coder's tables do not compete with the program for the cache all the
+//! time.
 
 use std::collections::BTreeSet;
 
 use crate::causal::codec::Codec;
 use crate::causal::event::{
-    Block, CallEvent, CallShape, LateResult, Picked, PostShape, ReceiveEvent, Trailing,
+    Block, CallEvent, CallShape, Completion, LateResult, Picked, PostShape, ReceiveEvent, Trailing,
 };
 use crate::causal::frames::{Frames, StreamFrames};
 use crate::turns::TurnRecorder;
 use crate::vocabulary::{Call, Choice, Completed, Kind, MatchResult, Post, Ticket};
 use refrain_bytes::table::Map;
 
-/// A block is full when so many things are in it.
+/// A block with this many events is full.
 const FULL: usize = 1 << 14;
-/// And is sealed at so many, whether the agent minds or not: a block can be no larger.
+/// A block with this many events is sealed even if the agent does not ask for it: a block can be no larger.
 const BURSTING: usize = 8 * FULL;
 
 /// Records one rank's receive order.
@@ -25,25 +25,27 @@ const BURSTING: usize = 8 * FULL;
 pub struct Recorder {
     streams: Vec<Stream>,
     turns: TurnRecorder,
+    /// Receives that the next matching call completes, each with the index of its request.
+    completing: Vec<(Ticket, u32)>,
 }
 
-/// So many receives at most are kept back when a stream is sealed, and so many of all streams. Those of
-/// a program that keeps more receives pending get their match results in later frames.
+/// The most receives that are kept out of a sealed block, per stream and of all streams. If more are pending, they
+/// are sealed, and get their match results in later frames.
 const KEPT_BACK: usize = 64;
 const ALL_KEPT_BACK: usize = 512;
 
 /// A receive that was kept out of a sealed block: it has to be recorded again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Its ticket, before and after.
+    /// Its ticket, which stays the same.
     pub ticket: Ticket,
-    /// What it was posted as.
+    /// Its shape.
     pub shape: PostShape,
-    /// Its match result; not known of the first.
+    /// Its match result; `None` for the first.
     pub match_result: Option<MatchResult>,
 }
 
-/// How much was recorded.
+/// Counts of what was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Wildcard receives that got a message.
@@ -52,9 +54,9 @@ pub struct Sums {
     pub calls: u64,
     /// Failed polls.
     pub polls: u64,
-    /// Clock readings and random numbers.
+    /// Clock values and random numbers.
     pub values: u64,
-    /// Bytes that hold these.
+    /// The bytes that they take.
     pub value_bytes: u64,
 }
 
@@ -74,7 +76,7 @@ struct Stream {
     named: u64,
     /// The number of the block's first wildcard receive.
     first: u64,
-    /// Receives before this one were kept back already.
+    /// Receives before this one were already kept back once.
     kept: u64,
     /// Receives of sealed blocks whose match result is not known, unless `resumed`.
     waiting: BTreeSet<u64>,
@@ -86,27 +88,26 @@ struct Stream {
 }
 
 impl Recorder {
-    /// A recorder for a rank that has done nothing yet.
+    /// An empty recorder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A recorder that continues after what another one has sealed: for what a killed process has
-    /// left in its log. What it seals belongs after `frames`. Operations posted before keep
-    /// their tickets.
+    /// A recorder that continues a record, for the events that a killed process has left in its log. The frames it seals
+    /// belong after `frames`. Operations that were posted before keep their tickets.
     pub fn resume(frames: &Frames) -> Self {
-        let stream = |own: &StreamFrames| Stream {
-            codec: Codec::resumed(own.bodies.len() as u64),
-            wild: own.receives,
-            first: own.receives,
-            // Which ones were is not known.
+        let stream = |thread: &StreamFrames| Stream {
+            codec: Codec::resumed(thread.bodies.len() as u64, thread.receives),
+            wild: thread.receives,
+            first: thread.receives,
+            // It is not known which receives were kept back.
             kept: u64::MAX,
-            named: own.named,
+            named: thread.named,
             resumed: true,
             ..Stream::default()
         };
         let streams = frames.streams().iter().map(stream).collect();
-        Self { streams, turns: TurnRecorder::default() }
+        Self { streams, ..Self::default() }
     }
 
     #[inline]
@@ -124,21 +125,21 @@ impl Recorder {
         self.streams.resize_with(count, Stream::default);
     }
 
-    /// A receive was posted, a persistent one started, a message probed for, or (with source and
-    /// tag given) something sent. The match result of wildcards has to follow by [`Recorder::resolve`].
+    /// A receive was posted, a persistent receive was started, a probe succeeded, or (with source and tag) something was
+    /// sent. The match result of a wildcard has to follow by [`Recorder::resolve`].
     #[inline]
     pub fn post(&mut self, stream: u32, post: &Post) -> Ticket {
-        let own = self.stream(stream);
+        let thread = self.stream(stream);
         if !post.is_wild() {
-            own.named += 1;
-            own.block.named += 1;
-            return Ticket { stream, wild: false, number: own.named - 1 };
+            thread.named += 1;
+            thread.block.named += 1;
+            return Ticket { stream, wild: false, number: thread.named - 1 };
         }
-        let shape = own.post_shape(post);
-        own.block.receives.push(ReceiveEvent { shape, match_result: None });
-        own.wild += 1;
-        own.grew(stream);
-        Ticket { stream, wild: true, number: own.wild - 1 }
+        let shape = thread.post_shape(post);
+        thread.block.receives.push(ReceiveEvent { shape, match_result: None });
+        thread.wild += 1;
+        thread.grew(stream);
+        Ticket { stream, wild: true, number: thread.wild - 1 }
     }
 
     /// The match result of an operation. Only wildcards and cancelled operations need it; recording it
@@ -146,19 +147,26 @@ impl Recorder {
     #[inline]
     pub fn resolve(&mut self, ticket: Ticket, match_result: MatchResult) {
         let Ticket { stream, wild, number } = ticket;
-        let own = self.stream(stream);
+        let thread = self.stream(stream);
         if !wild && match_result != MatchResult::Cancelled {
             return;
         }
-        let place = number.checked_sub(own.first).filter(|_| wild);
-        let place = place.and_then(|place| own.block.receives.get_mut(place as usize));
-        match place {
+        let index = number.checked_sub(thread.first).filter(|_| wild);
+        let receive = index.and_then(|index| thread.block.receives.get_mut(index as usize));
+        match receive {
             Some(receive) => receive.match_result = Some(match_result),
-            None if wild && !own.waiting.remove(&number) && !own.resumed => {}
+            None if wild && !thread.waiting.remove(&number) && !thread.resumed => {}
             None => {
-                own.block.late_results.push(LateResult { wild, number, match_result });
-                own.grew(stream);
+                thread.block.late_results.push(LateResult { wild, number, match_result });
+                thread.grew(stream);
             }
+        }
+    }
+
+    /// The next matching call completes this receive: it is request `index` of the call.
+    pub fn completes(&mut self, ticket: Ticket, index: u32) {
+        if ticket.wild {
+            self.completing.push((ticket, index));
         }
     }
 
@@ -168,62 +176,75 @@ impl Recorder {
         self.failed_often(stream, kind, site, 1);
     }
 
-    /// The same, `times` times.
+    /// A poll failed `times` times.
     #[expect(clippy::indexing_slicing, reason = "there is a count for every shape")]
     pub(crate) fn failed_often(&mut self, stream: u32, kind: Kind, site: u64, times: u64) {
         if kind.polls() {
-            let own = self.stream(stream);
-            let shape = own.call_shape(CallShape { kind, site });
-            own.polls[shape as usize] += times;
+            let thread = self.stream(stream);
+            let shape = thread.call_shape(CallShape { kind, site });
+            thread.polls[shape as usize] += times;
         }
     }
 
     /// `times` operations without wildcards were posted.
     pub(crate) fn named(&mut self, stream: u32, times: u64) {
-        let own = self.stream(stream);
-        own.named += times;
-        own.block.named += times;
+        let thread = self.stream(stream);
+        thread.named += times;
+        thread.block.named += times;
     }
 
-    /// A matching call returned, and completed something. A call that chooses among its requests
-    /// has to say which; one that says too little or too much is recorded as far as
-    /// that makes sense for its kind.
+    /// A completing call succeeded. For a call that chooses among its requests, `completed` has to name them; if it does
+    /// not fit the kind of call, the part that fits is recorded.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "there is a count for every shape")]
     pub fn matched(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
         let Call { kind, site, count } = *call;
-        let own = self.stream(stream);
-        let shape = own.call_shape(CallShape { kind, site });
-        let (receives, picks) = (own.block.receives.len(), own.block.picks.len());
+        let thread = self.stream(stream);
+        let shape = thread.call_shape(CallShape { kind, site });
+        let (receives, picks) = (thread.block.receives.len(), thread.block.picks.len());
         let picked = match (kind.choice(), completed) {
             (Choice::All, _) => Picked::All,
             (Choice::One, Completed::These([index, ..])) => {
-                own.block.picks.push(*index);
+                thread.block.picks.push(*index);
                 Picked::These(1)
             }
             (Choice::Some, Completed::These(indices)) if !indices.is_empty() => {
-                own.block.picks.extend_from_slice(indices);
+                thread.block.picks.extend_from_slice(indices);
                 Picked::These(indices.len() as u32)
             }
             _ => Picked::Undefined,
         };
         if matches!(picked, Picked::These(_)) {
-            own.block.behind = receives.saturating_sub(picks) as u32;
+            thread.block.behind = receives.saturating_sub(picks) as u32;
         }
         let count = if kind.has_array() { count } else { 0 };
-        let polls = std::mem::take(&mut own.polls[shape as usize]);
-        own.block.calls.push(CallEvent { shape, count, polls, picked });
-        own.grew(stream);
+        let polls = std::mem::take(&mut thread.polls[shape as usize]);
+        thread.block.calls.push(CallEvent { shape, count, polls, picked });
+        if !self.completing.is_empty() {
+            self.note_completions(stream);
+        }
+        self.stream(stream).grew(stream);
     }
 
-    /// A clock was read or a random number drawn; `which` tells the sources of values apart.
+    /// Attributes the receives of [`Recorder::completes`] to the last call of a stream.
+    fn note_completions(&mut self, stream: u32) {
+        let mut completing = std::mem::take(&mut self.completing);
+        let block = &mut self.stream(stream).block;
+        let call = (block.calls.len() as u32).saturating_sub(1);
+        for (Ticket { stream, number: receive, .. }, index) in completing.drain(..) {
+            block.completions.push(Completion { call, index, stream, receive });
+        }
+        self.completing = completing;
+    }
+
+    /// A clock was read or a random number drawn; `which` is the source of the value.
     pub fn value(&mut self, stream: u32, which: u8, bits: u64) {
-        let own = self.stream(stream);
-        own.block.values.push((which, bits));
-        own.grew(stream);
+        let thread = self.stream(stream);
+        thread.block.values.push((which, bits));
+        thread.grew(stream);
     }
 
-    /// An operation of this thread took a turn in the line of `key` (see [`crate::turns`]).
+    /// An operation of this thread took a turn in the queue of `key` (see [`crate::turns`]).
     pub fn turn(&mut self, stream: u32, key: u64) {
         self.turns.took(stream, key);
     }
@@ -235,8 +256,8 @@ impl Recorder {
         self.streams.get(stream as usize).is_some_and(full) || self.turns.weight() >= FULL
     }
 
-    /// Appends everything known of every thread to `out`, as frames that can be read from now on
-    /// whatever happens. Wildcard receives whose match result is not known yet get it in a later frame.
+    /// Appends all events of every thread to `out`, as complete frames. Wildcard receives whose match result is not known
+    /// yet get it in a later frame.
     pub fn seal(&mut self, out: &mut Vec<u8>) {
         self.turns.seal(false, out);
         for (number, stream) in self.streams.iter_mut().enumerate() {
@@ -244,10 +265,9 @@ impl Recorder {
         }
     }
 
-    /// The same, without the receives of each thread from the first one on whose match result is not known,
-    /// unless these are many. They count as not recorded, and have to be recorded again: then their match
-    /// results may be known. If not, they are sealed all the same, so that a replayer finds them at most one
-    /// block later.
+    /// Like [`Self::seal`], but keeps back, for each thread, all receives from the first one whose match result is not
+    /// known, unless these are many. They are returned, and have to be recorded again; their match results may be known
+    /// by then. The next time they are sealed in any case, so a replayer finds them at most one block later.
     pub fn seal_settled(&mut self, out: &mut Vec<u8>) -> Vec<Pending> {
         let mut pending = Vec::new();
         for (number, stream) in self.streams.iter_mut().enumerate() {
@@ -259,7 +279,7 @@ impl Recorder {
         pending
     }
 
-    /// Seals for the last time. Receives without a match result count as never matched: ask MPI before.
+    /// Seals for the last time. Receives without a match result count as never matched, so the agent has to ask MPI first.
     pub fn finish(mut self, out: &mut Vec<u8>) {
         self.turns.seal(true, out);
         for (number, stream) in self.streams.iter_mut().enumerate() {
@@ -267,23 +287,23 @@ impl Recorder {
         }
     }
 
-    /// How much was sealed so far, by all threads.
+    /// Counts of what was sealed so far, over all threads.
     pub fn sums(&self) -> Sums {
-        self.streams.iter().fold(Sums::default(), |all, own| Sums {
-            receives: all.receives + own.sums.receives,
-            calls: all.calls + own.sums.calls,
-            polls: all.polls + own.sums.polls,
-            values: all.values + own.sums.values,
-            value_bytes: all.value_bytes + own.codec.value_bytes(),
+        self.streams.iter().fold(Sums::default(), |all, thread| Sums {
+            receives: all.receives + thread.sums.receives,
+            calls: all.calls + thread.sums.calls,
+            polls: all.polls + thread.sums.polls,
+            values: all.values + thread.sums.values,
+            value_bytes: all.value_bytes + thread.codec.value_bytes(),
         })
     }
 
-    /// Wildcard receives whose match result is not known. Those posted before one that has matched may
-    /// have taken a message already: an agent that wants a record to be exact up to a crash asks
-    /// MPI about them (`MPI_Request_get_status`) before it seals.
+    /// Wildcard receives whose match result is not known. A receive that was posted before one that has matched may have
+    /// matched already: an agent whose record is to be exact up to a crash asks MPI about it (`MPI_Request_get_status`)
+    /// before it seals.
     pub fn unresolved(&self) -> impl Iterator<Item = Ticket> + '_ {
-        self.streams.iter().enumerate().flat_map(|(stream, own)| {
-            let numbers = own.waiting.iter().copied().chain(own.open());
+        self.streams.iter().enumerate().flat_map(|(stream, thread)| {
+            let numbers = thread.waiting.iter().copied().chain(thread.open());
             numbers.map(move |number| Ticket { stream: stream as u32, wild: true, number })
         })
     }
@@ -332,7 +352,7 @@ impl Stream {
         receives.filter(|(_, receive)| receive.match_result.is_none()).map(|(number, _)| number)
     }
 
-    /// Forgets the receives from the first on whose match result is not known, unless these are many.
+    /// Moves the receives from the first one without a match result to `pending`, unless these are many.
     fn keep_back(&mut self, stream: u32, pending: &mut Vec<Pending>) {
         let receives = (self.first..).zip(&self.block.receives);
         let mut open = receives.filter(|(_, receive)| receive.match_result.is_none());
@@ -410,7 +430,7 @@ mod tests {
     use crate::vocabulary::Envelope;
 
     #[test]
-    fn receives_without_a_fate_are_known_across_blocks() {
+    fn receives_without_a_match_result_stay_unresolved_across_blocks() {
         let mut recorder = Recorder::new();
         let mut bytes = Vec::new();
         let post = Post { site: 1, communicator: 0, source: None, tag: None };
@@ -424,7 +444,7 @@ mod tests {
         let size = bytes.len();
         recorder.seal(&mut bytes);
         assert!(bytes.len() > size);
-        // Recording the same again leaves nothing to write.
+        // Recording a result again adds nothing to the record.
         let size = bytes.len();
         recorder.resolve(tickets[3], match_result);
         recorder.resolve(tickets[1], match_result);

@@ -1,8 +1,8 @@
-//! The replayer: asked about the same calls again, it answers with their recorded outcome.
+//! The replayer: answers the program's calls with their recorded outcomes.
 //!
 //! The mirror of [`crate::causal::record`]. It decodes one block at a time, and holds the outcomes of each call
-//! shape in this block. The order in which shapes succeed was recorded too,
-//! so divergence is detected at the first success that is not due.
+//! shape in this block. The order in which shapes succeed was recorded too, so divergence is detected at the first
+//! success that is not the next one in the record.
 //!
 //! Receives that were pending when a block was sealed are in the next one, if they were few. So the position
 //! in the receives may be one block ahead of that in the calls.
@@ -22,12 +22,12 @@ use refrain_bytes::table::Map;
 const NEIGHBOURS: usize = 3;
 const NONE: u32 = u32::MAX;
 
-/// What a matching call is to do.
+/// What a completing call must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<'a> {
-    /// Report that nothing was found, without looking; but let MPI make progress.
+    /// Report a failed poll without asking MPI, but let MPI make progress.
     Fail,
-    /// Complete everything it was given, and wait for that.
+    /// Complete all of its requests, and wait for them.
     All,
     /// Report that no request was active.
     Undefined,
@@ -35,24 +35,24 @@ pub enum Decision<'a> {
     These(&'a [u32]),
 }
 
-/// What is to be posted.
+/// How to post a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posting {
-    /// What the program asked for.
+    /// As the program asks.
     AsAsked,
-    /// A receive of exactly this source and tag.
+    /// With exactly this source and tag.
     Narrowed(Envelope),
-    /// Nothing: it was cancelled, and would take another's message. `MPI_Cancel` and completion
-    /// are answered without MPI.
+    /// Not at all: it was cancelled, and would take the message of another receive. `MPI_Cancel` and completion are
+    /// answered without MPI.
     WithheldCancelled,
-    /// Nothing: no message was ever seen to match it. Nobody waited for it successfully.
+    /// Not at all: its match was never observed, and no call completed it.
     WithheldNever,
 }
 
-/// Forces the recorded order on one rank.
+/// Enforces the recorded order on one rank.
 #[derive(Debug)]
 pub struct Replayer {
-    /// Made when first asked for.
+    /// Each is made at its first use.
     streams: Vec<Option<Box<Stream>>>,
     turns: TurnReplayer,
     frames: Arc<Frames>,
@@ -75,13 +75,13 @@ impl Replayer {
         self.streams[at].get_or_insert_with(|| Box::new(Stream::new(stream, &self.frames)))
     }
 
-    /// The program posts a receive, starts a persistent one, probes successfully or sends:
-    /// exactly the calls of which [`crate::Recorder::post`] was called.
+    /// The program posts a receive, starts a persistent one, probes successfully or sends: exactly the calls for which
+    /// the recording agent called [`crate::Recorder::post`].
     pub fn post(&mut self, stream: u32, post: &Post) -> Result<Posting, Stop> {
         self.stream(stream).post(post)
     }
 
-    /// The program makes a matching call.
+    /// The program makes a completing call.
     pub fn call(&mut self, stream: u32, call: &Call) -> Result<Decision<'_>, Stop> {
         self.stream(stream).call(call)
     }
@@ -91,25 +91,27 @@ impl Replayer {
         self.stream(stream).value(which)
     }
 
-    /// An operation of this thread comes to the line of `key`. If it is another thread's turn,
-    /// wait until somebody has gone, and ask again. If it is this one's, do the operation, and
-    /// say so by [`Replayer::took_turn`]. A probe keeps its turn until it has found its message:
-    /// a receive that another thread posts meanwhile would take that away.
+    /// Whether it is the thread's turn for an operation with this key. If it is another thread's turn, wait until a turn
+    /// was taken, and ask again. If it is this thread's turn, perform the operation, and call [`Replayer::took_turn`]. A
+    /// probe keeps its turn until it has found its message: otherwise another thread's receive could take the message.
     pub fn turn(&self, stream: u32, key: u64) -> Turn {
         self.turns.turn(stream, key)
     }
 
-    /// The operation whose turn it was is done.
+    /// The operation whose turn it was has been performed.
     pub fn took_turn(&mut self, key: u64) {
         self.turns.took(key);
     }
 
-    /// How many matching calls of the thread have succeeded so far.
+    /// The number of successful completing calls of the thread so far.
     pub fn position(&self, stream: u32) -> u64 {
-        self.streams.get(stream as usize).and_then(Option::as_ref).map_or(0, |own| own.position())
+        self.streams
+            .get(stream as usize)
+            .and_then(Option::as_ref)
+            .map_or(0, |recorded| recorded.position())
     }
 
-    /// The program has ended. It diverged if the record continues.
+    /// The program has finalized MPI. It diverged if the record continues.
     pub fn finish(mut self) -> Result<(), Stop> {
         for stream in 0..self.frames.streams().len() {
             self.stream(stream as u32).finish()?;
@@ -134,23 +136,22 @@ struct Stream {
     /// The next block to decode.
     next: usize,
     block: Block,
-    /// The block behind it, if its receives were needed already.
+    /// The next block, if its receives were needed already.
     ahead: Option<Ahead>,
-    /// The receives of both, and some before them; and how many of these are not those of the block
-    /// that is ahead.
+    /// The receives of both blocks, and some before them; and how many of these precede those of the block ahead.
     receives: Vec<(PostShape, Option<MatchResult>)>,
     own_receives: usize,
-    /// For each call of the block where its indices begin, and the next call of its shape.
+    /// For each call of the block, the position of its indices, and the next call of its shape.
     picks: Vec<u32>,
     following: Vec<u32>,
-    /// For each shape its first call that is still to succeed, and failed polls still to come.
+    /// For each shape, its next call that succeeds, and the number of polls that fail before it.
     due: Vec<u32>,
     polls: Vec<u64>,
-    /// Calls and values of the block that were replayed, and receives of those listed.
+    /// How many calls, listed receives and values were replayed.
     called: usize,
     received: usize,
     valued: usize,
-    /// Those before.
+    /// How many there were before those.
     calls_before: u64,
     receives_before: u64,
     values_before: u64,
@@ -162,14 +163,14 @@ struct Stream {
 #[derive(Debug)]
 struct Ahead {
     block: Block,
-    /// The shapes of calls, if there are others than before.
+    /// The shapes of calls, if they have changed.
     shapes: Option<Vec<CallShape>>,
 }
 
 impl Stream {
     fn new(number: u32, frames: &Arc<Frames>) -> Self {
-        let own = frames.streams().get(number as usize);
-        let late_results = own.map_or(&[][..], |own| &own.late_results[..]);
+        let recorded = frames.streams().get(number as usize);
+        let late_results = recorded.map_or(&[][..], |recorded| &recorded.late_results[..]);
         let late = late_results.iter().map(|f| ((f.wild, f.number), f.match_result)).collect();
         Self {
             number,
@@ -199,7 +200,7 @@ impl Stream {
 
     /// Whether the stream ended at `MPI_Finalize`.
     fn is_complete(&self) -> bool {
-        self.frames.streams().get(self.number as usize).is_some_and(|own| own.complete)
+        self.frames.streams().get(self.number as usize).is_some_and(|recorded| recorded.complete)
     }
 
     fn position(&self) -> u64 {
@@ -225,13 +226,13 @@ impl Stream {
         }
     }
 
-    /// Takes a failed poll of that shape, if one is due.
+    /// Counts a failed poll of that shape, if one is next.
     fn take_poll(&mut self, shape: u32) -> bool {
         let polls = self.polls.get_mut(shape as usize).filter(|polls| **polls > 0);
         polls.map(|polls| *polls -= 1).is_some()
     }
 
-    /// The next call of that shape succeeds: it has to be the next of all.
+    /// The next call of that shape succeeds; it has to be the next of all calls.
     #[expect(
         clippy::indexing_slicing,
         reason = "`index` has made these lists, for the calls and shapes of the block"
@@ -245,7 +246,7 @@ impl Stream {
         self.called += 1;
         let next = self.following[due];
         self.due[shape as usize] = next;
-        // Polls before the next success, or those behind the last one of the block.
+        // Failed polls before the next success, or after the last one of the block.
         self.polls[shape as usize] = match self.block.calls.get(next as usize) {
             Some(next) => next.polls,
             None => self.trailing(shape),
@@ -266,17 +267,17 @@ impl Stream {
     }
 
     fn trailing(&self, shape: u32) -> u64 {
-        let own = self.block.trailing.iter().find(|trailing| trailing.shape == shape);
-        own.map_or(0, |trailing| trailing.polls)
+        let recorded = self.block.trailing.iter().find(|trailing| trailing.shape == shape);
+        recorded.map_or(0, |trailing| trailing.polls)
     }
 
     #[expect(clippy::indexing_slicing, reason = "the loop ends when there is one")]
     fn post(&mut self, post: &Post) -> Result<Posting, Stop> {
         if !post.is_wild() {
-            // Where a record is cut short, threads stop where it ends, even if nothing is to be
-            // decided: the order among them is not known any more.
-            let own = self.frames.streams().get(self.number as usize);
-            if !own.is_some_and(|own| own.complete || self.named < own.named) {
+            // Threads stop at the end of a truncated record, even if this operation needs no decision: the order of
+            // threads is not known beyond it.
+            let recorded = self.frames.streams().get(self.number as usize);
+            if !recorded.is_some_and(|recorded| recorded.complete || self.named < recorded.named) {
                 return Err(Stop::RecordEnds);
             }
             self.named += 1;
@@ -287,7 +288,7 @@ impl Stream {
             if self.look_ahead()? {
                 continue;
             }
-            // Where a record is cut short, what was pending then is missing.
+            // In a truncated record, receives that were pending at its end are missing.
             if self.ahead.is_none() && !self.is_complete() {
                 return Err(Stop::RecordEnds);
             }
@@ -334,7 +335,7 @@ impl Stream {
         Ok(value)
     }
 
-    /// What the program does is not in this block. The block has to be done with, then.
+    /// The program's operation is not in this block: loads the next block, provided that this one is finished.
     fn advance(&mut self, got: impl FnOnce(&Self) -> Moment) -> Result<(), Stop> {
         if self.called < self.block.calls.len() || self.valued < self.block.values.len() {
             return Err(self.diverged(got(self)));
@@ -348,8 +349,7 @@ impl Stream {
         self.load()
     }
 
-    /// The same, for something that the program does: behind the end of a whole record there is
-    /// nothing to do.
+    /// Like `advance`, for an operation of the program, which is a divergence after the end of a complete record.
     fn proceed(&mut self, got: impl Fn(&Self) -> Moment) -> Result<(), Stop> {
         let advanced = self.advance(&got);
         match self.is_complete() && advanced == Err(Stop::RecordEnds) {
@@ -358,7 +358,7 @@ impl Stream {
         }
     }
 
-    /// Goes on to the next block.
+    /// Moves to the next block.
     fn load(&mut self) -> Result<(), Stop> {
         let Ahead { block, shapes } = match self.ahead.take() {
             Some(ahead) => ahead,
@@ -378,7 +378,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Decodes the next block for its receives, unless that was done. Says whether there is one.
+    /// Decodes the next block for its receives, unless that was done. Returns whether it decoded one.
     fn look_ahead(&mut self) -> Result<bool, Stop> {
         if self.ahead.is_none() {
             self.ahead = self.decode()?;
@@ -389,8 +389,10 @@ impl Stream {
 
     /// Decodes the next block, if there is one, and lists its receives.
     fn decode(&mut self) -> Result<Option<Ahead>, Stop> {
-        let own = self.frames.streams().get(self.number as usize);
-        let Some(body) = own.and_then(|own| own.bodies.get(self.next)) else { return Ok(None) };
+        let recorded = self.frames.streams().get(self.number as usize);
+        let Some(body) = recorded.and_then(|recorded| recorded.bodies.get(self.next)) else {
+            return Ok(None);
+        };
         let (head, block) = self.codec.decode(self.frames.body(body)).map_err(Stop::Unreadable)?;
         self.next += 1;
         let gone = self.received.saturating_sub(NEIGHBOURS);
@@ -399,7 +401,7 @@ impl Stream {
         (self.received, self.own_receives) =
             (self.received - gone, self.own_receives.saturating_sub(gone));
         for ReceiveEvent { shape, match_result } in &block.receives {
-            // The codec has looked that up before.
+            // The codec has checked the number of the shape.
             let shape = self.codec.post_shapes.get(*shape as usize).copied();
             self.receives.extend(shape.map(|shape| (shape, *match_result)));
         }
@@ -408,7 +410,7 @@ impl Stream {
         Ok(Some(Ahead { block, shapes }))
     }
 
-    /// Finds for each call of the block the next of its shape.
+    /// Finds, for each call of the block, the next call of its shape.
     #[expect(
         clippy::indexing_slicing,
         reason = "the decoder has compared the shapes of calls with their number"

@@ -1,4 +1,4 @@
-//! Counts of what a record holds, by call site.
+//! Counts of a record, by call site.
 
 use crate::causal::event::{CallShape, PostShape};
 use crate::causal::frames::Frames;
@@ -27,9 +27,9 @@ pub struct Summary {
     pub streams: u32,
     /// Bytes of the record.
     pub bytes: u64,
-    /// Whether every thread's record ended in good order.
+    /// Whether every thread's record reaches `MPI_Finalize`.
     pub complete: bool,
-    /// All matching calls.
+    /// All completing calls.
     pub calls: Counts,
     /// All wildcard receives and probes.
     pub receives: Counts,
@@ -39,7 +39,7 @@ pub struct Summary {
     pub values: u64,
     /// Those that are clock readings.
     pub clock_values: u64,
-    /// How many of the bytes hold values.
+    /// The number of bytes of values.
     pub value_bytes: u64,
     /// The same by call site, largest first.
     pub by_call: Vec<(CallShape, Counts)>,
@@ -56,7 +56,7 @@ impl Counts {
     }
 }
 
-/// How many calls each thread of a rank made that succeeded.
+/// The number of successful completing calls of each thread of a rank.
 pub fn calls_by_thread(frames: &Frames) -> Result<Vec<u64>, OrderError> {
     let count = |stream: usize| {
         let (mut reader, mut calls) = (Reader::new(frames, stream), 0);
@@ -68,15 +68,16 @@ pub fn calls_by_thread(frames: &Frames) -> Result<Vec<u64>, OrderError> {
     (0..frames.streams().len()).map(count).collect()
 }
 
-/// Counts what is in a rank's record.
+/// Summarizes a rank's record.
 pub fn summary(frames: &Frames) -> Result<Summary, OrderError> {
     let mut calls: Map<CallShape, Counts> = Map::default();
     let mut posts: Map<PostShape, Counts> = Map::default();
     let mut summary = Summary {
         streams: frames.streams().len() as u32,
         bytes: frames.size() as u64,
-        named: frames.streams().iter().map(|own| own.named).sum(),
-        complete: frames.cut().is_none() && frames.streams().iter().all(|own| own.complete),
+        named: frames.streams().iter().map(|stream| stream.named).sum(),
+        complete: frames.truncated().is_none()
+            && frames.streams().iter().all(|stream| stream.complete),
         ..Summary::default()
     };
     for stream in 0..frames.streams().len() {

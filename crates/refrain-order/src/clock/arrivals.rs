@@ -1,18 +1,18 @@
-//! What a replay knows of messages: those that came, those that may come, and where they belong.
+//! The messages of a replay: which have arrived, which may still arrive, and which chunk and table they belong to.
 
 use std::collections::VecDeque;
 use std::io::Cursor;
 
 use crate::clock::chunk::{Head, Left, TableKey, Value};
-use crate::clock::epoch::{Border, Lines, Member, Numbered};
-use crate::clock::loaded::{Loaded, Playing};
+use crate::clock::epoch::{Border, EpochLines, Member, Numbered};
+use crate::clock::loaded::{LoadedChunk, PartCursor};
 use crate::clock::read::Reader;
 use crate::clock::routes::RouteMap;
 use crate::turns::TurnReplayer;
 use crate::{Envelope, OrderError, Stamp};
 use refrain_bytes::table::Map;
 
-/// A message that was sent to this process.
+/// A message to this process whose stamp has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// Its stamp.
@@ -34,51 +34,52 @@ impl Arrived {
     }
 }
 
-/// What is known of a sender.
+/// The state of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sender {
-    /// The number of its next message.
+    /// The sequence number of its next message.
     next: u64,
-    /// The least stamp that it can have: the *local minimum clock* (Sato et al., §3.6) is the
-    /// least of all senders'.
+    /// A lower bound of the next message's stamp. The *local minimum clock* (Sato et al., §3.6) is the minimum over
+    /// all senders.
     bound: u64,
 }
 
-/// See the module.
+/// The loaded chunks, and the messages that have arrived.
 #[derive(Debug)]
 pub struct Arrivals {
     record: Reader<Cursor<Vec<u8>>>,
     pub(crate) keys: Map<TableKey, u32>,
     tables: u32,
-    lines: Lines,
-    /// Chunks that are not done with; the first one's number.
-    loaded: VecDeque<Loaded>,
+    lines: EpochLines,
+    /// Chunks that are not finished, and the number of the first.
+    loaded: VecDeque<LoadedChunk>,
     first: u64,
     senders: Vec<Sender>,
-    /// Messages of chunks that are not loaded.
+    /// Messages of chunks that are not loaded yet.
     ahead: Vec<Arrived>,
-    /// Messages that nobody has received, by communicator, source and tag, in the order sent.
-    mail: Map<(u32, i32, i32), VecDeque<Stamp>>,
-    letters: Map<Numbered, Arrived>,
-    /// Clock readings and the like, by stream.
+    /// Stamps of unreceived messages by communicator, source and tag, in sending order.
+    unreceived: Map<(u32, i32, i32), VecDeque<Stamp>>,
+    /// Unreceived messages by sender and sequence number.
+    messages: Map<Numbered, Arrived>,
+    /// Clock values and random numbers, by stream.
     pub(crate) values: Map<u32, VecDeque<Value>>,
 }
 
-/// What can be known of a record before it is replayed.
+/// Facts about a whole record, read before the replay starts.
 #[derive(Debug)]
 pub struct Survey {
-    /// For each stream how many operations it posts, and matching calls it makes that have no row.
-    pub done: Vec<(u64, u64)>,
-    /// Whether the record ended in good order.
+    /// For each stream: how many operations it posts, and how many completing calls without a row it makes.
+    pub tallies: Vec<(u64, u64)>,
+    /// Whether the record reaches the end of the program.
     pub complete: bool,
-    /// Requests that calls left, because of an error.
+    /// Requests that calls left pending because of an error.
     pub left: Vec<Left>,
-    /// The order of threads.
+    /// The turns of threads.
     pub turns: TurnReplayer,
 }
 
 impl Survey {
-    /// Of a record.
+    /// Reads a record's heads and turns.
     pub fn of(record: &[u8]) -> Result<Self, OrderError> {
         let mut reader = Reader::new(record);
         let mut known = Head::default();
@@ -90,30 +91,30 @@ impl Survey {
             }
         }
         let turns = TurnReplayer::new(turns.iter().map(Vec::as_slice))?;
-        let Head { done, last: complete, left, .. } = known;
-        Ok(Self { done, complete, left, turns })
+        let Head { tallies, last: complete, left, .. } = known;
+        Ok(Self { tallies, complete, left, turns })
     }
 }
 
 impl Arrivals {
-    /// Nothing has come yet, of so many processes.
+    /// Without messages, for this many processes.
     pub fn new(record: Vec<u8>, processes: u32) -> Self {
         Self {
             record: Reader::new(Cursor::new(record)),
             keys: Map::default(),
             tables: 0,
-            lines: Lines::default(),
+            lines: EpochLines::default(),
             loaded: VecDeque::new(),
             first: 0,
             senders: vec![Sender::default(); processes as usize],
             ahead: Vec::new(),
-            mail: Map::default(),
-            letters: Map::default(),
+            unreceived: Map::default(),
+            messages: Map::default(),
             values: Map::default(),
         }
     }
 
-    /// Reads the next chunk; says whether there was one.
+    /// Loads the next chunk. Returns whether there was one.
     pub fn load(&mut self) -> Result<bool, OrderError> {
         let Some(chunk) = self.record.next_chunk()? else { return Ok(false) };
         for key in &chunk.keys {
@@ -123,137 +124,136 @@ impl Arrivals {
         for value in &chunk.values {
             self.values.entry(value.stream).or_default().push_back(*value);
         }
-        let border = self.lines.follow(&chunk.epoch);
+        let border = self.lines.next_chunk(&chunk.epoch);
         let routes = RouteMap::of(&chunk.routes);
-        let mut loaded = Loaded::new(border, routes, chunk.parts)?;
+        let mut loaded = LoadedChunk::new(border, routes, chunk.parts)?;
         self.ahead.retain(|one| {
-            let own = loaded.border.holds(&one.member());
-            if own {
-                place(&mut loaded, one);
+            let belongs = loaded.border.contains(&one.member());
+            if belongs {
+                insert(&mut loaded, one);
             }
-            !own
+            !belongs
         });
         self.loaded.push_back(loaded);
         Ok(true)
     }
 
-    /// Lets go of chunks that are done with.
+    /// Drops finished chunks.
     pub fn forget(&mut self) {
-        while self.loaded.len() > 1 && self.loaded.front().is_some_and(Loaded::is_done) {
+        while self.loaded.len() > 1 && self.loaded.front().is_some_and(LoadedChunk::is_done) {
             self.loaded.pop_front();
             self.first += 1;
         }
     }
 
-    /// The numbers of the first chunk that is not done with, and behind the last that was read.
+    /// The numbers of loaded chunks: first and end.
     pub fn chunks(&self) -> (u64, u64) {
         (self.first, self.first + self.loaded.len() as u64)
     }
 
-    /// A chunk that was read and is not done with.
-    pub fn chunk(&self, number: u64) -> Option<&Loaded> {
+    /// A loaded chunk.
+    pub fn chunk(&self, number: u64) -> Option<&LoadedChunk> {
         self.loaded.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
     /// A table's part of a chunk.
-    pub fn playing(&mut self, number: u64, table: u32) -> Option<&mut Playing> {
+    pub fn part(&mut self, number: u64, table: u32) -> Option<&mut PartCursor> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.loaded.get_mut(at)?.parts.get_mut(&table)
     }
 
-    /// The next message of a sender was sent.
+    /// The stamp of a sender's next message has arrived.
     pub fn arrive(&mut self, sender: u32, clock: u64, communicator: u32, from: Envelope) {
-        let Some(own) = self.senders.get_mut(sender as usize) else { return };
-        let stamp = Stamp { sender, sequence: own.next, clock };
-        own.next += 1;
-        own.bound = own.bound.max(clock.saturating_add(1));
+        let Some(state) = self.senders.get_mut(sender as usize) else { return };
+        let stamp = Stamp { sender, sequence: state.next, clock };
+        state.next += 1;
+        state.bound = state.bound.max(clock.saturating_add(1));
         let arrived = Arrived { stamp, communicator, from };
         let name = (communicator, from.source, from.tag);
-        self.mail.entry(name).or_default().push_back(stamp);
-        self.letters.insert(arrived.numbered(), arrived);
+        self.unreceived.entry(name).or_default().push_back(stamp);
+        self.messages.insert(arrived.numbered(), arrived);
         let member = arrived.member();
-        match self.loaded.iter_mut().find(|chunk| chunk.border.holds(&member)) {
-            Some(chunk) => place(chunk, &arrived),
+        match self.loaded.iter_mut().find(|chunk| chunk.border.contains(&member)) {
+            Some(chunk) => insert(chunk, &arrived),
             None if self.lines.is_ahead(&member) => self.ahead.push(arrived),
             None => {}
         }
     }
 
-    /// Nothing stamped before that will come from a sender.
-    pub fn promise(&mut self, sender: u32, clock: u64) {
-        if let Some(own) = self.senders.get_mut(sender as usize) {
-            own.bound = own.bound.max(clock);
+    /// All future stamps of a sender are at least this clock.
+    pub fn raise_bound(&mut self, sender: u32, clock: u64) {
+        if let Some(state) = self.senders.get_mut(sender as usize) {
+            state.bound = state.bound.max(clock);
         }
     }
 
-    /// The least stamp of what may still come from a sender.
+    /// The lower bound of a sender's future stamps.
     pub fn bound(&self, sender: u32) -> u64 {
-        self.senders.get(sender as usize).map_or(u64::MAX, |own| own.bound)
+        self.senders.get(sender as usize).map_or(u64::MAX, |state| state.bound)
     }
 
-    fn reaches(&self, border: &Border, sender: u32) -> bool {
-        let own = self.senders.get(sender as usize);
-        own.is_some_and(|own| border.reaches(sender, own.next, own.bound))
+    fn may_send_to(&self, border: &Border, sender: u32) -> bool {
+        let state = self.senders.get(sender as usize);
+        state.is_some_and(|state| border.may_contain_from(sender, state.next, state.bound))
     }
 
-    /// The message at a place of the reference order, if it is certain which one that is: it and
-    /// all before it have come, and nothing can come any more that would be before it (Sato et
-    /// al., axiom 1).
-    pub fn decide(&self, chunk: u64, table: u32, place: usize) -> Option<Arrived> {
-        let candidate = self.candidate(chunk, table, place)?;
+    /// The message at a position of the reference order, if it is certain: it and all messages before it have arrived,
+    /// and no message that precedes it can still arrive (Sato et al., axiom 1).
+    pub fn decide(&self, chunk: u64, table: u32, position: usize) -> Option<Arrived> {
+        let candidate = self.candidate(chunk, table, position)?;
         let border = &self.chunk(chunk)?.border;
         let key = (candidate.stamp.clock, candidate.stamp.sender);
-        let late = |sender: u32| (self.bound(sender), sender) < key && self.reaches(border, sender);
+        let late =
+            |sender: u32| (self.bound(sender), sender) < key && self.may_send_to(border, sender);
         if border.senders().any(late) { None } else { Some(candidate) }
     }
 
-    /// The message that is at that place as long as nothing comes that is before it.
-    pub fn candidate(&self, chunk: u64, table: u32, place: usize) -> Option<Arrived> {
-        self.chunk(chunk)?.parts.get(&table)?.arrived.get(place).copied()
+    /// The message that is at that position now; a message that precedes it may still arrive.
+    pub fn candidate(&self, chunk: u64, table: u32, position: usize) -> Option<Arrived> {
+        self.chunk(chunk)?.parts.get(&table)?.arrived.get(position).copied()
     }
 
-    /// Who may still send something of a chunk that is stamped no later than that.
+    /// Laggards: senders that may still send a message of a chunk with a stamp not later than this clock.
     pub fn laggards(&self, chunk: u64, clock: u64) -> Vec<u32> {
         let Some(chunk) = self.chunk(chunk) else { return Vec::new() };
         let lags =
-            |sender: &u32| self.bound(*sender) <= clock && self.reaches(&chunk.border, *sender);
+            |sender: &u32| self.bound(*sender) <= clock && self.may_send_to(&chunk.border, *sender);
         chunk.border.senders().filter(lags).collect()
     }
 
-    /// Who may still send anything that is stamped no later than that.
+    /// Senders that may still send any message with a stamp not later than this clock.
     pub fn all_laggards(&self, clock: u64) -> Vec<u32> {
         (0..self.senders.len() as u32).filter(|sender| self.bound(*sender) <= clock).collect()
     }
 
-    /// A message that came and that nobody has received.
-    pub fn letter(&self, sender: u32, sequence: u64) -> Option<Arrived> {
-        self.letters.get(&(sender, sequence)).copied()
+    /// An unreceived message.
+    pub fn message(&self, sender: u32, sequence: u64) -> Option<Arrived> {
+        self.messages.get(&(sender, sequence)).copied()
     }
 
-    /// Of the messages of a communicator, source and tag that nobody has received the one behind
-    /// so many others.
+    /// The n-th unreceived message of a communicator, source and tag.
     pub fn nth(&self, communicator: u32, from: Envelope, nth: usize) -> Option<Arrived> {
-        let stamp = self.mail.get(&(communicator, from.source, from.tag))?.get(nth)?;
-        self.letter(stamp.sender, stamp.sequence)
+        let stamp = self.unreceived.get(&(communicator, from.source, from.tag))?.get(nth)?;
+        self.message(stamp.sender, stamp.sequence)
     }
 
-    /// Somebody receives a message.
+    /// A message is received.
     pub fn receive(&mut self, arrived: &Arrived) {
-        self.letters.remove(&arrived.numbered());
+        self.messages.remove(&arrived.numbered());
         let name = (arrived.communicator, arrived.from.source, arrived.from.tag);
-        if let Some(queue) = self.mail.get_mut(&name) {
+        if let Some(queue) = self.unreceived.get_mut(&name) {
             if let Some(at) = queue.iter().position(|stamp| *stamp == arrived.stamp) {
                 queue.remove(at);
             }
             if queue.is_empty() {
-                self.mail.remove(&name);
+                self.unreceived.remove(&name);
             }
         }
     }
 }
 
-/// Puts a message of a chunk in its place.
-fn place(chunk: &mut Loaded, arrived: &Arrived) {
+/// Inserts a message of a chunk into the reference order of its table.
+fn insert(chunk: &mut LoadedChunk, arrived: &Arrived) {
     let topic = (arrived.communicator, arrived.from.tag);
     let route = chunk.routes.route(arrived.numbered(), topic);
     if let Some(part) = route.and_then(|table| chunk.parts.get_mut(&table)) {

@@ -1,8 +1,7 @@
-//! The encoder in a thread of its own (Sato et al., §4.2).
+//! The encoder in its own thread (Sato et al., §4.2).
 //!
-//! Events go through a bounded [queue](crate::clock::queue): if the encoder falls behind, the program
-//! waits for it, and nothing is lost. What cannot be written is given up as a whole: the record
-//! ends there, and the program goes on without waiting.
+//! Events go through a bounded [queue](crate::clock::queue): if the encoder falls behind, the program waits for it, and
+//! no event is lost. If writing fails, the record is truncated there, and the program continues without waiting.
 
 use std::io::{self, Write};
 use std::thread::{self, JoinHandle};
@@ -11,10 +10,10 @@ use crate::clock::encoder::{Encoder, Statistics};
 use crate::clock::event::{Event, Sink};
 use crate::clock::queue::{Receiver, Sender, queue};
 
-/// Events that may wait to be encoded: a megabyte of them.
+/// The capacity of the queue: about a megabyte of events.
 const CAPACITY: usize = 1 << 14;
 
-/// Where the recorder puts events for the encoder's thread.
+/// Passes events to the encoder's thread.
 #[derive(Debug)]
 pub struct Background {
     sender: Option<Sender<Event>>,
@@ -28,7 +27,7 @@ fn encode(mut events: Receiver<Event>, mut file: impl Write) -> io::Result<Stati
         encoder.put(event);
         if encoder.is_full() {
             encoder.drain(&mut bytes);
-            // A chunk is there as a whole, whatever happens to the process behind this.
+            // After this, the chunk is in the file even if the process is killed.
             file.write_all(&bytes)?;
             file.flush()?;
             bytes.clear();
@@ -46,12 +45,12 @@ impl Background {
         Ok(Self { sender: Some(sender), thread: Some(thread) })
     }
 
-    /// Whether writing has failed: what comes now is not recorded.
+    /// Whether writing has failed; then events are discarded.
     pub fn has_failed(&self) -> bool {
         self.sender.is_none()
     }
 
-    /// Waits until everything is written; says what was, or why it was not.
+    /// Waits until everything is written. Returns the counts, or the error.
     pub fn finish(mut self) -> io::Result<Statistics> {
         self.sender = None;
         match self.thread.take().map(JoinHandle::join) {

@@ -1,6 +1,6 @@
-//! Columns of numbers as bytes, and DEFLATE around them, which is what gzip is made of.
+//! Columns of numbers as bytes, compressed by DEFLATE (as gzip does).
 //!
-//! Like stands beside like: each column is a part of one compressed stream, with a code of its own.
+//! Similar numbers stand together: each long column is a block of the compressed stream, with its own Huffman code.
 
 use std::io::{Read, Write};
 
@@ -12,50 +12,50 @@ use refrain_bytes::varint::{put, take, take_byte, take_signed, take_slice, take_
 
 use crate::clock::predict::{Line, errors};
 
-/// Bytes that a frame may unfold to. Recorders stay far below.
+/// The most bytes that a frame may decompress to. Recorders stay far below.
 const MOST: u64 = 1 << 26;
-/// A column so long gets a code of its own; describing it takes some fifty bytes.
+/// A column of at least this length gets its own Huffman code, whose description takes some fifty bytes.
 const LONG: usize = 256;
 
 /// The columns of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// How much there is of everything, and all that is rare.
+    /// Lengths, and everything that is rare.
     Shape,
-    /// Where moved messages were received.
+    /// Observed positions of moved messages.
     Put,
-    /// Where they would have been.
+    /// Their positions in the reference order.
     Taken,
-    /// Which of them: the lowest eight bits.
+    /// Which taken message is put: the lowest eight bits.
     Which,
-    /// And the others.
+    /// Which taken message is put: the other bits.
     WhichHigh,
     /// Rows received with the next.
     WithNext,
     /// Rows before which polls failed.
     Unmatched,
-    /// How many.
+    /// The number of failed polls.
     Polls,
     /// Rows with a claim.
     Claimed,
-    /// Which.
+    /// Their claims.
     Claims,
-    /// Rows that are no messages, and what.
+    /// Rows that are no messages, and their codes.
     Others,
-    /// Epoch lines: who.
+    /// Epoch lines: senders.
     Senders,
-    /// And when.
+    /// Epoch lines: clocks.
     Clocks,
 }
 
-/// So many columns there are.
+/// The number of columns.
 const COLUMNS: usize = Column::Clocks as usize + 1;
 
 /// Columns being written.
 #[derive(Clone, Debug, Default)]
 pub struct Columns([Vec<u8>; COLUMNS]);
 
-/// Whether a set is written as bits: one for each number that might be in it.
+/// Whether a set is written as a bitmap.
 fn is_dense(size: u64, end: u64) -> bool {
     size.saturating_mul(8) > end
 }
@@ -72,13 +72,13 @@ impl Columns {
         put(self.of(column), number);
     }
 
-    /// Appends the errors of a linear prediction. How many there are goes to the shape.
+    /// Appends the errors of a linear prediction. Their number goes to the shape.
     pub fn put_rising(&mut self, column: Column, numbers: impl ExactSizeIterator<Item = u64>) {
         self.put(Column::Shape, numbers.len() as u64);
         errors(numbers).for_each(|error| self.put(column, zigzag(error)));
     }
 
-    /// Appends a set of numbers below an end, by rising number. How many there are is told otherwise.
+    /// Appends a set of rising numbers below an end. The reader must know how many there are.
     pub fn put_set(&mut self, column: Column, set: &[u64], end: u64) {
         if !is_dense(set.len() as u64, end) {
             errors(set.iter().copied()).for_each(|error| self.put(column, zigzag(error)));
@@ -93,17 +93,17 @@ impl Columns {
         }
     }
 
-    /// Appends everything, as DEFLATE makes it smaller.
+    /// Appends all columns, compressed.
     pub fn zip(&self, out: &mut Vec<u8>) {
         let mut deflate = DeflateEncoder::new(out, Compression::new(6));
         let mut lengths = Vec::new();
         self.0.iter().for_each(|column| put(&mut lengths, column.len() as u64));
         let mut pending = lengths.len();
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = deflate.write_all(&lengths);
         for column in &self.0 {
             if pending.max(column.len()) >= LONG && pending > 0 && !column.is_empty() {
-                // Ends a block: what comes now gets a code of its own.
+                // Ends a block, so that the next column gets its own Huffman code.
                 let _ = deflate.flush();
                 pending = 0;
             }
@@ -114,7 +114,7 @@ impl Columns {
     }
 }
 
-/// The bytes that [`Columns::zip`] made smaller.
+/// Decompresses what [`Columns::zip`] wrote.
 pub fn unzip(bytes: &[u8]) -> Result<Vec<u8>, OrderError> {
     let mut unzipped = Vec::new();
     let mut limited = DeflateDecoder::new(bytes).take(MOST + 1);
@@ -122,12 +122,12 @@ pub fn unzip(bytes: &[u8]) -> Result<Vec<u8>, OrderError> {
     if unzipped.len() as u64 > MOST { Err(OrderError::OutOfRange("size")) } else { Ok(unzipped) }
 }
 
-/// Columns being read.
+/// Reads columns.
 #[derive(Debug)]
 pub struct Inputs<'a>([Input<'a>; COLUMNS]);
 
 impl<'a> Inputs<'a> {
-    /// Of what [`unzip`] gave.
+    /// From what [`unzip`] returned.
     pub fn of(mut bytes: &'a [u8]) -> Result<Self, OrderError> {
         let mut lengths = [0; COLUMNS];
         for length in &mut lengths {
@@ -156,20 +156,20 @@ impl<'a> Inputs<'a> {
         self.of_column(Column::Shape)
     }
 
-    /// A length from the shape, of so many items of a column that take bytes.
+    /// Reads the number of items of a column from the shape; every item takes at least one byte.
     pub fn length(&mut self, column: Column) -> Result<u64, OrderError> {
         let length = self.shape().number()?;
         let bytes = self.of_column(column).0.len() as u64;
         if length > bytes { Err(OrderError::Truncated) } else { Ok(length) }
     }
 
-    /// What [`Columns::put_rising`] has put.
+    /// Reads what [`Columns::put_rising`] wrote.
     pub fn rising(&mut self, column: Column) -> Result<Vec<u64>, OrderError> {
         let length = self.length(column)?;
         self.of_column(column).predicted(length)
     }
 
-    /// What [`Columns::put_set`] has put: so many numbers below an end.
+    /// Reads what [`Columns::put_set`] wrote: `size` numbers below an end.
     pub fn set(&mut self, column: Column, size: u64, end: u64) -> Result<Vec<u64>, OrderError> {
         let input = self.of_column(column);
         if !is_dense(size, end) {
@@ -212,7 +212,7 @@ impl Input<'_> {
         Ok(take_signed(&mut self.0)?)
     }
 
-    /// A list of items that take bytes, behind its length.
+    /// A length, and that many items; every item takes at least one byte.
     pub fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T, OrderError>,
@@ -224,7 +224,7 @@ impl Input<'_> {
         (0..length).map(|_| item(self)).collect()
     }
 
-    /// So many numbers from the errors of their linear prediction.
+    /// Numbers from the errors of their linear prediction.
     pub fn predicted(&mut self, length: u64) -> Result<Vec<u64>, OrderError> {
         if length > self.0.len() as u64 {
             return Err(OrderError::Truncated);

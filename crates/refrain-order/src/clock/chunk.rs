@@ -1,27 +1,26 @@
 //! Chunks as bytes.
 //!
-//! A record is a sequence of frames as in [`crate::frame`]: length, body, checksum. What
-//! a killed process leaves behind ends in half a frame at most. A frame holds chunks that were
-//! written at the same time. Bodies begin with a tag:
+//! A record is a sequence of frames ([`crate::frame`]): length, body, checksum. The record of a killed process may
+//! end in an incomplete frame. A frame holds chunks that were written at the same time. A body begins with a tag:
 //!
 //! ```text
 //! 2   turns of threads   see crate::turns
-//! 18  chunks             the number of the first, flags, for each stream how many operations were
-//!                        posted, and how many calls made that have no row;
-//!                        requests that calls left because of an error: stream, call, index;
-//!                        values of clocks and the like: bytes, coded bytes;
-//!                        then, as DEFLATE makes them smaller, columns: see `Column`. Each chunk has
-//!                        tables that are new: stream, kind, site
+//! 18  chunks             the number of the first, flags; for each stream the number of posted
+//!                        operations and of calls without a row;
+//!                        requests that calls left pending because of an error: stream, call, index;
+//!                        values of clocks and random numbers: number of bytes, coded bytes;
+//!                        then columns, compressed by DEFLATE: see `Column`. Each chunk has
+//!                        new tables: stream, kind, site
 //!                        tables: number, rows, moves, with_next, unmatched, claims, others
 //!                        epoch: lines, holes, late
 //!                        routes: the usual one, topics, single messages
-//!                        how many of the values are its
-//! 17  the same, as before: values are in the columns, as stream, which, bits
+//!                        the number of its values
+//! 17  an older layout: values are in the columns, as stream, which, bits
 //! ```
 //!
-//! Numbers are LEB128. Columns of rising ones are the errors of their linear prediction (Sato et
-//! al., §3.4), or, where most numbers are there, a bit for each. A sender's epoch line is counted
-//! from that in the chunk before, where that is in the same frame.
+//! Numbers are LEB128. A column of rising numbers holds the errors of their linear prediction (Sato et al., §3.4), or
+//! a bit per possible number if the set is dense. A sender's epoch line is relative to its line in the previous
+//! chunk of the same frame.
 
 use std::collections::BTreeMap;
 
@@ -37,33 +36,33 @@ use crate::clock::epoch::{Epoch, Line, Numbered};
 use crate::clock::part::Part;
 use crate::clock::routes::{Route, Routes, Topic};
 
-/// Frames with values as they are among the columns.
+/// Tag of frames with uncoded values in the columns.
 const CHUNKS_WITH_VALUES: u8 = 17;
-/// Frames with values coded beside the columns.
+/// Tag of frames with coded values beside the columns.
 const CHUNKS: u8 = 18;
 const LAST: u64 = 1;
-/// Rows of all tables of a frame, together. Recorders stay far below.
+/// The most rows of all tables of a frame. Recorders stay far below.
 pub const MOST_ROWS: u64 = 1 << 24;
-/// Values of a frame. Recorders stay far below.
+/// The most values of a frame. Recorders stay far below.
 const MOST_VALUES: u64 = 1 << 20;
 
-/// What a table belongs to: a matching call by thread, kind and call stack.
+/// The key of a table: a completing call by thread, kind and call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableKey {
     /// The thread.
     pub stream: u32,
-    /// What it is.
+    /// The kind of call.
     pub kind: Kind,
-    /// Where in the program: a hash of the stack.
+    /// The call site: a hash of the stack.
     pub site: u64,
 }
 
-/// A clock reading or a random number.
+/// A clock value or a random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
     /// The thread.
     pub stream: u32,
-    /// Which source of values.
+    /// The source of the value, see [`crate::source`].
     pub which: u8,
     /// Its bits.
     pub bits: u64,
@@ -72,38 +71,37 @@ pub struct Value {
 /// A stretch of a process's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
-    /// Tables that are new; they are numbered through the record.
+    /// New tables; tables are numbered throughout the record.
     pub keys: Vec<TableKey>,
-    /// Tables with something in this chunk, by rising number.
+    /// Tables with rows or failed polls in this chunk, by rising number.
     pub parts: Vec<(u32, Part)>,
     /// Which messages belong to it.
     pub epoch: Epoch,
     /// Which tables they belong to.
     pub routes: Routes,
-    /// In order.
+    /// Values, in the order they were read.
     pub values: Vec<Value>,
 }
 
-/// What can be known of a frame's chunks without reading them.
+/// The uncompressed head of a frame with chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// The how manieth chunk of the record the first one is.
+    /// The number of the first chunk in the record.
     pub number: u64,
-    /// Whether the record ended here in good order.
+    /// Whether the record is complete with this frame.
     pub last: bool,
-    /// For each stream how many operations were posted, and how many matching calls were made that
-    /// have no row.
-    pub done: Vec<(u64, u64)>,
-    /// Requests that calls left which complete all they are given, because of an error.
+    /// For each stream: the number of posted operations, and of completing calls without a row.
+    pub tallies: Vec<(u64, u64)>,
+    /// Requests that were left pending because of an error, by calls that complete all of their requests.
     pub left: Vec<Left>,
 }
 
-/// A request that was left.
+/// A request that was left pending because of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// The thread.
     pub stream: u32,
-    /// The how manieth of its calls that found something.
+    /// The number of the call among the thread's successful completing calls.
     pub call: u64,
     /// The request's index.
     pub index: u32,
@@ -123,7 +121,7 @@ fn take_route(input: &mut Input<'_>) -> Result<Route, OrderError> {
 
 fn put_numbered(out: &mut Columns, messages: impl ExactSizeIterator<Item = Numbered> + Clone) {
     out.put_rising(Column::Shape, messages.clone().map(|(sender, _)| u64::from(sender)));
-    // Those of one sender follow each other.
+    // The messages of one sender follow each other.
     crate::clock::predict::errors(messages.map(|(_, sequence)| sequence))
         .for_each(|error| out.put(Column::Shape, zigzag(error)));
 }
@@ -143,8 +141,8 @@ pub fn put_chunks(head: &Head, chunks: &[Chunk], out: &mut Vec<u8>) {
     let mut body = vec![CHUNKS];
     put(&mut body, head.number);
     put(&mut body, if head.last { LAST } else { 0 });
-    put(&mut body, head.done.len() as u64);
-    for (posts, calls) in &head.done {
+    put(&mut body, head.tallies.len() as u64);
+    for (posts, calls) in &head.tallies {
         put(&mut body, *posts);
         put(&mut body, *calls);
     }
@@ -163,7 +161,7 @@ pub fn put_chunks(head: &Head, chunks: &[Chunk], out: &mut Vec<u8>) {
     put_frame(out, &body);
 }
 
-/// The values of a frame's chunks, thread by thread as they learn from each other.
+/// Codes the values of a frame's chunks, with a model per thread.
 fn coded_values(chunks: &[Chunk]) -> Vec<u8> {
     let (mut encoder, mut models) = (Encoder::default(), Models::default());
     for Value { stream, which, bits } in chunks.iter().flat_map(|chunk| &chunk.values) {
@@ -173,10 +171,10 @@ fn coded_values(chunks: &[Chunk]) -> Vec<u8> {
     encoder.finish()
 }
 
-/// Of more streams than this, several share a model: damaged bytes may name any.
+/// The most models. Streams share models beyond that, since damaged bytes may name any stream.
 const MODELS: u32 = 64;
 
-/// What is learnt of the values of a frame.
+/// Models of the values of a frame.
 #[derive(Default)]
 struct Models {
     stream: Number,
@@ -200,9 +198,9 @@ impl Models {
 
 /// Reads the values of a frame.
 enum Values<'a> {
-    /// They are among the columns.
+    /// They are in the columns.
     InColumns,
-    /// They are coded, and so many may still come.
+    /// They are coded; the number is how many may follow at most.
     Coded(Decoder<'a>, Box<Models>, u64),
 }
 
@@ -217,7 +215,7 @@ impl Values<'_> {
     }
 }
 
-/// Reads a frame's body; nothing if that holds no chunks.
+/// Reads a frame's body; `None` if it does not hold chunks.
 pub fn take_chunks(body: &[u8]) -> Result<Option<(Head, Vec<Chunk>)>, OrderError> {
     let Some((head, zipped)) = Head::take(body)? else { return Ok(None) };
     let (coded, zipped) = match body.first() {
@@ -241,7 +239,7 @@ pub fn take_chunks(body: &[u8]) -> Result<Option<(Head, Vec<Chunk>)>, OrderError
     if input.is_empty() { Ok(Some((head, chunks))) } else { Err(OrderError::OutOfRange("size")) }
 }
 
-/// How many bytes of a frame hold values; nothing of frames in which they are among the columns.
+/// How many bytes of a frame hold values; `None` if they are in the columns.
 pub fn value_bytes(body: &[u8]) -> Result<Option<u64>, OrderError> {
     match Head::take(body)? {
         Some((_, mut rest)) if body.first() == Some(&CHUNKS) => {
@@ -252,8 +250,7 @@ pub fn value_bytes(body: &[u8]) -> Result<Option<u64>, OrderError> {
 }
 
 impl Head {
-    /// Reads what can be read without unzipping, and leaves the rest; nothing if a frame holds
-    /// something else.
+    /// Reads the head of a body, and returns the rest too; `None` if the frame does not hold chunks.
     pub fn take(mut body: &[u8]) -> Result<Option<(Self, &[u8])>, OrderError> {
         match take_byte(&mut body)? {
             CHUNKS | CHUNKS_WITH_VALUES => {}
@@ -264,24 +261,24 @@ impl Head {
         let mut input = Input(body);
         let number = input.number()?;
         let last = input.number()? & LAST != 0;
-        let done = input.list(|input| Ok((input.number()?, input.number()?)))?;
+        let tallies = input.list(|input| Ok((input.number()?, input.number()?)))?;
         let left = input.list(|input| {
             let (stream, call) = (input.narrow("stream")?, input.number()?);
             Ok(Left { stream, call, index: input.narrow("index")? })
         })?;
-        Ok(Some((Self { number, last, done, left }, input.0)))
+        Ok(Some((Self { number, last, tallies, left }, input.0)))
     }
 }
 
 impl Head {
-    /// Goes on to another frame: adds what was done.
+    /// Adds the head of the next frame.
     pub fn add(&mut self, other: &Head) {
         self.last = other.last;
-        if self.done.len() < other.done.len() {
-            self.done.resize(other.done.len(), (0, 0));
+        if self.tallies.len() < other.tallies.len() {
+            self.tallies.resize(other.tallies.len(), (0, 0));
         }
-        for (sum, own) in self.done.iter_mut().zip(&other.done) {
-            *sum = (sum.0.saturating_add(own.0), sum.1.saturating_add(own.1));
+        for (sum, one) in self.tallies.iter_mut().zip(&other.tallies) {
+            *sum = (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1));
         }
         self.left.extend_from_slice(&other.left);
     }

@@ -1,55 +1,55 @@
-//! Events become chunks, and chunks frames.
+//! Encodes events as chunks, and chunks as frames.
 //!
-//! How far messages were moved, and so how much has to be written of each, grows with the length of
-//! chunks if senders are ahead or behind of each other all the time; where messages come in order, a
-//! chunk costs its epoch lines. So a chunk ends early if much was moved in it. It is written with
-//! those behind it, in one frame: columns are the smaller the longer they are.
+//! If senders run ahead of each other all the time, messages move the farther the longer the chunk is, and each move
+//! takes more bytes. If messages arrive in clock order, a chunk costs only its epoch lines. So a chunk ends early if
+//! many messages moved in it. Several chunks share a frame, because long columns compress better.
 
 use std::collections::BTreeSet;
 
 use crate::clock::chunk::{Chunk, Head, put_chunks};
-use crate::clock::epoch::{Member, Ruler};
-use crate::clock::event::{Done, Event, Sink};
-use crate::clock::part::{Part, places};
+use crate::clock::epoch::{EpochBuilder, Member};
+use crate::clock::event::{Event, Sink, Tally};
+use crate::clock::part::{Part, positions};
 use crate::clock::permutation::moves;
 use crate::clock::routes::{Routed, Routes};
 use crate::clock::table::{Message, Table};
 use crate::turns::TurnRecorder;
 
-/// A frame is written at so many messages and rows.
+/// A frame is written at this many rows and values.
 const FULL: usize = 1 << 14;
-/// At so many, and twice as many, and so on, it is looked whether a chunk had better end.
+/// After this many rows and values, and each time their number has doubled, it is checked whether the chunk should
+/// end.
 const EARLY: usize = 1 << 9;
-/// It had if so many messages were moved for each sender: an epoch line takes a few bytes, and of
-/// each message moved a bit or two are saved.
+/// A chunk ends if more messages than this moved per sender: an epoch line takes a few bytes, and a shorter chunk
+/// saves a bit or two per moved message.
 const MOVED: usize = 16;
 
 /// Encodes one process's events, in order.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    /// What of the chunk needs no encoding.
+    /// The current chunk, without its tables.
     open: Chunk,
-    /// Chunks of the frame, and what it tells of them.
+    /// Finished chunks of the frame, and its head.
     chunks: Vec<Chunk>,
     head: Head,
-    /// By number; most are empty.
+    /// The tables of the current chunk by number; most are empty.
     tables: Vec<Table>,
     members: Vec<Member>,
     routed: Vec<Routed>,
-    ruler: Ruler,
+    epochs: EpochBuilder,
     turns: TurnRecorder,
-    /// What weighs in this frame, and in this chunk.
+    /// Rows and values in this frame, and in this chunk.
     weight: usize,
-    own: usize,
-    /// Where it is looked next whether the chunk had better end, if not yet.
-    look: Option<usize>,
-    /// A call's rows are not all here yet.
+    chunk_weight: usize,
+    /// The weight at which it is checked next whether the chunk should end.
+    next_check: Option<usize>,
+    /// The rows of a call are not complete yet.
     within: bool,
     sealed: Vec<u8>,
     statistics: Statistics,
 }
 
-/// What was encoded so far.
+/// Counts of what was encoded so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Messages in tables.
@@ -65,7 +65,7 @@ pub struct Statistics {
 }
 
 impl Encoder {
-    /// What was encoded so far.
+    /// Counts of what was encoded so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
@@ -80,30 +80,30 @@ impl Encoder {
     }
 
     #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
-    fn done(&mut self, stream: u32, done: Done) {
+    fn add_tally(&mut self, stream: u32, tally: Tally) {
         let at = stream as usize;
-        if self.head.done.len() <= at {
-            self.head.done.resize(at + 1, (0, 0));
+        if self.head.tallies.len() <= at {
+            self.head.tallies.resize(at + 1, (0, 0));
         }
-        let (posts, calls) = &mut self.head.done[at];
-        *posts += u64::from(done.posts);
-        *calls += u64::from(done.calls);
+        let (posts, calls) = &mut self.head.tallies[at];
+        *posts += u64::from(tally.posts);
+        *calls += u64::from(tally.calls);
     }
 
-    fn weighs(&mut self, within: bool) {
+    fn add_weight(&mut self, within: bool) {
         self.weight += 1;
-        self.own += 1;
+        self.chunk_weight += 1;
         self.within = within;
     }
 
-    /// Whether the chunk had better end.
+    /// Whether so many messages moved that the chunk should end.
     fn is_disordered(&self) -> bool {
         let senders: BTreeSet<u32> = self.members.iter().map(|member| member.sender).collect();
-        let moved = self.tables.iter().map(|table| moves(&places(&table.matched)).len());
+        let moved = self.tables.iter().map(|table| moves(&positions(&table.matched)).len());
         moved.sum::<usize>() > MOVED * senders.len()
     }
 
-    /// The chunk ends.
+    /// Ends the chunk.
     fn close(&mut self) {
         for (number, table) in (0..).zip(&mut self.tables) {
             let part = Part::of(table);
@@ -116,13 +116,13 @@ impl Encoder {
         }
         self.statistics.certain +=
             self.routed.iter().filter(|one| one.route.is_none()).count() as u64;
-        self.open.epoch = self.ruler.draw(self.members.drain(..));
+        self.open.epoch = self.epochs.build(self.members.drain(..));
         self.open.routes = Routes::of(&self.routed);
         self.routed.clear();
         if !self.open.is_empty() {
             self.chunks.push(std::mem::take(&mut self.open));
         }
-        (self.own, self.look) = (0, None);
+        (self.chunk_weight, self.next_check) = (0, None);
     }
 
     fn seal(&mut self, last: bool) {
@@ -130,12 +130,12 @@ impl Encoder {
         self.turns.seal(last, &mut self.sealed);
         self.close();
         self.head.last = last;
-        let is_done = self.head.done.iter().any(|done| *done != (0, 0));
-        if last || is_done || !self.head.left.is_empty() || !self.chunks.is_empty() {
+        let has_tally = self.head.tallies.iter().any(|tally| *tally != (0, 0));
+        if last || has_tally || !self.head.left.is_empty() || !self.chunks.is_empty() {
             put_chunks(&self.head, &self.chunks, &mut self.sealed);
             self.statistics.chunks += self.chunks.len() as u64;
             self.head.number += self.chunks.len() as u64;
-            self.head.done.iter_mut().for_each(|done| *done = (0, 0));
+            self.head.tallies.iter_mut().for_each(|tally| *tally = (0, 0));
             self.head.left.clear();
             self.chunks.clear();
         }
@@ -143,18 +143,18 @@ impl Encoder {
         self.statistics.bytes += (self.sealed.len() - before) as u64;
     }
 
-    /// Ends the chunk, or the frame, if that is long enough.
+    /// Ends the chunk or the frame, if it is long enough.
     fn end_in_time(&mut self) {
         if self.within {
             return;
         }
         if self.weight >= FULL || self.turns.weight() >= FULL {
             self.seal(false);
-        } else if self.own >= self.look.unwrap_or(EARLY) {
+        } else if self.chunk_weight >= self.next_check.unwrap_or(EARLY) {
             if self.is_disordered() {
                 self.close();
             } else {
-                self.look = Some(2 * self.own);
+                self.next_check = Some(2 * self.chunk_weight);
             }
         }
     }
@@ -165,8 +165,8 @@ impl Sink for Encoder {
         match event {
             Event::Table(key) => self.open.keys.push(key),
             Event::Failed { table, polls } => self.table(table).failed(polls),
-            Event::Message { stream, done, table, stamp, topic, with_next, claim } => {
-                self.done(stream, done);
+            Event::Message { stream, tally, table, stamp, topic, with_next, claim } => {
+                self.add_tally(stream, tally);
                 let crate::Stamp { sender, sequence, clock } = stamp;
                 self.members.push(Member { sender, sequence, clock });
                 self.routed.push(Routed { message: (sender, sequence), topic, route: table });
@@ -174,21 +174,21 @@ impl Sink for Encoder {
                     let message = Message { sender, clock };
                     self.table(table).message(message, with_next, claim.into());
                 }
-                self.weighs(with_next);
+                self.add_weight(with_next);
             }
             Event::Other { table, other, with_next } => {
                 self.table(table).other(other, with_next);
-                self.weighs(with_next);
+                self.add_weight(with_next);
             }
             Event::Value(value) => {
                 self.open.values.push(value);
                 self.weight += 1;
-                self.own += 1;
+                self.chunk_weight += 1;
             }
             Event::Turn { stream, key, times } => {
                 (0..times).for_each(|_| self.turns.took(stream, key));
             }
-            Event::Done { stream, done } => self.done(stream, done),
+            Event::Tally { stream, tally } => self.add_tally(stream, tally),
             Event::Left(left) => self.head.left.push(left),
             Event::Seal { last } => self.seal(last),
         }

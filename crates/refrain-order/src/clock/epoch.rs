@@ -1,20 +1,18 @@
 //! Which messages belong to a chunk (Sato et al., §3.5).
 //!
-//! Records are written in chunks, and places in the reference order count the messages of one
-//! chunk. So a replay has to know of every message that comes which chunk it belongs to. The
-//! *epoch line* of a chunk has for each sender the last stamp in it: what is stamped later belongs
-//! to a later chunk.
+//! A record is written in chunks, and positions in the reference order count the messages of one chunk. So a replay
+//! has to know which chunk each arriving message belongs to. The *epoch line* of a chunk has the last stamp of each
+//! sender in it: messages with later stamps belong to later chunks.
 //!
-//! Programs may learn of messages of one sender in another order than they were sent, and may
-//! never learn of some. Messages before the line that are not in the chunk are *holes*; if they
-//! come after all, the later chunk lists them as *late*. Both are known by their numbers: messages
-//! from one process to another are counted.
+//! A program may observe messages of one sender in another order than they were sent, and some never. Messages before
+//! the line that are not in the chunk are *holes*; if they are observed later, that chunk lists them as *late*. Both
+//! are identified by sender and sequence number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use refrain_bytes::table::Map;
 
-/// One sender's end of a chunk.
+/// The epoch line of one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// The sender.
@@ -23,88 +21,88 @@ pub struct Line {
     pub clock: u64,
 }
 
-/// A message by its sender, and its number among the messages of that sender.
+/// A message by its sender and its sequence number among that sender's messages.
 pub type Numbered = (u32, u64);
 
-/// What divides a chunk from those behind it, as far as it differs from the chunk before.
+/// The epoch of a chunk, as the difference from the previous chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
-    /// By sender, of those that have sent something stamped later than anything before.
+    /// The new lines, by sender. A sender without newer messages has none.
     pub lines: Vec<Line>,
     /// Messages before the line that do not belong to the chunk.
     pub holes: Vec<Numbered>,
-    /// Holes of earlier chunks that do.
+    /// Holes of earlier chunks that belong to this chunk.
     pub late: Vec<Numbered>,
 }
 
-/// A message that belongs to the chunk being made.
+/// A message of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The sender.
     pub sender: u32,
-    /// Its number among the messages from that sender.
+    /// Its sequence number among that sender's messages.
     pub sequence: u64,
     /// Its stamp.
     pub clock: u64,
 }
 
-/// Draws lines.
+/// Computes the epochs of consecutive chunks.
 #[derive(Clone, Debug, Default)]
-pub struct Ruler {
-    senders: BTreeMap<u32, Seen>,
+pub struct EpochBuilder {
+    senders: BTreeMap<u32, SenderState>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Seen {
-    /// One more than the highest number that came.
+struct SenderState {
+    /// One more than the highest sequence number observed.
     top: u64,
-    /// Lower ones that did not come.
+    /// Lower sequence numbers that were not observed.
     missing: BTreeSet<u64>,
 }
 
-impl Ruler {
+impl EpochBuilder {
     /// The epoch of a chunk with these members.
-    pub fn draw(&mut self, members: impl Iterator<Item = Member>) -> Epoch {
-        let mut own: BTreeMap<u32, (Vec<u64>, u64, u64)> = BTreeMap::new();
+    pub fn build(&mut self, members: impl Iterator<Item = Member>) -> Epoch {
+        let mut by_sender: BTreeMap<u32, (Vec<u64>, u64, u64)> = BTreeMap::new();
         for Member { sender, sequence, clock } in members {
-            let (sequences, last, line) = own.entry(sender).or_default();
+            let (sequences, last, line) = by_sender.entry(sender).or_default();
             sequences.push(sequence);
             if sequence >= *last {
                 (*last, *line) = (sequence, clock);
             }
         }
         let mut epoch = Epoch::default();
-        for (sender, (mut sequences, last, clock)) in own {
-            let seen = self.senders.entry(sender).or_default();
+        for (sender, (mut sequences, last, clock)) in by_sender {
+            let state = self.senders.entry(sender).or_default();
             sequences.sort_unstable();
-            let first = sequences.partition_point(|sequence| *sequence < seen.top);
+            let first = sequences.partition_point(|sequence| *sequence < state.top);
             let (before, after) = sequences.split_at_checked(first).unwrap_or_default();
             for sequence in before {
-                if seen.missing.remove(sequence) {
+                if state.missing.remove(sequence) {
                     epoch.late.push((sender, *sequence));
                 }
             }
-            if last < seen.top {
+            if last < state.top {
                 continue;
             }
             epoch.lines.push(Line { sender, clock });
-            let mut next = seen.top;
+            let mut next = state.top;
             for sequence in after {
                 let holes = next..*sequence;
-                seen.missing.extend(holes.clone());
+                state.missing.extend(holes.clone());
                 epoch.holes.extend(holes.map(|hole| (sender, hole)));
                 next = sequence + 1;
             }
-            seen.top = next;
+            state.top = next;
         }
         epoch
     }
 }
 
-/// Tells the members of chunks, as a replay reads them.
+/// Decides which messages belong to a chunk, in a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Border {
-    /// For each sender the lines before and behind the chunk.
+    /// For each sender, the lines of the previous chunk and of this one.
     lines: Map<u32, (Option<u64>, u64)>,
     holes: BTreeSet<Numbered>,
     late: BTreeSet<Numbered>,
@@ -112,7 +110,7 @@ pub struct Border {
 
 impl Border {
     /// Whether a message belongs to the chunk.
-    pub fn holds(&self, member: &Member) -> bool {
+    pub fn contains(&self, member: &Member) -> bool {
         let Member { sender, sequence, clock } = *member;
         let within = self.lines.get(&sender).is_some_and(|(before, line)| {
             before.is_none_or(|before| clock > before) && clock <= *line
@@ -121,32 +119,31 @@ impl Border {
             || (within && !self.holes.contains(&(sender, sequence)))
     }
 
-    /// Whether messages of a sender may belong to the chunk that are not numbered or stamped
-    /// before these.
-    pub fn reaches(&self, sender: u32, sequence: u64, clock: u64) -> bool {
+    /// Whether a message of this sender with at least this sequence number and clock may belong to the chunk.
+    pub fn may_contain_from(&self, sender: u32, sequence: u64, clock: u64) -> bool {
         self.lines.get(&sender).is_some_and(|(_, line)| *line >= clock)
             || self.late.range((sender, sequence)..=(sender, u64::MAX)).next().is_some()
     }
 }
 
 impl Border {
-    /// All senders of messages of the chunk.
+    /// All senders with messages in the chunk.
     pub fn senders(&self) -> impl Iterator<Item = u32> + '_ {
         let late = self.late.iter().map(|(sender, _)| *sender);
         self.lines.keys().copied().chain(late)
     }
 }
 
-/// Follows the lines of chunks, one behind the other.
+/// Follows the epoch lines of consecutive chunks.
 #[derive(Clone, Debug, Default)]
-pub struct Lines {
+pub struct EpochLines {
     lines: Map<u32, u64>,
     holes: BTreeSet<Numbered>,
 }
 
-impl Lines {
-    /// The next chunk is reached.
-    pub fn follow(&mut self, epoch: &Epoch) -> Border {
+impl EpochLines {
+    /// Moves to the next chunk.
+    pub fn next_chunk(&mut self, epoch: &Epoch) -> Border {
         let mut border = Border::default();
         for Line { sender, clock } in &epoch.lines {
             let before = self.lines.insert(*sender, *clock);
@@ -161,7 +158,7 @@ impl Lines {
         border
     }
 
-    /// Whether a message may belong to a chunk behind those that were reached.
+    /// Whether a message may belong to a later chunk.
     pub fn is_ahead(&self, member: &Member) -> bool {
         let Member { sender, sequence, clock } = *member;
         self.lines.get(&sender).is_none_or(|line| clock > *line)

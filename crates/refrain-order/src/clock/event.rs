@@ -1,22 +1,22 @@
-//! What the recorder tells the encoder.
+//! Events that the recorder passes to the encoder.
 
 use crate::Stamp;
 use crate::clock::chunk::{Left, TableKey, Value};
 use crate::clock::table::Other;
 
-/// What a thread did that needs no telling but how often.
+/// Operations of a thread of which only the number is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Done {
-    /// Operations that were posted.
+pub struct Tally {
+    /// Posted operations.
     pub posts: u32,
-    /// Matching calls that have no row.
+    /// Completing calls without a row.
     pub calls: u32,
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A table is new: it has the next number.
+    /// A new table; it has the next number.
     Table(TableKey),
     /// Polls failed.
     Failed {
@@ -29,9 +29,9 @@ pub enum Event {
     Message {
         /// The thread.
         stream: u32,
-        /// What else the thread has done since the last event that says so.
-        done: Done,
-        /// The call's table; nothing if there was no choice.
+        /// The thread's tally since the last event with one.
+        tally: Tally,
+        /// The call's table; `None` if the receive had no choice.
         table: Option<u32>,
         /// The message.
         stamp: Stamp,
@@ -53,37 +53,37 @@ pub enum Event {
     },
     /// A clock was read or a random number drawn.
     Value(Value),
-    /// A thread took its place in a line.
+    /// A thread took its turn.
     Turn {
         /// The thread.
         stream: u32,
-        /// Which line.
+        /// The key of the turn.
         key: u64,
         /// How many times in a row.
         times: u64,
     },
-    /// A thread has done things.
-    Done {
+    /// The tally of a thread since the last event with one.
+    Tally {
         /// The thread.
         stream: u32,
-        /// What.
-        done: Done,
+        /// The tally.
+        tally: Tally,
     },
-    /// A call that completes all it is given has left a request, because of an error.
+    /// A call that completes all of its requests left this one pending, because of an error.
     Left(Left),
-    /// Everything so far is to be written.
+    /// Write everything so far.
     Seal {
-        /// That was all.
+        /// The record ends.
         last: bool,
     },
 }
 
-/// Where events go.
+/// A consumer of events.
 pub trait Sink {
-    /// An event happened.
+    /// Takes an event.
     fn put(&mut self, event: Event);
-    /// Whether it would be good to seal now.
+    /// Whether there are encoded bytes to drain.
     fn is_full(&self) -> bool;
-    /// Appends what was encoded since the last time, if it is kept here.
+    /// Appends the bytes encoded since the last call, if the sink holds them.
     fn drain(&mut self, out: &mut Vec<u8>);
 }

@@ -1,10 +1,10 @@
 //! The clock that every message carries (Sato et al., definition 4; Lamport 1978).
 
-/// A process's clock.
+/// A process's Lamport clock.
 ///
-/// It counts sends and receives, and is never behind what it has heard of: whatever follows from
-/// a receive is stamped later than the message that was received. That is all a replay needs to
-/// know that a message with an earlier stamp can come without it.
+/// It counts sends and receives. After a receive it is later than the stamp of the received message, so every
+/// message sent afterwards has a later stamp. A replay needs nothing else to conclude that a message with an
+/// earlier stamp does not depend on that receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lamport(u64);
 
@@ -14,7 +14,7 @@ impl Lamport {
         self.0
     }
 
-    /// A message is sent: its stamp.
+    /// A message is sent. Returns its stamp.
     pub fn send(&mut self) -> u64 {
         let stamp = self.0;
         self.0 = self.0.saturating_add(1);
@@ -26,8 +26,7 @@ impl Lamport {
         self.0 = self.0.max(stamp).saturating_add(1);
     }
 
-    /// Something else than a message has told of another process, whose clock was that: a
-    /// collective operation.
+    /// A collective operation has brought the clock of another process.
     pub fn merge(&mut self, clock: u64) {
         self.0 = self.0.max(clock);
     }

@@ -1,4 +1,4 @@
-//! A chunk being replayed.
+//! A chunk that is being replayed.
 
 use crate::OrderError;
 use crate::clock::arrivals::Arrived;
@@ -11,68 +11,68 @@ use refrain_bytes::table::Map;
 
 /// A chunk that was read.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedChunk {
     /// Which messages belong to it.
     pub border: Border,
-    /// And to which table.
+    /// Which table each message belongs to.
     pub routes: RouteMap,
     /// The tables.
-    pub parts: Map<u32, Playing>,
+    pub parts: Map<u32, PartCursor>,
 }
 
-/// A table's part, as far as it was replayed.
+/// A table's part of a chunk, and the position of the replay in it.
 #[derive(Debug)]
-pub struct Playing {
+pub struct PartCursor {
     part: Part,
-    /// Places in the reference order, in the order observed.
-    places: Vec<u32>,
-    /// Messages that came, in the reference order.
+    /// Positions in the reference order, in observed order.
+    positions: Vec<u32>,
+    /// Messages that have arrived, in reference order.
     pub arrived: Vec<Arrived>,
-    /// The next row, and how many messages, and entries of each list, are before it.
+    /// The next row, and how many messages and list entries precede it.
     row: u64,
     message: usize,
     with_next: usize,
     unmatched: usize,
     others: usize,
     claims: usize,
-    /// Polls that are still to fail before it.
+    /// Polls that still have to fail before it.
     pub polls: u64,
 }
 
-/// A row that is next.
+/// A row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
-    /// The message at this place of the reference order, received by the so manieth taker.
+    /// The message at this position of the reference order, received by the n-th request that accepts it.
     Message(usize, usize),
     /// No message.
     Other(Other),
 }
 
-impl Loaded {
-    /// Nothing of it was replayed.
+impl LoadedChunk {
+    /// A chunk at its beginning.
     pub fn new(
         border: Border,
         routes: RouteMap,
         parts: Vec<(u32, Part)>,
     ) -> Result<Self, OrderError> {
-        let parts = parts.into_iter().map(|(table, part)| Ok((table, Playing::new(part)?)));
+        let parts = parts.into_iter().map(|(table, part)| Ok((table, PartCursor::new(part)?)));
         Ok(Self { border, routes, parts: parts.collect::<Result<_, OrderError>>()? })
     }
 
     /// Whether everything was replayed.
     pub fn is_done(&self) -> bool {
-        self.parts.values().all(Playing::is_done)
+        self.parts.values().all(PartCursor::is_done)
     }
 }
 
-impl Playing {
-    /// Nothing of it was replayed.
+impl PartCursor {
+    /// A part at its beginning.
     pub(crate) fn new(part: Part) -> Result<Self, OrderError> {
-        let places = permutation::observed(part.messages(), &part.moves);
-        let places = places.ok_or(OrderError::OutOfRange("order"))?;
-        let mut playing = Self {
+        let positions = permutation::observed(part.messages(), &part.moves);
+        let positions = positions.ok_or(OrderError::OutOfRange("order"))?;
+        let mut cursor = Self {
             part,
-            places,
+            positions,
             arrived: Vec::new(),
             row: 0,
             message: 0,
@@ -82,12 +82,12 @@ impl Playing {
             claims: 0,
             polls: 0,
         };
-        playing.find_polls();
-        Ok(playing)
+        cursor.find_polls();
+        Ok(cursor)
     }
 
     fn find_polls(&mut self) {
-        // Polls fail before a call, not between what it found.
+        // Polls fail before a call, not between its rows.
         let unmatched = self.part.unmatched.iter().skip(self.unmatched);
         self.unmatched += unmatched.take_while(|(row, _)| *row < self.row).count();
         if self.row == self.part.rows {
@@ -110,7 +110,7 @@ impl Playing {
         self.row
     }
 
-    /// The rows of the next call that succeeds.
+    /// The rows of the next successful call.
     pub fn group(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         let (mut row, mut message) = (self.row, self.message);
@@ -126,8 +126,8 @@ impl Playing {
                 let claim = self.part.claims.get(claims).filter(|(at, _)| *at == row);
                 claims += usize::from(claim.is_some());
                 let claim = claim.map_or(0, |(_, claim)| *claim as usize);
-                let place = self.places.get(message).copied().unwrap_or(u32::MAX);
-                rows.push(Row::Message(place as usize, claim));
+                let position = self.positions.get(message).copied().unwrap_or(u32::MAX);
+                rows.push(Row::Message(position as usize, claim));
                 message += 1;
             }
             if chain.next() != Some(&row) {
@@ -138,8 +138,8 @@ impl Playing {
         rows
     }
 
-    /// Those rows were replayed.
-    pub fn pass(&mut self, rows: &[Row]) {
+    /// Moves past rows that were replayed.
+    pub fn advance(&mut self, rows: &[Row]) {
         for row in rows {
             let next = |at: Option<&u64>| usize::from(at == Some(&self.row));
             self.with_next += next(self.part.with_next.get(self.with_next));

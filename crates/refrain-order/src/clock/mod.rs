@@ -13,7 +13,7 @@
 //! | gzip, chunks | [`chunk`], [`encoder`], [`read`] | §3.5, figure 8 |
 //! | an encoder thread behind a queue | `background`, [`queue`] | §4.2 |
 //! | one table per call stack | [`chunk::TableKey`], [`routes`] | §4.4 |
-//! | clocks; when a replay may go on | [`lamport`], [`arrivals`], [`talk`] | §3.6, §5 |
+//! | clocks; when a replay may decide | [`lamport`], [`arrivals`], [`bound_queries`] | §3.6, §5 |
 //!
 //! The record also holds what the paper leaves out, at no cost where it does not occur: which request
 //! got a message ([`table::Table::claims`]), calls that found something other than messages
@@ -36,13 +36,13 @@
 //! // Process 0 receives the message of 2, stamped 9, before that of 1, stamped 5.
 //! let mut recorder = Recorder::new(0);
 //! let tickets = [recorder.post(0, &irecv), recorder.post(0, &irecv)];
-//! recorder.hear(1, &sent(5, 1));
-//! recorder.hear(2, &sent(9, 2));
+//! recorder.receive_note(1, &sent(5, 1));
+//! recorder.receive_note(2, &sent(9, 2));
 //! for (index, source) in [(0, 2), (1, 1)] {
 //!     let from = Envelope { source, tag: 7 };
 //!     let ticket = tickets[index as usize];
-//!     // Nothing that was posted before and is pending could have taken such a message.
-//!     assert_eq!(recorder.unknown(Some(ticket), 0, from), []);
+//!     // No pending receive that was posted earlier could have taken such a message.
+//!     assert_eq!(recorder.unresolved(Some(ticket), 0, from), []);
 //!     let stamp = recorder.stamp_of(Some(ticket), 0, from);
 //!     let finished = [Finished { ticket, match_result: MatchResult::Matched(from), stamp }];
 //!     let pending = tickets.map(|ticket| recorder.is_open(ticket).then_some(ticket));
@@ -53,10 +53,10 @@
 //!
 //! let mut replayer = Replayer::new(bytes, 0, 3)?;
 //! let tickets = [replayer.receive(0, &irecv).ok(), replayer.receive(0, &irecv).ok()];
-//! replayer.hear(2, sent(9, 2));
-//! // What comes first in clock order, and was received second, has not come yet.
+//! replayer.receive_note(2, sent(9, 2));
+//! // The first message in clock order, which was received second, has not arrived yet.
 //! assert_eq!(replayer.call(0, &waitany, &tickets), Ok(Answer::Later));
-//! replayer.hear(1, sent(5, 1));
+//! replayer.receive_note(1, sent(5, 1));
 //! let stamp = |sender, clock| Some(Stamp { sender, sequence: 0, clock });
 //! let first = Delivery { index: 0, message: stamp(2, 9), cancelled: false };
 //! assert_eq!(replayer.call(0, &waitany, &tickets), Ok(Answer::These(&[first])));
@@ -70,6 +70,7 @@
 pub mod arrivals;
 #[cfg(not(loom))]
 pub mod background;
+pub mod bound_queries;
 mod bytes;
 pub mod chunk;
 pub mod encoder;
@@ -91,7 +92,6 @@ pub mod replay;
 pub mod routes;
 pub mod summary;
 pub mod table;
-pub mod talk;
 
 pub use encoder::Encoder;
 pub use lamport::Lamport;

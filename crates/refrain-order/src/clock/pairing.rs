@@ -1,12 +1,12 @@
-//! Which stamp belongs to which message that was received.
+//! Pairs the stamps of messages with the receives that got them.
 //!
-//! Stamps travel beside messages, not in them. MPI lets no message overtake another of the same
-//! source, tag and communicator, and gives them to receives in the order these were posted. So
-//! the stamps of one source, tag and communicator belong to the receives that took a message of
-//! these, in the order they were posted; not in the order the program saw them complete.
+//! Stamps travel beside messages, not in them. Messages with the same source, tag and communicator do not overtake
+//! each other, and MPI matches them with receives in posting order. So the stamps of one source, tag and
+//! communicator belong to the receives that matched such messages, in posting order. That may differ from the
+//! order in which the program observed the completions.
 //!
-//! A receive posted earlier that would have taken the message has taken another one before it,
-//! or was cancelled. If it is a wildcard, MPI has to be asked what it got.
+//! A receive that was posted earlier and accepts the message has matched an earlier message, or was cancelled. If
+//! it is a wildcard receive, the agent has to ask MPI for its match.
 
 use std::collections::VecDeque;
 
@@ -14,32 +14,32 @@ use crate::clock::receives::Receives;
 use crate::{Envelope, MatchResult, Stamp, Ticket};
 use refrain_bytes::table::Map;
 
-/// See the module.
+/// Stamps that are not paired yet. See the module documentation.
 #[derive(Clone, Debug, Default)]
 pub struct Pairing {
-    /// How many messages each sender has sent.
-    heard: Map<u32, u64>,
-    /// Stamps that belong to no receive yet, by communicator, source and tag, in the order sent.
+    /// How many stamps have arrived from each sender.
+    arrived: Map<u32, u64>,
+    /// Unpaired stamps by communicator, source and tag, in sending order.
     stamps: Map<(u32, i32, i32), VecDeque<Stamp>>,
-    /// Where each of them is.
+    /// Communicator, source and tag of each of them, by sender and sequence number.
     names: Map<(u32, u64), (u32, i32, i32)>,
-    /// What became of receives that the program has not seen complete.
+    /// Match results of receives that the program has not observed complete.
     known: Map<Ticket, MatchResult>,
 }
 
 impl Pairing {
-    /// The next message of a sender was sent.
+    /// The stamp of a sender's next message has arrived.
     pub fn arrive(&mut self, sender: u32, clock: u64, communicator: u32, from: Envelope) {
-        let heard = self.heard.entry(sender).or_default();
-        let stamp = Stamp { sender, sequence: *heard, clock };
-        *heard += 1;
+        let arrived = self.arrived.entry(sender).or_default();
+        let stamp = Stamp { sender, sequence: *arrived, clock };
+        *arrived += 1;
         let name = (communicator, from.source, from.tag);
         self.names.insert((sender, stamp.sequence), name);
         self.stamps.entry(name).or_default().push_back(stamp);
     }
 
-    /// What has become of a receive.
-    pub fn learn(&mut self, ticket: Ticket, match_result: MatchResult) {
+    /// The match result of a receive.
+    pub fn observe(&mut self, ticket: Ticket, match_result: MatchResult) {
         self.known.insert(ticket, match_result);
     }
 
@@ -48,8 +48,8 @@ impl Pairing {
         open.map_or(u64::MAX, |open| open.order)
     }
 
-    /// Receives of which has to be known what became of them.
-    pub fn unknown(
+    /// Receives whose match results are needed and not known.
+    pub fn unresolved(
         &self,
         receives: &Receives,
         ticket: Option<Ticket>,
@@ -62,7 +62,7 @@ impl Pairing {
         doubtful
     }
 
-    /// The stamp of the message that a receive has received from there.
+    /// The stamp of the message with this envelope that a receive has got.
     pub fn stamp(
         &self,
         receives: &Receives,
@@ -77,7 +77,7 @@ impl Pairing {
         self.stamps.get(&(communicator, from.source, from.tag))?.get(before).copied()
     }
 
-    /// The program has seen that a receive received the message of that stamp.
+    /// The program has observed that a receive got the message with this stamp.
     pub fn receive(&mut self, ticket: Ticket, stamp: &Stamp) {
         self.known.remove(&ticket);
         let Some(name) = self.names.remove(&(stamp.sender, stamp.sequence)) else { return };

@@ -1,5 +1,5 @@
-//! A table's part of a chunk: its messages are gone, what is left is how their order differs from
-//! that of their clocks (Sato et al., §3.3, figures 7 and 8).
+//! A table's part of a chunk. It holds no messages, only the difference between their observed order and their clock
+//! order (Sato et al., §3.3, figures 7 and 8).
 
 use crate::OrderError;
 use crate::clock::bytes::{Column, Columns, Input, Inputs};
@@ -7,12 +7,12 @@ use crate::clock::chunk::MOST_ROWS;
 use crate::clock::permutation::{Move, Script, moves};
 use crate::clock::table::{Message, Other, Table};
 
-/// See the module.
+/// A table's part of a chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// How many rows there are.
     pub rows: u64,
-    /// Messages that were not received in the order of their clocks. Indices count messages.
+    /// Messages that were not received in clock order. Indices count messages.
     pub moves: Vec<Move>,
     /// See [`Table::with_next`].
     pub with_next: Vec<u64>,
@@ -26,18 +26,17 @@ pub struct Part {
     pub trailing: u64,
 }
 
-/// For each message received its place in the reference order. No two messages have the same
-/// sender and clock.
-pub fn places(received: &[Message]) -> Vec<u32> {
+/// For each received message, its position in the reference order. No two messages have the same sender and clock.
+pub fn positions(received: &[Message]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..received.len() as u32).collect();
     order.sort_by_key(|at| received.get(*at as usize).map(Message::key));
-    let mut places = vec![0; received.len()];
-    for (at, place) in order.iter().zip(0..) {
-        if let Some(own) = places.get_mut(*at as usize) {
-            *own = place;
+    let mut positions = vec![0; received.len()];
+    for (at, position) in order.iter().zip(0..) {
+        if let Some(slot) = positions.get_mut(*at as usize) {
+            *slot = position;
         }
     }
-    places
+    positions
 }
 
 /// The codes of rows that are no messages.
@@ -47,7 +46,7 @@ const CANCELLED: u64 = 2;
 const PROBED: u64 = 3;
 const INDEX: u64 = 4;
 
-/// Appends rows, and a number of each.
+/// Appends rows, and a number for each.
 fn put_pairs(out: &mut Columns, rows: Column, numbers: Column, pairs: &[(u64, u64)]) {
     out.put_rising(rows, pairs.iter().map(|(row, _)| *row));
     pairs.iter().for_each(|(_, number)| out.put(numbers, *number));
@@ -63,10 +62,10 @@ fn take_pairs(
 }
 
 impl Part {
-    /// Of a table.
+    /// Encodes a table.
     pub fn of(table: &Table) -> Self {
         let Table { rows, with_next, unmatched, others, claims, trailing, matched } = table.clone();
-        let moves = moves(&places(&matched));
+        let moves = moves(&positions(&matched));
         Self { rows, moves, with_next, unmatched, others, claims, trailing }
     }
 
@@ -75,12 +74,12 @@ impl Part {
         self.rows.saturating_sub(self.others.len() as u64) as usize
     }
 
-    /// Whether nothing is in it.
+    /// Whether it has neither rows nor failed polls.
     pub fn is_empty(&self) -> bool {
         self.rows == 0 && self.trailing == 0
     }
 
-    /// How many numbers it holds, epoch lines not counted.
+    /// How many numbers it holds, without epoch lines.
     pub fn values(&self) -> usize {
         let Self { moves, with_next, unmatched, others, claims, .. } = self;
         with_next.len()
@@ -125,7 +124,7 @@ impl Part {
         }
     }
 
-    /// Reads it, if there are not too many rows in all.
+    /// Reads a part; fails if the frame has too many rows in all.
     pub(crate) fn take(input: &mut Inputs<'_>, all: &mut u64) -> Result<Self, OrderError> {
         let rows = input.shape().number()?;
         *all = all.saturating_add(rows);
@@ -161,7 +160,7 @@ impl Part {
         Script { taken, which }.moves(&put).ok_or(OrderError::OutOfRange("order"))
     }
 
-    /// Rows are named by rising numbers, and exist.
+    /// Checks that row numbers rise and are in range.
     fn check(&self) -> Result<(), OrderError> {
         let rises = |mut rows: &mut dyn Iterator<Item = u64>| {
             let mut next = 0;

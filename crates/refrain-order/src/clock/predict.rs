@@ -1,14 +1,14 @@
-//! Linear prediction: numbers that lie on a line cost nothing (Sato et al., §3.4).
+//! Linear prediction (Sato et al., §3.4).
 //!
-//! Each number is expected on the line through the two before it; only the error is kept. Places
-//! in tables rise steadily, and errors are small and alike, which is what gzip likes.
+//! Each number is predicted to lie on the line through the two before it, and only the error is kept. Positions
+//! in tables rise steadily, so errors are small and similar, which DEFLATE compresses well.
 
-/// The errors of so many predictions. Arithmetic wraps, so that any numbers come back.
+/// The errors of the predictions of numbers. Arithmetic wraps, so every sequence can be restored.
 pub fn errors(numbers: impl Iterator<Item = u64>) -> impl Iterator<Item = i64> {
     let mut line = Line::default();
     numbers.map(move |number| {
         let error = number.wrapping_sub(line.expected()) as i64;
-        line.comes(number);
+        line.push(number);
         error
     })
 }
@@ -25,14 +25,14 @@ impl Line {
         self.last.wrapping_mul(2).wrapping_sub(self.before)
     }
 
-    fn comes(&mut self, number: u64) {
+    fn push(&mut self, number: u64) {
         (self.before, self.last) = (self.last, number);
     }
 
-    /// The next number.
+    /// The next number, from its error.
     pub fn next(&mut self, error: i64) -> u64 {
         let number = self.expected().wrapping_add(error as u64);
-        self.comes(number);
+        self.push(number);
         number
     }
 }

@@ -1,11 +1,11 @@
-//! What processes tell each other, and what a replay tells the agent.
+//! Notes between processes, and the replayer's answers to the agent.
 
 use crate::vocabulary::Stamp;
 
 /// A note from one process to another. Notes between two processes arrive in the order they were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A message is sent: its stamp. Arrives before or after the message itself.
+    /// The stamp of a message. The note may arrive before or after the message.
     Sent {
         /// The sender's clock. Notes are in the order of messages, so sequence numbers are implied.
         clock: u64,
@@ -16,32 +16,32 @@ pub enum Note {
         /// The tag.
         tag: i32,
     },
-    /// A question: can you still send anything that is not stamped later than this?
-    Ask {
-        /// Who asks.
+    /// A query: can you still send a message whose stamp is not later than this clock?
+    Query {
+        /// The process that began the query.
         origin: u32,
-        /// The number of the question among those of `origin`.
+        /// The number of the query among those of `origin`.
         serial: u64,
         /// The clock.
         clock: u64,
     },
-    /// The answer: no. If `sure`, that holds whatever happens; otherwise it holds if all who were asked
-    /// for the same reason answer so, too.
-    Nothing {
-        /// Of the question.
+    /// The answer to a query: no. If `sure`, it holds unconditionally; otherwise it holds if all processes that
+    /// the query reached answer the same.
+    Bound {
+        /// Of the query.
         origin: u32,
-        /// Of the question.
+        /// Of the query.
         serial: u64,
-        /// A lower bound of the stamps of all messages still to come.
+        /// A lower bound of the stamps of all future messages.
         clock: u64,
-        /// See above.
+        /// Whether the answer is unconditional.
         sure: bool,
     },
-    /// The answer that was given no longer holds: ask again.
-    Again {
-        /// Of the question.
+    /// An answer that was given no longer holds: query again.
+    Retry {
+        /// Of the query.
         origin: u32,
-        /// Of the question.
+        /// Of the query.
         serial: u64,
     },
 }
@@ -49,38 +49,38 @@ pub enum Note {
 /// A message being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sending {
-    /// The process it goes to, by a number that is the same in every run.
+    /// The destination: a number of the process that is the same in every run.
     pub to: u32,
     /// The agent's number of the communicator.
     pub communicator: u32,
-    /// The sender's rank in it: what the receiver will find in its status.
+    /// The sender's rank in it, which the receiver finds in its status.
     pub source: i32,
     /// The tag.
     pub tag: i32,
 }
 
-/// Something that a matching call is to complete.
+/// A request that a completing call must complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// The request's index in the call's array.
     pub index: u32,
-    /// The message to be received by that request; nothing for other requests, and for receives
-    /// that got their message before.
+    /// The message that the request receives; `None` for requests that are no receives, and for receives that
+    /// already got their message.
     pub message: Option<Stamp>,
     /// The receive was cancelled.
     pub cancelled: bool,
 }
 
-/// What a matching call is to do.
+/// What a completing call must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// It is not known yet: let MPI make progress, pass on notes, and ask again.
+    /// Not known yet: let MPI make progress, exchange notes, and ask again.
     Later,
-    /// Report that nothing was found, without looking; but let MPI make progress.
+    /// Report a failed poll without asking MPI, but let MPI make progress.
     Fail,
     /// Report that no request was active.
     Undefined,
-    /// Complete everything it was given; receives get these messages.
+    /// Complete all requests of the call; receives get these messages.
     All(&'a [Delivery]),
     /// Complete exactly these, waiting for each, and report them in this order.
     These(&'a [Delivery]),

@@ -1,8 +1,8 @@
-//! A bounded queue between one thread and one other, that loses nothing and keeps the order.
+//! A bounded queue with one producer and one consumer.
 //!
-//! The program's thread puts events in, the encoder takes them out (Sato et al., §4.2). Neither
-//! locks, and neither wakes the other: putting in is a store and no system call. When the queue is
-//! full the program waits; when it is empty the encoder sleeps for a moment.
+//! The program's thread puts events in, the encoder takes them out (Sato et al., §4.2). There are no locks and no
+//! wake-ups: putting an event in takes a store and no system call. If the queue is full the program waits; if it is
+//! empty the encoder sleeps for a moment.
 
 use std::mem::MaybeUninit;
 
@@ -19,13 +19,13 @@ use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-/// Keeps what each side writes on cache lines of its own.
+/// Gives what each side writes its own cache lines.
 #[repr(align(128))]
 struct Apart<T>(T);
 
 struct Shared<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
-    /// How many were put in, counted round and round: written by the sender.
+    /// How many elements were put in, modulo 2^64: written by the sender.
     put: Apart<AtomicUsize>,
     /// How many were taken out: written by the receiver.
     taken: Apart<AtomicUsize>,
@@ -33,8 +33,7 @@ struct Shared<T> {
     closed: AtomicBool,
 }
 
-// SAFETY: a slot is touched by the sender while it is free, by the receiver while it is not; the
-// counters hand it over.
+// SAFETY: the sender accesses a slot while it is free, the receiver while it is not; the counters pass it on.
 unsafe impl<T: Send> Sync for Shared<T> {}
 // SAFETY: as above; elements are sent from one thread to another.
 unsafe impl<T: Send> Send for Shared<T> {}
@@ -53,7 +52,7 @@ impl<T> Drop for Shared<T> {
             (self.taken.0.load(Ordering::Relaxed), self.put.0.load(Ordering::Relaxed));
         for count in 0..put.wrapping_sub(taken) {
             read(self.slot(taken.wrapping_add(count)), |slot| {
-                // SAFETY: between the counters are elements, and nobody else is left.
+                // SAFETY: there are elements between the counters, and both ends are gone.
                 drop(unsafe { (*slot).assume_init_read() });
             });
         }
@@ -83,7 +82,7 @@ fn write<T, R>(cell: &UnsafeCell<T>, with: impl FnOnce(*mut T) -> R) -> R {
 /// The end where elements are put in.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
-    /// Our count, and what was last seen of the other's.
+    /// This side's count, and the last known value of the other's.
     put: usize,
     taken: usize,
 }
@@ -107,16 +106,16 @@ impl<T> std::fmt::Debug for Receiver<T> {
     }
 }
 
-/// Why an element could not be put in; it comes back.
+/// Why an element was not put in, with the element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused<T> {
-    /// There is no room now.
+    /// The queue is full.
     Full(T),
-    /// Nobody will ever take it out.
+    /// The receiver is gone.
     Closed(T),
 }
 
-/// A queue for at least so many elements.
+/// A queue for at least `capacity` elements.
 pub fn queue<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let slots = (0..capacity.max(1).next_power_of_two())
         .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
@@ -132,7 +131,7 @@ pub fn queue<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Puts an element in, if there is room and somebody at the other end.
+    /// Puts an element in, if there is room.
     pub fn offer(&mut self, element: T) -> Result<(), Refused<T>> {
         let capacity = self.shared.slots.len();
         if self.put.wrapping_sub(self.taken) == capacity {
@@ -143,8 +142,8 @@ impl<T> Sender<T> {
             }
         }
         write(self.shared.slot(self.put), |slot| {
-            // SAFETY: the slot is free: the receiver has counted past what was in it, and does
-            // not touch it until we count.
+            // SAFETY: the slot is free: the receiver has counted its last element, and does not access it before
+            // the sender counts the new one.
             unsafe { (*slot).write(element) };
         });
         self.put = self.put.wrapping_add(1);
@@ -152,8 +151,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Puts an element in, and waits for room as long as there is somebody at the other end;
-    /// comes back with the element if there is nobody.
+    /// Puts an element in, and waits for room. Returns the element if the receiver is gone.
     #[cfg(not(loom))]
     pub fn put(&mut self, mut element: T) -> Result<(), T> {
         for tries in 0u32.. {
@@ -168,7 +166,7 @@ impl<T> Sender<T> {
     }
 }
 
-/// Waits a little, and longer if that was of no use.
+/// Waits, the longer the more tries were made.
 #[cfg(not(loom))]
 fn rest(tries: u32) {
     match tries {
@@ -188,7 +186,7 @@ impl<T> Receiver<T> {
             }
         }
         let element = read(self.shared.slot(self.taken), |slot| {
-            // SAFETY: the sender has put an element here and counted it; nobody else takes it.
+            // SAFETY: the sender has put an element here and counted it; only this receiver takes it.
             unsafe { (*slot).assume_init_read() }
         });
         self.taken = self.taken.wrapping_add(1);
@@ -196,14 +194,14 @@ impl<T> Receiver<T> {
         Some(element)
     }
 
-    /// Whether nothing will come any more.
+    /// Whether the sender is gone and the queue is empty.
     pub fn is_over(&mut self) -> bool {
-        // What was put in before the end is seen after it.
+        // `closed` is loaded first: everything that was put in before is visible then.
         self.shared.closed.load(Ordering::Acquire)
             && self.shared.put.0.load(Ordering::Acquire) == self.taken
     }
 
-    /// Takes the next element out, and waits for it; nothing when the sender is gone.
+    /// Takes the next element out, and waits for it. `None` if the sender is gone.
     #[cfg(not(loom))]
     pub fn take(&mut self) -> Option<T> {
         for tries in 0u32.. {

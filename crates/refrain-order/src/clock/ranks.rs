@@ -1,19 +1,19 @@
-//! Numbers that are crossed out one by one, counted (a Fenwick tree).
+//! A set of numbers from which numbers are removed, with ranks (a Fenwick tree).
 
 /// Which of 0, 1, 2, … are left.
 #[derive(Clone, Debug)]
 pub struct Ranks {
-    /// At `n` how many are left of the last so many up to `n` as its lowest bit says, from 1.
+    /// Fenwick tree, from index 1: entry `n` counts what is left of the `lowest set bit of n` numbers up to `n`.
     sums: Vec<u32>,
 }
 
 impl Ranks {
-    /// All of so many.
+    /// All numbers below `length`.
     pub fn full(length: usize) -> Self {
         Self { sums: (0..=length).map(|n| (n & n.wrapping_neg()) as u32).collect() }
     }
 
-    /// Crosses a number out that is left.
+    /// Removes a number that is left.
     pub fn remove(&mut self, number: usize) {
         let mut at = number + 1;
         while let Some(sum) = self.sums.get_mut(at) {
@@ -32,7 +32,7 @@ impl Ranks {
         sum
     }
 
-    /// That number before which so many are left, if there is one.
+    /// The number with this rank: that many smaller numbers are left.
     pub fn nth(&self, mut rank: u32) -> Option<usize> {
         let length = self.sums.len() - 1;
         let mut at = 0;

@@ -9,25 +9,25 @@ use refrain_bytes::varint;
 
 use crate::clock::chunk::{Chunk, Head, take_chunks};
 
-/// Bytes of a frame. Recorders stay far below.
+/// The most bytes of a frame. Recorders stay far below.
 const MOST: u64 = 1 << 26;
 
-/// Reads frames from anywhere, and keeps one of them at a time.
+/// Reads frames from an input, and holds one of them at a time.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
     body: Vec<u8>,
-    /// Chunks of the last frame that are still to be read, with the number of the first.
+    /// Chunks of the last frame that were not returned yet, and the number of the first.
     chunks: VecDeque<Chunk>,
     number: u64,
-    /// What was read of the record by now, without these chunks.
+    /// The sum of the heads that were read.
     known: Head,
-    /// Why it ended before the end.
-    cut: Option<OrderError>,
+    /// Why the record is truncated.
+    truncated: Option<OrderError>,
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads from there.
+    /// Reads from an input.
     pub fn new(input: R) -> Self {
         Self {
             input,
@@ -35,26 +35,26 @@ impl<R: Read> Reader<R> {
             chunks: VecDeque::new(),
             number: 0,
             known: Head::default(),
-            cut: None,
+            truncated: None,
         }
     }
 
-    /// Why reading stopped before the end of the input, if it did: a killed process leaves half a
-    /// frame, and all before it can be read.
-    pub fn cut(&self) -> Option<OrderError> {
-        self.cut
+    /// Why reading stopped before the end of the input, if it did. A killed process may leave an incomplete frame; all
+    /// frames before it can be read.
+    pub fn truncated(&self) -> Option<OrderError> {
+        self.truncated
     }
 
-    /// The next frame's body; nothing at the end, or where the record is cut short.
+    /// The next frame's body; `None` at the end, and where the record is truncated.
     pub fn next_body(&mut self) -> Option<&[u8]> {
-        if self.cut.is_some() {
+        if self.truncated.is_some() {
             return None;
         }
         match self.read_body() {
             Ok(true) => Some(&self.body),
             Ok(false) => None,
             Err(error) => {
-                self.cut = Some(error);
+                self.truncated = Some(error);
                 None
             }
         }
@@ -75,7 +75,7 @@ impl<R: Read> Reader<R> {
         if sum == fnv1a_32(&self.body).to_le_bytes() { Ok(true) } else { Err(OrderError::Damaged) }
     }
 
-    /// A frame's length; nothing at the end.
+    /// A frame's length; `None` at the end.
     fn length(&mut self) -> Result<Option<u64>, OrderError> {
         varint::read(&mut self.input).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => OrderError::OutOfRange("size"),
@@ -83,7 +83,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// The next chunk; nothing at the end, or where the record is cut short.
+    /// The next chunk; `None` at the end, and where the record is truncated.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>, OrderError> {
         loop {
             if let Some(chunk) = self.chunks.pop_front() {
@@ -100,7 +100,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What the frames say of which chunks were read: sums, and whether that was all.
+    /// The sum of the heads of all frames that were read.
     pub fn known(&self) -> &Head {
         &self.known
     }

@@ -1,26 +1,26 @@
-//! Receives that the program has not seen complete.
+//! Open receives: those that the program has not observed complete.
 //!
-//! Recorder and replayer follow them alike, by what the program does and nothing else, so that
-//! they agree at every step about which receives have a choice.
+//! Recorder and replayer track them in the same way, from the program's calls alone, so they always agree about
+//! which receives have a choice.
 
 use std::collections::BTreeMap;
 
 use crate::{Envelope, Post, Ticket};
 use refrain_bytes::table::Map;
 
-/// A receive.
+/// An open receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// As it was posted.
+    /// Its arguments.
     pub post: Post,
-    /// Its place in the order of posts.
+    /// Its position in posting order.
     pub order: u64,
     /// The program has tried to cancel it.
     cancelling: bool,
 }
 
 impl Open {
-    /// Whether it would receive a message.
+    /// Whether it accepts a message.
     pub fn accepts(&self, communicator: u32, from: Envelope) -> bool {
         let Post { source, tag, .. } = self.post;
         self.post.communicator == communicator
@@ -29,14 +29,14 @@ impl Open {
     }
 }
 
-/// See the module.
+/// All open receives.
 #[derive(Clone, Debug, Default)]
 pub struct Receives {
     open: Map<Ticket, Open>,
     posted: u64,
-    /// By communicator and order: those that may or may not take a message that would fit.
+    /// Receives with a choice (wildcards, and those being cancelled), by communicator and position.
     doubtful: BTreeMap<(u32, u64), (Ticket, Post)>,
-    /// Orders of the others, by communicator, source and tag.
+    /// Positions of receives without wildcards, by communicator, source and tag.
     named: Map<(u32, i32, i32), Vec<u64>>,
 }
 
@@ -65,7 +65,7 @@ impl Receives {
         }
     }
 
-    /// It is no receive, or the program has seen it complete.
+    /// The program has observed it complete, or it is no receive.
     pub fn close(&mut self, ticket: Ticket) -> Option<Open> {
         let open = self.open.remove(&ticket)?;
         self.doubtful.remove(&(open.post.communicator, open.order));
@@ -83,19 +83,19 @@ impl Receives {
     }
 
     /// The program tries to cancel it.
-    pub fn cancels(&mut self, ticket: Ticket) {
+    pub fn cancel(&mut self, ticket: Ticket) {
         let Some(open) = self.open.get_mut(&ticket) else { return };
         open.cancelling = true;
         self.doubtful.insert((open.post.communicator, open.order), (ticket, open.post));
     }
 
-    /// What is known of it, if the program has not seen it complete.
+    /// The open receive with this ticket.
     pub fn get(&self, ticket: Ticket) -> Option<&Open> {
         self.open.get(&ticket)
     }
 
-    /// Whether it follows from the program alone which message a receive gets: then it is the
-    /// one behind so many others of its source and tag that nobody has received.
+    /// Whether the program alone determines which message a receive gets. If so, it gets the n-th (from 0) of the
+    /// unreceived messages with its source and tag, and this returns n.
     pub fn certain(&self, open: &Open) -> Option<usize> {
         let name = name(&open.post).filter(|_| !open.cancelling)?;
         let communicator = open.post.communicator;
@@ -106,13 +106,13 @@ impl Receives {
         self.named.get(&name)?.binary_search(&open.order).ok()
     }
 
-    /// How many receives posted before that place have surely taken a message of that source and
-    /// tag, if one posted there has; and those of which it has to be asked.
+    /// A receive at position `order` has got a message with this envelope. Returns how many receives posted before
+    /// it have certainly got such a message, and those of which MPI has to be asked.
     pub fn before(&self, order: u64, communicator: u32, from: Envelope) -> (usize, Vec<Ticket>) {
         let named = self.named.get(&(communicator, from.source, from.tag));
         let named = named.map_or(&[][..], |orders| &orders[..]);
         let sure =
-            |own: &&u64| **own < order && !self.doubtful.contains_key(&(communicator, **own));
+            |other: &&u64| **other < order && !self.doubtful.contains_key(&(communicator, **other));
         let asked = self.doubtful.range((communicator, 0)..(communicator, order));
         let asked = asked.filter(|(_, (_, post))| {
             post.source.is_none_or(|source| source == from.source)
@@ -121,8 +121,8 @@ impl Receives {
         (named.iter().filter(sure).count(), asked.map(|(_, (ticket, _))| *ticket).collect())
     }
 
-    /// Of requests of a call those that would receive a message, in the order they were posted.
-    pub fn takers(
+    /// The indices of a call's requests that accept a message, in posting order.
+    pub fn accepting(
         &self,
         tickets: &[Option<Ticket>],
         communicator: u32,
@@ -132,8 +132,8 @@ impl Receives {
             let open = self.open.get(ticket.as_ref()?)?;
             open.accepts(communicator, from).then_some((open.order, index))
         };
-        let mut takers: Vec<(u64, u32)> = (0..).zip(tickets).filter_map(accepts).collect();
-        takers.sort_unstable();
-        takers.into_iter().map(|(_, index)| index).collect()
+        let mut accepting: Vec<(u64, u32)> = (0..).zip(tickets).filter_map(accepts).collect();
+        accepting.sort_unstable();
+        accepting.into_iter().map(|(_, index)| index).collect()
     }
 }

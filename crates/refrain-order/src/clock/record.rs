@@ -1,9 +1,9 @@
-//! The recorder: told of calls, it keeps what a replay has to know.
+//! The recorder: turns the program's calls into events for the encoder.
 
 use crate::clock::Note;
 use crate::clock::chunk::{Left, TableKey, Value};
 use crate::clock::encoder::Encoder;
-use crate::clock::event::{Done, Event, Sink};
+use crate::clock::event::{Event, Sink, Tally};
 use crate::clock::lamport::Lamport;
 use crate::clock::pairing::Pairing;
 use crate::clock::receives::Receives;
@@ -13,13 +13,13 @@ use crate::{
 };
 use refrain_bytes::table::Map;
 
-/// The line in which threads wait to set the clock, or to do what depends on the order in which
-/// receives complete: which of them have a choice.
-pub const CLOCK_LINE: u64 = 0x636c_6f63_6b00_0001;
+/// The turn key of operations that set the clock, or that depend on the order in which receives complete
+/// (that order determines which receives have a choice).
+pub const CLOCK_KEY: u64 = 0x636c_6f63_6b00_0001;
 
 /// Records one process's receive order.
 ///
-/// Behind it is an [`Encoder`], or one [in the background](crate::clock::background::Background).
+/// Its events go to an [`Encoder`], or to one in a [background thread](crate::clock::background::Background).
 #[derive(Debug)]
 pub struct Recorder<S = Encoder> {
     /// This process's number.
@@ -31,26 +31,26 @@ pub struct Recorder<S = Encoder> {
     streams: Vec<Posted>,
     pairing: Pairing,
     tables: Map<TableKey, u32>,
-    /// Failed polls that are not told yet, by table; and of which tables there are any.
+    /// Failed polls that are not passed on yet, by table; and the tables that have any.
     polls: Vec<u64>,
     polled: Vec<u32>,
     last: Option<(TableKey, u32)>,
-    /// The thread that set the clock last, and how often, as far as that is not told yet.
+    /// The thread that set the clock last, and how many of its consecutive turns are not passed on yet.
     ticks: (u32, u64),
-    /// The rows of a call.
+    /// The rows of the current call.
     rows: Vec<Row>,
     sink: S,
 }
 
-/// What a thread has posted.
+/// Counts of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Posted {
     wild: u64,
     named: u64,
-    /// Calls that found something.
-    made: u64,
-    /// Not told yet.
-    fresh: Done,
+    /// Completing calls that found something.
+    successes: u64,
+    /// What is not passed on yet.
+    unsent: Tally,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,15 +59,22 @@ enum Row {
     Other(Other),
 }
 
+impl Row {
+    /// Whether a table has this row. A receive without a choice needs none.
+    fn is_written(&self) -> bool {
+        !matches!(self, Row::Message { certain: true, .. })
+    }
+}
+
 impl Recorder {
-    /// A recorder for a process that has done nothing yet.
+    /// A recorder with an encoder, for process `me`.
     pub fn new(me: u32) -> Self {
         Self::with(me, Encoder::default())
     }
 }
 
 impl<S: Sink> Recorder<S> {
-    /// A recorder for a process that has done nothing yet.
+    /// A recorder that passes its events to `sink`, for process `me`.
     pub fn with(me: u32, sink: S) -> Self {
         Self {
             me,
@@ -86,41 +93,42 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
-    /// The clock, for what carries it other than messages: see [`Lamport::merge`].
+    /// The clock, for collective operations, which exchange it too: see [`Lamport::merge`].
     pub fn clock(&mut self) -> &mut Lamport {
         &mut self.clock
     }
 
-    /// A message was sent to this process: the next one of that sender.
-    pub fn hear(&mut self, sender: u32, note: &Note) {
+    /// Receives a note: the stamp of the next message from that sender.
+    pub fn receive_note(&mut self, sender: u32, note: &Note) {
         if let Note::Sent { clock, communicator, source, tag } = *note {
             self.pairing.arrive(sender, clock, communicator, Envelope { source, tag });
         }
     }
 
-    /// Receives that have taken a message, if this one (or a probe, that is nothing) has found
-    /// one from there; what, has to be [learnt](Self::learn) before [`Self::stamp_of`] is right.
-    pub fn unknown(
+    /// Pending receives that must have been matched because this receive (or a probe, `None`) has found a message
+    /// with this envelope. Their match results have to be passed to [`Self::observe`] before [`Self::stamp_of`]
+    /// is called.
+    pub fn unresolved(
         &self,
         ticket: Option<Ticket>,
         communicator: u32,
         from: Envelope,
     ) -> Vec<Ticket> {
-        self.pairing.unknown(&self.receives, ticket, communicator, from)
+        self.pairing.unresolved(&self.receives, ticket, communicator, from)
     }
 
-    /// Whether the program has not seen that receive complete: only then it needs a stamp.
+    /// Whether the program has not observed that receive complete yet; only then it needs a stamp.
     pub fn is_open(&self, ticket: Ticket) -> bool {
         self.receives.get(ticket).is_some()
     }
 
-    /// What has become of a receive that the program has not seen complete.
-    pub fn learn(&mut self, ticket: Ticket, match_result: MatchResult) {
-        self.pairing.learn(ticket, match_result);
+    /// The match result of a receive that the program has not observed complete.
+    pub fn observe(&mut self, ticket: Ticket, match_result: MatchResult) {
+        self.pairing.observe(ticket, match_result);
     }
 
-    /// The stamp of the message that a receive has received, or a probe found. Nothing if it was
-    /// not heard of yet: it will be.
+    /// The stamp of the message that a receive has received, or a probe has found. `None` if its note has not
+    /// arrived yet.
     pub fn stamp_of(
         &self,
         ticket: Option<Ticket>,
@@ -130,7 +138,7 @@ impl<S: Sink> Recorder<S> {
         self.pairing.stamp(&self.receives, ticket, communicator, from)
     }
 
-    /// Writes what is left, and gives back what the events went to.
+    /// Passes on what is left, and returns the sink.
     pub fn close(mut self) -> S {
         self.flush();
         self.put(Event::Seal { last: true });
@@ -162,8 +170,8 @@ impl<S: Sink> Recorder<S> {
         table
     }
 
-    /// Tells of an event. A chunk may end behind it: polls that failed before it, of whatever
-    /// table, belong into the chunk, or a replay would not know of them when they come.
+    /// Passes on an event, after the failed polls of all tables: a chunk may end after the event, and a replay
+    /// needs the polls that failed before it in the same chunk.
     #[expect(clippy::indexing_slicing, reason = "there is a count for every table")]
     fn put(&mut self, event: Event) {
         for table in self.polled.drain(..) {
@@ -173,11 +181,11 @@ impl<S: Sink> Recorder<S> {
         self.sink.put(event);
     }
 
-    /// Tells what waits for something to come behind it.
+    /// Passes on everything that was held back.
     fn flush(&mut self) {
-        for (stream, own) in (0..).zip(&mut self.streams) {
-            let done = std::mem::take(&mut own.fresh);
-            self.sink.put(Event::Done { stream, done });
+        for (stream, posted) in (0..).zip(&mut self.streams) {
+            let tally = std::mem::take(&mut posted.unsent);
+            self.sink.put(Event::Tally { stream, tally });
         }
         self.flush_ticks();
     }
@@ -185,12 +193,13 @@ impl<S: Sink> Recorder<S> {
     fn flush_ticks(&mut self) {
         let (stream, times) = self.ticks;
         if times > 0 {
-            self.put(Event::Turn { stream, key: CLOCK_LINE, times });
+            self.put(Event::Turn { stream, key: CLOCK_KEY, times });
             self.ticks.1 = 0;
         }
     }
 
-    /// A thread sets the clock, or does what depends on the order of those that do. While there is but one thread, there is nothing to tell.
+    /// A thread sets the clock, or does something that depends on the order of such operations. While there is only
+    /// one thread, its turns are counted and not passed on.
     fn tick(&mut self, stream: u32) {
         if self.ticks.0 != stream {
             self.flush_ticks();
@@ -201,15 +210,14 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
-    /// A message is received: the clock goes on.
+    /// A message is received: advances the clock.
     fn receive(&mut self, stream: u32, ticket: Ticket, stamp: &Stamp) {
         self.pairing.receive(ticket, stamp);
         self.clock.receive(stamp.clock);
         self.tick(stream);
     }
 
-    /// The rows of a call without a choice: its receives one after the other, but for those that
-    /// have none either.
+    /// Makes the rows of a call that completes all of its requests: one per receive that has a choice.
     fn all(&mut self, stream: u32, kind: Kind, finished: &[Finished]) {
         let known = |one: &Finished| {
             let open = *self.receives.get(one.ticket)?;
@@ -222,7 +230,7 @@ impl<S: Sink> Recorder<S> {
                     if matches!(kind, Kind::Probe | Kind::Iprobe) =>
                 {
                     self.rows.push(Row::Other(Other::Probed(stamp.sender, stamp.sequence)));
-                    // What follows from having seen it is stamped later, too.
+                    // Messages sent after the probe must have later stamps, too.
                     self.clock.receive(stamp.clock);
                     self.tick(stream);
                 }
@@ -239,31 +247,30 @@ impl<S: Sink> Recorder<S> {
             }
             self.receives.close(ticket);
             if is_probe(kind) {
-                // It was posted to name it; a replay does not post it.
-                let own = self.stream(stream);
-                own.fresh.posts = own.fresh.posts.saturating_sub(1);
+                // A probe was posted only to get a ticket; a replay does not post it.
+                let posted = self.stream(stream);
+                posted.unsent.posts = posted.unsent.posts.saturating_sub(1);
             }
         }
-        let told = |row: &Row| !matches!(row, Row::Message { certain: true, .. });
-        if kind.polls() && !self.rows.iter().any(told) {
+        if kind.polls() && !self.rows.iter().any(Row::is_written) {
             self.rows.push(Row::Other(Other::Nothing));
         }
     }
 
-    /// A call that completes all it is given completed these alone.
-    fn leaves(&mut self, stream: u32, count: usize, these: &[u32]) {
-        let call = self.stream(stream).made;
+    /// A call that completes all of its requests completed only these, because of an error.
+    fn left_pending(&mut self, stream: u32, count: usize, these: &[u32]) {
+        let call = self.stream(stream).successes;
         for index in (0..count as u32).filter(|index| !these.contains(index)) {
             self.sink.put(Event::Left(Left { stream, call, index }));
         }
     }
 
-    /// The rows of a call that chose these of its requests.
+    /// Makes the rows of a call that chose these of its requests.
     fn these(&mut self, stream: u32, tickets: &[Option<Ticket>], these: &[u32], all: &[Finished]) {
         for index in these {
             let ticket = tickets.get(*index as usize).copied().flatten();
-            let own = |one: &&Finished| Some(one.ticket) == ticket;
-            let finished = all.iter().find(own).copied();
+            let is_same = |one: &&Finished| Some(one.ticket) == ticket;
+            let finished = all.iter().find(is_same).copied();
             let open = ticket.and_then(|ticket| self.receives.get(ticket)).copied();
             let row = match (open, finished) {
                 (
@@ -294,23 +301,22 @@ impl<S: Sink> Recorder<S> {
     }
 
     fn claim(&self, tickets: &[Option<Ticket>], comm: u32, from: Envelope, index: u32) -> u32 {
-        let takers = self.receives.takers(tickets, comm, from);
-        takers.iter().position(|taker| *taker == index).unwrap_or(0) as u32
+        let accepting = self.receives.accepting(tickets, comm, from);
+        accepting.iter().position(|other| *other == index).unwrap_or(0) as u32
     }
 
     fn put_rows(&mut self, stream: u32, table: u32) {
-        let told = |row: &Row| !matches!(row, Row::Message { certain: true, .. });
-        let mut left = self.rows.iter().filter(|row| told(row)).count();
+        let mut left = self.rows.iter().filter(|row| row.is_written()).count();
         for row in std::mem::take(&mut self.rows) {
-            left -= usize::from(told(&row));
+            left -= usize::from(row.is_written());
             let with_next = left > 0;
             match row {
                 Row::Other(other) => self.put(Event::Other { table, other, with_next }),
                 Row::Message { certain, stamp, topic, claim } => {
-                    let done = std::mem::take(&mut self.stream(stream).fresh);
+                    let tally = std::mem::take(&mut self.stream(stream).unsent);
                     let table = (!certain).then_some(table);
                     let event =
-                        Event::Message { stream, done, table, stamp, topic, with_next, claim };
+                        Event::Message { stream, tally, table, stamp, topic, with_next, claim };
                     self.put(event);
                 }
             }
@@ -318,24 +324,24 @@ impl<S: Sink> Recorder<S> {
     }
 }
 
-/// Whether a call looks for messages that no receive was posted for.
+/// Whether a call is a probe.
 pub(crate) fn is_probe(kind: Kind) -> bool {
     matches!(kind, Kind::Probe | Kind::Iprobe | Kind::Mprobe | Kind::Improbe)
 }
 
 impl<S: Sink> Recording for Recorder<S> {
     fn post(&mut self, stream: u32, post: &Post) -> Ticket {
-        let own = self.stream(stream);
-        own.fresh.posts += 1;
+        let posted = self.stream(stream);
+        posted.unsent.posts += 1;
         let wild = post.is_wild();
-        let count = if wild { &mut own.wild } else { &mut own.named };
+        let count = if wild { &mut posted.wild } else { &mut posted.named };
         let ticket = Ticket { stream, wild, number: *count };
         *count += 1;
         self.receives.post(ticket, post);
         ticket
     }
 
-    /// What is not seen by the program is not recorded: a replay leaves its message where it is.
+    /// Not recorded: the program did not observe the match, so a replay leaves the message unreceived.
     fn resolve(&mut self, _ticket: Ticket, _match_result: MatchResult) {}
 
     #[expect(clippy::indexing_slicing, reason = "there is a count for every table")]
@@ -364,9 +370,9 @@ impl<S: Sink> Recording for Recorder<S> {
     ) {
         let Call { kind, site, .. } = *call;
         if let (Choice::All, Completed::These(these)) = (kind.choice(), completed) {
-            self.leaves(stream, tickets.len(), these);
+            self.left_pending(stream, tickets.len(), these);
         }
-        self.stream(stream).made += 1;
+        self.stream(stream).successes += 1;
         match (kind.choice(), completed) {
             (Choice::All, _) => self.all(stream, kind, finished),
             (Choice::One, Completed::These([index, ..])) => {
@@ -377,9 +383,8 @@ impl<S: Sink> Recording for Recorder<S> {
             }
             _ => self.rows.push(Row::Other(Other::Undefined)),
         }
-        let told = |row: &Row| !matches!(row, Row::Message { certain: true, .. });
-        if !self.rows.iter().any(told) {
-            self.stream(stream).fresh.calls += 1;
+        if !self.rows.iter().any(Row::is_written) {
+            self.stream(stream).unsent.calls += 1;
         }
         if !self.rows.is_empty() {
             let table = self.table(TableKey { stream, kind, site });
@@ -392,7 +397,7 @@ impl<S: Sink> Recording for Recorder<S> {
     }
 
     fn turn(&mut self, stream: u32, key: u64) {
-        // Lines may be shared.
+        // Another queue may have the clock's key.
         self.flush_ticks();
         self.put(Event::Turn { stream, key, times: 1 });
     }
@@ -411,10 +416,10 @@ impl<S: Sink> Recording for Recorder<S> {
         self.close().drain(out);
     }
 
-    fn cancels(&mut self, ticket: Ticket) {
+    fn cancel(&mut self, ticket: Ticket) {
         if self.is_open(ticket) {
             self.tick(ticket.stream);
-            self.receives.cancels(ticket);
+            self.receives.cancel(ticket);
         }
     }
 
@@ -431,11 +436,11 @@ impl<S: Sink> Recording for Recorder<S> {
 mod tests {
     use super::*;
 
-    /// Keeps what it is told.
+    /// Collects events.
     #[derive(Default)]
-    struct Kept(Vec<Event>);
+    struct Collected(Vec<Event>);
 
-    impl Sink for Kept {
+    impl Sink for Collected {
         fn put(&mut self, event: Event) {
             self.0.push(event);
         }
@@ -445,12 +450,13 @@ mod tests {
         fn drain(&mut self, _: &mut Vec<u8>) {}
     }
 
-    /// Chunks end where their encoder likes: what comes before an event has to be told before it.
+    /// The encoder may end a chunk after any event, so everything before an event is passed on before it.
     #[test]
     fn failed_polls_are_encoded_before_the_events_after_them() {
-        let poll = |recorder: &mut Recorder<Kept>, site| recorder.failed(0, Kind::Testsome, site);
+        let poll =
+            |recorder: &mut Recorder<Collected>, site| recorder.failed(0, Kind::Testsome, site);
         let is_failed = |event: &Event| matches!(event, Event::Failed { .. });
-        let mut recorder = Recorder::with(0, Kept::default());
+        let mut recorder = Recorder::with(0, Collected::default());
         poll(&mut recorder, 1);
         poll(&mut recorder, 2);
         poll(&mut recorder, 1);
@@ -461,9 +467,9 @@ mod tests {
         recorder.value(0, 1, 7);
         poll(&mut recorder, 1);
         recorder.turn(0, 5);
-        let told: Vec<String> = recorder.sink.0.iter().filter_map(name).collect();
+        let events: Vec<String> = recorder.sink.0.iter().filter_map(name).collect();
         let expected = ["0: 2", "1: 1", "row", "1: 1", "value", "0: 1", "turn"];
-        assert_eq!(told, expected);
+        assert_eq!(events, expected);
     }
 
     fn name(event: &Event) -> Option<String> {

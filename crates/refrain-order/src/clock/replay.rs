@@ -1,16 +1,16 @@
-//! The replayer: asked about calls, it says which messages they get, and when.
+//! The replayer: decides which messages the program's calls get, and when.
 
 mod clock_bound;
 mod plan;
 
 use crate::clock::arrivals::{Arrivals, Survey};
+use crate::clock::bound_queries::BoundQueries;
 use crate::clock::chunk::{Left, TableKey};
 use crate::clock::lamport::Lamport;
 use crate::clock::loaded::Row;
 use crate::clock::receives::Receives;
-use crate::clock::record::{CLOCK_LINE, is_probe};
+use crate::clock::record::{CLOCK_KEY, is_probe};
 use crate::clock::table::Other;
-use crate::clock::talk::Talk;
 use crate::clock::{Answer, Delivery, Note, Sending};
 use crate::turns::TurnReplayer;
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 };
 use refrain_bytes::table::Map;
 
-/// Forces one process's receive order.
+/// Enforces one process's receive order.
 #[derive(Debug)]
 pub struct Replayer {
     me: u32,
@@ -27,18 +27,18 @@ pub struct Replayer {
     receives: Receives,
     arrivals: Arrivals,
     turns: TurnReplayer,
-    /// How many operations each stream posts, and calls it makes that have no row, as far as the
-    /// record goes.
-    done: Vec<(u64, u64)>,
+    /// How many operations each stream posts, and how many calls without a row it makes, up to the end of the
+    /// record.
+    tallies: Vec<(u64, u64)>,
     complete: bool,
-    /// Requests that calls leave, because of an error.
+    /// Requests that calls leave pending because of an error.
     left: Vec<Left>,
     streams: Vec<Stream>,
-    talk: Talk,
+    queries: BoundQueries,
     deliveries: Vec<Delivery>,
-    /// See [`Replayer::expect_gatherings`].
-    gatherings: bool,
-    /// Several threads set the clock, and the record says in which order to the end.
+    /// See [`Replayer::expect_collectives`].
+    collectives: bool,
+    /// Several threads set the clock, and the record has their order to the end.
     is_clock_shared: bool,
 }
 
@@ -47,41 +47,43 @@ struct Stream {
     wild: u64,
     named: u64,
     posted: u64,
-    called: u64,
-    /// Calls that found something.
-    made: u64,
-    /// The chunk it is at.
+    /// Calls without a row.
+    rowless: u64,
+    /// Completing calls that found something.
+    successes: u64,
+    /// The number of its current chunk.
     chunk: u64,
     state: State,
 }
 
+/// The state of a thread.
 #[derive(Clone, Debug, Default)]
 enum State {
-    /// It does something else.
+    /// It runs: it may send at any moment.
     #[default]
-    Busy,
-    /// It waits for all of these.
+    Running,
+    /// It waits for all of these messages.
     Waiting(Vec<Need>),
-    /// It waits for another thread.
-    InLine,
-    /// It is in a collective operation, and these are not. What it sends then is stamped at least
-    /// so late.
-    Gathering(Vec<u32>, u64),
-    /// It does nothing any more.
-    Over,
-    /// Its record ends here, and it did more: others must not take it for over, as what they have recorded
-    /// may have come of that.
-    Cut,
+    /// It waits for its turn.
+    AwaitsTurn,
+    /// It is in a collective operation that these processes have not entered. Its messages after the operation have
+    /// at least this stamp.
+    InCollective(Vec<u32>, u64),
+    /// It makes no more calls.
+    Ended,
+    /// Its record ends here, but the recorded program continued. It must not count as ended: other processes may have
+    /// recorded messages that it sent later.
+    Truncated,
 }
 
 /// A message that a call waits for.
 #[derive(Clone, Copy, Debug)]
 enum Need {
-    /// The message at a place of a table's reference order.
-    Place { chunk: u64, table: u32, place: usize },
-    /// The next message with that envelope, behind so many others that nobody has received.
+    /// The message at a position of a table's reference order.
+    Position { chunk: u64, table: u32, position: usize },
+    /// The n-th unreceived message with that envelope.
     Named { communicator: u32, from: Envelope, nth: usize },
-    /// The message of a sender with that number.
+    /// The message of a sender with that sequence number.
     Numbered { sender: u32, sequence: u64 },
 }
 
@@ -89,11 +91,11 @@ enum Need {
 type Due = ((u64, u32), Vec<Row>);
 
 impl Replayer {
-    /// From a process's record: its number, and how many processes there are.
+    /// From the record of process `me` of `processes`.
     pub fn new(record: Vec<u8>, me: u32, processes: u32) -> Result<Self, OrderError> {
-        let Survey { done, complete, left, turns } = Survey::of(&record)?;
-        let streams = vec![Stream::default(); done.len().max(1)];
-        let is_clock_shared = turns.is_shared(CLOCK_LINE);
+        let Survey { tallies, complete, left, turns } = Survey::of(&record)?;
+        let streams = vec![Stream::default(); tallies.len().max(1)];
+        let is_clock_shared = turns.is_shared(CLOCK_KEY);
         Ok(Self {
             me,
             clock: Lamport::default(),
@@ -101,73 +103,72 @@ impl Replayer {
             receives: Receives::default(),
             arrivals: Arrivals::new(record, processes),
             turns,
-            done,
+            tallies,
             complete,
             left,
             streams,
-            talk: Talk::new(me),
+            queries: BoundQueries::new(me),
             deliveries: Vec::new(),
-            gatherings: false,
+            collectives: false,
             is_clock_shared,
         })
     }
 
-    /// The clock, for what carries it other than messages: see [`Lamport::merge`].
+    /// The clock, for collective operations, which exchange it too: see [`Lamport::merge`].
     pub fn clock(&mut self) -> &mut Lamport {
         &mut self.clock
     }
 
-    /// Collective operations will be told of by [`Self::gathers`]. Then a process matters that has
-    /// nothing left to send, as long as it is not over: what others send may wait for it.
-    pub fn expect_gatherings(&mut self) {
-        self.gatherings = true;
+    /// The agent will report collective operations by [`Self::waits_in_collective`]. Then a process without further
+    /// sends still counts until it has ended: other processes may wait for it in a collective before they send.
+    pub fn expect_collectives(&mut self) {
+        self.collectives = true;
     }
 
-    /// A thread is in a collective operation that cannot end before these processes are in it too;
-    /// whatever it sends behind it is stamped at least so late. To be told whenever somebody has
-    /// come: processes tell each other so, in line with their notes.
+    /// A thread is in a collective operation that cannot end before the `missing` processes have entered it; all
+    /// messages it sends afterwards have at least the stamp `bound`. The agent calls this again whenever a process
+    /// has entered: processes announce that to each other, in order with their notes.
     ///
-    /// Who is asked meanwhile can say that nothing early will come, if nothing early comes from
-    /// those who are missing: they come with a later clock, or because of something earlier. When
-    /// nobody is missing any more, nothing is certain.
-    pub fn gathers(&mut self, stream: u32, missing: &[u32], bound: u64) {
-        self.stream(stream).state = State::Gathering(missing.to_vec(), bound);
-        self.stir();
+    /// A process that is queried meanwhile sends no early message unless a missing process does: missing processes
+    /// enter with a later clock, or because of an earlier message. When no process is missing, nothing is known.
+    pub fn waits_in_collective(&mut self, stream: u32, missing: &[u32], bound: u64) {
+        self.stream(stream).state = State::InCollective(missing.to_vec(), bound);
+        self.reconsider();
     }
 
-    /// Requests that the next call of a thread that finds something leaves, though it completes all
-    /// it is given, because of an error: their indices.
-    pub fn leaves(&self, stream: u32) -> Vec<u32> {
-        let made = self.streams.get(stream as usize).map_or(0, |own| own.made);
-        let own = |left: &&Left| left.stream == stream && left.call == made;
-        self.left.iter().filter(own).map(|left| left.index).collect()
+    /// The indices of requests that the next successful call of a thread leaves pending because of an error, although
+    /// it is a call that completes all of its requests.
+    pub fn left_pending(&self, stream: u32) -> Vec<u32> {
+        let successes = self.streams.get(stream as usize).map_or(0, |one| one.successes);
+        let is_next = |left: &&Left| left.stream == stream && left.call == successes;
+        self.left.iter().filter(is_next).map(|left| left.index).collect()
     }
 
-    /// Whether a poll is to fail, if that is plain to see; it has then. The same as
-    /// [`Replayer::call`] would say, and quick: programs poll millions of times.
-    pub fn fails(&mut self, stream: u32, kind: Kind, site: u64) -> bool {
+    /// Whether a poll must fail, as far as that is known at once; if so, the poll is counted. The same answer as
+    /// [`Replayer::call`] would give, but fast: programs poll millions of times.
+    pub fn poll_fails(&mut self, stream: u32, kind: Kind, site: u64) -> bool {
         let at = self.stream(stream).chunk;
         let Some(table) = self.arrivals.keys.get(&TableKey { stream, kind, site }).copied() else {
             return false;
         };
-        match self.arrivals.playing(at, table) {
+        match self.arrivals.part(at, table) {
             Some(part) if part.polls > 0 => part.polls -= 1,
             _ => return false,
         }
-        self.stream(stream).state = State::Busy;
+        self.stream(stream).state = State::Running;
         true
     }
 
     /// No thread makes any more calls.
-    pub fn all_over(&mut self) {
-        self.streams.iter_mut().for_each(|stream| stream.state = State::Over);
-        self.stir();
+    pub fn all_ended(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.state = State::Ended);
+        self.reconsider();
     }
 
-    /// The thread goes on with something else.
-    pub fn goes_on(&mut self, stream: u32) {
-        self.stream(stream).state = State::Busy;
-        self.stir();
+    /// The thread has left the collective operation.
+    pub fn resumes(&mut self, stream: u32) {
+        self.stream(stream).state = State::Running;
+        self.reconsider();
     }
 
     #[expect(clippy::indexing_slicing, reason = "made as long as that just before")]
@@ -179,29 +180,29 @@ impl Replayer {
         &mut self.streams[at]
     }
 
-    /// Where a record is cut short, threads stop where it ends, even if nothing is to be decided:
-    /// the order among them is not known any more.
-    fn posts(&mut self, stream: u32) -> Result<(), Stop> {
-        let (known, _) = self.done.get(stream as usize).copied().unwrap_or_default();
+    /// Counts a posted operation. Threads stop at the end of a truncated record, even if this operation needs no
+    /// decision: the order of threads is not known beyond it.
+    fn count_post(&mut self, stream: u32) -> Result<(), Stop> {
+        let (known, _) = self.tallies.get(stream as usize).copied().unwrap_or_default();
         let complete = self.complete;
-        let own = self.stream(stream);
-        if !complete && own.posted >= known {
-            return Err(self.ends(stream));
+        let thread = self.stream(stream);
+        if !complete && thread.posted >= known {
+            return Err(self.record_ends(stream));
         }
-        own.posted += 1;
+        thread.posted += 1;
         Ok(())
     }
 
-    fn ends(&mut self, stream: u32) -> Stop {
-        self.stream(stream).state = if self.complete { State::Over } else { State::Cut };
-        self.stir();
+    fn record_ends(&mut self, stream: u32) -> Stop {
+        self.stream(stream).state = if self.complete { State::Ended } else { State::Truncated };
+        self.reconsider();
         Stop::RecordEnds
     }
 
-    /// What the record has next of a thread, or of all: a call for each table that is not done.
+    /// The next recorded call of each unfinished table, of one thread or of all.
     fn expected(&self, stream: Option<u32>) -> Vec<Moment> {
-        let own = |(key, _): &(&TableKey, &u32)| stream.is_none_or(|stream| stream == key.stream);
-        let mut keys: Vec<(&TableKey, &u32)> = self.arrivals.keys.iter().filter(own).collect();
+        let is_of = |(key, _): &(&TableKey, &u32)| stream.is_none_or(|stream| stream == key.stream);
+        let mut keys: Vec<(&TableKey, &u32)> = self.arrivals.keys.iter().filter(is_of).collect();
         keys.sort_by_key(|(_, table)| **table);
         let (first, end) = self.arrivals.chunks();
         let chunks = (first..end).filter_map(|number| self.arrivals.chunk(number));
@@ -236,7 +237,7 @@ impl Replayer {
         self.divergence(stream, Some(stream), got)
     }
 
-    /// Where the next row of a call's table is.
+    /// The chunk and table with the next row of a call.
     fn find(&mut self, stream: u32, call: &Call) -> Result<(u64, u32), Stop> {
         let key = TableKey { stream, kind: call.kind, site: call.site };
         loop {
@@ -246,17 +247,17 @@ impl Replayer {
             if at == end {
                 match self.arrivals.load() {
                     Ok(true) => continue,
-                    Ok(false) => return Err(self.ends(stream)),
+                    Ok(false) => return Err(self.record_ends(stream)),
                     Err(error) => return Err(Stop::Unreadable(error)),
                 }
             }
             let table = self.arrivals.keys.get(&key).copied();
             if let Some(table) = table
-                && self.arrivals.playing(at, table).is_some_and(|part| !part.is_done())
+                && self.arrivals.part(at, table).is_some_and(|part| !part.is_done())
             {
                 return Ok((at, table));
             }
-            // The thread has to be done with this chunk, then.
+            // The thread must then have finished this chunk.
             let keys = self.arrivals.keys.iter().filter(|(key, _)| key.stream == stream);
             let chunk = self.arrivals.chunk(at);
             let is_open = |table: &u32| {
@@ -270,61 +271,61 @@ impl Replayer {
         }
     }
 
-    /// The rows with which a call is to succeed, and where they are; nothing if it is to fail.
-    /// Calls that need not be `told` have none.
-    fn due(&mut self, stream: u32, call: &Call, told: bool) -> Result<Option<Due>, Stop> {
-        if !told {
-            let (_, known) = self.done.get(stream as usize).copied().unwrap_or_default();
-            if self.stream(stream).called >= known {
-                return Err(self.ends(stream));
+    /// The rows with which a call succeeds, and where they are; `None` if the call fails. `has_rows`: whether the
+    /// record has rows for this call.
+    fn due(&mut self, stream: u32, call: &Call, has_rows: bool) -> Result<Option<Due>, Stop> {
+        if !has_rows {
+            let (_, known) = self.tallies.get(stream as usize).copied().unwrap_or_default();
+            if self.stream(stream).rowless >= known {
+                return Err(self.record_ends(stream));
             }
             return Ok(Some(((0, 0), Vec::new())));
         }
-        let place = self.find(stream, call)?;
-        let part = self.arrivals.playing(place.0, place.1);
+        let (chunk, table) = self.find(stream, call)?;
+        let part = self.arrivals.part(chunk, table);
         let part = part.ok_or(Stop::Unreadable(OrderError::Missing))?;
         if part.polls > 0 {
             part.polls -= 1;
-            self.stream(stream).state = State::Busy;
+            self.stream(stream).state = State::Running;
             return Ok(None);
         }
-        Ok(Some((place, part.group())))
+        Ok(Some(((chunk, table), part.group())))
     }
 
-    fn waits(&mut self, stream: u32, state: State) -> Answer<'_> {
+    fn wait(&mut self, stream: u32, state: State) -> Answer<'_> {
         self.stream(stream).state = state;
-        self.stir();
+        self.reconsider();
         Answer::Later
     }
 }
 
-/// What an agent calls.
+/// The calls of an agent.
 impl Replayer {
     /// The program posts a receive, which the agent holds back.
     pub fn receive(&mut self, stream: u32, post: &Post) -> Result<Ticket, Stop> {
-        self.posts(stream)?;
+        self.count_post(stream)?;
         let wild = post.is_wild();
-        let own = self.stream(stream);
-        own.state = State::Busy;
-        let count = if wild { &mut own.wild } else { &mut own.named };
+        let thread = self.stream(stream);
+        thread.state = State::Running;
+        let count = if wild { &mut thread.wild } else { &mut thread.named };
         let ticket = Ticket { stream, wild, number: *count };
         *count += 1;
         self.receives.post(ticket, post);
         Ok(ticket)
     }
 
-    /// The program sends to a process: its stamp, which a note tells the receiver. Nothing if it
+    /// The program sends to a process. Returns the stamp, which a note carries to the receiver; `None` if the thread
     /// has to wait for its turn.
     pub fn send(&mut self, stream: u32, sending: &Sending) -> Result<Option<Stamp>, Stop> {
-        if self.turns.turn(stream, CLOCK_LINE) != Turn::Go {
-            self.waits(stream, State::InLine);
+        if self.turns.turn(stream, CLOCK_KEY) != Turn::Go {
+            self.wait(stream, State::AwaitsTurn);
             return Ok(None);
         }
-        self.posts(stream)?;
-        let own = self.stream(stream);
-        own.state = State::Busy;
-        own.named += 1;
-        self.turns.took(CLOCK_LINE);
+        self.count_post(stream)?;
+        let thread = self.stream(stream);
+        thread.state = State::Running;
+        thread.named += 1;
+        self.turns.took(CLOCK_KEY);
         let Sending { to, communicator, source, tag } = *sending;
         let sequence = self.sent.entry(to).or_default();
         *sequence += 1;
@@ -333,14 +334,14 @@ impl Replayer {
         if to == self.me {
             self.arrivals.arrive(to, clock, communicator, Envelope { source, tag });
         } else {
-            self.talk.tell(to, Note::Sent { clock, communicator, source, tag });
+            self.queries.push(to, Note::Sent { clock, communicator, source, tag });
         }
-        self.stir();
+        self.reconsider();
         Ok(Some(Stamp { sender: self.me, sequence, clock }))
     }
 
-    /// The program makes a matching call, with these requests (nothing for inactive ones and
-    /// those that are no receives).
+    /// The program makes a completing call with these requests (`None` for inactive ones and those that are no
+    /// receives).
     pub fn call(
         &mut self,
         stream: u32,
@@ -353,7 +354,7 @@ impl Replayer {
         let mut tickets = tickets;
         if !self.left.is_empty() {
             taken = tickets.to_vec();
-            for index in self.leaves(stream) {
+            for index in self.left_pending(stream) {
                 taken.get_mut(index as usize).map(|ticket| ticket.take());
             }
             tickets = &taken;
@@ -361,26 +362,28 @@ impl Replayer {
         let doubtful = |ticket: &Ticket| {
             self.receives.get(*ticket).is_some_and(|open| self.receives.certain(open).is_none())
         };
-        // Which receives have a choice depends on what other threads do: it is looked at in turn.
+        // Other threads may change which receives have a choice, so this is decided in turn.
         let opens = !chooses
             && !is_probe(kind)
             && tickets.iter().flatten().any(|ticket| self.receives.get(*ticket).is_some());
-        let in_turn = self.turns.turn(stream, CLOCK_LINE) == Turn::Go;
+        let in_turn = self.turns.turn(stream, CLOCK_KEY) == Turn::Go;
         if opens && !in_turn && !kind.polls() {
-            return Ok(self.waits(stream, State::InLine));
+            return Ok(self.wait(stream, State::AwaitsTurn));
         }
-        let told =
+        let has_rows =
             chooses || kind.polls() || is_probe(kind) || tickets.iter().flatten().any(doubtful);
-        let Some((place, rows)) = self.due(stream, call, told)? else { return Ok(Answer::Fail) };
+        let Some((part, rows)) = self.due(stream, call, has_rows)? else {
+            return Ok(Answer::Fail);
+        };
         if opens && !in_turn {
-            return Ok(self.waits(stream, State::InLine));
+            return Ok(self.wait(stream, State::AwaitsTurn));
         }
         let undefined = chooses && rows == [Row::Other(Other::Undefined)];
-        let mut planned = self.plan(call, tickets, &rows, place);
+        let mut planned = self.plan(call, tickets, &rows, part);
         if let Some(Err(needs)) = planned {
-            // That it waits may be all that was missing.
-            self.waits(stream, State::Waiting(needs));
-            planned = self.plan(call, tickets, &rows, place);
+            // Waiting raises this process's lower bound, which may settle the decision.
+            self.wait(stream, State::Waiting(needs));
+            planned = self.plan(call, tickets, &rows, part);
         }
         let planned = match planned {
             None => return Err(self.diverged(stream, call)),
@@ -388,19 +391,19 @@ impl Replayer {
             Some(Ok(planned)) => planned,
         };
         if !in_turn && planned.iter().any(|one| self.takes_turn(one, tickets)) {
-            return Ok(self.waits(stream, State::InLine));
+            return Ok(self.wait(stream, State::AwaitsTurn));
         }
         self.deliveries.clear();
         if !self.commit(stream, call, tickets, &planned) {
             return Err(self.diverged(stream, call));
         }
-        self.stream(stream).made += 1;
-        if !told {
-            self.stream(stream).called += 1;
-        } else if let Some(part) = self.arrivals.playing(place.0, place.1) {
-            part.pass(&rows);
+        self.stream(stream).successes += 1;
+        if !has_rows {
+            self.stream(stream).rowless += 1;
+        } else if let Some(part) = self.arrivals.part(part.0, part.1) {
+            part.advance(&rows);
         }
-        self.stir();
+        self.reconsider();
         Ok(match (undefined, chooses) {
             (true, _) => Answer::Undefined,
             (false, true) => Answer::These(&self.deliveries),
@@ -408,18 +411,18 @@ impl Replayer {
         })
     }
 
-    /// The program tries to cancel a receive. False if it has to wait for its turn.
-    pub fn cancels(&mut self, ticket: Ticket) -> bool {
+    /// The program tries to cancel a receive. Returns false if the thread has to wait for its turn.
+    pub fn cancel(&mut self, ticket: Ticket) -> bool {
         if self.receives.get(ticket).is_none() {
             return true;
         }
-        if self.turns.turn(ticket.stream, CLOCK_LINE) != Turn::Go {
-            self.waits(ticket.stream, State::InLine);
+        if self.turns.turn(ticket.stream, CLOCK_KEY) != Turn::Go {
+            self.wait(ticket.stream, State::AwaitsTurn);
             return false;
         }
-        self.stream(ticket.stream).state = State::Busy;
-        self.turns.took(CLOCK_LINE);
-        self.receives.cancels(ticket);
+        self.stream(ticket.stream).state = State::Running;
+        self.turns.took(CLOCK_KEY);
+        self.receives.cancel(ticket);
         true
     }
 
@@ -440,66 +443,66 @@ impl Replayer {
                 }
                 None => match self.arrivals.load() {
                     Ok(true) => {}
-                    Ok(false) => return Err(self.ends(stream)),
+                    Ok(false) => return Err(self.record_ends(stream)),
                     Err(error) => return Err(Stop::Unreadable(error)),
                 },
             }
         }
     }
 
-    /// An operation comes to a line.
+    /// Whether it is the thread's turn for an operation with this key.
     pub fn turn(&self, stream: u32, key: u64) -> Turn {
         self.turns.turn(stream, key)
     }
 
-    /// An operation took its place in line.
+    /// The thread whose turn it was has performed its operation.
     pub fn took_turn(&mut self, key: u64) {
         self.turns.took(key);
     }
 
     /// The thread makes no more calls.
-    pub fn over(&mut self, stream: u32) {
-        self.stream(stream).state = State::Over;
-        self.stir();
+    pub fn ended(&mut self, stream: u32) {
+        self.stream(stream).state = State::Ended;
+        self.reconsider();
     }
 
-    /// A note has come.
-    pub fn hear(&mut self, from: u32, note: Note) {
+    /// Receives a note.
+    pub fn receive_note(&mut self, from: u32, note: Note) {
         match note {
             Note::Sent { clock, communicator, source, tag } => {
                 self.arrivals.arrive(from, clock, communicator, Envelope { source, tag });
             }
-            Note::Ask { origin, serial, clock } => {
-                let mut talk = std::mem::replace(&mut self.talk, Talk::new(self.me));
-                talk.asked(from, origin, serial, clock, |clock| self.clock_bound(clock));
-                self.talk = talk;
+            Note::Query { origin, serial, clock } => {
+                let mut queries = std::mem::replace(&mut self.queries, BoundQueries::new(self.me));
+                queries.receive_query(from, origin, serial, clock, |clock| self.clock_bound(clock));
+                self.queries = queries;
             }
-            Note::Nothing { origin, serial, clock, sure } => {
+            Note::Bound { origin, serial, clock, sure } => {
                 if sure {
-                    self.arrivals.promise(from, clock);
+                    self.arrivals.raise_bound(from, clock);
                 }
-                if let Some((clock, asked)) = self.talk.answered(from, origin, serial) {
+                if let Some((clock, asked)) = self.queries.receive_bound(from, origin, serial) {
                     let sure = clock.saturating_add(1);
-                    asked.iter().for_each(|one| self.arrivals.promise(*one, sure));
+                    asked.iter().for_each(|one| self.arrivals.raise_bound(*one, sure));
                 }
             }
-            Note::Again { origin, serial } => self.talk.again(origin, serial),
+            Note::Retry { origin, serial } => self.queries.receive_retry(origin, serial),
         }
-        self.stir();
+        self.reconsider();
     }
 
-    /// A note that is to be sent to that process, in this order; to be asked for after every
-    /// other call until there is none.
-    pub fn say(&mut self) -> Option<(u32, Note)> {
-        self.talk.say()
+    /// The next note to send, and its destination. The agent calls this after every other function, until there is
+    /// none, and sends the notes in this order.
+    pub fn next_note(&mut self) -> Option<(u32, Note)> {
+        self.queries.next_note()
     }
 
-    /// The program has ended.
+    /// The program has finalized MPI.
     pub fn finish(mut self) -> Result<(), Stop> {
         loop {
             let (first, end) = self.arrivals.chunks();
-            let done = |number: &u64| self.arrivals.chunk(*number).is_none_or(|one| one.is_done());
-            if !(first..end).all(|number| done(&number)) {
+            let is_done = |number| self.arrivals.chunk(number).is_none_or(|one| one.is_done());
+            if !(first..end).all(is_done) {
                 return Err(self.divergence(0, None, Moment::End));
             }
             self.arrivals.forget();

@@ -1,9 +1,8 @@
 //! Which table each message of a chunk belongs to.
 //!
-//! Programs receive in several places, and every place has a table with an order of its own (Sato
-//! et al., §4.4). So a replay has to know of every message that comes which table it will be in,
-//! long before the program asks for it. Mostly that follows from communicator and tag; single
-//! messages for which it does not are listed.
+//! Programs receive at several call sites, and each has its own table and order (Sato et al., §4.4). So a replay has to
+//! know which table an arriving message belongs to, long before the program asks for it. Usually that follows from
+//! communicator and tag; exceptions are listed message by message.
 
 use std::collections::BTreeMap;
 
@@ -11,41 +10,41 @@ use refrain_bytes::table::Map;
 
 use crate::clock::epoch::Numbered;
 
-/// A table's number; nothing for messages that are in no table, as there was no choice.
+/// A table's number; `None` for messages whose receive had no choice, which are in no table.
 pub type Route = Option<u32>;
 
 /// Communicator and tag.
 pub type Topic = (u32, i32);
 
-/// See the module.
+/// The routes of a chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
-    /// Where messages go for which nothing else is said.
+    /// The route of all other messages.
     pub usual: Route,
-    /// Where those of some communicator and tag go.
+    /// Routes of topics that differ from it.
     pub topics: Vec<(Topic, Route)>,
-    /// Where single messages go.
+    /// Routes of single messages that differ from their topic's.
     pub single: Vec<(Numbered, Route)>,
 }
 
-/// A message with its topic and where it went.
+/// A message with its topic and route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Routed {
     /// Sender and number.
     pub message: Numbered,
     /// Communicator and tag.
     pub topic: Topic,
-    /// Where it went.
+    /// Its table.
     pub route: Route,
 }
 
-/// What came most often.
+/// The most frequent route.
 fn most(counts: &BTreeMap<Route, u64>) -> Route {
     counts.iter().max_by_key(|(_, count)| **count).and_then(|(route, _)| *route)
 }
 
 impl Routes {
-    /// Of messages, with what they are about and where they went.
+    /// Computes the routes of a chunk's messages.
     pub fn of(messages: &[Routed]) -> Self {
         let mut all = BTreeMap::new();
         let mut by_topic: BTreeMap<Topic, BTreeMap<Route, u64>> = BTreeMap::new();
@@ -65,7 +64,7 @@ impl Routes {
     }
 }
 
-/// [`Routes`] to be asked.
+/// [`Routes`] as a lookup table.
 #[derive(Clone, Debug, Default)]
 pub struct RouteMap {
     usual: Route,
@@ -74,7 +73,7 @@ pub struct RouteMap {
 }
 
 impl RouteMap {
-    /// Of a chunk's routes.
+    /// From a chunk's routes.
     pub fn of(routes: &Routes) -> Self {
         Self {
             usual: routes.usual,
@@ -83,7 +82,7 @@ impl RouteMap {
         }
     }
 
-    /// Where a message goes.
+    /// The route of a message.
     pub fn route(&self, message: Numbered, topic: Topic) -> Route {
         let single = self.single.get(&message).or_else(|| self.topics.get(&topic));
         single.copied().unwrap_or(self.usual)

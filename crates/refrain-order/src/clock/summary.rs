@@ -1,32 +1,32 @@
-//! What a record holds, without replaying it.
+//! The contents of a record, without a replay.
 //!
-//! A record says how the order of messages differs from that of their clocks, and neither where
-//! they are from nor what their clocks were: these are known in a replay alone.
+//! A record has the difference between the observed order and the clock order, but neither sources nor clocks of
+//! messages: only a replay knows those.
 
 use std::collections::BTreeMap;
 
 use crate::clock::chunk::{Chunk, Head, TableKey, Value, value_bytes};
-use crate::clock::loaded::{Playing, Row};
+use crate::clock::loaded::{PartCursor, Row};
 use crate::clock::read::Reader;
 use crate::frame::take_frame;
 use crate::vocabulary::source;
 use crate::{Kind, OrderError};
 
-/// How much of something there is.
+/// Counts of a table or a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Calls that found something.
+    /// Successful completing calls.
     pub calls: u64,
-    /// Polls that found nothing.
+    /// Failed polls.
     pub polls: u64,
     /// Messages.
     pub messages: u64,
-    /// Those that were not received in the order of their clocks (Sato et al., figure 14).
+    /// Messages that were not received in clock order (Sato et al., figure 14).
     pub moved: u64,
 }
 
 impl Counts {
-    /// Adds others.
+    /// Adds other counts.
     pub fn add(&mut self, other: &Counts) {
         self.calls += other.calls;
         self.polls += other.polls;
@@ -35,20 +35,20 @@ impl Counts {
     }
 }
 
-/// What is in a record.
+/// A summary of a record.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// By thread, kind and site, in this order.
+    /// Counts of each table, by thread, kind and call site.
     pub tables: BTreeMap<(u32, Kind, u64), Counts>,
-    /// All of them, and calls without a row.
+    /// Sum of all tables, and calls without a row.
     pub all: Counts,
     /// Threads.
     pub threads: u64,
-    /// By thread, calls that had no choice.
-    done: Vec<u64>,
+    /// Calls without a row, by thread.
+    rowless_calls: Vec<u64>,
     /// Values of clocks and random numbers.
     pub values: u64,
-    /// Those that are clock readings.
+    /// Values that are clock readings.
     pub clock_values: u64,
     /// How many of the bytes hold values.
     pub value_bytes: u64,
@@ -56,14 +56,13 @@ pub struct Summary {
     pub chunks: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Whether it ended in good order.
+    /// Whether the record reaches the end of the program.
     pub complete: bool,
-    /// Why it could not be read to its end, if so.
-    pub cut: Option<OrderError>,
+    /// Why the record could not be read to its end, if so.
+    pub truncated: Option<OrderError>,
 }
 
-/// Goes through the chunks of a record; gives what is known of all, and why it ended before its
-/// end, if it did.
+/// Visits the chunks of a record. Returns the sum of the heads, and why the record is truncated, if it is.
 fn each_chunk(
     record: &[u8],
     mut visit: impl FnMut(&Chunk, &[TableKey]) -> Result<(), OrderError>,
@@ -74,25 +73,25 @@ fn each_chunk(
         keys.extend_from_slice(&chunk.keys);
         visit(&chunk, &keys)?;
     }
-    Ok((reader.known().clone(), reader.cut()))
+    Ok((reader.known().clone(), reader.truncated()))
 }
 
 impl Summary {
-    /// How many calls each thread made that succeeded.
+    /// The number of successful completing calls of each thread.
     pub fn calls_by_thread(&self) -> BTreeMap<u32, u64> {
-        let mut calls: BTreeMap<u32, u64> = (0..).zip(self.done.iter().copied()).collect();
+        let mut calls: BTreeMap<u32, u64> = (0..).zip(self.rowless_calls.iter().copied()).collect();
         for ((stream, ..), counts) in &self.tables {
-            let own = calls.entry(*stream).or_default();
-            *own = own.saturating_add(counts.calls);
+            let sum = calls.entry(*stream).or_default();
+            *sum = sum.saturating_add(counts.calls);
         }
         calls
     }
 }
 
-/// What is in a record.
+/// Summarizes a record.
 pub fn summary(record: &[u8]) -> Result<Summary, OrderError> {
     let mut summary = Summary { bytes: record.len() as u64, ..Summary::default() };
-    let (known, cut) = each_chunk(record, |chunk, keys| {
+    let (known, truncated) = each_chunk(record, |chunk, keys| {
         summary.chunks += 1;
         summary.values += chunk.values.len() as u64;
         let is_clock = |value: &&Value| source::is_clock(value.which);
@@ -106,8 +105,8 @@ pub fn summary(record: &[u8]) -> Result<Summary, OrderError> {
                 messages: part.messages() as u64,
                 moved: part.moves.len() as u64,
             };
-            let own = summary.tables.entry((key.stream, key.kind, key.site)).or_default();
-            own.add(&counts);
+            let sum = summary.tables.entry((key.stream, key.kind, key.site)).or_default();
+            sum.add(&counts);
             summary.all.add(&counts);
         }
         Ok(())
@@ -116,26 +115,27 @@ pub fn summary(record: &[u8]) -> Result<Summary, OrderError> {
     while let Ok(body) = take_frame(&mut rest) {
         summary.value_bytes += value_bytes(body).ok().flatten().unwrap_or(0);
     }
-    summary.cut = cut;
+    summary.truncated = truncated;
     summary.complete = known.last;
-    summary.threads = known.done.len() as u64;
-    summary.done = known.done.iter().map(|(_, calls)| *calls).collect();
-    summary.all.calls = summary.done.iter().copied().fold(summary.all.calls, u64::saturating_add);
+    summary.threads = known.tallies.len() as u64;
+    summary.rowless_calls = known.tallies.iter().map(|(_, calls)| *calls).collect();
+    summary.all.calls =
+        summary.rowless_calls.iter().copied().fold(summary.all.calls, u64::saturating_add);
     Ok(summary)
 }
 
-/// A call that found something.
+/// A successful completing call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The how manieth of its table.
+    /// Its number among the calls of its table.
     pub position: u64,
-    /// So many polls failed before it.
+    /// The number of polls that failed before it.
     pub polls: u64,
-    /// What it found. Places of messages count through the table, from 0.
+    /// What it found. Positions of messages count throughout the table, from 0.
     pub rows: Vec<Row>,
 }
 
-/// Goes through all calls that found something, table by table within each chunk.
+/// Visits all successful completing calls, table by table within each chunk.
 pub fn each_call(
     record: &[u8],
     mut visit: impl FnMut(&TableKey, &Found),
@@ -145,21 +145,21 @@ pub fn each_call(
         for (table, part) in &chunk.parts {
             let key = keys.get(*table as usize).ok_or(OrderError::OutOfRange("table"))?;
             let (position, messages) = before.entry(*table).or_default();
-            let mut playing = Playing::new(part.clone())?;
+            let mut cursor = PartCursor::new(part.clone())?;
             loop {
-                let polls = std::mem::take(&mut playing.polls);
-                let group = playing.group();
+                let polls = std::mem::take(&mut cursor.polls);
+                let group = cursor.group();
                 if group.is_empty() {
                     break;
                 }
                 let through = |row: &Row| match row {
-                    Row::Message(place, claim) => Row::Message(place + *messages, *claim),
+                    Row::Message(position, claim) => Row::Message(position + *messages, *claim),
                     other => *other,
                 };
                 let rows = group.iter().map(through).collect();
                 visit(key, &Found { position: *position, polls, rows });
                 *position += 1;
-                playing.pass(&group);
+                cursor.advance(&group);
             }
             *messages += part.messages();
         }
@@ -176,12 +176,12 @@ mod tests {
     use crate::{Call, Completed, Envelope, Finished, MatchResult, Post, Recording as _};
 
     #[test]
-    fn a_record_tells_how_its_order_differs_from_that_of_the_clocks() {
+    fn a_summary_counts_messages_that_were_not_received_in_clock_order() {
         let mut recorder = Recorder::new(0);
         let post = Post { site: 1, communicator: 0, source: None, tag: Some(7) };
         let call = Call { kind: Kind::Wait, site: 9, count: 0 };
         for (clock, source) in [(5, 1), (9, 2)] {
-            recorder.hear(
+            recorder.receive_note(
                 source,
                 &Note::Sent { clock, communicator: 0, source: source as i32, tag: 7 },
             );
@@ -198,13 +198,13 @@ mod tests {
         recorder.finish(&mut record);
         let found = summary(&record).expect("a record just made");
         let all = Counts { calls: 2, polls: 1, messages: 2, moved: 1 };
-        assert_eq!((found.all, found.complete, found.cut), (all, true, None));
+        assert_eq!((found.all, found.complete, found.truncated), (all, true, None));
         assert_eq!(found.tables[&(0, Kind::Test, 3)].polls, 1);
-        let mut places = Vec::new();
-        each_call(&record, |key, found| places.push((key.site, found.rows.clone())))
+        let mut positions = Vec::new();
+        each_call(&record, |key, found| positions.push((key.site, found.rows.clone())))
             .expect("as above");
-        assert_eq!(places, [(9, vec![Row::Message(1, 0)]), (9, vec![Row::Message(0, 0)])]);
-        let cut = summary(&record[..record.len() - 1]).expect("what is whole is read");
-        assert!(!cut.complete && cut.cut.is_some());
+        assert_eq!(positions, [(9, vec![Row::Message(1, 0)]), (9, vec![Row::Message(0, 0)])]);
+        let truncated = summary(&record[..record.len() - 1]).expect("whole frames are read");
+        assert!(!truncated.complete && truncated.truncated.is_some());
     }
 }

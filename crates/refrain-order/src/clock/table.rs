@@ -1,14 +1,13 @@
-//! What a matching call has found, time after time, and what of it must be kept.
+//! The table of a completing call: what it found each time, without redundancy.
 //!
-//! The *base table* has a row for every event: `count`, `flag`, `with_next`, `rank`, `clock` (Sato
-//! et al., §3.1, figure 4). Most of it is redundant (§3.2, figure 6). What is left are three lists:
-//! the messages received, the rows that were received together with the next, and how many polls
-//! failed before a row.
+//! The *base table* has a row for every event: `count`, `flag`, `with_next`, `rank`, `clock` (Sato et al., §3.1,
+//! figure 4). Most of it is redundant (§3.2, figure 6). Three lists remain: the received messages, the rows that were
+//! received together with the next, and the number of failed polls before a row.
 //!
-//! The paper's rows are messages. A program also learns of other things, which are rows too here,
-//! listed apart: a table without them is the paper's.
+//! In the paper, rows are messages. Here there are other rows too ([`Other`]), in a list of their own; a table without
+//! them is the paper's.
 
-/// A message, as the one who received it knows it.
+/// A message, as its receiver knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
     /// The process that sent it.
@@ -18,7 +17,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Its place in the reference order (definition 6): by clock, then by sender.
+    /// Its key in the reference order (definition 6): clock, then sender.
     pub fn key(&self) -> (u64, u32) {
         (self.clock, self.sender)
     }
@@ -27,10 +26,9 @@ impl Message {
 /// A row of the base table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BaseRow {
-    /// How often this event came, one behind the other.
+    /// How often this event occurred in succession.
     pub count: u64,
-    /// The message found, and whether the next one was found by the same call. Nothing for a
-    /// poll that failed.
+    /// The message, and whether the next message was found by the same call. `None` for a failed poll.
     pub found: Option<(Message, bool)>,
 }
 
@@ -40,41 +38,40 @@ pub const BASE_VALUES: usize = 5;
 /// A row that is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other {
-    /// The call succeeded, and no row says more about it.
+    /// The call succeeded, and has no other row.
     Nothing,
     /// No request was active.
     Undefined,
     /// The receive was cancelled.
     Cancelled,
-    /// A message was seen, but stays where it is: its sender, and its number among the messages
-    /// of that sender.
+    /// A message was probed: its sender, and its sequence number among that sender's messages.
     Probed(u32, u64),
-    /// The request at this index: a send, or a receive that was known to be complete.
+    /// The request at this index completed: a send, or a receive whose message was observed before.
     Index(u32),
 }
 
-/// One call's table without its redundancy. Indices count rows from 0.
+/// A call's table without redundancy. Indices count rows from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// How many rows there are.
     pub rows: u64,
     /// Rows that are messages, in order.
     pub matched: Vec<Message>,
-    /// Rows that were found by the same call as the next.
+    /// Rows of the same call as the next row.
     pub with_next: Vec<u64>,
-    /// Rows before which polls failed, and how many.
+    /// Rows before which polls failed, and the number of polls.
     pub unmatched: Vec<(u64, u64)>,
     /// Rows that are no messages.
     pub others: Vec<(u64, Other)>,
-    /// Rows whose message was not received by the first request of the call that would have
-    /// taken it, but by the so manieth behind that.
+    /// Rows whose message was not received by the first request of the call that accepts it, and the index of the
+    /// receiving request among those that accept it.
     pub claims: Vec<(u64, u64)>,
-    /// Polls that failed behind the last row.
+    /// Polls that failed after the last row.
     pub trailing: u64,
 }
 
 impl Table {
-    /// So many polls failed.
+    /// Polls failed.
     pub fn failed(&mut self, polls: u64) {
         self.trailing = self.trailing.saturating_add(polls);
     }
@@ -90,7 +87,7 @@ impl Table {
         self.rows - 1
     }
 
-    /// A message was found, by the so manieth request that would take it.
+    /// A message was received, by the request with this index (`claim`) among those that accept it.
     pub fn message(&mut self, message: Message, with_next: bool, claim: u64) {
         let row = self.row(with_next);
         self.matched.push(message);
@@ -99,13 +96,13 @@ impl Table {
         }
     }
 
-    /// Something else was found.
+    /// Adds a row that is no message.
     pub fn other(&mut self, other: Other, with_next: bool) {
         let row = self.row(with_next);
         self.others.push((row, other));
     }
 
-    /// From the rows of a base table.
+    /// Removes the redundancy of a base table.
     pub fn of(rows: &[BaseRow]) -> Self {
         let mut table = Self::default();
         for row in rows {

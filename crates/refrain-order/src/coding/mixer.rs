@@ -1,29 +1,28 @@
-//! Several predictions on one answer, weighed by how right they were.
+//! Mixes several predictions of one bit, weighted by their past success.
 //!
-//! Who sends next depends on who sent last, and also on who sent before that one: where ranks share
-//! cores, each core has its own order. No single table of chances holds both, and the most certain
-//! prediction is worth the most. So predictions are added up as the logarithms of their odds, each with a
-//! weight that is learnt: logistic mixing (M. Mahoney, Adaptive Weighing of Context Models for Lossless
-//! Data Compression, 2005). All of it is in whole numbers, so that every machine reads what another
-//! has written.
+//! The next sender depends on the last one, and also on the one before: if ranks share cores, each core has its own
+//! order. No single table of probabilities captures both, and the most certain prediction should count most. So
+//! predictions are summed as the logarithms of their odds, with weights that are learnt: logistic mixing (M. Mahoney,
+//! Adaptive Weighing of Context Models for Lossless Data Compression, 2005). All arithmetic is in integers, so that
+//! every machine reads what another has written.
 
 use crate::coding::coder::Coder;
 
-/// How many circumstances are asked for their prediction.
-pub const ASKED: usize = 2;
-/// Each has a quick and a slow one.
-const PREDICTIONS: usize = 2 * ASKED;
-/// After so many answers a new one weighs no less, for the quick and for the slow prediction.
+/// The number of short contexts, each of which predicts.
+pub const SHORT_CONTEXTS: usize = 2;
+/// The number of predictions: each context has a fast and a slow one.
+const PREDICTIONS: usize = 2 * SHORT_CONTEXTS;
+/// After this many bits the weight of a new bit stays the same, for the fast and for the slow prediction.
 const QUICK: usize = 20;
 const SLOW: usize = 255;
-/// How fast weights are learnt.
+/// The learning rate of the weights.
 const RATE: i32 = 20;
-/// One, as a weight.
+/// The weight one.
 const ONE: i32 = 1 << 16;
-/// Odds end here, as logarithms in 256ths.
+/// The largest odds, as logarithms in 256ths.
 const MOST: i32 = 2047;
 
-/// How much the n-th answer weighs, in 32768ths.
+/// The weight of the n-th bit, in 32768ths.
 static WEIGHTS: [u16; 256] = weights();
 
 #[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
@@ -43,7 +42,7 @@ const LOGISTIC: [i32; 33] = [
     3608, 3785, 3902, 3976, 4022, 4051, 4069, 4079, 4086, 4090, 4092, 4094, 4095,
 ];
 
-/// The chance, in 4096ths, that has these odds.
+/// The probability, in 4096ths, with these odds.
 #[expect(clippy::indexing_slicing, reason = "odds are limited above, and so the step to 31")]
 const fn chance_of(odds: i32) -> i32 {
     let odds = if odds > MOST {
@@ -57,7 +56,7 @@ const fn chance_of(odds: i32) -> i32 {
     (LOGISTIC[step as usize] * (128 - rest) + LOGISTIC[step as usize + 1] * rest + 64) >> 7
 }
 
-/// The odds, as logarithms, of chances in 4096ths.
+/// The odds, as logarithms, of probabilities in 4096ths.
 static ODDS: [i16; 4096] = odds();
 
 #[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
@@ -74,7 +73,7 @@ const fn odds() -> [i16; 4096] {
     table
 }
 
-/// What one set of circumstances has taught of one question.
+/// The probability of one bit in one context.
 #[derive(Clone, Copy, Debug)]
 pub struct Prediction {
     quick: u16,
@@ -83,7 +82,7 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// An even chance.
+    /// Both values are equally likely.
     pub const EVEN: Prediction = Prediction { quick: 1 << 15, slow: 1 << 15, seen: 0 };
 
     #[inline]
@@ -107,7 +106,7 @@ impl Prediction {
     }
 }
 
-/// What predictions weigh.
+/// The weights of predictions.
 #[derive(Clone, Debug)]
 pub struct Mixer {
     weights: [i32; PREDICTIONS],
@@ -120,12 +119,12 @@ impl Default for Mixer {
 }
 
 impl Mixer {
-    /// Codes an answer, and learns from it.
+    /// Codes a bit, and learns from it.
     #[inline]
     pub fn code(
         &mut self,
         coder: &mut impl Coder,
-        predictions: [&mut Prediction; ASKED],
+        predictions: [&mut Prediction; SHORT_CONTEXTS],
         answer: bool,
     ) -> bool {
         let [[a, b], [c, d]] = [predictions[0].odds(), predictions[1].odds()];
@@ -150,7 +149,7 @@ mod tests {
     use crate::coding::coder::{Decoder, Encoder};
     use proptest::prelude::*;
 
-    /// Answers, each with the number of the question that either of two circumstances would ask.
+    /// Codes bits; each comes with the contexts of two models, four bits each.
     fn answers(coder: &mut impl Coder, given: &[(bool, u8)]) -> Vec<bool> {
         let mut mixer = Mixer::default();
         let mut tables = [[Prediction::EVEN; 16]; 2];
@@ -164,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn answers_come_back(given in prop::collection::vec((any::<bool>(), any::<u8>()), 0..3000)) {
+        fn mixed_bits_are_restored(given in prop::collection::vec((any::<bool>(), any::<u8>()), 0..3000)) {
             let mut encoder = Encoder::default();
             answers(&mut encoder, &given);
             let bytes = encoder.finish();
@@ -174,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn odds_and_chances_agree() {
+    fn odds_and_probabilities_are_inverse() {
         for odds in -MOST..=MOST {
             let back = i32::from(ODDS[chance_of(odds) as usize]);
-            // Near certainty many odds share a chance, and the table has the least of them.
+            // Near certainty many odds have the same probability, and the table has the smallest of them.
             assert_eq!(chance_of(back), chance_of(odds));
         }
         assert!(
@@ -186,9 +185,9 @@ mod tests {
         assert!(ODDS.is_sorted());
     }
 
-    /// One of the circumstances knows the answer, the other nothing: soon only the first counts.
+    /// One context determines the bit, the other is noise: soon only the first counts.
     #[test]
-    fn who_is_right_is_believed() {
+    fn a_context_that_predicts_well_gets_the_weight() {
         let mut state = 1u32;
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -3,7 +3,7 @@
 //! Every model is written once for both directions, so encoder and decoder cannot fall out of step.
 //! From the bottom up: `coder` codes single bits, [`number`] and [`mixer`] code numbers and mix
 //! predictions, [`recency`] and [`alphabet`] rank symbols, [`symbol`] codes one symbol in its contexts,
-//! [`value`] what a clock said.
+//! [`value`] codes clock values and random numbers.
 
 pub(crate) mod alphabet;
 pub(crate) use refrain_bytes::range as coder;

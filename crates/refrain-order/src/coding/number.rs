@@ -1,8 +1,8 @@
-//! Numbers as answers: first how long, then the digits.
+//! Numbers as bits: first the length, then the digits.
 //!
-//! Counts of failed polls, positions and gaps are mostly small, and where they are large their
-//! last digits are noise. So the bit-length is learnt, and the first three digits behind the
-//! leading one for each length; the rest is written as it is.
+//! Counts of failed polls, positions and gaps are mostly small, and if they are large their last digits are noise. So
+//! the length in bits is learnt, and for each length the first three digits after the leading one; the rest is written
+//! as raw bits.
 
 use crate::coding::coder::{Bit, Coder};
 
@@ -24,26 +24,26 @@ impl Default for Number {
     }
 }
 
-/// Digits behind the leading one of `value + 1`.
+/// The number of binary digits after the leading one of `value + 1`.
 #[inline]
 pub fn length(value: u64) -> u32 {
     value.checked_add(1).map_or(64, |next| 63 - next.leading_zeros())
 }
 
 impl Number {
-    /// Codes one number. Of 64 digits the leading one falls off the end, as it does when the
-    /// largest number is increased.
+    /// Codes one number. With 64 digits after it, the leading one overflows; the same happens when the largest number is
+    /// increased, so it decodes correctly.
     #[expect(clippy::indexing_slicing, reason = "a length is limited above, and a node is masked")]
     pub fn code(&mut self, coder: &mut impl Coder, value: u64) -> u64 {
         let length = self.length(coder, length(value));
-        let place = (length as usize).min(DIGITS - 1);
+        let digit_set = (length as usize).min(DIGITS - 1);
         let given = value.wrapping_add(1);
         let mut coded = 1u64;
         let mut left = length;
         while left > 0 && length - left < LEARNT {
             left -= 1;
             let node = (coded as usize) & ((1 << LEARNT) - 1);
-            let digit = coder.bit(&mut self.digits[place][node], given >> left & 1 == 1);
+            let digit = coder.bit(&mut self.digits[digit_set][node], given >> left & 1 == 1);
             coded = coded << 1 | u64::from(digit);
         }
         while left > 0 {
@@ -59,8 +59,8 @@ impl Number {
     fn length(&mut self, coder: &mut impl Coder, given: u32) -> u32 {
         let mut length = 0;
         while length < 64 {
-            let place = (length as usize).min(LENGTHS - 1);
-            if !coder.bit(&mut self.longer[place], length < given) {
+            let at = (length as usize).min(LENGTHS - 1);
+            if !coder.bit(&mut self.longer[at], length < given) {
                 break;
             }
             length += 1;
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back(given in prop::collection::vec((any::<u64>(), 0u32..64), 0..200)) {
+        fn coded_numbers_are_restored(given in prop::collection::vec((any::<u64>(), 0u32..64), 0..200)) {
             let given: Vec<u64> = given.iter().map(|(value, shift)| value >> shift).collect();
             let mut encoder = Encoder::default();
             let mut number = Number::default();

@@ -1,10 +1,10 @@
-//! Which values came lately, the one that has been away longest first.
+//! Values in the order of their last use, the least recently used first.
 //!
-//! A neighbour whose message was just received is unlikely to be the next: its receive was posted
-//! anew only now, and in a fair exchange everybody has their turn. So values are named by their
-//! place in this list, and the places are skewed towards the front.
+//! A neighbour whose message was just received is unlikely to be the next: its receive was posted again only now, and
+//! in a regular exchange the neighbours alternate. So values are coded by their rank in this list, and small ranks are
+//! the most frequent.
 
-/// Longer lists cost more to search than they save.
+/// The most values; longer lists cost more to search than they save.
 const MOST: usize = 256;
 
 /// Values by the time of their last use.
@@ -14,27 +14,27 @@ pub struct Recency {
 }
 
 impl Recency {
-    /// Where a value stands.
-    pub fn place(&self, value: u32) -> Option<usize> {
+    /// The rank of a value.
+    pub fn rank(&self, value: u32) -> Option<usize> {
         self.values.iter().position(|known| *known == value)
     }
 
-    /// Whether every value that ever came is in the list.
+    /// Whether every value that has occurred is in the list.
     pub fn holds_all(&self) -> bool {
         self.values.len() < MOST
     }
 
-    /// The value that has been away longest.
+    /// The least recently used value.
     pub fn oldest(&self) -> Option<u32> {
         self.values.first().copied()
     }
 
-    /// What stands at a place.
-    pub fn at(&self, place: usize) -> Option<u32> {
-        self.values.get(place).copied()
+    /// The value at a rank.
+    pub fn at(&self, rank: usize) -> Option<u32> {
+        self.values.get(rank).copied()
     }
 
-    /// A value came.
+    /// A value was used.
     pub fn note(&mut self, value: u32) {
         if self.values.last() == Some(&value) {
             return;

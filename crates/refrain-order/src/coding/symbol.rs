@@ -1,19 +1,17 @@
-//! One of several values, predicted from what came before.
+//! Symbols: one of several values, predicted from its contexts.
 //!
-//! A source, a tag, an index in an array of requests, the next call site: all are coded the same
-//! way. What followed in the same *long* circumstances is asked for first, if it proved right there
-//! twice: each answer is learnt separately for predictions that proved right twice, three times or
-//! more in a row, so that a deterministic program costs next to nothing. Then the last step is asked
-//! for (tags that count).
+//! A source, a tag, an index in an array of requests, the next call site: all are coded in the same way. First, one bit
+//! says whether the value is the one that followed in the same *long* context, if that prediction was right at least
+//! twice in a row. The bit is learnt separately for two, three and more times, so a deterministic program costs next to
+//! nothing. Then one bit says whether the last step is repeated (tags that count up).
 //!
-//! Otherwise there are two ways: by how often values follow in either of two *short* circumstances, and
-//! by the value's place in the order of recency. Either may be much better than the other, so both go
-//! on learning, and the one is taken that would have cost less of late. A value never seen
-//! is written as its distance from the one before.
+//! Otherwise there are two codings: by the frequency of values in two *short* contexts, and by the value's rank in the
+//! order of recency. Either may be much better than the other, so both keep learning, and the one that would have cost
+//! less recently is used. A new value is written as its distance from the previous one.
 
-use crate::coding::alphabet::{Alphabet, Lines};
+use crate::coding::alphabet::{Alphabet, PredictionTable};
 use crate::coding::coder::{Bit, Coder, Counted, Gauge};
-use crate::coding::mixer::ASKED;
+use crate::coding::mixer::SHORT_CONTEXTS;
 use crate::coding::number::Number;
 use crate::coding::recency::Recency;
 use refrain_bytes::stable;
@@ -21,57 +19,57 @@ use refrain_bytes::varint::{unzigzag, zigzag};
 
 const ENTRIES: usize = 4096;
 const TRUST: usize = 6;
-/// So often a prediction has proved right in a row before it is asked for.
+/// How often in a row a prediction must have been right before it is used.
 const PROVEN: u8 = 2;
-/// What a way cost fades in about two to this many values.
+/// The costs of both codings are averages over about two to this many values.
 const FADES: u32 = 6;
-/// The first values are coded both ways, to see which is better; then one in so many is.
+/// This many first values are coded in both ways, to compare the costs; after that, one in [`EVERY`].
 const ALWAYS: u32 = 256;
 const EVERY: u32 = 4;
 
-/// What followed last, by circumstances.
+/// The value that followed the last time, by long context.
 #[derive(Clone, Debug, Default)]
 pub struct Followers {
     /// Empty until the first use: most streams of most records are short.
     entries: Vec<Follower>,
-    lines: Lines,
+    predictions: PredictionTable,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Follower {
     value: u32,
-    /// Tells circumstances apart that share an entry.
+    /// Distinguishes contexts that share an entry.
     check: u16,
-    /// How often in a row the prediction was right; nothing is predicted before the first time.
+    /// How often in a row the prediction was right.
     trust: u8,
     used: bool,
 }
 
-/// What a value may depend on.
+/// The contexts of a value.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances<S: FnOnce() -> [u64; ASKED]> {
-    /// All that was before.
+pub struct Contexts<S: FnOnce() -> [u64; SHORT_CONTEXTS]> {
+    /// A hash of everything the value may depend on.
     pub long: u64,
-    /// Parts of it, each of which comes again often; mostly nobody asks.
+    /// Hashes of parts of it, which recur more often; computed only if needed.
     pub short: S,
 }
 
-/// Mixes a value into circumstances.
-pub fn mix(circumstances: u64, value: u64) -> u64 {
-    stable::mix::<23, 29>(circumstances, value)
+/// Mixes a value into a context.
+pub fn mix(context: u64, value: u64) -> u64 {
+    stable::mix::<23, 29>(context, value)
 }
 
 impl Followers {
-    /// The entry for circumstances, emptied if it is of others.
+    /// The entry of a context; cleared if it belonged to another context.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
-    fn entry(&mut self, circumstances: u64) -> &mut Follower {
-        let check = (circumstances >> 48) as u16;
+    fn entry(&mut self, context: u64) -> &mut Follower {
+        let check = (context >> 48) as u16;
         if self.entries.is_empty() {
             self.entries.resize(ENTRIES, Follower::default());
         }
         // The index is below the table's length.
-        let entry = &mut self.entries[circumstances as usize % ENTRIES];
+        let entry = &mut self.entries[context as usize % ENTRIES];
         if entry.check != check {
             *entry = Follower { check, ..Follower::default() };
         }
@@ -107,16 +105,16 @@ pub struct Symbol {
     known: Bit,
     alphabet: Alphabet,
     recency: Recency,
-    place: Number,
-    /// What coding by number and by place cost of late.
+    rank: Number,
+    /// The recent costs of coding by number and by rank.
     costs: [u32; 2],
-    /// How many values were coded, up to a few more than [`ALWAYS`].
+    /// The number of values coded, up to a few more than [`ALWAYS`].
     compared: u32,
     distance: Number,
     last: u32,
     /// The step from the value before the last to the last.
     step: u32,
-    /// Whether the step before was the same; that of values that stay is none.
+    /// Whether the step before was the same; a constant value has no step.
     steady: bool,
 }
 
@@ -128,7 +126,7 @@ impl Default for Symbol {
             known: Bit::EVEN,
             alphabet: Alphabet::default(),
             recency: Recency::default(),
-            place: Number::default(),
+            rank: Number::default(),
             costs: [0; 2],
             compared: 0,
             distance: Number::default(),
@@ -146,10 +144,10 @@ impl Symbol {
         &mut self,
         coder: &mut impl Coder,
         followers: &mut Followers,
-        circumstances: Circumstances<impl FnOnce() -> [u64; ASKED]>,
+        contexts: Contexts<impl FnOnce() -> [u64; SHORT_CONTEXTS]>,
         value: u32,
     ) -> u32 {
-        let Circumstances { long, short } = circumstances;
+        let Contexts { long, short } = contexts;
         let by_long = followers.entry(long);
         if let Some(guess) = by_long.guess().filter(|_| by_long.trust >= PROVEN) {
             let trust = by_long.trust();
@@ -159,31 +157,31 @@ impl Symbol {
                 return guess;
             }
         }
-        let value = self.without_long(coder, &mut followers.lines, short(), value);
+        let value = self.without_long(coder, &mut followers.predictions, short(), value);
         followers.entry(long).note(value);
         self.note(value);
         value
     }
 
-    /// A value came that was coded by other means.
+    /// A value occurred that was coded elsewhere.
     pub fn note(&mut self, value: u32) {
         self.recency.note(value);
         let step = value.wrapping_sub(self.last);
         (self.steady, self.step, self.last) = (step == self.step && step != 0, step, value);
     }
 
-    /// The values by the time of their last use.
+    /// The values in the order of their last use.
     pub fn recency(&self) -> &Recency {
         &self.recency
     }
 
-    /// Codes a value that is not what followed in the long circumstances.
+    /// Codes a value that the long context does not predict.
     #[inline(never)]
     fn without_long(
         &mut self,
         coder: &mut impl Coder,
-        lines: &mut Lines,
-        short: [u64; ASKED],
+        predictions: &mut PredictionTable,
+        short: [u64; SHORT_CONTEXTS],
         value: u32,
     ) -> u32 {
         if self.steady {
@@ -194,7 +192,7 @@ impl Symbol {
         }
         let number = self.alphabet.number(value);
         if coder.bit(&mut self.known, number.is_some()) {
-            return self.known(coder, lines, short, (value, number.unwrap_or(0)));
+            return self.known(coder, predictions, short, (value, number.unwrap_or(0)));
         }
         let distance = zigzag(i64::from(value) - i64::from(self.last));
         let distance = unzigzag(self.distance.code(coder, distance));
@@ -203,36 +201,36 @@ impl Symbol {
         value
     }
 
-    /// Codes a value that has come before, by number or by place.
+    /// Codes a value that has occurred before, by number or by rank.
     fn known(
         &mut self,
         coder: &mut impl Coder,
-        lines: &mut Lines,
-        short: [u64; ASKED],
+        predictions: &mut PredictionTable,
+        short: [u64; SHORT_CONTEXTS],
         (value, number): (u32, u32),
     ) -> u32 {
-        let Self { alphabet, recency, place, costs, compared, .. } = self;
+        let Self { alphabet, recency, rank, costs, compared, .. } = self;
         let by_place = costs[1] < costs[0] && recency.holds_all();
-        // After a while every so many values tell as well which way is better.
+        // After a while, a sample of the values is enough to compare the costs.
         *compared = compared.saturating_add(1);
         let compares = *compared < ALWAYS || *compared % EVERY == 0;
         *compared -= u32::from(*compared == ALWAYS + EVERY) * EVERY;
         let mut coder = Counted::new(coder);
         let value = if by_place {
-            let given = recency.place(value).unwrap_or(0);
-            let coded = usize::try_from(place.code(&mut coder, given as u64));
-            // A place behind the end comes from damaged bytes alone; any value will do.
-            coded.ok().and_then(|place| recency.at(place)).unwrap_or(0)
+            let given = recency.rank(value).unwrap_or(0);
+            let coded = usize::try_from(rank.code(&mut coder, given as u64));
+            // Only damaged bytes give a rank after the end; any value is fine then.
+            coded.ok().and_then(|rank| recency.at(rank)).unwrap_or(0)
         } else {
-            alphabet.code(&mut coder, lines, short, number)
+            alphabet.code(&mut coder, predictions, short, number)
         };
         if compares {
             let mut gauge = Gauge::default();
             if by_place {
                 let number = alphabet.number(value).unwrap_or(0);
-                alphabet.code(&mut gauge, lines, short, number);
+                alphabet.code(&mut gauge, predictions, short, number);
             } else {
-                place.code(&mut gauge, recency.place(value).unwrap_or(0) as u64);
+                rank.code(&mut gauge, recency.rank(value).unwrap_or(0) as u64);
             }
             let now = [coder.cost(), gauge.cost()];
             for (cost, now) in costs.iter_mut().zip(if by_place { [now[1], now[0]] } else { now }) {
@@ -243,8 +241,8 @@ impl Symbol {
     }
 }
 
-/// A value that may well be the same for ever. Once it was for a while, one question settles that,
-/// without looking anything up.
+/// A value that is often constant. After many equal values in a row, one bit says whether the next is equal too, without
+/// any lookup.
 #[derive(Clone, Debug)]
 pub struct Steady {
     same: Bit,
@@ -253,7 +251,7 @@ pub struct Steady {
     run: u32,
 }
 
-/// Rhythms shorter than this are not taken for values that stay the same.
+/// How many equal values in a row count as constant.
 pub const WHILE: u32 = 256;
 
 impl Default for Steady {
@@ -265,18 +263,18 @@ impl Default for Steady {
 impl Steady {
     /// Codes a value.
     #[inline]
-    pub fn code<S: FnOnce() -> [u64; ASKED]>(
+    pub fn code<S: FnOnce() -> [u64; SHORT_CONTEXTS]>(
         &mut self,
         coder: &mut impl Coder,
         followers: &mut Followers,
-        circumstances: impl FnOnce() -> Circumstances<S>,
+        contexts: impl FnOnce() -> Contexts<S>,
         value: u32,
     ) -> u32 {
         if self.run >= WHILE && coder.bit(&mut self.same, value == self.symbol.last) {
             return self.symbol.last;
         }
         let last = self.symbol.last;
-        let value = self.symbol.code(coder, followers, circumstances(), value);
+        let value = self.symbol.code(coder, followers, contexts(), value);
         self.run = if value == last { self.run.saturating_add(1) } else { 0 };
         value
     }
@@ -294,8 +292,8 @@ mod tests {
         let code = |value: &u32| {
             let long = mix(mix(1, last), before);
             let short = || [mix(2, last), mix(3, before)];
-            let circumstances = Circumstances { long, short };
-            let value = symbol.code(coder, &mut followers, circumstances, *value);
+            let contexts = Contexts { long, short };
+            let value = symbol.code(coder, &mut followers, contexts, *value);
             (before, last) = (last, value.into());
             value
         };
@@ -304,7 +302,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_come_back(given in prop::collection::vec(
+        fn coded_symbols_are_restored(given in prop::collection::vec(
             prop_oneof![0u32..4, 0u32..600, any::<u32>()], 0..900)) {
             let mut encoder = Encoder::default();
             run(&mut encoder, &given);

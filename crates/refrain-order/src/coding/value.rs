@@ -1,13 +1,12 @@
-//! Values that a program read: clocks, random numbers, and whether a lock was free.
+//! Values that a program read: clocks, random numbers, and results of attempts to acquire locks.
 //!
-//! A clock is read again and again, perhaps in a loop that does nothing else, and how far it has come since
-//! the last time is much the same in the same situation. So the *interval* is coded: its length in bits and
-//! its leading digits, each digit learnt separately for what the last two intervals were. That is the position
-//! in the program's loop, as far as it shows. `MPI_Wtime` is a floating-point number of seconds whose last
-//! digits are noise of the conversion. It is turned into nanoseconds where that can be undone exactly, in
-//! one of the ways in which MPI libraries compute it ([`Form`]).
+//! A program reads a clock repeatedly, and the time since the last reading is similar in the same situation. So the
+//! *interval* is coded: its length in bits and its leading digits. Each digit is learnt separately for the last two
+//! intervals, which identify the position in the program's loop as far as possible. `MPI_Wtime` is a floating-point
+//! number of seconds whose last digits are rounding noise. It is converted to nanoseconds if that can be undone exactly,
+//! in one of the ways in which MPI libraries compute it ([`Form`]).
 //!
-//! Random numbers cannot be predicted: they are written as they are, next to each other.
+//! Random numbers cannot be predicted: they are written without a model.
 
 use crate::coding::coder::{Bit, Coder};
 use crate::coding::number::Number;
@@ -15,11 +14,11 @@ use crate::error::OrderError;
 use crate::vocabulary::source;
 use refrain_bytes::varint::{unzigzag, zigzag};
 
-/// Sources of values are numbered below this.
+/// The number of sources of values.
 const SOURCES: usize = 16;
-/// Digits behind the leading one that are learnt; the others are written as they are.
+/// The number of digits after the leading one that are learnt; the others are written as raw bits.
 const LEARNT: u32 = 10;
-/// How many questions are kept apart, as a power of two.
+/// Binary logarithm of the number of bit models.
 const QUESTIONS: u32 = 15;
 /// The bits of an interval's length.
 const LENGTH_BITS: u32 = 6;
@@ -35,7 +34,7 @@ enum Form {
     /// The same with one more second and a negative fraction: Open MPI subtracts seconds and nanoseconds
     /// of the start separately.
     Borrowed,
-    /// All nanoseconds, divided.
+    /// Nanoseconds divided by 1e9.
     Whole,
 }
 
@@ -52,7 +51,7 @@ impl Form {
         }
     }
 
-    /// The nanoseconds of which a number of seconds was computed, and how; the last form is tried first.
+    /// The nanoseconds from which a number of seconds was computed, and the form; the last form is tried first.
     fn of(bits: u64, last: Form) -> Option<(Form, u64)> {
         let seconds = f64::from_bits(bits);
         if !(0.0..8e9).contains(&seconds) {
@@ -66,20 +65,20 @@ impl Form {
     }
 }
 
-/// What is learnt of the values of a thread.
+/// The model of the values of a thread.
 #[derive(Clone, Debug)]
 pub struct ValueModel {
     which: Number,
     sources: [Source; SOURCES],
-    /// Answers about intervals of all clocks, by question. Made when the first clock is read.
+    /// Bit models of the intervals of all clocks, by context. Allocated when the first clock is read.
     questions: Vec<Bit>,
 }
 
-/// What is learnt of one source.
+/// The model of one source.
 #[derive(Clone, Debug)]
 struct Source {
     last: u64,
-    /// The last two intervals, roughly.
+    /// The last two intervals, rounded by [`rough`].
     before: [u32; 2],
     backwards: Bit,
     distance: Number,
@@ -114,7 +113,7 @@ impl Default for ValueModel {
     }
 }
 
-/// The length of an interval in bits, and its first digit behind the leading one.
+/// The length of an interval in bits, and its first digit after the leading one.
 fn rough(interval: u64) -> u32 {
     match 64 - interval.leading_zeros() {
         length @ 0..3 => length << 1 | interval as u32 & 1,
@@ -137,57 +136,57 @@ impl ValueModel {
     ) -> Result<(u8, u64), OrderError> {
         let which = self.which.code(coder, which.into());
         let which = u8::try_from(which).map_err(|_| OrderError::OutOfRange("value"))?;
-        let own = &mut self.sources[usize::from(which) % SOURCES];
+        let source = &mut self.sources[usize::from(which) % SOURCES];
         if !source::is_clock(which) {
-            let distance = zigzag(value.wrapping_sub(own.last) as i64);
-            let distance = unzigzag(own.distance.code(coder, distance));
-            own.last = own.last.wrapping_add(distance as u64);
-            return Ok((which, own.last));
+            let distance = zigzag(value.wrapping_sub(source.last) as i64);
+            let distance = unzigzag(source.distance.code(coder, distance));
+            source.last = source.last.wrapping_add(distance as u64);
+            return Ok((which, source.last));
         }
         if which != source::WTIME {
             return Ok((which, self.time(coder, which, value)));
         }
-        let found = Form::of(value, own.form);
-        if !coder.bit(&mut own.is_exact, found.is_some()) {
-            // Not a time that is known to be computed from nanoseconds.
-            let distance = zigzag(value.wrapping_sub(own.last_bits) as i64);
-            let distance = unzigzag(own.distance.code(coder, distance));
-            own.last_bits = own.last_bits.wrapping_add(distance as u64);
-            return Ok((which, own.last_bits));
+        let found = Form::of(value, source.form);
+        if !coder.bit(&mut source.is_exact, found.is_some()) {
+            // Not computed from nanoseconds in a known way.
+            let distance = zigzag(value.wrapping_sub(source.last_bits) as i64);
+            let distance = unzigzag(source.distance.code(coder, distance));
+            source.last_bits = source.last_bits.wrapping_add(distance as u64);
+            return Ok((which, source.last_bits));
         }
-        let (form, nanos) = found.unwrap_or((own.form, 0));
-        if !coder.bit(&mut own.is_form, form == own.form) {
-            own.form = Form::ALL[coder.raw(2, form as u32) as usize % Form::ALL.len()];
+        let (form, nanos) = found.unwrap_or((source.form, 0));
+        if !coder.bit(&mut source.is_form, form == source.form) {
+            source.form = Form::ALL[coder.raw(2, form as u32) as usize % Form::ALL.len()];
         }
-        let form = own.form;
+        let form = source.form;
         let bits = form.seconds(self.time(coder, which, nanos)).to_bits();
         self.sources[usize::from(which) % SOURCES].last_bits = bits;
         Ok((which, bits))
     }
 
-    /// Codes what a clock said.
+    /// Codes a clock value.
     #[expect(clippy::indexing_slicing, reason = "a remainder of the length")]
     fn time(&mut self, coder: &mut impl Coder, which: u8, time: u64) -> u64 {
         if self.questions.is_empty() {
             self.questions = vec![Bit::EVEN; 1 << QUESTIONS];
         }
-        let own = &mut self.sources[usize::from(which) % SOURCES];
-        let step = time.wrapping_sub(own.last) as i64;
-        if coder.bit(&mut own.backwards, step < 0) {
-            let back = own.distance.code(coder, step.unsigned_abs());
-            own.last = own.last.wrapping_sub(back);
-            return own.last;
+        let source = &mut self.sources[usize::from(which) % SOURCES];
+        let step = time.wrapping_sub(source.last) as i64;
+        if coder.bit(&mut source.backwards, step < 0) {
+            let back = source.distance.code(coder, step.unsigned_abs());
+            source.last = source.last.wrapping_sub(back);
+            return source.last;
         }
-        let [last, before] = own.before;
+        let [last, before] = source.before;
         let context = mix(mix(u32::from(which) + 1, last), before);
         let interval = interval(coder, &mut self.questions, context, step as u64);
-        own.before = [rough(interval), last];
-        own.last = own.last.wrapping_add(interval);
-        own.last
+        source.before = [rough(interval), last];
+        source.last = source.last.wrapping_add(interval);
+        source.last
     }
 }
 
-/// Codes an answer to the question of a node, in a context.
+/// Codes a bit of a number, at a node of its tree of digits, in a context.
 #[inline]
 fn ask(
     coder: &mut impl Coder,
@@ -203,8 +202,8 @@ fn ask(
 fn interval(coder: &mut impl Coder, questions: &mut [Bit], context: u32, interval: u64) -> u64 {
     let given = 64 - interval.leading_zeros();
     let mut node = 1;
-    for place in (0..LENGTH_BITS).rev() {
-        let digit = ask(coder, questions, (context, node), given >> place & 1 == 1);
+    for bit in (0..LENGTH_BITS).rev() {
+        let digit = ask(coder, questions, (context, node), given >> bit & 1 == 1);
         node = node << 1 | u32::from(digit);
     }
     let length = node & ((1 << LENGTH_BITS) - 1);
@@ -254,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_of_all_sources_come_back(
+        fn values_of_all_sources_are_restored(
             values in prop::collection::vec((0u8..20, any::<u64>(), 0u32..64), 0..300),
             times in prop::collection::vec((0u64..4_000_000_000_000_000_000, 0usize..4), 0..100),
         ) {
@@ -270,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Readings of a clock with noise like that of real ones: some nanoseconds, sometimes much more.
+    /// Readings of a clock with realistic noise: some nanoseconds, sometimes much more.
     fn readings(form: Form, mut interval: impl FnMut(usize, &mut u64) -> u64) -> Vec<(u8, u64)> {
         let (mut now, mut state) = (2_611_957_824_495, 7);
         (0..100_000)
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_round_pieces_of_work_take_less_than_a_byte_a_value() {
+    fn timers_around_pieces_of_work_take_less_than_a_byte_a_value() {
         let work = [30, 555, 24, 3200, 25, 120, 24, 24, 700, 24, 9000, 26, 60, 24, 240, 25];
         let values = readings(Form::Divided, |n, state| {
             let mean = work[n % work.len()];

@@ -1,4 +1,4 @@
-//! A program that does something else than when it was recorded is told so, at once and plainly.
+//! Divergence is detected at the first call that differs from the record, and described.
 
 use refrain_order::{
     Call, Completed, Decision, Divergence, Envelope, Frames, Kind, MatchResult, Moment, Post,
@@ -56,7 +56,7 @@ fn the_same_program_gets_the_same_outcomes() {
 }
 
 #[test]
-fn behind_the_end_of_a_whole_record_every_call_is_another() {
+fn after_the_end_of_a_complete_record_every_call_is_a_divergence() {
     let mut replayer = replayer();
     (0..3).for_each(|_| assert!(replayer.post(0, &any(10)).is_ok()));
     let calls = [(Kind::Waitany, 20, 3), (Kind::Test, 30, 0), (Kind::Test, 30, 0)];
@@ -109,7 +109,7 @@ fn another_communicator_tag_or_wildcard_is_a_divergence() {
 }
 
 #[test]
-fn one_receive_more_than_recorded_is_a_divergence_as_long_as_calls_are_due() {
+fn an_additional_receive_is_a_divergence_while_recorded_calls_remain() {
     let mut replayer = replayer();
     for _ in 0..3 {
         replayer.post(0, &any(10)).unwrap();
@@ -118,7 +118,7 @@ fn one_receive_more_than_recorded_is_a_divergence_as_long_as_calls_are_due() {
 }
 
 #[test]
-fn a_poll_that_goes_on_after_its_success_was_due_is_a_divergence_not_a_hang() {
+fn a_poll_after_its_recorded_success_is_a_divergence_not_a_hang() {
     let mut replayer = replayer();
     let test = call(Kind::Test, 30, 0);
     assert_eq!(replayer.call(0, &test), Ok(Decision::Fail));
@@ -135,7 +135,7 @@ fn a_program_that_ends_too_soon_is_a_divergence() {
 
 /// Figure 3 of Sato et al.: two messages of one sender, the second reported first.
 #[test]
-fn two_receives_from_one_sender_complete_in_the_order_they_were_seen_to() {
+fn two_receives_from_one_sender_complete_in_the_recorded_order() {
     let mut recorder = Recorder::new();
     let tickets = [(); 2].map(|()| recorder.post(0, &any(10)));
     recorder.failed(0, Kind::Test, 31);

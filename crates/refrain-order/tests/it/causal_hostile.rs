@@ -1,4 +1,4 @@
-//! Bytes from anywhere: never a panic, never unbounded memory.
+//! Damaged and random bytes cause neither panics nor unbounded memory.
 
 use proptest::prelude::*;
 use refrain_order::causal::diff::diff;
@@ -9,7 +9,7 @@ use refrain_order::{
     Call, Completed, Decision, Envelope, Frames, Kind, MatchResult, Post, Recorder, Replayer, Stop,
 };
 
-/// A record with a little of everything.
+/// A record with all kinds of events.
 fn record(seed: u64) -> Vec<u8> {
     let mut recorder = Recorder::new();
     let mut bytes = Vec::new();
@@ -46,7 +46,7 @@ fn record(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Everything that can be done with bytes.
+/// Reads and replays bytes.
 fn use_up(bytes: Vec<u8>) {
     let frames = Frames::read(bytes);
     let _ = summary(&frames);
@@ -70,7 +70,7 @@ fn use_up(bytes: Vec<u8>) {
     let _ = replayer.finish();
 }
 
-/// Puts fitting checksums behind frames that were changed, so that decoders get to see them.
+/// Gives changed frames correct checksums, so that they reach the decoders.
 fn mend(bytes: &mut Vec<u8>) {
     let mut mended = Vec::new();
     let mut at = 0;
@@ -105,12 +105,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn any_bytes_at_all(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         use_up(bytes);
     }
 
     #[test]
-    fn records_with_changed_bytes(
+    fn a_damaged_record_is_replayed_without_a_panic(
         seed in any::<u64>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
@@ -131,17 +131,17 @@ proptest! {
 }
 
 #[test]
-fn a_record_cut_anywhere_is_read_up_to_the_last_whole_frame() {
+fn a_truncated_record_is_read_up_to_the_last_whole_frame() {
     let bytes = record(3);
     let mut last = 0;
     for end in 0..bytes.len() {
         let frames = Frames::read(bytes[..end].to_vec());
-        let blocks: usize = frames.streams().iter().map(|own| own.bodies.len()).sum();
+        let blocks: usize = frames.streams().iter().map(|stream| stream.bodies.len()).sum();
         assert!(blocks >= last, "cutting less shows less");
         last = blocks;
         assert!(summary(&frames).is_ok());
     }
-    assert!(Frames::read(bytes).cut().is_none());
+    assert!(Frames::read(bytes).truncated().is_none());
 }
 
 #[test]

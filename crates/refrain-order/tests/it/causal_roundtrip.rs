@@ -1,4 +1,4 @@
-//! What a recorder was told is what a reader reads.
+//! A reader reads back all events of a recorder.
 
 use proptest::prelude::*;
 use refrain_order::causal::read::{Reader, Which};
@@ -8,7 +8,7 @@ use refrain_order::{
 };
 
 #[derive(Clone, Debug)]
-enum Told {
+enum Step {
     Post {
         site: u64,
         communicator: u32,
@@ -16,7 +16,7 @@ enum Told {
         source: i32,
         tag: i32,
     },
-    /// What became of one of the receives that have no match result yet.
+    /// The match result of one of the receives that have none yet.
     Resolve {
         which: prop::sample::Index,
         cancelled: bool,
@@ -43,23 +43,23 @@ fn kind() -> impl Strategy<Value = Kind> {
     prop::sample::select(Kind::ALL.to_vec())
 }
 
-fn told() -> impl Strategy<Value = Told> {
+fn step() -> impl Strategy<Value = Step> {
     let source = prop_oneof![0i32..4, 0i32..300, Just(i32::MAX)];
     let tag = prop_oneof![0i32..3, any::<i32>()];
     let picks = prop::collection::vec(prop_oneof![0u32..5, 0u32..400], 0..6);
     prop_oneof![
         6 => (0u64..3, 0u32..2, any::<bool>(), source, tag).prop_map(
             |(site, communicator, any_tag, source, tag)| {
-                Told::Post { site, communicator, any_tag, source, tag }
+                Step::Post { site, communicator, any_tag, source, tag }
             }),
         6 => (any::<prop::sample::Index>(), prop::bool::weighted(0.1))
-            .prop_map(|(which, cancelled)| Told::Resolve { which, cancelled }),
+            .prop_map(|(which, cancelled)| Step::Resolve { which, cancelled }),
         3 => (kind(), 0u64..3, 0u8..40)
-            .prop_map(|(kind, site, times)| Told::Failed { kind, site, times }),
+            .prop_map(|(kind, site, times)| Step::Failed { kind, site, times }),
         6 => (kind(), 0u64..3, 0u32..500, picks)
-            .prop_map(|(kind, site, count, picks)| Told::Matched { kind, site, count, picks }),
-        1 => (0u8..3, any::<u64>()).prop_map(|(which, bits)| Told::Value { which, bits }),
-        1 => Just(Told::Seal),
+            .prop_map(|(kind, site, count, picks)| Step::Matched { kind, site, count, picks }),
+        1 => (0u8..3, any::<u64>()).prop_map(|(which, bits)| Step::Value { which, bits }),
+        1 => Just(Step::Seal),
     ]
 }
 
@@ -71,9 +71,9 @@ struct Expected {
     open: Vec<(Ticket, Envelope)>,
 }
 
-fn tell(recorder: &mut Recorder, told: &Told, expected: &mut Expected, bytes: &mut Vec<u8>) {
-    match told {
-        Told::Post { site, communicator, any_tag, source, tag } => {
+fn perform(recorder: &mut Recorder, step: &Step, expected: &mut Expected, bytes: &mut Vec<u8>) {
+    match step {
+        Step::Post { site, communicator, any_tag, source, tag } => {
             let (site, communicator) = (*site, *communicator);
             let asked = (!any_tag).then_some(*tag);
             let ticket = recorder.post(0, &Post { site, communicator, source: None, tag: asked });
@@ -86,7 +86,7 @@ fn tell(recorder: &mut Recorder, told: &Told, expected: &mut Expected, bytes: &m
                 match_result: Some(MatchResult::Never),
             });
         }
-        Told::Resolve { which, cancelled } if !expected.open.is_empty() => {
+        Step::Resolve { which, cancelled } if !expected.open.is_empty() => {
             let (ticket, from) = expected.open.remove(which.index(expected.open.len()));
             let new = if *cancelled { MatchResult::Cancelled } else { MatchResult::Matched(from) };
             recorder.resolve(ticket, new);
@@ -96,14 +96,14 @@ fn tell(recorder: &mut Recorder, told: &Told, expected: &mut Expected, bytes: &m
                 *match_result = Some(new);
             }
         }
-        Told::Resolve { .. } => {}
-        Told::Failed { kind, site, times } => {
+        Step::Resolve { .. } => {}
+        Step::Failed { kind, site, times } => {
             (0..*times).for_each(|_| recorder.failed(0, *kind, *site));
         }
-        Told::Matched { kind, site, count, picks } => {
+        Step::Matched { kind, site, count, picks } => {
             let call = Call { kind: *kind, site: *site, count: *count };
             recorder.matched(0, &call, Completed::These(picks));
-            // What makes no sense for the kind is not kept.
+            // Outcomes that do not fit the kind of call are not recorded.
             let picks = match kind.choice() {
                 Choice::All => &[][..],
                 Choice::One => &picks[..picks.len().min(1)],
@@ -114,11 +114,11 @@ fn tell(recorder: &mut Recorder, told: &Told, expected: &mut Expected, bytes: &m
             let (kind, site) = (*kind, *site);
             expected.calls.push(Moment::Call { position, kind, site, count, polls: 0, picks });
         }
-        Told::Value { which, bits } => {
+        Step::Value { which, bits } => {
             recorder.value(0, *which, *bits);
             expected.values.push((*which, *bits));
         }
-        Told::Seal => recorder.seal(bytes),
+        Step::Seal => recorder.seal(bytes),
     }
 }
 
@@ -134,19 +134,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn what_was_told_is_read(told in prop::collection::vec(told(), 0..300)) {
+    fn every_recorded_event_is_read_back(steps in prop::collection::vec(step(), 0..300)) {
         let mut recorder = Recorder::new();
         let (mut expected, mut bytes) = (Expected::default(), Vec::new());
         let mut failed = 0u64;
-        for told in &told {
-            tell(&mut recorder, told, &mut expected, &mut bytes);
-            if let Told::Failed { kind, times, .. } = told && kind.polls() {
+        for step in &steps {
+            perform(&mut recorder, step, &mut expected, &mut bytes);
+            if let Step::Failed { kind, times, .. } = step && kind.polls() {
                 failed += u64::from(*times);
             }
         }
         recorder.finish(&mut bytes);
         let frames = Frames::read(bytes);
-        prop_assert_eq!(frames.cut(), None);
+        prop_assert_eq!(frames.truncated(), None);
         let calls = Reader::new(&frames, 0).moments(Which::Calls).unwrap();
         let calls: Vec<Moment> = calls.into_iter().map(without_polls).collect();
         prop_assert_eq!(calls, expected.calls);

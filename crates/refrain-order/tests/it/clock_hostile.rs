@@ -1,4 +1,4 @@
-//! Bytes from anywhere: never a panic, never unbounded memory.
+//! Damaged and random bytes cause neither panics nor unbounded memory.
 
 use std::io::{Read, Write};
 
@@ -16,7 +16,7 @@ use refrain_order::{
     Call, Completed, Envelope, Finished, Kind, MatchResult, OrderError, Post, Recording, Stamp,
 };
 
-/// A record with a little of everything.
+/// A record with all kinds of events.
 fn record(seed: u64) -> Vec<u8> {
     let mut recorder = Recorder::new(0);
     let mut bytes = Vec::new();
@@ -56,7 +56,7 @@ fn record(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Everything that can be done with bytes.
+/// Reads and replays bytes.
 fn use_up(bytes: Vec<u8>) {
     let mut reader = Reader::new(&bytes[..]);
     while let Ok(Some(_)) = reader.next_chunk() {}
@@ -66,7 +66,7 @@ fn use_up(bytes: Vec<u8>) {
         let sender = (n % 4) as u32;
         let note =
             Note::Sent { clock: n * 2, communicator: 0, source: sender as i32, tag: n as i32 % 5 };
-        replayer.hear(sender, note);
+        replayer.receive_note(sender, note);
         let _ = replayer.value(stream, 1);
         let post = Post { site: n % 4, communicator: 0, source: None, tag: Some(4) };
         let Ok(ticket) = replayer.receive(stream, &post) else { continue };
@@ -76,10 +76,11 @@ fn use_up(bytes: Vec<u8>) {
         }
         if n % 7 == 0 {
             let (clock, sure) = (n * 3, true);
-            replayer.hear(sender, Note::Nothing { origin: 1, serial: 0, clock, sure });
-            replayer.hear(sender, Note::Ask { origin: 1, serial: n, clock: u64::MAX - n });
+            replayer.receive_note(sender, Note::Bound { origin: 1, serial: 0, clock, sure });
+            replayer
+                .receive_note(sender, Note::Query { origin: 1, serial: n, clock: u64::MAX - n });
         }
-        while replayer.say().is_some() {}
+        while replayer.next_note().is_some() {}
     }
     let _ = replayer.finish();
 }
@@ -88,14 +89,14 @@ fn changed(bytes: &[u8], changes: &[(usize, u8)]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for (at, byte) in changes {
         let at = at % (2 * bytes.len()).max(1);
-        if let Some(place) = bytes.get_mut(at) {
-            *place = *byte;
+        if let Some(target) = bytes.get_mut(at) {
+            *target = *byte;
         }
     }
     bytes
 }
 
-/// Frames with right checksums around whatever a change made of what is in them.
+/// Changes the contents of frames, and gives them correct checksums.
 fn reframed(bytes: &[u8], changes: &[(usize, u8)]) -> Vec<u8> {
     let (mut input, mut out) = (bytes, Vec::new());
     while let Ok(body) = take_frame(&mut input) {
@@ -122,7 +123,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn random_bytes_are_no_record(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut framed = Vec::new();
         for tag in [17, 18] {
             let mut body = vec![tag];
@@ -134,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_record_does_no_harm(
+    fn a_damaged_record_is_replayed_without_a_panic(
         seed in any::<u64>(),
         changes in prop::collection::vec((any::<usize>(), any::<u8>()), 0..4)) {
         let bytes = record(seed);
@@ -144,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn a_bomb_is_not_unfolded() {
+fn a_decompression_bomb_is_refused() {
     let mut body = vec![17, 0, 0, 0, 0];
     let mut deflate = DeflateEncoder::new(&mut body, Compression::best());
     let zeros = vec![0; 1 << 20];

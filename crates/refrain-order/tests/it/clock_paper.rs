@@ -1,7 +1,7 @@
 //! The worked example of Sato et al. (SC '15), figures 4 to 10, and the examples of §3.4 and §3.5.
 
-use refrain_order::clock::epoch::{Epoch, Line, Lines, Member, Ruler};
-use refrain_order::clock::part::{Part, places};
+use refrain_order::clock::epoch::{Epoch, EpochBuilder, EpochLines, Line, Member};
+use refrain_order::clock::part::{Part, positions};
 use refrain_order::clock::permutation::{moves, observed};
 use refrain_order::clock::predict;
 use refrain_order::clock::table::{BASE_VALUES, BaseRow, Message, Table};
@@ -31,7 +31,7 @@ fn original_record() -> Vec<BaseRow> {
     ]
 }
 
-/// The messages of figure 4, each with its number among those of its sender.
+/// The messages of figure 4, with their sequence numbers.
 fn members() -> Vec<Member> {
     let member = |(sender, sequence, clock)| Member { sender, sequence, clock };
     let all = [
@@ -58,14 +58,14 @@ fn fifty_five_values_become_twenty_three_and_nineteen() {
     assert_eq!(table.values(), 23);
     // Figures 7 and 8.
     let part = Part::of(&table);
-    let epoch = Ruler::default().draw(members().into_iter());
+    let epoch = EpochBuilder::default().build(members().into_iter());
     assert_eq!(part.values() + 2 * epoch.lines.len(), 19);
     assert!(epoch.holes.is_empty() && epoch.late.is_empty());
 }
 
 #[test]
 fn the_permutation_of_figure_10_takes_three_moves() {
-    let order = places(&Table::of(&original_record()).matched);
+    let order = positions(&Table::of(&original_record()).matched);
     assert_eq!(order, [0, 3, 2, 1, 4, 7, 5, 6]);
     let moves = moves(&order);
     // Three insertions and three deletions; 37.5 % of the messages are permuted (§6.1).
@@ -74,7 +74,7 @@ fn the_permutation_of_figure_10_takes_three_moves() {
 }
 
 #[test]
-fn an_order_like_that_of_the_clocks_takes_no_moves() {
+fn messages_in_clock_order_take_no_moves() {
     let rows: Vec<BaseRow> = (0..1000).map(|n| message(1, 0, n % 3, u64::from(n))).collect();
     let part = Part::of(&Table::of(&rows));
     assert_eq!(part.values(), 0);
@@ -92,13 +92,13 @@ fn linear_prediction_leaves_the_errors_of_the_example() {
 
 #[test]
 fn a_message_beyond_the_epoch_line_belongs_to_a_later_chunk() {
-    let epoch: Epoch = Ruler::default().draw(members().into_iter());
+    let epoch: Epoch = EpochBuilder::default().build(members().into_iter());
     let line = |sender, clock| Line { sender, clock };
     assert_eq!(epoch.lines, [line(0, 18), line(1, 19), line(2, 8)]);
-    let mut lines = Lines::default();
-    let border = lines.follow(&epoch);
-    assert!(members().iter().all(|member| border.holds(member) && !lines.is_ahead(member)));
-    // It comes before the message of rank 0 with clock 18, and yet is not of this chunk.
+    let mut lines = EpochLines::default();
+    let border = lines.next_chunk(&epoch);
+    assert!(members().iter().all(|member| border.contains(member) && !lines.is_ahead(member)));
+    // It precedes the message of rank 0 with clock 18, but does not belong to this chunk.
     let early = Member { sender: 2, sequence: 1, clock: 17 };
-    assert!(!border.holds(&early) && lines.is_ahead(&early));
+    assert!(!border.contains(&early) && lines.is_ahead(&early));
 }

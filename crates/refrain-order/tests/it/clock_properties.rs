@@ -1,4 +1,4 @@
-//! Any observed order of any clocks encodes and decodes.
+//! Property tests: any observed order of any clocks encodes and decodes.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use refrain_order::clock::Encoder;
 use refrain_order::clock::arrivals::Arrivals;
 use refrain_order::clock::chunk::TableKey;
-use refrain_order::clock::event::{Done, Event, Sink};
+use refrain_order::clock::event::{Event, Sink, Tally};
 use refrain_order::clock::loaded::Row;
 use refrain_order::clock::permutation::{Script, moves, observed};
 use refrain_order::clock::predict;
 use refrain_order::clock::read::Reader;
 use refrain_order::{Envelope, Kind, Stamp};
 
-/// The edit distance by insertions and deletions, as everybody knows it.
+/// The edit distance by insertions and deletions, by dynamic programming.
 fn naive_distance(one: &[u32], other: &[u32]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, a) in one.iter().enumerate() {
@@ -55,10 +55,10 @@ fn near_order() -> impl Strategy<Value = Vec<u32>> {
     )
 }
 
-/// A message in its place: when it is received, by which table, and whether with the next.
+/// Events of a process.
 #[derive(Clone, Debug)]
 struct Case {
-    /// In the order received.
+    /// Messages in observed order: stamp, table, tag, and whether the next message is of the same call.
     events: Vec<(Stamp, Option<u32>, i32, bool)>,
     polls: Vec<u64>,
     seals: Vec<bool>,
@@ -84,7 +84,7 @@ fn cases(most: usize) -> impl Strategy<Value = Case> {
                 }));
             }
             all.sort_by_key(|stamp| (stamp.clock, stamp.sender));
-            // Some come elsewhere, some never.
+            // Some are received at another position, some never.
             let mut state = seed | 1;
             for _ in 0..reach.min(all.len()) {
                 state ^= state << 13;
@@ -108,37 +108,37 @@ fn cases(most: usize) -> impl Strategy<Value = Case> {
     )
 }
 
-/// Tables as (polls, groups of stamps), from events.
-type Told = BTreeMap<u32, Vec<(u64, Vec<Stamp>)>>;
+/// For each table, its calls: failed polls before the call, and the stamps it found.
+type Tables = BTreeMap<u32, Vec<(u64, Vec<Stamp>)>>;
 
-fn encode(case: &Case) -> (Vec<u8>, Told) {
+fn encode(case: &Case) -> (Vec<u8>, Tables) {
     let mut encoder = Encoder::default();
     let mut bytes = Vec::new();
-    let mut told = Told::new();
+    let mut tables = Tables::new();
     for table in 0..2 {
         encoder.put(Event::Table(TableKey { stream: 0, kind: Kind::Testsome, site: table }));
     }
     let mut open: BTreeMap<u32, (u64, Vec<Stamp>)> = BTreeMap::new();
     for (n, (stamp, table, tag, with_next)) in case.events.iter().enumerate() {
-        // A table's group goes on until it says otherwise; groups do not cross seals.
+        // A call's rows are consecutive, and no seal comes between them.
         let with_next = *with_next
             && case.events.get(n + 1).is_some_and(|next| next.1 == *table)
             && table.is_some();
         if let Some(table) = table {
-            let own = open.entry(*table).or_default();
-            if own.1.is_empty() && case.polls[n] > 0 {
-                own.0 = case.polls[n];
+            let group = open.entry(*table).or_default();
+            if group.1.is_empty() && case.polls[n] > 0 {
+                group.0 = case.polls[n];
                 encoder.put(Event::Failed { table: *table, polls: case.polls[n] });
             }
-            own.1.push(*stamp);
+            group.1.push(*stamp);
             if !with_next && let Some(group) = open.remove(table) {
-                told.entry(*table).or_default().push(group);
+                tables.entry(*table).or_default().push(group);
             }
         }
-        let (done, topic) = (Done { posts: 1, calls: 0 }, (7, *tag));
+        let (tally, topic) = (Tally { posts: 1, calls: 0 }, (7, *tag));
         encoder.put(Event::Message {
             stream: 0,
-            done,
+            tally,
             table: *table,
             stamp: *stamp,
             topic,
@@ -151,12 +151,12 @@ fn encode(case: &Case) -> (Vec<u8>, Told) {
     }
     encoder.put(Event::Seal { last: true });
     encoder.drain(&mut bytes);
-    (bytes, told)
+    (bytes, tables)
 }
 
-fn decode(case: &Case, bytes: Vec<u8>, seed: u64) -> Told {
+fn decode(case: &Case, bytes: Vec<u8>, seed: u64) -> Tables {
     let mut arrivals = Arrivals::new(bytes, 4);
-    // Senders in any order, each one's messages in the order sent; those never received too.
+    // Senders in random order, the messages of each in sending order, including those that are never received.
     let mut queues: BTreeMap<u32, BTreeMap<u64, (u64, i32)>> = BTreeMap::new();
     for (stamp, _, tag, _) in &case.events {
         queues.entry(stamp.sender).or_default().insert(stamp.sequence, (stamp.clock, *tag));
@@ -164,7 +164,7 @@ fn decode(case: &Case, bytes: Vec<u8>, seed: u64) -> Told {
     let mut last: BTreeMap<u32, u64> = BTreeMap::new();
     let mut state = seed;
     let mut next: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut told = Told::new();
+    let mut tables = Tables::new();
     let mut loaded = 0;
     loop {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -175,7 +175,7 @@ fn decode(case: &Case, bytes: Vec<u8>, seed: u64) -> Told {
         let sender = senders[(state >> 33) as usize % senders.len()];
         let Some(queue) = queues.get_mut(&sender) else { break };
         let sequence = next.entry(sender).or_default();
-        // One that was never received: stamped between its neighbours.
+        // The stamp of a message that is never received is between those of its neighbours.
         let earliest = last.get(&sender).map_or(0, |clock| clock + 1);
         let (clock, tag) = queue.remove(sequence).unwrap_or((earliest, 0));
         last.insert(sender, clock);
@@ -184,45 +184,48 @@ fn decode(case: &Case, bytes: Vec<u8>, seed: u64) -> Told {
         }
         *sequence += 1;
         arrivals.arrive(sender, clock, 7, Envelope { source: sender as i32, tag });
-        if state >> 62 == 0 && arrivals.load().expect("it was just made") {
+        if state >> 62 == 0 && arrivals.load().expect("a record just made") {
             loaded += 1;
         }
     }
-    (0..4).for_each(|sender| arrivals.promise(sender, u64::MAX));
-    while arrivals.load().expect("it was just made") {
+    (0..4).for_each(|sender| arrivals.raise_bound(sender, u64::MAX));
+    while arrivals.load().expect("a record just made") {
         loaded += 1;
     }
     for chunk in 0..loaded {
         for table in 0..2 {
-            while let Some(part) = arrivals.playing(chunk, table) {
+            while let Some(part) = arrivals.part(chunk, table) {
                 if part.is_done() {
                     break;
                 }
                 let polls = std::mem::take(&mut part.polls);
                 let group = part.group();
-                part.pass(&group);
+                part.advance(&group);
                 let stamps = group.iter().map(|row| match row {
-                    Row::Message(place, 0) => {
-                        arrivals.decide(chunk, table, *place).expect("all have come").stamp
+                    Row::Message(position, 0) => {
+                        arrivals
+                            .decide(chunk, table, *position)
+                            .expect("all messages have arrived")
+                            .stamp
                     }
                     other => panic!("{other:?}"),
                 });
                 let group = (polls, stamps.collect());
-                told.entry(table).or_default().push(group);
+                tables.entry(table).or_default().push(group);
             }
         }
     }
-    told
+    tables
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
 
-    /// Chunks end early where much is moved, and several are in a frame.
+    /// Chunks end early if many messages move, and a frame has several chunks.
     #[test]
-    fn long_records_without_any_order_decode_too(case in cases(5000), seed in any::<u64>()) {
-        let (bytes, told) = encode(&Case { seals: vec![false; case.seals.len()], ..case.clone() });
-        prop_assert_eq!(decode(&case, bytes, seed), told);
+    fn long_records_in_random_order_decode(case in cases(5000), seed in any::<u64>()) {
+        let (bytes, tables) = encode(&Case { seals: vec![false; case.seals.len()], ..case.clone() });
+        prop_assert_eq!(decode(&case, bytes, seed), tables);
     }
 }
 
@@ -230,17 +233,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn moves_are_the_fewest_and_give_the_order_back(order in any_order()) {
+    fn moves_are_the_fewest_and_restore_the_order(order in any_order()) {
         check_order(order)?;
     }
 
     #[test]
-    fn orders_close_to_that_of_the_clocks_too(order in near_order()) {
+    fn moves_of_orders_close_to_the_clock_order_are_the_fewest_too(order in near_order()) {
         check_order(order)?;
     }
 
     #[test]
-    fn predicted_numbers_come_back(numbers in prop::collection::vec(any::<u64>(), 0..50)) {
+    fn predicted_numbers_are_restored(numbers in prop::collection::vec(any::<u64>(), 0..50)) {
         let mut line = predict::Line::default();
         let errors: Vec<i64> = predict::errors(numbers.iter().copied()).collect();
         let back: Vec<u64> = errors.into_iter().map(|error| line.next(error)).collect();
@@ -249,24 +252,24 @@ proptest! {
 
     #[test]
     fn any_observed_order_of_any_clocks_encodes_and_decodes(case in cases(80), seed in any::<u64>()) {
-        let (bytes, told) = encode(&case);
-        prop_assert_eq!(decode(&case, bytes, seed), told);
+        let (bytes, tables) = encode(&case);
+        prop_assert_eq!(decode(&case, bytes, seed), tables);
     }
 
     #[test]
-    fn whole_chunks_of_a_cut_record_are_read(case in cases(80), cut in any::<usize>()) {
+    fn whole_chunks_of_a_truncated_record_are_read(case in cases(80), length in any::<usize>()) {
         let (bytes, _) = encode(&case);
         let mut reader = Reader::new(&bytes[..]);
         let mut chunks = Vec::new();
-        while let Some(chunk) = reader.next_chunk().expect("it was just made") {
+        while let Some(chunk) = reader.next_chunk().expect("a record just made") {
             chunks.push(chunk);
         }
-        prop_assert_eq!(reader.cut(), None);
+        prop_assert_eq!(reader.truncated(), None);
         prop_assert!(reader.known().last);
-        let cut = cut % bytes.len();
-        let mut reader = Reader::new(&bytes[..cut]);
+        let length = length % bytes.len();
+        let mut reader = Reader::new(&bytes[..length]);
         let mut again = Vec::new();
-        while let Some(chunk) = reader.next_chunk().expect("what is whole is good") {
+        while let Some(chunk) = reader.next_chunk().expect("whole chunks are valid") {
             again.push(chunk);
         }
         prop_assert!(!reader.known().last && again.len() <= chunks.len());

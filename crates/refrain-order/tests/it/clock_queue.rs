@@ -1,5 +1,4 @@
-//! The queue under real threads, and the encoder behind it. `scripts/loom.sh` tries the queue
-//! under every order of memory accesses.
+//! The queue with real threads, and the encoder thread. `scripts/loom.sh` tests the queue under all memory orders.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -14,12 +13,12 @@ use refrain_order::{
 };
 
 #[test]
-fn everything_comes_out_in_order() {
+fn all_elements_are_taken_in_order() {
     for capacity in [1, 2, 64] {
         let (mut sender, mut receiver) = queue(capacity);
         let thread = std::thread::spawn(move || {
             for number in 0..200_000u64 {
-                // Something that has to be freed once.
+                // An element that must be freed exactly once.
                 sender.put(Box::new(number)).expect("there is a receiver");
             }
         });
@@ -34,7 +33,7 @@ fn everything_comes_out_in_order() {
 }
 
 #[test]
-fn a_full_queue_refuses_and_what_is_left_is_dropped() {
+fn a_full_queue_refuses_elements_and_remaining_elements_are_dropped() {
     let counted = Arc::new(());
     let (mut sender, mut receiver) = queue(4);
     for _ in 0..4 {
@@ -50,12 +49,12 @@ fn a_full_queue_refuses_and_what_is_left_is_dropped() {
     assert_eq!(Arc::strong_count(&counted), 1);
 }
 
-/// A file that can be looked at.
+/// A file in memory that the test can read.
 #[derive(Clone, Default)]
 struct Shared {
     bytes: Arc<Mutex<Vec<u8>>>,
     slow: bool,
-    room: Option<usize>,
+    capacity: Option<usize>,
 }
 
 impl Write for Shared {
@@ -63,11 +62,11 @@ impl Write for Shared {
         if self.slow {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let mut own = self.bytes.lock().expect("nobody panics");
-        if self.room.is_some_and(|room| own.len() + bytes.len() > room) {
+        let mut file = self.bytes.lock().expect("no thread panics");
+        if self.capacity.is_some_and(|capacity| file.len() + bytes.len() > capacity) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        own.extend_from_slice(bytes);
+        file.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -76,7 +75,7 @@ impl Write for Shared {
     }
 }
 
-fn tell(recorder: &mut impl Recording, receives: u64) {
+fn record_receives(recorder: &mut impl Recording, receives: u64) {
     let call = Call { kind: Kind::Testsome, site: 5, count: 1 };
     for n in 0..receives {
         let post = Post { site: 1, communicator: 0, source: None, tag: Some(3) };
@@ -93,39 +92,39 @@ fn tell(recorder: &mut impl Recording, receives: u64) {
 }
 
 #[test]
-fn a_slow_file_makes_the_program_wait_and_loses_nothing() {
+fn a_slow_file_makes_the_program_wait_and_no_event_is_lost() {
     let receives = 100_000;
     let mut inline = Recorder::new(0);
     let mut expected = Vec::new();
-    tell(&mut inline, receives);
+    record_receives(&mut inline, receives);
     inline.finish(&mut expected);
     let file = Shared { slow: true, ..Shared::default() };
     let background = Background::start(file.clone()).expect("a thread");
     let mut recorder = Recorder::with(0, background);
-    tell(&mut recorder, receives);
+    record_receives(&mut recorder, receives);
     let statistics = recorder.close().finish().expect("it can be written");
     assert_eq!(statistics.messages, receives);
     assert!(statistics.chunks > 5);
-    assert_eq!(*file.bytes.lock().expect("nobody panics"), expected);
+    assert_eq!(*file.bytes.lock().expect("no thread panics"), expected);
 }
 
 #[test]
-fn a_full_disk_ends_the_record_and_not_the_program() {
+fn a_full_disk_truncates_the_record_and_the_program_continues() {
     let mut inline = Recorder::new(0);
     let mut whole = Vec::new();
-    tell(&mut inline, 200_000);
+    record_receives(&mut inline, 200_000);
     inline.finish(&mut whole);
-    let file = Shared { room: Some(whole.len() / 2), ..Shared::default() };
+    let file = Shared { capacity: Some(whole.len() / 2), ..Shared::default() };
     let mut recorder = Recorder::with(0, Background::start(file.clone()).expect("a thread"));
-    tell(&mut recorder, 200_000);
+    record_receives(&mut recorder, 200_000);
     assert!(recorder.close().finish().is_err());
-    // What was written can be read.
-    let bytes = file.bytes.lock().expect("nobody panics").clone();
+    // The chunks that were written can be read.
+    let bytes = file.bytes.lock().expect("no thread panics").clone();
     let mut reader = Reader::new(&bytes[..]);
     let mut chunks = 0;
     while reader.next_chunk().expect("it is whole").is_some() {
         assert!(!reader.known().last);
         chunks += 1;
     }
-    assert!(chunks > 0 && reader.cut().is_none());
+    assert!(chunks > 0 && reader.truncated().is_none());
 }

@@ -1,12 +1,12 @@
-//! The queue under every order of memory accesses that the language allows: `scripts/loom.sh`.
+//! The queue under all orders of memory accesses that the language allows: `scripts/loom.sh`.
 
 use loom::sync::Arc;
 use loom::thread;
 use refrain_order::clock::queue::{Refused, queue};
 
-/// Through a queue of so many places go elements, while the other side looks so many times. Neither
-/// side waits, or there would be no end of orders; what is refused comes back and is tried later.
-fn through(capacity: usize, offers: usize, looks: usize) {
+/// One side offers elements to a queue of this capacity, the other polls it. Neither side waits, or there would be
+/// infinitely many orders; a refused element is offered again later.
+fn pass_elements(capacity: usize, offers: usize, polls: usize) {
     loom::model(move || {
         let (mut sender, mut receiver) = queue(capacity);
         let sending = thread::spawn(move || {
@@ -21,12 +21,12 @@ fn through(capacity: usize, offers: usize, looks: usize) {
             put
         });
         let mut taken = 0;
-        for _ in 0..looks {
+        for _ in 0..polls {
             if let Some(number) = receiver.poll() {
                 assert_eq!(*number, taken);
                 taken += 1;
             } else if receiver.is_over() {
-                // Over is over.
+                // No element appears after the end.
                 assert!(receiver.poll().is_none());
             }
         }
@@ -43,12 +43,12 @@ fn through(capacity: usize, offers: usize, looks: usize) {
 
 #[test]
 fn nothing_is_lost_or_reordered_in_a_queue_of_one() {
-    through(1, 4, 3);
+    pass_elements(1, 4, 3);
 }
 
 #[test]
 fn nothing_is_lost_or_reordered_in_a_queue_of_two() {
-    through(2, 5, 3);
+    pass_elements(2, 5, 3);
 }
 
 #[test]
@@ -56,10 +56,10 @@ fn elements_that_are_never_taken_are_dropped_once() {
     loom::model(|| {
         let counted = Arc::new(());
         let (mut sender, mut receiver) = queue(2);
-        let own = counted.clone();
+        let element = counted.clone();
         let sending = thread::spawn(move || {
             for _ in 0..2 {
-                let _ = sender.offer(own.clone());
+                let _ = sender.offer(element.clone());
             }
         });
         drop(receiver.poll());

@@ -1,4 +1,4 @@
-//! Receive orders: recorded, replayed, written and read, by either method.
+//! Tests of both methods: recording, replaying, and the file format.
 
 mod causal_divergence;
 mod causal_hostile;

@@ -1,4 +1,4 @@
-//! Handles of a call, as numbers of the decoder's own.
+//! Handles of a call, as numbers that the decoder assigns.
 
 use super::{Decoder, IMPLIED, LONGEST, PREDEFINED, REQUESTS, Reading};
 use crate::event::Value;
@@ -11,7 +11,7 @@ use refrain_signature::plan::{Op, Plan, REQUEST};
 
 impl Decoder<'_> {
     pub(super) fn handles(&mut self, kind: u8, n: usize, cells: &mut Cells<'_>) -> Option<Value> {
-        // Those before the call may be kept, too.
+        // Handles before the call may be held, too.
         self.hold_array(n.saturating_mul(2), cells)?;
         let firsts = array::get(cells, n, LONGEST, &[])?;
         if self.view.functions.kinds().name(kind) != REQUEST {
@@ -56,7 +56,7 @@ impl Decoder<'_> {
             0 => {
                 let thread = cells.get()?;
                 if thread < 0 {
-                    return self.odd_request(cells);
+                    return self.unmade_request(cells);
                 }
                 let (base, number) = (cells.get()?, cells.get()?);
                 Some(Value::Word(self.request_word(Some(id(thread)?), id(base)?, id(number)?)))
@@ -90,13 +90,13 @@ impl Decoder<'_> {
             if cells.get()? == 0 {
                 return Some(None);
             }
-            return self.odd_request(cells).map(Some);
+            return self.unmade_request(cells).map(Some);
         }
         self.handle(kind, cells).map(Some)
     }
 
-    /// A request that was given without having been made.
-    fn odd_request(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
+    /// A request that no recorded call made.
+    fn unmade_request(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
         match cells.get()? {
             0 => {
                 let (thread, number) = (cells.get()?, cells.get()?);
@@ -142,7 +142,7 @@ impl Decoder<'_> {
                     if cells.get()? != 0 {
                         after.push(before.get(i)?.clone());
                     } else if is_request {
-                        after.push(self.odd_request(cells)?);
+                        after.push(self.unmade_request(cells)?);
                     } else {
                         after.push(self.handle(kind, cells)?);
                     }
@@ -190,14 +190,14 @@ impl Decoder<'_> {
         is_own.then_some(((handle >> 20 & 0x1fff_ffff) as u32, (handle & 0xf_ffff) as u32))
     }
 
-    /// The null handle of a kind, as this decoder names it.
+    /// The null handle of a kind, as this decoder numbers it.
     pub(super) fn null(&self, kind: u8) -> u64 {
         let kind = self.view.functions.kinds().name(kind);
         let is_null = |name: &String| {
             name.split_once(' ').is_some_and(|(k, name)| k == kind && name.ends_with("_NULL"))
         };
         match self.view.predefined().iter().position(is_null) {
-            Some(place) => PREDEFINED | place as u64,
+            Some(index) => PREDEFINED | index as u64,
             None => null_of(kind),
         }
     }
@@ -210,9 +210,13 @@ impl Decoder<'_> {
     }
 }
 
-/// A number for an object of a thread.
+/// The handle that decoded calls have for an object of a thread.
+pub(crate) fn object_handle(thread: u32, number: i64) -> u64 {
+    (u64::from(thread & 0x0fff_ffff) + 1) << 32 | number as u64 & 0xffff_ffff
+}
+
 fn object_of(thread: u32, number: i64) -> Value {
-    Value::Word((u64::from(thread & 0x0fff_ffff) + 1) << 32 | number as u64 & 0xffff_ffff)
+    Value::Word(object_handle(thread, number))
 }
 
 /// A number for a request: thread, signature, number.
@@ -225,7 +229,7 @@ fn request_of(thread: u32, base: u32, number: u32) -> u64 {
 pub(crate) fn nulls() -> impl Iterator<Item = (&'static str, u64, &'static str)> {
     let rows = names::handles().iter().enumerate();
     let nulls = rows.filter(|(_, row)| row.name.ends_with("_NULL"));
-    nulls.map(|(place, row)| (row.group, IMPLIED | place as u64, row.name))
+    nulls.map(|(index, row)| (row.group, IMPLIED | index as u64, row.name))
 }
 
 /// The null handle of a kind.

@@ -1,9 +1,10 @@
 //! From the trace of a task back to its calls, in the order in which they began.
 //!
 //! The decoder numbers handles itself, with the same number for as long as the object lives. Addresses
-//! are a segment and an offset. Where the times of calls were not kept, the times of events only keep
-//! their order.
+//! are a segment and an offset. If the trace has no times of calls, the times of events are steps: they only
+//! define an order.
 
+mod fit;
 pub(crate) mod handles;
 mod status;
 mod terminals;
@@ -19,6 +20,7 @@ use refrain_mpi::status::StatusFields;
 use refrain_signature::cells::Cells;
 use refrain_signature::codes::code;
 use refrain_signature::head::Head;
+use refrain_signature::outcome::IGNORES_STATUS;
 use refrain_signature::plan::{Form, Op, Plan, Role};
 use refrain_signature::{array, notes};
 use std::collections::{HashMap, HashSet};
@@ -56,7 +58,7 @@ impl From<TimesError> for TaskError {
 /// The longest array that a trace may claim.
 const LONGEST: usize = 1 << 28;
 
-/// The room that an event takes, in values, besides its parameters.
+/// The memory that an event takes besides its parameters, in values.
 const EVENT: usize = 8;
 
 /// The most values that a call and all calls inside of it may take, unless the trace is as long.
@@ -70,7 +72,7 @@ const IMPLIED: u64 = PREDEFINED | 1 << 32;
 /// The calls of a task.
 pub struct Decoder<'t> {
     view: TaskView<'t>,
-    /// Signatures met so far, as this rank has them.
+    /// Signatures decoded so far, evaluated for this rank.
     cells: Vec<Option<RankCells<'t>>>,
     /// Their outcomes.
     outcomes: Vec<SignatureOutcomes<'t>>,
@@ -85,10 +87,10 @@ pub struct Decoder<'t> {
     live: HashSet<(u32, u32)>,
     last_status: Option<StatusFields>,
     segments: HashMap<(u32, u32), Arc<str>>,
-    /// Calls made inside a call that is still to come, each with its depth and, behind it, those
-    /// made inside of it.
+    /// Calls made inside a call that is still to come. Each has its depth and is followed by the calls made
+    /// inside of it.
     inner: Vec<(u32, Vec<(u32, Event)>)>,
-    /// Calls to give out, the first at the end.
+    /// Calls to return, the first at the end.
     ready: Vec<Event>,
     /// Values in `inner` and in the call being read, as far as they count.
     held: usize,
@@ -161,7 +163,8 @@ impl<'t> Decoder<'t> {
 
     /// With the times of its calls: bytes as [`times::Times`] reads them.
     pub fn with_times(mut self, input: Box<dyn Read + 't>) -> Decoder<'t> {
-        self.times = Some(Clock::new(times::Times::new(&self.view, input)));
+        let times = times::Times::new(&self.view, input);
+        self.times = Some(Clock::new(self.view.clone(), times));
         self
     }
 
@@ -232,7 +235,7 @@ impl<'t> Decoder<'t> {
         }
     }
 
-    /// Gives a call its times, if they are known.
+    /// Sets the times of a call, if they are known.
     fn give_times(&mut self, event: &mut Event, depth: u32) -> Result<(), TaskError> {
         if let Some(clock) = &mut self.times
             && !event.is_note()
@@ -244,7 +247,7 @@ impl<'t> Decoder<'t> {
         Ok(())
     }
 
-    /// Calls inside a call come before it in the sequence, and after it when given out.
+    /// Calls inside a call come before it in the sequence; the decoder returns them after it.
     fn place_in_order(&mut self, event: Event, depth: u32) {
         // A note belongs to whatever call comes next.
         let depth = if event.is_note() && !self.inner.is_empty() { u32::MAX } else { depth };
@@ -258,13 +261,13 @@ impl<'t> Decoder<'t> {
         }
     }
 
-    /// Reserves room for more values; none if that is too much.
+    /// Counts values that are held; none if there are too many.
     fn hold(&mut self, values: usize) -> Option<()> {
         self.held = self.held.saturating_add(values);
         (self.held <= MOST_HELD).then_some(())
     }
 
-    /// Makes sure of it for an array that takes less bytes than it has elements.
+    /// The same for an array, if it takes fewer bytes than it has elements.
     fn hold_array(&mut self, elements: usize, cells: &Cells<'_>) -> Option<()> {
         if elements > cells.rest().len() { self.hold(elements) } else { Some(()) }
     }
@@ -380,6 +383,10 @@ impl<'t> Decoder<'t> {
             *event.inputs.get_mut(usize::from(op.param))? = Some(value);
         }
         if !returned {
+            if !reading.outcome.is_empty() {
+                let is_known = reading.outcome.get()? == IGNORES_STATUS;
+                is_known.then(|| event.ignore_status())?;
+            }
             return Some(event);
         }
         self.outputs(number, plan, reading, &mut event)?;
@@ -402,9 +409,9 @@ impl<'t> Decoder<'t> {
                 Value::Word(handle) => event.result = Some(handle as i64),
                 _ => return None,
             },
-            Some(Form::Place(_)) => {
-                let place = self.place(&mut reading.signature)?;
-                event.result = Some(place.as_result());
+            Some(Form::Address(_)) => {
+                let address = self.address(&mut reading.signature)?;
+                event.result = Some(address.as_result());
             }
             Some(_) if !plan.tells_time => event.result = Some(reading.signature.get()?),
             _ => {}
@@ -477,7 +484,7 @@ impl<'t> Decoder<'t> {
             }
             Form::Aint => self.aint(cells),
             Form::Handle(kind) => self.handle(kind, cells),
-            Form::Place(_) => self.place(cells),
+            Form::Address(_) => self.address(cells),
             Form::Text | Form::Texts | Form::Texts2 | Form::Status => None,
         }
     }
@@ -508,7 +515,7 @@ impl<'t> Decoder<'t> {
             for _ in 0..n {
                 all.push(match op.form {
                     Form::Handle(kind) => self.mixed_handle(kind, cells)?,
-                    Form::Place(_) => self.place(cells)?,
+                    Form::Address(_) => self.address(cells)?,
                     _ => self.aint(cells)?,
                 });
             }
@@ -528,12 +535,12 @@ impl<'t> Decoder<'t> {
         Some(Value::List(list))
     }
 
-    fn place(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
+    fn address(&mut self, cells: &mut Cells<'_>) -> Option<Value> {
         let first = cells.get()?;
-        self.place_from(first, cells)
+        self.address_from(first, cells)
     }
 
-    fn place_from(&mut self, first: i64, cells: &mut Cells<'_>) -> Option<Value> {
+    fn address_from(&mut self, first: i64, cells: &mut Cells<'_>) -> Option<Value> {
         let id = |v: i64| u32::try_from(v).ok();
         match first {
             0 => Some(Value::Word(0)),
@@ -542,7 +549,7 @@ impl<'t> Decoder<'t> {
                 let (thread, segment) = (id(cells.get()?)?, id(cells.get()?)?);
                 let name = format!("thread{thread}:mem{segment}").into();
                 let offset = cells.get()?;
-                Some(Value::Place { thread: Some(thread), segment, name, offset })
+                Some(Value::Location { thread: Some(thread), segment, name, offset })
             }
             first if first < 0 => Some(Value::Word(PREDEFINED | (-3 - first) as u64)),
             first => {
@@ -551,7 +558,7 @@ impl<'t> Decoder<'t> {
                     Some(name) => name.clone(),
                     None => format!("mem{segment}").into(),
                 };
-                Some(Value::Place { thread: None, segment, name, offset: cells.get()? })
+                Some(Value::Location { thread: None, segment, name, offset: cells.get()? })
             }
         }
     }
@@ -560,18 +567,18 @@ impl<'t> Decoder<'t> {
         match cells.get()? {
             -5 => cells.get().map(Value::Int),
             number if number & 1 == 0 => Some(Value::Int(number / 2)),
-            place => self.place_from(place >> 1, cells),
+            address => self.address_from(address >> 1, cells),
         }
     }
 
-    /// A number of elements, or what stands in its place; -1 for mixed elements.
+    /// A number of elements, or the meaning of the code that replaces it; -1 for mixed elements.
     fn count(&mut self, cells: &mut Cells<'_>) -> Option<Result<i64, Value>> {
         Some(match cells.get()? {
             code::NULL => Err(Value::Null),
             code::INSIGNIFICANT => Err(Value::Insignificant),
             code::UNSET => Err(Value::Unset),
             code::IGNORED => Err(Value::Ignored),
-            code::SPECIAL => Err(match self.place(cells)? {
+            code::SPECIAL => Err(match self.address(cells)? {
                 Value::Word(address) => Value::Special(address),
                 other => other,
             }),

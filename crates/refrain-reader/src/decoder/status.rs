@@ -1,4 +1,4 @@
-//! Statuses of a call, put together again.
+//! Decodes the statuses of a call.
 
 use super::{Decoder, Reading};
 use crate::event::Value;

@@ -4,12 +4,12 @@ use crate::view::TaskView;
 use refrain_grammar::{Grammar, Iter};
 use refrain_signature::outcome::PollReader;
 
-/// A walk along the sequence.
+/// An iterator over the sequence.
 pub(crate) struct Terminals<'t> {
     sequence: Sequence<'t>,
     /// By signature; none at all where no poll failed.
     polls: Vec<Option<PollReader<'static>>>,
-    /// Failed polls to give out before the call of that signature.
+    /// Failed polls to return before the call of that signature.
     pending: Option<(u32, u64)>,
 }
 

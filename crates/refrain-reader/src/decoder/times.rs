@@ -1,14 +1,16 @@
 //! The times of a task's calls, read beside the sequence of its calls.
 //!
 //! The bytes are a list of blocks, each with the number of its calls, its length, and its bytes
-//! ([`put_block`]). What the calls are is known from the sequence, which is walked a block ahead.
+//! ([`put_block`]). The calls come from the sequence, which is read one block ahead.
 
+use super::fit::{Fit, StoredTimes};
 use super::terminals::Terminals;
 use crate::view::TaskView;
 use refrain_bytes::varint;
 use refrain_signature::cells::Cells;
 use refrain_signature::times::{BEFORE, BLOCK, EXACT_EVERY, Ids};
-use refrain_timing::TimingError;
+use refrain_timing::{Mode, TimingError};
+use std::collections::VecDeque;
 use std::io::{self, Read};
 
 pub use refrain_signature::times::Ends;
@@ -16,10 +18,10 @@ pub use refrain_signature::times::Ends;
 /// A block is never longer: a thousand bytes for each call would be damage.
 const LONGEST: u64 = 1000 * BLOCK as u64;
 
-/// What is wrong with times.
+/// An error of times.
 #[derive(Debug, thiserror::Error)]
 pub enum TimesError {
-    /// They cannot be had.
+    /// They cannot be read.
     #[error("the times cannot be read: {0}")]
     Io(#[from] io::Error),
     /// A block is malformed.
@@ -33,15 +35,16 @@ pub enum TimesError {
 /// The times of one call, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallTimes {
-    /// From the last return before it, outside of it.
+    /// From the last return before it that was not inside of it.
     pub gap: u64,
     /// How long it took.
     pub duration: u64,
-    /// Where it is the first of a block, or one of those after it whose start is kept, when it began:
-    /// exact.
+    /// Its exact start, if that is stored: of the first call of a block, and of some calls after it.
     pub start: Option<u64>,
     /// The terminal of its signature.
     pub terminal: u32,
+    /// Whether these times are exact.
+    pub is_exact: bool,
 }
 
 /// Reads the times of a task, in the order of return.
@@ -56,6 +59,8 @@ pub struct Times<'t> {
     /// Starts of the block's calls that are kept.
     starts: Vec<u64>,
     called: Vec<u32>,
+    /// Whether the block's times are exact.
+    is_exact: bool,
     at: usize,
     number: u64,
 }
@@ -72,12 +77,13 @@ impl<'t> Times<'t> {
             block: refrain_timing::Times::default(),
             starts: Vec::new(),
             called: Vec::new(),
+            is_exact: false,
             at: 0,
             number: 0,
         }
     }
 
-    /// The times of the next call; `None` behind the last.
+    /// The times of the next call; `None` after the last.
     pub fn next_call(&mut self) -> Result<Option<CallTimes>, TimesError> {
         if self.at == self.called.len() && !self.next_block()? {
             return Ok(None);
@@ -94,6 +100,7 @@ impl<'t> Times<'t> {
                 _ => None,
             },
             terminal: self.called[at],
+            is_exact: self.is_exact,
         }))
     }
 
@@ -112,8 +119,9 @@ impl<'t> Times<'t> {
         let mut cells = Cells::new(&bytes);
         let starts = cells.get_list(Cells::get);
         let starts = starts.ok_or(TimesError::Odd(number, "the starts of a block do not read"))?;
-        self.block = refrain_timing::decode(cells.rest(), &self.before, &ids)
-            .map_err(|why| TimesError::Block(number, why))?;
+        let block = |why| TimesError::Block(number, why);
+        self.is_exact = refrain_timing::mode_of(cells.rest()).map_err(block)? == Mode::Lossless;
+        self.block = refrain_timing::decode(cells.rest(), &self.before, &ids).map_err(block)?;
         self.starts.clear();
         self.starts.extend(starts.iter().scan(self.block.start, |at, more| {
             *at = at.wrapping_add_signed(*more);
@@ -142,28 +150,89 @@ impl<'t> Times<'t> {
     }
 }
 
-/// Gives calls their times, one after the other.
+/// Returns the times of calls, one after the other.
 pub(super) struct Clock<'t> {
     times: Times<'t>,
-    ends: Ends,
+    view: TaskView<'t>,
+    /// By terminal, how many calls its calls were made inside of, and whether they returned, as far as it was asked
+    /// for.
+    heads: Vec<Option<(u32, bool)>>,
+    fit: Fit,
+    /// The next stretch begins with this call.
+    next: Option<StoredTimes>,
+    stretch: Vec<StoredTimes>,
+    spans: VecDeque<(u64, u64)>,
+    /// Why there are no more times, where there should be.
+    failure: Option<TimesError>,
 }
 
 impl<'t> Clock<'t> {
     /// From the first call on.
-    pub fn new(times: Times<'t>) -> Clock<'t> {
-        Clock { times, ends: Ends::default() }
+    pub fn new(view: TaskView<'t>, times: Times<'t>) -> Clock<'t> {
+        Clock {
+            times,
+            heads: vec![None; view.signatures()],
+            view,
+            fit: Fit::default(),
+            next: None,
+            stretch: Vec::new(),
+            spans: VecDeque::new(),
+            failure: None,
+        }
     }
 
     /// When the next call began and returned. A call without times gets the end of the call before.
     pub fn span(&mut self, depth: u32) -> Result<(u64, u64), TimesError> {
-        let before = self.ends.before(depth);
-        let (start, duration) = match self.times.next_call()? {
-            Some(CallTimes { start: Some(start), duration, .. }) => (start, duration),
-            Some(times) => (before.wrapping_add(times.gap), times.duration),
-            None => (before, 0),
-        };
-        let end = start.wrapping_add(duration);
-        self.ends.note(depth, end);
-        Ok((start, end))
+        if self.spans.is_empty() {
+            self.read_stretch();
+        }
+        match (self.spans.pop_front(), self.failure.take()) {
+            (Some(span), failure) => {
+                self.failure = failure;
+                Ok(span)
+            }
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Ok((self.fit.before(depth), self.fit.before(depth))),
+        }
+    }
+
+    /// Reads the calls up to the next with an exact start. Exact times are read call by call.
+    fn read_stretch(&mut self) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.stretch.clear();
+        self.stretch.extend(self.next.take());
+        loop {
+            let call = match self.times.next_call() {
+                Ok(Some(call)) => call,
+                Ok(None) => break,
+                Err(why) => {
+                    self.failure = Some(why);
+                    break;
+                }
+            };
+            let (depth, returned) = self.head(call.terminal);
+            let CallTimes { gap, duration, start, is_exact, .. } = call;
+            let call = StoredTimes { gap, duration, start, depth, returned, is_exact };
+            if start.is_some() && !self.stretch.is_empty() {
+                self.next = Some(call);
+                break;
+            }
+            self.stretch.push(call);
+            if is_exact {
+                break;
+            }
+        }
+        self.fit.stretch(&self.stretch, self.next, &mut self.spans);
+    }
+
+    fn head(&mut self, terminal: u32) -> (u32, bool) {
+        let read =
+            || self.view.head(terminal).map_or((0, true), |head| (head.depth, head.returned));
+        match self.heads.get_mut(terminal as usize) {
+            Some(head) => *head.get_or_insert_with(read),
+            None => read(),
+        }
     }
 }

@@ -1,20 +1,8 @@
 //! Symbolic arguments say what decoding a rank says, for every signature of every golden file.
 
-use refrain_reader::event::Value;
-use refrain_reader::structure::Arg;
-use refrain_reader::{CallTrace, open};
+use crate::traces;
+use refrain_reader::{Arg, Value};
 use refrain_signature::args::Args;
-use std::path::{Path, PathBuf};
-
-fn traces() -> Vec<CallTrace> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../refrain/tests/golden");
-    let files = std::fs::read_dir(folder).expect("golden files").map(|file| file.unwrap().path());
-    let files = files.filter(|path| path.extension().is_some_and(|e| e == "refrain"));
-    let open = |path: PathBuf| open(&path).expect("a file that reads").calls();
-    let all: Vec<CallTrace> = files.filter_map(open).collect();
-    assert!(all.len() >= 5, "golden files of calls");
-    all
-}
 
 #[test]
 fn arguments_of_a_rank_are_those_that_are_decoded() {
@@ -45,7 +33,7 @@ fn arguments_of_a_rank_are_those_that_are_decoded() {
                             }
                             (
                                 Some(Arg::Address { offset, .. }),
-                                Some(Value::Place { offset: o, .. }),
+                                Some(Value::Location { offset: o, .. }),
                             ) => {
                                 assert_eq!(offset.on(rank), Some(*o), "{}", event.function.name);
                             }

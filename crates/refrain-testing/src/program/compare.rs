@@ -1,6 +1,6 @@
-//! Whether decoded calls are those that a process made, up to other names for its objects.
+//! Compares decoded calls with the calls that a process made, up to the numbering of its objects.
 
-use super::{Call, Expected, Gave, Life, Process};
+use super::{Call, Expected, Life, Process, Returned};
 use crate::records::FAMILY;
 use refrain_mpi::abi::Layout;
 use refrain_mpi::names::HandleTable;
@@ -9,12 +9,12 @@ use refrain_reader::view::SingleTask;
 use refrain_signature::tasktrace::TaskTrace;
 use std::collections::HashMap;
 
-/// What each object and segment of a process is called in its decoded trace, so far.
+/// The name of each object and segment of a process in its decoded trace, so far.
 #[derive(Debug, Default)]
 pub struct Names {
     /// By identity: kind and name.
     by_identity: HashMap<usize, (&'static str, u64)>,
-    /// By kind and name: all that had it.
+    /// By kind and name: all objects that had this name.
     by_name: HashMap<(&'static str, u64), Vec<usize>>,
 }
 
@@ -26,13 +26,13 @@ impl Names {
         self.by_identity.insert(identity, (kind, name));
         let others = self.by_name.entry((kind, name)).or_default();
         others.push(identity);
-        // A name is used again when its object is gone, not before.
+        // A name may be reused only after its object has ended.
         let apart = |a: Life, b: Life| a.died <= b.born || b.died <= a.born;
         others.iter().all(|&other| other == identity || apart(lives[other], lives[identity]))
     }
 }
 
-/// Compares the trace of a thread with what it did; says what differs.
+/// Compares the trace of a thread with its calls; an error says what differs.
 pub fn compare(
     process: &Process,
     thread: usize,
@@ -83,8 +83,8 @@ impl Reader<'_> {
         };
         self.values("output", &call.outputs, &event.outputs)?;
         let same = match gave {
-            Gave::Number(n) => event.result == Some(*n),
-            Gave::Named(kind, name) => {
+            Returned::Number(n) => event.result == Some(*n),
+            Returned::Named(kind, name) => {
                 event.result.and_then(|n| self.handles.name(kind, n as u64)) == Some(name)
             }
         };
@@ -124,7 +124,7 @@ impl Reader<'_> {
             }
             (
                 Expected::Place(identity, offset),
-                Value::Place { thread, segment, offset: o, .. },
+                Value::Location { thread, segment, offset: o, .. },
             ) => {
                 let owner = thread.map_or(self.thread as u64, u64::from);
                 let name = owner << 32 | u64::from(*segment);

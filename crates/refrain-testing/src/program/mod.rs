@@ -1,9 +1,9 @@
-//! Random programs under a model of MPI: what a process calls, and what a reader of its trace
-//! should see.
+//! Random programs under a model of MPI: the calls of a process, and the calls that decoding its trace
+//! must give.
 //!
-//! A [`Process`] carries out [`Op`]s. It writes the records of each call as the agent would, with
-//! handles that MPI uses again once they are free, and keeps the same call in a form that does not
-//! depend on them: every object, and every piece of memory, has an identity of its own.
+//! A [`Process`] executes [`Op`]s. It writes the records of each call as the agent would, with
+//! handles that MPI reuses once they are free. It also keeps each call in a form that does not
+//! depend on handles: every object, and every piece of memory, has a unique identity.
 
 pub mod compare;
 mod requests;
@@ -15,14 +15,14 @@ use refrain_mpi::names;
 use refrain_reader::event::Value;
 use std::collections::VecDeque;
 
-/// One thing that a thread does; what exactly follows from the numbers.
+/// One step of a thread; the numbers determine what it does.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
-    /// Which thread.
+    /// The thread.
     pub thread: u8,
-    /// What.
+    /// What it does.
     pub what: u8,
-    /// How.
+    /// Details.
     pub how: [u8; 3],
 }
 
@@ -30,13 +30,13 @@ pub struct Op {
 pub fn programs(most: usize) -> impl Strategy<Value = Vec<Op>> {
     let op = (any::<u8>(), any::<u8>(), any::<[u8; 3]>());
     let op = op.prop_map(|(thread, what, how)| Op { thread, what, how });
-    // What a program does, it does again.
+    // Programs repeat their steps.
     let repeated = (proptest::collection::vec(op, 1..8), 1usize..6);
     let part = repeated.prop_map(|(ops, times)| ops.repeat(times));
     proptest::collection::vec(part, 1..most / 12 + 2).prop_map(|parts| parts.concat())
 }
 
-/// What a reader should see of a value.
+/// The value that a reader of the trace must get.
 #[derive(Clone, Debug)]
 pub enum Expected {
     /// The value itself.
@@ -53,20 +53,20 @@ pub enum Expected {
         fields: (i32, i32, i64),
         /// Whether it was cancelled.
         cancelled: bool,
-        /// The error, where one is kept.
+        /// The error, if one is stored.
         error: Option<i32>,
-        /// Whether the program had asked for it.
+        /// Whether the program passed a status.
         ignored: bool,
     },
     /// A status that says only whether a request was cancelled.
     Cancelled(bool),
-    /// A status of which only the error is kept.
+    /// A status of which only the error is stored.
     Error(i32),
     /// An array.
     List(Vec<Expected>),
 }
 
-/// A value as MPI has it, and as a reader should see it.
+/// A value as MPI has it, and as a reader of the trace must get it.
 #[derive(Clone, Debug)]
 pub struct Arg(pub Value, pub Expected);
 
@@ -106,24 +106,24 @@ fn predefined(kind: &str, name: &str) -> u64 {
     }
 }
 
-/// A call, as a reader should see it.
+/// A call, as a reader of the trace must get it.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The function.
     pub name: &'static str,
-    /// Calls it was made inside of.
+    /// How many calls it was made inside of.
     pub depth: u8,
     /// Its inputs.
     pub inputs: Vec<Expected>,
     /// Its outputs, if it returned.
     pub outputs: Vec<Expected>,
     /// Result and error class, if it returned.
-    pub returned: Option<(Gave, i32)>,
+    pub returned: Option<(Returned, i32)>,
 }
 
-/// What a call gave back.
+/// What a call returned.
 #[derive(Clone, Debug)]
-pub enum Gave {
+pub enum Returned {
     /// A number.
     Number(i64),
     /// A predefined handle.
@@ -146,9 +146,9 @@ pub struct Thread {
     pub log: Log,
     /// Its calls in the order in which they began.
     pub calls: Vec<Call>,
-    /// Calls that have not returned: name, number in the log, place among the calls.
+    /// Calls that have not returned: name, number in the log, index in `calls`.
     open: Vec<(&'static str, u32, usize)>,
-    /// The last statuses it saw.
+    /// The last statuses it received.
     statuses: VecDeque<(i32, i32, i64)>,
 }
 
@@ -188,9 +188,9 @@ pub struct Process {
 
 /// Threads of a process.
 pub const THREADS: usize = 3;
-/// Where memory begins that the model hands out.
+/// The first address that the model allocates.
 const MEMORY: u64 = 0x7000_0000_0000;
-/// Room for a piece of it.
+/// The distance between allocations.
 const PIECE: u64 = 0x1_0000;
 
 impl Process {
@@ -219,7 +219,7 @@ impl Process {
     }
 
     fn step(&mut self, op: &Op) {
-        // Most is done by one thread; some of it not on all ranks.
+        // One thread does most steps. Some steps are not executed on all ranks.
         let thread = usize::from(op.thread.saturating_sub(150)) % THREADS;
         let [a, b, c] = op.how;
         if c > 250 && self.rank % 3 == i64::from(a % 3) {
@@ -248,7 +248,7 @@ impl Process {
     // Records.
 
     fn tick(&mut self, thread: usize) {
-        // Some take longer than others.
+        // Some calls take longer than others.
         self.clock += 10 + (self.clock.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58);
         self.threads[thread].log.clock = self.clock;
     }
@@ -279,7 +279,7 @@ impl Process {
         thread.log.leave(name, number, result, class, &values);
         let call = &mut thread.calls[place];
         call.outputs = outputs;
-        call.returned = Some((Gave::Number(result), class));
+        call.returned = Some((Returned::Number(result), class));
     }
 
     fn call(&mut self, thread: usize, name: &'static str, inputs: Vec<Arg>, outputs: Vec<Arg>) {
@@ -299,8 +299,7 @@ impl Process {
         self.lives.len() - 1
     }
 
-    /// A handle that MPI gives out: the smallest that is free, as likely as not one that was in
-    /// use before.
+    /// A new handle: the smallest that is free, so often one that was used before.
     fn create(&mut self, kind: &'static str) -> Arg {
         let raw = (0x8400_0000u64..).find(|raw| self.objects.iter().all(|o| o.raw != *raw));
         self.create_as(kind, raw.unwrap_or(0))
@@ -379,7 +378,7 @@ impl Process {
         }
     }
 
-    /// An address as a number: where it lies in no segment, it is one.
+    /// An address as `MPI_Aint`: outside all segments it is a plain number.
     fn aint(&self, which: u8) -> Arg {
         match (which % 2, self.address(which)) {
             (0, Arg(Value::Word(address), place @ Expected::Place(..))) => {
@@ -391,7 +390,7 @@ impl Process {
 
     fn memory(&mut self, thread: usize, a: u8, b: u8) {
         if a < 150 {
-            // Often the same again; now and then over the end of a piece.
+            // Often the same memory again; sometimes beyond the end of an allocation.
             let base = MEMORY + u64::from(b % 6) * PIECE;
             let bytes = if a < 30 { PIECE + 0x100 } else { PIECE / 2 };
             self.announce(thread, base, bytes);
@@ -550,7 +549,7 @@ impl Process {
                 self.fail(thread, "MPI_Comm_dup", vec![comm], vec![Arg::unset()]);
             }
             4 => {
-                // A communicator that nobody saw made.
+                // A communicator whose creation was not recorded.
                 let call_comm = self.create_as("comm", 0xc400_0000 + u64::from(b % 2));
                 self.call(thread, "MPI_Barrier", vec![call_comm], vec![]);
             }
@@ -564,7 +563,7 @@ impl Process {
         }
     }
 
-    /// Frees an object that is not counted.
+    /// Frees an object that is not reference-counted.
     fn drop_all(&mut self, handle: &Arg) {
         if let Arg(_, Expected::Object(_, identity)) = handle
             && let Some(object) = self.objects.iter_mut().find(|o| o.identity == *identity)
@@ -655,7 +654,7 @@ impl Process {
     fn nested(&mut self, thread: usize, a: u8, b: u8) {
         let depth = self.threads[thread].open.len();
         if a < 110 && depth < 3 {
-            // What frees its buffer while it runs would be an error of the program.
+            // A call whose buffer is freed while it runs would be an error of the program.
             let (from, to) = (self.buffer(b % 3), self.buffer(a % 3));
             let (int, sum) = (Arg::named("datatype", "MPI_INT"), Arg::named("op", "MPI_SUM"));
             let world = Arg::named("comm", "MPI_COMM_WORLD");
@@ -675,8 +674,8 @@ impl Process {
             0 => {
                 let call = self.enter(thread, "MPI_Wtime", vec![]);
                 self.leave(thread, "MPI_Wtime", call, (i64::from(b) << 52 | 77, 0), vec![]);
-                // A time is not kept.
-                self.threads[thread].calls[call.1].returned = Some((Gave::Number(0), 0));
+                // Times are not stored.
+                self.threads[thread].calls[call.1].returned = Some((Returned::Number(0), 0));
             }
             1 => {
                 let (rank, comm) = (Arg::int(self.rank), self.comm(b));
@@ -695,7 +694,7 @@ impl Process {
                 let call = self.enter(thread, "MPI_Comm_f2c", vec![Arg::int(b.into())]);
                 let world = predefined("comm", "MPI_COMM_WORLD");
                 self.leave(thread, "MPI_Comm_f2c", call, (world as i64, 0), vec![]);
-                let named = Gave::Named("comm", "MPI_COMM_WORLD");
+                let named = Returned::Named("comm", "MPI_COMM_WORLD");
                 self.threads[thread].calls[call.1].returned = Some((named, 0));
             }
             _ => {

@@ -1,5 +1,5 @@
-//! Requests under the model: made, passed around in arrays that all threads use, completed one by
-//! one or together.
+//! Requests in the model: created, stored in arrays that all threads use, completed one by one or
+//! together.
 
 use super::{Arg, Expected, Process};
 use crate::records;
@@ -7,20 +7,20 @@ use refrain_mpi::status::StatusFields;
 use refrain_reader::event::Value;
 
 const NULL: u64 = 0x2c00_0000;
-/// MPICH's one handle for all requests that are complete from the start.
+/// MPICH's handle for all requests that are complete when they are created.
 const DONE: u64 = 0x6c00_0001;
 const UNDEFINED: i64 = -32766;
 /// Arrays of requests that the program keeps.
 const ARRAYS: usize = 3;
-/// Elements of an array at most.
+/// The most elements of an array.
 const LONGEST: usize = 6;
 
-/// What a request is of.
+/// What a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
-    /// Its status tells nothing.
+enum RequestKind {
+    /// An operation whose status is empty.
     Send,
-    /// Its status tells of a message.
+    /// An operation whose status describes a message.
     Receive,
 }
 
@@ -30,7 +30,7 @@ struct Request {
     identity: usize,
     /// The thread that made it.
     thread: usize,
-    sort: Sort,
+    kind: RequestKind,
     persistent: bool,
     cancelled: bool,
 }
@@ -38,14 +38,14 @@ struct Request {
 /// The requests of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
-    /// Those in flight, the oldest first.
+    /// The pending requests, the oldest first.
     live: Vec<Request>,
     arrays: [Vec<u64>; ARRAYS],
 }
 
 impl Requests {
-    /// The requests that some handles stand for when a thread passes them: of several with one
-    /// handle those the thread has made itself, the oldest first; else any.
+    /// The requests that a thread means by some handles. If several requests have the same handle, these are
+    /// the oldest that the thread created itself, or else any.
     fn resolve(&self, raws: &[u64], thread: usize) -> Vec<Option<Request>> {
         let turn = |i: usize| raws[..i].iter().filter(|raw| **raw == raws[i]).count();
         let all = |i: usize| self.live.iter().filter(move |r| r.raw == raws[i]);
@@ -67,7 +67,7 @@ fn numbers(all: &[usize]) -> Arg {
 }
 
 impl Process {
-    /// Makes a request, and puts it into an array.
+    /// Creates a request, and puts it into an array.
     pub(super) fn post(&mut self, thread: usize, a: u8, b: u8, c: u8) {
         let array = &self.requests.arrays[usize::from(b) % ARRAYS];
         let place = array.iter().position(|raw| *raw == NULL);
@@ -75,12 +75,12 @@ impl Process {
             return;
         }
         let shared = a.is_multiple_of(4);
-        let (name, sort, persistent) = match a % 16 {
-            0..=5 => ("MPI_Isend", Sort::Send, false),
-            6..=11 => ("MPI_Irecv", Sort::Receive, false),
-            12 => ("MPI_Ibarrier", Sort::Send, false),
-            13 => ("MPI_Send_init", Sort::Send, true),
-            14 => ("MPI_Recv_init", Sort::Receive, true),
+        let (name, kind, persistent) = match a % 16 {
+            0..=5 => ("MPI_Isend", RequestKind::Send, false),
+            6..=11 => ("MPI_Irecv", RequestKind::Receive, false),
+            12 => ("MPI_Ibarrier", RequestKind::Send, false),
+            13 => ("MPI_Send_init", RequestKind::Send, true),
+            14 => ("MPI_Recv_init", RequestKind::Receive, true),
             _ if c % 2 == 1 => return self.find(thread, place, b),
             _ => {
                 let envelope = self.envelope(a, c, b);
@@ -89,7 +89,7 @@ impl Process {
         };
         let inputs = match name {
             "MPI_Ibarrier" => vec![self.comm(c)],
-            // Few different ones, so that requests of one signature meet.
+            // Few different ones, so that several requests have the same signature.
             _ => self.envelope(10 + c % 2, 3, b % 2),
         };
         let call = self.enter(thread, name, inputs);
@@ -100,7 +100,7 @@ impl Process {
                 .unwrap_or(0),
         };
         let identity = self.identity();
-        let request = Request { raw, identity, thread, sort, persistent, cancelled: false };
+        let request = Request { raw, identity, thread, kind, persistent, cancelled: false };
         self.requests.live.push(request);
         self.leave(thread, name, call, (0, 0), vec![handle(raw, Some(request))]);
         let array = &mut self.requests.arrays[usize::from(b) % ARRAYS];
@@ -110,15 +110,15 @@ impl Process {
         }
     }
 
-    /// A request that nobody saw made is tested, and comes into an array.
+    /// Tests a request whose creation was not recorded, and puts it into an array.
     fn find(&mut self, thread: usize, place: Option<usize>, b: u8) {
         let raw = 0xac00_0000 + u64::from(b % 2);
         if self.requests.live.iter().any(|r| r.raw == raw) {
             return;
         }
         let identity = self.identity();
-        let (sort, persistent, cancelled) = (Sort::Receive, false, false);
-        let request = Request { raw, identity, thread, sort, persistent, cancelled };
+        let (kind, persistent, cancelled) = (RequestKind::Receive, false, false);
+        let request = Request { raw, identity, thread, kind, persistent, cancelled };
         self.requests.live.push(request);
         let same = handle(raw, Some(request));
         let outputs = vec![same.clone(), Arg::int(0), Arg::unset()];
@@ -135,7 +135,7 @@ impl Process {
         let array = usize::from(b) % ARRAYS;
         let raws = self.requests.arrays[array].clone();
         let place = usize::from(c) % raws.len().max(1);
-        // What completes differs between ranks in some places.
+        // In some cases, different requests complete on different ranks.
         let spread = if c > 220 { self.rank as usize * 5 } else { 0 };
         let chosen = |i: usize| (usize::from(c) + spread) >> (i % 7) & 1 == 1;
         match a % 16 {
@@ -157,7 +157,7 @@ impl Process {
         }
     }
 
-    /// Takes note that some requests of an array completed; gives the array after that.
+    /// Notes that some requests of an array completed; returns the array after that.
     fn finish(&mut self, array: usize, requests: &[Option<Request>], done: &[usize]) -> Vec<Arg> {
         let mut after = Vec::new();
         for (i, request) in requests.iter().enumerate() {
@@ -165,7 +165,7 @@ impl Process {
             match request.filter(|r| done.contains(&i) && !r.persistent) {
                 Some(request) => {
                     self.requests.live.retain(|r| r.identity != request.identity);
-                    // It is gone when the call returns, which it is about to.
+                    // It ceases to exist when the call returns, which is next.
                     self.lives[request.identity].died = self.clock + 10;
                     self.requests.arrays[array][i] = NULL;
                     after.push(handle(NULL, None));
@@ -190,7 +190,7 @@ impl Process {
             cancelled,
         });
         let expected = match request {
-            Some(Request { sort: Sort::Receive, .. }) => {
+            Some(Request { kind: RequestKind::Receive, .. }) => {
                 if !cancelled {
                     let Arg(..) = self.message(thread, fields, false);
                 }
@@ -210,7 +210,7 @@ impl Process {
         let request = self.requests.resolve(&[raw], thread)[0];
         let call = self.enter(thread, name, vec![handle(raw, request)]);
         let mut outputs = if done {
-            // The first of those that share the handle is the one that completes.
+            // Of the requests that share the handle, the first completes.
             let mut alone = vec![None; raws.len()];
             alone[place] = request;
             vec![self.finish(array, &alone, &[place]).swap_remove(place)]
@@ -301,7 +301,7 @@ impl Process {
         if name == "MPI_Waitsome" && done.is_empty() {
             done.extend(live.first());
         }
-        // The order in which MPI tells them is its own.
+        // MPI reports them in any order.
         if chosen(3) {
             done.reverse();
         }

@@ -1,4 +1,4 @@
-//! The calls of a trace with raw records: what each thread called, and when.
+//! Reads the calls of each thread, and their times, from a trace with raw records.
 
 use anyhow::{Context, Result, bail};
 use refrain_reader::view::TaskView;
@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct Stream {
     /// Signatures.
     pub terminals: Vec<u32>,
-    /// Ticks since the call before returned.
+    /// Ticks since the previous call returned.
     pub gaps: Vec<u64>,
     /// Ticks in the call.
     pub durations: Vec<u64>,
@@ -21,7 +21,7 @@ pub struct Stream {
 pub fn of(path: &Path) -> Result<Vec<Stream>> {
     let trace = Trace::open(path)?;
     if !trace.has_raw() {
-        bail!("{} has no times of single calls: record with --raw", path.display());
+        bail!("{} has no raw records: record with --raw", path.display());
     }
     let streams = 0..trace.meta().streams.len();
     streams.filter_map(|stream| stream_of(&trace, stream).transpose()).collect()
@@ -50,7 +50,7 @@ fn stream_of(trace: &Trace, stream: usize) -> Result<Option<Stream>> {
     Ok(start.map(|start| Stream { terminals, gaps, durations, start }))
 }
 
-/// The sequence of signatures, without those that stand for notes.
+/// The sequence of signatures, without those of notes.
 fn terminals_of(task: &TaskView<'_>) -> Vec<u32> {
     let is_call = |terminal: &u32| task.head(*terminal).is_some_and(|head| !head.is_note());
     task.grammars().iter().flat_map(|grammar| grammar.iter()).filter(is_call).collect()

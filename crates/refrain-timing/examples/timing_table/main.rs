@@ -1,14 +1,14 @@
-//! How small the times of real programs become, how far off they are, and what it costs.
+//! Measures compression ratio, error and speed of each timing mode on the times of real programs.
 //!
 //! ```text
 //! refrain trace --raw -o lammps.refrain -- mpirun -n 8 lmp -in in.melt
 //! cargo run --release -p refrain-timing --example timing_table -- lammps.refrain
 //! ```
 //!
-//! The ratio is that of 8 bytes for each time (16 for each call) to the size of all blocks; those
-//! of one column are measured with the other all zero. PSNR is 20 log10(range / root mean square
-//! error), over all ranks, in decibels. Nanoseconds are for one call, each block at its fastest.
-//! `pco` and `zstd` are there to compare with: the columns as they are, block by block.
+//! The ratio is 8 bytes per time (16 per call) divided by the size of all blocks. The ratio of one
+//! column is measured with the other column set to zero. PSNR is 20 log10(range / root mean square
+//! error) in decibels, over all ranks. Nanoseconds are per call, from the fastest run of each block.
+//! `pco` and `zstd` compress the plain columns, block by block, for comparison.
 
 mod calls;
 mod measure;
@@ -34,7 +34,7 @@ struct Args {
     /// The absolute error, in ticks.
     #[arg(long, default_value_t = 26_000)]
     error_abs: u64,
-    /// Each is measured so often.
+    /// Runs per measurement.
     #[arg(long, default_value_t = 5)]
     runs: usize,
     /// Only these modes.

@@ -6,13 +6,13 @@ use refrain_timing::{Bounds, Calls, Mode, Scratch, Times, decode, encode};
 use std::fmt;
 use std::time::Instant;
 
-/// What is the same for all modes.
+/// The settings that are the same for all modes.
 pub struct Setup {
-    /// How far times may be off.
+    /// Error bounds.
     pub bounds: Bounds,
     /// Calls in a block.
     pub block: usize,
-    /// How often each is measured.
+    /// Runs per measurement.
     pub runs: usize,
 }
 
@@ -20,16 +20,16 @@ pub struct Setup {
 #[derive(Default)]
 pub struct Row {
     name: String,
-    /// Of durations, of intervals, of both.
+    /// Compression ratios of durations, intervals, and both.
     ratios: [f64; 3],
-    /// Of durations, of intervals.
+    /// Signal-to-noise ratios of durations and intervals.
     psnr: [f64; 2],
     encode: f64,
     decode: f64,
 }
 
 impl Row {
-    /// What stands above the lines.
+    /// The heading of the table.
     pub const HEAD: &str = "mode           ratio dur  ratio int    ratio   PSNR dur   PSNR int  \
                             encode ns  decode ns";
 }
@@ -43,7 +43,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// A block's share of a stream.
+/// Divides a stream into blocks.
 fn blocks(stream: &Stream, block: usize) -> impl Iterator<Item = Calls<'_>> {
     let mut next_start = Some(stream.start);
     (0..stream.terminals.len()).step_by(block).map(move |from| {
@@ -57,11 +57,11 @@ fn blocks(stream: &Stream, block: usize) -> impl Iterator<Item = Calls<'_>> {
     })
 }
 
-/// Both ways, in that mode.
+/// Measures encoding and decoding in one mode.
 pub fn mode(setup: &Setup, mode: Mode, streams: &[Stream]) -> Result<Row> {
     let mut scratch = Scratch::default();
     let zeros = vec![0; setup.block];
-    // Of durations, of intervals, of both, of neither.
+    // Bytes with durations only, intervals only, both, and neither.
     let mut sizes = [0; 4];
     let mut blocks_of = Vec::new();
     for calls in streams.iter().flat_map(|stream| blocks(stream, setup.block)) {
@@ -106,7 +106,7 @@ pub fn mode(setup: &Setup, mode: Mode, streams: &[Stream]) -> Result<Row> {
     })
 }
 
-/// A general compressor of a column.
+/// Measures a general compressor on plain columns.
 pub fn plain(
     name: &str,
     setup: &Setup,
@@ -141,7 +141,7 @@ pub fn zstd(column: &[u64]) -> Result<Vec<u8>> {
     Ok(zstd::bulk::compress(&bytes, 1)?)
 }
 
-/// Nanoseconds for all blocks, each at its fastest: other programs that run meanwhile do not count.
+/// Nanoseconds for all blocks, from the fastest run of each, so that other programs do not disturb.
 fn least<T>(runs: usize, blocks: &[T], mut run: impl FnMut(&T) -> Result<()>) -> Result<f64> {
     let mut least = vec![f64::INFINITY; blocks.len()];
     for _ in 0..runs {

@@ -1,5 +1,4 @@
-//! What a reader may take: an allocator that counts, and refuses what is too much, and a watch
-//! over the time.
+//! Limits for readers: an allocator that counts and refuses too much memory, and a watchdog for time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,29 +7,32 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that one case may hold.
+/// Bytes that one case may allocate.
 pub const MOST_BYTES: isize = 512 << 20;
-/// Time that one case may take; on a busy machine, the shortest of three tries counts.
+/// Time that one case may take. The shortest of three tries counts, for busy machines.
 pub const MOST_TIME: Duration = Duration::from_secs(2);
-/// A case that takes this long will not end.
+/// A case that takes this long is considered endless.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Counts what each thread holds.
+/// Counts the bytes that each thread has allocated.
 pub struct Counted;
 
 thread_local! {
-    /// What this thread holds, and what it is working on, if that is to be held to the limit.
+    /// Bytes that this thread has allocated, and its current case, if limits apply.
     static HELD: Cell<isize> = const { Cell::new(0) };
     static CASE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 impl Counted {
-    /// Whether more may be had.
+    /// Whether more may be allocated.
     fn take(bytes: usize) -> bool {
         let held = HELD.get() + bytes as isize;
         if let Some(case) = CASE.get().filter(|_| held > MOST_BYTES) {
-            // What refuses memory cannot ask for any.
-            let _ = writeln!(std::io::stderr(), "case {case} asks for {bytes} bytes, of {held}");
+            // Formatting must not allocate here.
+            let _ = writeln!(
+                std::io::stderr(),
+                "case {case} asks for {bytes} bytes; that makes {held}"
+            );
             return false;
         }
         HELD.set(held);
@@ -64,8 +66,8 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// Runs cases on all cores. `each` gets a number, and must neither panic, nor take more than it
-/// may. `REFRAIN_CASE=N` runs that case alone.
+/// Runs cases on all cores. `each` gets the number of a case; it must not panic or exceed the limits.
+/// `REFRAIN_CASE=N` runs that case alone.
 pub fn run_cases<T>(cases: u64, make: impl Fn() -> T + Sync, each: impl Fn(&mut T, u64) + Sync) {
     let only = std::env::var("REFRAIN_CASE").ok().and_then(|n| n.parse::<u64>().ok());
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get()) as u64;

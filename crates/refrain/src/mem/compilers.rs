@@ -33,10 +33,10 @@ pub struct Args {
     options: Vec<OsString>,
 }
 
-/// For compiling.
+/// Options for compiling.
 const COMPILE: [&str; 1] = ["-fsanitize=thread"];
 
-/// For linking: the runtime in front of other libraries.
+/// Options for linking: the runtime precedes other libraries.
 fn link() -> Result<Vec<String>> {
     let folder = runtime::folder()?;
     let folder = folder.display();
@@ -51,7 +51,7 @@ fn link() -> Result<Vec<String>> {
     ])
 }
 
-/// The flags, for people.
+/// The flags as text.
 pub fn flags() -> Result<String> {
     Ok(format!("compile: {}\nlink:    {}", COMPILE.join(" "), link()?.join(" ")))
 }
@@ -97,7 +97,7 @@ fn tempdir() -> Result<std::path::PathBuf> {
     Ok(folder)
 }
 
-/// Compiles each source to an object, and gives the options with objects in the places of sources.
+/// Compiles each source to an object. Returns the options with sources replaced by objects.
 fn compile_sources(
     compiler: &OsString,
     options: &[OsString],
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_told_from_options_and_objects() {
+    fn sources_are_distinguished_from_options_and_objects() {
         let is = |word: &str| is_source(&OsString::from(word));
         assert!(is("a.c") && is("dir/b.f90") && is("x.F"));
         assert!(!is("-O2") && !is("a.o") && !is("-DX=a.c") && !is("main"));

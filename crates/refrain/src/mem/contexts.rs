@@ -1,35 +1,35 @@
 //! Names of contexts in the text of a structure.
 //!
-//! A context says which call led to code. Where the function that was called is not known, as with
-//! calls by pointer, or is a library's, it is the code itself that tells its function: `main`, which
-//! the C library calls; the body of a parallel region; a callback. So lines are first written with
-//! marks, one for each context and one for the function of each reference, and [`Contexts::line`]
-//! replaces them. Lines between a context and its first reference wait until the reference is known.
+//! A context says which call led to code. If the called function is unknown (calls through pointers) or is
+//! a library's, the name of the context is the function of the first reference in it. Examples are `main`, which
+//! the C library calls, the body of a parallel region, and a callback. So lines are first written with marks,
+//! one for each context and one for the function of each reference, and [`Contexts::line`] replaces them.
+//! Lines between a context and its first reference are held back until the reference is known.
 
 use std::collections::HashMap;
 
 const BEGIN: char = '\u{1}';
 const END: char = '\u{2}';
 
-/// A context as it may be written.
+/// The possible names of a context.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// Its name if its code has none: `in code called at matmul.c:15`.
     pub name: String,
-    /// What follows the name of a function that its code tells: `, called at matmul.c:15`. None if
-    /// the context has a name of its own, whatever its code is.
+    /// What follows the name of the function of its first reference: `, called at matmul.c:15`. `None` if the
+    /// context has a name that does not depend on its references.
     pub call: Option<String>,
     /// Whether it has a line even if no reference follows.
     pub is_shown_alone: bool,
 }
 
-/// Contexts and functions that marks stand for, and the lines that wait for a name.
+/// The contexts and functions of all marks, and the lines that are held back.
 #[derive(Debug, Default)]
 pub struct Contexts {
     contexts: Vec<Context>,
     functions: Vec<Option<String>>,
     known: HashMap<Option<String>, usize>,
-    /// The context that the next reference has.
+    /// The context of the next reference.
     current: Option<usize>,
     /// The function that was written for it last.
     written: Option<usize>,
@@ -54,7 +54,7 @@ impl Contexts {
         format!("{BEGIN}f{number}{END}")
     }
 
-    /// Takes a line with marks; returns the lines that can be written now.
+    /// Adds a line with marks; returns the lines that can be written now.
     pub fn line(&mut self, line: &str) -> Vec<String> {
         let (words, marks) = split(line);
         let indent = words[..words.len() - words.trim_start().len()].to_owned();
@@ -69,7 +69,7 @@ impl Contexts {
                 }
                 lines
             }
-            // Contexts within a sentence, or no marks.
+            // Contexts in the middle of a line, or no marks.
             marks => {
                 let mut sentence = words;
                 for (at, _, number) in marks.iter().rev() {
@@ -87,7 +87,7 @@ impl Contexts {
         }
     }
 
-    /// The lines that still wait, at the end of the text.
+    /// The lines that are still held back at the end of the text.
     pub fn finish(&mut self) -> Vec<String> {
         let lines = self.release(None);
         self.current = None;
@@ -111,8 +111,8 @@ impl Contexts {
         lines
     }
 
-    /// The lines that wait for the name of a context; with its own name, or none, if no reference has
-    /// followed.
+    /// The lines that are held back, after `line`, which is that of the context. If no reference has followed,
+    /// the context has its own name, or no line.
     fn release(&mut self, line: Option<String>) -> Vec<String> {
         let Some((indent, waiting)) = self.held.take() else { return Vec::new() };
         let context = self.current.and_then(|current| self.contexts.get(current));

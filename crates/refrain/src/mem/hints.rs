@@ -7,9 +7,9 @@ use refrain_memtrace::trace::Facts;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The work of a program is in its libraries if this many times more basic blocks of theirs ran,
+/// The work of a program is in its libraries if they executed this many times more basic blocks than it,
 const MANY_BLOCKS: u64 = 50;
-/// and if it has fewer references than this for each of them.
+/// and if there are fewer references than this per basic block.
 const FEW_REFERENCES: u64 = 10;
 
 /// What the user should know about a recording.
@@ -33,7 +33,7 @@ pub fn hints(facts: &Facts) -> Vec<String> {
     hints
 }
 
-/// A function that recording should begin with, and did not.
+/// The hint for a function of `--from` that was never called.
 fn never_called(function: &str, symbols: &[(&str, Symbols)]) -> String {
     let reason = missing(function, symbols).unwrap_or_else(|| {
         "it may not have been reached, or the compiler has inlined it: name a function that calls \
@@ -45,13 +45,13 @@ fn never_called(function: &str, symbols: &[(&str, Symbols)]) -> String {
     )
 }
 
-/// A function that recording should end with and that does not exist.
+/// The hint for a function of `--until` that does not exist.
 fn never_stopped(function: &str, symbols: &[(&str, Symbols)]) -> Option<String> {
     let reason = missing(function, symbols)?;
     Some(format!("--until {function}: recording went on to the end: {reason}"))
 }
 
-/// Why no program has the function; none if one has it, or if no symbols are known.
+/// Why no program has the function; `None` if one has it, or if no symbols are known.
 fn missing(function: &str, symbols: &[(&str, Symbols)]) -> Option<String> {
     if symbols.is_empty() || symbols.iter().any(|(_, symbols)| symbols.has_function(function)) {
         return None;
@@ -66,7 +66,7 @@ fn missing(function: &str, symbols: &[(&str, Symbols)]) -> Option<String> {
     Some(format!("{} has no function of this name: {advice}", programs.join(", ")))
 }
 
-/// Whether most of what ran was not to be recorded.
+/// The hint if most executed code was in libraries, which were not recorded.
 fn work_in_libraries(facts: &Facts) -> Option<String> {
     if !facts.selected.is_empty() {
         return None;

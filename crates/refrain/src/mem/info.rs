@@ -1,30 +1,33 @@
 //! `refrain info` of a memory trace.
 
 use crate::output;
+use crate::stdout::{print, print_json};
 use crate::summary::{counted, grouped, size};
 use anyhow::Result;
 use refrain_memory::triples;
 use refrain_memtrace::MemoryTrace;
 use refrain_memtrace::process::{Ended, ProcessFacts};
 use refrain_memtrace::trace::{Facts, Stages};
+use refrain_reader::meta::REDACT;
 use refrain_rings::layout::{COMPILED, DYNAMORIO};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The option that has libraries recorded.
+/// The option to record libraries.
 pub const LIBRARIES: &str = "--libs";
-/// A reference as it is: a block's number and an address.
+/// What a redacted trace does not have.
+const REDACTED_TEXT: &str = "command line, host names, folders of files";
+/// Bytes of an uncompressed reference: a block's number and an address.
 const RAW: u64 = 16;
 
-/// Prints.
+/// Prints the facts about a trace.
 pub fn run(trace: &MemoryTrace, is_json: bool) -> Result<ExitCode> {
-    let text = if is_json { format!("{}\n", json(trace)) } else { text(trace) };
-    match io::stdout().write_all(output::lines(&text).as_bytes()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(ExitCode::SUCCESS),
+    match is_json {
+        true => print_json(&json(trace).to_string())?,
+        false => print(&text(trace))?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn sections(trace: &MemoryTrace) -> BTreeMap<String, u64> {
@@ -60,16 +63,24 @@ fn ended(process: &ProcessFacts) -> &'static str {
     }
 }
 
-/// Whether the trace holds every reference of the code that was to be recorded, from the beginning
-/// to the end of every process.
+/// Whether the trace has every reference of the selected code, from the beginning to the end of every process.
 fn is_complete(trace: &MemoryTrace) -> bool {
     let facts = trace.facts();
     let is_whole =
         |p: &ProcessFacts| p.lost.is_empty() && matches!(p.ended, Ended::Exited | Ended::Replaced);
     !trace.container().is_recovered()
         && facts.lost.is_empty()
-        && facts.selected.iter().all(|option| option == LIBRARIES)
+        && selected(facts).all(|option| option == LIBRARIES)
         && facts.processes.iter().all(is_whole)
+}
+
+/// The options that selected what to record.
+fn selected(facts: &Facts) -> impl Iterator<Item = &str> {
+    facts.selected.iter().map(String::as_str).filter(|option| *option != REDACT)
+}
+
+fn is_redacted(facts: &Facts) -> bool {
+    facts.selected.iter().any(|option| option == REDACT)
 }
 
 /// Where and why traces of processes end before the processes did.
@@ -117,7 +128,8 @@ fn json(trace: &MemoryTrace) -> Json {
         "sections": sections(trace),
         "complete": is_complete(trace),
         "holds": holds(trace),
-        "selected": facts.selected,
+        "selected": selected(facts).collect::<Vec<_>>(),
+        "redacted": is_redacted(facts),
         "lost": facts.lost,
         "raw": trace.has_raw(),
         "command": facts.command,
@@ -133,7 +145,7 @@ fn json(trace: &MemoryTrace) -> Json {
     })
 }
 
-/// What the references are all of, in words.
+/// Which references the trace has, as text.
 fn holds(trace: &MemoryTrace) -> &'static str {
     let ends: BTreeSet<u32> = trace.facts().processes.iter().map(|p| p.front_end).collect();
     let has_libraries = trace.facts().selected.iter().any(|option| option == LIBRARIES);
@@ -158,8 +170,12 @@ fn text(trace: &MemoryTrace) -> String {
     line("processes", facts.processes.len().to_string());
     line("threads", facts.threads().to_string());
     line("references", grouped(facts.references()));
-    if !facts.selected.is_empty() {
-        line("selected", facts.selected.join(" "));
+    let selected: Vec<&str> = selected(facts).collect();
+    if !selected.is_empty() {
+        line("selected", selected.join(" "));
+    }
+    if is_redacted(facts) {
+        line("redacted", REDACTED_TEXT.to_owned());
     }
     let ends = facts.processes.iter().map(ended).fold(BTreeMap::new(), |mut ends, end| {
         *ends.entry(end).or_insert(0u64) += 1;

@@ -11,9 +11,10 @@ pub mod show;
 pub mod verify;
 
 use crate::merge::base_meta;
-use crate::mode::Access;
+use crate::mode::{Access, Redaction};
 use crate::naming::name_of;
 use crate::path::locate;
+use crate::stdout::print;
 use crate::summary::{counted, grouped, size};
 use crate::trace::{execute, exit_code, kept, make_default, make_parts, understand};
 use crate::{NOT_FOUND, Usage};
@@ -25,6 +26,7 @@ use refrain_memrecord::part::PartFiles;
 use refrain_memtrace::MemoryTrace;
 use refrain_memtrace::process::Ended;
 use refrain_memtrace::trace::Facts;
+use refrain_reader::meta::REDACT;
 use refrain_trace::parts::note_run;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,7 @@ pub enum FrontEnd {
   refrain mem --raw -o run.refrain -- mpirun -n 4 ./app
   refrain show run.refrain --thread 2 --limit 20
   refrain show run.refrain --structure         loop nests, with strides and threads
+  refrain mem --mode 640 --redact -- ./app     without command line, hosts and folders
   refrain mem --flags                          the options that `refrain cc` adds
 
 Two front ends (--frontend; the default follows from how the program was built):
@@ -93,6 +96,9 @@ pub struct Args {
     stacks: Stacks,
     #[command(flatten)]
     access: Access,
+    /// Leave out the command line, host names, and folders of files.
+    #[arg(long)]
+    redact: bool,
     /// Print the options that `refrain cc` passes to the compiler, and exit.
     #[arg(long)]
     flags: bool,
@@ -116,7 +122,7 @@ pub enum Stacks {
 /// Runs the program; the exit code is the program's.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.flags {
-        println!("{}", compilers::flags()?);
+        print(&format!("{}\n", compilers::flags()?))?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.window == Some(0) {
@@ -137,9 +143,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => make_default(&name_of(&plan.words[plan.programs[0].position..]))?,
     };
     words.splice(2..2, ["--parts".into(), parts.clone().into()]);
-    let noted = plan.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    // Only `refrain merge` needs it.
-    let _ = note_run(&parts, &base_meta(noted, selected(&args)));
+    // Only `refrain merge` reads it.
+    let _ = note_run(&parts, &base_meta(command(&plan, &args), selected(&args)));
     let progress = progress::Progress::start(&parts);
     let status = execute(&plan.command_with(&words)).inspect_err(|_| {
         let _ = std::fs::remove_dir_all(&parts);
@@ -163,6 +168,9 @@ fn wrapper(plan: &Plan, args: &Args, front_end: FrontEnd) -> Result<Vec<OsString
     }
     if args.raw {
         words.push("--raw".into());
+    }
+    if args.redact {
+        words.push("--redact".into());
     }
     if let Some(window) = args.window {
         words.extend(["--window".into(), window.to_string().into()]);
@@ -201,7 +209,15 @@ fn selected(args: &Args) -> Vec<String> {
     if args.libs {
         selected.push(info::LIBRARIES.into());
     }
+    if args.redact {
+        selected.push(REDACT.into());
+    }
     selected
+}
+
+/// The command line as the trace has it.
+fn command(plan: &Plan, args: &Args) -> Vec<String> {
+    Redaction { redact: args.redact }.command(&plan.words)
 }
 
 fn write_trace(
@@ -213,14 +229,11 @@ fn write_trace(
     status: ExitStatus,
 ) -> Result<()> {
     if !parts.exists() {
-        bail!(
-            "{} was removed while the program ran, and what was recorded with it",
-            parts.display()
-        );
+        bail!("{} was removed while the program ran, so the recording is lost", parts.display());
     }
     let facts = Facts {
         refrain: env!("CARGO_PKG_VERSION").to_owned(),
-        command: plan.words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: command(plan, args),
         exit_code: Some(i32::from(exit_code(status))),
         selected: selected(args),
         ..Facts::default()
@@ -284,14 +297,17 @@ fn print_summary(facts: &Facts, output: &Path, bytes: u64) {
     for hint in hints::hints(facts) {
         say!("refrain: warning: {hint}");
     }
-    say!("refrain: written to {0}; see it with: refrain show {0}", output.display());
+    say!(
+        "refrain: written to {0}; see its loops with: refrain show --structure {0}",
+        output.display()
+    );
 }
 
 fn counted_processes(n: usize) -> String {
     format!("{} process{}", grouped(n as u64), if n == 1 { "" } else { "es" })
 }
 
-/// A number below one with two digits that say something.
+/// A number with two significant digits if it is below one.
 fn significant(value: f64) -> String {
     if value >= 1.0 || value <= 0.0 {
         return format!("{value:.1}");

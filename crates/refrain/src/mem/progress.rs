@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// How often the line changes.
 const BEAT: Duration = Duration::from_millis(500);
-/// What a reference takes as it is: a block's number and an address.
+/// Bytes of an uncompressed reference: a block's number and an address.
 const RAW: u64 = 16;
 
 /// The line.
@@ -19,7 +19,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins to watch a folder of parts, if somebody can see it.
+    /// Begins to watch a folder of parts, if standard error is a terminal.
     pub fn start(parts: &Path) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { watcher: None };
@@ -39,7 +39,7 @@ impl Progress {
         Self { watcher: Some((sender, std::thread::spawn(watch))) }
     }
 
-    /// Ends, and leaves nothing on the terminal.
+    /// Ends, and clears the line.
     pub fn end(self) {
         if let Some((sender, watcher)) = self.watcher {
             drop(sender);

@@ -4,14 +4,14 @@ use crate::mode::Access;
 use crate::path::locate;
 use crate::{NOT_FOUND, dynamorio, inherited};
 use anyhow::{Context, Result, bail};
-use refrain_memrecord::keeper::{Keeping, start};
+use refrain_memrecord::keeper::{KeeperSettings, start};
 use refrain_rings::SOCKET;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// What the launcher's command line tells a rank.
+/// The arguments that the launcher passes to each rank.
 #[derive(clap::Args)]
 pub struct Args {
     /// The folder for parts.
@@ -22,6 +22,9 @@ pub struct Args {
     /// Keep raw words.
     #[arg(long)]
     raw: bool,
+    /// Leave out host names and folders of files.
+    #[arg(long)]
+    redact: bool,
     /// How many numbers a chunk holds.
     #[arg(long)]
     window: Option<usize>,
@@ -39,7 +42,7 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// Variables by which launchers tell a process its rank, the most specific first.
+/// Variables in which launchers pass the rank to a process, the most specific first.
 const RANKS: [&str; 6] = [
     "OMPI_COMM_WORLD_RANK",
     "PMIX_RANK",
@@ -63,9 +66,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         program = here;
     }
     args.access.apply();
-    let keeping =
-        Keeping { parts: args.parts.clone(), rank: rank(), raw: args.raw, window: args.window };
-    let socket = start(keeping).context("cannot start a compressor")?;
+    let settings = KeeperSettings {
+        parts: args.parts.clone(),
+        rank: rank(),
+        raw: args.raw,
+        redact: args.redact,
+        window: args.window,
+    };
+    let socket = start(settings).context("cannot start a compressor")?;
     let set = || args.set.iter().filter_map(|set| set.split_once('='));
     let mut command = match args.dynamorio {
         true => {

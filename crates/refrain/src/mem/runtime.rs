@@ -20,7 +20,7 @@ pub fn folder() -> Result<PathBuf> {
     Ok(found.canonicalize()?)
 }
 
-/// What a program was made for: one that names the runtime records itself.
+/// The front end for a program: a program that is linked to the runtime records itself.
 pub fn front_end_of(program: Option<&Path>) -> FrontEnd {
     let holds = |bytes: Vec<u8>| bytes.windows(FILE.len()).any(|part| part == FILE.as_bytes());
     match program.and_then(|program| std::fs::read(program).ok()).map(holds) {

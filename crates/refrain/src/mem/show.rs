@@ -6,6 +6,7 @@
 
 use super::contexts::{Context, Contexts};
 use crate::output;
+use crate::stdout::Lines;
 use anyhow::{Result, bail};
 use refrain_analysis::sites::Sites;
 use refrain_memory::{Access, Kind, Name, triples};
@@ -15,17 +16,16 @@ use refrain_memtrace::{MemoryTrace, Structures};
 use serde_json::json;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What is to be shown.
+/// The options of `refrain show` that apply.
 pub struct Wanted {
     /// Only these ranks.
     pub ranks: Option<BTreeSet<i32>>,
     /// Only this thread of each.
     pub thread: Option<u32>,
-    /// At most so many references, or lines of the structure.
+    /// At most this many references, or lines of the structure.
     pub limit: Option<u64>,
     /// One JSON object a line.
     pub json: bool,
@@ -33,10 +33,10 @@ pub struct Wanted {
     pub structure: bool,
 }
 
-/// Prints.
+/// Prints references or loop nests.
 pub fn run(trace: &MemoryTrace, wanted: &Wanted) -> Result<ExitCode> {
     let facts = trace.facts();
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut out = Lines::new();
     let mut left = wanted.limit.unwrap_or(u64::MAX);
     let is_one = facts.processes.len() == 1;
     let is_wanted = |number: u32| {
@@ -69,31 +69,19 @@ pub fn run(trace: &MemoryTrace, wanted: &Wanted) -> Result<ExitCode> {
         let threads: Vec<u32> =
             threads.into_iter().filter(|t| wanted.thread.is_none_or(|only| only == *t)).collect();
         found |= !threads.is_empty();
-        let result = match &structures {
+        match &structures {
             Some(structures) => {
                 let selection = Selection { is_wanted: &is_wanted, thread: wanted.thread, is_one };
-                printer.structures(number, &selection, structures, &decoded)
+                printer.structures(number, &selection, structures, &decoded)?;
             }
-            None => printer.references(rank, &decoded, &threads),
-        };
-        match result {
-            Err(error) if is_broken_pipe(&error) => return Ok(ExitCode::SUCCESS),
-            result => result?,
+            None => printer.references(rank, &decoded, &threads)?,
         }
     }
-    match out.flush() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => {}
-    }
+    out.finish()?;
     if !found {
         bail!("no such rank or thread in {}", trace.container().path().display());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io = error.downcast_ref::<io::Error>();
-    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Names of instructions and calling contexts, from symbols and debug information.
@@ -110,7 +98,7 @@ impl Symbols {
         if let Some(known) = self.known.get(&pc) {
             return known.clone();
         }
-        let (module, offset) = self.code.place(pc);
+        let (module, offset) = self.code.locate(pc);
         let text: Arc<str> = match module {
             None => format!("{offset:#x}").into(),
             Some(module) => {
@@ -172,7 +160,7 @@ impl Symbols {
         if let Some(known) = self.functions.get(&pc) {
             return known.clone();
         }
-        let (module, offset) = self.code.place(pc);
+        let (module, offset) = self.code.locate(pc);
         let function = module.and_then(|module| self.sites.function(&module.path, offset));
         self.functions.insert(pc, function.clone());
         function
@@ -180,7 +168,7 @@ impl Symbols {
 
     /// The library's function that the linker's stub at a program counter jumps to.
     fn stub(&mut self, pc: u64) -> Option<String> {
-        let (module, offset) = self.code.place(pc);
+        let (module, offset) = self.code.locate(pc);
         self.sites.symbols(&module?.path)?.stub_at(offset).map(str::to_owned)
     }
 
@@ -193,15 +181,15 @@ impl Symbols {
     }
 }
 
-struct Printer<'a, W: Write> {
-    out: &'a mut W,
+struct Printer<'a> {
+    out: &'a mut Lines,
     symbols: Symbols,
     whose: String,
     left: &'a mut u64,
     is_json: bool,
 }
 
-/// A kind in a word.
+/// A kind of reference as text.
 pub fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::Load => "load",
@@ -210,7 +198,7 @@ pub fn word(kind: Kind) -> &'static str {
     }
 }
 
-impl<W: Write> Printer<'_, W> {
+impl Printer<'_> {
     fn references(&mut self, rank: u32, process: &ProcessTrace, threads: &[u32]) -> Result<()> {
         for &thread in threads {
             for access in process.trace.references(thread) {
@@ -235,18 +223,17 @@ impl<W: Write> Printer<'_, W> {
                 "kind": kind,
                 "size": size,
                 "address": address,
-                "place": &*line,
+                "site": &*line,
             });
-            writeln!(self.out, "{json}")?;
+            self.out.json(&json.to_string())
         } else {
             let whose = &self.whose;
             let line = output::line(&line);
-            writeln!(self.out, "{whose}T{thread} {kind} {size} {address:#x} {line}")?;
+            self.out.escaped(format_args!("{whose}T{thread} {kind} {size} {address:#x} {line}"))
         }
-        Ok(())
     }
 
-    /// The loop nests of a process, but not those that an earlier process has printed.
+    /// The loop nests of a process, except those that were printed for an earlier process.
     fn structures(
         &mut self,
         number: u32,
@@ -261,7 +248,7 @@ impl<W: Write> Printer<'_, W> {
                 return Err(Stop::Limit);
             }
             **left -= 1;
-            writeln!(out, "{}", output::line(line)).map_err(Stop::Io)
+            out.line(line).map_err(Stop::Output)
         };
         let contexts = RefCell::new(Contexts::default());
         let mut marks: HashMap<u32, String> = HashMap::new();
@@ -297,14 +284,14 @@ impl<W: Write> Printer<'_, W> {
             match printed.and_then(|()| rest.iter().try_for_each(|line| print(line))) {
                 Ok(()) => {}
                 Err(Stop::Limit) => return Ok(()),
-                Err(Stop::Io(error)) => return Err(error.into()),
+                Err(Stop::Output(error)) => return Err(error),
             }
         }
         for (_, thread, count) in structures.left_out.iter().filter(|entry| entry.0 == number) {
             let line = format!("thread {thread}: {count} more blocks or loops, not shown");
             match print(&line) {
                 Ok(()) | Err(Stop::Limit) => {}
-                Err(Stop::Io(error)) => return Err(error.into()),
+                Err(Stop::Output(error)) => return Err(error),
             }
         }
         Ok(())
@@ -322,5 +309,5 @@ struct Selection<'a> {
 /// Why no more lines are printed.
 enum Stop {
     Limit,
-    Io(io::Error),
+    Output(anyhow::Error),
 }

@@ -1,15 +1,14 @@
 //! `refrain verify` of a memory trace.
 
-use crate::output;
+use crate::stdout::{print, print_json};
 use crate::summary::{counted, grouped};
 use anyhow::Result;
 use refrain_memtrace::verify::{Comparison, compare};
 use refrain_memtrace::{MemoryTrace, TraceError};
 use serde_json::json;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Exit code when the trace is not what it should be.
+/// Exit code if the trace is damaged or differs from the raw records.
 const WRONG: u8 = 1;
 
 #[derive(Default)]
@@ -20,14 +19,13 @@ struct Findings {
     problems: Vec<String>,
 }
 
-/// Checks.
+/// Checks a trace.
 pub fn run(trace: &MemoryTrace, is_json: bool) -> Result<ExitCode> {
     let mut findings = Findings::default();
     findings.look_at(trace);
-    let text = if is_json { findings.json(trace) } else { findings.text(trace) };
-    match io::stdout().write_all(output::lines(&text).as_bytes()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e.into()),
-        _ => {}
+    match is_json {
+        true => print_json(&findings.json(trace))?,
+        false => print(&findings.text(trace))?,
     }
     Ok(if findings.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(WRONG) })
 }
@@ -89,7 +87,7 @@ impl Findings {
 
     fn json(&self, trace: &MemoryTrace) -> String {
         let comparison = self.comparison.as_ref();
-        let json = json!({
+        json!({
             "path": trace.container().path().display().to_string(),
             "ok": self.problems.is_empty(),
             "sections_checked": self.sections,
@@ -101,8 +99,8 @@ impl Findings {
             "unmatched": comparison.map_or(0, |c| c.unmatched),
             "raw_bytes": comparison.map_or(0, |c| c.raw_bytes),
             "problems": self.problems,
-        });
-        format!("{json}\n")
+        })
+        .to_string()
     }
 
     fn text(&self, trace: &MemoryTrace) -> String {

@@ -1,12 +1,12 @@
-//! What there is to tell of orders that were recorded by clocks.
+//! `refrain info`, `show` and `diff` of records of the clock method.
 //!
-//! They hold neither sources nor clocks. What can be told is how the order of messages differs from
-//! that of their clocks, table by table: a table is a call's place, by its whole stack.
+//! Such a record has neither sources nor clocks, but how the order of messages differs from the order of
+//! their clocks, in one table per call stack.
 
 use super::diff::Args;
 use super::info::values_text;
 use super::show::Wanted;
-use super::{Places, print};
+use super::{Places, completeness, print};
 use crate::summary::{grouped, size};
 use anyhow::{Result, bail};
 use refrain_order::Kind;
@@ -21,7 +21,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What `refrain info` says.
+/// Prints the facts of a record.
 pub fn info(orders: &Orders, path: &Path, as_json: bool) -> Result<ExitCode> {
     let ranks = orders.ranks.iter().map(|rank| summary(&rank.chunks));
     let ranks = ranks.collect::<Result<Vec<Summary>, _>>()?;
@@ -36,18 +36,18 @@ pub fn info(orders: &Orders, path: &Path, as_json: bool) -> Result<ExitCode> {
             *stacks += 1;
         }
     }
-    let told = Told { orders, ranks, all, tables, bytes: std::fs::metadata(path)?.len() };
+    let info = Info { orders, ranks, all, tables, bytes: std::fs::metadata(path)?.len() };
     let path = path.display().to_string();
-    print(&if as_json { format!("{}\n", told.json(&path)) } else { told.text(&path) })?;
+    print(&if as_json { format!("{}\n", info.json(&path)) } else { info.text(&path) })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// All that is told.
-struct Told<'o> {
+/// All facts that are printed about a record.
+struct Info<'o> {
     orders: &'o Orders,
     ranks: Vec<Summary>,
     all: Counts,
-    /// By place and kind, with how many tables.
+    /// By call site and kind, with the number of tables.
     tables: BTreeMap<(String, String), (Counts, u64)>,
     bytes: u64,
 }
@@ -57,7 +57,7 @@ fn percent(counts: &Counts) -> f64 {
     100.0 * counts.moved as f64 / counts.messages.max(1) as f64
 }
 
-impl Told<'_> {
+impl Info<'_> {
     fn is_complete(&self) -> bool {
         let ranks = &self.orders.ranks;
         ranks.len() as u32 >= self.orders.size() && ranks.iter().all(|rank| rank.is_whole())
@@ -83,7 +83,7 @@ impl Told<'_> {
             json!({
                 "rank": own.rank,
                 "finalized": own.finalized,
-                "cut": own.why_cut,
+                "truncated": own.why_cut,
                 "host": own.host,
                 "pid": own.pid,
                 "threads": found.threads,
@@ -117,7 +117,7 @@ impl Told<'_> {
             "value_bytes": self.sum(|rank| rank.value_bytes),
             "bytes": self.bytes,
             "order_bytes": self.sum(|rank| rank.bytes),
-            "outside": super::record::unsupported(self.orders),
+            "unsupported": super::record::unsupported(self.orders),
             "by_rank": self.orders.ranks.iter().zip(&self.ranks).map(rank).collect::<Vec<_>>(),
             "by_call_site": self.tables.iter().map(table).collect::<Vec<_>>(),
         })
@@ -135,30 +135,28 @@ impl Told<'_> {
         line(
             "messages",
             format!(
-                "{messages} that could have come otherwise, {moved} ({percent:.1} %) not in the order of their clocks"
+                "{messages} whose order was not determined, {moved} ({percent:.1} %) not received in the order of their clocks"
             ),
         );
         let (calls, polls) = (grouped(self.all.calls), grouped(self.all.polls));
-        line("calls", format!("{calls} completed something, {polls} polls found nothing"));
+        line("calls", format!("{calls} completed something, {polls} failed polls"));
         let clocks = self.sum(|rank| rank.clock_values);
         let others = self.sum(|rank| rank.values) - clocks;
         line("values", values_text(self.orders, clocks, others, self.sum(|rank| rank.value_bytes)));
         let bytes = self.sum(|rank| rank.bytes.saturating_sub(rank.value_bytes));
         let each = bytes as f64 / self.all.messages.max(1) as f64;
         line("size", format!("{}, {each:.3} bytes a message", size(self.bytes)));
-        let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());
-        let why = format!("no: {}", why.unwrap_or("it is truncated"));
-        line("complete", if self.is_complete() { "yes".to_owned() } else { why });
+        line("complete", completeness(self.orders));
         for what in super::record::unsupported(self.orders) {
             line("unsupported", what.to_owned());
         }
-        for ((place, kind), (counts, tables)) in &self.tables {
+        for ((site, kind), (counts, tables)) in &self.tables {
             let [calls, failed] = [counts.calls, counts.polls].map(grouped);
             let [messages, moved] = [counts.messages, counts.moved].map(grouped);
             line(
                 "",
                 format!(
-                    "{place}: {kind}, {calls} succeeded, {failed} failed; {messages} messages, {moved} permuted; {tables} tables"
+                    "{site}: {kind}, {calls} succeeded, {failed} failed; {messages} messages, {moved} permuted; {tables} tables"
                 ),
             );
         }
@@ -169,8 +167,8 @@ impl Told<'_> {
 /// What a call found, in words.
 fn found_text(found: &Found) -> String {
     let one = |row: &Row| match row {
-        Row::Message(place, 0) => format!("message {place} by clock"),
-        Row::Message(place, claim) => format!("message {place} by clock, by taker {claim}"),
+        Row::Message(position, 0) => format!("message {position} by clock"),
+        Row::Message(position, claim) => format!("message {position} by clock, by taker {claim}"),
         Row::Other(Other::Nothing) => "no message with a choice".to_owned(),
         Row::Other(Other::Undefined) => "no active request".to_owned(),
         Row::Other(Other::Cancelled) => "a cancelled receive".to_owned(),
@@ -189,19 +187,19 @@ fn found_text(found: &Found) -> String {
 /// A line of `refrain show`.
 fn line_of(rank: u32, key: &TableKey, found: &Found, places: &Places, as_json: bool) -> String {
     let TableKey { stream, kind, site } = key;
-    let (place, position) = (places.name(*site), found.position);
+    let (name, position) = (places.name(*site), found.position);
     if as_json {
         let messages: Vec<usize> = found
             .rows
             .iter()
-            .filter_map(|row| if let Row::Message(place, _) = row { Some(*place) } else { None })
+            .filter_map(|row| if let Row::Message(at, _) = row { Some(*at) } else { None })
             .collect();
         return json!({
             "rank": rank,
             "thread": stream,
             "call": position,
             "kind": kind.to_string(),
-            "site": place,
+            "site": name,
             "stack": format!("{site:x}"),
             "failed_polls": found.polls,
             "by_clock": messages,
@@ -210,10 +208,10 @@ fn line_of(rank: u32, key: &TableKey, found: &Found, places: &Places, as_json: b
         .to_string();
     }
     let who = if *stream > 0 { format!("{rank}.{stream}") } else { rank.to_string() };
-    format!("rank {who}  call {position}: {kind} at {place}: {}", found_text(found))
+    format!("rank {who}  call {position}: {kind} at {name}: {}", found_text(found))
 }
 
-/// What `refrain show` prints.
+/// Prints the calls of a record.
 pub fn show(orders: &Orders, path: &Path, wanted: &Wanted) -> Result<ExitCode> {
     let places = Places::of(orders);
     let mut left = wanted.limit;
@@ -253,7 +251,7 @@ fn calls_of(chunks: &[u8], with_polls: bool) -> Result<Calls> {
     Ok(calls)
 }
 
-/// What `refrain diff` says of two of them.
+/// Prints the differences between two records.
 pub fn diff(orders: [&Orders; 2], paths: [&Path; 2], args: &Args) -> Result<ExitCode> {
     let places = Places::of(orders[0]);
     let mut text = String::new();
@@ -273,13 +271,10 @@ pub fn diff(orders: [&Orders; 2], paths: [&Path; 2], args: &Args) -> Result<Exit
             let (stream, kind, site) = key;
             let words =
                 |calls: &Vec<Found>| calls.get(at).map_or_else(|| "the end".to_owned(), found_text);
-            let place = places.name(site);
+            let name = places.name(site);
             // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "rank {}, thread {stream}: call {at}, {kind} at {place}:",
-                left.rank
-            );
+            let _ =
+                writeln!(text, "rank {}, thread {stream}: call {at}, {kind} at {name}:", left.rank);
             let _ = writeln!(text, "  {}: {}", paths[0].display(), words(one));
             let _ = writeln!(text, "  {}: {}", paths[1].display(), words(other));
             differences.push(json!({
@@ -287,7 +282,7 @@ pub fn diff(orders: [&Orders; 2], paths: [&Path; 2], args: &Args) -> Result<Exit
                 "thread": stream,
                 "call": at,
                 "kind": kind.to_string(),
-                "site": place,
+                "site": name,
                 "left": words(one),
                 "right": words(other),
             }));

@@ -30,7 +30,7 @@ Exit codes: 0 if the runs are equal, 1 if they differ, 125 if a file cannot be r
 pub struct Args {
     /// The record, or the trace, of one run.
     left: PathBuf,
-    /// That of another.
+    /// The record, or the trace, of the other run.
     right: PathBuf,
     /// Also compare the number of failed polls, which differs between almost any two runs.
     #[arg(long)]
@@ -44,12 +44,18 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     let [left, right] = [orders_in(&args.left, Sites::Kept)?, orders_in(&args.right, Sites::Kept)?];
     if left.size() != right.size() {
-        bail!("they are of {} and {} ranks", left.size(), right.size());
+        bail!(
+            "the runs have {} and {} ranks: compare runs of the same size",
+            left.size(),
+            right.size()
+        );
     }
     let methods = [left.method(), right.method()];
     if methods[0] != methods[1] {
         let [left, right] = methods.map(Method::name);
-        bail!("they were recorded by other methods, {left} and {right}: record both by one");
+        bail!(
+            "they were recorded by different methods, {left} and {right}: record both by one method"
+        );
     }
     let traced = [&left, &right].map(|orders| orders.ranks.iter().any(|rank| rank.traced));
     if traced[0] != traced[1] {
@@ -68,7 +74,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let texts = |found: &Difference| {
         let moments = [&found.left, &found.right];
         let text = |side: usize| moments[side].text(|site| names[side].name(site));
-        // Two places on one line, or two builds.
+        // If the texts are equal, the call sites are on one line, or in two builds: show offsets.
         let exact = |side: usize| moments[side].text(|site| names[side].exact(site));
         if text(0) == text(1) { [exact(0), exact(1)] } else { [text(0), text(1)] }
     };
@@ -97,8 +103,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let what = sequence(found.which);
             let who = format!("rank {}, thread {}", rank(found), found.stream);
             text += &format!("{who}: {differing} of {compared} {what} differ; the first:\n");
-            for (path, told) in [&args.left, &args.right].into_iter().zip(texts(found)) {
-                text += &format!("  {}: {told}\n", path.display());
+            for (path, side) in [&args.left, &args.right].into_iter().zip(texts(found)) {
+                text += &format!("  {}: {side}\n", path.display());
             }
         }
         text += &match found.is_empty() {

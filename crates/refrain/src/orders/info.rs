@@ -1,6 +1,6 @@
-//! What `refrain info` says of a file of receive orders.
+//! `refrain info` of a record of receive orders.
 
-use super::{Places, print, wildcards};
+use super::{Places, completeness, print, wildcards};
 use crate::output;
 use crate::summary::{grouped, size};
 use anyhow::Result;
@@ -22,21 +22,21 @@ pub fn run(orders: &Orders, path: &Path, as_json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many values were recorded, and what they take.
+/// The number of recorded values and their size, as text.
 pub fn values_text(orders: &Orders, clocks: u64, others: u64, bytes: u64) -> String {
     let no_clock = orders.ranks.iter().any(|rank| rank.no_clock);
-    let left_out = if no_clock { "; MPI_Wtime was left out (--no-clock)" } else { "" };
+    let left_out = if no_clock { "; MPI_Wtime was not recorded (--no-clock)" } else { "" };
     let (clocks, others, took) = (grouped(clocks), grouped(others), size(bytes));
     format!("{clocks} of clocks, {others} of random numbers and locks tried, in {took}{left_out}")
 }
 
-/// All that is told of it.
+/// All facts that are printed about a record.
 struct Info<'o> {
     orders: &'o Orders,
     path: String,
     bytes: u64,
     ranks: Vec<Summary>,
-    /// By place in the program and kind of call, over all ranks.
+    /// By call site and kind of call, over all ranks.
     calls: BTreeMap<(String, String), Counts>,
     receives: BTreeMap<(String, String), Counts>,
 }
@@ -71,7 +71,7 @@ impl<'o> Info<'o> {
         rank.receives.matched + rank.named
     }
 
-    /// Without what values take. Nothing if nothing was received.
+    /// Bytes per receive, without those of values; `None` if nothing was received.
     fn bytes_per_receive(&self) -> Option<f64> {
         let bytes = self.sum(|rank| rank.bytes.saturating_sub(rank.value_bytes));
         let receives = self.sum(Self::received);
@@ -85,9 +85,9 @@ impl<'o> Info<'o> {
 
     fn json(&self) -> Json {
         let ranks: Vec<Json> = self.orders.ranks.iter().zip(&self.ranks).map(rank_json).collect();
-        let site = |((place, what), counts): (&(String, String), &Counts)| {
+        let row = |((site, what), counts): (&(String, String), &Counts)| {
             json!({
-                "site": place,
+                "site": site,
                 "what": what,
                 "matched": counts.matched,
                 "failed": counts.failed,
@@ -114,10 +114,10 @@ impl<'o> Info<'o> {
             "bytes": self.bytes,
             "order_bytes": self.sum(|rank| rank.bytes),
             "bytes_per_receive": self.bytes_per_receive(),
-            "outside": super::record::unsupported(self.orders),
+            "unsupported": super::record::unsupported(self.orders),
             "by_rank": ranks,
-            "by_call_site": self.calls.iter().map(site).collect::<Vec<_>>(),
-            "by_receive_site": self.receives.iter().map(site).collect::<Vec<_>>(),
+            "by_call_site": self.calls.iter().map(row).collect::<Vec<_>>(),
+            "by_receive_site": self.receives.iter().map(row).collect::<Vec<_>>(),
         })
     }
 
@@ -136,26 +136,24 @@ impl<'o> Info<'o> {
         line("receives", format!("{}, {wild} with a wildcard", grouped(self.sum(Self::received))));
         let polls = grouped(self.sum(|rank| rank.calls.failed));
         let calls = grouped(self.sum(|rank| rank.calls.matched));
-        line("calls", format!("{calls} completed something, {polls} polls found nothing"));
+        line("calls", format!("{calls} completed something, {polls} failed polls"));
         let clocks = self.sum(|rank| rank.clock_values);
         let others = self.sum(|rank| rank.values) - clocks;
         line("values", values_text(self.orders, clocks, others, self.sum(|rank| rank.value_bytes)));
         let each = self.bytes_per_receive();
         let each = each.map_or_else(String::new, |each| format!(", {each:.3} bytes a receive"));
         line("size", size(self.bytes) + &each);
-        let why = self.orders.ranks.iter().find_map(|rank| rank.why_cut.as_deref());
-        let why = format!("no: {}", why.unwrap_or("it is truncated"));
-        line("complete", if self.is_complete() { "yes".to_owned() } else { why });
+        line("complete", completeness(self.orders));
         for what in super::record::unsupported(self.orders) {
             line("unsupported", what.to_owned());
         }
-        for ((place, what), counts) in &self.receives {
+        for ((site, what), counts) in &self.receives {
             let (matched, unmatched) = (grouped(counts.matched), grouped(counts.unmatched));
-            line("", format!("{place}: {what}, {matched} received, {unmatched} not"));
+            line("", format!("{site}: {what}, {matched} received, {unmatched} not"));
         }
-        for ((place, kind), counts) in &self.calls {
+        for ((site, kind), counts) in &self.calls {
             let (matched, failed) = (grouped(counts.matched), grouped(counts.failed));
-            line("", format!("{place}: {kind}, {matched} succeeded, {failed} failed"));
+            line("", format!("{site}: {kind}, {matched} succeeded, {failed} failed"));
         }
         text
     }
@@ -165,7 +163,7 @@ fn rank_json((own, rank): (&refrain_trace::orders::RankOrder, &Summary)) -> Json
     json!({
         "rank": own.rank,
         "finalized": own.finalized,
-        "cut": own.why_cut,
+        "truncated": own.why_cut,
         "host": own.host,
         "pid": own.pid,
         "threads": rank.streams,

@@ -2,7 +2,7 @@
 //!
 //! * [`record`], [`replay`]: run a program
 //! * [`watch`]: ends a replay in which nothing goes on any more
-//! * [`info`], [`show`]: what `refrain info` and `refrain show` say of a file of orders
+//! * [`info`], [`show`], [`verify`]: what the commands of these names say of a file of orders
 //! * [`clock`]: the same of orders that were recorded by clocks
 //! * [`diff`]: where two runs part · [`races`]: what could have gone another way
 
@@ -13,12 +13,13 @@ pub mod races;
 pub mod record;
 pub mod replay;
 pub mod show;
+pub mod verify;
 mod watch;
 
 use crate::open::open_any;
 use crate::stdout::print;
 use anyhow::{Context, Result, bail};
-use refrain_analysis::sites::{Frame, Sites as Modules};
+use refrain_analysis::sites::Sites as Modules;
 use refrain_order::causal::event::PostShape;
 use refrain_reader::File;
 use refrain_trace::Orders;
@@ -66,23 +67,57 @@ pub fn remarks(orders: &Orders) -> Vec<String> {
     remarks
 }
 
+/// Why a record is truncated, for each rank of which that is so.
+pub fn truncations(orders: &Orders) -> Vec<String> {
+    let is_there = |number: &u32| orders.ranks.iter().any(|rank| rank.rank == *number);
+    let absent = (0..orders.size()).filter(|number| !is_there(number));
+    let absent: Vec<String> = absent.map(|number| number.to_string()).collect();
+    let mut truncations = Vec::new();
+    if !absent.is_empty() {
+        truncations.push(format!("these ranks have left no record: {}", absent.join(",")));
+    }
+    for rank in orders.ranks.iter().filter(|rank| !rank.is_whole()) {
+        let number = rank.rank;
+        truncations.push(match (&rank.why_cut, rank.cut()) {
+            (Some(why), _) => format!("not all of rank {number} is recorded: {why}"),
+            (None, Some(error)) => format!("rank {number} does not read to its end: {error}"),
+            (None, None) => format!("rank {number} did not reach MPI_Finalize"),
+        });
+    }
+    truncations
+}
+
+/// Whether a record is complete, in words.
+fn completeness(orders: &Orders) -> String {
+    match &truncations(orders)[..] {
+        [] => "yes".to_owned(),
+        [only] => format!("no: {only}"),
+        [first, others @ ..] => format!("no: {first}, and {} more such", others.len()),
+    }
+}
+
 /// Places in the program, in words: function, file and line where they are known; and offsets.
 pub struct Places(BTreeMap<u64, [String; 2]>);
 
 impl Places {
-    /// Those of a run.
+    /// Those of a run. Warns about modules that are not those of the run any more.
     pub fn of(orders: &Orders) -> Places {
-        Places::at(&orders.sites, orders.time)
+        let mut modules = Modules::recorded_at(orders.time);
+        let places = Places::in_modules(&orders.sites, &mut modules);
+        crate::show::warn_of_changed_modules(&modules);
+        places
     }
 
-    /// Those of files that were the program's at a time.
+    /// Those of a run that was recorded at a time.
     pub fn at(places: &BTreeMap<u64, String>, time: u64) -> Places {
-        let mut sites = Modules::recorded_at(time);
+        Places::in_modules(places, &mut Modules::recorded_at(time))
+    }
+
+    fn in_modules(places: &BTreeMap<u64, String>, modules: &mut Modules) -> Places {
         let text = |(site, place): (&u64, &String)| {
-            let frames = sites.frames(&Arc::from(place.as_str()));
-            let words = frames.first().map_or_else(|| place.clone(), Frame::text);
-            let offset = place.rsplit('/').next().unwrap_or(place);
-            (*site, [words, offset.to_owned()])
+            let frames = modules.frames(&Arc::from(place.as_str()));
+            let texts = frames.first().map(|frame| [frame.text(), frame.offset_text()]);
+            (*site, texts.unwrap_or_else(|| [place.clone(), place.clone()]))
         };
         Places(places.iter().map(text).collect())
     }

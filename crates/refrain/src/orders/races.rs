@@ -3,7 +3,7 @@
 use super::{Places, Sites, orders_in, print, wildcards};
 use crate::summary::{counted, grouped};
 use anyhow::{Result, bail};
-use refrain_order::causal::races::{HORIZON, Place, races};
+use refrain_order::causal::races::{HORIZON, SiteRaces, races};
 use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -18,8 +18,9 @@ use std::process::ExitCode;
 
 By call site: wildcard receives that could have matched a message of another source, because a
 later receive on the same communicator did match it, with the competing sources; and calls that
-could have completed other requests, or none. `surprises` counts how often the outcome differed
-from what followed the last time: a call site without surprises may be deterministic.
+could have completed other requests, or none. Mispredictions count how often the outcome differed
+from the one that followed the same outcome the last time: a call site without any may be
+deterministic.
 
 A record holds no sends, so it is not known whether a competing message was sent in time. The
 result is an upper bound, within --horizon later receives.
@@ -36,10 +37,10 @@ pub struct Args {
     json: bool,
 }
 
-/// A place on all ranks.
+/// A call site over all ranks.
 #[derive(Default)]
 struct Found {
-    place: Place,
+    counts: SiteRaces,
     ranks: Vec<u32>,
 }
 
@@ -55,13 +56,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (mut receives, mut calls) = (All::new(), All::new());
     for rank in &orders.ranks {
         let found = races(&rank.frames, args.horizon)?;
-        for (shape, place) in found.receives {
+        for (shape, counts) in found.receives {
             let key = (places.name(shape.site), wildcards(&shape).to_owned());
-            add(receives.entry(key).or_default(), rank.rank, &place);
+            add(receives.entry(key).or_default(), rank.rank, &counts);
         }
-        for (shape, place) in found.calls {
+        for (shape, counts) in found.calls {
             let key = (places.name(shape.site), shape.kind.to_string());
-            add(calls.entry(key).or_default(), rank.rank, &place);
+            add(calls.entry(key).or_default(), rank.rank, &counts);
         }
     }
     match args.json {
@@ -73,34 +74,34 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn add(found: &mut Found, rank: u32, place: &Place) {
+fn add(found: &mut Found, rank: u32, counts: &SiteRaces) {
     found.ranks.push(rank);
     found.ranks.dedup();
-    found.place.total += place.total;
-    found.place.open += place.open;
-    found.place.surprises += place.surprises;
-    found.place.polls += place.polls;
-    for (source, times) in &place.received {
-        *found.place.received.entry(*source).or_default() += times;
+    found.counts.total += counts.total;
+    found.counts.open += counts.open;
+    found.counts.surprises += counts.surprises;
+    found.counts.polls += counts.polls;
+    for (source, times) in &counts.received {
+        *found.counts.received.entry(*source).or_default() += times;
     }
-    for (source, times) in &place.competed {
-        *found.place.competed.entry(*source).or_default() += times;
+    for (source, times) in &counts.competed {
+        *found.counts.competed.entry(*source).or_default() += times;
     }
 }
 
 fn list(all: &All) -> Vec<Json> {
     all.iter()
-        .map(|((site, what), Found { place, ranks })| {
+        .map(|((site, what), Found { counts, ranks })| {
             json!({
                 "site": site,
                 "what": what,
                 "ranks": ranks,
-                "total": place.total,
-                "open": place.open,
-                "surprises": place.surprises,
-                "failed_polls": place.polls,
-                "received": place.received,
-                "competed": place.competed,
+                "total": counts.total,
+                "open": counts.open,
+                "mispredictions": counts.surprises,
+                "failed_polls": counts.polls,
+                "received": counts.received,
+                "competed": counts.competed,
             })
         })
         .collect()
@@ -108,28 +109,30 @@ fn list(all: &All) -> Vec<Json> {
 
 fn text(receives: &All, calls: &All) -> String {
     let mut text = String::new();
-    for ((site, what), Found { place, ranks }) in receives {
-        let [open, total, surprises] = [place.open, place.total, place.surprises].map(grouped);
+    for ((site, what), Found { counts, ranks }) in receives {
+        let [open, total, mispredicted] =
+            [counts.open, counts.total, counts.surprises].map(grouped);
         let sources: Vec<String> =
-            place.competed.iter().map(|(source, times)| format!("{source} ({times})")).collect();
+            counts.competed.iter().map(|(source, times)| format!("{source} ({times})")).collect();
         let ranks = counted(ranks.len() as u64, "rank");
         text += &format!("{site}: receives of {what} on {ranks}\n");
-        text +=
-            &format!("  {open} of {total} could have got another message; {surprises} surprises\n");
+        text += &format!(
+            "  {open} of {total} could have matched another message; {mispredicted} mispredictions\n"
+        );
         text += &format!("  competing sources, how often: {}\n", sources.join(", "));
     }
-    for ((site, kind), Found { place, ranks }) in calls {
-        let [open, total, surprises, polls] =
-            [place.open, place.total, place.surprises, place.polls].map(grouped);
+    for ((site, kind), Found { counts, ranks }) in calls {
+        let [open, total, mispredicted, polls] =
+            [counts.open, counts.total, counts.surprises, counts.polls].map(grouped);
         let ranks = counted(ranks.len() as u64, "rank");
         text += &format!("{site}: {kind} on {ranks}\n");
         text += &format!(
-            "  {open} of {total} could have had another outcome; {surprises} surprises, {polls} failed \
-             polls\n"
+            "  {open} of {total} could have had another outcome; {mispredicted} mispredictions, {polls} \
+             failed polls\n"
         );
     }
     if text.is_empty() {
-        text += "no outcome could have been another\n";
+        text += "no outcome could have been different\n";
     }
     text
 }

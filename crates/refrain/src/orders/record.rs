@@ -4,7 +4,7 @@ use crate::merge::{base_meta, parts_of};
 use crate::mode::{Access, Redaction};
 use crate::naming::name_of;
 use crate::trace::{execute, exit_code, make_default, make_parts, understand, wrapper};
-use crate::{NOT_FOUND, agent, summary, unseen};
+use crate::{NOT_FOUND, agent, summary, unloaded};
 use anyhow::{Context, Result, bail};
 use refrain_order::causal::summary::summary;
 use refrain_order::{OrderError, Sums};
@@ -121,9 +121,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let written = write(run, &parts, &output, plan.ranks());
     if let Err(error) = written.and_then(|()| Ok(std::fs::remove_dir_all(&parts)?)) {
         // The program has run: return its exit code.
+        let is_unseen = !refrain_trace::orders::are_in(&parts);
+        let failure = unloaded::failure(&plan, status).filter(|_| is_unseen);
+        failure.iter().for_each(|line| say!("refrain: {line}"));
         say!("refrain: {error:#}");
-        if !refrain_trace::orders::are_in(&parts) {
-            unseen::hints(&plan).iter().for_each(|hint| say!("refrain: {hint}"));
+        if is_unseen {
+            unloaded::hints(&plan, status).iter().for_each(|hint| say!("refrain: {hint}"));
             let _ = std::fs::remove_dir_all(&parts);
         }
     }
@@ -138,14 +141,14 @@ fn write(run: Orders, parts: &Path, output: &Path, asked: Option<u32>) -> Result
     }
     if orders.ranks.is_empty() {
         bail!(
-            "no rank has left a record: none got as far as MPI_Init (or to a session; by clocks, \
+            "no rank has left a record: none called MPI_Init or opened a session (with --method clock, \
              sessions without MPI_Init are not recorded), or none could write to {}",
             parts.display()
         );
     }
     let bytes = orders
         .write(output)
-        .with_context(|| format!("{} keeps what was recorded", parts_of(output).display()))?;
+        .with_context(|| format!("the recording is in {}", parts_of(output).display()))?;
     print(&orders, output, bytes, asked);
     Ok(())
 }
@@ -172,15 +175,15 @@ pub(super) fn sums(rank: &RankOrder) -> Result<Sums, OrderError> {
     Ok(Sums { receives, calls, polls, values: own.values, value_bytes: own.value_bytes })
 }
 
-/// From so many values on it is worth a warning that they are most of a record.
+/// The fewest values for which a warning is printed that they take most of a record.
 const MANY_VALUES: u64 = 100_000;
 
 /// Prints a summary of a record.
 pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
     let (mut receives, mut calls, mut polls) = (0, 0, 0);
     let (mut values, mut value_bytes) = (0, 0);
-    // Where processes do not know how many bytes values took, these are counted.
-    let is_enough = |own: &Sums| own.values < MANY_VALUES || own.value_bytes > 0;
+    // If the process did not report the bytes of many values, the record is read to count them.
+    let is_enough = |sums: &Sums| sums.values < MANY_VALUES || sums.value_bytes > 0;
     for rank in &orders.ranks {
         match rank.sums.filter(is_enough).map_or_else(|| sums(rank), Ok) {
             Ok(own) => {
@@ -203,8 +206,8 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
     );
     if values >= MANY_VALUES && 2 * value_bytes > bytes {
         say!(
-            "refrain: warning: {} of {} are {} of clocks and the like: the program reads MPI_Wtime very \
-             often. If no decision depends on it, --no-clock leaves it out",
+            "refrain: warning: {} of {} are {} of clocks and random numbers: the program reads MPI_Wtime \
+             very often. If no decision depends on it, use --no-clock",
             summary::size(value_bytes),
             summary::size(bytes),
             summary::counted(values, "value"),
@@ -214,19 +217,19 @@ pub fn print(orders: &Orders, output: &Path, bytes: u64, asked: Option<u32>) {
     if (orders.ranks.len() as u32) < expected {
         say!("refrain: note: of {expected} ranks, only {} left a record", orders.ranks.len());
     }
-    let cut: Vec<String> = orders
+    let truncated: Vec<String> = orders
         .ranks
         .iter()
         .filter(|rank| !rank.finalized && rank.why_cut.is_none())
         .map(|rank| rank.rank.to_string())
         .collect();
-    if !cut.is_empty() {
+    if !truncated.is_empty() {
         say!(
             "refrain: note: truncated, because these ranks did not reach MPI_Finalize: {}",
-            cut.join(",")
+            truncated.join(",")
         );
     }
-    if !cut.is_empty() && orders.method() == Method::Clock {
+    if !truncated.is_empty() && orders.method() == Method::Clock {
         say!("refrain: note: with --method clock, up to a second of calls before that is missing");
     }
     for rank in &orders.ranks {

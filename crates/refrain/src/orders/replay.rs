@@ -78,7 +78,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let (recorded, asked) = (orders.size(), plan.ranks());
     if let Some(asked) = asked.filter(|asked| *asked != recorded) {
-        bail!("{asked} ranks are asked for, but {} has {recorded}", args.record.display());
+        bail!("the command starts {asked} ranks, but {} has {recorded}", args.record.display());
     }
     let agent = agent::find()?;
     let folder = folder_for(&args.record)?;
@@ -99,7 +99,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })();
     // The thread that writes names may still be running.
     let _ = (0..3).any(|_| std::fs::remove_dir_all(&folder).is_ok());
-    // Not every launcher passes on the code of a rank.
+    // Not every launcher returns the exit code of a rank.
     let mut code = stopped.unwrap_or(exit_code(result?));
     if let Some(said) = stood_still {
         say!("refrain: {said}");
@@ -139,9 +139,7 @@ fn hint(orders: &Orders) {
              numbers: use refrain record (--rand for the latter two)"
         );
     } else if orders.ranks.iter().any(|rank| rank.no_clock) {
-        say!(
-            "refrain: hint: MPI_Wtime was left out of the record (--no-clock), and is not replayed"
-        );
+        say!("refrain: hint: MPI_Wtime was not recorded (--no-clock), so it is not replayed");
     } else if !orders.ranks.iter().any(|rank| rank.rand) {
         say!(
             "refrain: hint: the system's clocks and random numbers are replayed only if they were \
@@ -179,7 +177,7 @@ fn seconds(text: &str) -> Result<f64> {
     };
     match number.parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number * unit),
-        _ => bail!(Usage(format!("--stall: `{text}` is no time like 30s or 5m"))),
+        _ => bail!(Usage(format!("--stall: `{text}` is not a time such as 30s or 5m"))),
     }
 }
 
@@ -205,7 +203,7 @@ fn checked(text: &str) -> Result<Until> {
     })
 }
 
-/// The thread of a rank that gets as far as a call.
+/// The thread of a rank that makes the completing call with that number.
 fn reached(rank: u32, thread: Option<u32>, event: u64, orders: &Orders) -> Result<u32> {
     let Some(own) = orders.ranks.iter().find(|own| own.rank == rank) else {
         bail!(Usage(format!("--until: there is no rank {rank}, of {} ranks", orders.size())));

@@ -2,10 +2,10 @@
 
 use super::Places;
 use crate::Usage;
-use crate::output;
 use crate::select::Names;
+use crate::stdout::Lines;
 use anyhow::{Result, bail};
-use refrain_order::causal::links::Links;
+use refrain_order::causal::links::{Link, Links, Position};
 use refrain_order::causal::read::{Reader, Which};
 use refrain_order::divergence::Moment;
 use refrain_order::{Frames, Kind, MatchResult};
@@ -13,7 +13,6 @@ use refrain_trace::Orders;
 use refrain_trace::orders::Method;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -75,15 +74,15 @@ pub fn run(orders: &Orders, path: &Path, wanted: Wanted) -> Result<ExitCode> {
         return super::clock::show(orders, path, &wanted);
     }
     let places = Places::of(orders);
-    let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let mut printer = Printer { places, left: wanted.limit, wanted: &wanted, out };
+    let mut printer = Printer { places, left: wanted.limit, wanted: &wanted, out: Lines::new() };
     let mut found = false;
     for own in &orders.ranks {
         if wanted.ranks.as_ref().is_none_or(|ranks| ranks.contains(&(own.rank as i32))) {
             found = true;
+            let links = Links::of(&own.frames)?;
             for stream in 0..own.frames.streams().len() {
                 if wanted.thread.is_none_or(|thread| thread as usize == stream) {
-                    printer.stream(own.rank, &own.frames, stream)?;
+                    printer.stream(own.rank, &own.frames, stream, &links)?;
                 }
             }
         }
@@ -91,24 +90,21 @@ pub fn run(orders: &Orders, path: &Path, wanted: Wanted) -> Result<ExitCode> {
     if !found {
         bail!("no such rank in {}", path.display());
     }
-    match printer.out.flush() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    printer.out.finish()?;
+    Ok(ExitCode::SUCCESS)
 }
 
-struct Printer<'w, W: Write> {
+struct Printer<'w> {
     places: Places,
     left: u64,
     wanted: &'w Wanted,
-    out: W,
+    out: Lines,
 }
 
-impl<W: Write> Printer<'_, W> {
-    fn stream(&mut self, rank: u32, frames: &Frames, stream: usize) -> Result<()> {
+impl Printer<'_> {
+    fn stream(&mut self, rank: u32, frames: &Frames, stream: usize, links: &Links) -> Result<()> {
         let several = frames.streams().len() > 1;
         let who = if several { format!("{rank}.{stream}") } else { rank.to_string() };
-        let links = Links::of(frames, stream)?;
         for which in [Which::Receives, Which::Calls] {
             let mut reader = Reader::new(frames, stream);
             while let Some(stretch) = reader.next_stretch()? {
@@ -126,19 +122,13 @@ impl<W: Write> Printer<'_, W> {
                         return Ok(());
                     }
                     self.left -= 1;
-                    let line = match self.wanted.json {
-                        true => self.to_json(rank, stream, &moment, &links).to_string(),
-                        false => {
-                            let text = moment.text(|site| self.places.name(site));
-                            format!("rank {who}  {text}{}", link_text(&moment, &links))
-                        }
-                    };
-                    if let Err(error) = writeln!(self.out, "{}", output::line(&line)) {
-                        if error.kind() == io::ErrorKind::BrokenPipe {
-                            self.left = 0;
-                            return Ok(());
-                        }
-                        return Err(error.into());
+                    if self.wanted.json {
+                        let json = self.to_json(rank, stream, &moment, links);
+                        self.out.json(&json.to_string())?;
+                    } else {
+                        let text = moment.text(|site| self.places.name(site));
+                        let link = link_text(&moment, stream, links);
+                        self.out.line(&format!("rank {who}  {text}{link}"))?;
                     }
                 }
             }
@@ -156,8 +146,23 @@ impl<W: Write> Printer<'_, W> {
                 line["requests"] = (*count).into();
                 line["failed_polls"] = (*polls).into();
                 line["completed"] = picks.as_slice().into();
-                if let Some(receive) = links.receive(*position) {
-                    line["completed_receive"] = receive.into();
+                let links = links.of_call(at(thread, *position));
+                match links {
+                    [] => {}
+                    [link] if link.request.is_none() => {
+                        line["completed_receive"] = link.receive.number.into();
+                    }
+                    links => {
+                        let receive = |link: &Link| {
+                            let Position { stream, number } = link.receive;
+                            let mut one = json!({ "request": link.request, "receive": number });
+                            if stream as usize != thread {
+                                one["thread"] = stream.into();
+                            }
+                            one
+                        };
+                        line["completed_receives"] = links.iter().map(receive).collect();
+                    }
                 }
             }
             Moment::Receive { position, site, communicator, any, match_result } => {
@@ -166,8 +171,11 @@ impl<W: Write> Printer<'_, W> {
                 line["communicator"] = (*communicator).into();
                 line["any_source"] = any[0].into();
                 line["any_tag"] = any[1].into();
-                if let Some(call) = links.call(*position) {
-                    line["completed_by"] = call.into();
+                if let Some(link) = links.of_receive(at(thread, *position)) {
+                    line["completed_by"] = link.call.number.into();
+                    if link.call.stream as usize != thread {
+                        line["completed_by_thread"] = link.call.stream.into();
+                    }
                 }
                 match match_result {
                     Some(MatchResult::Matched(from)) => {
@@ -184,14 +192,36 @@ impl<W: Write> Printer<'_, W> {
     }
 }
 
-/// The number that a receive, or a completing call, has in the other list.
-fn link_text(moment: &Moment, links: &Links) -> String {
-    let link = match moment {
-        Moment::Call { position, .. } => {
-            links.receive(*position).map(|n| format!(" (receive {n})"))
-        }
-        Moment::Receive { position, .. } => links.call(*position).map(|n| format!(" (call {n})")),
-        Moment::Value { .. } | Moment::End => None,
+/// A call or a receive of a thread.
+fn at(thread: usize, number: u64) -> Position {
+    Position { stream: thread as u32, number }
+}
+
+/// Receives of a call that are printed at most.
+const SHOWN_LINKS: usize = 16;
+
+/// The numbers that a receive, or a completing call, has in the other list.
+fn link_text(moment: &Moment, thread: usize, links: &Links) -> String {
+    let name = |position: &Position| match position.stream as usize == thread {
+        true => position.number.to_string(),
+        false => format!("{} of thread {}", position.number, position.stream),
     };
-    link.unwrap_or_default()
+    match moment {
+        Moment::Call { position, .. } => {
+            let links = links.of_call(at(thread, *position));
+            let shown = links.iter().take(SHOWN_LINKS).map(|link| name(&link.receive));
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            match links.len() {
+                0 => String::new(),
+                1 => format!(" (receive {shown})"),
+                2..=SHOWN_LINKS => format!(" (receives {shown})"),
+                all => format!(" (receives {shown}, … {all} in all)"),
+            }
+        }
+        Moment::Receive { position, .. } => {
+            let link = links.of_receive(at(thread, *position));
+            link.map_or_else(String::new, |link| format!(" (call {})", name(&link.call)))
+        }
+        Moment::Value { .. } | Moment::End => String::new(),
+    }
 }

@@ -1,10 +1,10 @@
-//! Watches the ranks of a replay from outside, by the board that they write.
+//! Watches the ranks of a replay through the board that they write.
 //!
-//! A rank that waits for something in the record looks after itself, and after the others. Where all
-//! ranks hang in calls that no record holds (one in a barrier, one in a broadcast, after the program
-//! was changed), nobody looks: that is noticed here.
+//! A rank that waits for something in the record checks the progress of all ranks itself. If all ranks
+//! hang in calls that are not in a record (one in a barrier, one in a broadcast, after the program was
+//! changed), no rank checks. This watchdog does.
 
-use refrain_mpi::interface::functions;
+use refrain_mpi::interface::{Function, functions};
 use refrain_order::board::{Snapshot, Watch};
 use refrain_trace::Orders;
 use std::path::Path;
@@ -12,38 +12,37 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So many times as long as ranks that wait are given, which know what for: a collective call may take
-/// its time, and large ones do.
+/// The watchdog waits this many times `--stall`, because a large collective call may take long.
 const PATIENCE: u32 = 20;
 
-/// Between two looks at the board.
+/// Time between two reads of the board.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How long a launcher has to end the ranks, before it is killed itself.
+/// The time that a launcher has to end the ranks before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Whether the program has ended.
 #[derive(Default)]
 struct Ended {
     has: Mutex<bool>,
-    tell: Condvar,
+    changed: Condvar,
 }
 
 impl Ended {
     fn is_within(&self, time: Duration) -> bool {
         let has = self.has.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.tell.wait_timeout_while(has, time, |has| !*has);
+        let waited = self.changed.wait_timeout_while(has, time, |has| !*has);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn now(&self) {
         *self.has.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.tell.notify_all();
+        self.changed.notify_all();
     }
 }
 
-/// Waits for a program that replays in a folder. If nothing goes on any more, ends it, and gives what
-/// there is to say of that.
+/// Waits for a program that replays in a folder. If no rank makes progress, ends it and returns a
+/// message.
 pub fn wait(
     child: &mut Child,
     folder: &Path,
@@ -59,10 +58,10 @@ pub fn wait(
     Ok((child.wait()?, said))
 }
 
-/// Waits until a child has ended, and leaves its number to it.
+/// Waits until a child has ended, without reaping it.
 fn await_end(process: i32) {
     loop {
-        // SAFETY: room for what is known of a child, which is not looked at.
+        // SAFETY: `known` is a valid buffer for the child's status, which is not used.
         let result = unsafe {
             let mut known: libc::siginfo_t = std::mem::zeroed();
             let how = libc::WEXITED | libc::WNOWAIT;
@@ -75,9 +74,9 @@ fn await_end(process: i32) {
     }
 }
 
-/// Looks at the board until the program has ended, or has to be.
+/// Reads the board until the program has ended, or ends it if there is no progress.
 fn watch(ended: &Ended, process: i32, folder: &Path, stall: Duration) -> Option<String> {
-    // A job that is suspended stands still by no fault of its own: that time does not count.
+    // Time during which the job was suspended does not count.
     let (mut last, mut time) = (Instant::now(), Duration::ZERO);
     let patience = stall.saturating_mul(PATIENCE);
     let mut watch = Watch::new(patience);
@@ -86,14 +85,14 @@ fn watch(ended: &Ended, process: i32, folder: &Path, stall: Duration) -> Option<
         time += last.elapsed().min(2 * PAUSE);
         last = Instant::now();
         if watch.is_over(time, &board, may_last) {
-            // SAFETY: plain system calls, on a child that nobody has waited for yet.
+            // SAFETY: plain system calls on a child that was not reaped yet.
             unsafe { libc::kill(process, libc::SIGTERM) };
             if !ended.is_within(GRACE) {
                 // SAFETY: as above.
                 unsafe { libc::kill(process, libc::SIGKILL) };
             }
             return Some(format!(
-                "all ranks have been in MPI, and none has got on, for {} s ({PATIENCE} x --stall):{}",
+                "all ranks have been in MPI calls without progress for {} s ({PATIENCE} x --stall):{}",
                 patience.as_secs_f64(),
                 board.report(name)
             ));
@@ -102,7 +101,7 @@ fn watch(ended: &Ended, process: i32, folder: &Path, stall: Duration) -> Option<
     None
 }
 
-/// The exit code that ranks were stopped with by the replay; the least, if there are several.
+/// The exit code with which the replay stopped ranks; the smallest if there are several.
 pub fn stopped(folder: &Path, orders: &Orders) -> Option<u8> {
     let code = |rank: u32| {
         let facts = std::fs::read(folder.join(format!("rank-{rank}.facts"))).unwrap_or_default();
@@ -112,8 +111,7 @@ pub fn stopped(folder: &Path, orders: &Orders) -> Option<u8> {
     (0..orders.size()).filter_map(code).min()
 }
 
-/// Of a program that has ended: ranks that did so without `MPI_Finalize`, which they reached in the
-/// recorded run.
+/// A message if ranks ended without `MPI_Finalize` although they called it in the recorded run.
 pub fn left_early(folder: &Path, orders: &Orders) -> Option<String> {
     let is_over = |rank: u32| {
         let facts = std::fs::read(folder.join(format!("rank-{rank}.facts"))).unwrap_or_default();
@@ -128,22 +126,14 @@ pub fn left_early(folder: &Path, orders: &Orders) -> Option<String> {
         several if several == orders.ranks.len() => "all ranks".to_owned(),
         _ => format!("ranks {}", list.join(",")),
     };
-    Some(format!("{who} ended without MPI_Finalize, which was reached when recorded"))
+    Some(format!("{who} ended without MPI_Finalize, but called it in the recorded run"))
 }
 
 fn name(function: usize) -> String {
     functions().get(function).map_or_else(String::new, |function| function.name.clone())
 }
 
-/// Calls that may last, since they wait for a disk or for programs that are not of this job.
+/// Whether a call may last: it waits for a file system, or for programs that are not of this job.
 fn may_last(function: usize) -> bool {
-    const OTHERS: [&str; 5] = [
-        "MPI_Comm_accept",
-        "MPI_Comm_connect",
-        "MPI_Comm_join",
-        "MPI_Comm_spawn",
-        "MPI_Comm_spawn_multiple",
-    ];
-    let name = name(function);
-    name.starts_with("MPI_File_") || OTHERS.contains(&name.as_str())
+    functions().get(function).is_some_and(Function::waits_beyond_job)
 }

@@ -25,7 +25,7 @@ struct CallRow<'a> {
     pid: i32,
     /// The number of the call in its thread.
     call: u64,
-    /// How many calls it was made inside of.
+    /// The number of calls that contain it.
     depth: u8,
     function: &'a str,
     /// By name; a value that the call changed is an object with `before` and `after`.
@@ -62,7 +62,7 @@ pub fn run(
     let has_times = trace.has_raw() || trace.has_times();
     if args.times && !has_times {
         bail!(
-            "{} has no times of single calls: record with --timing loop, or --raw",
+            "{} does not have the times of every call: record with --timing loop, or --raw",
             args.trace.display()
         );
     }
@@ -93,9 +93,7 @@ pub fn run(
         bail!("no rank {ranks} in {}", args.trace.display());
     }
     printer.out.finish()?;
-    for module in printer.sites.changed() {
-        say!("refrain: {module} was changed after the recording: its call sites stay offsets");
-    }
+    super::warn_of_changed_modules(&printer.sites);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,9 +101,9 @@ struct Printer<'t> {
     has_times: bool,
     args: &'t Args,
     functions: Names,
-    /// Nanoseconds since 1970 at the first call of all.
+    /// When the first rank began, in nanoseconds since 1970.
     origin: u64,
-    /// Ranks of several processes.
+    /// Ranks that several processes have.
     shared: BTreeSet<i32>,
     left: u64,
     sites: Sites,
@@ -196,7 +194,7 @@ impl Printer<'_> {
     }
 }
 
-/// Nanoseconds since 1970 when the first rank began.
+/// When the first rank began, in nanoseconds since 1970.
 fn origin(trace: &CallTrace) -> u64 {
     trace.tasks().map(|task| task.facts().clock[0].1).min().unwrap_or(0)
 }

@@ -1,30 +1,30 @@
-//! What is said of the times of calls, and of messages by these times.
+//! Describes the results of checking the times of calls and messages.
 
 use crate::timing::Bounds;
 use refrain_analysis::causality::Messages;
 use refrain_analysis::verify::TimesCheck;
 use serde::Serialize;
 
-/// Of times, as a line.
+/// The result for times, as a line.
 pub fn times_text(times: &TimesCheck) -> String {
     let TimesCheck { wanted, calls, compared, worst_duration, worst_interval, beyond, .. } = times;
     let (mode, bound) = (wanted.setting.mode, wanted.bound());
     if *compared == 0 {
-        return format!("times of {calls} calls read: {mode}, {bound}");
+        return format!("times of {calls} calls decoded: {mode}, {bound}");
     }
     let percent = |fraction: &f64| (fraction * 1e6).ceil() / 1e4;
     let (duration, interval) = (percent(worst_duration), percent(worst_interval));
     format!(
-        "compared times of {compared} calls, {mode}, {bound}: durations are off by {duration} % at \
-         most, intervals by {interval} %; {}",
+        "compared times of {compared} calls, {mode}, {bound}: the largest error of a duration is \
+         {duration} %, of an interval {interval} %; {}",
         match beyond {
-            0 => "none is beyond its bound".to_owned(),
-            n => format!("{n} are beyond their bounds"),
+            0 => "all are within the bound".to_owned(),
+            n => format!("{n} exceed the bound"),
         }
     )
 }
 
-/// Of messages, as a line.
+/// The result for messages, as a line.
 pub fn messages_text(Messages { paired, unpaired, early, .. }: &Messages) -> String {
     let early = match early {
         0 => "none was received before it was sent".to_owned(),
@@ -33,7 +33,7 @@ pub fn messages_text(Messages { paired, unpaired, early, .. }: &Messages) -> Str
     format!("{paired} messages paired, {unpaired} not: {early}")
 }
 
-/// A remark where messages seem to come early.
+/// A remark if messages were received before they were sent.
 pub fn early(messages: &Messages, times: Option<&TimesCheck>) -> Option<String> {
     let Messages { paired, early, worst, beyond_clocks, .. } = messages;
     if *early == 0 {
@@ -41,11 +41,11 @@ pub fn early(messages: &Messages, times: Option<&TimesCheck>) -> Option<String> 
     }
     let micros = *worst as f64 / 1e3;
     let how = match (beyond_clocks, times.filter(|t| t.compared == 0).map(|t| t.wanted.bound())) {
-        (0, _) => "no more than the clocks may be off".to_owned(),
+        (0, _) => "within the uncertainty of the clocks".to_owned(),
         (n, Some(bound)) if bound != "exact" => {
-            format!("{n} by more than the clocks may be off; times are kept {bound}")
+            format!("{n} by more than the uncertainty of the clocks; times are stored {bound}")
         }
-        (n, _) => format!("{n} by more than the clocks may be off"),
+        (n, _) => format!("{n} by more than the uncertainty of the clocks"),
     };
     Some(format!(
         "{early} of {paired} messages received before they were sent, by up to {micros:.3} us: {how}"
@@ -64,12 +64,12 @@ pub struct TimesRow {
     worst_duration_error: f64,
     /// As a fraction.
     worst_interval_error: f64,
-    /// How many are off by more than their bound.
+    /// The number of times whose error exceeds the bound.
     beyond: u64,
 }
 
 impl TimesRow {
-    /// What a check of times has found.
+    /// The result of a check of times.
     pub fn of(times: &TimesCheck) -> TimesRow {
         let bounds = Bounds::of(&times.wanted);
         TimesRow {
@@ -85,20 +85,20 @@ impl TimesRow {
     }
 }
 
-/// Messages by these times, as JSON.
+/// The times of messages, as JSON.
 #[derive(Serialize)]
 pub struct MessagesRow {
     paired: u64,
     unpaired: u64,
-    /// How many were received before they were sent.
+    /// The number received before they were sent.
     early: u64,
     worst_ns: u64,
-    /// How many of these by more than the clocks may be off.
+    /// The number of these that the uncertainty of the clocks does not explain.
     beyond_clocks: u64,
 }
 
 impl MessagesRow {
-    /// What was found of messages.
+    /// The result for messages.
     pub fn of(messages: &Messages) -> MessagesRow {
         MessagesRow {
             paired: messages.paired,

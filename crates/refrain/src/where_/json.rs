@@ -7,14 +7,14 @@ use anyhow::Result;
 use refrain_analysis::matching::Until;
 use refrain_analysis::sites::{Frame, Sites};
 use refrain_analysis::waits::graph::{
-    Edge, Findings, Incomplete, Mismatch, NearMiss, Step, WaitsOnEnded,
+    Edge, Findings, Incomplete, Mismatch, NearMiss, Odd, Step, WaitsOnEnded,
 };
 use refrain_analysis::waits::position::Flight;
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// All of it.
+/// The output.
 #[derive(Serialize)]
 struct Whole<'a> {
     ranks: Vec<RankRow<'a>>,
@@ -23,11 +23,11 @@ struct Whole<'a> {
     /// Ranks that wait for one that has ended.
     ended: Vec<EndedRow<'a>>,
     collectives: Vec<CollectiveRow<'a>>,
-    /// Messages that a stuck rank would receive, if one thing were different.
-    mismatches: Vec<MismatchRow>,
-    /// Ranks that cannot go on.
+    /// Messages that a stuck rank would receive if one thing were different.
+    mismatches: Vec<MismatchRow<'a>>,
+    /// Ranks that cannot make progress.
     stuck: &'a [i32],
-    /// Why the rest may be wrong; null if it is not.
+    /// Why the result may be wrong; null if it is certain.
     doubt: Option<String>,
 }
 
@@ -43,7 +43,7 @@ struct RankRow<'a> {
 #[derive(Serialize)]
 struct ThreadRow<'a> {
     thread: u32,
-    /// The calls that it is in, the outermost first.
+    /// Its open calls, the outermost first.
     r#in: Vec<CallRow<'a>>,
     last: Option<LastRow<'a>>,
 }
@@ -53,9 +53,9 @@ struct CallRow<'a> {
     call: u64,
     function: &'a str,
     arguments: &'a Json,
-    /// For how long; null unless the process runs.
+    /// The time since it began; null unless the process is running.
     seconds: Option<f64>,
-    /// Where it was made, innermost first; absent unless call sites were recorded.
+    /// Its call site, innermost frame first; absent unless call sites were recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     site: Option<Vec<Json>>,
 }
@@ -91,13 +91,13 @@ struct EndedRow<'a> {
 
 #[derive(Serialize)]
 struct CollectiveRow<'a> {
-    /// Ranks by the call that they are in.
+    /// Ranks by their open call.
     inside: &'a BTreeMap<String, Vec<i32>>,
     missing: &'a [i32],
 }
 
 #[derive(Serialize)]
-struct MismatchRow {
+struct MismatchRow<'a> {
     sender: i32,
     receiver: i32,
     tag: i64,
@@ -108,6 +108,27 @@ struct MismatchRow {
     differs: &'static str,
     /// The tag or the source that the receive names; for a communicator its ranks.
     wanted: Json,
+    /// The call that sent the first of the messages; null if there are too many to know it.
+    sent_in: Option<SendingRow<'a>>,
+    /// The rank whose tag is likely to be wrong; null if that is not clear.
+    odd: Option<OddRow>,
+}
+
+#[derive(Serialize)]
+struct SendingRow<'a> {
+    call: Option<u64>,
+    function: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site: Option<Vec<Json>>,
+}
+
+#[derive(Serialize)]
+struct OddRow {
+    rank: i32,
+    tag: i64,
+    /// The tag of the other rank, and how many other messages have it.
+    usual: i64,
+    messages: u64,
 }
 
 /// One JSON object.
@@ -123,7 +144,7 @@ pub fn as_json(
         cycles: found.cycles.iter().map(|cycle| cycle.iter().map(step).collect()).collect(),
         ended: found.waits_on_ended.iter().map(ended).collect(),
         collectives: found.incomplete.iter().map(collective).collect(),
-        mismatches: found.near_misses.iter().map(mismatch).collect(),
+        mismatches: found.near_misses.iter().map(|miss| mismatch(miss, sites)).collect(),
         stuck: &found.stuck,
         doubt: recorded.doubt(),
     };
@@ -169,7 +190,7 @@ fn collective(collective: &Incomplete) -> CollectiveRow<'_> {
     CollectiveRow { inside: &collective.inside, missing: &collective.missing }
 }
 
-fn mismatch(miss: &NearMiss) -> MismatchRow {
+fn mismatch<'a>(miss: &'a NearMiss, sites: &mut Sites) -> MismatchRow<'a> {
     let (differs, wanted) = match &miss.mismatch {
         Mismatch::Tag { wanted } => ("tag", (*wanted).into()),
         Mismatch::Source { wanted } => ("source", (*wanted).into()),
@@ -183,5 +204,16 @@ fn mismatch(miss: &NearMiss) -> MismatchRow {
         awaited: miss.is_awaited,
         differs,
         wanted,
+        sent_in: miss.sent_in.as_ref().map(|sent| SendingRow {
+            call: sent.number,
+            function: &sent.function,
+            site: sent.site.as_ref().map(|s| sites.frames(s).iter().map(Frame::json).collect()),
+        }),
+        odd: miss.odd.map(|Odd { rank, tag, usual, messages }| OddRow {
+            rank,
+            tag,
+            usual,
+            messages,
+        }),
     }
 }

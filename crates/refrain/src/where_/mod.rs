@@ -41,16 +41,20 @@ A rank waits for
   the members of a collective          that have not called it, or have called another one
 Ranks are stuck if what they wait for cannot happen: it depends on ranks that are stuck or have
 ended. A `mismatch` is a message that a stuck rank would receive if its tag, its source or its
-communicator were different. Call sites are printed if they were recorded (trace --callsite).
-Arguments that MPI sets when a call returns are left out.
+communicator were different, with the call that sent it (the first, if there are up to 8). A rank
+is `the odd one` if no other message or receive on the communicator has its tag, while at least
+three messages have the tag of the other rank. Call sites are printed if they were recorded (trace
+--callsite). A rank of a communicator other than MPI_COMM_WORLD is followed by its rank in that:
+source=0 (rank 3). Arguments that MPI sets when a call returns are left out, except a status that
+the program ignores.
 
 If the calls that decide this were not recorded (trace --functions, --exclude, --ranks,
 MPI_Pcontrol), the output says so instead of guessing.
 
 JSON: one object with ranks (rank, host, pid, state, threads), waits (rank, thread, for, until,
 call), cycles, ended (ranks that wait for one that has ended), collectives (inside, missing),
-mismatches (sender, receiver, tag, messages, awaited, differs, wanted), stuck (ranks that cannot
-make progress), doubt (why the rest may be wrong, or null).")]
+mismatches (sender, receiver, tag, messages, awaited, differs, wanted, sent_in, odd), stuck (ranks
+that cannot make progress), doubt (why the rest may be wrong, or null).")]
 pub struct Args {
     /// A folder of parts (NAME.refrain.parts) or a trace.
     path: PathBuf,
@@ -59,10 +63,10 @@ pub struct Args {
     json: bool,
 }
 
-/// A rank that counts as waiting has not moved for so long.
+/// A rank counts as waiting if it made no call for this long.
 const STILL: Duration = Duration::from_millis(300);
 
-/// Shows.
+/// Prints the positions and the wait-for graph.
 pub fn run(args: Args) -> Result<ExitCode> {
     let folder = match args.path.is_dir() {
         true => Some(args.path.clone()),
@@ -70,7 +74,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let (mut processes, recorded, mut sites) = match folder {
         Some(folder) => look_at(&folder)?,
-        None if is_of_past(&args.path) => become_trace(&args.path)?,
+        None if has_become_trace(&args.path) => of_finished(&args.path)?,
         None => of_trace(&open(&args.path)?)?,
     };
     settle_lives(&mut processes);
@@ -80,7 +84,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         true if recorded.hides_waits() => Findings::default(),
         true => findings(&wait_states),
         false => {
-            say!("refrain: note: several processes have one rank: no telling who waits for whom");
+            say!("refrain: note: several processes have the same rank: no wait-for graph is shown");
             Findings::default()
         }
     };
@@ -96,11 +100,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
 enum State {
     /// It runs.
     Running,
-    /// It runs, and has called MPI while it was looked at.
+    /// It runs, and made MPI calls while its log was read.
     Moving,
-    /// It does not run any more.
+    /// It has ended.
     Past,
-    /// It is on another machine, and may run.
+    /// It is on another machine and may be running.
     Elsewhere,
 }
 
@@ -110,7 +114,7 @@ struct Process {
     ended: Ended,
     state: State,
     position: Position,
-    /// By thread, nanoseconds since each of its calls began.
+    /// By thread, the number of each open call and the nanoseconds since it began.
     ages: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
@@ -125,10 +129,10 @@ impl Process {
     }
 }
 
-/// The processes, what of their calls is recorded, and their call sites.
+/// The processes, which of their calls are recorded, and their call sites.
 type Seen = (Vec<Process>, Recorded, Sites);
 
-/// The processes of a folder of parts, or of the trace that has become of it meanwhile.
+/// The processes of a folder of parts, or of the trace that was made of it meanwhile.
 fn look_at(folder: &Path) -> Result<Seen> {
     let before = files(folder);
     let seen = of_parts(folder);
@@ -136,26 +140,26 @@ fn look_at(folder: &Path) -> Result<Seen> {
     if before.is_subset(&after) && folder.exists() {
         return seen;
     }
-    // The job has just ended, and `refrain trace` clears its parts away.
+    // The job has just ended, and `refrain trace` removes its parts.
     for _ in 0..20 {
-        if is_of_past(folder) {
-            return become_trace(folder);
+        if has_become_trace(folder) {
+            return of_finished(folder);
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    bail!("the job has ended meanwhile, and {} is no longer whole", folder.display())
+    bail!("the job has ended meanwhile, and {} is incomplete", folder.display())
 }
 
 /// Whether a folder of parts has become a trace.
-fn is_of_past(folder: &Path) -> bool {
-    let is_named_so = folder.extension().is_some_and(|extension| extension == "parts");
-    is_named_so && !folder.exists() && folder.with_extension("").is_file()
+fn has_become_trace(folder: &Path) -> bool {
+    let is_parts = folder.extension().is_some_and(|extension| extension == "parts");
+    is_parts && !folder.exists() && folder.with_extension("").is_file()
 }
 
 /// The processes of the trace that a folder of parts has become.
-fn become_trace(folder: &Path) -> Result<Seen> {
+fn of_finished(folder: &Path) -> Result<Seen> {
     let trace = folder.with_extension("");
-    say!("refrain: the job has ended, and this is of its trace, {}", trace.display());
+    say!("refrain: the job has ended; reading its trace, {}", trace.display());
     of_trace(&open(&trace)?)
 }
 
@@ -172,8 +176,8 @@ fn of_parts(folder: &Path) -> Result<Seen> {
     let (parts, mut lost) = read_parts(folder).with_context(|| folder.display().to_string())?;
     if parts.is_empty() && refrain_trace::orders::are_in(folder) {
         bail!(
-            "{} is of a recording (refrain record), which does not know the calls in flight: `refrain \
-             trace` does. When the job has ended, a replay goes on to where each rank was",
+            "{} belongs to `refrain record`, which does not record open calls: use `refrain trace`. When \
+             the job has ended, a replay runs up to the call that each rank was in",
             folder.display()
         );
     }
@@ -212,7 +216,7 @@ fn of_parts(folder: &Path) -> Result<Seen> {
     Ok((processes, Recorded::of(&meta), Sites::recorded_at(began)))
 }
 
-/// Of the running processes those that have called MPI, or come back, since they were read.
+/// Marks running processes that made or finished a call since their logs were read.
 fn mark_moving(processes: &mut [Process], parts: &[Part], begin: Instant) {
     if processes.iter().all(|process| process.state != State::Running) {
         return;
@@ -247,30 +251,35 @@ fn of_trace(trace: &CallTrace) -> Result<Seen> {
     Ok((processes, Recorded::of(meta), Sites::recorded_at(meta.time.0)))
 }
 
-/// How many ranks there should be.
+/// The number of ranks of the job.
 fn ranks(meta: &Meta) -> usize {
     meta.streams.iter().map(|s| s.size.max(0) as usize).max().unwrap_or(0)
 }
 
-/// Tasks with fewer calls are decoded as they are.
+/// Tasks with fewer calls are decoded completely.
 const LONG: u64 = 100_000;
 
-/// Of longer ones so many are decoded one by one, and of those before each signature once: the wait-for graph needs
-/// numbers of the past (messages sent, collectives called), which the grammar has without being expanded.
+/// The number of calls at the end of a longer task that are decoded one by one. Before them, each signature is decoded
+/// once with its number of calls: the wait-for graph only needs counts of the past (messages sent, collectives called),
+/// which the grammar has without being expanded.
 const TAIL: u64 = 4096;
 
-/// Where a process stands: from few of its calls, if they tell, else from all.
+/// The position of a process: from a digest of its calls if that suffices, otherwise from all.
 fn stand(stream: &StreamMeta, ranks: usize, tasks: &[TaskView<'_>]) -> Result<Position> {
     let family = Family::from_code(stream.family).unwrap_or(Family::Mpich);
     let stand = |whole: bool| {
-        let (mut threads, mut names) = (Vec::new(), Vec::new());
+        let (mut threads, mut names, mut first_numbered) =
+            (Vec::new(), Vec::new(), BTreeMap::new());
         for task in tasks {
             let digest = match !whole && task.length() >= LONG {
                 true => task.digest(TAIL)?,
                 false => None,
             };
             let items: Box<dyn Iterator<Item = Result<(Item, u64)>>> = match digest {
-                Some(digest) => Box::new(digest.map(|item| Ok(item?))),
+                Some(digest) => {
+                    first_numbered.insert(task.thread(), digest.first_numbered());
+                    Box::new(digest.map(|item| Ok(item?)))
+                }
                 None => Box::new(task.items()?.map(|item| Ok((item?, 1)))),
             };
             names.push(task.handle_names());
@@ -278,26 +287,27 @@ fn stand(stream: &StreamMeta, ranks: usize, tasks: &[TaskView<'_>]) -> Result<Po
         }
         let names = names.iter().flat_map(HandleTable::entries).collect();
         let version = version_of(&stream.library);
-        position(About { rank: stream.rank, ranks, family, version, names }, threads)
+        let rank = stream.rank;
+        position(About { rank, ranks, family, version, names, first_numbered }, threads)
     };
     if let Some(position) = stand(false)? {
         return Ok(position);
     }
-    stand(true)?.context("the calls of a process do not read")
+    stand(true)?.context("the calls of a process cannot be decoded")
 }
 
 /// How a process ended: if one thread aborted, all did.
 fn ending(meta: &Meta, streams: &[usize]) -> Ended {
     let mut all = streams.iter().map(|s| &meta.streams[*s].ended);
-    let told = all.clone().find(|e| matches!(e, Ended::Aborted(_) | Ended::LogStopped(_)));
-    told.or_else(|| all.next()).cloned().unwrap_or(Ended::Unfinalized)
+    let decisive = all.clone().find(|e| matches!(e, Ended::Aborted(_) | Ended::LogStopped(_)));
+    decisive.or_else(|| all.next()).cloned().unwrap_or(Ended::Unfinalized)
 }
 
-/// Sets which processes others can still wait for.
+/// Decides which processes are still alive, so that others can wait for them.
 fn settle_lives(processes: &mut [Process]) {
     let some_run = processes.iter().any(|p| p.state != State::Past);
     for process in processes {
-        // Where a log stopped early, its process has gone on since.
+        // A process whose log stopped early has continued since then.
         if matches!(process.ended, Ended::LogStopped(_)) {
             process.position.wait_state.waits.clear();
             process.position.threads.values_mut().for_each(|at| at.flight.clear());
@@ -309,15 +319,15 @@ fn settle_lives(processes: &mut [Process]) {
             (Ended::Aborted(_), _) => Life::Died,
             (_, State::Running | State::Moving | State::Elsewhere) => Life::Here,
             (Ended::Running, State::Past) => Life::Here,
-            // Where all have ended, each stood where it stands, for all that is known.
+            // If all have ended, assume that each was in its last call until the job ended.
             (_, State::Past) if in_flight && !some_run => Life::Here,
             (_, State::Past) => Life::Died,
         };
     }
 }
 
-/// Nanoseconds since calls began that have not returned. The rate of ticks is that between the
-/// beginning of the log and now.
+/// Nanoseconds since the start of each open call. The rate of ticks is measured between the beginning of
+/// the log and now.
 fn ages(encoded: &Encoded, part: &Part) -> BTreeMap<u32, Vec<(u64, u64)>> {
     let now = ticks(part.in_nanoseconds);
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
@@ -334,7 +344,7 @@ fn ages(encoded: &Encoded, part: &Part) -> BTreeMap<u32, Vec<(u64, u64)>> {
     encoded.open.iter().map(of).collect()
 }
 
-/// The clock that logs of this machine have.
+/// The current time in the ticks of this machine's logs.
 fn ticks(in_nanoseconds: bool) -> u64 {
     if !in_nanoseconds {
         // SAFETY: rdtsc exists on every x86-64 processor.

@@ -1,4 +1,4 @@
-//! Which calls of a job are recorded, and what therefore cannot be known about it.
+//! Which calls of a job are recorded, and which statements are therefore uncertain.
 
 use crate::select::{Names, parse_ranks};
 use refrain_analysis::matching::Action;
@@ -13,14 +13,14 @@ pub struct Recorded {
     only: Option<String>,
     not: Option<String>,
     ranks: Option<BTreeSet<i32>>,
-    /// Why not all calls are there.
+    /// Why calls are missing.
     left_out: Vec<String>,
-    /// Whether a call is missing that says who waits for whom.
+    /// Whether calls are missing that the wait-for graph needs.
     hides_waits: bool,
 }
 
 impl Recorded {
-    /// Of a run with these facts.
+    /// For a run with this metadata.
     pub fn of(meta: &Meta) -> Recorded {
         let given = |option: &str| {
             let value =
@@ -38,28 +38,28 @@ impl Recorded {
             !(wanted.is_empty() || wanted.contain(&f.name)) || unwanted.contain(&f.name)
         };
         let hides_waits =
-            ranks.is_some() || interface::functions().iter().filter(is_hidden).any(tells);
+            ranks.is_some() || interface::functions().iter().filter(is_hidden).any(is_needed);
         Recorded { only, not, ranks, left_out: meta.left_out(), hides_waits }
     }
 
-    /// Whether that is everything.
+    /// Whether all calls are recorded.
     pub fn is_all(&self) -> bool {
         self.left_out.is_empty()
     }
 
-    /// Whether so much is missing that nothing can be said about who waits for whom.
+    /// Whether calls are missing that the wait-for graph needs.
     pub fn hides_waits(&self) -> bool {
         self.hides_waits
     }
 
-    /// Why a verdict may be wrong; nothing if it is right.
+    /// Why the verdict may be wrong; `None` if it is certain.
     pub fn doubt(&self) -> Option<String> {
         let matters = self.hides_waits || self.left_out.iter().any(|why| !why.starts_with("--"));
         let why = self.left_out.join(", ");
         matters.then(|| format!("not all calls are recorded ({why})"))
     }
 
-    /// What is not recorded of a process.
+    /// Which calls of a process are not recorded, as text.
     pub fn missing_of(&self, stream: &StreamMeta) -> Option<String> {
         if self.ranks.as_ref().is_some_and(|ranks| !ranks.contains(&stream.rank)) {
             return Some("its calls are not recorded".to_owned());
@@ -75,8 +75,8 @@ impl Recorded {
     }
 }
 
-/// Whether a function has to do with who waits for whom: by what it does, or by what it makes.
-fn tells(function: &Function) -> bool {
+/// Whether the wait-for graph needs the calls of a function: because they communicate, or create objects.
+fn is_needed(function: &Function) -> bool {
     let makes =
         |p: &interface::Param| p.kind.class == Class::Handle && p.direction != Direction::In;
     Action::of(function) != Action::None || function.params.iter().any(makes)
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_to_do_with_waiting_makes_a_verdict_doubtful() {
+    fn only_missing_calls_that_matter_make_the_verdict_doubtful() {
         assert!(recorded(&[]).doubt().is_none());
         assert!(recorded(&["--callsite return"]).doubt().is_none());
         assert!(recorded(&["--exclude Comm_rank,Get_count"]).doubt().is_none());

@@ -4,13 +4,15 @@
 
 use super::recorded::Recorded;
 use super::{Process, State};
+use crate::select::ranks_in_words;
 use refrain_analysis::matching::{Kind, Origin, Scope, Until};
 use refrain_analysis::sites::{Frame, Sites};
 use refrain_analysis::waits::Life;
 use refrain_analysis::waits::graph::{
-    Edge, Findings, Incomplete, Mismatch, NearMiss, Step, WaitsOnEnded,
+    Edge, Findings, Incomplete, Mismatch, NearMiss, Odd, Step, WaitsOnEnded,
 };
 use refrain_reader::Ended;
+use refrain_reader::meta::why_log_stopped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +23,13 @@ pub fn state(process: &Process) -> String {
         (Ended::Finalized, _) => "has called MPI_Finalize".to_owned(),
         (Ended::Aborted(code), _) => format!("has called MPI_Abort({code})"),
         (Ended::LogStopped(errno), _) => {
-            let why = std::io::Error::from_raw_os_error(*errno);
-            format!("is not known from here on: its log stopped early ({why})")
+            let why = why_log_stopped(*errno);
+            format!("is unknown after that: its log stopped early ({why})")
         }
-        (_, State::Moving) => "goes on".to_owned(),
+        (_, State::Moving) => "makes progress".to_owned(),
         (_, State::Running) => "runs".to_owned(),
-        (_, State::Elsewhere) => "is on another machine: it may run".to_owned(),
-        (Ended::Running, State::Past) => "still ran when the trace was made".to_owned(),
+        (_, State::Elsewhere) => "is on another machine and may be running".to_owned(),
+        (Ended::Running, State::Past) => "was running when the trace was made".to_owned(),
         (_, State::Past) if process.position.wait_state.life == Life::Here => {
             "ended in it".to_owned()
         }
@@ -47,22 +49,23 @@ pub fn as_text(
     lines.push(String::new());
     lines.extend(waits(&found.edges));
     lines.extend(found.incomplete.iter().map(incomplete));
-    lines.extend(near_misses(&found.near_misses));
+    lines.extend(near_misses(&found.near_misses, sites));
     lines.extend(waits_on_ended(&found.waits_on_ended));
     lines.extend(found.cycles.iter().map(|cycle| in_a_circle(cycle)));
     lines.push(verdict(processes, found, recorded));
+    lines.extend(likely_cause(&found.near_misses));
     lines.join("\n") + "\n"
 }
 
 /// The state of a thread, apart from call numbers and times, which may differ between ranks on one line.
 #[derive(Debug)]
 struct ThreadState {
-    /// The thread, where there are several.
+    /// The thread, if there are several.
     thread: Option<u32>,
     /// The call, or the function of the last one.
     call: Option<String>,
     is_in_it: bool,
-    /// What there is to add.
+    /// Additional text.
     more: String,
 }
 
@@ -143,7 +146,7 @@ fn position(thread_state: &ThreadState, all: &[Rank], recorded: &Recorded) -> St
         _ => {
             let all: BTreeSet<i32> = all.iter().map(|rank| rank.rank).collect();
             let all: Vec<i32> = all.into_iter().collect();
-            (format!("{}{}", ranks(&all), thread(", thread ")), "each ")
+            (format!("{}{}", ranks_in_words(&all), thread(", thread ")), "each ")
         }
     };
     let ThreadState { call, more, .. } = thread_state;
@@ -180,35 +183,40 @@ fn waits(edges: &[Edge]) -> Vec<String> {
     }
     let line = |(edge, from): &(&Edge, Vec<i32>)| {
         let any = if edge.until == Until::Any && edge.to.len() > 1 { "any of " } else { "" };
-        format!("{} for {any}{} ({})", who_wait(from), ranks(&edge.to), edge.words)
+        format!("{} for {any}{} ({})", who_wait(from), ranks_in_words(&edge.to), edge.words)
     };
     all.iter().map(line).collect()
 }
 
 fn incomplete(collective: &Incomplete) -> String {
-    let inside = |(words, all): (&String, &Vec<i32>)| format!("{words}: {}", ranks(all));
+    let inside = |(words, all): (&String, &Vec<i32>)| format!("{words}: {}", ranks_in_words(all));
     let inside: Vec<_> = collective.inside.iter().map(inside).collect();
     match collective.missing.is_empty() {
         true => format!("different collectives at once: {}", inside.join("; ")),
         false => {
-            format!("collective: {}; missing: {}", inside.join("; "), ranks(&collective.missing))
+            format!(
+                "collective: {}; missing: {}",
+                inside.join("; "),
+                ranks_in_words(&collective.missing)
+            )
         }
     }
 }
 
-/// So many mismatches are named.
+/// The most mismatches that are listed.
 const NAMED: usize = 8;
 
-/// Messages that stuck ranks would receive, if one thing were different.
-fn near_misses(all: &[NearMiss]) -> Vec<String> {
-    let mut lines: Vec<String> = all.iter().take(NAMED).map(near_miss).collect();
+/// Messages that stuck ranks would receive if one thing were different.
+fn near_misses(all: &[NearMiss], sites: &mut Sites) -> Vec<String> {
+    let mut lines: Vec<String> =
+        all.iter().take(NAMED).map(|miss| near_miss(miss, sites)).collect();
     if all.len() > NAMED {
         lines.push(format!("and {} more mismatches", all.len() - NAMED));
     }
     lines
 }
 
-fn near_miss(miss: &NearMiss) -> String {
+fn near_miss(miss: &NearMiss, sites: &mut Sites) -> String {
     let NearMiss { sender, receiver, tag, messages, .. } = miss;
     let sent = match messages {
         1 => format!("tag {tag}"),
@@ -227,10 +235,40 @@ fn near_miss(miss: &NearMiss) -> String {
         }
     };
     let them = if *messages == 1 { "it" } else { "them" };
+    let sent_in = miss.sent_in.as_ref().map(|call| {
+        let number = call.number.map_or(String::new(), |number| format!("#{number} "));
+        let site = call.site.as_ref().map(|site| call_site(site, sites)).unwrap_or_default();
+        let last = if *messages == 1 { "" } else { "the first in " };
+        format!(" ({last}{number}{}{})", call.function, site.replacen("  at", " at", 1))
+    });
+    let sent_in = sent_in.unwrap_or_default();
+    let odd = miss.odd.map(|Odd { rank, tag, usual, messages }| {
+        format!(
+            "; rank {rank} is the odd one: no other message or receive on this communicator has \
+             tag {tag}, and {messages} messages have tag {usual}"
+        )
+    });
     format!(
-        "mismatch: rank {sender} sent {sent} to rank {receiver}{on}, which {waits} {wanted}: \
-         no receive takes {them}"
+        "mismatch: rank {sender} sent {sent} to rank {receiver}{on}{sent_in}, which {waits} \
+         {wanted}: no receive takes {them}{}",
+        odd.unwrap_or_default()
     )
+}
+
+/// What the ranks did that are the odd ones of their mismatches, if there are any.
+fn likely_cause(all: &[NearMiss]) -> Option<String> {
+    let what = |miss: &NearMiss| {
+        let Odd { rank, tag, usual, .. } = miss.odd?;
+        let did = match rank == miss.sender {
+            true => "sent",
+            false if miss.is_awaited => "waits for",
+            false => "has posted a receive with",
+        };
+        Some(format!("rank {rank} {did} tag {tag} where others use tag {usual}"))
+    };
+    let mut causes: Vec<String> = all.iter().filter_map(what).collect();
+    causes.dedup();
+    (!causes.is_empty()).then(|| format!("likely cause: {}", causes.join("; ")))
 }
 
 /// A communicator in words.
@@ -240,7 +278,7 @@ fn communicator(scope: &Scope) -> String {
         0 if is_predefined && scope.members.len() > 1 && scope.members.first() == Some(&0) => {
             "MPI_COMM_WORLD".to_owned()
         }
-        _ => format!("a communicator of {}", ranks(&scope.members)),
+        _ => format!("a communicator of {}", ranks_in_words(&scope.members)),
     }
 }
 
@@ -267,7 +305,7 @@ fn waits_on_ended(all: &[WaitsOnEnded]) -> Vec<String> {
         lines.push(format!(
             "ended: {} for {}, which {how} ({words})",
             who_wait(&from),
-            ranks(&gone)
+            ranks_in_words(&gone)
         ));
     }
     lines
@@ -283,23 +321,25 @@ fn in_a_circle(cycle: &[Step]) -> String {
     format!("cycle: {} → rank {first}", steps.join(" → "))
 }
 
-/// The verdict. Where calls were not recorded, ranks may wait in calls that nobody sees.
+/// The verdict. If calls are missing, ranks may wait in calls that were not recorded.
 fn verdict(processes: &[Process], found: &Findings, recorded: &Recorded) -> String {
     let has_ended = |p: &Process| p.state == State::Past && p.ended != Ended::Running;
     let some_ended = processes.iter().any(|p| has_ended(p) && p.ended != Ended::Finalized);
     match (found.stuck.is_empty(), recorded.doubt()) {
         (false, Some(why)) => {
-            format!("stuck: {}, as far as is known: {why}", ranks(&found.stuck))
+            format!("stuck: {}, but this is uncertain: {why}", ranks_in_words(&found.stuck))
         }
-        (false, None) => format!("stuck: {}", ranks(&found.stuck)),
-        (true, Some(why)) => format!("who waits for whom is not known: {why}"),
+        (false, None) => format!("stuck: {}", ranks_in_words(&found.stuck)),
+        (true, Some(why)) => format!("it is not known which rank waits for which: {why}"),
         (true, None) if processes.iter().all(has_ended) => match found.edges.is_empty() {
             true => "all ranks have ended".to_owned(),
             false => "all ranks have ended; none was stuck when it did".to_owned(),
         },
-        (true, None) if some_ended => "every rank that has not ended may still go on".to_owned(),
-        (true, None) if found.edges.is_empty() => "nobody waits for anybody".to_owned(),
-        (true, None) => "every rank may still go on".to_owned(),
+        (true, None) if some_ended => {
+            "every rank that has not ended may still make progress".to_owned()
+        }
+        (true, None) if found.edges.is_empty() => "no rank waits for another".to_owned(),
+        (true, None) => "every rank may still make progress".to_owned(),
     }
 }
 
@@ -308,30 +348,12 @@ fn silent(processes: &[Process]) -> Option<String> {
     let size = processes.iter().map(|p| p.stream.size).max().unwrap_or(0);
     let known: BTreeSet<i32> = processes.iter().map(|p| p.stream.rank).collect();
     let silent: Vec<i32> = (0..size).filter(|rank| !known.contains(rank)).collect();
-    (!silent.is_empty()).then(|| format!("{}: no record", ranks(&silent)))
-}
-
-/// `rank 3`, `ranks 0, 2-5`.
-fn ranks(all: &[i32]) -> String {
-    let mut runs: Vec<(i32, i32)> = Vec::new();
-    for &rank in all {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == rank => *last = rank,
-            _ => runs.push((rank, rank)),
-        }
-    }
-    let run = |&(first, last): &(i32, i32)| match last - first {
-        0 => first.to_string(),
-        1 => format!("{first}, {last}"),
-        _ => format!("{first}-{last}"),
-    };
-    let runs: Vec<_> = runs.iter().map(run).collect();
-    format!("rank{} {}", if all.len() == 1 { "" } else { "s" }, runs.join(", "))
+    (!silent.is_empty()).then(|| format!("{}: no record", ranks_in_words(&silent)))
 }
 
 /// `rank 3 waits`, `ranks 0-2 wait`.
 fn who_wait(all: &[i32]) -> String {
-    format!("{} wait{}", ranks(all), if all.len() == 1 { "s" } else { "" })
+    format!("{} wait{}", ranks_in_words(all), if all.len() == 1 { "s" } else { "" })
 }
 
 fn in_words(age: Duration) -> String {
@@ -348,14 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_in_a_row_are_a_range() {
-        assert_eq!(ranks(&[3]), "rank 3");
-        assert_eq!(ranks(&[0, 1]), "ranks 0, 1");
-        assert_eq!(ranks(&[0, 2, 3, 4, 9]), "ranks 0, 2-4, 9");
-    }
-
-    #[test]
-    fn times_have_the_unit_that_suits_them() {
+    fn times_have_a_suitable_unit() {
         assert_eq!(in_words(Duration::from_millis(250)), "250 ms");
         assert_eq!(in_words(Duration::from_millis(12_340)), "12.3 s");
         assert_eq!(in_words(Duration::from_secs(3601)), "60 min 1 s");
@@ -363,13 +378,14 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_wait_for_the_same_are_named_together() {
+    fn ranks_that_wait_for_the_same_rank_share_a_line() {
         let edge = |from, to: i32, words: &str| Edge {
             from,
             thread: 0,
             to: vec![to],
             until: Until::All,
             words: words.to_owned(),
+            is_collective: false,
         };
         let lines =
             waits(&[edge(1, 0, "MPI_Bcast"), edge(2, 0, "MPI_Bcast"), edge(3, 1, "MPI_Recv")]);

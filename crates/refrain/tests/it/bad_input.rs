@@ -1,4 +1,4 @@
-//! Commands on files that are damaged: they say so, and end.
+//! Commands on damaged files: they report the damage, and end.
 
 use refrain_container::{Codec, Container, Writer};
 use refrain_testing::random::{Random, damage};
@@ -7,7 +7,7 @@ use refrain_trace::assemble::Keep;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a person might try on a trace.
+/// Commands that a user might try on a trace.
 const COMMANDS: [&[&str]; 4] =
     [&["info"], &["stats"], &["verify"], &["show", "--limit", "100", "--rank", "1"]];
 
@@ -26,7 +26,7 @@ fn run(command: &[&str], path: &Path) -> Outcome {
     refrain([command, &[path]].concat())
 }
 
-/// It ends by itself, as it says it does, and not by a panic.
+/// Asserts that a command ended by itself, with a documented exit code, and not by a panic.
 fn check(outcome: &Outcome) {
     assert!(!outcome.timed_out && [0, 1, 125].contains(&outcome.code), "{outcome}");
     assert!(!outcome.stderr.contains("panicked"), "{outcome}");
@@ -53,7 +53,7 @@ fn commands_on_a_damaged_trace_end_and_say_what_is_wrong() {
             damage(&mut bytes, random);
             fs::write(&damaged, bytes).unwrap();
         } else {
-            // With checksums that fit.
+            // With valid checksums.
             let mut sections = sections.clone();
             let at = random.below(sections.len().min(4));
             damage(&mut sections[at].1, random);
@@ -70,12 +70,12 @@ fn commands_on_a_damaged_trace_end_and_say_what_is_wrong() {
 }
 
 #[test]
-fn a_folder_of_damaged_parts_merges_to_what_is_undamaged() {
+fn a_folder_with_damaged_parts_is_merged_without_them() {
     let folder = tempfile::tempdir().unwrap();
     let whole = trace(folder.path());
     let parts = folder.path().join("t.refrain.parts");
     fs::remove_file(&whole).unwrap();
-    // One rank's part is cut short, another's is something else altogether.
+    // One rank's part is truncated, another's is not a part.
     let cut = fs::read(parts.join("0.0.part")).unwrap();
     fs::write(parts.join("0.0.part"), &cut[..5000]).unwrap();
     fs::write(parts.join("1.0.part"), "not a part").unwrap();
@@ -86,7 +86,7 @@ fn a_folder_of_damaged_parts_merges_to_what_is_undamaged() {
 }
 
 #[test]
-fn damaged_durations_keep_nobody_from_the_calls() {
+fn calls_can_be_read_although_their_times_are_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let path = trace(folder.path());
     let container = Container::open(&path).unwrap();

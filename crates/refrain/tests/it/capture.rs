@@ -1,7 +1,7 @@
-//! What the agent writes besides calls: memory, members of communicators, call sites; and what it
-//! leaves out where it is told to.
+//! What the agent writes besides calls: memory, members of communicators, call sites; and calls that are not
+//! selected are left out.
 //!
-//! Looked at in the parts themselves, record by record (`refrain_format::record`).
+//! The tests read the parts record by record (`refrain_format::record`).
 
 use refrain_format::part::{BODY, EXTENSION, HEADER_BYTES, PartHeader, WINDOW_HEAD};
 use refrain_format::record::{HEAD, Tag, segment};
@@ -72,7 +72,7 @@ impl Log {
     }
 }
 
-/// Runs a program with the agent; gives what it said, and the logs by rank and thread.
+/// Runs a program with the agent. Returns its outcome, and the logs by rank and thread.
 fn record(mpi: &Mpi, ranks: usize, program: &Path, args: &[&str]) -> (Outcome, Vec<Log>) {
     record_with(mpi, ranks, program, args, &[])
 }
@@ -88,7 +88,7 @@ fn record_with(
     let mut run = mpi.run(ranks).program(refrain_binary()).args(["__rank", "--agent"]);
     run = run.args([refrain_binary().with_file_name("librefrain_agent.so")]);
     run = run.args(["--parts"]).args([parts.path()]).args(["--"]).args([program]).args(args);
-    // The log is to be looked at whole.
+    // The whole log is to be inspected.
     run = run.env("REFRAIN_RAW", "1");
     for (name, value) in variables {
         run = run.env(name, value);
@@ -113,7 +113,7 @@ struct Segment {
     text: String,
 }
 
-/// The messages of a log, by tag: the buffer, and the memory it lies in.
+/// The messages of a log, by tag: the buffer, and the segment that contains it.
 fn buffers(log: &Log) -> BTreeMap<i32, (u64, Option<Segment>)> {
     let (mut live, mut found) = (Vec::<Segment>::new(), BTreeMap::new());
     for record in &log.records {
@@ -191,7 +191,7 @@ fn every_buffer_is_in_memory_that_was_announced() {
             assert_eq!(segment.kind, segment::STATIC, "{who}: {tag} {segment:?}");
             assert_eq!(segment.text, file, "{who}: {tag}");
         }
-        // Where UCX is told of mappings, it takes them over, and the kernel is asked instead.
+        // Where UCX intercepts mappings, the agent does not see them and asks the kernel instead.
         for tag in [20, 21] {
             let (offset, segment) = at(tag);
             assert_eq!(segment.kind, segment::MAPPED, "{who}: {tag} {segment:?}");
@@ -211,7 +211,7 @@ fn every_buffer_is_in_memory_that_was_announced() {
         assert!(found[&52].1.is_none() && found[&53].1.is_none(), "{who}: no memory at all");
         assert_eq!(at(60).0, at(10).0 + 128, "{who}");
 
-        // What was released had been announced, in this log or the other.
+        // A segment that is released was announced before, in this log or the other.
         let announced = |start| {
             let segments = logs.iter().flat_map(|l| &l.records).filter(|r| r.tag == Tag::Segment);
             segments.into_iter().any(|r| r.u64(8) == start)
@@ -239,7 +239,7 @@ fn offsets_on_stacks_are_the_same_in_every_run() {
 }
 
 #[test]
-fn memory_that_is_used_again_and_again_is_announced_once() {
+fn memory_that_is_used_repeatedly_is_announced_once() {
     for mpi in Mpi::installed() {
         let program = mpi.compile("calls_much.c");
         let (_, logs) = record(&mpi, 2, &program, &[]);
@@ -251,7 +251,7 @@ fn memory_that_is_used_again_and_again_is_announced_once() {
 }
 
 #[test]
-fn device_memory_is_told_from_other_memory() {
+fn device_memory_is_distinguished_from_other_memory() {
     for mpi in Mpi::installed() {
         let library = mpi.compile_with("fake_cudart.c", &["-shared", "-fPIC"]);
         let library = library.to_str().expect("a plain path");
@@ -307,7 +307,8 @@ fn every_new_communicator_has_its_members_in_the_log() {
     }
 }
 
-/// The frames of every call's site, by function; sites stand before the calls that name them.
+/// The function of every call and the frames of its call site. Call sites are written before the calls that
+/// refer to them.
 fn sites(log: &Log) -> Vec<(String, Vec<String>)> {
     let mut known = BTreeMap::new();
     let mut calls = Vec::new();
@@ -319,10 +320,11 @@ fn sites(log: &Log) -> Vec<(String, Vec<String>)> {
                 known.insert(record.i32(0), frames);
             }
             Tag::EnterAt => {
-                let frames = known.get(&record.i32(8)).expect("a site that was announced");
+                let frames =
+                    known.get(&record.i32(8)).expect("a call site that was written before");
                 calls.push((log.names[&record.function].clone(), frames.clone()));
             }
-            Tag::Enter => panic!("a call without its site"),
+            Tag::Enter => panic!("a call without a call site"),
             _ => {}
         }
     }
@@ -330,7 +332,7 @@ fn sites(log: &Log) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn calls_have_their_sites_where_asked_for() {
+fn calls_have_call_sites_if_requested() {
     for mpi in Mpi::installed() {
         // With frame pointers and without.
         for flags in [&["-fno-omit-frame-pointer"][..], &["-fomit-frame-pointer"]] {
@@ -371,7 +373,7 @@ fn calls_have_their_sites_where_asked_for() {
 }
 
 #[test]
-fn calls_of_fortran_have_their_sites_in_the_program() {
+fn calls_of_fortran_have_call_sites_in_the_program() {
     for mpi in Mpi::with_fortran() {
         let program = mpi.compile("many_calls.F90");
         let file = program.to_str().expect("a plain path");
@@ -408,7 +410,7 @@ fn programs_switch_recording_off_and_on() {
 }
 
 #[test]
-fn only_the_functions_and_ranks_that_are_wanted_are_recorded() {
+fn only_selected_functions_and_ranks_are_recorded() {
     let mpi = Mpi::installed().remove(0);
     let program = mpi.compile("communicators.c");
     let run = |variables: &[(&str, &str)]| record_with(&mpi, 3, &program, &[], variables).1;
@@ -438,8 +440,8 @@ fn only_the_functions_and_ranks_that_are_wanted_are_recorded() {
     }
 }
 
-/// What a run of many_windows.c says: how often the list of mappings was opened, how many bytes of it
-/// were read, how often the kernel was asked about one address; summed over ranks.
+/// The output of many_windows.c: how often the list of mappings was opened, how many bytes of it
+/// were read, and how often the kernel was asked about one address; summed over ranks.
 fn asked(windows: usize, how: &str) -> [u64; 3] {
     let mpi = Mpi::named("mpich-4.0").expect("mpich-4.0 is installed");
     let program = mpi.compile_with("many_windows.c", &["-rdynamic", "-ldl"]);
@@ -460,16 +462,16 @@ fn asked(windows: usize, how: &str) -> [u64; 3] {
 }
 
 #[test]
-fn what_a_window_costs_does_not_grow_with_the_number_of_windows() {
+fn the_cost_of_a_window_does_not_grow_with_the_number_of_windows() {
     let (few, many) = (20, 120);
     let [_, _, queries] = asked(few, "");
     if queries > 0 {
-        // The kernel is asked about single addresses: nothing of its list is read for them.
+        // The kernel is asked about single addresses, so its list is not read.
         let ([_, before, _], [opens, bytes, _]) = (asked(few, ""), asked(many, ""));
         assert!(bytes <= before, "{before} and {bytes} bytes");
         assert!(opens <= 2 * many as u64 + 8, "{opens} times");
     }
-    // Where it cannot be asked, each window takes one look, and no more.
+    // Where it cannot be asked, the list is read once per window.
     let [opens, bytes, queries] = asked(few, "list");
     assert!(bytes > 0 && queries == 0, "{bytes} bytes");
     assert!(opens <= 2 * few as u64 + 8, "{opens} times");

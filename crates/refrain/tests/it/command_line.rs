@@ -1,6 +1,6 @@
-//! The command line as a person meets it: the summary, exit codes, and errors that say what
-//! to do.
+//! The command line: the summary, exit codes, and errors that say what to do.
 
+use crate::snapshots::golden;
 use refrain_testing::{Mpi, Outcome, refrain, refrain_binary, require_mpi};
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ fn trace(mpi: &Mpi, folder: &Path, command: &[&str]) -> Outcome {
     mpi.refrain_in(folder, [&["trace", "--"], command].concat())
 }
 
-/// A program in the folder, under its own name.
+/// Copies a program to the folder, under this name.
 fn install(mpi: &Mpi, victim: &str, folder: &Path, name: &str) {
     std::fs::copy(mpi.compile(victim), folder.join(name)).unwrap();
 }
@@ -26,9 +26,9 @@ fn a_run_ends_with_three_lines_and_a_file_named_after_the_program() {
     assert!(lines[1].contains("every rank ended by MPI_Finalize"), "{lines:?}");
     assert!(lines[2].contains("refrain show hello.refrain"), "{lines:?}");
     assert!(folder.path().join("hello.refrain").is_file());
-    assert!(!folder.path().join("hello.refrain.parts").exists(), "parts are cleared away");
+    assert!(!folder.path().join("hello.refrain.parts").exists(), "parts are removed");
 
-    // A script's trace has the script's name.
+    // The trace of a script is named after the script.
     std::fs::write(folder.path().join("go.sh"), "exec ./hello\n").unwrap();
     trace(&mpi, folder.path(), &["mpirun", "-n", "1", "bash", "go.sh"]);
     assert!(folder.path().join("go.refrain").is_file());
@@ -39,7 +39,7 @@ fn a_run_ends_with_three_lines_and_a_file_named_after_the_program() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_named() {
+fn a_program_that_does_not_exist_is_named() {
     let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     for command in [&["mpirun", "-n", "2", "./helo"][..], &["./helo"]] {
         let outcome = trace(&mpi, folder.path(), command);
@@ -50,12 +50,28 @@ fn a_program_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_program_without_mpi_is_said_to_have_made_no_call() {
+fn a_program_without_mpi_is_reported_to_have_made_no_call() {
     let folder = tempfile::tempdir().unwrap();
     let outcome = trace(&Mpi::any(), folder.path(), &["/bin/echo", "hello"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "hello\n"));
-    assert!(outcome.stderr.contains("no MPI call was seen"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("no MPI call was recorded"), "{}", outcome.stderr);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_launcher_that_failed_is_named_with_its_exit_code_before_anything_else() {
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
+    let launcher = folder.path().join("mpirun");
+    std::fs::write(&launcher, "#!/bin/sh\necho no such host >&2\nexit 213\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&launcher, mode).unwrap();
+    let launcher = launcher.to_str().unwrap();
+    let outcome = trace(&mpi, folder.path(), &[launcher, "-n", "2", "/bin/true"]);
+    assert_eq!(outcome.code, 213, "{outcome}");
+    let said = &outcome.stderr;
+    let failure = said.find("mpirun exited with code 213").unwrap_or_else(|| panic!("{said}"));
+    assert!(said.find("no MPI call was recorded").is_some_and(|at| at > failure), "{said}");
+    assert!(!said.contains("LD_PRELOAD"), "{said}");
 }
 
 #[test]
@@ -72,7 +88,7 @@ fn an_output_that_cannot_be_written_is_refused_before_the_program_runs() {
 }
 
 #[test]
-fn an_option_the_launcher_is_not_known_to_have_asks_for_a_marker() {
+fn an_unknown_option_of_the_launcher_asks_for_a_marker() {
     let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     install(&mpi, "hello.c", folder.path(), "hello");
     let outcome = trace(&mpi, folder.path(), &["mpirun", "--weird", "3", "./hello"]);
@@ -110,7 +126,7 @@ fn leftover_parts_are_never_overwritten_and_can_be_merged() {
 }
 
 #[test]
-fn files_that_are_no_traces_get_a_clear_error() {
+fn files_that_are_not_traces_get_a_clear_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.refrain");
     std::fs::write(&file, "not a trace").unwrap();
@@ -124,7 +140,7 @@ fn files_that_are_no_traces_get_a_clear_error() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_reader_that_closes_the_pipe_early_is_no_error() {
     let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     install(&mpi, "hello.c", folder.path(), "hello");
     trace(&mpi, folder.path(), &["mpirun", "-n", "2", "./hello"]);
@@ -135,6 +151,36 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Every command that prints, on every kind of file, into a pipe that has no reader.
+#[test]
+fn commands_succeed_silently_if_nobody_reads_their_output() {
+    let memory = ["info", "verify", "show", "show --json", "show --structure"];
+    let orders = ["info", "show", "show --json", "races", "diff"];
+    let calls = ["info", "verify", "show", "show --json", "stats", "where"];
+    let clocked = ["info", "show", "show --json", "diff"];
+    let mut commands = vec![vec!["mem".to_owned(), "--flags".to_owned()]];
+    for (file, of_file) in [
+        ("sealed-v2", &memory[..]),
+        ("particles-v2", &orders),
+        ("clock-order", &clocked),
+        ("stencil", &calls),
+    ] {
+        let path = golden(&format!("{file}.refrain")).display().to_string();
+        commands.extend(of_file.iter().map(|command| {
+            let files = if *command == "diff" { 2 } else { 1 };
+            let words = command.split(' ').map(str::to_owned);
+            words.chain(std::iter::repeat_n(path.clone(), files)).collect()
+        }));
+    }
+    for words in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(refrain_binary()).args(&words).stdout(writer).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{words:?}: {} {said}", output.status);
+    }
 }
 
 #[test]
@@ -159,7 +205,7 @@ fn show_selects_ranks_functions_and_numbers_of_calls() {
     }
 }
 
-/// How often a function stands in a trace.
+/// How many calls of a function a trace has.
 fn calls_of(mpi: &Mpi, folder: &Path, trace: &str, function: &str) -> usize {
     let shown = mpi.refrain_in(folder, ["show", trace, "--function", function]);
     shown.stdout.lines().count()
@@ -179,7 +225,7 @@ fn a_child_that_forks_silently_does_not_write_into_its_parent_s_log() {
 
 #[test]
 fn a_handler_that_jumps_out_of_the_agent_does_not_end_the_log() {
-    // MPICH's calls of this kind hold no lock that a jump would leave behind.
+    // MPICH's calls of this kind hold no lock, which a jump would leave locked.
     let Some(mpi) = require_mpi("mpich-4.0") else { return };
     let folder = tempfile::tempdir().unwrap();
     install(&mpi, "jumps_away.c", folder.path(), "jump");
@@ -189,7 +235,7 @@ fn a_handler_that_jumps_out_of_the_agent_does_not_end_the_log() {
 }
 
 #[test]
-fn a_folder_whose_name_is_no_text_will_do() {
+fn a_folder_may_have_a_name_that_is_not_utf8() {
     use std::os::unix::ffi::OsStrExt;
     let (mpi, outer) = (Mpi::any(), tempfile::tempdir().unwrap());
     let folder = outer.path().join(std::ffi::OsStr::from_bytes(b"odd\xff name"));
@@ -201,7 +247,7 @@ fn a_folder_whose_name_is_no_text_will_do() {
 }
 
 #[test]
-fn the_program_s_exit_code_counts_even_where_nothing_can_be_said() {
+fn the_exit_code_is_the_program_s_even_if_nothing_can_be_printed() {
     let (mpi, folder) = (Mpi::any(), tempfile::tempdir().unwrap());
     let command = format!("{} trace -- sh -c 'exit 7' 2>/dev/full", refrain_binary().display());
     let status = mpi.command("bash").args(["-c", &command]).current_dir(folder.path()).status();

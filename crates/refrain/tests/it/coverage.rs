@@ -1,5 +1,5 @@
-//! Nearly every function of MPI, called under the agent: results are the same as without it,
-//! and what is not called is listed.
+//! Nearly every function of MPI, called under the agent: results are the same as without it, and functions
+//! that are not called are listed.
 
 use refrain_mpi::interface::is_wrapped;
 use refrain_testing::{Mpi, exported_functions, refrain, require_full, require_mpi};
@@ -36,7 +36,7 @@ fn functions_in(trace: &Path) -> BTreeSet<String> {
     names.filter(|name| name.starts_with("MPI_")).map(str::to_owned).collect()
 }
 
-/// Runs all victims with and without the agent; gives the functions seen.
+/// Runs all victims with and without the agent. Returns the recorded functions.
 fn functions_seen(mpi: &Mpi) -> BTreeSet<String> {
     let folder = tempfile::tempdir().unwrap();
     let mut seen = BTreeSet::new();

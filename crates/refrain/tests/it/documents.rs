@@ -1,4 +1,4 @@
-//! The documents say what is true: files that they name exist, commands that they show are
+//! The documents are correct: files that they name exist, commands that they show are
 //! understood, and sections that they list are those of the code.
 
 use refrain_container::Container;
@@ -25,7 +25,7 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
 }
 
-/// The texts between backticks, outside of blocks of code.
+/// The texts between backticks, outside blocks of code.
 fn quoted(text: &str) -> Vec<&str> {
     let prose = text.split("```").step_by(2);
     prose.flat_map(|prose| prose.split('`').skip(1).step_by(2)).collect()
@@ -135,7 +135,7 @@ fn the_crate_graph_is_that_of_the_manifests() {
 fn words_of_refrain(command: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let start = words.iter().position(|word| *word == "refrain")?;
-    // What is before it may only be assignments: `mpirun` may run something of that name too.
+    // Only assignments may precede it: `mpirun` may run a program of that name too.
     if !words[..start].iter().all(|word| word.contains('=') || *word == "&&") {
         return None;
     }
@@ -164,7 +164,7 @@ fn every_command_and_option_in_the_documents_is_known() {
                 outcome.stdout
             });
             checked += 1;
-            // The options of a compiler are its own.
+            // Options of compilers are not checked.
             let options = words
                 .iter()
                 .filter(|word| !["cc", "fc"].contains(subcommand) && word.starts_with('-'));
@@ -241,7 +241,7 @@ fn golden_files_have_documented_sections_only() {
     assert!(checked > 10, "only {checked} golden files were found");
 }
 
-/// The names of fields in a value. Names of arguments, sections, options and ends are data.
+/// The names of fields in a value. Names of arguments, sections, options and kinds of ends are data, not fields.
 fn fields(value: &serde_json::Value, found: &mut BTreeSet<String>) {
     match value {
         serde_json::Value::Object(object) => {

@@ -1,5 +1,5 @@
-//! Unmodified programs under DynamoRIO: whatever they do, they do as without us, and every
-//! reference of theirs is in the trace.
+//! Unmodified programs under DynamoRIO: they behave as without Refrain, and every reference of theirs is in the
+//! trace.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::memory_programs::{
 };
 use refrain_testing::Outcome;
 
-/// The references that a program says are to be found between two addresses.
+/// The references between two addresses that a program says it makes.
 struct Expected {
     from: u64,
     to: u64,
@@ -40,7 +40,7 @@ fn found(file: &Path, thread: &str, from: u64, to: u64) -> Vec<String> {
 }
 
 #[test]
-fn unusual_instructions_leave_exactly_the_references_they_make() {
+fn unusual_instructions_are_recorded_with_exactly_their_references() {
     let program = compile("exact.c");
     let (traced, file, _folder) = trace(&program, &[], &["--raw"]);
     let expected = expected(&traced.expect_success().stdout);
@@ -50,7 +50,7 @@ fn unusual_instructions_leave_exactly_the_references_they_make() {
 }
 
 #[test]
-fn a_fault_ends_a_block_where_it_happened() {
+fn a_block_that_faults_is_recorded_up_to_the_fault() {
     let program = compile("faults.c");
     let (traced, file, _folder) = trace(&program, &[], &["--raw"]);
     let expected = expected(&traced.expect_success().stdout);
@@ -116,11 +116,11 @@ fn forked_and_executed_processes_are_recorded_too() {
     let mut counts: Vec<u64> =
         of_victim.map(|process| process["references"].as_u64().unwrap()).collect();
     counts.sort_unstable();
-    // Before exec; the parent; the child; the program executed again.
+    // The processes: before exec; the parent; the child; the program that was executed again.
     assert_eq!(counts.len(), 4, "{info}");
     assert!(counts[1] >= 3000 && counts[2] >= 4000 && counts[3] >= 6000, "{info}");
     assert!(processes.len() > 4, "the shell is not recorded: {info}");
-    // What runs between vfork and exec, as in `system`, is not a thread of the parent.
+    // Code between vfork and exec, as in `system`, is not a thread of the parent.
     let is_single = |process: &serde_json::Value| process["threads"] == 1;
     assert!(processes.iter().all(is_single), "{info}");
     assert_eq!(info["complete"], true, "{info}");
@@ -163,7 +163,7 @@ fn static_arrays_are_shown_by_name() {
 }
 
 #[test]
-fn three_hundred_threads_at_once_and_one_by_one() {
+fn three_hundred_threads_are_recorded_at_once_and_one_by_one() {
     let program = compile("many_threads.c");
     let (traced, file, _folder) = trace(&program, &[], &["--raw"]);
     assert_eq!(traced.expect_success().stdout, plain(&program, &[]).stdout);
@@ -172,7 +172,7 @@ fn three_hundred_threads_at_once_and_one_by_one() {
 }
 
 #[test]
-fn signals_and_static_programs_go_their_way() {
+fn programs_with_signals_and_static_programs_run_as_without_refrain() {
     let static_matmul = compile_with("matmul.c", &["-static"]);
     for (program, arguments) in [(compile("signals.c"), &[][..]), (static_matmul, &["20"])] {
         let (traced, file, _folder) = trace(&program, arguments, &["--raw"]);
@@ -182,7 +182,7 @@ fn signals_and_static_programs_go_their_way() {
 }
 
 #[test]
-fn programs_end_as_they_would() {
+fn programs_end_as_without_refrain() {
     let program = compile("ends.c");
     for way in ["return", "_exit", "abort", "thread", "fault", "signal"] {
         let (traced, file, _folder) = trace(&program, &[way], &["--raw"]);
@@ -193,7 +193,7 @@ fn programs_end_as_they_would() {
 }
 
 #[test]
-fn threads_are_cancelled_and_processes_forked_wherever_they_are() {
+fn threads_can_be_cancelled_and_processes_forked_at_any_point() {
     for victim in ["cancelled.c", "forks_with_threads.c"] {
         let program = compile(victim);
         let (traced, file, _folder) = trace(&program, &[], &["--raw"]);
@@ -219,7 +219,7 @@ fn only_the_window_between_two_functions_is_recorded_in_all_threads() {
 }
 
 #[test]
-fn a_program_sees_the_same_surroundings() {
+fn a_program_sees_the_same_environment() {
     let program = compile("surroundings.c");
     let arguments = ["one", "two words", ""];
     let (traced, _file, _folder) = trace(&program, &arguments, &[]);

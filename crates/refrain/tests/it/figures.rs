@@ -1,11 +1,11 @@
-//! `refrain stats` and `refrain info`: the numbers are those of the program.
+//! `refrain stats` and `refrain info`: the numbers agree with the program.
 
 use refrain_testing::{Mpi, refrain};
 use serde_json::Value as Json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs a program traced as users do; gives the trace and what the program said.
+/// Runs a program under `refrain trace`, as users do. Returns the trace and the program's output.
 fn traced(
     mpi: &Mpi,
     folder: &Path,
@@ -44,7 +44,7 @@ fn the_figures_of_a_stencil_are_exact() {
         let (trace, _) = traced(&mpi, folder.path(), 4, &program, &["hand", "300"]);
 
         let stats = json("stats", &trace);
-        // Of the four sides of a rank in a grid of 2 x 2, two are at the border.
+        // In a grid of 2 x 2, two of the four sides of each rank are at the border.
         let (calls, bytes) = (4 * 4 * 300, 4 * 2 * 300 * 64 * 8);
         assert_eq!(moved(&stats, "MPI_Isend"), (calls, bytes, 0), "{}", mpi.name());
         assert_eq!(moved(&stats, "MPI_Irecv"), (calls, bytes, 0), "{}", mpi.name());
@@ -67,7 +67,7 @@ fn the_figures_of_a_stencil_are_exact() {
     }
 }
 
-/// Of some ranks calls and bytes are exact; times are there if the ranks are all.
+/// For some ranks, calls and bytes are exact. Times are given only for all ranks.
 fn assert_of_ranks(trace: &Path, stats: &Json) {
     let of_ranks = |ranks: &str| -> Json {
         let path = trace.to_str().expect("a path");
@@ -78,17 +78,21 @@ fn assert_of_ranks(trace: &Path, stats: &Json) {
     let one = of_ranks("2");
     assert_eq!(moved(&one, "MPI_Isend"), (4 * 300, 2 * 300 * 64 * 8, 0));
     assert_eq!(of(&one, "MPI_Isend")["ranks"], 1);
-    assert_eq!(of(&one, "MPI_Isend")["time_s"], Json::Null, "no time is kept of one rank");
+    assert_eq!(
+        of(&one, "MPI_Isend")["time_s"],
+        Json::Null,
+        "no times are stored for a single rank"
+    );
     let path = trace.to_str().expect("a path");
     let text = refrain(["stats", path, "--rank", "2"]).expect_success().stdout;
-    assert!(!text.contains("0.000000"), "no time is not a time of 0:\n{text}");
+    assert!(!text.contains("0.000000"), "a missing time is printed as 0:\n{text}");
     assert!(text.contains("per group of ranks (0-3)") && text.contains("--timing"), "{text}");
     let none = refrain(["stats".as_ref(), trace.as_os_str(), "--rank".as_ref(), "7".as_ref()]);
     assert_eq!(none.code, 125, "{none}");
 }
 
 #[test]
-fn single_ranks_have_times_where_the_times_of_every_call_are_kept() {
+fn single_ranks_have_times_if_the_times_of_every_call_are_stored() {
     let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a temporary folder"));
     let program = mpi.compile("../../bench/programs/stencil2d.c");
     let program = program.to_str().expect("a path").to_owned();
@@ -254,7 +258,8 @@ fn bytes_follow_datatypes_and_polls_are_counted() {
 
         let tests: u64 = said.trim().parse().expect("a number");
         assert_eq!(of(&stats, "MPI_Test")["calls"], tests, "{who}");
-        // The last one found the message; that before the barrier was not made again at once.
+        // The last test found the message. The failed test before the barrier was not repeated at once, so it is not
+        // counted as a failed poll.
         assert_eq!(of(&stats, "MPI_Test")["failed_polls"], tests - 2, "{who}");
         let text = refrain(["stats".as_ref(), trace.as_os_str()]).expect_success().stdout;
         assert!(text.contains("4 have a payload of unknown size"), "{who}: {text}");
@@ -272,10 +277,105 @@ fn a_trace_of_a_job_that_aborts_is_not_complete() {
         let info = json("info", &trace);
         assert_eq!(info["complete"], false, "{}: {info}", mpi.name());
         assert_ne!(info["exit_code"], 0, "{}: {info}", mpi.name());
-        // It never returns, so it has no duration, not one of 0.
+        // The call never returns, so it has no duration. (That is different from a duration of 0.)
         let abort = json("stats", &trace);
         let abort = of(&abort, "MPI_Abort");
         assert!(abort["calls"].as_u64() >= Some(1), "{}: {abort}", mpi.name());
         assert_eq!(abort["min_us"], Json::Null, "{}: {abort}", mpi.name());
     }
+}
+
+/// Traces `late_rank` on three ranks with these options.
+fn late_rank(mpi: &Mpi, folder: &Path, options: &[&str]) -> String {
+    let program = mpi.compile_with("late_rank.c", &["-g", "-O0"]);
+    let program = program.to_str().expect("a path");
+    let run = ["--", "mpirun", "-n", "3", program, "1"];
+    let args = [&["trace", "-o", "run.refrain"][..], options, &run].concat();
+    mpi.refrain_in(folder, args).expect_success();
+    folder.join("run.refrain").to_str().expect("a path").to_owned()
+}
+
+#[test]
+fn the_rank_that_the_others_wait_for_is_named() {
+    for mpi in Mpi::representatives() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for options in [&["--timing", "loop", "--callsite", "return"][..], &["--raw"]] {
+            let who = format!("{options:?} under {}", mpi.name());
+            let trace = late_rank(&mpi, folder.path(), options);
+            let stats = refrain(["stats", &trace, "--by", "rank", "--json"]).expect_success();
+            let stats: Json = serde_json::from_str(&stats.stdout).expect("JSON");
+            let longest = &stats["longest"];
+            assert_eq!(longest["ranks"], Json::from(vec![1]), "{who}: {stats}");
+            let functions = (&longest["after"]["function"], &longest["before"]["function"]);
+            assert_eq!(functions, (&"MPI_Waitall".into(), &"MPI_Irecv".into()), "{who}: {stats}");
+            let [median, others] = ["median_us", "others_median_us"]
+                .map(|key| longest[key][1].as_f64().expect("a median"));
+            assert!(median > 18_000.0, "{who}: {stats}");
+            assert!(others < median, "{who}: {stats}");
+            let ranks = stats["ranks"].as_array().expect("ranks");
+            let sum = |rank: usize, key: &str| ranks[rank][key].as_f64().expect("a time");
+            for rank in [0, 2] {
+                assert!(sum(rank, "mpi_s") > 0.0, "{who}: {stats}");
+                assert!(sum(1, "typical_computing_s") > sum(rank, "typical_computing_s"));
+            }
+            assert_eq!(ranks[0]["calls"], 2 + 1 + 1 + 5 * 40 + 4, "{who}: {stats}");
+            let text = refrain(["stats", &trace, "--by", "rank"]).expect_success().stdout;
+            let line = text.lines().find(|line| line.contains("longest")).unwrap_or_default();
+            assert!(line.starts_with("rank 1 computes longest: "), "{who}\n{text}");
+            if options.contains(&"--callsite") {
+                let between =
+                    "between MPI_Waitall (halo late_rank.c:33) and MPI_Irecv (halo late_rank.c:29)";
+                assert!(line.contains(between), "{who}\n{text}");
+                assert_eq!(longest["before"]["site"][0]["line"], 29, "{who}: {stats}");
+            }
+        }
+    }
+}
+
+#[test]
+fn times_of_ranks_and_call_sites_that_were_not_recorded_come_with_a_remedy() {
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a temporary folder"));
+    let trace = late_rank(&mpi, folder.path(), &[]);
+    let text = refrain(["stats", &trace, "--by", "rank"]).expect_success().stdout;
+    assert!(text.contains("refrain trace --timing"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("1 ") && line.contains("208")), "{text}");
+    assert!(!text.contains("longest"), "{text}");
+    let stats = refrain(["stats", &trace, "--by", "rank", "--json"]).expect_success().stdout;
+    let stats: Json = serde_json::from_str(&stats).expect("JSON");
+    assert_eq!((&stats["longest"], &stats["ranks"][1]["mpi_s"]), (&Json::Null, &Json::Null));
+    let by_site = refrain(["stats", &trace, "--by", "site"]);
+    assert_eq!(by_site.code, 125, "{by_site}");
+    assert!(by_site.stderr.contains("refrain trace --callsite return"), "{by_site}");
+}
+
+#[test]
+fn figures_by_call_site_add_up_to_those_by_function() {
+    let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a temporary folder"));
+    let trace = late_rank(&mpi, folder.path(), &["--callsite", "return"]);
+    let stats = |options: &[&str]| -> Json {
+        let args = [&["stats", trace.as_str(), "--json"][..], options].concat();
+        serde_json::from_str(&refrain(args).expect_success().stdout).expect("JSON")
+    };
+    let (functions, sites) = (stats(&[]), stats(&["--by", "site"]));
+    for function in functions.as_array().expect("an array") {
+        let rows = sites.as_array().expect("an array").iter();
+        let rows: Vec<&Json> = rows.filter(|row| row["function"] == function["function"]).collect();
+        for key in ["calls", "bytes"] {
+            let sum: u64 = rows.iter().filter_map(|row| row[key].as_u64()).sum();
+            assert_eq!(function[key], sum, "{key} of {function}");
+        }
+        let sum: f64 = rows.iter().filter_map(|row| row["time_s"].as_f64()).sum();
+        assert!((function["time_s"].as_f64().unwrap_or(0.0) - sum).abs() < 1e-6, "{function}");
+    }
+    let lines: Vec<&Json> = sites
+        .as_array()
+        .expect("an array")
+        .iter()
+        .filter(|row| row["function"] == "MPI_Isend")
+        .map(|row| &row["site"][0]["line"])
+        .collect();
+    assert!(lines.contains(&&31.into()) && lines.contains(&&32.into()), "{sites}");
+    let text = refrain(["stats", &trace, "--by", "site"]).expect_success().stdout;
+    assert!(text.contains("MPI_Waitall  halo late_rank.c:33 "), "{text}");
+    assert!(text.contains("without MPI_Init, MPI_Finalize"), "{text}");
 }

@@ -1,8 +1,8 @@
 //! Fortran, in its three flavours: `include 'mpif.h'`, `use mpi`, `use mpi_f08`.
 //!
-//! Each victim makes the same calls (`tests/victims/fortran_calls.h`) and states every one of
-//! them, with some of its arguments (`fortran_expect.h`). What it states must be what its log
-//! holds, call for call, and the same as without the agent.
+//! Each victim makes the same calls (`tests/victims/fortran_calls.h`) and prints every call with
+//! some of its arguments (`fortran_expect.h`). The printed calls must equal the recorded calls, one by one,
+//! and must be the same as without the agent.
 
 use crate::shown::{Shown, Value};
 use refrain_testing::{Mpi, refrain};
@@ -11,13 +11,13 @@ use std::path::Path;
 
 const RANKS: usize = 2;
 
-/// How a program makes MPI known to the compiler.
+/// How a program declares MPI.
 struct Flavour {
     victim: &'static str,
     flags: &'static [&'static str],
 }
 
-/// Without interfaces, arguments of many types and ranks look like mistakes.
+/// Without interfaces, the compiler takes arguments of different types and ranks for mistakes.
 const MPIF: Flavour =
     Flavour { victim: "fortran_mpif.F90", flags: &["-fallow-argument-mismatch", "-w"] };
 const USE_MPI: Flavour = Flavour { victim: "fortran_mpi.F90", flags: &[] };
@@ -27,14 +27,14 @@ const USE_MPI_F08: Flavour = Flavour { victim: "fortran_f08.F90", flags: &[] };
 type Call = (usize, String);
 
 impl Flavour {
-    /// What the victim states under an MPI, rank by rank.
+    /// The calls that the victim prints under an MPI, by rank.
     fn stated(&self, mpi: &Mpi, folder: &Path, trace: Option<&Path>) -> Vec<Vec<Call>> {
         let file = folder.join("stated");
         let outcome = mpi
             .run(RANKS)
             .program(mpi.compile_with(self.victim, self.flags))
             .env("EXPECT_FILE", &file)
-            // Debian turns off the only component with which Win_create works everywhere.
+            // Debian disables the only component with which Win_create works everywhere.
             .env("OMPI_MCA_osc", "^ucx")
             .current_dir(folder)
             .trace_to(trace)
@@ -48,7 +48,7 @@ impl Flavour {
         (0..RANKS).map(|rank| stated_calls(&read(rank.to_string()))).collect()
     }
 
-    fn each_call_is_written_down_once(&self) {
+    fn each_call_is_recorded_once(&self) {
         for mpi in Mpi::with_fortran() {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let trace = folder.path().join("victim.refrain");
@@ -111,7 +111,7 @@ fn logged_calls(trace: &Path, rank: usize) -> Vec<Call> {
         .collect()
 }
 
-/// The first call that was not written down as stated, and what is different about it.
+/// The first call that was not recorded as the program printed it, and the difference.
 fn first_difference(stated: &[Call], logged: &[Call]) -> Option<(usize, String)> {
     let pairs = stated.iter().zip(logged);
     let unequal = pairs.enumerate().find_map(|(at, (s, l))| Some((at, difference(s, l)?)));
@@ -135,7 +135,7 @@ fn difference(stated: &Call, logged: &Call) -> Option<String> {
     if expected.result == "_" {
         expected.result.clone_from(&got.result);
     }
-    // What is not stated may have any value.
+    // Arguments that the program does not print may have any value.
     let mut stated_arguments = expected.arguments;
     let is_known = |name: &str| got.arguments.iter().any(|(known, _)| known == name);
     if let Some((name, _)) = stated_arguments.iter().find(|(name, _)| !is_known(name)) {
@@ -174,18 +174,18 @@ fn without_addresses(text: &str) -> String {
 }
 
 #[test]
-fn each_call_of_a_program_with_mpif_h_is_written_down_once() {
-    MPIF.each_call_is_written_down_once();
+fn each_call_of_a_program_with_mpif_h_is_recorded_once() {
+    MPIF.each_call_is_recorded_once();
 }
 
 #[test]
-fn each_call_of_a_program_that_uses_mpi_is_written_down_once() {
-    USE_MPI.each_call_is_written_down_once();
+fn each_call_of_a_program_that_uses_mpi_is_recorded_once() {
+    USE_MPI.each_call_is_recorded_once();
 }
 
 #[test]
-fn each_call_of_a_program_that_uses_mpi_f08_is_written_down_once() {
-    USE_MPI_F08.each_call_is_written_down_once();
+fn each_call_of_a_program_that_uses_mpi_f08_is_recorded_once() {
+    USE_MPI_F08.each_call_is_recorded_once();
 }
 
 #[test]

@@ -1,8 +1,7 @@
-//! A trace gives back what was recorded: every call, every argument.
+//! Decoding a trace returns what was recorded: every call, every argument.
 //!
-//! Programs of all kinds are recorded with their raw records kept, and `refrain verify` compares
-//! those with what the compressed trace gives back. Two MPIs stand for all, one of each make;
-//! `REFRAIN_TEST_FULL=1` takes every one.
+//! Programs of all kinds are traced with `--raw`, and `refrain verify` compares the raw records with the
+//! decoded calls. Two MPIs represent all, one of each family; `REFRAIN_TEST_FULL=1` uses every MPI.
 
 use refrain_container::{Codec, Container, Writer};
 use refrain_testing::{
@@ -37,14 +36,14 @@ const fn with_args(file: &'static str, ranks: usize, args: &'static [&'static st
     Victim { file, ranks, flags: &[], args, not_under: &[] }
 }
 
-/// What `refrain verify` says of a trace.
+/// The output of `refrain verify` for a trace.
 fn verify(trace: &Path) -> (Outcome, Json) {
     let outcome = refrain(["verify".as_ref(), trace.as_os_str(), "--json".as_ref()]);
     let found = serde_json::from_str(&outcome.stdout).unwrap_or_default();
     (outcome, found)
 }
 
-/// Asserts that a trace is what was recorded; gives how many calls that were.
+/// Asserts that a trace equals its raw records. Returns the number of calls.
 fn assert_lossless(who: &str, trace: &Path) -> u64 {
     let (outcome, found) = verify(trace);
     let events = found["events_compared"].as_u64().unwrap_or(0);
@@ -54,7 +53,7 @@ fn assert_lossless(who: &str, trace: &Path) -> u64 {
     events
 }
 
-/// Records a run and compares; gives how many calls there were.
+/// Records a run and compares. Returns the number of calls.
 fn check_run(who: &str, mpi: &Mpi, ranks: usize, describe: impl FnOnce(Run) -> Run) -> u64 {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let trace = folder.path().join("victim.refrain");
@@ -86,7 +85,7 @@ fn check(victims: &[Victim]) {
 }
 
 #[test]
-fn every_function_gives_its_arguments_back() {
+fn every_function_is_decoded_with_its_arguments() {
     check(&[
         victim("coverage_point_to_point.c", 2),
         victim("coverage_completion.c", 2),
@@ -108,7 +107,7 @@ fn every_function_gives_its_arguments_back() {
 }
 
 #[test]
-fn every_area_of_mpi_is_given_back() {
+fn every_area_of_mpi_is_decoded() {
     check(&[
         victim("matrix_point_to_point.c", 2),
         victim("matrix_completion.c", 2),
@@ -128,7 +127,7 @@ fn every_area_of_mpi_is_given_back() {
 }
 
 #[test]
-fn errors_statuses_and_callbacks_are_given_back() {
+fn errors_statuses_and_callbacks_are_decoded() {
     check(&[
         victim("truncation.c", 2),
         with_args("truncation.c", 2, &["all ignored"]),
@@ -146,12 +145,12 @@ fn errors_statuses_and_callbacks_are_given_back() {
 }
 
 #[test]
-fn calls_three_hundred_deep_are_given_back() {
+fn calls_three_hundred_deep_are_decoded() {
     check(&[victim("recursion.c", 2)]);
 }
 
 #[test]
-fn polls_and_completions_in_any_order_are_given_back() {
+fn polls_and_completions_in_any_order_are_decoded() {
     check(&[
         victim("polls.c", 3),
         with_args("../../bench/programs/waitany_random.c", 4, &["3", "200"]),
@@ -161,7 +160,7 @@ fn polls_and_completions_in_any_order_are_given_back() {
 }
 
 #[test]
-fn calls_at_the_beginning_and_the_end_are_given_back() {
+fn calls_at_the_beginning_and_the_end_are_decoded() {
     check(&[
         threaded("outside_init.c", 2),
         victim("tools_interface.c", 1),
@@ -179,7 +178,7 @@ fn calls_at_the_beginning_and_the_end_are_given_back() {
 }
 
 #[test]
-fn threads_are_given_back_each_with_its_calls() {
+fn threads_are_decoded_each_with_its_calls() {
     check(&[
         threaded("threads.c", 4),
         with_args_threaded("threads_many.c", 2, &["200", "4"]),
@@ -200,7 +199,7 @@ const fn with_args_threaded(
 }
 
 #[test]
-fn processes_and_signals_do_not_disturb_what_is_given_back() {
+fn processes_and_signals_do_not_change_what_is_decoded() {
     check(&[
         victim("timer.c", 2),
         victim("fault_handler.c", 2),
@@ -222,7 +221,7 @@ fn processes_and_signals_do_not_disturb_what_is_given_back() {
 }
 
 #[test]
-fn every_kind_of_memory_is_given_back() {
+fn every_kind_of_memory_is_decoded() {
     for mpi in Mpi::usual() {
         let program = mpi.compile_with("buffers.c", &["-pthread", "-ldl"]);
         let library = mpi.compile_with("library_data.c", &["-shared", "-fPIC"]);
@@ -232,7 +231,7 @@ fn every_kind_of_memory_is_given_back() {
 }
 
 #[test]
-fn sixteen_ranks_of_a_stencil_are_given_back() {
+fn sixteen_ranks_of_a_stencil_are_decoded() {
     check(&[
         with_args("../../bench/programs/stencil2d.c", 16, &["hand", "100"]),
         with_args("../../bench/programs/stencil2d.c", 16, &["cart", "100"]),
@@ -242,7 +241,7 @@ fn sixteen_ranks_of_a_stencil_are_given_back() {
 
 // Real programs.
 
-/// The MPI that Debian links its programs to, if this program is here.
+/// The MPI that Debian links its programs to, if this program is installed.
 fn debian_openmpi(program: &str) -> Option<Mpi> {
     require_program(program).and_then(|_| require_mpi("openmpi-4.1"))
 }
@@ -266,7 +265,7 @@ run             100
 ";
 
 #[test]
-fn lammps_is_given_back() {
+fn lammps_is_decoded() {
     let Some(mpi) = debian_openmpi("lmp") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let input = folder.path().join("in.melt");
@@ -281,7 +280,7 @@ fn lammps_is_given_back() {
 const HPCC: &str = include_str!("lossless/hpccinf.txt");
 
 #[test]
-fn hpcc_is_given_back() {
+fn hpcc_is_decoded() {
     let Some(mpi) = debian_openmpi("hpcc") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("hpccinf.txt"), HPCC).expect("an input file");
@@ -291,7 +290,7 @@ fn hpcc_is_given_back() {
 }
 
 #[test]
-fn a_factorisation_of_scalapack_is_given_back() {
+fn a_factorisation_of_scalapack_is_decoded() {
     let input = Path::new("/usr/share/scalapack/LU.dat");
     let both = [("mpich-4.0", "mpich"), ("openmpi-4.1", "openmpi")];
     for (name, family) in both.into_iter().take(if is_full() { 2 } else { 1 }) {
@@ -307,9 +306,9 @@ fn a_factorisation_of_scalapack_is_given_back() {
     }
 }
 
-// What is not right is found.
+// Errors are found.
 
-/// A trace of a stencil of so many iterations.
+/// A trace of a stencil with this many iterations.
 fn stencil(mpi: &Mpi, iterations: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let trace = folder.path().join("stencil.refrain");
@@ -320,7 +319,7 @@ fn stencil(mpi: &Mpi, iterations: &str) -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn a_trace_of_another_run_is_told_from_its_records() {
+fn a_trace_with_the_raw_records_of_another_run_is_found_different() {
     let mpi = Mpi::any();
     let ((_one, ten), (_other, eleven)) = (stencil(&mpi, "10"), stencil(&mpi, "11"));
     let (records, structure) = (Container::open(&ten).unwrap(), Container::open(&eleven).unwrap());
@@ -358,7 +357,7 @@ fn a_damaged_section_is_named() {
 }
 
 #[test]
-fn a_trace_without_records_is_checked_all_the_same() {
+fn a_trace_without_raw_records_is_checked_too() {
     let mpi = Mpi::any();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = mpi.compile("hello.c");

@@ -1,8 +1,7 @@
-//! The matrix: the calls that a program says it made, and no others, are in its log, in order,
-//! with exactly the arguments and results that the program had; for each area of MPI, under
-//! every MPI of this machine.
+//! The matrix: a log has exactly the calls that the program prints, in order, with the same arguments and
+//! results; for each area of MPI, under every MPI of this machine.
 //!
-//! The programs are `tests/victims/matrix_*`; how they say what they call is in `expect.h`.
+//! The programs are `tests/victims/matrix_*`. They print their calls with `expect.h`.
 
 use crate::shown::Shown;
 use refrain_testing::{Mpi, refrain};
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// How many other calls a call was made inside of, and what it was.
+/// A call, and how many other calls it was made inside of.
 type Call = (usize, String);
 
 /// The calls of each thread in order, by rank and thread.
@@ -30,7 +29,7 @@ impl Victim {
         Victim { file, ranks, flags: &[], args: &[] }
     }
 
-    /// Runs it under every MPI and compares what it says with what was recorded.
+    /// Runs it under every MPI and compares the printed calls with the recorded ones.
     fn check(&self) {
         for mpi in Mpi::installed() {
             let folder = tempfile::tempdir().expect("a temporary folder");
@@ -117,7 +116,7 @@ fn logged_calls(text: &str) -> Calls {
     calls
 }
 
-/// The first call of a thread that is not as expected, with those around it.
+/// The first call of a thread that is not as expected, with the calls around it.
 fn first_difference(expected: &Calls, logged: &Calls) -> Option<String> {
     for (rank, thread) in expected.keys().chain(logged.keys()) {
         let of = |calls: &Calls| calls.get(&(*rank, *thread)).cloned().unwrap_or_default();
@@ -154,7 +153,7 @@ fn difference_of(expected: &Call, logged: &Call) -> Option<String> {
     }
 }
 
-/// From two calls before a place to two calls after it.
+/// The calls from two before an index to two after it.
 fn excerpt(title: &str, calls: &[Call], at: usize) -> String {
     let around = calls.iter().enumerate().skip(at.saturating_sub(2)).take(at.min(2) + 3);
     let lines = around.map(|(number, (depth, call))| {
@@ -164,7 +163,7 @@ fn excerpt(title: &str, calls: &[Call], at: usize) -> String {
     format!("{title} ({} in all):{}", calls.len(), lines.collect::<String>())
 }
 
-/// Arrays may be long beyond reading.
+/// Shortens a text, because arrays may be very long.
 fn cut(text: &str) -> String {
     let short: String = text.chars().take(1000).collect();
     if short.len() < text.len() { short + " …" } else { short }
@@ -233,7 +232,7 @@ fn windows_are_logged_as_called() {
 }
 
 #[test]
-fn files_and_strings_are_logged_as_called_without_what_the_library_calls_itself() {
+fn files_and_strings_are_logged_as_called_without_internal_calls_of_the_library() {
     Victim::new("matrix_files.c", 2).check();
 }
 
@@ -273,8 +272,8 @@ fn calls_of_cxx_objects_are_logged_as_called_exceptions_and_all() {
     Victim::new("matrix_objects.cpp", 2).check();
 }
 
-/// Addresses differ from run to run.
-/// Masks addresses, which are numbers in records and places in compressed traces.
+/// Masks addresses, which differ from run to run: they are numbers in raw records, and segment and offset in
+/// compressed traces.
 fn without_addresses(text: &str) -> String {
     let mask = |argument: &str| match argument.split_once('=') {
         Some((name, value)) if name.ends_with("buf") || name.ends_with("buffer") => {

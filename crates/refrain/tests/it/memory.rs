@@ -1,8 +1,8 @@
-//! `refrain mem`: every load and store comes back, with both front ends, and regular programs take
-//! the same few bytes whatever their size and the number of their threads.
+//! `refrain mem`: every load and store is decoded as recorded, with both front ends. Regular programs take the
+//! same few bytes for any problem size and number of threads.
 //!
-//! What is compared is the trace with the raw words of the same run (`refrain verify`), which are
-//! written before anything is compressed.
+//! `refrain verify` compares the trace with the raw words of the same run, which are written before they are
+//! compressed.
 
 use crate::memory_recorded::FrontEnd::{self, Compiled};
 use crate::memory_recorded::{Recorded, build, build_by, build_with, record, run, succeed};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Records a program with raw words, and makes sure that nothing is lost and nothing changed.
+/// Records a program with raw words, and checks that nothing is lost and nothing changed.
 #[track_caller]
 fn lossless(victim: &str, args: &[&str], threads: usize, least: u64) {
     let folder = TempDir::new().expect("a folder");
@@ -31,71 +31,71 @@ fn lossless(victim: &str, args: &[&str], threads: usize, least: u64) {
 }
 
 #[test]
-fn vector_addition_comes_back_with_1_to_32_threads() {
+fn vector_addition_is_lossless_with_1_to_32_threads() {
     for threads in [1, 3, 32] {
         lossless("vector_add.c", &[], threads, 30_000);
     }
 }
 
 #[test]
-fn matrix_multiplication_comes_back_with_1_to_32_threads() {
+fn matrix_multiplication_is_lossless_with_1_to_32_threads() {
     for threads in [1, 4, 32] {
         lossless("matmul.c", &[], threads, 2 * 48 * 48 * 48);
     }
 }
 
 #[test]
-fn stencils_come_back() {
+fn stencils_are_lossless() {
     lossless("jacobi.c", &[], 4, 200_000);
 }
 
 #[test]
-fn fortran_comes_back() {
+fn fortran_is_lossless() {
     lossless("stencil.f90", &[], 4, 100_000);
 }
 
 #[test]
-fn triangular_loops_and_fourier_transforms_come_back() {
+fn triangular_loops_and_fourier_transforms_are_lossless() {
     lossless("triangular.c", &[], 4, 15_000);
     lossless("triangular_threads.c", &[], 4, 80_000);
     lossless("fft.c", &[], 4, 55_000);
 }
 
 #[test]
-fn sparse_matrices_come_back() {
+fn sparse_matrices_are_lossless() {
     lossless("spmv.c", &[], 4, 180_000);
     lossless("vcycle.c", &[], 4, 400_000);
 }
 
 #[test]
-fn sorting_comes_back() {
+fn sorting_is_lossless() {
     lossless("sorting.c", &[], 1, 140_000);
 }
 
 #[test]
-fn linked_lists_come_back() {
+fn linked_lists_are_lossless() {
     lossless("lists.c", &[], 1, 30_000);
 }
 
 #[test]
-fn atomic_additions_come_back() {
+fn atomic_additions_are_lossless() {
     lossless("histogram.c", &[], 4, 60_000);
 }
 
 #[test]
-fn threads_without_openmp_come_back() {
+fn threads_without_openmp_are_lossless() {
     lossless("pthreads.c", &[], 1, 32_000);
 }
 
-/// Other compilers call the same runtime, with other functions of it.
+/// Other compilers use the same runtime, and call other functions of it.
 #[test]
-fn what_clang_compiles_comes_back() {
+fn programs_compiled_by_clang_are_lossless() {
     let versions = (11..25).rev().map(|version| format!("clang-{version}"));
     let is_there = |name: &String| Command::new(name).arg("--version").output().is_ok();
     let found = std::iter::once("clang".to_owned()).chain(versions).find(is_there);
     let Some(clang) = require("clang", found) else { return };
     let folder = TempDir::new().expect("a folder");
-    // Of a load and a store of the same place in a row, clang tells only the store.
+    // Of a load and a store of the same address in a row, clang instruments only the store.
     for (victim, least) in [("pthreads.c", 16_000), ("sorting.c", 70_000), ("jumps.c", 800)] {
         let command = |program: &OsStr| Command::new(program);
         let options = ["-O2", "-g", "-pthread"];
@@ -108,12 +108,12 @@ fn what_clang_compiles_comes_back() {
 }
 
 #[test]
-fn exceptions_and_jumps_come_back() {
+fn exceptions_and_jumps_are_lossless() {
     lossless("exceptions.cpp", &[], 1, 700);
     lossless("jumps.c", &[], 1, 1_600);
 }
 
-/// References of a recompiled program that gets signals all the time. Its output varies.
+/// A recompiled program that gets signals all the time. Its output varies.
 #[test]
 fn signal_handlers_lose_no_reference() {
     let folder = TempDir::new().expect("a folder");
@@ -124,7 +124,7 @@ fn signal_handlers_lose_no_reference() {
 }
 
 #[test]
-fn three_hundred_threads_come_back() {
+fn three_hundred_threads_are_lossless() {
     let folder = TempDir::new().expect("a folder");
     let program = build(folder.path(), "many_threads.c", Some(Compiled));
     let recorded = record(&program, &[], Compiled, 1, &["--raw"]);
@@ -163,7 +163,7 @@ fn recompiled_children_and_successors_are_recorded_too() {
 }
 
 #[test]
-fn a_program_that_becomes_another_has_not_died() {
+fn a_program_that_executes_another_is_not_reported_as_died() {
     let folder = TempDir::new().expect("a folder");
     for front_end in FrontEnd::all() {
         let program = build(folder.path(), "becomes.c", Some(front_end));
@@ -216,31 +216,31 @@ fn assert_constant_over_threads_and_sizes(victim: &str, sizes: [&str; 3]) {
 }
 
 #[test]
-fn a_matrix_multiplication_takes_the_same_few_bytes_whatever_its_size() {
+fn a_matrix_multiplication_takes_the_same_few_bytes_at_any_size() {
     assert_constant_over_threads_and_sizes("matmul.c", ["48", "100", "400"]);
 }
 
 #[test]
-fn a_vector_addition_takes_the_same_few_bytes_whatever_its_size() {
+fn a_vector_addition_takes_the_same_few_bytes_at_any_size() {
     assert_constant_over_threads_and_sizes("vector_add.c", ["480", "4800", "40000"]);
 }
 
 #[test]
-fn a_triangular_solution_takes_the_same_few_bytes_whatever_its_size() {
+fn a_triangular_solution_takes_the_same_few_bytes_at_any_size() {
     assert_constant_over_threads_and_sizes("triangular.c", ["48", "100", "400"]);
-    // A loop is one from three iterations on, so each thread gets that many.
+    // A loop is recognised from three iterations on, so each thread gets that many.
     assert_constant_over_threads_and_sizes("triangular_threads.c", ["96", "192", "288"]);
 }
 
 #[test]
-fn irregular_programs_take_a_quarter_of_what_zstd_makes_of_their_words() {
+fn irregular_programs_take_a_quarter_of_the_size_of_zstd() {
     let folder = TempDir::new().expect("a folder");
     for front_end in FrontEnd::all() {
         for victim in ["spmv.c", "vcycle.c"] {
             let program = build(folder.path(), victim, Some(front_end));
             let recorded = record(&program, &[], front_end, 4, &["--raw"]);
             recorded.verify();
-            // Raw words are kept as zstd packs them at its level 3.
+            // Raw words are stored packed by zstd at level 3.
             let packed = recorded.info()["sections"]["raw"].as_u64().expect("raw words");
             let bytes = recorded.bytes();
             println!("{victim}, {front_end:?}: {bytes} bytes, {packed} packed");
@@ -251,7 +251,7 @@ fn irregular_programs_take_a_quarter_of_what_zstd_makes_of_their_words() {
 
 /// An interpreter of SQL and a compressor, whose addresses no loop predicts.
 #[test]
-fn real_programs_without_regular_loops_take_two_fifths_of_what_zstd_makes_of_their_words() {
+fn real_programs_without_regular_loops_take_two_fifths_of_the_size_of_zstd() {
     const SQL: &str = "create table t(a integer primary key, b text);
         with recursive n(i) as (select 1 union all select i+1 from n where i<1500)
           insert into t select i, 'name'||(i*7919%1511) from n;
@@ -305,8 +305,8 @@ fn ranks_with_threads_are_one_trace() {
         assert!(stage("inter_process") > 0.0, "{info}");
         let ranks: Vec<_> = (0..2).map(|at| info["process"][at]["rank"].as_u64()).collect();
         assert_eq!(ranks, [Some(0), Some(1)]);
-        // The parallel loop is told once, for all threads of both. Those that the MPI's library has
-        // started, which touch nothing, have numbers too.
+        // The parallel loop is in the trace once, for all threads of both ranks. Threads that the MPI library has
+        // started make no references, but have numbers too.
         let (_, text) = recorded.refrain(&["show", "--structure"]);
         let shared = text.lines().find(|line| {
             line.starts_with("processes <0,2,1> threads <0,") && line.ends_with(", part 1")
@@ -385,7 +385,7 @@ fn a_thread_selects_the_structures_that_it_is_in() {
 }
 
 #[test]
-fn a_trace_without_references_is_not_right() {
+fn a_trace_without_references_does_not_verify() {
     let folder = TempDir::new().expect("a folder");
     let program = build(folder.path(), "sorting.c", Some(Compiled));
     let recorded = record(&program, &[], Compiled, 1, &["--raw", "--from", "no_such_function"]);
@@ -394,7 +394,7 @@ fn a_trace_without_references_is_not_right() {
 }
 
 #[test]
-fn commands_for_mpi_calls_say_what_a_memory_trace_is() {
+fn commands_for_mpi_calls_say_that_a_memory_trace_has_none() {
     let folder = TempDir::new().expect("a folder");
     let program = build(folder.path(), "sorting.c", Some(Compiled));
     let recorded = record(&program, &["100"], Compiled, 1, &[]);
@@ -407,7 +407,7 @@ fn commands_for_mpi_calls_say_what_a_memory_trace_is() {
 }
 
 #[test]
-fn a_damaged_trace_is_not_right() {
+fn a_damaged_trace_does_not_verify() {
     let folder = TempDir::new().expect("a folder");
     let program = build(folder.path(), "matmul.c", Some(Compiled));
     let recorded = record(&program, &[], Compiled, 2, &[]);
@@ -438,7 +438,7 @@ fn bytes_that_were_inserted_into_a_trace_are_found() {
 }
 
 #[test]
-fn a_program_that_was_not_recompiled_is_told_what_to_do() {
+fn a_program_that_was_not_recompiled_is_reported_with_the_remedy() {
     let folder = TempDir::new().expect("a folder");
     let program = build(folder.path(), "matmul.c", None);
     let recorded = record(&program, &[], Compiled, 2, &[]);
@@ -448,23 +448,23 @@ fn a_program_that_was_not_recompiled_is_told_what_to_do() {
 }
 
 #[test]
-fn chunks_that_were_put_away_come_back() {
+fn sealed_chunks_are_lossless() {
     let folder = TempDir::new().expect("a folder");
     for victim in ["sorting.c", "spmv.c"] {
         let program = build(folder.path(), victim, Some(Compiled));
         let recorded = record(&program, &[], Compiled, 4, &["--raw", "--window", "256"]);
         assert!(recorded.verify() > 100_000);
         assert!(recorded.info()["sections"]["sealed"].as_u64() > Some(10_000));
-        // Without raw records, every reference must decode all the same.
+        // Without raw records, every reference must still decode.
         let recorded = record(&program, &[], Compiled, 4, &["--window", "256"]);
         let (is_right, text) = recorded.refrain(&["verify", "--json"]);
         assert!(is_right, "{text}");
     }
 }
 
-/// `refrain mem` itself is killed, and so are the compressors: what they had put away is a trace.
+/// `refrain mem` itself and the compressors are killed: the parts that they have written make a trace.
 #[test]
-fn what_a_killed_recording_has_left_is_a_trace() {
+fn the_parts_of_a_killed_recording_make_a_trace() {
     let folder = TempDir::new().expect("a folder");
     let program = build(folder.path(), "matmul.c", Some(Compiled));
     let trace = folder.path().join("left.refrain");
@@ -472,7 +472,7 @@ fn what_a_killed_recording_has_left_is_a_trace() {
     let mut command = Command::new(refrain_binary());
     command.args(["mem", "-o"]).arg(&trace).arg("--").arg(&program).env("OMP_NUM_THREADS", "2");
     let mut child = command.arg("600").spawn().expect("refrain starts");
-    // From the first state on there is something.
+    // From the first state on there is something to merge.
     let has_state = || {
         let entries = std::fs::read_dir(&parts).into_iter().flatten().flatten();
         entries.into_iter().any(|e| e.path().extension().is_some_and(|e| e == "memory"))
@@ -500,7 +500,7 @@ fn what_a_killed_recording_has_left_is_a_trace() {
     let (is_right, text) = recorded.refrain(&["verify"]);
     assert!(is_right, "{text}");
     assert!(recorded.info()["references"].as_u64() > Some(0));
-    // The program is freed from waiting, and ends in its own time.
+    // The program no longer waits for its compressor, and ends by itself.
     let is_gone = || !run(Command::new("pgrep").arg("-f").arg(&program)).status.success();
     for _ in 0..600 {
         if is_gone() {

@@ -1,5 +1,5 @@
-//! `refrain mem` where something is lost: full disks, limits on file sizes, removed folders. What
-//! was compressed is kept, the trace says what is missing and why, and the program notices nothing.
+//! `refrain mem` where data is lost: full disks, limits on file sizes, removed folders. What was compressed is
+//! kept, the trace says what is missing and why, and the program is not affected.
 
 use crate::memory_recorded::FrontEnd::{self, Compiled};
 use crate::memory_recorded::{Recorded, build, run, succeed};
@@ -44,8 +44,8 @@ fn merged(parts_in: &Path, folder: &Path) -> Recorded {
     Recorded { trace, output }
 }
 
-/// A trace that was truncated for want of room holds so many bytes of sealed chunks at least, and says
-/// why it ends.
+/// Asserts that a trace that was truncated on a full disk has at least this many bytes of sealed chunks, and
+/// says why it ends.
 #[track_caller]
 fn assert_truncated(recorded: &Recorded, sealed: u64, why: &str) {
     let (is_right, words) = recorded.refrain(&["verify"]);
@@ -85,7 +85,7 @@ fn a_full_disk_truncates_the_trace_after_the_last_sealed_chunk() {
 }
 
 #[test]
-fn a_limit_on_file_sizes_truncates_the_trace_and_kills_nobody() {
+fn a_limit_on_file_sizes_truncates_the_trace_and_kills_no_process() {
     let folder = TempDir::new().expect("a folder");
     for front_end in FrontEnd::all() {
         let program = build(folder.path(), "sorting.c", Some(front_end));
@@ -98,7 +98,7 @@ fn a_limit_on_file_sizes_truncates_the_trace_and_kills_nobody() {
         let said = text(&output.stderr);
         assert!(said.contains("limit on file sizes is reached, see ulimit -f"), "{said}");
         assert!(!said.contains("refrain cc"), "{said}");
-        // All but the chunk that would have been past the limit: then there is room for the trace.
+        // The chunk past the limit is missing, so there is room for the trace.
         let recorded = Recorded { trace: within.path().join("t.refrain"), output };
         assert_truncated(&recorded, 800_000, "limit on file sizes");
     }
@@ -183,7 +183,7 @@ fn a_compressor_that_is_killed_is_reported_by_the_name_of_the_signal() {
 }
 
 #[test]
-fn the_parts_of_a_running_program_can_be_merged_again_and_again() {
+fn the_parts_of_a_running_program_can_be_merged_repeatedly() {
     let folder = TempDir::new().expect("a folder");
     let program = build(folder.path(), "sorting.c", Some(Compiled));
     let merge = format!("{} merge t.refrain.parts", refrain_binary().display());
@@ -193,7 +193,7 @@ fn the_parts_of_a_running_program_can_be_merged_again_and_again() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_eq!(said.matches("written to t.refrain;").count(), 3, "{said}");
-    assert!(said.contains("other.refrain is there already"), "{said}");
+    assert!(said.contains("other.refrain exists"), "{said}");
     let recorded = Recorded { trace: folder.path().join("t.refrain"), output };
     assert_eq!(recorded.info()["complete"], true, "{said}");
 }

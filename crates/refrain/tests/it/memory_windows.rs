@@ -16,7 +16,7 @@ fn recording_can_begin_with_a_function() {
     assert_eq!(recorded.info()["complete"], false);
 }
 
-/// How many references of a thread lie between the ends of a line of the program's output.
+/// How many references are in each range of addresses that a line of the program's output gives.
 fn references_in(recorded: &Recorded, options: &[&str], line: &str) -> Vec<usize> {
     let (is_shown, text) = recorded.refrain(&[&["show"], options].concat());
     assert!(is_shown, "{text}");
@@ -44,23 +44,23 @@ fn recording_goes_from_one_function_to_another_in_all_threads() {
         let output = String::from_utf8_lossy(&recorded.output.stdout);
         let mut lines = output.lines();
         for line in [lines.next(), lines.next()] {
-            // Before, between, after; the second thread does the same.
+            // Ranges used before, between and after the two functions; the second thread has the same.
             let counts = references_in(&recorded, &[], line.expect("three ranges"));
             assert_eq!(counts, [0, 100, 0], "{front_end:?}: {output}");
         }
     }
 }
 
-/// A function that neither touches memory nor calls another is left alone by the compiler.
+/// The compiler does not instrument a function that neither uses memory nor calls another function.
 #[test]
-fn a_function_that_the_compiler_leaves_alone_is_named() {
+fn a_function_that_is_not_instrumented_is_named() {
     let folder = TempDir::new().expect("a folder");
     let program = build(folder.path(), "window.c", Some(Compiled));
     for (option, function) in [("--from", "begin_here"), ("--until", "end_here")] {
         let recorded = record(&program, &[], Compiled, 1, &[option, function]);
         assert!(recorded.output.status.success());
         let said = String::from_utf8_lossy(&recorded.output.stderr);
-        let expected = format!("{function} touches no memory and calls nothing");
+        let expected = format!("{function} accesses no memory and calls nothing");
         assert!(said.contains(&expected) && said.contains("--frontend dynamorio"), "{said}");
     }
 }

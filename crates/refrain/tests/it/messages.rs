@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 const MPIS: [&str; 2] = ["mpich-4.0", "openmpi-4.1"];
 
-/// What `refrain verify` says about the messages of a program.
+/// What `refrain verify` prints about the messages of a program.
 fn messages(mpi: &Mpi, ranks: usize, program: &str, args: &[&str]) -> Json {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let trace = folder.path().join("victim.refrain");
@@ -20,7 +20,7 @@ fn messages(mpi: &Mpi, ranks: usize, program: &str, args: &[&str]) -> Json {
     found["messages"].clone()
 }
 
-/// Every message of a program is paired with the right one; `all` of them.
+/// Asserts that all messages of a program are paired correctly. There must be `all` of them.
 fn assert_paired(ranks: usize, program: &str, args: &[&str], all: impl Fn(&Mpi) -> u64) {
     for name in MPIS {
         let mpi = Mpi::named(name).unwrap_or_else(|| panic!("{name} is not installed"));
@@ -33,19 +33,19 @@ fn assert_paired(ranks: usize, program: &str, args: &[&str], all: impl Fn(&Mpi) 
 }
 
 #[test]
-fn communicators_that_ranks_duplicate_in_different_orders_are_told_apart() {
+fn communicators_that_ranks_duplicate_in_different_orders_are_distinguished() {
     // Seven times, one message each way on each of four communicators.
     assert_paired(4, "comm_order.c", &[], |_| 7 * 4 * 2);
 }
 
 #[test]
-fn threads_that_receive_at_once_are_given_no_order_that_nobody_knows() {
+fn messages_of_threads_that_receive_at_once_are_not_paired_in_an_unknown_order() {
     // Four threads of each rank send 200 messages each to four others.
     assert_paired(2, "thread_lanes.c", &[], |_| 2 * 4 * 200);
 }
 
 #[test]
-fn communicators_that_threads_make_in_different_orders_are_told_apart() {
+fn communicators_that_threads_make_in_different_orders_are_distinguished() {
     // On each of three communicators, for each way of making them.
     let ways = |mpi: &Mpi| if mpi.name().starts_with("mpich") { 2 } else { 3 };
     assert_paired(2, "comm_order_threads.c", &[], |mpi| ways(mpi) * 3 * 2);

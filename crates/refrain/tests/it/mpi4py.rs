@@ -1,5 +1,5 @@
-//! mpi4py's own test suite: the same tests pass, fail and are skipped with the agent as
-//! without it, and on one rank the compressed trace gives every call back as it was recorded.
+//! mpi4py's own test suite: the same tests pass, fail and are skipped with and without the agent, and on one
+//! rank every call is decoded as it was recorded.
 
 use refrain_testing::{
     Mpi, refrain, require, require_full, require_mpi, require_path, sorted_lines, workspace,
@@ -32,7 +32,7 @@ fn excluded(mpi: &Mpi, ranks: usize) -> Vec<&'static str> {
     modules
 }
 
-/// What each test came to, over all ranks: `name` to its verdicts, sorted.
+/// The verdicts of each test on all ranks, sorted, by name.
 fn verdicts(output: &str) -> BTreeMap<String, Vec<String>> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in output.lines() {
@@ -57,7 +57,7 @@ fn run(mpi: &Mpi, main: &Path, ranks: usize, trace: Option<&Path>) -> Suite {
         args.extend(["-x".into(), module.into()]);
     }
     let run = mpi.run(ranks);
-    // The ranks of several poll millions of times for each other: records of that would fill a disk.
+    // On several ranks, the ranks poll millions of times: raw records of that would fill the disk.
     let run = if ranks == 1 { run } else { run.without_records() };
     let outcome = run
         .program("python3")
@@ -67,8 +67,8 @@ fn run(mpi: &Mpi, main: &Path, ranks: usize, trace: Option<&Path>) -> Suite {
         .trace_to(trace)
         .output();
     assert!(!outcome.timed_out, "{}: mpi4py's tests on {ranks} ranks hung", mpi.name());
-    // unittest prints the verdicts to stderr; ranks take turns line by line at best, so what
-    // is compared is what every rank says in the end, and the verdicts that came out whole.
+    // unittest prints the verdicts to stderr, where the lines of ranks mix. So the test compares the summaries
+    // at the end, and the verdicts whose lines are intact.
     let summaries = outcome
         .stderr
         .lines()
@@ -88,7 +88,7 @@ fn same_with_the_agent(name: &str, ranks: usize) {
     assert_eq!(plain.summaries, traced.summaries, "{name}, {ranks} ranks");
     assert_eq!(plain.code, traced.code, "{name}, {ranks} ranks: exit code");
     if ranks == 1 {
-        // Only one rank's lines are sure to be whole.
+        // Lines are certainly intact only with one rank.
         assert!(plain.verdicts.len() > 1500, "only {} verdicts", plain.verdicts.len());
         assert_eq!(plain.verdicts, traced.verdicts);
     }
@@ -108,8 +108,8 @@ fn assert_lossless(name: &str, trace: &Path) {
     assert!(found["events_compared"].as_u64() > Some(10_000), "{name}\n{verified}");
 }
 
-/// The wheel binds hundreds of functions weakly and does without those that its MPI lacks; the
-/// agent exports them all.
+/// The wheel refers to hundreds of functions weakly and works without those that its MPI lacks. The agent
+/// exports all of them.
 #[test]
 fn a_wheel_made_for_any_mpi_finds_only_the_functions_its_mpi_has() {
     let wheel = workspace().join("target/mpi/mpi4py-wheel");
@@ -139,17 +139,17 @@ fn a_wheel_made_for_any_mpi_finds_only_the_functions_its_mpi_has() {
 }
 
 #[test]
-fn mpich_runs_the_suite_alike_on_1_rank() {
+fn mpich_runs_the_suite_with_the_same_results_on_1_rank() {
     same_with_the_agent("mpich-4.0", 1);
 }
 
 #[test]
-fn openmpi_runs_the_suite_alike_on_1_rank() {
+fn openmpi_runs_the_suite_with_the_same_results_on_1_rank() {
     same_with_the_agent("openmpi-4.1", 1);
 }
 
 #[test]
-fn both_run_the_suite_alike_on_2_and_3_ranks() {
+fn both_run_the_suite_with_the_same_results_on_2_and_3_ranks() {
     if require_full() {
         for ranks in [2, 3] {
             same_with_the_agent("mpich-4.0", ranks);

@@ -1,6 +1,8 @@
-//! What others may learn from a trace: nothing without the owner's consent, nothing that was to be left
-//! out, and nothing that gives commands to a terminal.
+//! Privacy: only the owner can read a trace, `--redact` leaves out what it should, and control characters in a
+//! trace do not reach the terminal.
 
+use crate::memory_recorded::{FrontEnd, build, record};
+use refrain_container::Container;
 use refrain_testing::{Mpi, Outcome, refrain, refrain_binary};
 use serde_json::Value as Json;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +22,7 @@ fn mode(path: &Path) -> u32 {
     path.metadata().expect("it is there").permissions().mode() & 0o777
 }
 
-/// A script that runs a command under an umask that gives everything to everybody.
+/// Writes an executable shell script.
 fn script(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("it is written");
@@ -29,7 +31,7 @@ fn script(folder: &Path, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn traces_records_and_what_becomes_of_them_are_for_their_owner_alone() {
+fn only_the_owner_can_read_traces_records_and_their_parts() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let hello = mpi().compile("hello.c");
     let hello = hello.to_str().expect("a plain path");
@@ -72,7 +74,7 @@ fn traces_records_and_what_becomes_of_them_are_for_their_owner_alone() {
 }
 
 #[test]
-fn redacted_traces_hold_no_command_line_host_or_folder() {
+fn redacted_traces_have_no_command_line_host_or_folder() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = folder.path().join("well-known-program");
     std::fs::copy(mpi().compile_with("coverage_files.c", &["-g"]), &program).expect("a copy");
@@ -89,7 +91,7 @@ fn redacted_traces_hold_no_command_line_host_or_folder() {
         let info = refrain(["info", trace.to_str().expect("a plain path"), "--json"]);
         let info: Json = serde_json::from_str(&info.expect_success().stdout).expect("JSON");
         assert_eq!(info["command"], serde_json::json!(["redacted"]), "{info}");
-        // Everything that is compressed shows as text, in one way or another.
+        // Compressed data is checked in the text output of commands.
         let mut said = info.to_string();
         for words in [&["show", "--notes", "--json"][..], &["show"], &["stats"], &["verify"]] {
             let words = [words, &[trace.to_str().expect("a plain path")]].concat();
@@ -111,6 +113,72 @@ fn redacted_traces_hold_no_command_line_host_or_folder() {
 }
 
 #[test]
+fn redacted_memory_traces_have_no_command_line_host_or_folder() {
+    for front_end in FrontEnd::all() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let secret = folder.path().join("secret-folder");
+        std::fs::create_dir(&secret).expect("a folder");
+        let program = build(&secret, "vector_add.c", Some(front_end));
+        let options = ["--redact", "--raw", "--window", "20"];
+        let recorded = record(&program, &["1000", "hunter2"], front_end, 2, &options);
+        assert!(recorded.output.status.success());
+        let info = recorded.info();
+        assert_eq!(info["command"], serde_json::json!(["redacted"]), "{info}");
+        assert_eq!((&info["redacted"], &info["complete"]), (&true.into(), &true.into()), "{info}");
+        assert_eq!(info["selected"], serde_json::json!([]), "{info}");
+        assert_eq!(info["process"][0]["host"], "redacted", "{info}");
+        let (_, text) = recorded.refrain(&["info"]);
+        assert!(text.lines().any(|line| line.starts_with("redacted ")), "{text}");
+        recorded.verify();
+        let mut said = info.to_string() + &text;
+        for words in [&["show", "--limit", "100", "--json"][..], &["show", "--structure"]] {
+            said += &recorded.refrain(words).1;
+        }
+        // The sections, unpacked.
+        let container = Container::open(&recorded.trace).expect("a trace");
+        for section in container.sections() {
+            let bytes = container.read_checked(&section.name).expect("a section");
+            said += &String::from_utf8_lossy(&bytes);
+        }
+        let said = said.replace(&recorded.trace.display().to_string(), "");
+        for private in ["hunter2", "secret-folder", "/usr/lib"] {
+            assert!(!said.contains(private), "{private} is in the trace of {}", front_end.word());
+        }
+        let name = program.file_name().expect("a name").to_string_lossy();
+        assert!(said.contains(&*name), "the names of files remain");
+    }
+}
+
+/// Parts are written while the program runs, and stay if it is killed.
+#[test]
+fn redacted_parts_of_memory_traces_have_no_command_line_or_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let secret = folder.path().join("secret-folder");
+    std::fs::create_dir(&secret).expect("a folder");
+    let program = build(&secret, "sorting.c", Some(FrontEnd::Compiled));
+    let script = format!(
+        "{} 200000 hunter2 & until ls t.refrain.parts/*.memory >/dev/null 2>&1; do sleep 0.02; done\n\
+         cp -r t.refrain.parts copy.parts\nwait $!",
+        program.display()
+    );
+    let mut command = Command::new(refrain_binary());
+    command.args(["mem", "--frontend", "compiled", "--redact", "-o", "t.refrain", "--"]);
+    let status = command.args(["bash", "-c", &script]).current_dir(&secret).status();
+    assert!(status.expect("it runs").success());
+    let parts = secret.join("copy.parts");
+    for file in std::fs::read_dir(&parts).expect("parts") {
+        let path = file.expect("a file").path();
+        let said = String::from_utf8_lossy(&std::fs::read(&path).expect("it reads")).into_owned();
+        for private in ["hunter2", "secret-folder", "/usr/lib"] {
+            assert!(!said.contains(private), "{private} is in {}", path.display());
+        }
+    }
+    refrain(["merge".as_ref(), parts.as_os_str()]).expect_success();
+    let info = refrain(["info".as_ref(), parts.with_extension("").as_os_str()]);
+    assert!(info.expect_success().stdout.contains("\nredacted "));
+}
+
+#[test]
 fn control_characters_in_a_trace_never_reach_the_terminal() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let hello = mpi().compile("hello.c");
@@ -128,7 +196,7 @@ fn control_characters_in_a_trace_never_reach_the_terminal() {
 }
 
 #[test]
-fn programs_that_lose_the_agent_are_told_why_and_what_to_do() {
+fn a_program_that_runs_without_the_agent_is_reported_with_the_reason_and_the_remedy() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let hello = mpi().compile("hello.c");
     let plain = hello.to_str().expect("a plain path");
@@ -150,7 +218,7 @@ fn programs_that_lose_the_agent_are_told_why_and_what_to_do() {
             (&["env", "-i", plain], "`env -i`", "keep LD_PRELOAD"),
             (&[set_id], "setuid", "a copy without"),
             (&[fixed], "statically linked", "shared MPI library"),
-            (&["true"], "does true use MPI", "have to reach the program"),
+            (&["true"], "does true use MPI", "must reach the program"),
         ] {
             let outcome = run(folder.path(), &[&[command, "--"], words].concat());
             let who = format!("{command} {words:?}\n{outcome}");

@@ -23,7 +23,7 @@ fn run(mpi: &Mpi, program: &str, args: &[&str], folder: &Path, trace: Option<&Pa
         .expect_success()
 }
 
-/// How many calls a trace holds in all, and whether every rank is there.
+/// Asserts that a trace has the calls of every rank up to MPI_Finalize.
 fn assert_whole(trace: &Path) {
     let first =
         refrain(["show".as_ref(), trace.as_os_str(), "--function".as_ref(), "Finalize".as_ref()]);
@@ -124,13 +124,13 @@ fn verdicts(folder: &Path) -> Vec<String> {
         "CommWorldProcs",
         "Success=",
     ];
-    // The transposition is told twice, by the clock on the wall and by the CPU's; the second line
-    // is only there if the CPU's clock moved meanwhile, so the first speaks for both.
+    // The report has the transposition twice, by wall-clock time and by CPU time. The second line is missing
+    // if the CPU time did not change, so only the first is compared.
     let kept = |l: &&str| {
         let told = keys.iter().any(|k| l.starts_with(k));
         told || !l.starts_with("CPU") && (l.contains("PASSED") || l.contains("FAILED"))
     };
-    // It has times in it; sizes and verdict stay.
+    // The line has times; its sizes and its verdict are compared.
     let without_times = |l: &str| match l.starts_with("WALL") {
         true => {
             let words: Vec<_> = l.split_whitespace().filter(|w| !w.contains('.')).collect();

@@ -1,5 +1,5 @@
-//! `refrain record` and `refrain replay` on real programs: what was recorded is replayed bit for
-//! bit, what diverges is stopped, and what was killed is replayed up to where it was.
+//! `refrain record` and `refrain replay` on real programs: a replay has the recorded results bit for bit,
+//! a program that diverges is stopped, and a killed run is replayed up to where its record ends.
 
 use crate::order_programs::{Victim, assert_same, ranks, replays_bit_for_bit, times};
 use refrain_testing::{Mpi, Outcome, is_full, sorted_lines};
@@ -25,7 +25,7 @@ fn pipelines_replay_bit_for_bit() {
 
 #[test]
 fn a_rank_that_looks_for_messages_replays_bit_for_bit() {
-    // Enough for several blocks: of a probe, a block may end between the call and what it found.
+    // Enough for several blocks: a block may end between a probe and its result.
     replays_bit_for_bit("causal", "order_iprobe.c", &["4000"]);
 }
 
@@ -34,8 +34,8 @@ fn threads_that_call_mpi_at_the_same_time_replay_bit_for_bit() {
     replays_bit_for_bit("causal", "order_threads.c", &["30"]);
 }
 
-/// Who gets a lock of the program's own is as much the scheduler's choice; and who waits for its turn
-/// while it holds one must not wait for somebody who wants it.
+/// The scheduler also decides which thread gets a lock of the program. A thread that waits for its turn while it
+/// holds a lock must not wait for a thread that needs the lock.
 #[test]
 fn threads_that_call_mpi_under_locks_of_their_own_replay_bit_for_bit() {
     for mpi in Mpi::usual() {
@@ -49,8 +49,8 @@ fn threads_that_call_mpi_under_locks_of_their_own_replay_bit_for_bit() {
     }
 }
 
-/// Particles whose receives complete together, out of the order they were posted in: none is asked for
-/// when it is gone.
+/// Particles whose receives complete together, not in the order in which they were posted. The replay must not
+/// use a request after it has completed.
 #[test]
 fn receives_that_complete_together_replay_bit_for_bit() {
     for mpi in Mpi::usual() {
@@ -66,7 +66,7 @@ fn every_way_to_receive_replays_bit_for_bit() {
     replays_bit_for_bit("causal", "order_paths.c", &["all", "10"]);
 }
 
-/// What came with MPI 4: Isendrecv, partitioned receives, looks at several requests.
+/// New in MPI 4: Isendrecv, partitioned receives, MPI_Request_get_status for several requests.
 #[test]
 fn the_newer_ways_to_receive_replay_bit_for_bit() {
     let is_newer = |mpi: &Mpi| ["mpich-5.0", "mpich-5.0-abi", "openmpi-5.0"].contains(&mpi.name());
@@ -111,7 +111,7 @@ fn fortran_replays_bit_for_bit() {
 }
 
 #[test]
-fn clocks_and_random_numbers_are_replayed_if_that_is_wanted() {
+fn times_and_random_numbers_are_replayed_if_requested() {
     for mpi in Mpi::usual() {
         for source in ["order_random.c", "order_draws.cpp"] {
             let victim = Victim::new(&mpi, source, &[]);
@@ -124,7 +124,7 @@ fn clocks_and_random_numbers_are_replayed_if_that_is_wanted() {
     }
 }
 
-/// A victim that prints the same every time would show nothing.
+/// The other tests prove nothing if the victims print the same every time.
 #[test]
 fn the_programs_differ_from_run_to_run() {
     for mpi in Mpi::usual() {
@@ -158,7 +158,7 @@ fn the_programs_differ_from_run_to_run() {
 }
 
 #[test]
-fn a_program_that_does_something_else_is_stopped() {
+fn a_program_that_diverges_is_stopped() {
     for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_montecarlo.c", &["100", "1"]);
         victim.record("run.refrain").expect_success();
@@ -177,7 +177,7 @@ fn a_program_that_does_something_else_is_stopped() {
     }
 }
 
-/// Nothing of what the ranks hang in was recorded, and none of them looks after the others.
+/// The calls in which the ranks hang are not recorded, so no rank checks for progress itself.
 #[test]
 fn ranks_that_all_hang_in_unrecorded_calls_are_named() {
     let hangs = [
@@ -198,7 +198,7 @@ fn ranks_that_all_hang_in_unrecorded_calls_are_named() {
         }
         assert_same(&recorded, &victim.replay("run.refrain").expect_success());
         assert!(victim.is_clean(), "something was left behind");
-        // What came in place of what was recorded.
+        // The message that came in place of the recorded one.
         let other = victim.with(&["tag"]);
         let stopped = victim.run(&["replay", "--stall", "1s", "run.refrain", "--"], &other);
         assert_eq!(stopped.code, 95, "{stopped}");
@@ -207,7 +207,7 @@ fn ranks_that_all_hang_in_unrecorded_calls_are_named() {
     }
 }
 
-/// What was traced is replayed, but for the clock.
+/// A trace of calls is replayed without times.
 #[test]
 fn a_trace_of_calls_is_replayed_too() {
     let untimed = |outcome: &Outcome| {
@@ -223,7 +223,7 @@ fn a_trace_of_calls_is_replayed_too() {
             ("order_paths.c", &["traced", "3"]),
         ] {
             let victim = Victim::new(&mpi, source, arguments);
-            // Call sites are recorded in addition: no call is missing.
+            // Call sites add data; no call is missing.
             let sites = if source == "order_master.c" { "return" } else { "none" };
             let trace = ["trace", "--callsite", sites, "-o", "run.refrain", "--"];
             let traced = victim.run(&trace, &victim.words).expect_success();
@@ -237,7 +237,7 @@ fn a_trace_of_calls_is_replayed_too() {
 }
 
 #[test]
-fn a_trace_in_which_something_is_missing_is_refused() {
+fn a_trace_with_missing_calls_is_refused() {
     let mpi = Mpi::any();
     let traced = |victim: &Victim, options: &[&str]| {
         let options = [&["trace", "-o", "run.refrain"], options, &["--"]].concat();
@@ -250,7 +250,7 @@ fn a_trace_in_which_something_is_missing_is_refused() {
     for (refused, why) in [
         (traced(&master, &["--functions", "Recv"]), "recorded with `--functions Recv`"),
         (traced(&master, &["--ranks", "0-1"]), "recorded with `--ranks 0-1`"),
-        (traced(&paths, &[]), "let go of before it is complete"),
+        (traced(&paths, &[]), "freed before it completes"),
         (traced(&threads, &[]), "does not have the order among them"),
     ] {
         assert_eq!(refused.code, 125, "{refused}");
@@ -258,9 +258,9 @@ fn a_trace_in_which_something_is_missing_is_refused() {
     }
 }
 
-/// Another program is stopped, and told where it was.
+/// A program that diverges is stopped, with the position of the divergence.
 #[test]
-fn a_program_that_does_something_else_than_was_traced_is_stopped() {
+fn a_program_that_diverges_from_its_trace_is_stopped() {
     let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_montecarlo.c", &["100"]);
     victim.run(&["trace", "-o", "run.refrain", "--"], &victim.words).expect_success();
@@ -299,7 +299,7 @@ fn a_program_that_ends_early_or_late_is_stopped() {
 }
 
 #[test]
-fn a_killed_run_replays_up_to_where_it_was() {
+fn a_killed_run_replays_up_to_the_end_of_its_record() {
     for mpi in Mpi::usual() {
         for messages in ["700", "20011"] {
             let victim = Victim::new(&mpi, "order_crash.c", &[messages]);
@@ -318,15 +318,15 @@ fn a_killed_run_replays_up_to_where_it_was() {
     }
 }
 
-/// Programs read MPI_Wtime in loops: each value takes less than a byte, and what they take is told apart from
-/// receives.
+/// Programs read MPI_Wtime in loops: each value takes less than a byte, and `refrain info` gives their bytes
+/// separately from those of receives.
 #[test]
-fn clocks_that_are_read_very_often_take_less_than_a_byte_a_value() {
+fn times_that_are_read_very_often_take_less_than_a_byte_per_value() {
     for mpi in Mpi::usual() {
         for (method, how) in [("causal", "spin"), ("causal", "timers"), ("clock", "spin")] {
             let victim = Victim::new(&mpi, "order_spin.c", &[how, "200000"]).by(method).on("2");
             let recorded = victim.record("run.refrain").expect_success();
-            let warning = "of clocks and the like: the program reads MPI_Wtime very often";
+            let warning = "of clocks and random numbers: the program reads MPI_Wtime very often";
             assert!(recorded.stderr.contains(warning), "{method} {how}: {recorded}");
             let info = victim.look(&["info", "run.refrain", "--json"]).expect_success();
             let info: serde_json::Value = serde_json::from_str(&info.stdout).expect("JSON");
@@ -361,8 +361,8 @@ fn the_clock_can_be_left_out_of_a_record() {
     }
 }
 
-/// Whether a call writes MPI_ERROR of a status is up to the MPI library, the function and the request. A
-/// replay completes requests by other functions, and leaves the same there.
+/// Whether a call writes MPI_ERROR of a status depends on the MPI library, the function and the request. A
+/// replay completes requests with other functions, and must leave the same values.
 #[test]
 fn statuses_have_the_same_mpi_error_in_a_replay() {
     for mpi in Mpi::usual() {
@@ -381,9 +381,9 @@ fn statuses_have_the_same_mpi_error_in_a_replay() {
     }
 }
 
-/// A program that asks for nothing more that is recorded gets as far as MPI_Finalize.
+/// A program that makes no more recorded calls continues to MPI_Finalize.
 #[test]
-fn a_truncated_record_ends_the_replay_though_nothing_more_is_asked_for() {
+fn a_truncated_record_ends_the_replay_even_if_no_recorded_call_follows() {
     for mpi in Mpi::usual() {
         for method in ["causal", "clock"] {
             let victim = Victim::new(&mpi, "order_collectives_after.c", &["killed"]).by(method);
@@ -403,7 +403,7 @@ fn a_truncated_record_ends_the_replay_though_nothing_more_is_asked_for() {
 
 /// Launchers may end before their ranks do, and the next recording may have the same name.
 #[test]
-fn a_rank_that_outlives_its_folder_leaves_the_next_one_alone() {
+fn a_rank_that_outlives_its_folder_does_not_write_to_the_next_one() {
     for method in ["causal", "clock"] {
         let mpi = Mpi::any();
         let victim = Victim::new(&mpi, "order_slow.c", &["2"]);
@@ -414,8 +414,8 @@ fn a_rank_that_outlives_its_folder_leaves_the_next_one_alone() {
         let mut job = command.spawn().expect("it can be started");
         let at = |name: &str| victim.folder.path().join(name);
         let parts = at("run.refrain.parts");
-        // The last rank computes and makes no call. The others note the site of their receive, the last
-        // thing that any rank writes before the computation ends.
+        // The last rank computes and makes no call. The others write the call site of their receive, which is the
+        // last thing that any rank writes before the computation ends.
         let last: u32 = ranks().parse::<u32>().expect("a number") - 1;
         let is_at_work = |rank: u32| {
             let facts = std::fs::read(parts.join(format!("rank-{rank}.facts"))).unwrap_or_default();
@@ -440,7 +440,7 @@ fn a_rank_that_outlives_its_folder_leaves_the_next_one_alone() {
     }
 }
 
-/// Receives that stay pending while others come and go are sealed with the blocks behind, if they are few.
+/// Receives that stay pending while others complete are sealed with later blocks, if they are few.
 #[test]
 fn receives_that_stay_pending_replay_bit_for_bit() {
     for pending in ["60", "65", "300"] {
@@ -448,9 +448,9 @@ fn receives_that_stay_pending_replay_bit_for_bit() {
     }
 }
 
-/// What came before the message that was seen is known, however many receives wait for something else.
+/// The messages before the observed one are known, however many receives wait for other messages.
 #[test]
-fn messages_that_a_killed_rank_has_not_seen_are_known() {
+fn messages_that_a_killed_rank_has_not_observed_are_known() {
     for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_pending.c", &["0", "200", "killed"]);
         let seen = |outcome: &Outcome| -> Vec<String> {
@@ -473,7 +473,7 @@ fn another_number_of_ranks_is_refused() {
     words[2] = "3".to_owned();
     let refused = victim.run(&["replay", "run.refrain", "--"], &words);
     assert_eq!(refused.code, 125, "{refused}");
-    let said = format!("3 ranks are asked for, but run.refrain has {}", ranks());
+    let said = format!("the command starts 3 ranks, but run.refrain has {}", ranks());
     assert!(refused.stderr.contains(&said), "{refused}");
     let none = victim.run(&["replay", "nothing.refrain", "--"], &victim.words);
     assert_eq!(none.code, 125, "{none}");
@@ -485,9 +485,9 @@ fn another_number_of_ranks_is_refused() {
     assert!(stats.code == 125 && stats.stderr.contains("holds receive orders"), "{stats}");
 }
 
-/// Whatever can be replayed can be looked at.
+/// Everything that can be replayed can also be analysed.
 #[test]
-fn traces_can_be_looked_at_for_races_and_differences() {
+fn traces_can_be_analysed_for_races_and_differences() {
     let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_master.c", &["300"]);
     for (name, sites) in
@@ -498,7 +498,7 @@ fn traces_can_be_looked_at_for_races_and_differences() {
     }
     let races = victim.look(&["races", "one.refrain"]).expect_success();
     assert!(races.stdout.contains("main order_master.c:"), "{races}");
-    assert!(races.stdout.contains("could have got another message"), "{races}");
+    assert!(races.stdout.contains("could have matched another message"), "{races}");
     let races = victim.look(&["races", "none.refrain"]).expect_success();
     assert!(races.stdout.contains("MPI_Recv: receives of any source"), "{races}");
     let same = victim.look(&["diff", "one.refrain", "one.refrain"]).expect_success();
@@ -513,7 +513,7 @@ fn traces_can_be_looked_at_for_races_and_differences() {
         refused.code == 125 && refused.stderr.contains("two records, or two traces"),
         "{refused}"
     );
-    // Calls that post the receive which they complete have its number.
+    // Blocking receives have the number of the receive that they post.
     let shown = victim.look(&["show", "record.refrain", "--rank", "0"]).expect_success();
     let linked = |list: &str, other: &str| {
         let of_list = |line: &&str| line.contains(&format!("  {list} 0: "));
@@ -523,11 +523,57 @@ fn traces_can_be_looked_at_for_races_and_differences() {
 }
 
 #[test]
+fn a_record_says_which_receives_a_call_completed() {
+    for mpi in Mpi::representatives() {
+        let victim = Victim::new(&mpi, "completed_receives.c", &[]).on("4");
+        let run = victim.record("r.refrain").expect_success();
+        let shown = victim.look(&["show", "r.refrain", "--rank", "0", "--json"]).expect_success();
+        let lines: Vec<serde_json::Value> =
+            shown.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        // As the program prints them.
+        let call = |line: &serde_json::Value| {
+            let number = line["call"].as_u64()?;
+            let mut text = format!("call {number} {}", line["kind"].as_str()?);
+            for one in line["completed_receives"].as_array()? {
+                text += &format!(" {}:{}", one["request"], one["receive"]);
+            }
+            Some(text)
+        };
+        let calls: Vec<String> = lines.iter().filter_map(call).collect();
+        let told: Vec<&str> = run.stdout.lines().collect();
+        assert_eq!(calls, told, "{}", mpi.name());
+        assert!(told.len() > 40, "{run}");
+        for kind in ["Waitany", "Waitsome", "Waitall"] {
+            assert!(run.stdout.contains(kind), "{kind}: {run}");
+        }
+        // Every receive names the call that names it.
+        let completed_by = |receive: u64| {
+            let of_receive = |line: &&serde_json::Value| line["receive"] == receive;
+            lines.iter().find(of_receive).and_then(|line| line["completed_by"].as_u64())
+        };
+        let mut receives = 0;
+        for line in &lines {
+            for one in line["completed_receives"].as_array().into_iter().flatten() {
+                let receive = one["receive"].as_u64().expect("a number");
+                assert_eq!(completed_by(receive), line["call"].as_u64(), "{}", mpi.name());
+                receives += 1;
+            }
+        }
+        assert_eq!(receives, 3 * 40 + 3, "{}", mpi.name());
+        let shown = victim.look(&["show", "r.refrain", "--rank", "0"]).expect_success();
+        let last = format!(" (receives {}, {}, {})", receives - 3, receives - 2, receives - 1);
+        assert!(shown.stdout.lines().last().is_some_and(|line| line.ends_with(&last)), "{shown}");
+        // What readers need does not concern a replay.
+        victim.replay("r.refrain").expect_success();
+    }
+}
+
+#[test]
 fn info_show_diff_and_races_describe_a_record() {
     let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_montecarlo.c", &["200"]);
     victim.record("one.refrain").expect_success();
-    // Of another seed, so that it differs for certain.
+    // With another seed, so that it differs for certain.
     let other = victim.with(&["200", "2"]);
     victim.run(&["record", "-o", "two.refrain", "--"], &other).expect_success();
 
@@ -556,5 +602,5 @@ fn info_show_diff_and_races_describe_a_record() {
     assert!(other.code == 1 && other.stdout.contains("one.refrain: "), "{other}");
 
     let races = victim.look(&["races", "one.refrain"]).expect_success();
-    assert!(races.stdout.contains("could have got another message"), "{races}");
+    assert!(races.stdout.contains("could have matched another message"), "{races}");
 }

@@ -5,7 +5,7 @@ use refrain_testing::{Mpi, Outcome, is_full};
 
 const CLOCK: &str = "clock";
 
-/// As many ranks as are tried.
+/// The numbers of ranks that are tried.
 fn sizes() -> &'static [&'static str] {
     if is_full() { &["4", "8", "16"] } else { &["4"] }
 }
@@ -45,7 +45,7 @@ fn every_way_to_receive_replays_by_clocks() {
 }
 
 #[test]
-fn receives_from_any_source_that_leave_nothing_to_chance_replay_by_clocks() {
+fn wildcard_receives_without_a_choice_replay_by_clocks() {
     replays_at_every_size("order_jacobi.c", &["200", "8"]);
 }
 
@@ -85,9 +85,9 @@ fn clocks_and_random_numbers_are_replayed_by_clocks() {
     }
 }
 
-/// Clocks travel beside messages: counts, probes, truncation and statuses are what they would be.
+/// Clocks are sent in separate messages: counts, probes, truncation and statuses are as without recording.
 #[test]
-fn clocks_leave_no_trace_in_what_a_program_sees() {
+fn piggybacked_clocks_are_invisible_to_the_program() {
     let victims = [
         ("statuses.c", "2"),
         ("truncation.c", "2"),
@@ -105,7 +105,7 @@ fn clocks_leave_no_trace_in_what_a_program_sees() {
     }
 }
 
-/// What is behind the class of an error tells of calls inside MPI, which are others in a replay.
+/// The text after the class of an error names calls inside MPI, which differ in a replay.
 fn classes(outcome: &Outcome) -> Vec<String> {
     let short = |line: &str| match line.find(": class ") {
         Some(at) => line[..at + 10].to_owned(),
@@ -114,7 +114,7 @@ fn classes(outcome: &Outcome) -> Vec<String> {
     outcome.stdout.lines().map(short).collect()
 }
 
-/// MPICH completes some requests of a Waitall, and leaves others, where a message is too long.
+/// If a message is too long, MPICH completes some requests of a Waitall and leaves others pending.
 #[test]
 fn messages_that_are_too_long_replay_by_clocks() {
     for mpi in Mpi::usual() {
@@ -136,7 +136,7 @@ fn a_replay_waits_for_a_rank_that_computes_for_long() {
 }
 
 #[test]
-fn a_program_that_does_something_else_is_stopped() {
+fn a_program_that_diverges_is_stopped() {
     for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_montecarlo.c", &["100", "1"]).by(CLOCK);
         victim.record("run.refrain").expect_success();
@@ -147,16 +147,16 @@ fn a_program_that_does_something_else_is_stopped() {
     }
 }
 
-/// A communicator may be freed while receives wait on it, and ranks need not make communicators of
-/// different parents in the same order.
+/// A communicator may be freed while receives on it are pending, and ranks may create communicators of different
+/// parents in different orders.
 #[test]
-fn communicators_that_come_and_go_early_replay_by_clocks() {
+fn communicators_that_are_freed_early_replay_by_clocks() {
     replays_bit_for_bit(CLOCK, "order_comms.c", &["5"]);
 }
 
-/// Little is lost, however seldom it calls MPI, and if a rank does nothing but send.
+/// Little is lost even if the program seldom calls MPI, and if a rank only sends.
 #[test]
-fn a_slow_run_that_is_killed_is_known_up_to_a_second_before() {
+fn the_record_of_a_slow_run_that_is_killed_lacks_at_most_a_second() {
     for mpi in Mpi::usual() {
         let victim = Victim::new(&mpi, "order_trickle.c", &["20"]).by(CLOCK);
         let recorded = victim.record("run.refrain");
@@ -188,7 +188,7 @@ fn a_killed_run_replays_and_ends_where_its_record_does() {
 }
 
 #[test]
-fn a_record_by_clocks_can_be_looked_at() {
+fn a_record_by_clocks_can_be_shown_and_compared() {
     let mpi = Mpi::any();
     let victim = Victim::new(&mpi, "order_montecarlo.c", &["200"]).by(CLOCK);
     victim.record("one.refrain").expect_success();
@@ -220,5 +220,5 @@ fn a_record_by_clocks_can_be_looked_at() {
     let path = victim.folder.path().join("causal.refrain");
     causal.record(path.to_str().expect("a plain path")).expect_success();
     let mixed = victim.look(&["diff", "one.refrain", "causal.refrain"]);
-    assert!(mixed.code != 0 && mixed.stderr.contains("other methods"), "{mixed}");
+    assert!(mixed.code != 0 && mixed.stderr.contains("different methods"), "{mixed}");
 }

@@ -1,17 +1,17 @@
-//! Recording and replaying programs that leave MPI calls by other ways than returning: by `longjmp`,
-//! by an exception, by cancellation; and programs that fork.
+//! Recording and replaying programs that leave MPI calls without returning from them (by `longjmp`, by an exception,
+//! by cancellation), and programs that fork.
 
 use crate::order_programs::{Victim, assert_same};
 use refrain_testing::{Mpi, sorted_lines};
 
-/// Exit codes of replays: the program did something else, and nothing can be replayed.
+/// Exit codes of replays: the program diverged; there is nothing to replay.
 const DIVERGED: i32 = 94;
 const NO_RECORD: i32 = 97;
 
 const METHODS: [&str; 2] = ["causal", "clock"];
 
-/// Both methods, under an MPI of each family. Such a program says the same in every run, so it does when
-/// it is recorded and when it is replayed.
+/// Both methods, under an MPI of each family. The program prints the same in every run, also when it is recorded
+/// and replayed.
 fn says_the_same_recorded_and_replayed(source: &str, arguments: &[&str]) {
     for mpi in Mpi::usual() {
         for method in METHODS {
@@ -53,8 +53,8 @@ fn a_child_that_forks_silently_does_not_write_into_its_parent_s_record() {
     says_the_same_recorded_and_replayed("silent_fork.c", &[]);
 }
 
-/// A handler that jumps out of whatever it interrupts. A replay by clocks does something in every call,
-/// so it may find itself half done: then it stops, and says so.
+/// A signal handler that jumps out of whatever it interrupts. A replay with the clock method does work in every
+/// call, so a jump may interrupt that work: then the replay stops and says so.
 #[test]
 fn handlers_that_jump_out_of_calls_leave_the_program_as_it_was() {
     for mpi in Mpi::usual() {
@@ -72,8 +72,8 @@ fn handlers_that_jump_out_of_calls_leave_the_program_as_it_was() {
     }
 }
 
-/// A thread that polls until it is cancelled polls another number of times in every run: a replay may
-/// find that it does not do what was recorded, and never hangs.
+/// A thread that polls until it is cancelled polls a different number of times in every run. A replay may report
+/// a divergence, but never hangs.
 #[test]
 fn a_thread_that_is_cancelled_while_it_polls_is_recorded() {
     for mpi in Mpi::usual() {
@@ -90,7 +90,7 @@ fn a_thread_that_is_cancelled_while_it_polls_is_recorded() {
 /// A completing call or receive that an error handler leaves by `longjmp` is not in the record (see the
 /// rules of the agent). The program does not notice the recording, and a replay stops there by itself.
 #[test]
-fn a_receive_that_is_left_by_longjmp_stops_a_replay_and_no_recording() {
+fn a_receive_that_is_left_by_longjmp_stops_a_replay_but_not_a_recording() {
     let jumps = |text: &str| -> Vec<String> {
         let lines = sorted_lines(text).into_iter().filter(|line| line.contains("jump"));
         lines.map(str::to_owned).collect()
@@ -110,9 +110,9 @@ fn a_receive_that_is_left_by_longjmp_stops_a_replay_and_no_recording() {
     }
 }
 
-/// At the limit of its memory a program goes on as without a recording, which ends.
+/// When the process has no memory left, the recording ends, and the program continues as without it.
 #[test]
-fn a_recording_without_memory_ends_and_the_program_does_not() {
+fn a_recording_without_memory_ends_and_the_program_continues() {
     for mpi in Mpi::usual() {
         for method in METHODS {
             let victim = Victim::new(&mpi, "order_memory.c", &[]).by(method).on("2");

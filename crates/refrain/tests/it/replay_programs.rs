@@ -63,7 +63,7 @@ fn lammps_melts_to_the_same_numbers_again() {
 const HPCC: &str = "HPLinpack benchmark input file\nRefrain\nHPL.out\n8\n1\n200\n1\n80\n0\n1\n2\n2\n\
     16.0\n1\n2\n1\n4\n1\n2\n1\n1\n1\n1\n1\n1\n2\n64\n0\n0\n1\n8\n";
 
-/// It draws random numbers from the time of day.
+/// HPCC seeds its random numbers with the time of day.
 #[test]
 fn hpcc_has_the_same_residuals_again() {
     let Some(mpi) = debian_openmpi("hpcc") else { return };
@@ -88,8 +88,8 @@ fn hpcc_has_the_same_residuals_again() {
     assert_eq!(recorded, replayed);
 }
 
-/// Its receives are from any source. It prints times by MPI_Wtime, so that a replay's output is the
-/// recorded run's to the last digit.
+/// It receives from any source. It prints times of MPI_Wtime, and the output of a replay equals the recorded
+/// run's to the last digit.
 #[test]
 fn an_lu_decomposition_prints_the_same_again() {
     for (name, family) in [("mpich-4.0", "mpich"), ("openmpi-4.1", "openmpi")] {
@@ -110,8 +110,8 @@ fn an_lu_decomposition_prints_the_same_again() {
     }
 }
 
-/// How many tests mpi4py's suite ran and how many it skipped, by rank. Ranks write into each other's
-/// lines, so that these are searched for anywhere. Its exit code says whether one failed.
+/// How many tests mpi4py's suite ran and how many it skipped, by rank. The lines of ranks mix, so the numbers are
+/// searched anywhere in the output. The exit code says whether a test failed.
 fn verdicts(outcome: &Outcome) -> String {
     let numbers_after = |word: &'static str| {
         let found = outcome.stderr.match_indices(word).map(move |(at, _)| {
@@ -125,7 +125,7 @@ fn verdicts(outcome: &Outcome) -> String {
     verdicts.join("\n")
 }
 
-/// Its whole suite takes minutes; the short run has what receives messages, and addresses.
+/// The whole suite takes minutes; the short run has the tests that receive messages or use addresses.
 #[test]
 fn mpi4py_passes_its_tests_again() {
     let Some(main) = mpi4py::suite() else { return };

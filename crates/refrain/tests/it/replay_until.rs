@@ -38,7 +38,7 @@ fn debug(process: i32) {
         let thread = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
         let threads: Vec<i32> = threads.flatten().filter_map(thread).collect();
         for thread in threads {
-            // One that has ended meanwhile is not the one that is held.
+            // A thread that has ended meanwhile is not the one that is held.
             ptrace(libc::PTRACE_SEIZE, thread, 0);
         }
         loop {
@@ -53,7 +53,7 @@ fn debug(process: i32) {
             let signal = libc::WSTOPSIG(status);
             if signal == libc::SIGTRAP {
                 assert_eq!(ptrace(libc::PTRACE_DETACH, thread, 0), 0);
-                // The others are let go of with this thread.
+                // The others are detached when this thread ends.
                 return;
             }
             ptrace(libc::PTRACE_CONT, thread, signal);

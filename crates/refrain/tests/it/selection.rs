@@ -1,11 +1,11 @@
-//! What was selected is written down: a trace that lacks calls says so, and why.
+//! A trace that lacks calls because of a selection says so, and says what was selected.
 
 use crate::background::{Job, wait_until};
 use refrain_testing::{Mpi, Outcome, refrain};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 
-/// Traces two ranks of a program with options; the trace, and what was said.
+/// Traces two ranks of a program with options. Returns the trace and the outcome.
 fn traced(mpi: &Mpi, folder: &Path, victim: &str, options: &[&str]) -> (PathBuf, Outcome) {
     let program = mpi.compile(victim);
     let program = program.to_str().expect("a path");
@@ -56,7 +56,7 @@ fn a_selection_that_matches_nothing_is_warned_about() {
 }
 
 #[test]
-fn options_that_cannot_be_are_refused_with_exit_code_2() {
+fn invalid_options_are_refused_with_exit_code_2() {
     let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a folder"));
     for options in [
         &["--ranks", "abc"][..],
@@ -75,7 +75,7 @@ fn options_that_cannot_be_are_refused_with_exit_code_2() {
 }
 
 #[test]
-fn a_program_that_switches_recording_off_has_no_complete_trace() {
+fn the_trace_of_a_program_that_switches_recording_off_is_not_complete() {
     let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a folder"));
     let (trace, _) = traced(&mpi, folder.path(), "switches.c", &[]);
     let (text, json) = info(&trace);
@@ -85,7 +85,8 @@ fn a_program_that_switches_recording_off_has_no_complete_trace() {
     assert!(said.contains("the program switched recording off"), "{said}");
 }
 
-/// A program that hangs, with options: what is said while it does, and the merged trace's info.
+/// Traces a program that hangs. Returns the output of `refrain where` while it hangs, and the info of the merged
+/// trace.
 fn hang(options: &[&str], said_is: impl Fn(&str) -> bool) -> (String, String) {
     let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a folder"));
     let program = mpi.compile("deadlock_cycle.c");
@@ -96,7 +97,7 @@ fn hang(options: &[&str], said_is: impl Fn(&str) -> bool) -> (String, String) {
             .is_ok_and(|out| out.matches("about to deadlock").count() == 3)
     });
     let mut said = String::new();
-    wait_until("what was expected is said", || {
+    wait_until("the expected output", || {
         said = refrain(["where".as_ref(), parts.as_os_str()]).expect_success().stdout;
         said_is(&said)
     });
@@ -107,14 +108,14 @@ fn hang(options: &[&str], said_is: impl Fn(&str) -> bool) -> (String, String) {
 }
 
 #[test]
-fn where_calls_are_not_recorded_there_is_no_all_clear() {
+fn a_hang_in_calls_that_are_not_recorded_is_reported_as_unknown() {
     let selected = ["--functions", "Send,Barrier"];
     let (said, info) = hang(&selected, |said| said.contains("in no recorded call"));
     assert!(said.contains("only Send, Barrier are recorded"), "{said}");
-    let why = "who waits for whom is not known: \
+    let why = "it is not known which rank waits for which: \
                not all calls are recorded (--functions Send,Barrier)\n";
     assert!(said.ends_with(why), "{said}");
-    // What was selected, and what was run, is known of the parts as well.
+    // The parts also say what was selected and which command was run.
     assert!(info.contains("selected   --functions Send,Barrier\n"), "{info}");
     assert!(info.contains("command    mpirun -n 3 "), "{info}");
 
@@ -122,7 +123,7 @@ fn where_calls_are_not_recorded_there_is_no_all_clear() {
     assert!(said.contains("MPI_Recv(") && !said.contains("waits for rank"), "{said}");
     assert!(said.contains("ranks 1, 2  in no recorded call"), "{said}");
 
-    // What has nothing to do with waiting may be missing.
+    // Calls that cannot wait may be missing.
     let (said, _) = hang(&["--exclude", "Comm_rank"], |said| said.contains("cycle: "));
     assert!(said.ends_with("stuck: ranks 0-2\n"), "{said}");
 }

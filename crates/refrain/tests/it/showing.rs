@@ -1,4 +1,4 @@
-//! `refrain show`: what is printed is what MPI said, no more.
+//! `refrain show` prints only values that MPI defines.
 
 use refrain_testing::{Mpi, refrain, refrain_binary, require_mpi};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn show(trace: &Path, options: &[&str]) -> String {
 }
 
 #[test]
-fn what_mpi_does_not_define_of_a_status_is_called_undefined() {
+fn fields_of_a_status_that_mpi_does_not_define_are_shown_as_undefined() {
     for mpi in Mpi::representatives() {
         let folder = tempfile::tempdir().expect("a folder");
         let trace = traced(&mpi, folder.path(), "1", &mpi.compile("file_status.c"), &["x.dat"]);

@@ -1,4 +1,4 @@
-//! A call as `refrain show` prints it, taken apart.
+//! Parses a call as `refrain show` prints it.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub enum Value {
 }
 
 impl Shown {
-    /// Takes a call apart.
+    /// Parses a call.
     pub fn parse(text: &str) -> Result<Shown, String> {
         let (function, rest) = text.split_once('(').ok_or_else(|| format!("no call: {text}"))?;
         let mut parser = Parser { rest };
@@ -33,7 +33,7 @@ impl Shown {
         Ok(Shown { function: function.into(), arguments, result: result.into() })
     }
 
-    /// What is different in another call, if it is not as expected here.
+    /// How another call differs from this expected one.
     pub fn difference(&self, other: &Shown) -> Option<String> {
         if self.function != other.function {
             return Some("another function".to_owned());
@@ -57,7 +57,7 @@ impl Shown {
 }
 
 impl Value {
-    /// Whether a value is the one expected here, where `_` stands for any.
+    /// Whether a value equals this expected one, where `_` stands for any value.
     fn matches(&self, value: &Value) -> bool {
         match (self, value) {
             (Value::Word(word), _) if word == "_" => true,
@@ -94,7 +94,7 @@ struct Parser<'t> {
 }
 
 impl Parser<'_> {
-    /// Takes a character if it comes next.
+    /// Consumes a character if it is the next one.
     fn take(&mut self, c: char) -> bool {
         match self.rest.strip_prefix(c) {
             Some(rest) => {
@@ -105,7 +105,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `name=value, name=value` up to the closing character, which is taken too.
+    /// `name=value, name=value` up to and including the closing character.
     fn fields(&mut self, close: char) -> Result<Vec<(String, Value)>, String> {
         self.items(close, |parser| {
             let (name, rest) = parser.rest.split_once('=').ok_or("an argument has no name")?;
@@ -171,7 +171,7 @@ fn string_length(text: &str) -> Option<usize> {
 }
 
 #[test]
-fn a_call_is_taken_apart_and_put_together_again() {
+fn a_call_is_parsed_and_printed_as_it_was() {
     for text in [
         "MPI_Finalize() = SUCCESS",
         "MPI_Init(argc=NULL, argv=NULL) = SUCCESS",
@@ -192,7 +192,7 @@ fn a_call_is_taken_apart_and_put_together_again() {
 }
 
 #[test]
-fn an_underscore_stands_for_anything_and_all_else_for_itself() {
+fn an_underscore_matches_anything_and_other_values_match_themselves() {
     let difference = |expected: &str, got: &str| {
         let parse = |arguments| Shown::parse(&format!("F({arguments}) = SUCCESS")).unwrap();
         parse(expected).difference(&parse(got))

@@ -1,4 +1,4 @@
-//! Where in the program calls were made, as `refrain show` prints it; and when.
+//! Call sites and times of calls, as `refrain show` prints them.
 
 use refrain_testing::{Mpi, Outcome, refrain, workspace};
 use serde_json::Value;
@@ -14,14 +14,30 @@ fn line_of(mark: &str) -> u64 {
     line.expect("a line with the mark") as u64 + 1
 }
 
+/// A record of receive orders, and its program.
+fn record(mpi: &Mpi, folder: &Path, options: &[&str]) -> (PathBuf, PathBuf) {
+    run_with(mpi, folder, ("call_sites_any.c", &["-g"]), "record", options)
+}
+
+/// A trace, and its program.
 fn recorded(mpi: &Mpi, folder: &Path, flags: &[&str], options: &[&str]) -> (PathBuf, PathBuf) {
-    let built = mpi.compile_with("call_sites.c", flags);
+    run_with(mpi, folder, ("call_sites.c", flags), "trace", options)
+}
+
+fn run_with(
+    mpi: &Mpi,
+    folder: &Path,
+    (source, flags): (&str, &[&str]),
+    command: &str,
+    options: &[&str],
+) -> (PathBuf, PathBuf) {
+    let built = mpi.compile_with(source, flags);
     let program = folder.join("program");
     std::fs::copy(built, &program).expect("a copy of the program");
     let trace = folder.join("t.refrain");
     let plain = |path: &Path| path.to_str().expect("a plain path").to_owned();
     let (out, file) = (plain(&trace), plain(&program));
-    let args = [&["trace", "-o", &out], options, &["--", &file]].concat();
+    let args = [&[command, "-o", &out], options, &["--", &file]].concat();
     mpi.refrain_in(folder, args).expect_success();
     (trace, program)
 }
@@ -79,27 +95,59 @@ fn a_program_that_was_only_touched_keeps_its_lines() {
     let mpi = Mpi::installed().into_iter().next().expect("an MPI");
     let folder = tempfile::tempdir().expect("a folder");
     let (trace, program) = recorded(&mpi, folder.path(), &["-g"], &["--callsite", "return"]);
-    let file = std::fs::File::options().append(true).open(&program).expect("the program");
-    file.set_modified(SystemTime::now() + Duration::from_secs(60)).expect("a later time");
+    touch(&program, SystemTime::now() + Duration::from_secs(60));
     let shown = show(&trace, &[]);
     assert!(shown.stdout.contains("call_sites.c"), "{}", shown.stdout);
     assert_eq!(shown.stderr, "");
 }
 
 #[test]
-fn a_program_that_was_built_anew_has_no_lines_for_an_old_trace() {
+fn a_rebuilt_program_gives_no_lines_for_an_old_trace() {
     let mpi = Mpi::installed().into_iter().next().expect("an MPI");
     let folder = tempfile::tempdir().expect("a folder");
     let (trace, program) = recorded(&mpi, folder.path(), &["-g"], &["--callsite", "return"]);
     let rebuilt = mpi.compile_with("call_sites.c", &["-g", "-O2"]);
     std::fs::copy(rebuilt, &program).expect("a copy");
-    let file = std::fs::File::options().append(true).open(&program).expect("the program");
-    file.set_modified(UNIX_EPOCH + Duration::from_secs(60)).expect("an earlier time");
+    touch(&program, UNIX_EPOCH + Duration::from_secs(60));
     let shown = show(&trace, &[]);
     assert!(!shown.stdout.contains("call_sites.c"), "{}", shown.stdout);
     assert!(shown.stdout.contains("at program+0x"), "{}", shown.stdout);
-    let warning = format!("{} was changed after the recording", program.display());
+    let warning = format!("{} has changed since the recording", program.display());
     assert!(shown.stderr.contains(&warning), "{}", shown.stderr);
+}
+
+/// Gives a program another time of modification.
+fn touch(program: &Path, time: SystemTime) {
+    let file = std::fs::File::options().append(true).open(program).expect("the program");
+    file.set_modified(time).expect("another time");
+}
+
+#[test]
+fn a_record_of_a_program_that_was_only_touched_keeps_its_lines() {
+    for mpi in Mpi::representatives() {
+        for method in ["causal", "clock"] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let (record, program) = record(&mpi, folder.path(), &["--method", method]);
+            touch(&program, SystemTime::now() + Duration::from_secs(60));
+            let shown = show(&record, &[]);
+            assert!(shown.stdout.contains("call_sites_any.c:"), "{} {shown}", mpi.name());
+            assert_eq!(shown.stderr, "", "{}", mpi.name());
+        }
+    }
+}
+
+#[test]
+fn a_program_that_was_built_anew_has_no_lines_for_an_old_record() {
+    let mpi = Mpi::any();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (record, program) = record(&mpi, folder.path(), &[]);
+    std::fs::copy(mpi.compile_with("call_sites_any.c", &["-g", "-O2"]), &program).expect("a copy");
+    touch(&program, UNIX_EPOCH + Duration::from_secs(60));
+    let shown = show(&record, &[]);
+    assert!(!shown.stdout.contains("call_sites_any.c"), "{shown}");
+    assert!(shown.stdout.contains("program+0x"), "{shown}");
+    let warning = format!("{} has changed since the recording", program.display());
+    assert!(shown.stderr.contains(&warning), "{shown}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! What the command line says about golden traces stays the same, whatever becomes of its wording.
+//! The facts that commands print about golden traces stay the same, even if the wording changes.
 //!
-//! `tests/snapshots` holds, for each command and golden file, what the release that introduced the
-//! snapshot printed: JSON as it was, and of text the *facts* in it: every word that holds a digit or
-//! names an MPI function. A later release may say them in other words and may say more, but it must
-//! say all of them, as often. `REFRAIN_SNAPSHOT=new` writes snapshots that are missing and never
-//! touches one that is there.
+//! For each command and golden file, `tests/snapshots` has the output of the release that introduced the
+//! snapshot: JSON completely, and of text only the *facts*: every word that has a digit or is the
+//! name of an MPI function. A later release may change other words and may print more, but it must
+//! print every fact at least as often. `REFRAIN_SNAPSHOT=new` writes missing snapshots and never
+//! changes an existing one.
 
 use refrain_testing::{refrain_binary, workspace};
 use std::collections::BTreeMap;
@@ -28,8 +28,8 @@ const MEMORY: &[&str] = &[
     "sealed-v2",
 ];
 
-/// A golden file, wherever its crate keeps it.
-fn golden(file: &str) -> PathBuf {
+/// The path of a golden file, in whichever crate it is.
+pub fn golden(file: &str) -> PathBuf {
     let crates = fs::read_dir(workspace().join("crates")).unwrap();
     crates
         .map(|entry| entry.unwrap().path().join("tests/golden").join(file))
@@ -37,8 +37,7 @@ fn golden(file: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("no crate has tests/golden/{file}"))
 }
 
-/// The words of a text that are facts, with how often each occurs. Punctuation around a word is
-/// wording.
+/// The words of a text that are facts, with how often each occurs. Punctuation around a word is ignored.
 fn facts(text: &str) -> BTreeMap<String, usize> {
     let mut facts = BTreeMap::new();
     for word in text.split_whitespace() {
@@ -54,7 +53,7 @@ fn listed(facts: &BTreeMap<String, usize>) -> String {
     facts.iter().map(|(fact, count)| format!("{count} {fact}\n")).collect()
 }
 
-/// Runs a command in a folder that holds copies of its golden files, and compares.
+/// Runs commands in a folder with copies of golden files, and compares their output with snapshots.
 struct Snapshots {
     folder: tempfile::TempDir,
     compared: usize,
@@ -77,7 +76,7 @@ impl Snapshots {
         let output = Command::new(refrain_binary())
             .args(args)
             .current_dir(self.folder.path())
-            // What this machine can symbolize of its own libraries is no fact of the trace.
+            // Symbols of this machine's libraries are not facts of the trace.
             .env("REFRAIN_DEBUG_DIRECTORIES", "/nowhere")
             .output()
             .expect("refrain runs");
@@ -145,7 +144,8 @@ fn missing_lines(expected: &str, said: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a value holds all that another does: objects may have more keys, and sentences other words.
+/// Whether a value has everything that the expected one has: objects may have more keys, and sentences may have
+/// other words.
 fn holds(now: &serde_json::Value, expected: &serde_json::Value) -> bool {
     use serde_json::Value::{Array, Object, String};
     match (now, expected) {

@@ -1,8 +1,8 @@
-//! What becomes of a trace when the job is killed, the disk is full, or the log's folder is removed:
-//! the program never suffers, and every call that had returned is there.
+//! Traces of jobs that are killed, of full disks, and of folders that are removed: the program is never affected,
+//! and the trace has every call that had returned.
 //!
-//! The victim `counts_calls` keeps the numbers of calls that it began and that returned in a mapped
-//! file, so what the trace must have is known exactly, whenever it is killed.
+//! The victim `counts_calls` counts the calls that it began and the calls that returned in a mapped
+//! file, so the test knows exactly what the trace must have, whenever the victim is killed.
 
 use crate::background::{Job, signal, wait_until};
 use refrain_reader::view::TaskView;
@@ -42,7 +42,7 @@ impl Counts {
         (0..self.ranks).map(rank).collect()
     }
 
-    /// Waits until every thread of every rank has made so many calls.
+    /// Waits until every thread of every rank has made this many calls.
     fn wait_for(&self, calls: u64) {
         wait_until("the program gets on", || {
             self.read().iter().flatten().all(|(_, returned)| *returned >= calls)
@@ -54,8 +54,8 @@ impl Counts {
         [path, iterations.to_string(), self.threads.to_string()]
     }
 
-    /// The trace has every call that returned, and no other, but for those that were on their
-    /// way back when all ended.
+    /// Asserts that the trace has every call that returned, and no others except those that were returning
+    /// when the job ended.
     fn assert_recorded(&self, who: &str, trace: &Path) {
         let recorded = recorded(trace);
         for (rank, counted) in self.read().into_iter().enumerate() {
@@ -78,9 +78,9 @@ impl Counts {
 }
 
 impl Counts {
-    /// `refrain where` names the call that each rank was in, or its last, by its number, and does
-    /// not take a job for hung that went on.
-    fn assert_told(&self, who: &str, place: &Path) {
+    /// Asserts that `refrain where` names the call that each rank was in, or its last call, with its number, and does
+    /// not report a hang of a job that was making progress.
+    fn assert_located(&self, who: &str, place: &Path) {
         let told = refrain(["where".as_ref(), place.as_os_str()]).expect_success().stdout;
         assert!(!told.contains("cycle"), "{who}:\n{told}");
         // As JSON it is by rank.
@@ -99,7 +99,7 @@ impl Counts {
     }
 }
 
-/// Calls that returned, by rank and thread. Those of the first stream are decoded one by one as well.
+/// Calls that returned, by rank and thread. Those of the first stream are also decoded one by one.
 fn recorded(trace: &Path) -> BTreeMap<i32, Vec<u64>> {
     let trace = Trace::open(trace).expect("a trace");
     let mut recorded: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
@@ -142,14 +142,14 @@ fn said(outcome: &Outcome) -> Vec<&str> {
     sorted_lines(&outcome.stdout).into_iter().filter(|line| line.starts_with("> ")).collect()
 }
 
-/// A number that nobody chose.
+/// A different number in every run.
 fn any_number(below: u64) -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| u64::from(now.subsec_nanos()) / 7) % below
 }
 
 #[test]
-fn a_rank_that_is_killed_leaves_every_call_and_so_do_the_others() {
+fn every_call_of_a_killed_rank_and_of_the_others_is_in_the_trace() {
     for mpi in Mpi::representatives() {
         let folder = folder();
         let counts = Counts::new(folder.path(), 4, 1);
@@ -162,8 +162,8 @@ fn a_rank_that_is_killed_leaves_every_call_and_so_do_the_others() {
         let trace = folder.path().join("run.refrain");
         assert!(trace.is_file(), "{}\n{outcome}", mpi.name());
         counts.assert_recorded(mpi.name(), &trace);
-        let cut = "cut: rank 2 (";
-        let line = outcome.stderr.lines().find(|line| line.contains(cut));
+        let truncated = "truncated: rank 2 (";
+        let line = outcome.stderr.lines().find(|line| line.contains(truncated));
         let line = line.unwrap_or_else(|| panic!("{}\n{outcome}", mpi.name()));
         assert!(line.contains(&format!("pid {pid}): ")), "{line}");
         assert!(line.contains(" calls complete, the last #"), "{line}");
@@ -171,9 +171,9 @@ fn a_rank_that_is_killed_leaves_every_call_and_so_do_the_others() {
 }
 
 #[test]
-fn a_job_that_is_killed_at_any_moment_leaves_every_call() {
+fn every_call_of_a_job_that_is_killed_at_any_moment_is_in_the_trace() {
     for mpi in Mpi::representatives() {
-        // From the first window on to many states.
+        // From the first window up to many states.
         for (round, most) in [3000, 20_000, 80_000, 200_000, 400_000].into_iter().enumerate() {
             let folder = folder();
             let counts = Counts::new(folder.path(), 3, 1);
@@ -184,22 +184,22 @@ fn a_job_that_is_killed_at_any_moment_leaves_every_call() {
             job.outcome();
             if most >= 400_000 {
                 let anew = headers.iter().filter(|header| header.base > 8 << 20).count();
-                assert_eq!(anew, 3, "{}: the logs have begun anew", mpi.name());
+                assert_eq!(anew, 3, "{}: the logs have restarted", mpi.name());
             }
             let trace = folder.path().join("run.refrain");
             let merged = merge(&parts, &trace).expect_success();
-            assert!(merged.stderr.contains("cut: rank 0 ("), "{merged}");
+            assert!(merged.stderr.contains("truncated: rank 0 ("), "{merged}");
             let who = format!("{}, round {round}", mpi.name());
             counts.assert_recorded(&who, &trace);
             for place in [&parts, &trace] {
-                counts.assert_told(&who, place);
+                counts.assert_located(&who, place);
             }
         }
     }
 }
 
 #[test]
-fn a_job_of_threads_that_is_killed_leaves_every_call_of_each() {
+fn every_call_of_each_thread_of_a_killed_job_is_in_the_trace() {
     for mpi in Mpi::representatives() {
         for (round, calls) in [1000, 30_000, 60_000].into_iter().enumerate() {
             let folder = folder();
@@ -217,21 +217,21 @@ fn a_job_of_threads_that_is_killed_leaves_every_call_of_each() {
 }
 
 #[test]
-fn a_job_that_is_told_to_end_leaves_every_call() {
+fn every_call_of_a_job_that_gets_sigterm_is_in_the_trace() {
     for mpi in Mpi::representatives() {
         let folder = folder();
         let counts = Counts::new(folder.path(), 3, 1);
         let job = Job::start(&mpi, folder.path(), 3, &counter(&mpi), &counts.args(0));
         counts.wait_for(5000);
         job.signal_refrain("TERM");
-        // What exit code that makes is up to the launcher.
+        // The exit code depends on the launcher.
         job.outcome();
         counts.assert_recorded(mpi.name(), &folder.path().join("run.refrain"));
     }
 }
 
 #[test]
-fn a_program_that_aborts_or_exits_without_finalize_leaves_its_calls_up_to_there() {
+fn the_trace_of_a_program_that_aborts_or_exits_without_finalize_has_its_calls() {
     for mpi in Mpi::representatives() {
         for (way, code) in [("abort", 42), ("exit", 3)] {
             let folder = folder();
@@ -243,13 +243,13 @@ fn a_program_that_aborts_or_exits_without_finalize_leaves_its_calls_up_to_there(
             // MPI_Init, MPI_Comm_rank, MPI_Allreduce and MPI_Barrier, on both.
             assert_eq!(recorded(&trace), BTreeMap::from([(0, vec![4]), (1, vec![4])]), "{who}");
             let last = "4 calls complete, the last #3 MPI_Barrier";
-            let cut = |rank: &str, rest: &str| {
+            let is_truncated = |rank: &str, rest: &str| {
                 let is_it = |line: &&str| line.contains(rank) && line.contains(last);
                 outcome.stderr.lines().find(is_it).is_some_and(|line| line.ends_with(rest))
             };
             let end = if way == "abort" { "; in #4 MPI_Abort" } else { last };
-            assert!(cut("cut: rank 0 (", end), "{who}");
-            assert!(cut("cut: rank 1 (", "; in #4 MPI_Recv"), "{who}");
+            assert!(is_truncated("truncated: rank 0 (", end), "{who}");
+            assert!(is_truncated("truncated: rank 1 (", "; in #4 MPI_Recv"), "{who}");
         }
     }
 }
@@ -261,7 +261,7 @@ fn a_folder_that_is_removed_while_the_program_runs_does_not_harm_it() {
         let counts = Counts::new(folder.path(), 2, 1);
         let job = Job::start(&mpi, folder.path(), 2, &counter(&mpi), &counts.args(4000));
         counts.wait_for(1000);
-        // Something may be written into it meanwhile.
+        // A rank may write to it meanwhile.
         while job.parts().exists() {
             let _ = std::fs::remove_dir_all(job.parts());
         }
@@ -271,7 +271,7 @@ fn a_folder_that_is_removed_while_the_program_runs_does_not_harm_it() {
     }
 }
 
-/// Runs the counter with its trace on a file system of so many bytes.
+/// Runs the counter with its trace on a small file system.
 fn run_on_small(mpi: &Mpi, small: &SmallFileSystem, counts: &Counts, options: &[&str]) -> Outcome {
     let args = counts.args(3000);
     let run = mpi.run(2).program(counter(mpi)).args(&args);
@@ -294,7 +294,7 @@ fn a_full_disk_ends_the_log_at_a_call_that_is_named() {
             let Some(small) = SmallFileSystem::new(bytes) else { return };
             let folder = folder();
             let counts = Counts::new(folder.path(), 2, 1);
-            // Records are kept, so that there are more and more of them.
+            // With `--raw` the records stay, so that the disk fills up.
             let traced = run_on_small(&mpi, &small, &counts, &["--raw"]);
             let who = format!("{bytes} bytes under {}\n{traced}", mpi.name());
             assert!(traced.stderr.contains("No space left on device"), "{who}");
@@ -306,19 +306,22 @@ fn a_full_disk_ends_the_log_at_a_call_that_is_named() {
                 let calls = recorded[&(rank as i32)][0];
                 let stream = &opened.meta().streams[rank];
                 assert!(matches!(stream.ended, Ended::LogStopped(_)), "{who}");
-                // The call in which it stopped may be half recorded.
+                // The call in which the log ended may be incomplete.
                 let seen = calls + u64::from(stream.unrecorded);
                 assert!(
                     (1..=2).contains(&(counted[0].1 + 1 - seen)),
                     "{who}: {calls}, {counted:?}"
                 );
-                let cut = format!("{calls} calls complete, the last #{} ", calls - 1);
+                let complete = format!("{calls} calls complete, the last #{} ", calls - 1);
                 let is_it = |line: &str| {
-                    line.contains(&format!("cut: rank {rank} (")) && line.contains(&cut)
+                    line.contains(&format!("truncated: rank {rank} (")) && line.contains(&complete)
                 };
                 let line = merged.stderr.lines().find(|line| is_it(line));
                 let line = line.unwrap_or_else(|| panic!("{who}\n{merged}"));
-                assert!(line.contains("its log stopped there: No space left"), "{line}");
+                assert!(
+                    line.contains("its log stopped there: the disk is full (No space left"),
+                    "{line}"
+                );
             }
         }
     }
@@ -334,7 +337,7 @@ fn a_disk_without_room_for_a_first_window_does_not_harm_the_program() {
             let traced = run_on_small(&mpi, &small, &counts, &[]);
             assert_eq!(traced.code, 0, "{}\n{traced}", mpi.name());
             assert!(traced.stderr.contains("there is no trace"), "{}\n{traced}", mpi.name());
-            // That is the reason, and not the program.
+            // The message blames the disk, not the program.
             assert!(traced.stderr.contains("No space left on device"), "{}\n{traced}", mpi.name());
             assert!(!traced.stderr.contains("use MPI"), "{}\n{traced}", mpi.name());
         }

@@ -1,4 +1,4 @@
-//! The times of every call: within their bounds, whatever a program does, and on clocks that agree.
+//! The times of every call: within their error bounds, for all kinds of programs, and on aligned clocks.
 
 use crate::background::{self, Job};
 use refrain_container::{Codec, Container, Writer};
@@ -16,7 +16,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Records a program with these options; gives the trace.
+/// Traces a program with these options. Returns the trace.
 fn record(mpi: &Mpi, folder: &Path, ranks: usize, options: &[&str], program: &[&str]) -> PathBuf {
     let file = mpi.compile_with(program[0], &["-pthread"]);
     let file = file.to_str().expect("a plain path");
@@ -31,14 +31,14 @@ fn record(mpi: &Mpi, folder: &Path, ranks: usize, options: &[&str], program: &[&
     trace
 }
 
-/// What a command of `refrain` says of a trace as JSON.
+/// The JSON output of a command on a trace.
 fn json(command: &str, trace: &Path) -> (Outcome, Json) {
     let outcome = refrain([command.as_ref(), trace.as_os_str(), "--json".as_ref()]);
     let found = serde_json::from_str(&outcome.stdout).unwrap_or_default();
     (outcome, found)
 }
 
-/// Asserts that the times of a trace are those of its records, within their bounds.
+/// Asserts that the times of a trace equal those of its raw records within their error bounds.
 fn assert_within(who: &str, trace: &Path) -> Json {
     let (outcome, found) = json("verify", trace);
     assert!(outcome.is_success(), "{who}\n{outcome}");
@@ -50,7 +50,7 @@ fn assert_within(who: &str, trace: &Path) -> Json {
     found
 }
 
-/// A copy of a trace whose sections went through `change`; those that are gone then are left out.
+/// A copy of a trace with each section replaced by the result of `change`, or left out if that is `None`.
 fn changed(trace: &Path, name: &str, change: impl Fn(&str, Vec<u8>) -> Option<Vec<u8>>) -> PathBuf {
     let container = Container::open(trace).expect("a trace");
     let copy = trace.with_file_name(name);
@@ -67,12 +67,12 @@ fn changed(trace: &Path, name: &str, change: impl Fn(&str, Vec<u8>) -> Option<Ve
     copy
 }
 
-/// The same trace without its records.
+/// The same trace without its raw records.
 fn without_records(trace: &Path) -> PathBuf {
     changed(trace, "only.refrain", |name, content| (!name.starts_with("raw/")).then_some(content))
 }
 
-/// Of all calls that `refrain show` prints: rank, thread, number, function, start and end.
+/// Rank, thread, number, function, start and end of all calls that `refrain show` prints.
 fn shown(trace: &Path) -> Vec<Vec<String>> {
     let outcome = refrain(["show".as_ref(), trace.as_os_str(), "--json".as_ref()]);
     let outcome = outcome.expect_success();
@@ -85,7 +85,7 @@ fn shown(trace: &Path) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn every_mode_keeps_to_its_bound() {
+fn every_mode_keeps_its_error_bound() {
     for mpi in Mpi::representatives() {
         for mode in Mode::ALL.into_iter().filter(|mode| mode.is_available()) {
             let folder = folder();
@@ -100,12 +100,12 @@ fn every_mode_keeps_to_its_bound() {
                 assert_eq!(exact, (&0.0.into(), &0.0.into()), "{who}");
             }
             let messages = &found["messages"];
-            // Two to and fro between neighbours, four pairs of them.
+            // Two messages in each direction between four pairs of neighbours.
             assert_eq!(messages["paired"], 8 * 300, "{who}: {messages}");
             assert_eq!(messages["unpaired"], 0, "{who}: {messages}");
             assert_eq!(messages["beyond_clocks"], 0, "{who}: {messages}");
             println!("{who}: {times} {messages}");
-            // By what the trace alone says, too.
+            // The same without raw records.
             let (outcome, found) = json("verify", &without_records(&trace));
             assert!(outcome.is_success(), "{who}\n{outcome}");
             assert_eq!(found["times"]["calls"], found["calls"], "{who}\n{outcome}");
@@ -117,14 +117,14 @@ fn every_mode_keeps_to_its_bound() {
 }
 
 #[test]
-fn a_function_has_a_bound_of_its_own_and_info_tells() {
+fn a_function_can_have_its_own_error_bound_which_info_prints() {
     let mpi = Mpi::any();
     let folder = folder();
     let options = ["--raw", "--timing", "loop", "--error", "0.2,Waitall=0.001"];
     let trace = record(&mpi, folder.path(), 2, &options, &[STENCIL, "hand", "300"]);
     let found = assert_within("bounds of functions", &trace);
     assert_eq!((&found["times"]["mode"], &found["times"]["error"]), (&"loop".into(), &0.2.into()));
-    // The wider bound is made use of.
+    // The wider bound is used: some durations are off by more than 2 %.
     assert!(found["times"]["worst_duration_error"].as_f64() > Some(0.02), "{found}");
     let (outcome, info) = json("info", &trace);
     let times = &info["times"];
@@ -135,7 +135,7 @@ fn a_function_has_a_bound_of_its_own_and_info_tells() {
     let line = text.lines().find(|line| line.starts_with("times ")).unwrap_or_default();
     assert!(line.contains("loop, within 20 %, MPI_Waitall 0.1 %: "), "{text}");
     assert!(line.ends_with(" times smaller than 16 bytes a call"), "{text}");
-    // A tighter bound than was kept to is found to be broken.
+    // If the trace claims a tighter bound than it keeps, verification fails.
     let tight = changed(&trace, "tight.refrain", |name, content| match name {
         "timing-setting" => Some(b"loop 0.001\n10000\n".to_vec()),
         _ => Some(content),
@@ -151,7 +151,7 @@ fn a_function_has_a_bound_of_its_own_and_info_tells() {
 }
 
 #[test]
-fn callbacks_polls_and_threads_have_their_times() {
+fn callbacks_polls_and_threads_have_times() {
     let programs: [(&[&str], usize); 6] = [
         (&["callbacks.c"], 2),
         (&["polls.c", "20"], 2),
@@ -178,7 +178,27 @@ fn callbacks_polls_and_threads_have_their_times() {
 }
 
 #[test]
-fn a_job_that_is_killed_leaves_the_times_of_its_calls() {
+fn lossy_times_never_overlap() {
+    let mpi = Mpi::any();
+    let folder = folder();
+    let options = ["--timing", "loop", "--error", "0.3"];
+    let trace = record(&mpi, folder.path(), 4, &options, &[STENCIL, "hand", "300"]);
+    let outcome = refrain(["show".as_ref(), trace.as_os_str(), "--json".as_ref()]);
+    let mut ends = [0; 4];
+    let mut calls = 0;
+    for line in outcome.expect_success().stdout.lines() {
+        let call: Json = serde_json::from_str(line).expect("a line of JSON");
+        let number = |key: &str| call[key].as_u64().expect("a number");
+        let end = &mut ends[number("rank") as usize];
+        assert!(number("start") >= *end, "the call before ended at {end}: {call}");
+        *end = number("end");
+        calls += 1;
+    }
+    assert!(calls > 4 * 9 * 300, "{calls} calls");
+}
+
+#[test]
+fn the_trace_of_a_killed_job_has_the_times_of_its_calls() {
     for mpi in Mpi::representatives() {
         for options in [&["--timing", "lossless"][..], &["--raw", "--timing", "loop"]] {
             let folder = folder();
@@ -255,7 +275,7 @@ fn damaged_times_are_reported_and_harm_nothing_else() {
     }
 }
 
-/// The library that gives each rank a clock of its own.
+/// The library that skews the clock of each rank.
 fn skew(folder: &Path) -> PathBuf {
     let library = folder.join("skew.so");
     let source = workspace().join("tests/preload/skew.c");
@@ -276,7 +296,7 @@ fn barriers(trace: &Trace, clock: impl Fn(usize, u64) -> u64) -> Vec<Vec<(u64, u
     (0..trace.meta().streams.len()).map(of).collect()
 }
 
-/// The most by which a rank seems to have come into a barrier after another had left it.
+/// The longest time by which a rank seems to enter a barrier after another has left it.
 fn latest(barriers: &[Vec<(u64, u64)>]) -> u64 {
     let late = |n: usize| {
         let start = barriers.iter().map(|rank| rank[n].0).max().unwrap_or(0);
@@ -311,7 +331,7 @@ fn skewed_clocks_are_aligned() {
         let aligned = latest(&barriers(&opened, |stream, tick| streams[stream].nanos(tick)));
         let off = streams.iter().map(|s| s.uncertainty).max().unwrap_or(0);
         let unaligned = latest(&by_ticks);
-        // Without the drift, only with what clocks were off at the beginning.
+        // With the offsets of the clocks at the beginning, but without their drift.
         let drifting = latest(&barriers(&opened, |stream, tick| {
             let [(ticks, nanos), _] = streams[stream].clock;
             nanos.wrapping_add(tick.wrapping_sub(ticks))
@@ -320,7 +340,7 @@ fn skewed_clocks_are_aligned() {
             "{}: {unaligned} ns late, without drift {drifting}, aligned {aligned}, may be {off}",
             mpi.name()
         );
-        // A clock 50 ms off makes one rank leave long before another comes.
+        // With a clock that is 50 ms off, one rank seems to leave long before another enters.
         assert!(unaligned > 40_000_000, "{}: {unaligned}", mpi.name());
         assert!(drifting > 200_000, "{}: {drifting}", mpi.name());
         assert!(aligned <= 2 * off, "{}: {aligned} > 2 * {off}", mpi.name());
@@ -333,13 +353,13 @@ fn skewed_clocks_are_aligned() {
 }
 
 #[test]
-fn messages_that_come_early_are_remarked_on() {
+fn messages_received_before_they_were_sent_are_reported() {
     let mpi = Mpi::any();
     let folder = folder();
     let options = ["--timing", "lossless"];
     let trace = record(&mpi, folder.path(), 3, &options, &["barriers.c", "20"]);
     let mut meta = Trace::open(&trace).expect("a trace").meta().clone();
-    // The clock of rank 1 is half a second ahead: what it sends is received before that.
+    // The clock of rank 1 is half a second ahead: its messages seem to be received before they are sent.
     meta.streams[1].clock.iter_mut().for_each(|(_, nanos)| *nanos += 500_000_000);
     let ahead = changed(&trace, "ahead.refrain", |name, content| match name {
         "clocks" => Some(refrain_trace::clocks::to_bytes(&meta)),

@@ -1,13 +1,13 @@
-//! The agent changes nothing the program can see.
+//! The agent changes nothing that the program can observe.
 //!
-//! Every victim in `tests/victims` that is run here is a hazard of its own: its first comment says
-//! which. Each runs plainly and traced, and must say the same lines (in any order, since ranks
-//! interleave) and end with the same code. A victim says only what is the same in every run of
-//! it, in lines that start with `> ` (`say.h`). That the trace can be read, and has calls of every
-//! rank in it, is looked at too: an agent that does nothing would change nothing.
+//! Each victim in `tests/victims` that is run here is one hazard, which its first comment describes.
+//! It runs without and with Refrain, and must print the same lines (in any order, since ranks
+//! interleave) and end with the same code. A victim prints only what is the same in every run, in
+//! lines that start with `> ` (`say.h`). The tests also check that the trace can be read and has calls
+//! of every rank: an agent that does nothing would change nothing.
 //!
-//! Where the hazard has little to do with the MPI, two MPIs stand for all, one of each make:
-//! another two for the next victim. `REFRAIN_TEST_FULL=1` runs everything under every MPI.
+//! Where the hazard hardly depends on the MPI, two MPIs represent all, one of each family, and other two for
+//! the next victim. `REFRAIN_TEST_FULL=1` runs everything under every MPI.
 
 use refrain_testing::{
     Family, Mpi, Outcome, Run, SmallFileSystem, is_full, refrain, refrain_binary, sorted_lines,
@@ -24,14 +24,14 @@ const SHARED: &[&str] = &["-shared", "-fPIC", "-ldl"];
 
 const THREADS: &[&str] = &["-pthread"];
 
-/// How the program ends when it is not traced; the same when it is, in any case.
+/// How the program ends when it is not traced. It must end in the same way when it is traced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     /// With exit code 0.
     Good,
     /// With another one.
     Bad,
-    /// That depends on the MPI.
+    /// With a code that depends on the MPI.
     Either,
 }
 
@@ -40,7 +40,7 @@ enum End {
 enum Trace {
     /// Calls of every rank, among them calls of this function.
     Has(&'static str),
-    /// There is none: the program does not call MPI in a way that can be seen.
+    /// There is no trace: the program does not call MPI, or bypasses the agent.
     None,
 }
 
@@ -86,7 +86,7 @@ impl Victim {
         Victim { everywhere: true, ..self }
     }
 
-    /// `why` is for the reader.
+    /// Excludes some MPIs. `why` is not used by the test.
     fn not_under(self, not_under: &'static [&'static str], why: &str) -> Victim {
         assert!(!why.is_empty());
         Victim { not_under, ..self }
@@ -121,7 +121,7 @@ impl Victim {
         if chosen.is_empty() { able } else { chosen }
     }
 
-    /// Runs it plainly and traced, and compares; gives the trace, in its folder.
+    /// Runs it without and with Refrain, and compares. Returns the trace, in its folder.
     fn compare(&self, mpi: &Mpi, how: &str, describe: impl Fn(Run) -> Run) -> (TempDir, PathBuf) {
         let who = format!("{} {how} under {}", self.file, mpi.name());
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -130,7 +130,7 @@ impl Victim {
         let mut plain = run().output_once();
         let traced = run().trace_to(Some(&file)).output();
         if said(&plain) != said(&traced) || plain.code != traced.code {
-            // That of an earlier run may have been disturbed.
+            // The stored outcome of the plain run may have been disturbed.
             plain = run().output_anew();
         }
         assert_same(&who, &plain, &traced);
@@ -161,7 +161,7 @@ fn assert_same(who: &str, plain: &Outcome, traced: &Outcome) {
     assert!(!traced.stderr.contains("panicked"), "{who}: the agent panicked\n{traced}");
 }
 
-/// The trace is there, can be read, and has calls of every rank in it.
+/// Asserts that the trace exists, can be read, and has calls of every rank.
 fn assert_recorded(who: &str, file: &Path, ranks: usize, function: &str, traced: &Outcome) {
     assert!(file.is_file(), "{who}: no trace\n{traced}");
     for rank in 0..ranks {
@@ -215,7 +215,7 @@ fn ignored_statuses_of_wildcard_receives_change_nothing() {
 }
 
 #[test]
-fn callbacks_that_call_mpi_are_seen_and_left_alone() {
+fn callbacks_that_call_mpi_are_recorded_and_not_changed() {
     for flags in [&[][..], &["-no-pie", "-O0"]] {
         let victim = Victim::new("callbacks.c", 2).flags(flags).everywhere();
         for mpi in victim.mpis() {
@@ -223,18 +223,18 @@ fn callbacks_that_call_mpi_are_seen_and_left_alone() {
             let (_folder, trace) = victim.compare(&mpi, "", |run| run.program(&program));
             let who = format!("{flags:?} under {}", mpi.name());
             let count = |function| shown(&trace, &["--function", function]).len();
-            // One from each callback that has it as its last act.
+            // One from each callback that calls it last.
             for function in ["Type_size", "Comm_test_inter", "Status_set_elements"] {
                 assert!(count(function) > 0, "{who}: no {function} of a callback");
             }
-            // Of each rank: one when it is cancelled, one of the program's own.
+            // On each rank, one call is made when the request is cancelled, and one by the program itself.
             assert_eq!(count("Grequest_complete"), 4, "{who}");
         }
     }
 }
 
 #[test]
-fn calls_three_hundred_deep_are_left_alone() {
+fn calls_three_hundred_deep_are_not_changed() {
     Victim::new("recursion.c", 2).check();
 }
 
@@ -246,18 +246,18 @@ fn arguments_of_any_size_are_passed_on() {
 // The beginning and the end.
 
 #[test]
-fn calls_before_init_and_after_finalize_are_allowed_as_ever() {
+fn calls_before_init_and_after_finalize_are_allowed() {
     Victim::new("outside_init.c", 2).flags(THREADS).everywhere().check();
 }
 
 #[test]
-fn the_tools_interface_works_outside_of_init_and_finalize() {
+fn the_tools_interface_works_before_init_and_after_finalize() {
     let has = Trace::Has("MPI_T_cvar_get_index");
     Victim::new("tools_interface.c", 1).trace(has).everywhere().check();
 }
 
 #[test]
-fn sessions_without_init_work_as_ever() {
+fn sessions_without_init_work() {
     Victim::new("sessions.c", 2)
         .trace(Trace::Has("MPI_Session_init"))
         .not_under(&["openmpi-4", "path"], "it has no sessions")
@@ -273,7 +273,7 @@ fn receives_that_are_pending_at_finalize_do_no_harm() {
 }
 
 #[test]
-fn callbacks_that_communicate_in_finalize_do_so() {
+fn callbacks_can_communicate_in_finalize() {
     Victim::new("callbacks_in_finalize.c", 3).everywhere().check();
 }
 
@@ -297,19 +297,19 @@ fn a_program_that_exits_without_finalize_ends_with_its_own_code() {
     for way in ["exit", "_exit", "quick_exit", "return"] {
         victim.check_with(&[way]);
     }
-    // Open MPI takes it for a failure.
+    // Open MPI treats it as a failure.
     victim.end(End::Either).check_with(&["return 0"]);
 }
 
 #[test]
-fn a_program_that_dies_of_a_signal_dies_of_it() {
+fn a_program_that_dies_of_a_signal_dies_of_the_same_signal() {
     let victim = Victim::new("leaves_early.c", 2).end(End::Bad);
     for way in ["segfault", "segfault inside", "SIGTERM", "SIGKILL", "abort()"] {
         victim.check_with(&[way]);
     }
 }
 
-// Ways out of a call other than its return.
+// Leaving a call without returning from it.
 
 #[test]
 fn an_exception_out_of_an_error_handler_reaches_its_catch() {
@@ -322,12 +322,12 @@ fn a_longjmp_out_of_an_error_handler_leaves_the_program_as_it_was() {
 }
 
 #[test]
-fn coroutines_whose_stacks_are_gone_are_not_looked_at_again() {
+fn freed_stacks_of_coroutines_are_not_accessed() {
     Victim::new("user_stacks.c", 2).everywhere().check();
 }
 
 #[test]
-fn a_cancelled_thread_ends_where_it_would_have_ended() {
+fn a_cancelled_thread_ends_at_the_same_point() {
     let has = Trace::Has("MPI_Init_thread");
     Victim::new("cancelled_threads.c", 2).flags(THREADS).trace(has).everywhere().check();
 }
@@ -335,13 +335,13 @@ fn a_cancelled_thread_ends_where_it_would_have_ended() {
 // Threads.
 
 #[test]
-fn eight_threads_on_each_of_four_ranks_communicate_as_ever() {
+fn eight_threads_on_each_of_four_ranks_communicate() {
     let has = Trace::Has("MPI_Init_thread");
     Victim::new("threads.c", 4).flags(THREADS).trace(has).check();
 }
 
 #[test]
-fn two_hundred_threads_come_and_go() {
+fn two_hundred_threads_start_and_end() {
     let has = Trace::Has("MPI_Init_thread");
     Victim::new("short_threads.c", 2).flags(THREADS).trace(has).check();
 }
@@ -353,7 +353,7 @@ fn destructors_of_thread_local_data_may_call_mpi() {
 }
 
 #[test]
-fn threads_with_the_smallest_stacks_have_room_enough() {
+fn the_agent_fits_on_the_smallest_stacks() {
     let has = Trace::Has("MPI_Init_thread");
     Victim::new("tiny_stacks.c", 2).flags(THREADS).trace(has).check();
 }
@@ -361,12 +361,12 @@ fn threads_with_the_smallest_stacks_have_room_enough() {
 // Signals.
 
 #[test]
-fn signals_at_any_moment_do_not_mislead_a_call() {
+fn signals_at_any_moment_do_not_disturb_a_call() {
     Victim::new("timer.c", 2).everywhere().check();
 }
 
 #[test]
-fn a_program_that_handles_its_page_faults_handles_ours() {
+fn a_program_that_handles_page_faults_handles_those_of_the_agent() {
     Victim::new("fault_handler.c", 2).everywhere().check();
 }
 
@@ -379,12 +379,12 @@ fn signal_handlers_masks_and_stacks_are_as_the_program_left_them() {
 // Processes and what belongs to them.
 
 #[test]
-fn child_processes_of_every_kind_are_left_alone() {
+fn child_processes_of_every_kind_are_not_disturbed() {
     Victim::new("children.c", 2).check();
 }
 
 #[test]
-fn processes_that_mpi_spawns_talk_to_their_parents_as_ever() {
+fn processes_that_mpi_spawns_communicate_with_their_parents() {
     Victim::new("spawned.c", 2)
         .not_under(&["mpich-4"], "it cannot spawn on this machine")
         .everywhere()
@@ -397,13 +397,13 @@ fn a_program_that_replaces_itself_is_recorded_as_what_it_became() {
 }
 
 #[test]
-fn file_descriptors_neither_come_nor_go() {
+fn file_descriptors_stay_the_same() {
     let has = Trace::Has("MPI_Init_thread");
     Victim::new("descriptors.c", 2).flags(THREADS).trace(has).check();
 }
 
 #[test]
-fn errno_and_dlerror_are_kept() {
+fn errno_and_dlerror_are_preserved() {
     let has = Trace::Has("MPI_Init_thread");
     Victim::new("errno_kept.c", 2).flags(&["-pthread", "-ldl"]).trace(has).check();
 }
@@ -415,7 +415,7 @@ fn a_changed_environment_directory_and_umask_do_not_matter() {
 }
 
 #[test]
-fn a_program_that_drops_its_privileges_goes_on() {
+fn a_program_that_drops_its_privileges_continues() {
     let has = Trace::Has("MPI_Init_thread");
     Victim::new("drops_privileges.c", 2).flags(THREADS).trace(has).check();
 }
@@ -435,7 +435,7 @@ fn a_limit_on_file_sizes_holds_on_every_kind_of_file_system() {
     for mpi in victim.mpis() {
         let program = mpi.compile_with(victim.file, victim.flags);
         let plain = mpi.run(2).program(&program).args(["file size, unhandled"]).output_once();
-        // In memory, where even setting blocks aside counts against the limit, and on disk.
+        // In memory, where reserving blocks also counts against the limit, and on disk.
         for place in ["/dev/shm", "/tmp", "/var/tmp"] {
             let Ok(parts) = tempfile::tempdir_in(place) else { continue };
             let run = with_parts_in(parts.path(), &program)(mpi.run(2));
@@ -446,13 +446,13 @@ fn a_limit_on_file_sizes_holds_on_every_kind_of_file_system() {
 }
 
 #[test]
-fn sixty_four_ranks_run_as_ever() {
+fn sixty_four_ranks_run() {
     Victim::new("many_ranks.c", 64).check();
 }
 
 // Where the log goes.
 
-/// Runs the program with its ranks' parts in that folder, and nobody to collect them.
+/// Runs the program with its ranks' parts in that folder; the parts are not collected.
 fn with_parts_in(folder: &Path, program: &Path) -> impl Fn(Run) -> Run {
     let agent = refrain_binary().with_file_name("librefrain_agent.so");
     let mut args: Vec<PathBuf> = ["__rank", "--agent"].map(PathBuf::from).into();
@@ -479,7 +479,7 @@ fn a_folder_that_is_removed_ends_the_log_and_not_the_program() {
 fn a_full_file_system_ends_the_log_and_not_the_program() {
     let victim = Victim::new("calls_much.c", 2);
     for mpi in victim.mpis() {
-        // Room for next to nothing; for one of two windows; for both but little more.
+        // Space for almost nothing, for one of two windows, for both windows and little more.
         for bytes in [4 << 10, 400 << 10, 1 << 20] {
             let Some(small) = SmallFileSystem::new(bytes) else { return };
             let who = format!("{bytes} bytes under {}", mpi.name());
@@ -502,7 +502,7 @@ fn a_full_file_system_ends_the_log_and_not_the_program() {
 // Libraries: MPI opened late, other tools.
 
 #[test]
-fn an_mpi_that_is_opened_by_hand_is_called_past_the_agent() {
+fn calls_of_an_mpi_that_is_opened_with_dlopen_bypass_the_agent() {
     Victim::new("opened_mpi.c", 2).flags(WITHOUT_MPI).trace(Trace::None).everywhere().check();
 }
 
@@ -530,7 +530,7 @@ fn a_program_with_mpi_functions_of_its_own_keeps_them() {
     Victim::new("own_wrappers.c", 2).check();
 }
 
-/// Runs a victim with tools before the agent and behind it; gives the traces of both.
+/// Runs a victim with a tool before the agent and after it, and passes the traces of both to `look`.
 fn check_tool(victim: &Victim, tool: &'static str, look: impl Fn(&Path, bool)) {
     for mpi in victim.mpis() {
         let program = mpi.compile(victim.file);
@@ -551,12 +551,12 @@ fn check_tool(victim: &Victim, tool: &'static str, look: impl Fn(&Path, bool)) {
 }
 
 #[test]
-fn a_profiling_library_before_or_behind_the_agent_sees_what_it_saw() {
+fn a_profiling_library_before_or_after_the_agent_sees_the_same_calls() {
     let victim = Victim::new("tooled.c", 2).everywhere();
     check_tool(&victim, "tool_profiler.c", |trace, is_behind| {
         let count = |function| shown(trace, &["--function", function]).len();
         assert_eq!(count("Send"), 10);
-        // What a tool before us calls comes to us; what one behind us calls is its own affair.
+        // Calls of a tool before the agent reach the agent. Calls of a tool after it do not.
         assert_eq!(count("Allreduce"), if is_behind { 20 } else { 40 });
         assert_eq!(count("Comm_dup"), if is_behind { 0 } else { 20 });
     });
@@ -583,36 +583,36 @@ fn pcontrol_reaches_a_tool_with_all_its_arguments() {
 // Memory.
 
 #[test]
-fn threads_allocate_and_free_as_ever() {
+fn threads_can_allocate_and_free() {
     let has = Trace::Has("MPI_Init_thread");
     Victim::new("allocations.c", 2).flags(THREADS).trace(has).everywhere().check();
 }
 
 #[test]
-fn a_program_with_an_allocator_of_its_own_keeps_it() {
+fn a_program_with_its_own_allocator_keeps_it() {
     for flags in [&[][..], &["-DPARTLY"]] {
         Victim::new("own_allocator.c", 2).flags(flags).check();
     }
 }
 
 #[test]
-fn forked_children_allocate_and_free_as_ever() {
+fn forked_children_can_allocate_and_free() {
     Victim::new("fork_and_allocate.c", 2).flags(THREADS).check();
 }
 
 #[test]
-fn buffers_in_memory_of_every_kind_are_left_alone() {
+fn buffers_in_memory_of_every_kind_are_not_changed() {
     let has = Trace::Has("MPI_Init_thread");
     Victim::new("buffers.c", 2).flags(&["-pthread", "-ldl"]).trace(has).everywhere().check();
 }
 
 #[test]
-fn functions_of_gpus_that_are_not_there_are_not_found() {
+fn functions_of_absent_gpu_libraries_are_not_found() {
     Victim::new("device_buffers.c", 1).flags(&["-DABSENT", "-ldl"]).check();
 }
 
 #[test]
-fn functions_of_gpus_that_are_there_work_as_ever() {
+fn functions_of_present_gpu_libraries_work() {
     let victim = Victim::new("device_buffers.c", 1);
     for mpi in victim.mpis() {
         let library = mpi.compile_with("fake_cudart.c", SHARED);
@@ -624,12 +624,12 @@ fn functions_of_gpus_that_are_there_work_as_ever() {
 }
 
 #[test]
-fn programs_that_switch_recording_work_as_ever() {
+fn programs_that_switch_recording_work() {
     Victim::new("switches.c", 2).everywhere().check();
 }
 
 #[test]
-fn members_of_communicators_are_asked_for_in_silence() {
+fn communicators_created_in_every_way_have_the_same_members() {
     Victim::new("communicators.c", 3).everywhere().check();
 }
 

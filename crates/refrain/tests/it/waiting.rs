@@ -1,16 +1,16 @@
-//! `refrain where`: of a job that hangs, and of what it leaves when it is killed.
+//! `refrain where` for a job that hangs, for its parts after it was killed, and for its trace.
 
 use crate::background::{Job, wait_until};
 use refrain_testing::{Mpi, refrain, workspace};
 use std::path::Path;
 
-/// What `refrain where` says.
+/// The output of `refrain where`.
 fn told(place: &Path) -> String {
     refrain(["where".as_ref(), place.as_os_str()]).expect_success().stdout
 }
 
-/// Starts a program that hangs, waits until all ranks do, and hands what is said to `check`: while
-/// it hangs, of its parts when all was killed, and of the trace that comes of them.
+/// Starts a program that hangs, waits until all ranks hang, and passes the output of `refrain where` to `check`:
+/// while it hangs, for its parts after all processes were killed, and for the trace made of them.
 fn hang(victim: &str, ranks: usize, check: impl Fn(&str, &str)) {
     for mpi in Mpi::representatives() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -33,7 +33,7 @@ fn hang(victim: &str, ranks: usize, check: impl Fn(&str, &str)) {
     }
 }
 
-/// Of calls of a running job it is known how long they have taken.
+/// Asserts that the calls of a running job have an age.
 fn assert_ages(mpi: &Mpi, parts: &Path) {
     let json = refrain(["where".as_ref(), parts.as_os_str(), "--json".as_ref()]).expect_success();
     let json: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
@@ -44,7 +44,7 @@ fn assert_ages(mpi: &Mpi, parts: &Path) {
 }
 
 #[test]
-fn ranks_that_wait_in_a_circle_are_named_with_their_calls() {
+fn ranks_that_wait_in_a_cycle_are_named_with_their_calls() {
     hang("deadlock_cycle.c", 4, |who, said| {
         let cycle = "cycle: rank 0 waits for rank 1 (MPI_Recv, source=1, tag=2) → \
                      rank 1 waits for rank 2 (MPI_Recv, source=2, tag=2) → \
@@ -52,6 +52,7 @@ fn ranks_that_wait_in_a_circle_are_named_with_their_calls() {
                      rank 3 waits for rank 0 (MPI_Recv, source=0, tag=2) → rank 0\n";
         assert!(said.contains(cycle), "{who}:\n{said}");
         assert_eq!(said.matches("MPI_Recv(buf=").count(), 4, "{who}:\n{said}");
+        assert_eq!(said.matches("status=MPI_STATUS_IGNORE").count(), 4, "{who}:\n{said}");
     });
 }
 
@@ -76,6 +77,10 @@ fn requests_are_followed_to_their_peers_on_any_communicator() {
         assert!(!said.contains("tag=1"), "{who}: these messages were sent\n{said}");
         assert!(said.contains("tag=2, comm=comm1"), "{who}:\n{said}");
         assert!(said.contains("cycle: rank 0 waits for rank 1"), "{who}:\n{said}");
+        // Ranks in the same state share a line.
+        let calls = said.matches("MPI_Waitall(count=3").count();
+        let ignored = said.matches("array_of_statuses=MPI_STATUSES_IGNORE").count();
+        assert!(calls > 0 && ignored == calls, "{who}:\n{said}");
     });
 }
 
@@ -91,9 +96,12 @@ fn line_of(victim: &str, mark: &str) -> usize {
 fn a_wrong_tag_is_named_with_the_message_and_the_call_site() {
     let victim = "deadlock_tag.c";
     let check = |who: &str, said: &str| {
-        let mismatch = "mismatch: rank 2 sent tag 10 to rank 3, which waits for tag 9: \
-                        no receive takes it\n";
-        assert!(said.contains(mismatch), "{who}:\n{said}");
+        let mismatch = format!(
+            "mismatch: rank 2 sent tag 10 to rank 3 (#15 MPI_Send at main {victim}:{}), which waits \
+             for tag 9: no receive takes it\n",
+            line_of(victim, "wrong")
+        );
+        assert!(said.contains(&mismatch), "{who}:\n{said}");
         assert_eq!(said.matches("mismatch:").count(), 1, "{who}:\n{said}");
         for (function, mark) in [("wait_for_it", "wait"), ("main", "barrier")] {
             let site = format!("  at {function} {victim}:{}\n", line_of(victim, mark));
@@ -121,6 +129,9 @@ fn a_wrong_tag_is_named_with_the_message_and_the_call_site() {
         let found = &json["mismatches"][0];
         assert_eq!((&found["sender"], &found["receiver"]), (&2.into(), &3.into()), "{json}");
         assert_eq!((&found["tag"], &found["wanted"]), (&10.into(), &9.into()), "{json}");
+        assert_eq!(found["sent_in"]["call"], 15, "{json}");
+        assert_eq!(found["sent_in"]["site"][0]["line"], line_of(victim, "wrong"), "{json}");
+        assert_eq!(found["odd"], serde_json::Value::Null, "neither tag is common: {json}");
         let line = &json["ranks"][3]["threads"][0]["in"][0]["site"][0]["line"];
         assert_eq!(*line, line_of(victim, "wait"), "{json}");
         job.signal_all("KILL");
@@ -131,7 +142,56 @@ fn a_wrong_tag_is_named_with_the_message_and_the_call_site() {
 }
 
 #[test]
-fn a_job_that_goes_on_is_not_said_to_hang() {
+fn the_rank_whose_tag_nothing_else_uses_is_named_and_every_cycle_is_printed() {
+    let victim = "deadlock_odd_tag.c";
+    let site = |mark: &str| format!("pass {victim}:{}", line_of(victim, mark));
+    let odd = |rank: u32| {
+        format!(
+            "no receive takes it; rank {rank} is the odd one: no other message or receive on this \
+             communicator has tag 130, and 7 messages have tag 120\n"
+        )
+    };
+    let check = |who: &str, said: &str| {
+        let sent = format!("(#58 MPI_Send at {})", site("send"));
+        for mismatch in [
+            format!("rank 0 sent tag 130 to rank 1 {sent}, which waits for tag 120: {}", odd(0)),
+            format!("rank 2 sent tag 120 to rank 3 {sent}, which waits for tag 130: {}", odd(3)),
+        ] {
+            assert!(said.contains(&format!("mismatch: {mismatch}")), "{who}: {mismatch}\n{said}");
+        }
+        let cause = "likely cause: rank 0 sent tag 130 where others use tag 120; \
+            rank 3 waits for tag 130 where others use tag 120\n";
+        assert!(said.ends_with(cause), "{who}: {said}");
+        for (rank, peer, tag) in [(1, 0, 120), (3, 2, 130)] {
+            let wait = format!(
+                "rank {rank} waits for rank {peer} (MPI_Recv, source=0 (rank {peer}), tag={tag}, comm=comm1)"
+            );
+            assert!(said.contains(&wait), "{who}: {wait}\n{said}");
+            let cycle = format!("cycle: rank {peer} waits for rank {rank} (MPI_Barrier");
+            assert!(said.contains(&cycle), "{who}: {cycle}\n{said}");
+        }
+    };
+    for mpi in Mpi::representatives() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let program = mpi.compile_with(victim, &["-g", "-O0"]);
+        let options = ["--callsite", "return"];
+        let job = Job::start_with::<&str>(&mpi, folder.path(), &options, 4, &program, &[]);
+        let parts = job.parts();
+        wait_until("all ranks hang", || {
+            let said = refrain(["where".as_ref(), parts.as_os_str()]);
+            said.is_success() && said.stdout.contains("stuck: ranks 0-3")
+        });
+        check(&format!("{}, running", mpi.name()), &told(&parts));
+        job.signal_all("KILL");
+        job.outcome();
+        let merged = refrain(["merge".as_ref(), parts.as_os_str()]).expect_success();
+        assert!(merged.stderr.contains("refrain where "), "{merged}");
+        check(&format!("{}, merged", mpi.name()), &told(&folder.path().join("run.refrain")));
+    }
+}
+
+#[test]
+fn a_job_that_makes_progress_is_not_reported_as_hung() {
     for mpi in Mpi::representatives() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let job = Job::start(&mpi, folder.path(), 4, &mpi.compile("long_run.c"), &["0"]);
@@ -142,12 +202,12 @@ fn a_job_that_goes_on_is_not_said_to_hang() {
             assert!(!said.contains("cycle"), "{}:\n{said}", mpi.name());
             assert!(!said.contains("stuck"), "{}:\n{said}", mpi.name());
         }
-        // Nor is one that was killed while it went on.
+        // Nor is a job that was killed while it made progress.
         job.signal_all("KILL");
         job.outcome();
         let said = told(&parts);
         assert!(!said.contains("cycle"), "{}:\n{said}", mpi.name());
-        assert!(!said.contains("go on"), "{}: they have ended\n{said}", mpi.name());
+        assert!(!said.contains("may still"), "{}: they have ended\n{said}", mpi.name());
     }
 }
 
@@ -173,13 +233,13 @@ fn a_trace_made_while_the_job_runs_is_a_snapshot() {
     let merged = refrain(["merge".as_ref(), job.parts().as_os_str()]).expect_success();
     assert!(merged.stderr.contains("a snapshot: every rank still runs"), "{merged}");
     assert!(merged.stderr.contains("so far: rank 0 ("), "{merged}");
-    assert!(!merged.stderr.contains("cut:"), "{merged}");
+    assert!(!merged.stderr.contains("truncated:"), "{merged}");
     let info = refrain(["info".as_ref(), folder.path().join("run.refrain").as_os_str()]);
     assert!(info.stdout.contains("ended      2 not yet: a snapshot"), "{info}");
 }
 
 #[test]
-fn a_job_that_ends_while_it_is_looked_at_leaves_its_trace_to_look_at() {
+fn if_a_job_ends_while_it_is_inspected_its_trace_is_inspected_instead() {
     let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a temporary folder"));
     let job = Job::start(&mpi, folder.path(), 2, &mpi.compile("long_run.c"), &["20000"]);
     let parts = job.parts();
@@ -191,7 +251,7 @@ fn a_job_that_ends_while_it_is_looked_at_leaves_its_trace_to_look_at() {
     });
     job.outcome();
     let said = look().expect_success();
-    assert!(said.stderr.contains("the job has ended, and this is of its trace"), "{said}");
+    assert!(said.stderr.contains("the job has ended; reading its trace"), "{said}");
     assert!(said.stdout.contains("ranks 0, 1  in no call"), "{said}");
     assert!(said.stdout.ends_with("all ranks have ended\n"), "{said}");
 }

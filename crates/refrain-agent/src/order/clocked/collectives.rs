@@ -1,78 +1,76 @@
-//! What collective operations do to clocks.
+//! How collective operations change clocks.
 //!
-//! Whoever hears of others by a collective operation must not be behind their clocks. Where nobody
-//! is done before all have begun, on the world, that needs no messages: all count its operations
-//! alike, and who is done with the n-th has a clock of at least n times 2^32, which nobody has who
-//! has not begun it. Otherwise all get the greatest clock of all, and so nobody is done before all
-//! have begun.
+//! A process that depends on others through a collective operation must have at least their clocks afterwards. On
+//! `MPI_COMM_WORLD`, if no process completes the operation before all have begun it, that needs no messages: all
+//! processes count these operations, and after the n-th a clock is at least n · 2^32. No process that has not begun
+//! the n-th operation has such a clock. Otherwise all processes get the maximum of their clocks, so none completes the
+//! operation before all have begun it.
 //!
-//! A broadcast is no exception, although everybody hears of nobody but the root: it may come by
-//! way of others, and then what a process does behind it follows from what those have received.
+//! A broadcast is no exception, although only the root contributes data: other processes may forward the data, so what
+//! happens after the broadcast may depend on what they have received.
 //!
-//! This is the same when recording and when replaying; how the greatest clock is found is not.
-
-use crate::inside::process::abi;
+//! The rules are the same when recording and when replaying; how the maximum is found differs.
 
 use super::super::mpi;
 use super::super::role::{Hooked, Role, Synchronization};
 use super::comms::Comm;
+use crate::inside::library::abi;
 
-/// A collective operation, as a process takes part in it.
+/// A collective operation in which this process takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gathering {
+pub struct Collective {
     /// The communicator's number.
     pub communicator: u32,
-    /// The how manieth operation of the communicator.
+    /// The number of the operation among those of the communicator.
     pub serial: u64,
-    /// What becomes of the clock.
+    /// How it changes the clock.
     pub rule: Rule,
 }
 
-/// What becomes of a clock.
+/// How a collective operation changes the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It is this, at least.
-    Is(u64),
-    /// It is the greatest of all, at least.
-    Greatest,
+    /// It becomes at least this.
+    AtLeast(u64),
+    /// It becomes at least the maximum of all participants.
+    Maximum,
 }
 
-/// Whether nobody hears of anybody in what is for everyone of the world: nothing is exchanged, and
-/// MPI need not wait for others. (Elsewhere all are waited for anyway, and counts may matter to
-/// some only.)
-pub fn is_idle(call: &Hooked<'_>, synchronization: Synchronization) -> bool {
+/// Whether an operation on `MPI_COMM_WORLD` exchanges no data: then no process depends on another, and MPI need not wait.
+/// (On other communicators all processes wait for the clocks anyway, and counts may be significant on some ranks only.)
+pub fn exchanges_nothing(call: &Hooked<'_>, synchronization: Synchronization) -> bool {
     if synchronization != Synchronization::All || call.comm() != mpi::handle(abi().comm_world) {
         return false;
     }
     let count = call.word(call.role.count);
-    // What is above an `int` is noise.
+    // The bits above an `int` are undefined.
     let is_none = if call.role.large { count == 0 } else { count as u32 == 0 };
-    call.role.count != Role::NOWHERE && is_none
+    call.role.count != Role::ABSENT && is_none
 }
 
-/// What an operation of a communicator is to be; nothing if nobody else takes part.
+/// The rule of an operation; `None` if no other process takes part.
 pub fn rule(comm: &Comm, synchronization: Synchronization) -> Option<Rule> {
     let next = comm.collectives + 1;
     match synchronization {
         _ if comm.others.is_empty() || comm.is_unsupported => None,
-        Synchronization::All if comm.is_world => Some(Rule::Is(next << 32)),
-        _ => Some(Rule::Greatest),
+        Synchronization::All if comm.is_world => Some(Rule::AtLeast(next << 32)),
+        _ => Some(Rule::Maximum),
     }
 }
 
-/// An operation of a communicator begins; nothing if nobody else takes part.
-pub fn begin(comm: &mut Comm, synchronization: Synchronization) -> Option<Gathering> {
+/// Begins an operation; `None` if no other process takes part.
+pub fn begin(comm: &mut Comm, synchronization: Synchronization) -> Option<Collective> {
     let rule = rule(comm, synchronization)?;
     comm.collectives += 1;
-    Some(Gathering { communicator: comm.number, serial: comm.collectives, rule })
+    Some(Collective { communicator: comm.number, serial: comm.collectives, rule })
 }
 
-impl Gathering {
-    /// What is sent behind it is stamped at least so late, whoever is still missing.
+impl Collective {
+    /// A lower bound of the stamps of messages that are sent after the operation, whichever processes are missing.
     pub fn bound(&self) -> u64 {
         match self.rule {
-            Rule::Is(clock) => clock,
-            Rule::Greatest => 0,
+            Rule::AtLeast(clock) => clock,
+            Rule::Maximum => 0,
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Communicators, by numbers that all of their processes have alike, in every run.
+//! Numbers of communicators that are the same in all of their processes and in every run.
 //!
-//! A handle means nothing to another process. Who is in a communicator does, and the how manieth
-//! it is of those made of the same parent; or of those with the same members, where all of them and
-//! nobody else took part in making it. So a communicator is numbered when it is made, and not when it
-//! is first used.
+//! A handle means nothing to another process. A communicator is identified by its members and by its number among the
+//! communicators made from the same parent. If exactly its members took part in making it, it is identified by its
+//! number among the communicators with the same members. So a communicator is numbered when it is made, not when it is
+//! first used.
 
-use crate::inside::process::abi;
+use crate::inside::library::abi;
 use crate::table;
 use crate::trace::members;
 use crate::trace::objects;
@@ -19,30 +19,31 @@ use super::super::requests::Map;
 /// A communicator.
 #[derive(Clone)]
 pub struct Comm {
-    /// The same for all of its processes.
+    /// Its number, the same in all of its processes.
     pub number: u32,
     /// This process's rank in it.
     pub rank: c_int,
-    /// Ranks in the world of those that messages go to, by their ranks here; -1 for those outside.
+    /// Ranks in `MPI_COMM_WORLD` of the processes that messages go to, by their ranks here; -1 for those that are not in
+    /// `MPI_COMM_WORLD`.
     pub peers: Vec<c_int>,
-    /// Others that take part in its collective operations, by their ranks in the world.
+    /// Other processes that take part in its collective operations, by rank in `MPI_COMM_WORLD`.
     pub others: Vec<u32>,
-    /// Whether it is the world itself.
+    /// Whether it is `MPI_COMM_WORLD`.
     pub is_world: bool,
-    /// Whether processes of other worlds are in it: then it is left to MPI.
+    /// Whether it has processes that are not in this `MPI_COMM_WORLD`; its calls are then only forwarded.
     pub is_unsupported: bool,
-    /// Collective operations so far.
+    /// The number of collective operations so far.
     pub collectives: u64,
-    /// Communicators that all of its processes have made of it.
+    /// The number of communicators that all of its processes have made from it.
     pub children: u64,
 }
 
-/// Which child of its parent a communicator is, alike for all who make it.
+/// Which child of its parent a communicator is; the same in all processes that make it.
 #[derive(Clone, Copy, Debug)]
 pub struct Child(u64);
 
 impl Comm {
-    /// One that cannot be asked.
+    /// A communicator about which MPI cannot be asked.
     fn unknown() -> Comm {
         let (peers, others) = (Vec::new(), Vec::new());
         let (is_world, is_unsupported) = (false, true);
@@ -59,7 +60,7 @@ impl Comm {
         }
     }
 
-    /// The process that a rank is.
+    /// The process with this rank.
     pub fn process(&self, rank: c_int) -> Option<u32> {
         u32::try_from(*self.peers.get(usize::try_from(rank).ok()?)?).ok()
     }
@@ -69,7 +70,7 @@ impl Comm {
 #[derive(Default)]
 pub struct Comms {
     all: Map<Comm>,
-    /// By members: how many there were.
+    /// How many communicators were made with the same members.
     made: HashMap<u64, u64>,
 }
 
@@ -81,11 +82,11 @@ fn hash(ranks: &[c_int]) -> u64 {
     ranks.iter().fold(ranks.len() as u64, |hash, rank| mix(hash, *rank as u32 as u64))
 }
 
-/// The world's number.
+/// The number of `MPI_COMM_WORLD`.
 const WORLD: u32 = 0;
 
 impl Comms {
-    /// A communicator, which is numbered now if it was not yet.
+    /// A communicator; numbers it if it has no number yet.
     pub fn get(&mut self, handle: usize) -> &mut Comm {
         if !self.all.contains_key(&handle) {
             let mut comm = self.describe(handle, None).unwrap_or_else(Comm::unknown);
@@ -96,28 +97,28 @@ impl Comms {
         self.all.entry(handle).or_insert_with(Comm::unknown)
     }
 
-    /// One is about to be made of this communicator, together with all of its processes.
+    /// All processes of this communicator are about to make another one from it.
     pub fn next_child(&mut self, parent: usize) -> Child {
         let parent = self.get(parent);
         parent.children += 1;
         Child(mix(parent.number.into(), parent.children))
     }
 
-    /// A communicator was made.
+    /// Adds a new communicator.
     pub fn add(&mut self, handle: usize, child: Option<Child>) {
         if let Some(comm) = self.describe(handle, child) {
             self.all.insert(handle, comm);
         }
     }
 
-    /// A communicator was made that was described before.
+    /// Adds a new communicator that was described before.
     pub fn insert(&mut self, handle: usize, comm: Comm) {
         if !objects::is_null_comm(handle) {
             self.all.insert(handle, comm);
         }
     }
 
-    /// A new communicator with the members of one that may be asked.
+    /// Describes a new communicator with the same members as `like`.
     pub fn describe(&mut self, like: usize, child: Option<Child>) -> Option<Comm> {
         if objects::is_null_comm(like) {
             return None;
@@ -127,7 +128,7 @@ impl Comms {
         let remote = if is_inter { members::world_ranks(like, true)? } else { Vec::new() };
         let mut sides = [hash(&local), hash(&remote)];
         if is_inter {
-            // Both sides have to agree.
+            // Both sides must get the same number.
             sides.sort_unstable();
         }
         let members = mix(sides[0], sides[1]);
@@ -153,12 +154,12 @@ impl Comms {
         Some(Comm { number, rank, peers, others, is_world, is_unsupported, collectives, children })
     }
 
-    /// A communicator is gone; another may get its handle.
+    /// Removes a freed communicator; another one may get its handle.
     pub fn remove(&mut self, handle: usize) {
         self.all.remove(&handle);
     }
 
-    /// The handle of a communicator on which messages may come.
+    /// The handle of the communicator with this number, unless it is unsupported.
     pub fn handle(&self, number: u32) -> Option<usize> {
         let known = self.all.iter().find(|(_, comm)| comm.number == number && !comm.is_unsupported);
         known.map(|(handle, _)| *handle)

@@ -1,13 +1,14 @@
-//! Orders by clocks: every message carries its sender's (Sato et al., SC '15; [`refrain_order::clock`]).
+//! The clock method: every message carries its sender's Lamport clock (Sato et al., SC '15;
+//! [`refrain_order::clock`]).
 //!
-//! Clocks travel beside messages, not in them: counts, probes, truncation and statuses are what
-//! they would be. [`record`] lets MPI decide and tells [`refrain_order::clock::Recorder`] what it decided,
-//! and which clock the message had; [`replay`] takes all messages out of MPI, holds receives back,
-//! and gives them the messages that [`refrain_order::clock::Replayer`] says.
+//! Clocks are piggybacked beside messages, not in them, so counts, probes, truncation and statuses stay the same.
+//! [`record`] lets MPI decide, and passes the outcome and the clock of the message to
+//! [`refrain_order::clock::Recorder`]. [`replay`] receives all messages early, holds the program's receives back,
+//! and gives them the messages that [`refrain_order::clock::Replayer`] chooses.
 //!
-//! * [`wire`]: what processes tell each other, and the channel for it
-//! * [`comms`]: communicators by numbers that all of their processes have alike
-//! * [`collectives`]: what collective operations do to clocks, the same when recording and replaying
+//! * [`wire`]: the agent's messages between processes
+//! * [`comms`]: numbers of communicators, the same in all of their processes
+//! * [`collectives`]: how collective operations change clocks, the same when recording and replaying
 
 mod collectives;
 mod comms;
@@ -20,7 +21,7 @@ use super::role::{Act, Hooked, Origin, Role};
 use super::thread::Thread;
 use refrain_order::Post;
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Clone, Copy)]
 struct Target {
     /// The communicator's handle.
@@ -30,10 +31,10 @@ struct Target {
 }
 
 impl Target {
-    /// That of a call that sends.
+    /// The destination of a send; `None` if the call sends nothing, or to `MPI_PROC_NULL`.
     fn of(call: &Hooked<'_>) -> Option<Target> {
         let Role { dest, sendtag, .. } = *call.role;
-        if dest == Role::NOWHERE {
+        if dest == Role::ABSENT {
             return None;
         }
         let [dest, tag] = [dest, sendtag].map(|index| call.word(index) as i32);
@@ -42,8 +43,8 @@ impl Target {
     }
 }
 
-/// Where a call was made. Of those that may find messages the whole stack counts: each stack has a
-/// table of its own.
+/// The origin of a call. For calls that may find messages the call site is the whole stack: each stack has its own
+/// table.
 fn origin(call: &Hooked<'_>, thread: &Thread) -> Origin {
     let site = match call.role.act {
         Act::Receive(_) | Act::Probe(_) | Act::Complete(_) | Act::Arrive => {
@@ -54,19 +55,19 @@ fn origin(call: &Hooked<'_>, thread: &Thread) -> Origin {
     Origin { stream: thread.stream(), site }
 }
 
-/// Whether there is a process to receive from.
-fn is_from_somebody(post: &Post) -> bool {
+/// Whether a receive has a source other than `MPI_PROC_NULL`.
+fn has_source(post: &Post) -> bool {
     post.source != Some(mpi::layout().proc_null)
 }
 
-/// The request that a call gives by address.
+/// The request whose address is an argument of the call.
 fn request_of(call: &Hooked<'_>) -> usize {
-    // SAFETY: the table says a request is there.
+    // SAFETY: by the interface table, the argument points to a request.
     unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) }
 }
 
-/// Puts a request where a call has one of several.
+/// Sets one of the call's requests.
 fn put_request(call: &Hooked<'_>, index: usize, handle: usize) {
-    // SAFETY: the table says that so many requests are there.
+    // SAFETY: by the interface table, the argument points to that many requests.
     unsafe { mpi::put_handle(call.word(call.role.request) as *mut u8, index, handle) };
 }

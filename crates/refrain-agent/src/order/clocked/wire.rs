@@ -1,15 +1,13 @@
-//! What processes tell each other, and the channel for it.
+//! The agent's messages between processes.
 //!
-//! A duplicate of the world with one tag carries all of it, so MPI keeps the order of what one
-//! process tells another, across the program's communicators. Everything told is three words long,
-//! which is sent at once by any MPI.
+//! They travel on a duplicate of `MPI_COMM_WORLD` with a single tag, so messages between two processes stay in order,
+//! whichever communicator of the program they are about. Each is three words long; every MPI sends that eagerly.
 //!
-//! Receives are posted in advance: what comes lies in them, and asking the oldest is all it costs
-//! to learn of it. What comes when all are used up waits in MPI, and is received when the oldest
-//! was read and posted anew; so the order stays.
+//! Receives are posted in advance, so testing the oldest is enough to learn of the next message. If all of them are
+//! used up, messages wait in MPI until the oldest receive was read and posted again; so the order is kept.
 
+use crate::inside::library::abi;
 use crate::inside::memory::Statuses;
-use crate::inside::process::abi;
 use crate::table;
 use refrain_order::clock::Note;
 use std::collections::VecDeque;
@@ -17,17 +15,16 @@ use std::ffi::c_int;
 
 use super::super::mpi::{self, Status};
 
-/// What one process tells another.
+/// A message from one process to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// A matter of the method.
+pub enum Message {
+    /// A note of the replayer or recorder.
     Note(Note),
-    /// The sender is in a collective operation of that communicator: the how manieth, and its
-    /// clock.
-    Here {
+    /// The sender has entered a collective operation.
+    Entered {
         /// The communicator's number.
         communicator: u32,
-        /// The how manieth of it.
+        /// The number of the operation among those of the communicator.
         serial: u64,
         /// The sender's clock.
         clock: u64,
@@ -35,57 +32,61 @@ pub enum Word {
 }
 
 type Words = [u64; 3];
-/// Bytes of what is told.
+/// Bytes of a message.
 const BYTES: usize = size_of::<Words>();
-/// The tag of everything.
+/// The tag of all messages.
 const TAG: usize = 1;
-/// Receives posted in advance.
+/// The number of receives posted in advance.
 const POSTED: usize = 64;
 
 const SENT: u64 = 0;
-const ASK: u64 = 1;
-const NOTHING: u64 = 2;
-const SURELY_NOTHING: u64 = 3;
-const AGAIN: u64 = 4;
-const HERE: u64 = 5;
+const QUERY: u64 = 1;
+const BOUND: u64 = 2;
+const SURE_BOUND: u64 = 3;
+const RETRY: u64 = 4;
+const ENTERED: u64 = 5;
 
-impl Word {
+impl Message {
     fn to_words(self) -> Words {
         let head = |kind: u64, number: u32| kind | u64::from(number) << 32;
         match self {
-            Word::Note(Note::Sent { clock, communicator, source, tag }) => {
+            Message::Note(Note::Sent { clock, communicator, source, tag }) => {
                 let from = u64::from(source as u32) << 32 | u64::from(tag as u32);
                 [head(SENT, communicator), clock, from]
             }
-            Word::Note(Note::Ask { origin, serial, clock }) => [head(ASK, origin), clock, serial],
-            Word::Note(Note::Nothing { origin, serial, clock, sure }) => {
-                let kind = if sure { SURELY_NOTHING } else { NOTHING };
+            Message::Note(Note::Query { origin, serial, clock }) => {
+                [head(QUERY, origin), clock, serial]
+            }
+            Message::Note(Note::Bound { origin, serial, clock, sure }) => {
+                let kind = if sure { SURE_BOUND } else { BOUND };
                 [head(kind, origin), clock, serial]
             }
-            Word::Note(Note::Again { origin, serial }) => [head(AGAIN, origin), 0, serial],
-            Word::Here { communicator, serial, clock } => [head(HERE, communicator), clock, serial],
+            Message::Note(Note::Retry { origin, serial }) => [head(RETRY, origin), 0, serial],
+            Message::Entered { communicator, serial, clock } => {
+                [head(ENTERED, communicator), clock, serial]
+            }
         }
     }
 
-    fn of_words([head, clock, serial]: Words) -> Option<Word> {
+    fn of_words([head, clock, serial]: Words) -> Option<Message> {
         let number = (head >> 32) as u32;
-        let nothing = |sure| Note::Nothing { origin: number, serial, clock, sure };
+        let bound = |sure| Note::Bound { origin: number, serial, clock, sure };
         Some(match head & 0xff {
             SENT => {
                 let (source, tag) = ((serial >> 32) as i32, serial as u32 as i32);
-                Word::Note(Note::Sent { clock, communicator: number, source, tag })
+                Message::Note(Note::Sent { clock, communicator: number, source, tag })
             }
-            ASK => Word::Note(Note::Ask { origin: number, serial, clock }),
-            NOTHING => Word::Note(nothing(false)),
-            SURELY_NOTHING => Word::Note(nothing(true)),
-            AGAIN => Word::Note(Note::Again { origin: number, serial }),
-            HERE => Word::Here { communicator: number, serial, clock },
+            QUERY => Message::Note(Note::Query { origin: number, serial, clock }),
+            BOUND => Message::Note(bound(false)),
+            SURE_BOUND => Message::Note(bound(true)),
+            RETRY => Message::Note(Note::Retry { origin: number, serial }),
+            ENTERED => Message::Entered { communicator: number, serial, clock },
             _ => return None,
         })
     }
 }
 
-/// Three words under way. MPI knows where they are, so they stay there.
+/// A message being sent or received. MPI has its address, so it must not move.
 struct Slot {
     words: Words,
     request: usize,
@@ -100,32 +101,32 @@ impl Slot {
         [self.words.as_mut_ptr() as usize, &raw mut self.request as usize]
     }
 
-    /// Whether it is done.
+    /// Whether its request is complete.
     fn is_done(&mut self, status: Statuses) -> bool {
         let mut flag: c_int = 0;
         let words = [&raw mut self.request as usize, &raw mut flag as usize, status as usize];
-        // SAFETY: a request of our own, an int, and a status or none.
+        // SAFETY: the agent's request, an int, and a status or none.
         unsafe { mpi::call(table::MPI_Test, &words) == 0 && flag != 0 }
     }
 }
 
-/// The channel.
+/// The channel to all other processes.
 pub struct Channel {
     comm: usize,
     byte: usize,
-    /// In the order they were posted.
+    /// Receives, in posting order.
     posted: VecDeque<Box<Slot>>,
-    /// In the order they were sent.
-    flying: VecDeque<Box<Slot>>,
-    /// Not in use; boxed, as what is in use is known to MPI by its address.
+    /// Sends that are not complete, in order.
+    in_flight: VecDeque<Box<Slot>>,
+    /// Unused slots.
     spare: VecDeque<Box<Slot>>,
-    /// How much was told to each process, and by each.
-    told: Vec<u64>,
-    heard: Vec<u64>,
+    /// The number of messages to each process, and from each.
+    sent: Vec<u64>,
+    received: Vec<u64>,
 }
 
 impl Channel {
-    /// Opens it, together with all others of the world.
+    /// Opens the channel; collective over `MPI_COMM_WORLD`.
     pub fn open(size: usize) -> Option<Channel> {
         let mut comm = 0usize;
         // SAFETY: a predefined communicator, and room for a handle.
@@ -136,10 +137,10 @@ impl Channel {
             comm,
             byte,
             posted: VecDeque::new(),
-            flying: VecDeque::new(),
+            in_flight: VecDeque::new(),
             spare: VecDeque::new(),
-            told: vec![0; size],
-            heard: vec![0; size],
+            sent: vec![0; size],
+            received: vec![0; size],
         };
         (0..POSTED).for_each(|_| channel.post(Slot::new()));
         (result == 0).then_some(channel)
@@ -148,89 +149,89 @@ impl Channel {
     fn post(&mut self, mut slot: Box<Slot>) {
         let [at, request] = slot.at();
         let any = abi().any_source as u32 as usize;
-        // SAFETY: room for what comes, which stays where it is until it has come.
+        // SAFETY: room for a message; the slot is boxed and stays in place until it has arrived.
         unsafe {
             mpi::call(table::MPI_Irecv, &[at, BYTES, self.byte, any, TAG, self.comm, request])
         };
         self.posted.push_back(slot);
     }
 
-    /// Tells a process something.
-    pub fn tell(&mut self, to: u32, word: Word) {
-        let Some(told) = self.told.get_mut(to as usize) else { return };
-        *told += 1;
+    /// Sends a message to a process.
+    pub fn send(&mut self, to: u32, message: Message) {
+        let Some(sent) = self.sent.get_mut(to as usize) else { return };
+        *sent += 1;
         let mut slot = self.spare.pop_back().unwrap_or_else(Slot::new);
-        slot.words = word.to_words();
+        slot.words = message.to_words();
         let [at, request] = slot.at();
-        // SAFETY: words that stay where they are until they are sent.
+        // SAFETY: the slot is boxed and stays in place until it is sent.
         unsafe {
             let words = [at, BYTES, self.byte, to as usize, TAG, self.comm, request];
             mpi::call(table::MPI_Isend, &words);
         }
-        self.flying.push_back(slot);
-        self.land();
+        self.in_flight.push_back(slot);
+        self.reap();
     }
 
-    /// Forgets what was sent, in order.
-    fn land(&mut self) {
-        while let Some(slot) = self.flying.front_mut() {
+    /// Reuses the slots of sends that are complete, in order.
+    fn reap(&mut self) {
+        while let Some(slot) = self.in_flight.front_mut() {
             if !slot.is_done(mpi::status_ignore()) {
                 return;
             }
-            self.spare.extend(self.flying.pop_front());
+            self.spare.extend(self.in_flight.pop_front());
         }
     }
 
-    /// What was told next, if something was.
-    pub fn hear(&mut self) -> Option<(u32, Word)> {
+    /// The next message, if one has arrived.
+    pub fn receive(&mut self) -> Option<(u32, Message)> {
         let mut status = Status::new();
         if !self.posted.front_mut()?.is_done(status.address()) {
             return None;
         }
         let slot = self.posted.pop_front()?;
-        let word = Word::of_words(slot.words);
+        let message = Message::of_words(slot.words);
         self.post(slot);
         // SAFETY: MPI has filled the status in.
         let from = unsafe { mpi::status_fields(status.address(), 0) }?.source;
-        *self.heard.get_mut(usize::try_from(from).ok()?)? += 1;
-        Some((from as u32, word?))
+        *self.received.get_mut(usize::try_from(from).ok()?)? += 1;
+        Some((from as u32, message?))
     }
 
-    /// All have stopped telling: hears what is still under way, and closes.
-    pub fn close(mut self, mut hear: impl FnMut(u32, Word)) {
-        let mut due = vec![0u64; self.heard.len()];
-        let [told, due_at] = [self.told.as_ptr() as usize, due.as_mut_ptr() as usize];
+    /// Receives the messages that are still in flight, and closes the channel. Collective; no process may send after it.
+    pub fn close(mut self, mut receive: impl FnMut(u32, Message)) {
+        let mut due = vec![0u64; self.received.len()];
+        let [sent, due_at] = [self.sent.as_ptr() as usize, due.as_mut_ptr() as usize];
         let (word, byte) = (size_of::<u64>(), self.byte);
         // SAFETY: a word for each process, and room for one of each.
         unsafe {
-            mpi::call(table::MPI_Alltoall, &[told, word, byte, due_at, word, byte, self.comm])
+            mpi::call(table::MPI_Alltoall, &[sent, word, byte, due_at, word, byte, self.comm])
         };
-        while self.heard.iter().zip(&due).any(|(heard, due)| heard < due) {
-            match self.hear() {
-                Some((from, word)) => hear(from, word),
+        while self.received.iter().zip(&due).any(|(received, due)| received < due) {
+            match self.receive() {
+                Some((from, message)) => receive(from, message),
                 None => std::thread::yield_now(),
             }
         }
-        while !self.flying.is_empty() {
-            self.land();
+        while !self.in_flight.is_empty() {
+            self.reap();
         }
         let ignore = mpi::status_ignore() as usize;
         for mut slot in std::mem::take(&mut self.posted) {
             let [_, request] = slot.at();
-            // SAFETY: requests of our own, for which nothing comes any more.
+            // SAFETY: the agent's requests, for which no message is in flight.
             unsafe {
                 mpi::call(table::MPI_Cancel, &[request]);
                 mpi::call(table::MPI_Wait, &[request, ignore]);
             }
         }
-        // SAFETY: a communicator of our own.
+        // SAFETY: the agent's communicator.
         unsafe { mpi::call(table::MPI_Comm_free, &[&raw mut self.comm as usize]) };
     }
 
-    /// A barrier of all that does not wait: its request.
+    /// Begins a nonblocking barrier of all processes. Returns its request.
     pub fn barrier(&self) -> Option<usize> {
         let mut request = 0usize;
-        // SAFETY: a communicator of our own, and room for a handle.
+        // SAFETY: the agent's communicator, and room for a handle.
         let result =
             unsafe { mpi::call(table::MPI_Ibarrier, &[self.comm, &raw mut request as usize]) };
         (result == 0).then(|| mpi::handle(request))

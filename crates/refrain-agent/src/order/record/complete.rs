@@ -5,26 +5,26 @@ use refrain_order::{Call, Choice, Completed, Kind};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use super::super::files::unsupported;
+use super::super::files::note_unsupported;
 use super::super::mpi;
-use super::super::outcome::{self, Outcome, Room};
+use super::super::outcome::{self, Outcome, StatusBuffer};
 use super::super::role::{Hooked, Origin};
 use super::{IN_COMPLETION, RECORDING, Receive, Recording, STATUSES_MATTER};
 
 pub(super) fn arrive(call: &mut Hooked<'_>, origin: Origin) -> c_int {
     let result = call.forward();
     let found = call.output(call.role.flag) != Some(0);
-    RECORDING.with(|own| match found {
-        true => own.succeeded(origin, Kind::Parrived),
+    RECORDING.with(|state| match found {
+        true => state.succeeded(origin, Kind::Parrived),
         false => {
-            own.make_room(0);
-            own.log.failed(origin.stream, Kind::Parrived, origin.site);
+            state.make_room(0);
+            state.log.failed(origin.stream, Kind::Parrived, origin.site);
         }
     });
     result
 }
 
-/// Which requests those are is MPI's choice, and is not recorded.
+/// MPI chooses which requests those are, and the choice is not recorded.
 const PARTLY: &str = "calls that completed some of their requests only, because of an error";
 
 /// Whether a call frees the requests that it completes, or only inspects them.
@@ -38,10 +38,10 @@ pub fn consumes(kind: Kind) -> bool {
 struct Done<'a> {
     origin: Origin,
     kind: Kind,
-    /// Its requests, as they were.
+    /// The requests before the call.
     before: &'a [usize],
     outcome: Outcome<'a>,
-    /// Where the statuses are, if there are any.
+    /// The statuses, unless there are none.
     statuses: Option<Statuses>,
 }
 
@@ -49,11 +49,11 @@ struct Done<'a> {
 pub(super) fn complete(call: &mut Hooked<'_>, origin: Origin, kind: Kind, shared: bool) -> c_int {
     let requests = outcome::Requests::of(call, kind);
     let before = requests.all();
-    let mut room = Room::new();
+    let mut room = StatusBuffer::new();
     let has_array = kind.has_array() && kind.choice() != Choice::One;
     let ignored = call.ignores_status(has_array);
     let status = match ignored && STATUSES_MATTER.load(Ordering::Relaxed) {
-        true => room.make(if has_array { before.len() } else { 1 }),
+        true => room.reserve(if has_array { before.len() } else { 1 }),
         false => call.status(),
     };
     let taken = shared.then(|| take_out(before, consumes(kind)));
@@ -67,11 +67,11 @@ pub(super) fn complete(call: &mut Hooked<'_>, origin: Origin, kind: Kind, shared
     let done = Done { origin, kind, before, outcome, statuses };
     match taken {
         None if result == 0 => {
-            if let Some(mut own) = RECORDING.hold() {
-                own.completed(&done);
+            if let Some(mut state) = RECORDING.lock() {
+                state.completed(&done);
             }
         }
-        taken => complete_otherwise(&call.lent(), done, result, taken),
+        taken => complete_otherwise(&call.reborrow(), done, result, taken),
     }
     result
 }
@@ -85,42 +85,43 @@ fn complete_otherwise(
     taken: Option<Vec<Option<Receive>>>,
 ) {
     let Done { kind, before, outcome, statuses, .. } = done;
-    RECORDING.with(|own| {
+    RECORDING.with(|state| {
         let handle = |(index, at): (usize, usize)| {
-            // After an error only what has become null is complete.
+            // After an error, only requests that have become null are complete.
             let is_complete = result == 0 || is_gone(call, index);
             before.get(index).filter(|_| is_complete).map(|handle| (index, *handle, at))
         };
         let complete = || outcome.completed(before.len()).filter_map(handle);
         if let Some(taken) = &taken {
-            put_back(own, before, taken, complete().map(|(index, ..)| index));
+            put_back(state, before, taken, complete().map(|(index, ..)| index));
         }
         let is_left = |(index, handle): (usize, &usize)| {
             *handle != mpi::request_null() && !is_gone(call, index)
         };
         if result != 0 && kind.has_array() && consumes(kind) && kind.choice() == Choice::All {
-            before.iter().enumerate().any(is_left).then(|| unsupported(PARTLY));
+            before.iter().enumerate().any(is_left).then(|| note_unsupported(PARTLY));
         }
         if outcome.is_of_several() && consumes(kind) {
-            own.gone(complete().map(|(_, handle, _)| handle));
+            state.forget_unobserved(complete().map(|(_, handle, _)| handle));
         }
         for (index, handle, at) in complete() {
             let receive = match &taken {
                 Some(taken) => taken.get(index).copied().flatten(),
-                None if consumes(kind) => own.requests.remove(handle),
-                None => own.requests.get(handle).copied(),
+                None if consumes(kind) => state.requests.remove(handle),
+                None => state.requests.get(handle).copied(),
             };
             if let Some(receive) = receive {
-                own.settle((handle, receive), statuses, at, consumes(kind));
+                let request = consumes(kind).then_some(index as u32);
+                state.settle((handle, receive), statuses, at, request);
             }
         }
-        own.note(&done);
+        state.note(&done);
     });
 }
 
 impl Recording {
-    /// Logs a call. The match results of what it completed are logged before: a process that is killed in
-    /// between has not returned from the call.
+    /// Logs a call, after the match results of its requests. A process that is killed in between has not
+    /// returned from the call.
     #[inline(always)]
     fn note(&mut self, done: &Done<'_>) {
         let Done { origin, kind, before, outcome, .. } = *done;
@@ -136,7 +137,7 @@ impl Recording {
     /// The fast path: no error, and no other threads.
     #[inline(always)]
     fn completed(&mut self, done: &Done<'_>) {
-        if !self.requests.are_none() {
+        if !self.requests.is_empty() {
             self.settle_all(done);
         }
         self.note(done);
@@ -147,53 +148,61 @@ impl Recording {
     fn settle_all(&mut self, done: &Done<'_>) {
         let Done { kind, before, outcome, statuses, .. } = *done;
         let handle = |index: &u32| before.get(*index as usize).copied();
+        let request = |index: u32| consumes(kind).then_some(index);
         match outcome {
             Outcome::Completed(Completed::These([index])) => {
                 if let Some(handle) = handle(index) {
-                    self.settle_one(handle, statuses, 0, consumes(kind));
+                    self.settle_one(handle, statuses, 0, request(*index));
                 }
             }
             Outcome::Completed(Completed::These(indices)) => {
                 if consumes(kind) {
-                    self.gone(indices.iter().filter_map(handle));
+                    self.forget_unobserved(indices.iter().filter_map(handle));
                 }
-                for (at, handle) in indices.iter().map(handle).enumerate() {
-                    if let Some(handle) = handle {
-                        self.settle_one(handle, statuses, at, consumes(kind));
+                for (at, index) in indices.iter().enumerate() {
+                    if let Some(handle) = handle(index) {
+                        self.settle_one(handle, statuses, at, request(*index));
                     }
                 }
             }
             Outcome::Completed(Completed::All) => {
                 if consumes(kind) && before.len() > 1 {
-                    self.gone(before.iter().copied());
+                    self.forget_unobserved(before.iter().copied());
                 }
                 for (at, handle) in before.iter().enumerate() {
-                    self.settle_one(*handle, statuses, at, consumes(kind));
+                    self.settle_one(*handle, statuses, at, request(at as u32));
                 }
             }
             Outcome::Completed(Completed::Undefined) | Outcome::Failed => {}
         }
     }
 
-    /// Records the match result of one completed request, whose status is `statuses[at]`.
+    /// Records the match result of one completed request, whose status is `statuses[at]`. `request` is its index
+    /// in the call, if the call frees it.
     #[inline(never)]
-    fn settle_one(&mut self, handle: usize, statuses: Option<Statuses>, at: usize, consumed: bool) {
-        let receive = match consumed {
-            true => self.requests.remove(handle),
-            false => self.requests.get(handle).copied(),
+    fn settle_one(
+        &mut self,
+        handle: usize,
+        statuses: Option<Statuses>,
+        at: usize,
+        request: Option<u32>,
+    ) {
+        let receive = match request {
+            Some(_) => self.requests.remove(handle),
+            None => self.requests.get(handle).copied(),
         };
         if let Some(receive) = receive {
-            self.settle((handle, receive), statuses, at, consumed);
+            self.settle((handle, receive), statuses, at, request);
         }
     }
 }
 
 /// Removes requests from the table before the call: other threads may get the handles of those that complete.
 fn take_out(handles: &[usize], consumes: bool) -> Vec<Option<Receive>> {
-    let taken = RECORDING.with(|own| {
+    let taken = RECORDING.with(|state| {
         let take = |handle: &usize| match consumes {
-            true => own.requests.remove(*handle),
-            false => own.requests.get(*handle).copied(),
+            true => state.requests.remove(*handle),
+            false => state.requests.get(*handle).copied(),
         };
         handles.iter().map(take).collect()
     });
@@ -202,7 +211,7 @@ fn take_out(handles: &[usize], consumes: bool) -> Vec<Option<Receive>> {
 
 /// Puts back requests that did not complete, or are persistent.
 fn put_back(
-    own: &mut Recording,
+    state: &mut Recording,
     handles: &[usize],
     taken: &[Option<Receive>],
     complete: impl Iterator<Item = usize>,
@@ -215,40 +224,40 @@ fn put_back(
     });
     for ((handle, receive), stays) in handles.iter().zip(taken).zip(stays) {
         if let Some(receive) = receive.filter(|receive| stays || receive.persistent) {
-            own.requests.add(*handle, receive);
+            state.requests.add(*handle, receive);
         }
     }
 }
 
 fn is_gone(call: &Hooked<'_>, index: usize) -> bool {
     let (at, n) = call.requests();
-    // SAFETY: the table says that so many requests are there.
+    // SAFETY: by the interface table, the argument points to that many requests.
     index < n && unsafe { mpi::handle_at(at, index) } == mpi::request_null()
 }
 
 pub(super) fn cancel(call: &mut Hooked<'_>) -> c_int {
-    // SAFETY: the table says a request is there.
+    // SAFETY: by the interface table, the argument points to a request.
     let handle = unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) };
-    let is_receive = RECORDING.with(|own| {
-        let receive = own.requests.get_mut(handle);
+    let is_receive = RECORDING.with(|state| {
+        let receive = state.requests.get_mut(handle);
         receive.map(|receive| receive.cancelled = true).is_some()
     });
     STATUSES_MATTER.store(true, Ordering::Relaxed);
     if is_receive == Some(false) {
-        unsupported("MPI_Cancel of what is no receive");
+        note_unsupported("MPI_Cancel of an operation that is no receive");
     }
     call.forward()
 }
 
 pub(super) fn free(call: &mut Hooked<'_>) -> c_int {
     let at = call.word(call.role.request) as *mut u8;
-    // SAFETY: the table says a request is there.
+    // SAFETY: by the interface table, the argument points to a request.
     let handle = unsafe { mpi::handle_at(at, 0) };
-    let kept = RECORDING.with(|own| {
-        own.lines.remove(&handle);
-        let receive = own.requests.remove(handle)?;
+    let kept = RECORDING.with(|state| {
+        state.send_keys.remove(&handle);
+        let receive = state.requests.remove(handle)?;
         let ticket = receive.ticket.filter(|ticket| ticket.wild)?;
-        own.orphans.push((handle, ticket, receive.posted));
+        state.orphans.push((handle, ticket, receive.posted));
         Some(())
     });
     if kept.flatten().is_some() {
@@ -260,11 +269,11 @@ pub(super) fn free(call: &mut Hooked<'_>) -> c_int {
 }
 
 pub(super) fn free_comm(call: &mut Hooked<'_>) -> c_int {
-    // SAFETY: the table says a communicator is there.
+    // SAFETY: by the interface table, the argument points to a communicator.
     let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
     let result = call.forward();
     if result == 0 {
-        RECORDING.with(|own| own.comms.remove(handle));
+        RECORDING.with(|state| state.comms.remove(handle));
     }
     result
 }

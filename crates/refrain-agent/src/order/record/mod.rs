@@ -1,13 +1,14 @@
 //! Recording: lets MPI decide, and records its choices.
 
 mod complete;
+mod concurrent;
 mod receive;
-mod shared;
 
 pub use complete::consumes;
 
+use crate::inside::library::abi;
 use crate::inside::memory::Statuses;
-use crate::inside::process::{self, Uncancelled};
+use crate::inside::process::Uncancelled;
 use crate::inside::reserve::has_memory;
 use crate::table;
 use refrain_order::causal::record::Pending;
@@ -17,28 +18,28 @@ use refrain_order::{
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::files::{self, unsupported};
-use super::guarded::{Guarded, Missed};
-use super::line;
+use super::files::{self, note_unsupported};
+use super::guarded::{Guarded, LockUnavailable};
 use super::locks;
 use super::mpi::{self, Status};
 use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Origin};
 use super::thread::Thread;
-use super::unseen::{AllUnseen, Posted};
+use super::thread_level;
+use super::turn_key;
+use super::unobserved::{Posted, UnobservedReceives};
 
-/// Words of the window in front of the frames. To seal as many of one half as it takes at most when that
-/// is slow takes a third of a millisecond.
+/// Words of the window for events that are not sealed. Sealing half of it takes at most a third of a millisecond.
 const WINDOW: usize = 1 << 16;
 
-static RECORDING: Guarded<Recording> = Guarded::new(missed);
+static RECORDING: Guarded<Recording> = Guarded::new(lock_unavailable);
 
-/// Whether a status that the program ignores may be needed: a wildcard receive was posted to
-/// complete later, or something cancelled.
+/// Whether a status that the program ignores may be needed: a nonblocking wildcard receive was posted, or an
+/// operation was cancelled.
 static STATUSES_MATTER: AtomicBool = AtomicBool::new(false);
 
-/// Where a completing call is forwarded, unless threads share MPI: its stack pointer, or 0. One that an
-/// error handler has left by `longjmp` stays here.
+/// The stack pointer of the completing call that is being forwarded, or 0. Not used with
+/// `MPI_THREAD_MULTIPLE`. It stays set if an error handler leaves the call by `longjmp`.
 static IN_COMPLETION: AtomicUsize = AtomicUsize::new(0);
 
 /// The state of the recording in this process.
@@ -53,12 +54,12 @@ struct Recording {
     comms: Comms,
     /// Receives that the program freed before they were complete.
     orphans: Vec<(usize, Ticket, Posted)>,
-    /// With `MPI_THREAD_MULTIPLE`: the lines of persistent sends, by their requests.
-    lines: Map<u64>,
-    unseen: AllUnseen,
-    /// A completing call was left by `longjmp`: it is not known which requests are still there, so MPI
-    /// is not asked about any.
-    is_blind: bool,
+    /// With `MPI_THREAD_MULTIPLE`: the turn keys of persistent sends, by request.
+    send_keys: Map<u64>,
+    unobserved: UnobservedReceives,
+    /// A completing call was left by `longjmp`. It is not known which requests still exist, so MPI is asked about
+    /// none.
+    has_lost_requests: bool,
 }
 
 /// A receive that completes later.
@@ -69,13 +70,14 @@ struct Receive {
     post: Post,
     /// Its position in posting order.
     posted: Posted,
-    /// It can be started again.
+    /// It is persistent.
     persistent: bool,
     /// The program has tried to cancel it.
     cancelled: bool,
 }
 
-/// A message was probed for: nothing is posted, and all receives are earlier.
+/// The sequence number of a message that was observed without a nonblocking receive: all pending receives were
+/// posted earlier.
 const LAST: u64 = u64::MAX;
 
 impl Recording {
@@ -85,10 +87,15 @@ impl Recording {
         self.log.post(stream, post)
     }
 
+    /// Records a match result. `request` is the index of the request in the call that is recorded next, if
+    /// that call completes it.
     #[inline(always)]
-    fn resolve(&mut self, ticket: Ticket, match_result: MatchResult) {
+    fn resolve(&mut self, ticket: Ticket, match_result: MatchResult, request: Option<u32>) {
         self.make_room(0);
-        self.log.resolve(ticket, match_result);
+        match request {
+            Some(index) => self.log.complete(ticket, match_result, index),
+            None => self.log.resolve(ticket, match_result),
+        }
     }
 
     #[inline(always)]
@@ -101,8 +108,8 @@ impl Recording {
         self.log.matched(stream, call, completed);
     }
 
-    /// More than there ever is room for in the log. What is pending is not kept back: of so many there
-    /// may be blocks of their own, and a replay looks one block ahead for receives.
+    /// A call with more indices than fit into the log. Pending receives are sealed too: such calls may fill whole
+    /// blocks, and a replay looks only one block ahead for the match of a receive.
     #[cold]
     fn matched_many(&mut self, stream: u32, call: &Call, completed: Completed<'_>) {
         self.seal();
@@ -113,7 +120,7 @@ impl Recording {
         self.seal();
     }
 
-    /// Seals what is in the log, with all that is pending.
+    /// Seals the events in the log, including pending receives.
     fn seal(&mut self) {
         if !has_memory(files::SPARE) {
             return self.end(files::NO_MEMORY);
@@ -131,21 +138,21 @@ impl Recording {
         }
     }
 
-    /// Seals what is in the log.
+    /// Seals the events in the log; pending receives stay in the log.
     #[cold]
     fn flush(&mut self) {
         let _uncancelled = Uncancelled::keep();
         if !has_memory(files::SPARE) {
             return self.end(files::NO_MEMORY);
         }
-        self.ask_orphans();
+        self.resolve_orphans();
         self.apply_log();
         let mut frames = Vec::new();
         let pending = self.recorder.seal_settled(&mut frames);
         self.write(&frames, &pending);
     }
 
-    /// Applies what is in the log to the recorder.
+    /// Applies the events in the log to the recorder.
     fn apply_log(&mut self) {
         if refrain_order::causal::log::apply(self.log.content(), &mut self.recorder).is_err() {
             self.ended = true;
@@ -157,26 +164,25 @@ impl Recording {
             self.written += frames.len() as u64;
             self.log.restart(self.written, pending);
         } else {
-            self.end(files::NO_ROOM);
+            self.end(files::no_room());
         }
     }
 
-    /// The record ends here. What the file and the window hold stays as it is; what comes is not
-    /// recorded any more.
+    /// Truncates the record here. The file and the window stay as they are; nothing more is recorded.
     #[cold]
     fn end(&mut self, why: &CStr) {
         self.ended = true;
         RECORDING.close();
-        files::note_cut(why);
+        files::note_truncated(why);
     }
 
-    /// Learns the match results of receives that the program freed.
-    fn ask_orphans(&mut self) {
+    /// Asks MPI for the match results of receives that the program freed.
+    fn resolve_orphans(&mut self) {
         let mut orphans = std::mem::take(&mut self.orphans);
         orphans.retain_mut(|(request, ticket, posted)| {
             let mut status = Status::new();
             let mut flag: c_int = 0;
-            // SAFETY: a request that is ours alone now, an int and a status.
+            // SAFETY: a request that only the agent has now, an int and a status.
             let result = unsafe {
                 let words =
                     [&raw mut *request as usize, &raw mut flag as usize, status.address() as usize];
@@ -184,9 +190,9 @@ impl Recording {
             };
             let is_done = result != 0 || flag != 0;
             if is_done {
-                self.unseen.is_seen(*posted);
+                self.unobserved.observed(*posted);
                 if receive::has_status(result) {
-                    self.settle_status(*ticket, true, status.address());
+                    self.settle_status(*ticket, true, status.address(), None);
                 }
             }
             !is_done
@@ -194,13 +200,15 @@ impl Recording {
         self.orphans = orphans;
     }
 
-    /// Records the match result of a complete operation, from its status.
+    /// Records the match result of a complete operation, from its status; `request` as in
+    /// [`Recording::resolve`].
     #[inline(always)]
     fn settle_status(
         &mut self,
         ticket: Ticket,
         cancelled: bool,
         status: Statuses,
+        request: Option<u32>,
     ) -> Option<MatchResult> {
         // SAFETY: MPI has filled that status in.
         let match_result = unsafe {
@@ -210,48 +218,52 @@ impl Recording {
             }
         };
         if ticket.wild || match_result == MatchResult::Cancelled {
-            self.resolve(ticket, match_result);
+            self.resolve(ticket, match_result, request);
         }
         Some(match_result)
     }
 
-    /// A message was observed: receives posted earlier that would have matched it have matched others.
+    /// A message was observed. Receives that were posted earlier and accept it have matched earlier messages:
+    /// records those matches.
     #[inline(always)]
-    fn seen(&mut self, sequence: u64, communicator: u32, match_result: Option<MatchResult>) {
+    fn observed(&mut self, sequence: u64, communicator: u32, match_result: Option<MatchResult>) {
         if let Some(MatchResult::Matched(from)) = match_result
-            && self.unseen.has_earlier(sequence)
-            && !line::is_shared()
-            && !self.is_blind
+            && self.unobserved.has_earlier(sequence)
+            && !thread_level::is_multiple()
+            && !self.has_lost_requests
         {
-            for (ticket, match_result) in self.unseen.earlier(sequence, communicator, from) {
-                self.resolve(ticket, match_result);
+            for (ticket, match_result) in
+                self.unobserved.observe_earlier(sequence, communicator, from)
+            {
+                self.resolve(ticket, match_result, None);
             }
         }
     }
 
-    /// Requests are complete, and perhaps freed: MPI cannot be asked about them any more.
-    fn gone(&mut self, handles: impl Iterator<Item = usize>) {
-        if !self.unseen.are_none() {
+    /// Requests are complete and perhaps freed: MPI must not be asked about them.
+    fn forget_unobserved(&mut self, handles: impl Iterator<Item = usize>) {
+        if !self.unobserved.is_empty() {
             for handle in handles {
                 if let Some(receive) = self.requests.get(handle) {
-                    self.unseen.is_seen(receive.posted);
+                    self.unobserved.observed(receive.posted);
                 }
             }
         }
     }
 
-    /// Records the match result of a request that completed (`consumed`), or is known to be complete.
+    /// Records the match result of a request that is complete, and whose status is `statuses[at]`. `request` is
+    /// its index in the call, if the call frees it.
     #[inline(always)]
     fn settle(
         &mut self,
         (handle, receive): (usize, Receive),
         statuses: Option<Statuses>,
         at: usize,
-        consumed: bool,
+        request: Option<u32>,
     ) {
         let Receive { ticket, post, posted, persistent, cancelled } = receive;
-        // What completes is taken out before, since others may get the handle.
-        if consumed && persistent {
+        // A consumed request was removed from the table: another one may get its handle.
+        if request.is_some() && persistent {
             self.requests.add(handle, Receive { ticket: None, cancelled: false, ..receive });
         }
         let Some(ticket) = ticket else { return };
@@ -262,20 +274,20 @@ impl Recording {
         if let Some(statuses) = statuses
             && (ticket.wild || cancelled)
         {
-            let status = statuses.wrapping_add(at * process::abi().status_bytes);
-            match_result = self.settle_status(ticket, cancelled, status);
+            let status = statuses.wrapping_add(at * abi().status_bytes);
+            match_result = self.settle_status(ticket, cancelled, status, request);
         }
-        self.unseen.is_seen(posted);
-        self.seen(posted.sequence, post.communicator, match_result);
+        self.unobserved.observed(posted);
+        self.observed(posted.sequence, post.communicator, match_result);
     }
 
-    /// At the end: cancels what is pending. What cannot be cancelled has matched a message.
-    fn ask_pending(&mut self) {
-        if self.is_blind {
+    /// At the end: cancels pending receives. A receive that cannot be cancelled has matched a message.
+    fn resolve_pending(&mut self) {
+        if self.has_lost_requests {
             return;
         }
-        self.ask_orphans();
-        let listed = self.requests.iter().filter_map(|(handle, own)| Some((handle, own.ticket?)));
+        self.resolve_orphans();
+        let listed = self.requests.iter().filter_map(|(handle, one)| Some((handle, one.ticket?)));
         let mut pending: Vec<(usize, Ticket)> = listed.filter(|(_, ticket)| ticket.wild).collect();
         pending.extend(self.orphans.drain(..).map(|(request, ticket, _)| (request, ticket)));
         for (mut request, ticket) in pending {
@@ -287,23 +299,23 @@ impl Recording {
             };
             // SAFETY: MPI has filled the status in.
             if receive::has_status(result) && !unsafe { mpi::is_cancelled(status.address()) } {
-                self.settle_status(ticket, false, status.address());
+                self.settle_status(ticket, false, status.address(), None);
             }
         }
     }
 }
 
 /// An event could not be recorded: the record is truncated there. It is exact up to that point.
-fn missed(why: Missed) {
+fn lock_unavailable(why: LockUnavailable) {
     RECORDING.close();
-    files::note_cut(why.cuts_record());
+    files::note_truncated(why.reason_of_truncation());
 }
 
-/// Starts recording, when MPI is initialised with `size` ranks.
+/// Starts recording, when MPI is initialized with `size` ranks.
 pub fn start(size: c_int) {
-    files::introduce(size);
-    let Some(words) = files::own("log").and_then(|path| files::map(&path, WINDOW)) else {
-        files::note_cut(files::NO_ROOM);
+    files::begin_record(size);
+    let Some(words) = files::of_rank("log").and_then(|path| files::map(&path, WINDOW)) else {
+        files::note_truncated(files::no_room());
         return;
     };
     RECORDING.put(Recording {
@@ -314,23 +326,23 @@ pub fn start(size: c_int) {
         requests: Requests::default(),
         comms: Comms::default(),
         orphans: Vec::new(),
-        lines: Map::default(),
-        unseen: AllUnseen::default(),
-        is_blind: false,
+        send_keys: Map::default(),
+        unobserved: UnobservedReceives::default(),
+        has_lost_requests: false,
     });
 }
 
-/// Ends the record, before MPI is finalised.
+/// Ends the record, before MPI is finalized.
 pub fn end() {
     if IN_COMPLETION.load(Ordering::Relaxed) != 0 {
         left_completion(usize::MAX);
     }
     let Some(mut recording) = RECORDING.take() else { return };
     let _uncancelled = Uncancelled::keep();
-    recording.ask_pending();
+    recording.resolve_pending();
     recording.seal();
     if recording.log.has_lost() || recording.ended {
-        files::note_cut(files::NO_ROOM);
+        files::note_truncated(files::no_room());
         return;
     }
     let Sums { receives, calls, polls, values, value_bytes } = recording.recorder.sums();
@@ -340,7 +352,7 @@ pub fn end() {
     recorder.finish(&mut frames);
     recording.write(&frames, &[]);
     match recording.ended {
-        true => files::note_cut(files::NO_ROOM),
+        true => files::note_truncated(files::no_room()),
         false => files::note("finalized"),
     }
 }
@@ -348,70 +360,70 @@ pub fn end() {
 /// Records the value of a clock or a random number.
 pub fn value(thread: &Thread, which: u8, bits: u64) {
     let stream = thread.stream();
-    RECORDING.with(|own| {
-        own.make_room(0);
-        own.log.value(stream, which, bits);
+    RECORDING.with(|state| {
+        state.make_room(0);
+        state.log.value(stream, which, bits);
     });
 }
 
 /// Records that a thread has acquired a lock of the program.
 pub fn took_lock(thread: &Thread) {
     let stream = thread.stream();
-    RECORDING.with(|own| {
-        own.make_room(0);
-        own.log.turn(stream, line::of_locks());
+    RECORDING.with(|state| {
+        state.make_room(0);
+        state.log.turn(stream, turn_key::of_locks());
     });
 }
 
-/// A call begins while a completing call is forwarded. A call of a callback enters below it, and all is
-/// well. Otherwise an error handler has left that one: some of its requests are gone, and it is not
-/// known which.
+/// A call begins while a completing call is being forwarded. The stack pointer of a callback's call is lower;
+/// that is fine. Otherwise an error handler has left the completing call by `longjmp`: some of its requests no
+/// longer exist, and it is not known which.
 #[cold]
 #[inline(never)]
 fn left_completion(stack: usize) {
-    if !line::is_shared() && stack > IN_COMPLETION.load(Ordering::Relaxed) {
+    if !thread_level::is_multiple() && stack > IN_COMPLETION.load(Ordering::Relaxed) {
         IN_COMPLETION.store(0, Ordering::Relaxed);
-        RECORDING.with(|own| own.is_blind = true);
-        unsupported("completing calls that an error handler left by longjmp");
+        RECORDING.with(|state| state.has_lost_requests = true);
+        note_unsupported("completing calls that an error handler left by longjmp");
     }
 }
 
-/// Whether this process is recording: MPI is initialised and not finalised.
+/// Whether this process is recording: MPI is initialized and not finalized.
 #[inline(always)]
 pub fn is_on() -> bool {
-    RECORDING.is_there()
+    RECORDING.is_present()
 }
 
-/// Records a call of the program. `act` is that of the call's role: passed separately, the compiler may know
-/// it.
+/// Records a call of the program. `act` is that of the call's role; it is passed separately so that the compiler
+/// can treat it as a constant.
 #[inline(always)]
 pub fn call(call: &mut Hooked<'_>, act: Act, origin: Origin) -> c_int {
-    let shared = line::is_shared();
+    let shared = thread_level::is_multiple();
     if IN_COMPLETION.load(Ordering::Relaxed) != 0 {
         left_completion(call.entry.stack);
     }
     if origin.stream > 0 && !shared && !locks::are_seen() {
-        unsupported("the order of threads that call MPI one after the other");
+        note_unsupported("the order of threads that call MPI one after the other");
     }
     match act {
         Act::Receive(kind) if shared && kind != Kind::Mrecv => {
-            shared::receive(&mut call.lent(), origin, kind)
+            concurrent::receive(&mut call.reborrow(), origin, kind)
         }
-        Act::Probe(kind) if shared => shared::probe(&mut call.lent(), origin, kind),
-        Act::Send(mode) => shared::send(&mut call.lent(), origin, mode),
-        Act::InitSend => shared::init_send(&mut call.lent()),
+        Act::Probe(kind) if shared => concurrent::probe(&mut call.reborrow(), origin, kind),
+        Act::Send(mode) => concurrent::send(&mut call.reborrow(), origin, mode),
+        Act::InitSend => concurrent::init_send(&mut call.reborrow()),
         Act::Receive(kind) => receive::receive(call, origin, kind),
         Act::Post => receive::post(call, origin, shared),
-        Act::Init => receive::init(&mut call.lent(), origin),
-        Act::Start => receive::start_all(&mut call.lent(), origin),
+        Act::Init => receive::init(&mut call.reborrow(), origin),
+        Act::Start => receive::start_all(&mut call.reborrow(), origin),
         Act::Probe(kind) => receive::probe(call, origin, kind),
         Act::Complete(kind) => complete::complete(call, origin, kind, shared),
-        Act::Arrive => complete::arrive(&mut call.lent(), origin),
-        Act::Cancel => complete::cancel(&mut call.lent()),
-        Act::Free => complete::free(&mut call.lent()),
-        Act::FreeComm => complete::free_comm(&mut call.lent()),
+        Act::Arrive => complete::arrive(&mut call.reborrow(), origin),
+        Act::Cancel => complete::cancel(&mut call.reborrow()),
+        Act::Free => complete::free(&mut call.reborrow()),
+        Act::FreeComm => complete::free_comm(&mut call.reborrow()),
         Act::Unsupported => {
-            unsupported(table::NAMES.get(call.role.function).copied().unwrap_or_default());
+            note_unsupported(table::NAMES.get(call.role.function).copied().unwrap_or_default());
             call.forward()
         }
         Act::Collective(_) | Act::MakeComm { .. } | Act::UntrackedSync => call.forward(),
@@ -422,18 +434,18 @@ pub fn call(call: &mut Hooked<'_>, act: Act, origin: Origin) -> c_int {
 impl Recording {
     /// The receive that a call posts.
     #[inline(always)]
-    fn wanted(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
+    fn post_of(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
         let communicator = self.comms.number(call.comm());
         call.post(origin.site, communicator)
     }
 
-    /// The message of a receive without wildcards was seen.
+    /// The message of a receive without wildcards was observed.
     #[inline(always)]
-    fn seen_named(&mut self, call: &Hooked<'_>) {
+    fn observed_named(&mut self, call: &Hooked<'_>) {
         let communicator = self.comms.number(call.comm());
         let post = call.post(0, communicator);
-        if let (Some(source), Some(tag), false) = (post.source, post.tag, call.takes_known()) {
-            self.seen(LAST, communicator, Some(MatchResult::Matched(Envelope { source, tag })));
+        if let (Some(source), Some(tag), false) = (post.source, post.tag, call.receives_matched()) {
+            self.observed(LAST, communicator, Some(MatchResult::Matched(Envelope { source, tag })));
         }
     }
 

@@ -1,7 +1,7 @@
-//! Completion: of exactly the recorded requests, by MPI's own functions.
+//! Completing calls: completes exactly the recorded requests, with MPI's functions.
 
+use crate::inside::library::abi;
 use crate::inside::memory::Statuses;
-use crate::inside::process;
 use crate::table;
 use refrain_order::{Choice, Kind};
 use std::ffi::c_int;
@@ -14,8 +14,8 @@ use super::super::stop::{self, Waiting};
 use super::receive::{describe, release};
 use super::{Decided, ask, decide, put_request, request_of};
 
-/// Waits until a request is known to be complete, and leaves it: what completes it then reports
-/// errors as the program's own call would.
+/// Waits until a request is complete, but does not free it: the call that frees it then reports errors as the
+/// program's own call would.
 pub(super) fn await_request(request: usize, what: impl Fn() -> String) {
     let ignore = mpi::status_ignore() as usize;
     let mut waiting = Waiting::new(what);
@@ -37,7 +37,7 @@ pub(super) fn arrive(call: Hooked<'_>, origin: Origin) -> c_int {
         call.set_output(call.role.flag, 0);
         return 0;
     }
-    let name = || ask(|own| Ok(own.name(origin.site)));
+    let name = || ask(|state| Ok(state.name(origin.site)));
     let mut waiting = Waiting::new(|| format!("Parrived at {} for a partition", name()));
     loop {
         let result = call.forward();
@@ -48,7 +48,7 @@ pub(super) fn arrive(call: Hooked<'_>, origin: Origin) -> c_int {
     }
 }
 
-/// Reports that nothing was found.
+/// A failed poll.
 fn fail(call: &Hooked<'_>, kind: Kind) -> c_int {
     stop::drive();
     call.set_output(call.role.flag, 0);
@@ -66,7 +66,7 @@ pub(super) fn complete(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let count = if kind.has_array() { n as u32 } else { 0 };
     let indices = match decide(origin, kind, count) {
         Decided::Fail => return fail(&call, kind),
-        // Nothing is active: MPI says so itself.
+        // No request is active: MPI returns the same.
         Decided::Undefined => return call.forward(),
         Decided::All => (0..n as u32).collect(),
         Decided::These(indices) => indices,
@@ -103,28 +103,28 @@ struct Chosen {
     handle: usize,
     /// The request in MPI.
     request: usize,
-    /// The program's handle is of a receive that can be started again.
+    /// The program's handle is that of a persistent receive, and stays valid.
     stays: bool,
     class: Class,
     /// `MPI_ERROR` of its status before the call.
     error_before: Option<c_int>,
-    /// What is no receive was completed already, with that status and result.
+    /// The status and result of a request that is no receive, which is completed already.
     completed: Option<(Status, c_int)>,
 }
 
-/// Waits until a request is complete. Receives are left so; others are completed, since not every
-/// MPI makes progress with all sorts of them when it is only asked.
+/// Waits until a request is complete. Receives are not freed yet. Other requests are freed, since not every MPI
+/// makes progress with all kinds of requests in `MPI_Request_get_status`.
 fn choose(call: &Hooked<'_>, origin: Origin, kind: Kind, index: usize, status: Statuses) -> Chosen {
     let (at, _) = call.requests();
     let handle = match kind {
         Kind::GetStatus => mpi::handle(call.word(call.role.request)),
-        // SAFETY: the table says that so many requests are there.
+        // SAFETY: by the interface table, the argument points to that many requests.
         _ => unsafe { mpi::handle_at(at, index) },
     };
-    let known = ask(|own| Ok(own.requests.get(handle).map(|known| (known.active, known.from))));
+    let known = ask(|state| Ok(state.requests.get(handle).map(|known| (known.active, known.from))));
     let mut request = known.and_then(|(active, _)| active).unwrap_or(handle);
     let what = || {
-        let name = ask(|own| Ok(own.name(origin.site)));
+        let name = ask(|state| Ok(state.name(origin.site)));
         let what = match known {
             Some((_, from)) => describe(from),
             None => "an operation that is no receive".to_owned(),
@@ -141,19 +141,20 @@ fn choose(call: &Hooked<'_>, origin: Origin, kind: Kind, index: usize, status: S
     if known.is_some() || !record::consumes(kind) {
         await_request(request, what);
     } else {
-        let mut own = Status::new();
-        own.copy_from(status);
-        error_field::mark(&mut own);
-        let result = complete_other(&mut request, own.address(), what);
-        if class == Class::Active && error_field::was_inactive(&mut own) {
+        let mut found = Status::new();
+        // SAFETY: a status of the program, unless it ignores statuses.
+        unsafe { found.copy_from(abi(), status) };
+        error_field::mark(&mut found);
+        let result = complete_other(&mut request, found.address(), what);
+        if class == Class::Active && error_field::was_inactive(&mut found) {
             class = Class::Inactive;
         }
-        completed = Some((own, result));
+        completed = Some((found, result));
     }
     Chosen { index, handle, request, stays: false, class, error_before, completed }
 }
 
-/// Completes something that is no receive.
+/// Completes a request that is no receive.
 fn complete_other(request: &mut usize, status: Statuses, what: impl Fn() -> String) -> c_int {
     let mut waiting = Waiting::new(what);
     loop {
@@ -174,14 +175,14 @@ fn has_several(kind: Kind) -> bool {
     kind.has_array() && kind.choice() != Choice::One
 }
 
-/// Leaves in `MPI_ERROR` of the statuses what the program's function leaves there. After an error, calls
-/// with several statuses say in each what went wrong; of receives MPI has said so itself.
+/// Sets `MPI_ERROR` of the statuses to what the program's function leaves there. After an error, calls with
+/// several statuses have an error code in each; MPI has already written those of receives.
 fn put_errors(call: &Hooked<'_>, kind: Kind, result: c_int, chosen: &mut [Chosen]) {
     for (n, one) in chosen.iter_mut().enumerate() {
         let status = status_of(call, kind, n);
         match &one.completed {
             _ if result == 0 => {
-                error_field::put_right(status, kind, one.class, one.error_before);
+                error_field::correct(status, kind, one.class, one.error_before);
             }
             Some((_, error)) if has_several(kind) => error_field::put(status, *error),
             Some(_) => drop(one.error_before.map(|before| error_field::put(status, before))),
@@ -193,24 +194,24 @@ fn put_errors(call: &Hooked<'_>, kind: Kind, result: c_int, chosen: &mut [Chosen
 /// The status of the n-th completed request, if the program wants one.
 fn status_of(call: &Hooked<'_>, kind: Kind, n: usize) -> Statuses {
     let has_array = has_several(kind);
-    let offset = if has_array { n * process::abi().status_bytes } else { 0 };
+    let offset = if has_array { n * abi().status_bytes } else { 0 };
     match call.ignores_status(has_array) {
         true => mpi::status_ignore(),
         false => call.status().wrapping_add(offset),
     }
 }
 
-/// Completes requests that are complete in MPI: all at once where the call has several statuses.
+/// Frees requests that are complete: with one call if it has several statuses.
 fn finish(call: &Hooked<'_>, kind: Kind, chosen: &mut [Chosen]) -> c_int {
     let status = call.status() as usize;
-    let bytes = process::abi().handle_bytes;
+    let bytes = abi().handle_bytes;
     let mut result = 0;
-    // Before they are complete: another thread may get their handles then.
-    ask(|own| {
+    // They are removed first: once freed, another thread may get their handles.
+    ask(|state| {
         for one in chosen.iter_mut() {
-            match own.requests.get_mut(one.handle).filter(|known| known.persistent.is_some()) {
+            match state.requests.get_mut(one.handle).filter(|known| known.persistent.is_some()) {
                 Some(persistent) => (persistent.active, one.stays) = (None, true),
-                None => drop(own.requests.remove(one.handle)),
+                None => drop(state.requests.remove(one.handle)),
             }
         }
         Ok(())
@@ -237,8 +238,9 @@ fn finish(call: &Hooked<'_>, kind: Kind, chosen: &mut [Chosen]) -> c_int {
         one.request = mpi::handle(one.request);
     }
     for (n, one) in chosen.iter_mut().enumerate() {
-        if let Some((own, error)) = &mut one.completed {
-            own.copy_to(status_of(call, kind, n));
+        if let Some((found, error)) = &mut one.completed {
+            // SAFETY: as above.
+            unsafe { found.copy_to(abi(), status_of(call, kind, n)) };
             if *error != 0 && result == 0 {
                 result = if has_several(kind) { mpi::layout().err_in_status } else { *error };
             }
@@ -250,7 +252,7 @@ fn finish(call: &Hooked<'_>, kind: Kind, chosen: &mut [Chosen]) -> c_int {
     result
 }
 
-/// Gives the statuses of requests that are complete, and leaves them.
+/// Gives the statuses of complete requests without freeing them.
 fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
     let mut result = 0;
     for (n, one) in chosen.iter().enumerate() {
@@ -264,18 +266,19 @@ fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
     result
 }
 
-/// What was cancelled in the record was never posted. What was not must not be now.
+/// Cancels a request. A receive that was cancelled in the recorded run is withheld, and its substitute is
+/// cancelled. A receive that was not cancelled there must not be cancelled now.
 pub(super) fn cancel(call: Hooked<'_>) -> c_int {
     let handle = request_of(&call);
-    let known = ask(|own| {
-        Ok(own.requests.get_mut(handle).map(|known| {
+    let known = ask(|state| {
+        Ok(state.requests.get_mut(handle).map(|known| {
             let again = std::mem::replace(&mut known.cancelled, true);
             known.active.filter(|_| known.withheld && !again)
         }))
     });
     match known {
         Some(Some(mut request)) => {
-            // SAFETY: a request of our own.
+            // SAFETY: the agent's request.
             unsafe { mpi::call(table::MPI_Cancel, &[&raw mut request as usize]) }
         }
         Some(None) => 0,
@@ -285,16 +288,16 @@ pub(super) fn cancel(call: Hooked<'_>) -> c_int {
 
 pub(super) fn free(call: Hooked<'_>) -> c_int {
     let handle = request_of(&call);
-    let known = ask(|own| {
-        own.lines.remove(&handle);
-        Ok(own.requests.remove(handle))
+    let known = ask(|state| {
+        state.send_keys.remove(&handle);
+        Ok(state.requests.remove(handle))
     });
     known.iter().filter_map(|known| known.persistent.as_ref()).for_each(release);
     if let Some(known) = known
         && let Some(mut request) = known.active
     {
         let address = &raw mut request as usize;
-        // SAFETY: a request that is ours, or that the program lets go of.
+        // SAFETY: the agent's request, or the one that the program frees.
         unsafe {
             if known.withheld && !known.cancelled {
                 mpi::call(table::MPI_Cancel, &[address]);
@@ -310,12 +313,12 @@ pub(super) fn free(call: Hooked<'_>) -> c_int {
 }
 
 pub(super) fn free_comm(call: Hooked<'_>) -> c_int {
-    // SAFETY: the table says a communicator is there.
+    // SAFETY: by the interface table, the argument points to a communicator.
     let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
     let result = call.forward();
     if result == 0 {
-        ask(|own| {
-            own.comms.remove(handle);
+        ask(|state| {
+            state.comms.remove(handle);
             Ok(())
         });
     }

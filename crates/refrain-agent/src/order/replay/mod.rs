@@ -1,8 +1,8 @@
-//! Replaying: the record decides, and MPI is made to do it.
+//! Replaying: the record decides, and the agent makes MPI do the same.
 
 mod complete;
+mod concurrent;
 mod receive;
-mod shared;
 
 use crate::table;
 use refrain_order::{
@@ -16,56 +16,57 @@ use super::error_field;
 use super::files;
 use super::guarded::Guarded;
 use super::lifetime;
-use super::line;
 use super::mpi;
 use super::names::Names;
 use super::requests::{Comms, Map, Requests};
 use super::role::{Act, Hooked, Origin};
-use super::stop::{self, OWN_COMM};
+use super::stop::{self, PRIVATE_COMM};
 use super::thread::{self, Thread};
+use super::thread_level;
+use super::turn_key;
 
-static REPLAYING: Guarded<Replaying> = Guarded::new(stop::missed);
+static REPLAYING: Guarded<Replaying> = Guarded::new(stop::lock_unavailable);
 
-/// What is replayed in this process.
+/// The state of the replay in this process.
 struct Replaying {
     replayer: Replayer,
     requests: Requests<Receive>,
     comms: Comms,
-    /// Where threads share MPI: the lines of persistent sends, by their requests.
-    lines: Map<u64>,
+    /// With `MPI_THREAD_MULTIPLE`: the turn keys of persistent sends, by request.
+    send_keys: Map<u64>,
     sites: SiteNames,
-    /// The record was made of a trace of calls: it knows neither places, communicators, threads
-    /// nor clocks.
+    /// The record was derived from a trace of calls: it has no call sites, communicators, threads or clock
+    /// values.
     traced: bool,
-    /// The call of this rank before which to wait for a debugger.
+    /// The call of this rank before which the replay waits for a debugger.
     until: Option<(u32, u64)>,
 }
 
 /// A receive that completes later.
 struct Receive {
-    /// While it is active: the request in MPI, which is the program's unless that is persistent.
+    /// While it is active: the request in MPI. It is the program's request unless that is persistent.
     active: Option<usize>,
-    /// It is not posted, and the program's request is one on which nothing is received.
+    /// It is not posted; its request is one that never receives anything.
     withheld: bool,
-    /// The program has tried to cancel it: once is enough for some MPIs.
+    /// The program has cancelled it. Some MPIs do not allow a second `MPI_Cancel`.
     cancelled: bool,
-    /// What it waits for, for messages.
+    /// The source and tag it waits for, for messages.
     from: (Option<i32>, Option<i32>),
     persistent: Option<Persistent>,
 }
 
-/// A receive that can be started.
+/// A persistent receive.
 #[derive(Clone, Copy)]
 struct Persistent {
-    /// The arguments of `MPI_Irecv`, but for the request.
+    /// The arguments of `MPI_Irecv` without the request.
     words: [usize; 6],
-    /// The datatype among them, if it is our own.
+    /// The datatype among them, if it is a duplicate that the agent made.
     datatype: Option<usize>,
     large: bool,
     post: Post,
 }
 
-/// What a matching call is to do.
+/// The recorded outcome of a completing call.
 enum Decided {
     Fail,
     All,
@@ -89,7 +90,7 @@ impl SiteNames {
         }
     }
 
-    /// Where the program left the record.
+    /// Describes where the program diverged from the record.
     fn describe(&self, divergence: &Divergence) -> String {
         let text = divergence.text(|site| self.name(site));
         match self.last {
@@ -104,7 +105,7 @@ impl Replaying {
         self.sites.name(site)
     }
 
-    /// The place of a call, as the record knows it.
+    /// The origin of a call as the record has it.
     fn recorded(&mut self, origin: Origin) -> Origin {
         if !self.traced {
             return origin;
@@ -114,9 +115,9 @@ impl Replaying {
     }
 }
 
-/// A origin in the program has that name.
+/// Adds the name of a call site.
 pub fn note_site(site: u64, name: &str) {
-    REPLAYING.with(|own| own.sites.names.note(site, name));
+    REPLAYING.with(|state| state.sites.names.note(site, name));
 }
 
 fn facts() -> impl Iterator<Item = (String, String)> {
@@ -128,7 +129,7 @@ fn facts() -> impl Iterator<Item = (String, String)> {
     facts.lines().map(pair).collect::<Vec<_>>().into_iter()
 }
 
-/// MPI has begun, with so many ranks.
+/// Starts the replay, when MPI is initialized with `size` ranks.
 pub fn start(rank: c_int, size: c_int) {
     let Some(frames) = files::read("order") else {
         stop::abort(stop::NO_RECORD, "there is no record of this rank");
@@ -150,65 +151,65 @@ pub fn start(rank: c_int, size: c_int) {
         replayer,
         requests: Requests::default(),
         comms: Comms::default(),
-        lines: Map::default(),
+        send_keys: Map::default(),
         sites: SiteNames { names, last: None },
         traced: facts.iter().any(|(fact, _)| fact == "traced"),
         until: stop::until(),
     });
-    // For requests on which nothing is received.
-    let own_comm = lifetime::own_comm();
-    error_field::learn(mpi::handle(own_comm));
-    OWN_COMM.store(own_comm as u64, Ordering::Relaxed);
+    // For the requests of receives that are withheld.
+    let private_comm = lifetime::private_comm();
+    error_field::learn(mpi::handle(private_comm));
+    PRIVATE_COMM.store(private_comm as u64, Ordering::Relaxed);
 }
 
-/// MPI is about to end.
+/// Ends the replay, before MPI is finalized.
 pub fn end() {
-    let position = REPLAYING.with(|own| own.replayer.position(thread::this().stream()));
-    let Some(own) = REPLAYING.take() else { return };
-    for (_, receive) in own.requests.iter().filter(|(_, receive)| receive.withheld) {
+    let position = REPLAYING.with(|state| state.replayer.position(thread::this().stream()));
+    let Some(state) = REPLAYING.take() else { return };
+    for (_, receive) in state.requests.iter().filter(|(_, receive)| receive.withheld) {
         if let Some(mut request) = receive.active {
             let address = &raw mut request as usize;
-            // SAFETY: a request of our own.
+            // SAFETY: the agent's request.
             unsafe {
                 mpi::call(table::MPI_Cancel, &[address]);
                 mpi::call(table::MPI_Request_free, &[address]);
             }
         }
     }
-    own.requests.iter().filter_map(|(_, one)| one.persistent.as_ref()).for_each(receive::release);
-    lifetime::free_own_comm(OWN_COMM.swap(0, Ordering::Relaxed) as usize);
-    let Replaying { replayer, sites, .. } = own;
+    state.requests.iter().filter_map(|(_, one)| one.persistent.as_ref()).for_each(receive::release);
+    lifetime::free_private_comm(PRIVATE_COMM.swap(0, Ordering::Relaxed) as usize);
+    let Replaying { replayer, sites, .. } = state;
     if let Err(Stop::Diverged(divergence)) = replayer.finish() {
         let text = sites.describe(&divergence);
         stop::abort(stop::DIVERGED, &format!("diverged at MPI_Finalize: {text}"));
     }
-    if !stop::is_recorded_to_the_end() {
+    if !stop::is_record_complete() {
         stop::record_ends_at_finalize(position.unwrap_or(0));
     }
     if let Some(board) = board::get() {
-        board.say(State::Finalizing, "");
+        board.set_state(State::Finalizing, "");
     }
 }
 
-/// MPI has ended: what comes is the program's own. That is noted in a file, for who has started the
-/// ranks, since the board may be on another machine's disk, and be seen there later.
+/// MPI is finalized. This is noted in the facts too, for the `refrain` process: if the board is on a network
+/// file system, it may see the board's change later.
 pub fn over() {
     files::note("over");
     if let Some(board) = board::get() {
-        board.say(State::Over, "");
+        board.set_state(State::Over, "");
     }
 }
 
-/// Asks the record; where it has no answer, the job ends.
+/// Asks the record. If it has no answer, the job is aborted.
 fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
-    let answer = REPLAYING.with(|own| match what(own) {
+    let answer = REPLAYING.with(|state| match what(state) {
         Ok(answer) => Ok(answer),
         Err(stop) => Err((
             match &stop {
-                Stop::Diverged(divergence) => own.sites.describe(divergence),
+                Stop::Diverged(divergence) => state.sites.describe(divergence),
                 _ => String::new(),
             },
-            own.replayer.position(thread::this().stream()),
+            state.replayer.position(thread::this().stream()),
             stop,
         )),
     });
@@ -218,7 +219,7 @@ fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
             stop::abort(stop::DIVERGED, &format!("diverged: {text}"))
         }
         Some(Err((_, position, Stop::RecordEnds))) => {
-            let name = |site| REPLAYING.with(|own| own.name(site)).unwrap_or_default();
+            let name = |site| REPLAYING.with(|state| state.name(site)).unwrap_or_default();
             stop::record_ends(position, name)
         }
         Some(Err((_, _, Stop::Unreadable(error)))) => {
@@ -228,49 +229,49 @@ fn ask<R>(what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
     }
 }
 
-/// What the clock said.
+/// The recorded value of a clock or a random number.
 pub fn value(thread: &Thread, which: u8) -> Option<u64> {
     let stream = thread.stream();
-    let recorded = |own: &mut Replaying| match own.traced {
+    let recorded = |state: &mut Replaying| match state.traced {
         true => Ok(None),
-        false => own.replayer.value(stream, which).map(Some),
+        false => state.replayer.value(stream, which).map(Some),
     };
-    REPLAYING.is_there().then(|| ask(recorded)).flatten()
+    REPLAYING.is_present().then(|| ask(recorded)).flatten()
 }
 
-/// Whether something is replayed.
+/// Whether a replay is in progress.
 pub fn is_on() -> bool {
-    REPLAYING.is_there()
+    REPLAYING.is_present()
 }
 
-/// Whether it is a thread's turn to get a lock of the program's own.
+/// Whether it is a thread's turn to acquire a lock of the program.
 pub fn turn_of_lock(stream: u32) -> Turn {
-    let turn = REPLAYING.with(|own| own.replayer.turn(stream, line::of_locks()));
-    turn.filter(|_| REPLAYING.is_there()).unwrap_or(Turn::Go)
+    let turn = REPLAYING.with(|state| state.replayer.turn(stream, turn_key::of_locks()));
+    turn.filter(|_| REPLAYING.is_present()).unwrap_or(Turn::Go)
 }
 
-/// A thread has got a lock of the program's own.
+/// The thread whose turn it was has acquired a lock of the program.
 pub fn took_lock() {
-    REPLAYING.with(|own| own.replayer.took_turn(line::of_locks()));
+    REPLAYING.with(|state| state.replayer.took_turn(turn_key::of_locks()));
 }
 
-/// A call that is the program's.
+/// Replays a call of the program.
 pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
-    if !REPLAYING.is_there() {
+    if !REPLAYING.is_present() {
         return call.forward();
     }
     if let Some(board) = board::get() {
         board.begin_call(thread, call.entry.stack);
     }
     let origin = Origin { stream: thread.stream(), site: thread.site(&call.entry) };
-    thread.set_doing(Some((call.role.function, origin.site)));
+    thread.set_current_call(Some((call.role.function, origin.site)));
     match call.role.act {
-        Act::Receive(kind) if line::is_shared() && kind != Kind::Mrecv => {
-            shared::receive(call, origin, kind)
+        Act::Receive(kind) if thread_level::is_multiple() && kind != Kind::Mrecv => {
+            concurrent::receive(call, origin, kind)
         }
         Act::Receive(kind) => receive::receive(call, origin, kind),
-        Act::Send(mode) if line::is_shared() => shared::send(call, origin, mode),
-        Act::InitSend => shared::init_send(call),
+        Act::Send(mode) if thread_level::is_multiple() => concurrent::send(call, origin, mode),
+        Act::InitSend => concurrent::init_send(call),
         Act::Post => receive::post(call, origin),
         Act::Init => receive::init(call, origin),
         Act::Start => receive::start_all(call, origin),
@@ -287,57 +288,57 @@ pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
     }
 }
 
-/// Forwards a call of which nothing was recorded.
+/// Forwards a call that is not recorded.
 fn inside(call: &Hooked<'_>) -> c_int {
     let _inside = board::Inside::of(call.role.function);
     call.forward()
 }
 
-/// What the record says of a matching call.
+/// The recorded outcome of a completing call; waits for a debugger if this call is the one to stop at.
 fn decide(origin: Origin, kind: Kind, count: u32) -> Decided {
-    let (decided, held) = ask(|own| {
-        let Origin { stream, site } = own.recorded(origin);
+    let (decided, held) = ask(|state| {
+        let Origin { stream, site } = state.recorded(origin);
         let call = Call { kind, site, count };
-        let position = own.replayer.position(stream);
-        let decided = match own.replayer.call(stream, &call)? {
+        let position = state.replayer.position(stream);
+        let decided = match state.replayer.call(stream, &call)? {
             Decision::Fail => Decided::Fail,
             Decision::All => Decided::All,
             Decision::Undefined => Decided::Undefined,
             Decision::These(indices) => Decided::These(indices.to_vec()),
         };
-        let due = !matches!(decided, Decided::Fail) && own.until == Some((stream, position));
+        let due = !matches!(decided, Decided::Fail) && state.until == Some((stream, position));
         Ok((
             decided,
-            due.then(|| format!("at call {position}, {kind} at {}", own.name(origin.site))),
+            due.then(|| format!("at call {position}, {kind} at {}", state.name(origin.site))),
         ))
     });
     if let Some(held) = held {
-        stop::hold(&held);
+        stop::hold_for_debugger(&held);
     }
     decided
 }
 
 impl Replaying {
-    /// As when recording.
-    fn wanted(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
+    /// The receive that a call posts, as when recording.
+    fn post_of(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
         let communicator = if self.traced { 0 } else { self.comms.number(call.comm()) };
         call.post(origin.site, communicator)
     }
 
-    /// What the record says of a receive.
+    /// How the record says to post a receive.
     fn posting(&mut self, post: &Post, origin: Origin) -> Result<Posting, Stop> {
         let Origin { stream, site } = self.recorded(origin);
         self.replayer.post(stream, &Post { site, ..*post })
     }
 }
 
-/// The request that a call gives by address.
+/// The request whose address is an argument of the call.
 fn request_of(call: &Hooked<'_>) -> usize {
-    // SAFETY: the table says a request is there.
+    // SAFETY: by the interface table, the argument points to a request.
     unsafe { mpi::handle_at(call.word(call.role.request) as *mut u8, 0) }
 }
 
 fn put_request(call: &Hooked<'_>, index: usize, handle: usize) {
-    // SAFETY: the table says that so many requests are there.
+    // SAFETY: by the interface table, the argument points to that many requests.
     unsafe { mpi::put_handle(call.word(call.role.request) as *mut u8, index, handle) };
 }

@@ -1,6 +1,6 @@
-//! Receives and probes: asked for as the record says, and awaited.
+//! Receives and probes: posts them as the record says, and waits for their messages.
 
-use crate::inside::process;
+use crate::inside::library::{abi, predefined};
 use crate::table;
 use refrain_order::{Kind, Post, Posting};
 use std::ffi::c_int;
@@ -8,25 +8,24 @@ use std::sync::atomic::Ordering;
 
 use super::super::role::{Hooked, Mode, Origin};
 use super::super::split::{self, envelope, irecv};
-use super::super::stop::{self, OWN_COMM, Waiting};
-use super::super::{line, mpi};
+use super::super::stop::{self, PRIVATE_COMM, Waiting};
+use super::super::{mpi, turn_key};
 use super::complete::await_request;
-use super::shared::Turns;
+use super::concurrent::Turns;
 use super::{Decided, Persistent, Receive, ask, decide, put_request, request_of};
 
-/// The receive that a call posts, and what the record says of it.
-pub(super) fn wanted(call: &Hooked<'_>, origin: Origin) -> (Post, Posting) {
-    ask(|own| {
-        let post = own.wanted(call, origin);
-        Ok((post, own.posting(&post, origin)?))
+/// The receive that a call posts, and how the record says to post it.
+pub(super) fn recorded_post(call: &Hooked<'_>, origin: Origin) -> (Post, Posting) {
+    ask(|state| {
+        let post = state.post_of(call, origin);
+        Ok((post, state.posting(&post, origin)?))
     })
 }
 
-/// Asks for the recorded source and tag instead of wildcards.
+/// Replaces wildcards by the recorded source and tag.
 pub(super) fn narrow(words: &mut [usize], source: usize, tag: usize, posting: Posting) {
     if let Posting::Narrowed(from) = posting {
-        let places = [(source, from.source), (tag, from.tag)];
-        for (index, value) in places {
+        for (index, value) in [(source, from.source), (tag, from.tag)] {
             if let Some(word) = words.get_mut(index) {
                 *word = value as u32 as usize;
             }
@@ -38,7 +37,7 @@ fn is_withheld(posting: Posting) -> bool {
     matches!(posting, Posting::WithheldCancelled | Posting::WithheldNever)
 }
 
-/// What a narrowed receive waits for.
+/// The source and tag that a receive waits for; `None` is a wildcard.
 pub(super) fn from(post: &Post, posting: Posting) -> (Option<i32>, Option<i32>) {
     match posting {
         Posting::Narrowed(from) => (Some(from.source), Some(from.tag)),
@@ -51,7 +50,7 @@ pub(super) fn describe((source, tag): (Option<i32>, Option<i32>)) -> String {
     format!("a message from {} with tag {}", text(source), text(tag))
 }
 
-/// Waits until there is a message for a receive or probe; gives what MPI has to complain about.
+/// Waits until there is a message for a receive or probe. Returns MPI's error code.
 fn await_message([source, tag, comm]: [usize; 3], what: impl Fn() -> String) -> c_int {
     let ignore = mpi::status_ignore() as usize;
     let mut waiting = Waiting::new(|| what() + &instead(source, comm));
@@ -67,12 +66,12 @@ fn await_message([source, tag, comm]: [usize; 3], what: impl Fn() -> String) -> 
     }
 }
 
-/// What has come in place of a message that does not, if anything has: for messages.
+/// For the report of a wait that takes too long: another message from that source, if there is one.
 fn instead(source: usize, comm: usize) -> String {
     let (mut flag, mut status): (c_int, _) = (0, mpi::Status::new());
     let any = mpi::layout().any_tag as u32 as usize;
     let words = [source, any, comm, &raw mut flag as usize, status.address() as usize];
-    // SAFETY: the program's arguments, an int and a status; a probe takes nothing.
+    // SAFETY: the program's arguments, an int and a status; a probe does not receive the message.
     let found = unsafe {
         mpi::call(table::MPI_Iprobe, &words);
         if flag == 0 { None } else { mpi::envelope(status.address()) }
@@ -80,32 +79,31 @@ fn instead(source: usize, comm: usize) -> String {
     found.map_or_else(String::new, |found| format!("; there is one with tag {}", found.tag))
 }
 
-/// A request on which nothing is ever received.
+/// A request that never receives anything.
 fn dummy(request: &mut usize) -> c_int {
-    let comm = OWN_COMM.load(Ordering::Relaxed) as usize;
-    let byte = process::predefined("MPI_BYTE").unwrap_or(0);
+    let comm = PRIVATE_COMM.load(Ordering::Relaxed) as usize;
+    let byte = predefined("MPI_BYTE").unwrap_or(0);
     irecv(&[0, 0, byte, 0, 0, comm], false, request)
 }
 
 pub(super) fn receive(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
-    let (post, posting) = wanted(&call, origin);
+    let (post, posting) = recorded_post(&call, origin);
     narrow(call.words, call.role.source, call.role.tag, posting);
-    let name = || ask(|own| Ok(own.name(origin.site)));
+    let name = || ask(|state| Ok(state.name(origin.site)));
     let what = || format!("{kind} at {} for {}", name(), describe(from(&post, posting)));
     if kind == Kind::Sendrecv {
         return exchange(&call, origin, posting, what);
     }
     decide(origin, kind, 0);
-    // What came back without a message had wrong arguments, and does so again.
+    // A recorded receive that returned without a message had invalid arguments, and fails again.
     if kind == Kind::Recv && !is_withheld(posting) {
         await_message(envelope(&call), what);
     }
-    // A message is there: this does not block for long, and what is wrong with it is reported as
-    // it was.
+    // The message has arrived: this does not block for long, and reports the same errors as in the recorded run.
     call.forward()
 }
 
-/// Sends, and receives when there is a message.
+/// Replays `MPI_Sendrecv`: sends, waits for the message, and receives it.
 fn exchange(
     call: &Hooked<'_>,
     origin: Origin,
@@ -118,7 +116,7 @@ fn exchange(
         |error| error,
         |words| split::isend(&words, call.role.large, Mode::Standard, &mut request),
     );
-    // What was sent was sent, even where the record ends before the answer.
+    // The send comes first: in the recorded run it happened even if the record ends before the answer.
     decide(origin, Kind::Sendrecv, 0);
     if sent != 0 {
         return sent;
@@ -139,9 +137,9 @@ fn exchange(
 
 pub(super) fn post(call: Hooked<'_>, origin: Origin) -> c_int {
     let _turns = Turns::of_call(&call, origin);
-    let (post, posting) = wanted(&call, origin);
+    let (post, posting) = recorded_post(&call, origin);
     let from = from(&post, posting);
-    // Only a plain receive can be withheld: what is sent along has to be sent.
+    // Only a plain receive can be withheld: `MPI_Isendrecv` also has to send.
     let withheld = is_withheld(posting) && call.role.source == mpi::IRECV_SOURCE;
     let mut request = 0;
     let result = if withheld {
@@ -157,8 +155,8 @@ pub(super) fn post(call: Hooked<'_>, origin: Origin) -> c_int {
     if result == 0 {
         let (active, cancelled) = (Some(mpi::handle(request)), false);
         let receive = Receive { active, withheld, cancelled, from, persistent: None };
-        ask(|own| {
-            own.requests.add(mpi::handle(request), receive);
+        ask(|state| {
+            state.requests.add(mpi::handle(request), receive);
             Ok(())
         });
     }
@@ -171,54 +169,55 @@ pub(super) fn init(call: Hooked<'_>, origin: Origin) -> c_int {
         && let Some(words) = call.words.first_chunk::<6>()
     {
         let mut words = *words;
-        let datatype = own_datatype(words[2]);
+        let datatype = duplicate_datatype(words[2]);
         words[2] = datatype.unwrap_or(words[2]);
-        ask(|own| {
-            let post = own.wanted(&call, origin);
+        ask(|state| {
+            let post = state.post_of(&call, origin);
             let persistent = Some(Persistent { words, datatype, large: call.role.large, post });
             let (active, withheld, cancelled, from) = (None, false, false, (None, None));
             let receive = Receive { active, withheld, cancelled, from, persistent };
-            own.requests.add(request_of(&call), receive);
+            state.requests.add(request_of(&call), receive);
             Ok(())
         });
     }
     result
 }
 
-/// A persistent request keeps its datatype, even if the program frees it: so must we.
-fn own_datatype(of: usize) -> Option<usize> {
+/// Duplicates a datatype: a persistent request keeps its datatype even if the program frees it.
+fn duplicate_datatype(of: usize) -> Option<usize> {
     let mut datatype = 0usize;
     // SAFETY: a datatype of the program, and room for a handle.
     let result = unsafe { mpi::call(table::MPI_Type_dup, &[of, &raw mut datatype as usize]) };
     (result == 0).then(|| mpi::handle(datatype))
 }
 
-/// Lets go of the datatype of a persistent request.
+/// Frees the datatype of a persistent request.
 pub(super) fn release(persistent: &Persistent) {
     if let Some(mut datatype) = persistent.datatype {
-        // SAFETY: a datatype of our own.
+        // SAFETY: the agent's datatype.
         unsafe { mpi::call(table::MPI_Type_free, &[&raw mut datatype as usize]) };
     }
 }
 
-/// Starts requests, one after the other. Receives that can be started are posted anew each time,
-/// since each may ask for another source.
+/// Starts requests, one after the other. Persistent receives are posted as new receives each time, since each
+/// may have another source.
 pub(super) fn start_all(call: Hooked<'_>, origin: Origin) -> c_int {
     let (at, n) = call.requests();
     for i in 0..n {
-        // SAFETY: the table says that so many requests are there.
+        // SAFETY: by the interface table, the argument points to that many requests.
         let handle = unsafe { mpi::handle_at(at, i) };
-        let persistent = ask(|own| Ok(own.requests.get(handle).and_then(|own| own.persistent)));
+        let persistent =
+            ask(|state| Ok(state.requests.get(handle).and_then(|receive| receive.persistent)));
         let key = match persistent {
-            Some(persistent) => Some(line::of_receives(persistent.post.communicator)),
-            None => ask(|own| Ok(own.lines.get(&handle).copied())),
+            Some(persistent) => Some(turn_key::of_receives(persistent.post.communicator)),
+            None => ask(|state| Ok(state.send_keys.get(&handle).copied())),
         };
         let _turn = key.map(|key| Turns::one(key, origin));
         let result = match persistent {
             Some(persistent) => start_one(handle, persistent, origin),
             None => {
-                let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
-                // SAFETY: the address of a request of the program.
+                let address = at.wrapping_add(i * abi().handle_bytes) as usize;
+                // SAFETY: the address of one of the program's requests.
                 unsafe { mpi::call(table::MPI_Start, &[address]) }
             }
         };
@@ -232,7 +231,7 @@ pub(super) fn start_all(call: Hooked<'_>, origin: Origin) -> c_int {
 fn start_one(handle: usize, persistent: Persistent, origin: Origin) -> c_int {
     let Persistent { mut words, large, post, .. } = persistent;
     let post = Post { site: origin.site, ..post };
-    let posting = ask(|own| own.posting(&post, origin));
+    let posting = ask(|state| state.posting(&post, origin));
     let withheld = is_withheld(posting);
     let mut request = 0;
     let result = if withheld {
@@ -241,8 +240,8 @@ fn start_one(handle: usize, persistent: Persistent, origin: Origin) -> c_int {
         narrow(&mut words, 3, 4, posting);
         irecv(&words, large, &mut request)
     };
-    ask(|own| {
-        if let Some(receive) = own.requests.get_mut(handle).filter(|_| result == 0) {
+    ask(|state| {
+        if let Some(receive) = state.requests.get_mut(handle).filter(|_| result == 0) {
             (receive.active, receive.withheld) = (Some(mpi::handle(request)), withheld);
             (receive.from, receive.cancelled) = (from(&post, posting), false);
         }
@@ -258,11 +257,11 @@ pub(super) fn probe(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
         return 0;
     }
     let _turns = Turns::of_call(&call, origin);
-    let (post, posting) = wanted(&call, origin);
+    let (post, posting) = recorded_post(&call, origin);
     narrow(call.words, call.role.source, call.role.tag, posting);
-    let name = || ask(|own| Ok(own.name(origin.site)));
+    let name = || ask(|state| Ok(state.name(origin.site)));
     let what = || format!("{kind} at {} for {}", name(), describe(from(&post, posting)));
     await_message(envelope(&call), what);
-    // Nobody else takes the message: this finds it at once.
+    // No other call receives the message: this finds it at once.
     call.forward()
 }

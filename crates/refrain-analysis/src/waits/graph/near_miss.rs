@@ -1,28 +1,49 @@
-//! Messages that a stuck rank would receive, if one thing in their envelope were different.
+//! Messages that a stuck rank would receive if one thing in their envelope were different.
 //!
-//! Most hangs in point-to-point communication are a wrong tag, a wrong rank or a wrong communicator. Such a message
-//! was sent, and no receive takes it: pending are the messages that were sent in a lane, less the receives that were
-//! posted for it or have matched it.
+//! Most hangs in point-to-point communication are caused by a wrong tag, rank or communicator. Such a message was sent,
+//! but no receive matches it. The number of unmatched messages of a lane is the number of messages that were sent minus
+//! the receives that were posted for the lane or have matched it.
 
-use super::{Lane, Need, Operation, RankWaitState, Receive, Scope, World, count};
-use std::collections::BTreeSet;
+use super::{Lane, Need, Operation, RankWaitState, Receive, Scope, SendingCall, World, count};
+use std::collections::{BTreeSet, HashMap};
 
-/// Messages that a stuck rank would receive, if one thing were different.
+/// Messages that a stuck rank would receive if one thing were different.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NearMiss {
-    /// What is different.
+    /// The difference.
     pub mismatch: Mismatch,
     /// The rank that receives.
     pub receiver: i32,
-    /// The rank that has sent, or is about to.
+    /// The rank that has sent, or is sending.
     pub sender: i32,
     /// The tag of the messages.
     pub tag: i64,
-    /// How many of them no receive takes.
+    /// The number of messages that no receive matches.
     pub messages: u64,
-    /// Whether the receiver waits for the message; otherwise it has posted the receive and does something else.
+    /// Whether the receiver is blocked in that receive; otherwise it has only posted it.
     pub is_awaited: bool,
+    /// The call that sent the first of them, if it is known.
+    pub sent_in: Option<SendingCall>,
+    /// The rank whose tag is likely to be wrong, if that is clear.
+    pub odd: Option<Odd>,
 }
+
+/// A rank whose tag is used nowhere else, while the other rank's tag is common. Uses are the messages and the
+/// receives on the same communicator, of all ranks and since the program began, without the mismatch itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Odd {
+    /// The rank.
+    pub rank: i32,
+    /// Its tag.
+    pub tag: i64,
+    /// The tag of the other rank.
+    pub usual: i64,
+    /// How many other messages have that one.
+    pub messages: u64,
+}
+
+/// A tag that fewer other messages have is not called common.
+const COMMON: u64 = 3;
 
 /// What differs between a message and a receive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,8 +67,14 @@ pub enum Mismatch {
     },
 }
 
+/// The call that sent the first of the last so many messages of a lane.
+fn sent_in(sender: &RankWaitState, lane: Lane, messages: u64) -> Option<SendingCall> {
+    let sends = sender.last_sent.get(&lane)?;
+    sends.get(usize::try_from(messages).ok()?.checked_sub(1)?).cloned()
+}
+
 impl World<'_> {
-    /// The near misses of these ranks, which are stuck.
+    /// The near misses of these stuck ranks.
     pub(super) fn near_misses(&self, stuck: &BTreeSet<i32>) -> Vec<NearMiss> {
         let mut all = BTreeSet::new();
         for wait_state in stuck.iter().filter_map(|rank| self.by_rank.get(rank)) {
@@ -66,7 +93,7 @@ impl World<'_> {
                 }
             }
         }
-        // A receive that is waited for says the same as one that is posted.
+        // A near miss of a posted receive is redundant if there is the same one for a blocked receive.
         let awaited: BTreeSet<NearMiss> =
             all.iter().filter(|miss| miss.is_awaited).cloned().collect();
         all.retain(|miss| {
@@ -76,7 +103,7 @@ impl World<'_> {
         all.into_iter().collect()
     }
 
-    /// How many messages of a lane no receive of the receiver takes.
+    /// The receiver of a lane, the scope's index there, and the number of messages that no receive matches.
     fn pending(
         &self,
         sender: &RankWaitState,
@@ -98,7 +125,7 @@ impl World<'_> {
         Some((receiver, there, count(&sender.sent, lane).saturating_sub(taken + open)))
     }
 
-    /// Messages that a receive would take, if one thing were different.
+    /// Messages that a receive would match if one thing were different.
     fn messages_like(&self, receiver: &RankWaitState, receive: &Receive) -> Vec<NearMiss> {
         let mut all = Vec::new();
         for sender in self.by_rank.values() {
@@ -120,14 +147,15 @@ impl World<'_> {
                     _ => continue,
                 };
                 if messages > 0 {
-                    let (receiver, sender) = (receiver.rank, sender.rank);
                     all.push(NearMiss {
+                        odd: self.odd(&mismatch, (sender, *lane), messages, receiver),
                         mismatch,
-                        receiver,
-                        sender,
+                        receiver: receiver.rank,
+                        sender: sender.rank,
                         tag,
                         messages,
                         is_awaited: true,
+                        sent_in: sent_in(sender, *lane, messages),
                     });
                 }
             }
@@ -135,7 +163,7 @@ impl World<'_> {
         all
     }
 
-    /// Receives that would take a message, if one thing were different.
+    /// Receives that would match a message if one thing were different.
     fn receives_like(&self, sender: &RankWaitState, lane: Lane) -> Vec<NearMiss> {
         let (_, _, tag) = lane;
         let mut all = Vec::new();
@@ -154,9 +182,62 @@ impl World<'_> {
                 (true, false) => Mismatch::Source { wanted: source },
                 _ => continue,
             };
-            let (receiver, sender) = (receiver.rank, sender.rank);
-            all.push(NearMiss { mismatch, receiver, sender, tag, messages, is_awaited: false });
+            all.push(NearMiss {
+                odd: self.odd(&mismatch, (sender, lane), messages, receiver),
+                mismatch,
+                receiver: receiver.rank,
+                sender: sender.rank,
+                tag,
+                messages,
+                is_awaited: false,
+                sent_in: sent_in(sender, lane, messages),
+            });
         }
         all
+    }
+
+    /// Which side of a wrong tag is odd: of so many messages in a lane, or of the receive.
+    fn odd(
+        &self,
+        mismatch: &Mismatch,
+        (sender, lane): (&RankWaitState, Lane),
+        messages: u64,
+        receiver: &RankWaitState,
+    ) -> Option<Odd> {
+        let Mismatch::Tag { wanted } = mismatch else { return None };
+        let (scope, _, tag) = lane;
+        let here = &sender.scopes.get(scope)?.0;
+        let (sent, named) = self.uses(here, tag);
+        let sent = sent.saturating_sub(messages);
+        let (sent_usually, named_usually) = self.uses(here, *wanted);
+        // Receives that no message was sent for are part of the mismatch.
+        let at_receiver = *self.scopes.get(here)?.get(&receiver.rank)?;
+        let posted = count(&receiver.named, (at_receiver, sender.rank, *wanted));
+        let served = count(&sender.sent, (scope, receiver.rank, *wanted));
+        let named_usually = named_usually.saturating_sub(posted.saturating_sub(served));
+        if sent + named == 0 && sent_usually >= COMMON {
+            let (rank, usual) = (sender.rank, *wanted);
+            return Some(Odd { rank, tag, usual, messages: sent_usually });
+        }
+        if sent_usually + named_usually == 0 && sent >= COMMON {
+            let rank = receiver.rank;
+            return Some(Odd { rank, tag: *wanted, usual: tag, messages: sent });
+        }
+        None
+    }
+
+    /// How many messages and how many receives on a communicator have a tag.
+    fn uses(&self, scope: &Scope, tag: i64) -> (u64, u64) {
+        let (mut sent, mut named) = (0, 0);
+        for (rank, index) in self.scopes.get(scope).into_iter().flatten() {
+            let Some(of) = self.by_rank.get(rank) else { continue };
+            let sum = |lanes: &HashMap<Lane, u64>| -> u64 {
+                let lanes = lanes.iter().filter(|((scope, _, t), _)| scope == index && *t == tag);
+                lanes.map(|(_, count)| *count).sum()
+            };
+            sent += sum(&of.sent);
+            named += sum(&of.named) + sum(&of.matched);
+        }
+        (sent, named)
     }
 }

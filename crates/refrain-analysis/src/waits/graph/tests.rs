@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 const TAG: i64 = 0;
 
-/// A job of so many ranks that wait for nobody.
+/// A job whose ranks wait for no other rank.
 fn job(size: i32) -> Vec<RankWaitState> {
     let members: Arc<[i32]> = (0..size).collect();
     let origin = Origin::Unknown;
@@ -22,7 +22,7 @@ fn wait(function: &str, until: Until, needs: Vec<Need>) -> Wait {
     Wait { thread: 0, function: function.to_owned(), needs, until }
 }
 
-/// The rank is in a receive, its first from there.
+/// Blocks the rank in its first receive from that source.
 fn receives(wait_state: &mut RankWaitState, source: Option<i32>) {
     let receive = Receive { scope: 0, source, tag: Some(TAG), nth: source.map_or(0, |_| 1) };
     match source {
@@ -67,7 +67,7 @@ fn ranks_that_receive_in_a_circle_are_a_cycle() {
 }
 
 #[test]
-fn a_message_on_its_way_is_not_waited_for() {
+fn a_receive_whose_message_was_sent_does_not_wait() {
     let mut job = job(2);
     for rank in 0..2 {
         receives(&mut job[rank as usize], Some(1 - rank));
@@ -96,7 +96,7 @@ fn sends_that_nobody_receives_are_a_cycle_and_received_ones_are_not() {
 }
 
 #[test]
-fn a_wildcard_is_stuck_only_if_all_who_may_send_are() {
+fn a_wildcard_receive_is_stuck_only_if_all_possible_senders_are() {
     let mut job = job(3);
     receives(&mut job[0], None);
     receives(&mut job[1], Some(0));
@@ -108,7 +108,7 @@ fn a_wildcard_is_stuck_only_if_all_who_may_send_are() {
 }
 
 #[test]
-fn any_of_several_requests_will_do_and_all_of_them_will_not() {
+fn waitsome_needs_one_request_and_waitall_all() {
     let request = |source| {
         let receive = Receive { scope: 0, source: Some(source), tag: Some(TAG), nth: 1 };
         Need::Operation(Operation::Receive(receive))
@@ -122,7 +122,7 @@ fn any_of_several_requests_will_do_and_all_of_them_will_not() {
 }
 
 #[test]
-fn a_barrier_names_who_is_missing_and_not_who_has_left_it() {
+fn a_barrier_names_missing_ranks_but_not_those_that_have_left_it() {
     let mut job = job(4);
     enters_barrier(&mut job[0]);
     enters_barrier(&mut job[3]);
@@ -142,12 +142,12 @@ fn a_barrier_and_a_receive_that_wait_for_each_other_are_a_cycle() {
     receives(&mut job[2], Some(0));
     let found = findings(&job);
     assert_eq!(ranks_of(&found.cycles[0]), [0, 1]);
-    assert_eq!(found.cycles.len(), 1, "one knot, one cycle");
+    assert_eq!(found.cycles.len(), 1, "one component, one cycle");
     assert_eq!(found.incomplete[0].missing, [1, 2]);
 }
 
 #[test]
-fn different_collectives_at_the_same_place_are_named() {
+fn different_functions_for_the_same_collective_are_named() {
     let mut job = job(2);
     enters_barrier(&mut job[0]);
     enters_barrier(&mut job[1]);
@@ -185,7 +185,7 @@ fn ranks_that_wait_for_one_that_has_ended_are_named() {
 }
 
 #[test]
-fn communicators_with_the_same_members_are_told_apart() {
+fn communicators_with_the_same_members_are_distinguished() {
     let mut job = job(2);
     for wait_state in &mut job {
         let (first, _) = wait_state.scopes[0].clone();
@@ -198,7 +198,7 @@ fn communicators_with_the_same_members_are_told_apart() {
     assert_eq!(findings(&job).cycles.len(), 1);
 }
 
-/// Sends a message that nobody has to wait for.
+/// Counts messages as sent, without a blocked call.
 fn has_sent(wait_state: &mut RankWaitState, scope: usize, to: i32, tag: i64, messages: u64) {
     wait_state.sent.insert((scope, to, tag), messages);
 }
@@ -218,8 +218,93 @@ fn a_message_with_another_tag_is_a_near_miss() {
         tag: 10,
         messages: 2,
         is_awaited: true,
+        sent_in: None,
+        odd: None,
     };
     assert_eq!(found.near_misses, [miss]);
+}
+
+#[test]
+fn the_call_that_sent_the_message_is_named() {
+    let mut job = job(4);
+    receives(&mut job[3], Some(2));
+    let call = |number| {
+        let site = Some("app+11c9".into());
+        SendingCall { number: Some(number), function: "MPI_Send".to_owned(), site }
+    };
+    job[2].last_sent.insert((0, 3, 10), [call(994), call(990), call(986)].into());
+    enters_barrier(&mut job[2]);
+    for (messages, number) in [(1, Some(994)), (2, Some(990)), (3, Some(986)), (4, None)] {
+        has_sent(&mut job[2], 0, 3, 10, messages);
+        assert_eq!(findings(&job).near_misses[0].sent_in, number.map(call));
+    }
+}
+
+/// Rank 2 has sent a message with this tag to rank 3, which waits for tag 0. Other ranks have exchanged so many
+/// messages with each of these tags.
+fn with_wrong_tag(tag: i64, exchanged: &[(i64, u64)]) -> Vec<RankWaitState> {
+    let mut job = job(4);
+    receives(&mut job[3], Some(2));
+    has_sent(&mut job[2], 0, 3, tag, 1);
+    enters_barrier(&mut job[2]);
+    for (tag, messages) in exchanged {
+        has_sent(&mut job[0], 0, 1, *tag, *messages);
+        job[1].named.insert((0, 0, *tag), *messages);
+    }
+    job
+}
+
+#[test]
+fn a_tag_that_is_used_nowhere_else_is_odd() {
+    let odd = |job: &[RankWaitState]| {
+        let found = findings(job);
+        assert_eq!(found.near_misses.len(), 1, "{found:?}");
+        found.near_misses[0].odd
+    };
+    let sender = Some(Odd { rank: 2, tag: 10, usual: TAG, messages: 96 });
+    assert_eq!(odd(&with_wrong_tag(10, &[(TAG, 96)])), sender);
+    let receiver = Some(Odd { rank: 3, tag: TAG, usual: 10, messages: 5 });
+    assert_eq!(odd(&with_wrong_tag(10, &[(10, 5)])), receiver);
+    // Both tags are common, or neither, or the other one is too rare.
+    assert_eq!(odd(&with_wrong_tag(10, &[(TAG, 9), (10, 1)])), None);
+    assert_eq!(odd(&with_wrong_tag(10, &[(TAG, 1), (10, 9)])), None);
+    assert_eq!(odd(&with_wrong_tag(10, &[])), None);
+    assert_eq!(odd(&with_wrong_tag(10, &[(TAG, 2)])), None);
+    // A receive that names the tag is a use of it.
+    let mut job = with_wrong_tag(10, &[(TAG, 96)]);
+    job[0].named.insert((0, 1, 10), 1);
+    assert_eq!(odd(&job), None);
+}
+
+#[test]
+fn cycles_that_hang_together_by_a_collective_are_all_named() {
+    let mut job = job(12);
+    // Ranks 4 and 10 wait for messages of 3 and 9, which wait for all in a barrier, as the others do.
+    for (rank, wait_state) in job.iter_mut().enumerate() {
+        match rank {
+            4 => receives(wait_state, Some(3)),
+            10 => receives(wait_state, Some(9)),
+            // Rank 5 waits for a rank in a cycle: that is no other cycle.
+            5 => receives(wait_state, Some(4)),
+            _ => enters_barrier(wait_state),
+        }
+    }
+    let found = findings(&job);
+    let cycles: Vec<Vec<i32>> = found.cycles.iter().map(|cycle| ranks_of(cycle)).collect();
+    assert_eq!(cycles, [vec![3, 4], vec![9, 10]]);
+}
+
+#[test]
+fn ranks_in_different_collectives_are_one_cycle_however_many_they_are() {
+    let mut job = job(40);
+    for (rank, wait_state) in job.iter_mut().enumerate() {
+        enters_barrier(wait_state);
+        if rank % 2 == 1 {
+            let need = wait_state.waits[0].needs[0].0;
+            wait_state.waits[0] = wait("MPI_Bcast", Until::All, vec![need]);
+        }
+    }
+    assert_eq!(findings(&job).cycles.len(), 1);
 }
 
 #[test]
@@ -247,21 +332,21 @@ fn a_message_from_another_rank_or_on_another_communicator_is_a_near_miss() {
 }
 
 #[test]
-fn a_message_that_some_receive_takes_is_no_near_miss() {
+fn a_message_that_some_receive_matches_is_not_a_near_miss() {
     let mut job = job(2);
     receives(&mut job[0], Some(1));
     receives(&mut job[1], Some(0));
     has_sent(&mut job[1], 0, 0, 5, 1);
     job[0].named.insert((0, 1, 5), 1);
     assert_eq!(findings(&job).near_misses, []);
-    // Nor is one that a wildcard takes.
+    // Nor is one that a wildcard receive matches.
     job[0].named.remove(&(0, 1, 5));
     job[0].open.push(Receive { scope: 0, source: None, tag: Some(5), nth: 0 });
     assert_eq!(findings(&job).near_misses, []);
 }
 
 #[test]
-fn a_send_that_is_blocked_finds_the_receive_that_was_meant() {
+fn a_blocked_send_finds_the_receive_with_one_difference() {
     let mut job = job(2);
     sends(&mut job[0], 1);
     job[1].named.insert((0, 0, 7), 1);
@@ -273,7 +358,7 @@ fn a_send_that_is_blocked_finds_the_receive_that_was_meant() {
 }
 
 #[test]
-fn a_rank_with_a_thread_that_is_served_is_not_stuck() {
+fn a_rank_with_a_thread_that_can_continue_is_not_stuck() {
     let mut job = job(2);
     receives(&mut job[0], Some(1));
     receives(&mut job[1], Some(0));

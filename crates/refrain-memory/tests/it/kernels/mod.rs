@@ -1,5 +1,4 @@
-//! Streams as compiled kernels make them: a block for each straight piece of code, with the
-//! addresses that it touches.
+//! Streams of compiled kernels: a block for each straight piece of code, with the addresses that it refers to.
 //!
 //! Every kernel runs one thread's share of the work. The blocks are the same in all threads.
 #![allow(dead_code)]
@@ -8,10 +7,10 @@ use std::ops::Range;
 
 use refrain_memory::{Blocks, Kind, Reference, SegmentKind, Segments};
 
-/// What takes records on.
+/// Receives records.
 type Sink<'a> = Box<dyn FnMut(&[u64]) + 'a>;
 
-/// What a thread executes: records of a block's number and its addresses.
+/// The stream of a thread: records of a block's number and its addresses.
 #[derive(Default)]
 pub struct Tape<'a> {
     /// The records.
@@ -20,7 +19,7 @@ pub struct Tape<'a> {
 }
 
 impl<'a> Tape<'a> {
-    /// A tape that hands its records on, some thousands of words at a time.
+    /// A tape that passes its records to `sink`, some thousands of words at a time.
     pub fn to(sink: impl FnMut(&[u64]) + 'a) -> Self {
         Self { words: Vec::with_capacity(1 << 15), sink: Some(Box::new(sink)) }
     }
@@ -35,7 +34,7 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Hands on what is left.
+    /// Passes on the remaining records.
     pub fn hand_on(&mut self) {
         if let Some(sink) = &mut self.sink {
             sink(&self.words);
@@ -64,7 +63,7 @@ pub fn blocks(of: &[&str]) -> Blocks {
     table
 }
 
-/// Where things lie in a process: `shift` is what address randomisation adds.
+/// The address space of a process: `shift` is what address randomisation adds.
 pub struct Memory {
     /// The segments.
     pub segments: Segments,
@@ -142,7 +141,7 @@ pub fn matmul(tape: &mut Tape<'_>, [a, b, c]: [u64; 3], n: u64, rows: Range<u64>
     tape.run(4, &[stack - 72]);
 }
 
-/// The same as one block only, as front ends that see nothing but references give it.
+/// The same as one block only, as from a front end that observes nothing but references.
 pub const MATMUL_BARE: &[&str] = &["LLLS"];
 pub fn matmul_bare(tape: &mut Tape<'_>, [a, b, c]: [u64; 3], n: u64, rows: Range<u64>) {
     for i in rows {
@@ -232,7 +231,7 @@ pub fn unoptimised(tape: &mut Tape<'_>, a: u64, n: u64, m: u64, stack: u64) {
     tape.run(5, &[stack - 40]);
 }
 
-/// A tiled transpose whose last tiles are cut off by `min`; the inner loop runs backwards.
+/// A tiled transpose whose last tiles are smaller (`min`); the inner loop runs backwards.
 pub const TILED: &[&str] = &["", "", "", "LS"];
 pub fn tiled(tape: &mut Tape<'_>, a: u64, b: u64, n: u64, tile: u64) {
     for ii in (0..n).step_by(tile as usize) {
@@ -268,7 +267,7 @@ pub fn fft(tape: &mut Tape<'_>, data: u64, twiddles: u64, log: u32) {
 
 /// A sparse matrix in rows.
 pub struct Sparse {
-    /// Where each row begins; one more than there are rows.
+    /// Where each row begins, and where the last row ends.
     pub starts: Vec<u64>,
     /// The column of each element.
     pub columns: Vec<u64>,
@@ -312,7 +311,7 @@ pub fn spmv(tape: &mut Tape<'_>, matrix: &Sparse, at: [u64; 5], rows: Range<u64>
     tape.run(4, &[starts]);
 }
 
-/// V-cycles over coarser and coarser unstructured matrices: smooth down, then up again.
+/// V-cycles over coarser and coarser unstructured matrices: smooths on the way down and up.
 pub fn amg(tape: &mut Tape<'_>, levels: &[(Sparse, [u64; 5])], cycles: u64, part: (u64, u64)) {
     for _ in 0..cycles {
         let down = 0..levels.len();
@@ -393,7 +392,7 @@ pub fn mergesort(tape: &mut Tape<'_>, mut from: u64, mut to: u64, data: &mut Vec
     }
 }
 
-/// Walks a linked list: the payload, then the way on.
+/// Walks a linked list: the payload, then the next pointer.
 pub const LIST: &[&str] = &["LL", "S"];
 pub fn list(tape: &mut Tape<'_>, nodes: &[u64], result: u64) {
     for &node in nodes {

@@ -1,4 +1,4 @@
-//! The log, told at random.
+//! Random events in a log and in a recorder.
 
 use super::*;
 use crate::causal::frames::Frames;
@@ -7,7 +7,7 @@ use crate::divergence::Moment;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-enum Told {
+enum Step {
     Post(Post),
     Resolve(usize, MatchResult),
     Failed(Kind, u64),
@@ -16,11 +16,11 @@ enum Told {
     Turn(u64),
 }
 
-fn told() -> impl Strategy<Value = (u32, Told)> {
+fn steps() -> impl Strategy<Value = (u32, Step)> {
     let option = || prop::option::of(0i32..3);
     let post =
         (0u64..4, 0u32..3, option(), option()).prop_map(|(site, communicator, source, tag)| {
-            Told::Post(Post { site, communicator, source, tag })
+            Step::Post(Post { site, communicator, source, tag })
         });
     let match_result = prop_oneof![
         (-2i32..5, -1i32..9)
@@ -33,74 +33,77 @@ fn told() -> impl Strategy<Value = (u32, Told)> {
     let event = prop_oneof![
         post,
         (0usize..9, match_result)
-            .prop_map(|(which, match_result)| Told::Resolve(which, match_result)),
-        (kind(), 0u64..4).prop_map(|(kind, site)| Told::Failed(kind, site)),
+            .prop_map(|(which, match_result)| Step::Resolve(which, match_result)),
+        (kind(), 0u64..4).prop_map(|(kind, site)| Step::Failed(kind, site)),
         matched.prop_map(|(kind, site, count, picks, all)| {
-            Told::Matched(Call { kind, site, count }, picks, all)
+            Step::Matched(Call { kind, site, count }, picks, all)
         }),
-        (0u8..3, any::<u64>()).prop_map(|(which, bits)| Told::Value(which, bits)),
-        (0u64..5).prop_map(Told::Turn),
+        (0u8..3, any::<u64>()).prop_map(|(which, bits)| Step::Value(which, bits)),
+        (0u64..5).prop_map(Step::Turn),
     ];
     (0u32..3, event)
 }
 
-/// What a replay would do.
+/// All calls and receives that a replay would see.
 fn moments(frames: Vec<u8>) -> Vec<Vec<Moment>> {
     let frames = Frames::read(frames);
-    assert_eq!(frames.cut(), None);
+    assert_eq!(frames.truncated(), None);
     let all = |(stream, which)| Reader::new(&frames, stream).moments(which).unwrap();
     let streams = 0..frames.streams().len();
-    streams.flat_map(|own| [(own, Which::Calls), (own, Which::Receives)]).map(all).collect()
+    streams
+        .flat_map(|stream| [(stream, Which::Calls), (stream, Which::Receives)])
+        .map(all)
+        .collect()
 }
 
-/// Tells a log and a recorder the same; whoever resolves says which ticket.
-fn tell(
+/// Passes the same event to a log and to a recorder; `which` selects the ticket to resolve.
+fn perform(
     (log, direct): (&mut Log<'_>, &mut Recorder),
     stream: u32,
-    told: &Told,
+    step: &Step,
     tickets: &mut Vec<Ticket>,
     resolves: impl FnOnce(&mut Vec<Ticket>, usize) -> Option<Ticket>,
 ) {
-    match told {
-        Told::Post(post) => {
+    match step {
+        Step::Post(post) => {
             let ticket = direct.post(stream, post);
             assert_eq!(log.post(stream, post), ticket);
             tickets.push(ticket);
         }
-        Told::Resolve(which, match_result) => {
+        Step::Resolve(which, match_result) => {
             if let Some(ticket) = resolves(tickets, *which) {
                 direct.resolve(ticket, *match_result);
                 log.resolve(ticket, *match_result);
             }
         }
-        Told::Failed(kind, site) => {
+        Step::Failed(kind, site) => {
             if kind.polls() {
                 direct.failed(stream, *kind, *site);
                 log.failed(stream, *kind, *site);
             }
         }
-        Told::Matched(call, picks, all) => {
+        Step::Matched(call, picks, all) => {
             direct.matched(stream, call, completed(picks, *all));
             log.matched(stream, call, completed(picks, *all));
         }
-        Told::Value(which, bits) => {
+        Step::Value(which, bits) => {
             direct.value(stream, *which, *bits);
             log.value(stream, *which, *bits);
         }
-        Told::Turn(key) => {
+        Step::Turn(key) => {
             direct.turn(stream, *key);
             log.turn(stream, *key);
         }
     }
 }
 
-/// What the first word of a window says, and the words in use.
+/// The first word of a window, decoded, and the words in use.
 fn left(words: &[AtomicU64]) -> (InUse, Vec<u64>) {
     let words = words.iter().map(|word| word.load(Ordering::Relaxed).to_le_bytes());
     let bytes: Vec<u8> = words.flatten().collect();
     let in_use = InUse::read(*bytes.first_chunk().unwrap());
-    let place = in_use.place(bytes.len() as u64).unwrap();
-    let content = super::words(&bytes[place.start as usize..place.end as usize]);
+    let range = in_use.range(bytes.len() as u64).unwrap();
+    let content = super::words(&bytes[range.start as usize..range.end as usize]);
     (in_use, content.collect())
 }
 
@@ -114,14 +117,14 @@ fn completed<'a>(picks: &'a [u32], all: bool) -> Completed<'a> {
 
 proptest! {
     #[test]
-    fn a_recorder_told_by_way_of_a_log_makes_the_same_frames(
-        told in prop::collection::vec(told(), 0..200)) {
+    fn a_recorder_behind_a_log_makes_the_same_frames(
+        steps in prop::collection::vec(steps(), 0..200)) {
         let words: Vec<AtomicU64> = (0..4096).map(|_| AtomicU64::new(7)).collect();
         let mut log = Log::new(&words, 17);
         let mut direct = Recorder::new();
         let mut tickets = Vec::new();
-        for (stream, told) in &told {
-            tell((&mut log, &mut direct), *stream, told, &mut tickets, |tickets, which| {
+        for (stream, step) in &steps {
+            perform((&mut log, &mut direct), *stream, step, &mut tickets, |tickets, which| {
                 tickets.get(which).copied()
             });
         }
@@ -136,29 +139,29 @@ proptest! {
         prop_assert_eq!(left, right);
     }
 
-    /// However often a window is full, and wherever the process is killed: what is sealed and what is
-    /// in the window are all that was told.
+    /// However often the window was full, and wherever the process is killed: the sealed frames and the window together
+    /// hold all events.
     #[test]
-    fn what_a_killed_process_leaves_is_what_it_was_told(
-        told in prop::collection::vec(told(), 0..400), words in 80usize..400) {
+    fn no_event_of_a_killed_process_is_lost(
+        steps in prop::collection::vec(steps(), 0..400), words in 80usize..400) {
         let words: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(7)).collect();
         let (mut log, mut recorder) = (Log::new(&words, 0), Recorder::new());
         let (mut direct, mut frames, mut tickets) = (Recorder::new(), Vec::new(), Vec::new());
-        for (stream, told) in &told {
+        for (stream, step) in &steps {
             if !log.has_room(6) {
                 apply(log.content(), &mut recorder).unwrap();
                 let pending = recorder.seal_settled(&mut frames);
                 log.restart(frames.len() as u64, &pending);
-                // With as many receives pending, the next ones have no room.
+                // So many receives are pending that there is no room for the next event.
                 if !log.has_room(6) {
                     break;
                 }
             }
-            // Polls and turns of a block that ends are told apart from those behind it.
-            if matches!(told, Told::Failed(..) | Told::Turn(_)) {
+            // Failed polls and turns are split at the end of a block, so the records would differ.
+            if matches!(step, Step::Failed(..) | Step::Turn(_)) {
                 continue;
             }
-            tell((&mut log, &mut direct), *stream, told, &mut tickets, |tickets, which| {
+            perform((&mut log, &mut direct), *stream, step, &mut tickets, |tickets, which| {
                 let at = tickets.len().checked_sub(1 + which)?;
                 Some(tickets.remove(at))
             });
@@ -175,17 +178,17 @@ proptest! {
     }
 
     #[test]
-    fn any_words_are_read_or_refused(words in prop::collection::vec(any::<u64>(), 0..50)) {
+    fn random_words_are_read_or_refused_without_a_panic(words in prop::collection::vec(any::<u64>(), 0..50)) {
         let small = words.iter().map(|word| word & 0x0000_000f_0003_ff07);
         let _ = apply(small, &mut Recorder::new());
         for word in words {
-            let _ = InUse::read(word.to_le_bytes()).place(word >> 40);
+            let _ = InUse::read(word.to_le_bytes()).range(word >> 40);
         }
     }
 }
 
 #[test]
-fn failed_polls_fill_no_window() {
+fn failed_polls_do_not_fill_the_window() {
     let words: Vec<AtomicU64> = (0..33).map(|_| AtomicU64::new(0)).collect();
     let mut log = Log::new(&words, 0);
     for n in 0..1000 {
@@ -195,7 +198,7 @@ fn failed_polls_fill_no_window() {
 }
 
 #[test]
-fn what_has_no_room_is_known_to_be_missing() {
+fn events_without_room_are_reported_as_lost() {
     let words: Vec<AtomicU64> = (0..33).map(|_| AtomicU64::new(0)).collect();
     let mut log = Log::new(&words, 0);
     while log.has_room(0) {

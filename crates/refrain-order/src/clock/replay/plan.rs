@@ -1,29 +1,28 @@
-//! What a call that succeeds is to get, and whether that is there.
+//! Which messages a successful call gets, and whether they have arrived.
 
 use super::{Need, Replayer, State};
 use crate::clock::Delivery;
 use crate::clock::arrivals::Arrived;
 use crate::clock::loaded::Row;
-use crate::clock::record::{CLOCK_LINE, is_probe};
+use crate::clock::record::{CLOCK_KEY, is_probe};
 use crate::clock::table::Other;
 use crate::{Call, Choice, Envelope, Ticket};
 
 /// What one request of a call gets.
 #[derive(Clone, Copy, Debug)]
 pub enum Planned {
-    /// This message, the request at this index, or the so manieth that would take it.
+    /// This message, for the request at this index, or for the n-th request that accepts it.
     Receive(Arrived, Result<u32, usize>),
-    /// This message is looked at.
+    /// This message is probed.
     Probe(Arrived),
-    /// Nothing that was not known before.
+    /// The request at this index completes without a new message.
     Complete(u32),
-    /// It was cancelled.
+    /// The receive at this index was cancelled.
     Cancelled(u32),
 }
 
 impl Replayer {
-    /// Plans a call without a choice: all receives that were not known to be complete. Rows are
-    /// for those that have a choice themselves.
+    /// Plans a call that completes all of its requests. The rows are those of receives that have a choice.
     pub(super) fn plan_all(
         &self,
         tickets: &[Option<Ticket>],
@@ -50,12 +49,12 @@ impl Replayer {
                         planned.push(Planned::Cancelled(index));
                         continue;
                     }
-                    Row::Message(place, _) => {
-                        let found = self.arrivals.decide(chunk, table, *place);
+                    Row::Message(position, _) => {
+                        let found = self.arrivals.decide(chunk, table, *position);
                         if found.is_some_and(|one| !open.accepts(one.communicator, one.from)) {
                             return None;
                         }
-                        (found, Need::Place { chunk, table, place: *place })
+                        (found, Need::Position { chunk, table, position: *position })
                     }
                     Row::Other(_) => return None,
                 },
@@ -78,12 +77,14 @@ impl Replayer {
         let mut planned = Vec::new();
         for row in rows {
             match row {
-                Row::Message(place, claim) => match self.arrivals.decide(chunk, table, *place) {
-                    Some(arrived) => planned.push(Planned::Receive(arrived, Err(*claim))),
-                    None => needs.push(Need::Place { chunk, table, place: *place }),
-                },
+                Row::Message(position, claim) => {
+                    match self.arrivals.decide(chunk, table, *position) {
+                        Some(arrived) => planned.push(Planned::Receive(arrived, Err(*claim))),
+                        None => needs.push(Need::Position { chunk, table, position: *position }),
+                    }
+                }
                 Row::Other(Other::Probed(sender, sequence)) => {
-                    match self.arrivals.letter(*sender, *sequence) {
+                    match self.arrivals.message(*sender, *sequence) {
                         Some(arrived) => planned.push(Planned::Probe(arrived)),
                         None => needs.push(Need::Numbered { sender: *sender, sequence: *sequence }),
                     }
@@ -95,28 +96,28 @@ impl Replayer {
         Some(planned)
     }
 
-    /// Plans a call that is to succeed with these rows: what it gets, or needs. Nothing if the
-    /// rows are not of such a call.
+    /// Plans a call that succeeds with these rows: what it gets, or which messages it waits for. `None` if the rows do
+    /// not fit such a call.
     pub(super) fn plan(
         &self,
         call: &Call,
         tickets: &[Option<Ticket>],
         rows: &[Row],
-        place: (u64, u32),
+        part: (u64, u32),
     ) -> Option<Result<Vec<Planned>, Vec<Need>>> {
         let mut needs = Vec::new();
         let chooses = call.kind.choice() != Choice::All;
         let planned = if chooses && rows == [Row::Other(Other::Undefined)] {
             Vec::new()
         } else if chooses || is_probe(call.kind) {
-            self.plan_these(rows, place, &mut needs)?
+            self.plan_these(rows, part, &mut needs)?
         } else {
-            self.plan_all(tickets, rows, place, &mut needs)?
+            self.plan_all(tickets, rows, part, &mut needs)?
         };
         Some(if needs.is_empty() { Ok(planned) } else { Err(needs) })
     }
 
-    /// Whether the order of threads matters for what is planned.
+    /// Whether the planned completion takes a turn of the clock.
     pub(super) fn takes_turn(&self, planned: &Planned, tickets: &[Option<Ticket>]) -> bool {
         match planned {
             Planned::Receive(..) | Planned::Probe(_) | Planned::Cancelled(_) => true,
@@ -127,7 +128,7 @@ impl Replayer {
         }
     }
 
-    /// Does what was planned; says whether it fits the call.
+    /// Carries a plan out. Returns whether it fits the call.
     pub(super) fn commit(
         &mut self,
         stream: u32,
@@ -137,7 +138,7 @@ impl Replayer {
     ) -> bool {
         for planned in all {
             if self.takes_turn(planned, tickets) {
-                self.turns.took(CLOCK_LINE);
+                self.turns.took(CLOCK_KEY);
             }
             let (index, arrived, cancelled) = match planned {
                 Planned::Receive(arrived, at) => {
@@ -145,9 +146,9 @@ impl Replayer {
                         Ok(index) => Some(*index),
                         Err(_) if is_probe(call.kind) => Some(0),
                         Err(claim) => {
-                            let takers =
-                                self.receives.takers(tickets, arrived.communicator, arrived.from);
-                            takers.get(*claim).copied()
+                            let Arrived { communicator, from, .. } = *arrived;
+                            let accepting = self.receives.accepting(tickets, communicator, from);
+                            accepting.get(*claim).copied()
                         }
                     };
                     let Some(index) = index else { return false };
@@ -156,7 +157,7 @@ impl Replayer {
                     (index, Some(*arrived), false)
                 }
                 Planned::Probe(arrived) => {
-                    // What follows from having seen it is stamped later, too.
+                    // Messages sent after the probe must have later stamps, too.
                     self.clock.receive(arrived.stamp.clock);
                     (0, Some(*arrived), false)
                 }
@@ -173,7 +174,7 @@ impl Replayer {
             let message = arrived.map(|arrived| arrived.stamp);
             self.deliveries.push(Delivery { index, message, cancelled });
         }
-        self.stream(stream).state = State::Busy;
+        self.stream(stream).state = State::Running;
         true
     }
 }
@@ -185,7 +186,7 @@ mod tests {
     use crate::clock::{Answer, Note};
     use crate::{Completed, Finished, Kind, MatchResult, Post, Recording as _, Stamp};
 
-    /// MPI may leave requests that a call would complete, because of an error in another.
+    /// MPI may leave requests pending that a call would complete, because another request failed.
     #[test]
     fn requests_that_a_failed_call_left_pending_complete_later() {
         for source in [Some(1), None] {
@@ -195,10 +196,10 @@ mod tests {
             let call = |kind, count| Call { kind, site: 3, count };
             let mut recorder = Recorder::new(0);
             let tickets = [recorder.post(0, &post), recorder.post(0, &post)];
-            let mut replayer_hears = Vec::new();
+            let mut notes = Vec::new();
             for (ticket, clock) in tickets.into_iter().zip([3, 5]) {
-                recorder.hear(1, &sent(clock));
-                replayer_hears.push(sent(clock));
+                recorder.receive_note(1, &sent(clock));
+                notes.push(sent(clock));
                 let stamp = recorder.stamp_of(Some(ticket), 0, from);
                 let finished =
                     [Finished { ticket, match_result: MatchResult::Matched(from), stamp }];
@@ -214,16 +215,16 @@ mod tests {
 
             let mut replayer = Replayer::new(record, 0, 2).expect("a record just made");
             let tickets = [replayer.receive(0, &post).ok(), replayer.receive(0, &post).ok()];
-            replayer_hears.into_iter().for_each(|note| replayer.hear(1, note));
+            notes.into_iter().for_each(|note| replayer.receive_note(1, note));
             let got = |index, sequence, clock| Delivery {
                 index,
                 message: Some(Stamp { sender: 1, sequence, clock }),
                 cancelled: false,
             };
-            assert_eq!(replayer.leaves(0), [1]);
+            assert_eq!(replayer.left_pending(0), [1]);
             let all = replayer.call(0, &call(Kind::Waitall, 2), &tickets);
             assert_eq!(all, Ok(Answer::All(&[got(0, 0, 3)])));
-            assert_eq!(replayer.leaves(0), [0; 0]);
+            assert_eq!(replayer.left_pending(0), [0; 0]);
             let one = replayer.call(0, &call(Kind::Wait, 0), &tickets[1..]);
             assert_eq!(one, Ok(Answer::All(&[got(0, 1, 5)])));
             assert_eq!(replayer.finish(), Ok(()));

@@ -19,20 +19,20 @@ pub trait Method {
     type Recording: Agent;
     type Replaying: Agent;
 
-    /// One block is sealed in `seal_every` steps.
+    /// On average, a block is sealed every `seal_every` steps.
     fn recording(world: &World, seal_every: u64, fault: Self::Fault) -> Self::Recording;
     /// The records of ranks that ended.
     fn finish(recording: Self::Recording, world: &World) -> Vec<Vec<u8>>;
     /// The records of ranks that were killed.
     fn killed(recording: Self::Recording) -> Vec<Vec<u8>>;
     fn replaying(world: &World, records: &[Vec<u8>], fault: Self::Fault) -> Self::Replaying;
-    /// Why threads could not go on.
+    /// Why threads could not continue.
     fn stops(replaying: &Self::Replaying) -> &[Stop];
     /// How many notes ranks exchanged, apart from the stamps of messages.
     fn notes(_replaying: &Self::Replaying) -> u64 {
         0
     }
-    /// The end of the replay: what is wrong with it.
+    /// Ends the replay. Returns what is wrong with it.
     fn end(replaying: Self::Replaying) -> Vec<Stop>;
 }
 
@@ -104,7 +104,7 @@ pub fn config(seed: u64) -> Config {
     }
 }
 
-/// More ranks that do little else than send, receive from any source, and wait.
+/// More ranks, which only send, post wildcard receives, and complete them.
 pub fn crowd(seed: u64) -> Config {
     use Feature::*;
     let mut random = Random::of(&[seed, 5]);
@@ -125,7 +125,7 @@ fn shrink<M: Method>(mut config: Config, fault: M::Fault) -> (Config, String) {
         ];
         let without = (0..11).map(|n| Config { features: config.features & !(1 << n), ..config });
         smaller.extend(without.filter(|c| c.features != config.features));
-        // A smaller program is another program: a few seeds give it a chance to fail as well.
+        // A smaller program is a different program: several seeds are tried, so that one of them fails too.
         let tries = smaller.into_iter().filter(|c| c.ranks > 0 && c.threads > 0 && c.steps > 0);
         let tries =
             tries.flat_map(|c| (0..60).map(move |n| Config { seed: n * 977 + c.seed % 977, ..c }));
@@ -141,7 +141,7 @@ pub fn programs<M: Method>() -> u64 {
     asked.unwrap_or(M::PROGRAMS)
 }
 
-/// What was recorded under one schedule replays under any other.
+/// A run that was recorded under one schedule replays under any other.
 pub fn replays_under_any_schedule<M: Method>() {
     let mut entries = 0;
     for seed in 0..programs::<M>() {
@@ -175,8 +175,8 @@ pub fn truncated_records_replay_up_to_their_end<M: Method>() {
     }
 }
 
-/// Breaking any of the rules is noticed by some program.
-pub fn is_needed<M: Method>(fault: M::Fault, program: fn(u64) -> Config) {
+/// Checks that some program fails if a rule is broken.
+pub fn rule_is_needed<M: Method>(fault: M::Fault, program: fn(u64) -> Config) {
     let caught = (0..programs::<M>()).find(|seed| check::<M>(program(*seed), fault).is_err());
     assert!(caught.is_some(), "{fault:?} goes unnoticed");
 }

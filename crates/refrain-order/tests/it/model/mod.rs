@@ -24,7 +24,10 @@ fn the_programs_exercise_every_operation() {
         let mut world = World::new(config(seed), seed);
         let mut recording = causal::Causal::recording(&world, 100, causal::Fault::None);
         world.run(&mut recording);
-        world.done.iter().for_each(|(name, count)| *done.entry(name.clone()).or_default() += count);
+        world
+            .outcomes
+            .iter()
+            .for_each(|(name, count)| *done.entry(name.clone()).or_default() += count);
         ended += world.threads.iter().filter(|thread| thread.operation.is_none()).count();
         threads += world.threads.len();
     }

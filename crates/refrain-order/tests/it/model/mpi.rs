@@ -1,11 +1,10 @@
-//! MPI's matching rules, and nothing else of MPI.
+//! A model of MPI's matching rules.
 //!
-//! Messages of one sender to one receiver on one communicator arrive in the order they were sent;
-//! all else is up to the schedule. An arriving message goes to the first posted receive that
-//! accepts it, or waits in the queue of unexpected messages; a new receive takes the first
-//! message there that it accepts. After the match the data have to be moved, which takes as long
-//! as the schedule likes: so receives complete out of order. A large message's send completes
-//! when its data were moved, a small one's at once.
+//! Messages of one sender to one receiver on one communicator arrive in sending order; everything else is up to the
+//! schedule. An arriving message is matched with the first posted receive that accepts it, or waits in the queue of
+//! unexpected messages; a new receive takes the first message there that it accepts. After the match the data are
+//! moved, which takes as long as the schedule decides, so receives complete out of order. The send of a large message
+//! completes when its data were moved, that of a small message at once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,9 +15,9 @@ pub struct Message {
     pub communicator: u32,
     pub tag: i32,
     pub payload: u64,
-    /// The how manieth message of all.
+    /// The number of the message among all messages.
     pub serial: u64,
-    /// The sender's request, if it waits for the data to be moved.
+    /// The sender's request, if it completes when the data are moved.
     send: Option<usize>,
 }
 
@@ -57,13 +56,13 @@ struct Rank {
 #[derive(Clone, Debug, Default)]
 pub struct Mpi {
     ranks: Vec<Rank>,
-    flying: BTreeMap<(usize, usize, u32), VecDeque<Message>>,
-    /// Matched messages whose data have to be moved: receiver and its request.
+    in_flight: BTreeMap<(usize, usize, u32), VecDeque<Message>>,
+    /// Receivers and requests of matched messages whose data are not moved yet.
     moving: Vec<(usize, usize)>,
     sent: u64,
 }
 
-/// Something the network can do.
+/// A step of the network.
 #[derive(Clone, Copy, Debug)]
 pub enum Motion {
     Arrive((usize, usize, u32)),
@@ -92,30 +91,30 @@ impl Mpi {
         self.sent += 1;
         let message =
             Message { source: from, target: to, communicator, tag, payload, serial, send };
-        self.flying.entry((from, to, communicator)).or_default().push_back(message);
+        self.in_flight.entry((from, to, communicator)).or_default().push_back(message);
         request
     }
 
     pub fn receive(&mut self, rank: usize, wanted: Wanted) -> usize {
-        let own = &mut self.ranks[rank];
-        let request = own.requests.len();
-        own.requests.push(Request::Posted);
-        match own.unexpected.iter().position(|message| wanted.accepts(message)) {
+        let state = &mut self.ranks[rank];
+        let request = state.requests.len();
+        state.requests.push(Request::Posted);
+        match state.unexpected.iter().position(|message| wanted.accepts(message)) {
             Some(at) => {
-                let message = own.unexpected.remove(at);
+                let message = state.unexpected.remove(at);
                 self.matched(rank, request, message);
             }
-            None => own.posted.push((request, wanted)),
+            None => state.posted.push((request, wanted)),
         }
         request
     }
 
-    /// The first waiting message that would be received.
+    /// The first unexpected message that a receive would get.
     pub fn probe(&self, rank: usize, wanted: Wanted) -> Option<Message> {
         self.ranks[rank].unexpected.iter().find(|message| wanted.accepts(message)).copied()
     }
 
-    /// Takes that message out of the queue: nobody else can have it.
+    /// Removes that message from the queue, so that no other receive gets it.
     pub fn matched_probe(&mut self, rank: usize, wanted: Wanted) -> Option<Message> {
         let queue = &mut self.ranks[rank].unexpected;
         let at = queue.iter().position(|message| wanted.accepts(message))?;
@@ -130,10 +129,10 @@ impl Mpi {
     }
 
     pub fn cancel(&mut self, rank: usize, request: usize) {
-        let own = &mut self.ranks[rank];
-        if let Some(at) = own.posted.iter().position(|(posted, _)| *posted == request) {
-            own.posted.remove(at);
-            own.requests[request] = Request::Done(None);
+        let state = &mut self.ranks[rank];
+        if let Some(at) = state.posted.iter().position(|(posted, _)| *posted == request) {
+            state.posted.remove(at);
+            state.requests[request] = Request::Done(None);
         }
     }
 
@@ -150,28 +149,28 @@ impl Mpi {
         self.moving.push((rank, request));
     }
 
-    /// All that the network can do now.
+    /// All possible steps of the network.
     pub fn motions(&self) -> Vec<Motion> {
-        let flying = self.flying.iter().filter(|(_, queue)| !queue.is_empty());
-        let arrivals = flying.map(|(channel, _)| Motion::Arrive(*channel));
+        let in_flight = self.in_flight.iter().filter(|(_, queue)| !queue.is_empty());
+        let arrivals = in_flight.map(|(channel, _)| Motion::Arrive(*channel));
         arrivals.chain((0..self.moving.len()).map(Motion::Move)).collect()
     }
 
     pub fn go(&mut self, motion: Motion) {
         match motion {
             Motion::Arrive(channel) => {
-                let Some(message) = self.flying.get_mut(&channel).and_then(VecDeque::pop_front)
+                let Some(message) = self.in_flight.get_mut(&channel).and_then(VecDeque::pop_front)
                 else {
                     return;
                 };
                 let rank = message.target;
-                let own = &mut self.ranks[rank];
-                match own.posted.iter().position(|(_, wanted)| wanted.accepts(&message)) {
+                let state = &mut self.ranks[rank];
+                match state.posted.iter().position(|(_, wanted)| wanted.accepts(&message)) {
                     Some(at) => {
-                        let (request, _) = own.posted.remove(at);
+                        let (request, _) = state.posted.remove(at);
                         self.matched(rank, request, message);
                     }
-                    None => own.unexpected.push(message),
+                    None => state.unexpected.push(message),
                 }
             }
             Motion::Move(at) => {

@@ -1,13 +1,13 @@
 //! Random programs.
 //!
-//! A thread's next operation follows from the seed, its place, and everything it has seen so far:
-//! a program that gets another message, or the same ones in another order, goes another way.
+//! A thread's next operation depends on the seed, its position, and everything it has observed so far: a program that
+//! gets another message, or the same messages in another order, does something else afterwards.
 
 use crate::model::mpi::{Message, Wanted};
 use refrain_order::Kind;
 use refrain_testing::random::Random;
 
-/// How large programs are, and what they may do.
+/// The size of a program, and the operations it may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     pub seed: u64,
@@ -18,7 +18,7 @@ pub struct Config {
     pub features: u32,
 }
 
-/// What can be left out when a failing program is made smaller.
+/// Operations that can be left out when a failing program is shrunk.
 #[derive(Clone, Copy, Debug)]
 pub enum Feature {
     AnyTag,
@@ -32,7 +32,7 @@ pub enum Feature {
     Clock,
     Status,
     Several,
-    /// Little else than sends, receives from anybody, and completions. Not among the others.
+    /// Only sends, wildcard receives and completions. Not chosen at random.
     Chatty,
 }
 
@@ -42,12 +42,12 @@ impl Config {
     }
 }
 
-/// What the program knows of a request.
+/// The program's view of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     pub active: bool,
     pub receive: bool,
-    /// What a persistent receive wants, and its site.
+    /// The arguments of a persistent receive, and its call site.
     pub persistent: Option<(Wanted, u64)>,
 }
 
@@ -109,8 +109,8 @@ fn completion(config: &Config, random: &mut Random, slots: &[Slot]) -> Operation
 }
 
 /// The next operation of a thread.
-pub fn next(config: &Config, place: [usize; 3], digest: u64, slots: &[Slot]) -> Operation {
-    let [rank, thread, step] = place.map(|part| part as u64);
+pub fn next(config: &Config, position: [usize; 3], digest: u64, slots: &[Slot]) -> Operation {
+    let [rank, thread, step] = position.map(|part| part as u64);
     let mut random = Random::of(&[config.seed, rank, thread, step, digest]);
     let wanted = wanted(config, &mut random);
     let to = random.below(config.ranks);

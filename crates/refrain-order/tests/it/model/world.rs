@@ -1,4 +1,4 @@
-//! A job: ranks, their threads, the network, and a schedule that decides who goes next.
+//! A job: ranks, their threads, the network, and a random schedule of all their steps.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Thread {
     pub step: usize,
     pub digest: u64,
     pub slots: Vec<Slot>,
-    /// What has to be done next, because of what came before.
+    /// The next operation, if the previous one determines it.
     pub forced: Option<Operation>,
     pub operation: Option<Operation>,
     pub log: Vec<Entry>,
@@ -25,7 +25,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    pub fn tell(&mut self, entry: Entry) {
+    pub fn observe(&mut self, entry: Entry) {
         let mut random = Random::of(&[self.digest]);
         for number in &entry {
             random = Random::of(&[random.next(), *number as u64]);
@@ -34,14 +34,14 @@ impl Thread {
         self.log.push(entry);
     }
 
-    pub fn tell_message(&mut self, what: i64, message: Option<&Message>) {
+    pub fn observe_message(&mut self, what: i64, message: Option<&Message>) {
         let mut entry = vec![what];
         entry.extend(describe(message));
-        self.tell(entry);
+        self.observe(entry);
     }
 }
 
-/// A status and a buffer: nothing of a message stands for a cancelled receive, or a send.
+/// A status and a buffer; `None` for a cancelled receive or a send.
 pub fn describe(message: Option<&Message>) -> [i64; 3] {
     message.map_or([-1; 3], |m| [m.source as i64, m.tag.into(), (m.payload >> 1) as i64])
 }
@@ -52,9 +52,9 @@ pub struct World {
     pub threads: Vec<Thread>,
     pub schedule: Random,
     pub clock: u64,
-    /// What operations did, and how often.
-    pub done: BTreeMap<String, u64>,
-    /// How much slower than others each channel and thread is.
+    /// Outcomes of operations, with counts.
+    pub outcomes: BTreeMap<String, u64>,
+    /// How slow each channel and thread is, relative to others.
     slowness: Vec<u64>,
 }
 
@@ -68,11 +68,11 @@ impl World {
         }
         let mut schedule = Random::new(schedule);
         let slowness = (0..64).map(|_| 1 + schedule.next() % 4 * (schedule.next() % 5)).collect();
-        let (mpi, done) = (Mpi::new(config.ranks), BTreeMap::new());
-        Self { config, mpi, threads, schedule, clock: 0, done, slowness }
+        let (mpi, outcomes) = (Mpi::new(config.ranks), BTreeMap::new());
+        Self { config, mpi, threads, schedule, clock: 0, outcomes, slowness }
     }
 
-    /// Runs until nobody can do anything any more.
+    /// Runs until no thread and no message can make progress.
     pub fn run(&mut self, agent: &mut impl Agent) {
         let mut idle = 0;
         loop {
@@ -97,12 +97,12 @@ impl World {
         }
     }
 
-    /// Tries every thread once: whether none of them got on.
+    /// Tries every thread once. Returns whether none of them made progress.
     fn is_stuck(&mut self, agent: &mut impl Agent) -> bool {
         (0..self.threads.len()).all(|thread| !self.step(thread, agent))
     }
 
-    /// Counts what the operation that a thread has just finished did.
+    /// Counts the outcome of the operation that a thread has just finished.
     fn count(&mut self, at: usize) {
         let thread = &self.threads[at];
         let entry = thread.log.last().map_or(&[][..], |entry| &entry[..]);
@@ -127,10 +127,10 @@ impl World {
             }
             None => return,
         };
-        *self.done.entry(name).or_default() += 1;
+        *self.outcomes.entry(name).or_default() += 1;
     }
 
-    /// One thread goes on: whether anything happened.
+    /// Lets one thread continue. Returns whether anything happened.
     fn step(&mut self, at: usize, agent: &mut impl Agent) -> bool {
         let thread = &mut self.threads[at];
         let over = thread.step >= self.config.steps && thread.operation.is_none();
@@ -138,8 +138,8 @@ impl World {
             return false;
         }
         if thread.operation.is_none() {
-            let place = [thread.rank, thread.number, thread.step];
-            let next = || program::next(&self.config, place, thread.digest, &thread.slots);
+            let position = [thread.rank, thread.number, thread.step];
+            let next = || program::next(&self.config, position, thread.digest, &thread.slots);
             thread.operation = Some(thread.forced.take().unwrap_or_else(next));
             thread.step += 1;
         }

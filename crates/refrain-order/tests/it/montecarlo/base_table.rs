@@ -1,5 +1,5 @@
-//! The record that every order-replay needs, as the paper writes it (Sato et al., §3.1, figure 4):
-//! rows of count, flag, with_next, rank and clock.
+//! The uncompressed base table of the paper (Sato et al., §3.1, figure 4): rows of count, flag, with_next, rank and
+//! clock.
 
 use std::io::Write;
 
@@ -33,7 +33,7 @@ pub fn base_table(script: &Script) -> Vec<u8> {
     rows
 }
 
-/// How many bytes gzip -6 makes of these.
+/// The size of these bytes after gzip -6.
 pub fn zipped(bytes: &[u8]) -> u64 {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
     gzip.write_all(bytes).and_then(|()| gzip.finish()).map_or(0, |bytes| bytes.len() as u64)

@@ -45,12 +45,12 @@ pub struct Workload {
     pub seed: u64,
 }
 
-/// What a rank's matching call found.
+/// What a completing call of a rank found.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Nothing, at that call site.
     Failed(usize),
-    /// The receives in these slots, at that call site. Each is posted anew afterwards.
+    /// The receives in these slots, at that call site. Each is posted again afterwards.
     Found(usize, Vec<(u32, Stamp)>),
 }
 
@@ -109,10 +109,10 @@ impl Simulation {
     fn send(&mut self, from: usize, to: usize, now: f64, control: bool) {
         let [least, mean] = self.workload.latency;
         let arrival = now + least + self.random.exponential(mean);
-        let own = &mut self.ranks[from];
-        let stamp = Stamp { sender: from as u32, sequence: own.sent[to], clock: own.clock };
-        own.clock += 1;
-        own.sent[to] += 1;
+        let rank = &mut self.ranks[from];
+        let stamp = Stamp { sender: from as u32, sequence: rank.sent[to], clock: rank.clock };
+        rank.clock += 1;
+        rank.sent[to] += 1;
         let target = &mut self.ranks[to];
         let queue = if control {
             &mut target.control_in[from]
@@ -149,10 +149,10 @@ impl Simulation {
 
     /// The particles that Testsome finds: the slot and the message of each.
     fn arrived(&mut self, at: usize, now: f64) -> Vec<(u32, Stamp)> {
-        let own = &mut self.ranks[at];
+        let rank = &mut self.ranks[at];
         let mut ready = |slot: usize| {
-            own.particles_in[slot].front().filter(|message| message.arrival <= now)?;
-            own.particles_in[slot].pop_front()
+            rank.particles_in[slot].front().filter(|message| message.arrival <= now)?;
+            rank.particles_in[slot].pop_front()
         };
         let slots = 0..self.scripts[at].sources.len();
         if self.workload.style == Style::Named {
@@ -164,11 +164,11 @@ impl Simulation {
         }
         arrived.sort_by(|a, b| a.1.arrival.total_cmp(&b.1.arrival));
         // Receives match in posting order; a message that finds none waits.
-        while arrived.len() > own.posted.len() {
+        while arrived.len() > rank.posted.len() {
             let Some((slot, late)) = arrived.pop() else { break };
-            own.particles_in[slot].push_front(late);
+            rank.particles_in[slot].push_front(late);
         }
-        let pairs = own.posted.iter().zip(&arrived);
+        let pairs = rank.posted.iter().zip(&arrived);
         let mut found: Vec<(u32, Stamp)> =
             pairs.map(|(slot, (_, message))| (*slot as u32, message.stamp)).collect();
         found.sort_by_key(|(slot, _)| *slot);
@@ -177,17 +177,17 @@ impl Simulation {
 
     fn test(&mut self, at: usize, now: f64) {
         let found = self.arrived(at, now);
-        let own = &mut self.ranks[at];
+        let rank = &mut self.ranks[at];
         for (slot, _) in &found {
-            own.posted.retain(|posted| *posted != *slot as usize);
-            own.posted.push(*slot as usize);
+            rank.posted.retain(|posted| *posted != *slot as usize);
+            rank.posted.push(*slot as usize);
         }
-        own.particles += found.len() as u64;
+        rank.particles += found.len() as u64;
         self.observe(at, PARTICLES, found);
-        let own = &mut self.ranks[at];
-        own.steps += 1;
-        if self.workload.control && own.steps.is_multiple_of(4) {
-            let arrived = own
+        let rank = &mut self.ranks[at];
+        rank.steps += 1;
+        if self.workload.control && rank.steps.is_multiple_of(4) {
+            let arrived = rank
                 .control_in
                 .iter_mut()
                 .filter(|queue| queue.front().is_some_and(|message| message.arrival <= now));
@@ -207,7 +207,7 @@ impl Simulation {
     }
 }
 
-/// Runs the exchange until that many messages were received: what each rank found.
+/// Runs the exchange until enough messages were received. Returns what each rank found.
 pub fn run(workload: &Workload) -> Vec<Script> {
     let ranks = workload.ranks;
     let script = |rank| Script { sources: neighbours(rank, workload), actions: Vec::new() };
@@ -220,10 +220,10 @@ pub fn run(workload: &Workload) -> Vec<Script> {
         particles: 100,
         ..Rank::default()
     };
-    let own = scripts.iter().map(rank).collect();
+    let states = scripts.iter().map(rank).collect();
     let random = Random::new(workload.seed);
     let mut simulation =
-        Simulation { ranks: own, scripts, random, workload: *workload, received: 0 };
+        Simulation { ranks: states, scripts, random, workload: *workload, received: 0 };
     let mut agenda: BinaryHeap<Reverse<(u64, usize)>> =
         (0..ranks).map(|rank| Reverse((0, rank))).collect();
     while simulation.received < workload.receives {

@@ -38,7 +38,7 @@ fn a_monte_carlo_exchange_takes_less_than_six_tenths_of_a_byte_a_receive() {
     }
 }
 
-/// Receives from any source that always come in the same order cost next to nothing.
+/// Wildcard receives that are always matched in the same order.
 #[test]
 fn a_deterministic_program_that_uses_any_source_stores_next_to_nothing() {
     let receives = 100_000;

@@ -1,4 +1,4 @@
-//! How small records are, by either method.
+//! The sizes of records of both methods.
 
 mod causal;
 mod clock;

@@ -1,4 +1,4 @@
-//! A traced job that runs while the test looks at it, and kills it.
+//! A traced job that runs in the background while the test inspects it, and kills it.
 
 use refrain_format::part::{HEADER_BYTES, PartHeader};
 use refrain_testing::{Mpi, Outcome, Turn, refrain_binary, turn};
@@ -10,20 +10,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Waits for things that come sooner or later; this machine may be busy.
+/// How long a test waits for something that will happen, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what}: not in {PATIENCE:?}");
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// A traced job. Its processes are found by a mark in their environment, and killed when it goes.
+/// A traced job. Its processes are found by a mark in their environment, and killed when this is dropped.
 pub struct Job {
     child: Child,
     mark: String,
@@ -120,7 +120,7 @@ impl Job {
         signal(name, &[self.child.id()]);
     }
 
-    /// Waits for the end of all; what it said, and its exit code.
+    /// Waits for the end of all processes. Returns the output and the exit code.
     pub fn outcome(mut self) -> Outcome {
         let start = Instant::now();
         let mut status = None;
@@ -157,6 +157,6 @@ impl Drop for Job {
 pub fn signal(name: &str, pids: &[u32]) {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     let kill = format!("kill -{name} {}", pids.join(" "));
-    // Processes that are gone already make it complain, which is of no interest.
+    // Complaints about processes that have already ended are ignored.
     let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status();
 }

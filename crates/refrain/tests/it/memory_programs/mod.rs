@@ -31,7 +31,7 @@ pub fn compile_with(name: &str, options: &[&str]) -> PathBuf {
         Some("cpp") => "g++",
         _ => "gcc",
     };
-    // Under a name of its own, then renamed: other tests may be compiling or running it.
+    // Compiled to a unique name, then renamed: other tests may be compiling or running it.
     fs::create_dir_all(&folder).expect("target/victims can be made");
     let build = tempfile::tempdir_in(&folder).expect("a folder to compile in");
     let fresh = build.path().join("program");
@@ -74,14 +74,14 @@ fn outcome(mut command: Command) -> Outcome {
     }
 }
 
-/// Runs a program as it is.
+/// Runs a program without Refrain.
 pub fn plain(program: &Path, arguments: &[&str]) -> Outcome {
     let mut command = Command::new(program);
     command.args(arguments);
     outcome(command)
 }
 
-/// Runs a program under `refrain mem`; the trace, and the folder it is in.
+/// Runs a program under `refrain mem`. Returns the trace, and the folder it is in.
 pub fn trace(
     program: &Path,
     arguments: &[&str],
@@ -99,7 +99,7 @@ fn recording(program: &Path, arguments: &[&str], options: &[&str], file: &Path) 
     command
 }
 
-/// A recorded program that runs.
+/// A program that is running under `refrain mem`.
 pub struct Running {
     child: Child,
     folder: PathBuf,
@@ -144,17 +144,17 @@ fn on(file: &Path, first: &[&str], options: &[&str]) -> String {
     refrain(words).expect_success().stdout
 }
 
-/// What `refrain info --json` says.
+/// The output of `refrain info --json`.
 pub fn info(file: &Path) -> serde_json::Value {
     serde_json::from_str(&on(file, &["info", "--json"], &[])).expect("JSON")
 }
 
-/// What `refrain show` prints.
+/// The output of `refrain show`.
 pub fn show(file: &Path, options: &[&str]) -> String {
     on(file, &["show"], options)
 }
 
-/// Checks a trace against its raw records; how many references were compared.
+/// Checks a trace against its raw records. Returns how many references were compared.
 pub fn verified(file: &Path) -> u64 {
     let words = on(file, &["verify"], &[]);
     let line = words.lines().find(|line| line.contains("compared")).expect(&words);
@@ -165,13 +165,13 @@ pub fn verified(file: &Path) -> u64 {
 
 /// A line of `refrain show`.
 pub struct Reference {
-    /// As `T2`.
+    /// The thread, as `T2`.
     pub thread: String,
     /// `load` or `store`.
     pub kind: String,
-    /// In bytes.
+    /// The size in bytes.
     pub size: u32,
-    /// Of its first byte.
+    /// The address of its first byte.
     pub address: u64,
 }
 

@@ -6,18 +6,18 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Where references come from.
+/// How references are captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEnd {
-    /// The compiler's.
+    /// By code that the compiler inserts.
     Compiled,
-    /// DynamoRIO.
+    /// By DynamoRIO.
     Dynamorio,
 }
 pub use FrontEnd::{Compiled, Dynamorio};
 
 impl FrontEnd {
-    /// Those that there are: DynamoRIO takes a while to build.
+    /// The front ends that are installed. (DynamoRIO takes long to build.)
     pub fn all() -> Vec<FrontEnd> {
         let folder = std::env::var_os("REFRAIN_DYNAMORIO").map(PathBuf::from);
         let folder = folder.unwrap_or_else(|| workspace().join("target/dynamorio"));
@@ -27,7 +27,7 @@ impl FrontEnd {
         }
     }
 
-    /// As an option says it.
+    /// The value of the option `--frontend`.
     pub fn word(self) -> &'static str {
         match self {
             Compiled => "compiled",
@@ -36,7 +36,7 @@ impl FrontEnd {
     }
 }
 
-/// Compiles a program of `tests/memory` for a front end, and plainly for no front end.
+/// Compiles a program of `tests/memory` for a front end; without instrumentation for `None`.
 pub fn build(folder: &Path, victim: &str, front_end: Option<FrontEnd>) -> PathBuf {
     let compiler = match Path::new(victim).extension().and_then(OsStr::to_str) {
         Some("cpp") => "g++",
@@ -53,7 +53,7 @@ pub fn build_with(mpi: &Mpi, folder: &Path, victim: &str, front_end: FrontEnd) -
     build_by(&|program| mpi.command(program), "mpicc", &options, folder, victim, Some(front_end))
 }
 
-/// The same with a compiler and its options, which are run by a command.
+/// The same with another compiler and its options, run by a command.
 pub fn build_by(
     command: &dyn Fn(&OsStr) -> Command,
     compiler: &str,
@@ -93,11 +93,11 @@ pub fn run(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
-/// Something recorded.
+/// A recorded program.
 pub struct Recorded {
     /// The trace.
     pub trace: PathBuf,
-    /// What the command said.
+    /// The output of the command.
     pub output: Output,
 }
 
@@ -118,7 +118,7 @@ pub fn record(
 }
 
 impl Recorded {
-    /// A command on the trace: whether it succeeded, and what it printed.
+    /// Runs a command on the trace. Returns whether it succeeded, and its output.
     #[track_caller]
     pub fn refrain(&self, words: &[&str]) -> (bool, String) {
         let output =
@@ -127,7 +127,7 @@ impl Recorded {
         (output.status.success(), text)
     }
 
-    /// What `refrain info` tells.
+    /// The output of `refrain info --json`.
     pub fn info(&self) -> Json {
         serde_json::from_str(&self.refrain(&["info", "--json"]).1).expect("info is JSON")
     }
@@ -137,11 +137,11 @@ impl Recorded {
         self.info()["bytes"].as_u64().expect("bytes")
     }
 
-    /// Compares with the raw words; how many references that were.
+    /// Compares with the raw words. Returns how many references were compared.
     #[track_caller]
     pub fn verify(&self) -> u64 {
         let (is_right, text) = self.refrain(&["verify", "--json"]);
-        let json: Json = serde_json::from_str(&text).expect("verify tells in JSON");
+        let json: Json = serde_json::from_str(&text).expect("verify prints JSON");
         assert!(
             is_right && json["ok"] == true,
             "{}: {text}\n{:?}",

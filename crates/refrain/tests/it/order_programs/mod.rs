@@ -1,4 +1,4 @@
-//! Programs whose receive order is recorded and replayed.
+//! Programs whose receive orders are recorded and replayed.
 
 use refrain_testing::{Mpi, Outcome, is_full, sorted_lines};
 use std::process::Command;
@@ -13,7 +13,7 @@ pub fn ranks() -> &'static str {
     if is_full() { "8" } else { "4" }
 }
 
-/// A program with its arguments, in a folder for what it leaves.
+/// A program with its arguments, and a folder to run it in.
 pub struct Victim {
     mpi: Mpi,
     pub words: Vec<String>,
@@ -34,12 +34,12 @@ impl Victim {
         Victim { mpi: mpi.clone(), words, folder, method: "causal" }
     }
 
-    /// Recorded by another method.
+    /// Sets the method of recording.
     pub fn by(self, method: &'static str) -> Victim {
         Victim { method, ..self }
     }
 
-    /// With so many ranks.
+    /// Sets the number of ranks.
     pub fn on(mut self, ranks: &str) -> Victim {
         ranks.clone_into(&mut self.words[2]);
         self
@@ -57,7 +57,7 @@ impl Victim {
         self.mpi.refrain_in(self.folder.path(), words)
     }
 
-    /// The same, to be started by somebody else.
+    /// The command of [`Victim::run`], for the caller to start.
     pub fn command(&self, before: &[&str], words: &[String]) -> Command {
         let mut command = self.mpi.command(refrain_testing::refrain_binary());
         command.args(before).args(words).current_dir(self.folder.path());
@@ -78,7 +78,7 @@ impl Victim {
         self.mpi.run(ranks).program(&self.words[3]).args(&self.words[4..]).output()
     }
 
-    /// `refrain` on what was recorded.
+    /// Runs `refrain` with these words in the folder.
     pub fn look(&self, words: &[&str]) -> Outcome {
         self.mpi.refrain_in(self.folder.path(), words)
     }
@@ -113,7 +113,7 @@ pub fn replays_bit_for_bit(method: &'static str, source: &str, arguments: &[&str
 pub fn replays(victim: &Victim) {
     let recorded = victim.record("run.refrain").expect_success();
     assert!(recorded.stderr.contains("written to run.refrain"), "{recorded}");
-    // A replay by clocks takes several times as long.
+    // A replay with the clock method takes several times as long.
     let times = if victim.method == "clock" && !is_full() { 1 } else { times() };
     for _ in 0..times {
         assert_same(&recorded, &victim.replay("run.refrain").expect_success());

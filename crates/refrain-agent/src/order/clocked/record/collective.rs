@@ -1,4 +1,4 @@
-//! Collective operations, and what makes and frees communicators: clocks go along.
+//! Collective operations, and functions that make or free communicators: exchanges clocks.
 
 use crate::table;
 use std::ffi::c_int;
@@ -6,72 +6,72 @@ use std::ffi::c_int;
 use super::super::super::mpi::{self, status_ignore};
 use super::super::super::role::{Hooked, Origin, Role, Synchronization};
 use super::super::super::split;
-use super::super::collectives::{self, Gathering, Rule};
+use super::super::collectives::{self, Collective, Rule};
 use super::super::request_of;
-use super::{Pending, RECORDING, Recording, Search};
+use super::{ClockReduction, Pending, RECORDING, Recording};
 
 impl Recording {
-    /// Begins to search for the greatest clock of a communicator.
-    fn search(&mut self, origin: Origin, comm: usize) -> Box<Search> {
-        let own = self.clock(origin.stream).now();
-        let mut search = Box::new(Search { own, greatest: own, request: 0 });
+    /// Begins the reduction for the maximum clock of a communicator.
+    fn reduce_clock(&mut self, origin: Origin, comm: usize) -> Box<ClockReduction> {
+        let clock = self.clock(origin.stream).now();
+        let mut reduction = Box::new(ClockReduction { clock, maximum: clock, request: 0 });
         let (word, max) = (mpi::word(), mpi::greatest());
-        let [from, to] = [&raw const search.own as usize, &raw mut search.greatest as usize];
-        let request = &raw mut search.request as usize;
-        // SAFETY: a word and room for one, which stay where they are.
+        let [from, to] = [&raw const reduction.clock as usize, &raw mut reduction.maximum as usize];
+        let request = &raw mut reduction.request as usize;
+        // SAFETY: a word and room for one, in a box that stays in place.
         unsafe { mpi::call(table::MPI_Iallreduce, &[from, to, 1, word, max, comm, request]) };
-        search
+        reduction
     }
 
-    /// A collective operation is done: the clock is set.
-    pub(super) fn met(
+    /// Sets the clock after a collective operation.
+    pub(super) fn set_clock_after(
         &mut self,
         origin: Origin,
-        gathering: &Gathering,
-        search: Option<Box<Search>>,
+        collective: &Collective,
+        reduction: Option<Box<ClockReduction>>,
     ) {
-        let clock = match (gathering.rule, search) {
-            (Rule::Is(clock), _) => clock,
-            (Rule::Greatest, None) => return,
-            (Rule::Greatest, Some(mut search)) => {
-                split::wait(&mut search.request, status_ignore() as usize);
-                search.greatest
+        let clock = match (collective.rule, reduction) {
+            (Rule::AtLeast(clock), _) => clock,
+            (Rule::Maximum, None) => return,
+            (Rule::Maximum, Some(mut reduction)) => {
+                split::wait(&mut reduction.request, status_ignore() as usize);
+                reduction.maximum
             }
         };
         self.clock(origin.stream).merge(clock);
     }
 
-    /// An operation of a communicator begins.
-    fn gather(
+    /// Begins a collective operation.
+    fn begin_collective(
         &mut self,
         origin: Origin,
         comm: usize,
         synchronization: Synchronization,
-    ) -> Option<(Gathering, Option<Box<Search>>)> {
-        let gathering = collectives::begin(self.comms.get(comm), synchronization)?;
-        let searches = gathering.rule == Rule::Greatest;
-        let search = searches.then(|| self.search(origin, comm));
-        Some((gathering, search))
+    ) -> Option<(Collective, Option<Box<ClockReduction>>)> {
+        let collective = collectives::begin(self.comms.get(comm), synchronization)?;
+        let reduces = collective.rule == Rule::Maximum;
+        let reduction = reduces.then(|| self.reduce_clock(origin, comm));
+        Some((collective, reduction))
     }
 }
 
-/// Begins an operation, forwards it, and sets the clock when it is done.
-fn through(
+/// Begins an operation, forwards it, and sets the clock when it is complete.
+fn forward_collective(
     call: &Hooked<'_>,
     origin: Origin,
-    gather: impl FnOnce(&mut Recording) -> Option<(Gathering, Option<Box<Search>>)>,
+    begin: impl FnOnce(&mut Recording) -> Option<(Collective, Option<Box<ClockReduction>>)>,
 ) -> c_int {
-    let begun = RECORDING.with(gather).flatten();
+    let begun = RECORDING.with(begin).flatten();
     let result = call.forward();
-    let Some((gathering, mut search)) = begun else { return result };
-    let later = call.role.request != Role::NOWHERE && result == 0;
-    if let Some(search) = search.as_mut().filter(|_| !later) {
-        // Outside of the lock: somebody may come late.
-        split::wait(&mut search.request, status_ignore() as usize);
+    let Some((collective, mut reduction)) = begun else { return result };
+    let later = call.role.request != Role::ABSENT && result == 0;
+    if let Some(reduction) = reduction.as_mut().filter(|_| !later) {
+        // Without the lock: another rank may be late.
+        split::wait(&mut reduction.request, status_ignore() as usize);
     }
-    RECORDING.with(|own| match later {
-        true => own.requests.add(request_of(call), Pending::Collective(gathering, search)),
-        false => own.met(origin, &gathering, search),
+    RECORDING.with(|state| match later {
+        true => state.requests.add(request_of(call), Pending::Collective(collective, reduction)),
+        false => state.set_clock_after(origin, &collective, reduction),
     });
     result
 }
@@ -82,52 +82,56 @@ pub(super) fn collective(
     origin: Origin,
     synchronization: Synchronization,
 ) -> c_int {
-    if collectives::is_idle(&call, synchronization) {
+    if collectives::exchanges_nothing(&call, synchronization) {
         return call.forward();
     }
-    through(&call, origin, |own| own.gather(origin, call.comm(), synchronization))
+    forward_collective(&call, origin, |state| {
+        state.begin_collective(origin, call.comm(), synchronization)
+    })
 }
 
-/// What makes a communicator.
+/// Makes a communicator.
 pub(super) fn make_comm(call: Hooked<'_>, origin: Origin, parent: bool, new: bool) -> c_int {
     let old = call.comm();
     let at = call.word(call.role.newcomm);
-    let later = call.role.request != Role::NOWHERE;
-    // Communicators are numbered in the order they are asked for.
+    let later = call.role.request != Role::ABSENT;
+    // Communicators are numbered in the order in which the program asks for them.
     let is_child = parent && !new;
-    let child = RECORDING.with(|own| is_child.then(|| own.comms.next_child(old))).flatten();
-    let described = later.then(|| RECORDING.with(|own| own.comms.describe(old, child))).flatten();
-    let gather =
-        |own: &mut Recording| parent.then(|| own.gather(origin, old, Synchronization::Partial));
-    let result = through(&call, origin, |own| gather(own).flatten());
+    let child = RECORDING.with(|state| is_child.then(|| state.comms.next_child(old))).flatten();
+    let described =
+        later.then(|| RECORDING.with(|state| state.comms.describe(old, child))).flatten();
+    let begin = |state: &mut Recording| {
+        parent.then(|| state.begin_collective(origin, old, Synchronization::Partial))
+    };
+    let result = forward_collective(&call, origin, |state| begin(state).flatten());
     if result != 0 || at == 0 {
         return result;
     }
     if let Some(Some(comm)) = described {
-        RECORDING.with(|own| own.unborn.insert(request_of(&call), (at, comm)));
+        RECORDING.with(|state| state.pending_comms.insert(request_of(&call), (at, comm)));
         return result;
     }
-    // SAFETY: the table says a communicator is there.
+    // SAFETY: by the interface table, the argument points to a communicator.
     let made = unsafe { mpi::handle_at(at as *mut u8, 0) };
-    let begun = RECORDING.with(|own| {
-        own.comms.add(made, child);
-        if new { own.gather(origin, made, Synchronization::Partial) } else { None }
+    let begun = RECORDING.with(|state| {
+        state.comms.add(made, child);
+        if new { state.begin_collective(origin, made, Synchronization::Partial) } else { None }
     });
-    if let Some(Some((gathering, mut search))) = begun {
-        if let Some(search) = &mut search {
-            split::wait(&mut search.request, status_ignore() as usize);
+    if let Some(Some((collective, mut reduction))) = begun {
+        if let Some(reduction) = &mut reduction {
+            split::wait(&mut reduction.request, status_ignore() as usize);
         }
-        RECORDING.with(|own| own.met(origin, &gathering, search));
+        RECORDING.with(|state| state.set_clock_after(origin, &collective, reduction));
     }
     result
 }
 
 pub(super) fn free_comm(call: Hooked<'_>) -> c_int {
-    // SAFETY: the table says a communicator is there.
+    // SAFETY: by the interface table, the argument points to a communicator.
     let handle = unsafe { mpi::handle_at(call.word(call.role.comm) as *mut u8, 0) };
     let result = call.forward();
     if result == 0 {
-        RECORDING.with(|own| own.comms.remove(handle));
+        RECORDING.with(|state| state.comms.remove(handle));
     }
     result
 }

@@ -1,28 +1,28 @@
-//! Completion: what MPI found complete, and which clocks it had.
+//! Completing calls: records which requests completed, and the clocks of their messages.
 
+use crate::inside::library::abi;
 use crate::inside::memory::Statuses;
-use crate::inside::process;
 use refrain_order::{Call, Choice, Completed, Kind, Recording as _, Ticket};
 use std::ffi::c_int;
 
 use super::super::super::error_field::{self, Class};
-use super::super::super::files::unsupported;
-use super::super::super::outcome::{Outcome, Requests, Room};
+use super::super::super::files::note_unsupported;
+use super::super::super::outcome::{Outcome, Requests, StatusBuffer};
 use super::super::super::record::consumes;
 use super::super::super::role::{Hooked, Origin};
-use super::super::super::{line, mpi, split};
+use super::super::super::{mpi, split, thread_level};
 use super::super::{put_request, request_of};
 use super::{Pending, RECORDING, Receive, Recording, match_result};
 
 pub(super) fn arrive(call: Hooked<'_>, origin: Origin) -> c_int {
     let result = call.forward();
     let found = call.output(call.role.flag) != Some(0);
-    RECORDING.with(|own| match found {
+    RECORDING.with(|state| match found {
         true => {
             let call = Call { kind: Kind::Parrived, site: origin.site, count: 0 };
-            own.succeeded(origin, &call, &[], Completed::All, &[]);
+            state.succeeded(origin, &call, &[], Completed::All, &[]);
         }
-        false => own.failed(origin, Kind::Parrived),
+        false => state.failed(origin, Kind::Parrived),
     });
     result
 }
@@ -30,44 +30,44 @@ pub(super) fn arrive(call: Hooked<'_>, origin: Origin) -> c_int {
 pub(super) fn complete(mut call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let requests = Requests::of(&call, kind);
     let before = requests.all();
-    let mut room = Room::new();
+    let mut room = StatusBuffer::new();
     let has_array = kind.has_array() && kind.choice() != Choice::One;
     let ignored = call.ignores_status(has_array);
-    let needed = RECORDING.with(|own| before.iter().any(|handle| own.needs_status(*handle)));
+    let needed = RECORDING.with(|state| before.iter().any(|handle| state.needs_status(*handle)));
     let status = match ignored && needed == Some(true) {
-        true => room.make(if has_array { before.len() } else { 1 }),
+        true => room.reserve(if has_array { before.len() } else { 1 }),
         false => call.status(),
     };
     let statuses = (status != call.status() || !ignored).then_some(status);
-    if !line::is_shared() {
+    if !thread_level::is_multiple() {
         let result = call.forward_with_status(status);
-        RECORDING.with(|own| own.record_outcome(&call, origin, kind, before, statuses, result));
+        RECORDING.with(|state| state.record_outcome(&call, origin, kind, before, statuses, result));
         return result;
     }
-    // Where threads share MPI, requests are completed and looked up in one step: others may get
-    // their handles.
+    // With `MPI_THREAD_MULTIPLE`, requests are completed and looked up in one step under the lock: another thread may
+    // get their handles.
     let several = if has_array { before.len() } else { 1 };
-    let at = |n: usize| status.wrapping_add(n * process::abi().status_bytes);
-    // Of calls that block another function is called, which may treat `MPI_ERROR` differently.
+    let at = |n: usize| status.wrapping_add(n * abi().status_bytes);
+    // A blocking call is replaced by a test, which may treat `MPI_ERROR` differently.
     let errors: Vec<Option<c_int>> = match kind.polls() || statuses.is_none() {
         true => Vec::new(),
         false => (0..several).map(|n| error_field::get(at(n))).collect(),
     };
     loop {
         let given = call.replace(call.role.status, status as usize);
-        let result = RECORDING.with(|own| {
-            own.listen();
+        let result = RECORDING.with(|state| {
+            state.receive_notes();
             let (result, found) = split::poll(&call, kind);
             if found && result == 0 && !errors.is_empty() {
                 let mut index = [0];
                 let outcome = Outcome::of(&call, kind, result, &mut index);
                 for (index, n) in outcome.completed(before.len()) {
-                    let class = own.class(before.get(index).copied());
-                    error_field::put_right(at(n), kind, class, errors.get(n).copied().flatten());
+                    let class = state.class(before.get(index).copied());
+                    error_field::correct(at(n), kind, class, errors.get(n).copied().flatten());
                 }
             }
             if found || kind.polls() {
-                own.record_outcome(&call, origin, kind, before, statuses, result);
+                state.record_outcome(&call, origin, kind, before, statuses, result);
             }
             (result, found || kind.polls())
         });
@@ -94,7 +94,7 @@ impl Recording {
     fn class(&self, handle: Option<usize>) -> Class {
         match handle {
             Some(handle) if handle == mpi::request_null() => Class::Null,
-            Some(handle) if self.receive(handle).is_some_and(|own| own.ticket.is_none()) => {
+            Some(handle) if self.receive(handle).is_some_and(|state| state.ticket.is_none()) => {
                 Class::Inactive
             }
             _ => Class::Active,
@@ -124,7 +124,7 @@ impl Recording {
             self.failed(origin, kind);
             return;
         };
-        // After an error only what has become null is complete.
+        // After an error, only requests that have become null are complete.
         let is_complete = |index: usize| result == 0 || is_gone(call, index);
         let (complete, left): (Vec<_>, Vec<_>) = outcome
             .completed(before.len())
@@ -133,7 +133,7 @@ impl Recording {
         let is_persistent =
             |handle: &usize| self.receive(*handle).is_some_and(|receive| receive.persistent);
         if left.iter().any(|(index, _)| before.get(*index).is_some_and(is_persistent)) {
-            unsupported("receives that can be started again and were left because of an error");
+            note_unsupported("persistent receives that were left pending because of an error");
         }
         let is_reported =
             |index: usize| outcome.completed(before.len()).any(|(reported, _)| reported == index);
@@ -146,7 +146,7 @@ impl Recording {
             false => Vec::new(),
         };
         if !lost.is_empty() {
-            unsupported("receives that were lost when another one failed");
+            note_unsupported("receives that were lost when another one failed");
         }
         let these: Vec<u32> = complete.iter().map(|(index, _)| *index as u32).collect();
         let completed = match completed {
@@ -160,13 +160,13 @@ impl Recording {
             let Some(handle) = before.get(*index) else { continue };
             let Some(receive) = self.receive(*handle) else { continue };
             let Some(ticket) = receive.ticket else { continue };
-            let bytes = process::abi().status_bytes;
+            let bytes = abi().status_bytes;
             let status = statuses.map(|statuses| statuses.wrapping_add(at * bytes));
-            // SAFETY: MPI has filled the statuses of what is complete in.
+            // SAFETY: MPI has filled in the statuses of complete requests.
             let match_result = unsafe { match_result(&receive.post, receive.cancelled, status) };
             if self.recorder.is_open(ticket) {
-                // Of others it may matter what this one got, and it cannot be asked any more.
-                self.recorder.learn(ticket, match_result);
+                // The stamps of other receives may depend on this match, and MPI cannot be asked about it later.
+                self.recorder.observe(ticket, match_result);
                 match_results.push((ticket, receive.post.communicator, match_result));
             }
         }
@@ -184,10 +184,10 @@ impl Recording {
         }
     }
 
-    /// A request was handed back.
+    /// A request was completed and freed.
     fn consumed(&mut self, origin: Origin, handle: usize) {
-        if let Some((at, comm)) = self.unborn.remove(&handle) {
-            // SAFETY: the program's place for a communicator, which is there now.
+        if let Some((at, comm)) = self.pending_comms.remove(&handle) {
+            // SAFETY: the address of the program's new communicator.
             self.comms.insert(unsafe { mpi::handle_at(at as *mut u8, 0) }, comm);
         }
         match self.requests.get_mut(handle) {
@@ -195,14 +195,16 @@ impl Recording {
                 let ticket = receive.ticket.take();
                 receive.cancelled = false;
                 let persistent = receive.persistent;
-                ticket.map(|ticket| self.asked.remove(&ticket));
+                ticket.map(|ticket| self.active.remove(&ticket));
                 if !persistent {
                     self.requests.remove(handle);
                 }
             }
             Some(Pending::Collective(..)) => {
-                if let Some(Pending::Collective(gathering, search)) = self.requests.remove(handle) {
-                    self.met(origin, &gathering, search);
+                if let Some(Pending::Collective(collective, reduction)) =
+                    self.requests.remove(handle)
+                {
+                    self.set_clock_after(origin, &collective, reduction);
                 }
             }
             Some(Pending::Generalized) => drop(self.requests.remove(handle)),
@@ -213,18 +215,18 @@ impl Recording {
 
 fn is_gone(call: &Hooked<'_>, index: usize) -> bool {
     let (at, n) = call.requests();
-    // SAFETY: the table says that so many requests are there.
+    // SAFETY: by the interface table, the argument points to that many requests.
     index < n && unsafe { mpi::handle_at(at, index) } == mpi::request_null()
 }
 
-/// Receives are cancelled by MPI. A send would leave its clock behind: MPI need not cancel it.
+/// Cancels a receive. A send is not cancelled, which MPI permits: its note would remain without a message.
 pub(super) fn cancel(call: Hooked<'_>) -> c_int {
     let handle = request_of(&call);
-    let result = RECORDING.with(|own| match own.requests.get_mut(handle) {
+    let result = RECORDING.with(|state| match state.requests.get_mut(handle) {
         Some(Pending::Receive(receive)) => {
             receive.cancelled = true;
             if let Some(ticket) = receive.ticket {
-                own.recorder.cancels(ticket);
+                state.recorder.cancel(ticket);
             }
             call.forward()
         }
@@ -234,29 +236,29 @@ pub(super) fn cancel(call: Hooked<'_>) -> c_int {
     result.unwrap_or_else(|| call.forward())
 }
 
-/// A request that the program completes itself: it may be cancelled as ever.
+/// Makes a generalized request, which may be cancelled as usual.
 pub(super) fn generalized(call: Hooked<'_>) -> c_int {
     let result = call.forward();
     if result == 0 {
-        RECORDING.with(|own| own.requests.add(request_of(&call), Pending::Generalized));
+        RECORDING.with(|state| state.requests.add(request_of(&call), Pending::Generalized));
     }
     result
 }
 
-/// A receive that is under way is kept: what it takes may have to be asked for.
+/// Frees a request. The agent keeps an active receive, since its match result may be needed.
 pub(super) fn free(call: Hooked<'_>) -> c_int {
     let handle = request_of(&call);
-    let kept = RECORDING.with(|own| {
-        let pending = own.requests.remove(handle);
+    let kept = RECORDING.with(|state| {
+        let pending = state.requests.remove(handle);
         let Some(Pending::Receive(Receive { ticket: Some(ticket), .. })) = pending else {
             return false;
         };
-        own.asked.insert(ticket, handle);
-        own.orphans.push(handle);
+        state.active.insert(ticket, handle);
+        state.orphans.push(handle);
         true
     });
     if kept == Some(true) {
-        unsupported("receives that were freed while they waited for messages");
+        note_unsupported("receives that were freed while they waited for messages");
         put_request(&call, 0, mpi::request_null());
         return 0;
     }

@@ -1,13 +1,14 @@
-//! Recording by clocks: MPI decides; what it decided is told, with the clocks of messages.
+//! Recording with the clock method: lets MPI decide, and records the outcomes with the clocks of messages.
 //!
-//! The encoder has a thread of its own behind a bounded queue: a call pays for events that are put
-//! there, and waits only if the encoder cannot keep up. Nothing is dropped.
+//! The encoder runs in its own thread behind a bounded queue: a call only puts its events there, and waits only if the
+//! encoder cannot keep up. No event is dropped.
 
 mod collective;
 mod complete;
 mod receive;
 mod send;
 
+use crate::inside::library::abi;
 use crate::inside::process::{Quiet, Uncancelled};
 use crate::inside::reserve::has_memory;
 use crate::table;
@@ -15,7 +16,7 @@ use refrain_order::clock::Note;
 use refrain_order::clock::Recorder;
 use refrain_order::clock::background::Background;
 use refrain_order::clock::event::{Event, Sink};
-use refrain_order::clock::record::CLOCK_LINE;
+use refrain_order::clock::record::CLOCK_KEY;
 use refrain_order::{
     Call, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording as _, Stamp, Sums,
     Ticket,
@@ -25,80 +26,81 @@ use std::ffi::c_int;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::super::files::{self, unsupported};
-use super::super::guarded::{Guarded, Missed};
+use super::super::files::{self, note_unsupported};
+use super::super::guarded::{Guarded, LockUnavailable};
 use super::super::mpi::{self, Status};
 use super::super::requests::{Map, Requests};
 use super::super::role::{Act, Hooked, Origin};
 use super::super::thread::Thread;
-use super::super::{error_field, lifetime, line, mpi::status_ignore};
-use super::collectives::Gathering;
+use super::super::{error_field, lifetime, mpi::status_ignore, thread_level, turn_key};
+use super::collectives::Collective;
 use super::comms::{Comm, Comms};
-use super::wire::{Channel, Word};
-use super::{Target, is_from_somebody};
+use super::wire::{Channel, Message};
+use super::{Target, has_source};
 
-static RECORDING: Guarded<Recording> = Guarded::new(missed);
+static RECORDING: Guarded<Recording> = Guarded::new(lock_unavailable);
 
-/// Something could not be told. Others count on the clocks of this process, so it goes on.
-fn missed(why: Missed) {
-    files::note_cut(why.cuts_record());
+/// An event could not be recorded. Recording continues, because other processes need the clocks of this one.
+fn lock_unavailable(why: LockUnavailable) {
+    files::note_truncated(why.reason_of_truncation());
 }
 
-/// What is recorded of this process.
+/// The state of the recording in this process.
 struct Recording {
     me: u32,
     recorder: Recorder<Events>,
     channel: Channel,
     comms: Comms,
     requests: Requests<Pending>,
-    /// Communicators that are being made: where their handles will be, by request.
-    unborn: Map<(usize, Comm)>,
-    /// Receives that MPI may be asked about, also those that the program let go of.
-    asked: HashMap<Ticket, usize>,
-    /// Those that it let go of.
+    /// Communicators that are being made, and the addresses of their handles, by request.
+    pending_comms: Map<(usize, Comm)>,
+    /// Requests of active receives, about which MPI can be asked; including those that the program freed.
+    active: HashMap<Ticket, usize>,
+    /// Receives that the program freed while they were active.
     orphans: Vec<usize>,
     sums: Sums,
     /// When a chunk was last sealed.
     sealed: Instant,
 }
 
-/// A request that is more than one of MPI's.
+/// A request that the agent tracks.
 enum Pending {
     Receive(Receive),
-    /// A send that can be started.
+    /// A persistent send.
     Send(Target),
-    /// The program completes it itself.
+    /// A generalized request.
     Generalized,
-    /// A collective operation, with the request of the search for the greatest clock.
-    Collective(Gathering, Option<Box<Search>>),
+    /// A collective operation, with the reduction of the clocks.
+    Collective(Collective, Option<Box<ClockReduction>>),
 }
 
 /// A receive that completes later.
 #[derive(Clone, Copy)]
 struct Receive {
-    /// While it is active.
+    /// Its ticket, while it is active.
     ticket: Option<Ticket>,
     post: Post,
     persistent: bool,
     cancelled: bool,
 }
 
-/// A search for the greatest clock. MPI knows where it is, so it stays there.
-struct Search {
-    own: u64,
-    greatest: u64,
+/// A reduction for the maximum of the clocks. MPI has its address, so it must not move.
+struct ClockReduction {
+    clock: u64,
+    maximum: u64,
     request: usize,
 }
 
-/// A chunk is sealed after so long, so that little is lost if the process is killed.
-const SEAL: Duration = Duration::from_secs(1);
-/// The time is looked at every so many failed polls.
-const LOOK: u32 = 1 << 6;
+/// A chunk is sealed at least this often, so that little is lost if the process is killed.
+const SEAL_INTERVAL: Duration = Duration::from_secs(1);
+/// How many failed polls there are between two looks at the time.
+const POLLS_PER_LOOK: u32 = 1 << 6;
 
-/// Where this is set, clocks go with messages and nothing is kept: so it is measured what they cost.
+/// If this environment variable is set, messages carry clocks but nothing is recorded: for measuring the cost of
+/// piggybacks.
 const CLOCKS_ONLY: &str = "REFRAIN_CLOCKS_ONLY";
 
-/// Chunks in the file of this rank.
+/// Writes chunks to the file of this rank.
 struct Chunks;
 
 impl io::Write for Chunks {
@@ -114,16 +116,16 @@ impl io::Write for Chunks {
     }
 }
 
-/// After so many events it is asked whether there is memory for more.
-const ASK_EVERY: u32 = 1 << 13;
+/// How many events there are between two checks for memory.
+const EVENTS_PER_MEMORY_CHECK: u32 = 1 << 13;
 
-/// Where events go.
+/// The sink of events.
 enum Events {
-    /// To the encoder's thread; so many have gone there.
+    /// The encoder's thread, and the number of events so far.
     Encoded(Background, u32),
-    /// Nowhere, as there could be no such thread. Clocks go with messages all the same: others
-    /// need them.
-    Lost,
+    /// Events are discarded, because the thread could not be started or memory ran out. Messages still carry clocks:
+    /// other processes need them.
+    Discarded,
 }
 
 impl Sink for Events {
@@ -131,10 +133,10 @@ impl Sink for Events {
         let Events::Encoded(background, count) = self else { return };
         background.put(event);
         *count = count.wrapping_add(1);
-        if count.is_multiple_of(ASK_EVERY) && !has_memory(files::SPARE) {
-            files::note_cut(files::NO_MEMORY);
-            // To end the thread would mean to encode the rest.
-            std::mem::forget(std::mem::replace(self, Events::Lost));
+        if count.is_multiple_of(EVENTS_PER_MEMORY_CHECK) && !has_memory(files::SPARE) {
+            files::note_truncated(files::NO_MEMORY);
+            // Ending the thread would encode the rest, which takes memory.
+            std::mem::forget(std::mem::replace(self, Events::Discarded));
         }
     }
 
@@ -145,49 +147,49 @@ impl Sink for Events {
     fn drain(&mut self, _out: &mut Vec<u8>) {}
 }
 
-/// MPI has begun, with so many ranks.
+/// Starts recording, when MPI is initialized with `size` ranks.
 pub fn start(rank: c_int, size: c_int) {
-    // Whatever happens, all ranks have to open it.
+    // Opening is collective: every rank has to do it first, whatever fails later.
     let Some(channel) = Channel::open(size as usize) else { return };
-    files::introduce(size);
+    files::begin_record(size);
     files::note("method clock");
-    if line::is_shared() {
-        // Blocking completions poll then, by other functions than the program calls.
-        let comm = lifetime::own_comm();
+    if thread_level::is_multiple() {
+        // Blocking completing calls then poll with other functions than the program called.
+        let comm = lifetime::private_comm();
         error_field::learn(mpi::handle(comm));
-        lifetime::free_own_comm(comm);
+        lifetime::free_private_comm(comm);
     }
-    // The thread inherits that signals are blocked: they are the program's.
+    // The encoder's thread inherits the blocked signals: signals must go to the program's threads.
     let _quiet = Quiet::keep();
     let events = match std::env::var_os(CLOCKS_ONLY) {
-        Some(_) => Events::Lost,
-        None => Background::start(Chunks).map_or(Events::Lost, |to| Events::Encoded(to, 0)),
+        Some(_) => Events::Discarded,
+        None => Background::start(Chunks).map_or(Events::Discarded, |to| Events::Encoded(to, 0)),
     };
     let mut comms = Comms::default();
-    comms.get(mpi::handle(crate::inside::process::abi().comm_world));
+    comms.get(mpi::handle(abi().comm_world));
     RECORDING.put(Recording {
         me: rank as u32,
         recorder: Recorder::with(rank as u32, events),
         channel,
         comms,
         requests: Requests::default(),
-        unborn: Map::default(),
-        asked: HashMap::new(),
+        pending_comms: Map::default(),
+        active: HashMap::new(),
         orphans: Vec::new(),
         sums: Sums::default(),
         sealed: Instant::now(),
     });
 }
 
-/// MPI is about to end.
+/// Ends the record, before MPI is finalized.
 pub fn end() {
-    let Some(own) = RECORDING.take() else { return };
+    let Some(state) = RECORDING.take() else { return };
     let _uncancelled = Uncancelled::keep();
-    let Recording { recorder, channel, orphans, sums, .. } = own;
+    let Recording { recorder, channel, orphans, sums, .. } = state;
     for mut request in orphans {
         let (address, mut flag, ignore) = (&raw mut request as usize, 0, status_ignore() as usize);
-        // SAFETY: a request that the program let go of. It may have been cancelled before, and not
-        // every MPI survives it a second time.
+        // SAFETY: a request that the program freed. It may be cancelled already, and not every MPI survives a second
+        // MPI_Cancel, so it is tested first.
         unsafe {
             mpi::call(table::MPI_Test, &[address, &raw mut flag as *mut c_int as usize, ignore]);
             if flag == 0 {
@@ -197,46 +199,46 @@ pub fn end() {
         }
     }
     channel.close(|_, _| {});
-    // The encoder's thread alone knows how many bytes values took.
+    // Only the encoder's thread knows how many bytes values took.
     let Sums { receives, calls, polls, values, .. } = sums;
     let written = match recorder.close() {
         Events::Encoded(background, _) => background.finish().is_ok(),
-        Events::Lost => false,
+        Events::Discarded => false,
     };
     match written {
         true => {
             files::note(&format!("sums {receives} {calls} {polls} {values} 0"));
             files::note("finalized");
         }
-        false => files::note_cut(files::NO_ROOM),
+        false => files::note_truncated(files::no_room()),
     }
 }
 
-/// A clock was read.
+/// Records the value of a clock or a random number.
 pub fn value(thread: &Thread, which: u8, bits: u64) {
     let stream = thread.stream();
-    RECORDING.with(|own| {
-        own.sums.values += 1;
-        own.recorder.value(stream, which, bits);
+    RECORDING.with(|state| {
+        state.sums.values += 1;
+        state.recorder.value(stream, which, bits);
     });
 }
 
-/// A thread has got a lock of the program's own.
+/// Records that a thread has acquired a lock of the program.
 pub fn took_lock(thread: &Thread) {
     let stream = thread.stream();
-    RECORDING.with(|own| own.recorder.turn(stream, line::of_locks()));
+    RECORDING.with(|state| state.recorder.turn(stream, turn_key::of_locks()));
 }
 
-/// A call that is the program's.
+/// Records a call of the program.
 pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
-    if !RECORDING.is_there() {
+    if !RECORDING.is_present() {
         return call.forward();
     }
     let origin = super::origin(&call, thread);
-    if origin.stream > 0 && !line::is_shared() {
-        unsupported("the order of threads that call MPI one after the other");
+    if origin.stream > 0 && !thread_level::is_multiple() {
+        note_unsupported("the order of threads that call MPI one after the other");
     }
-    RECORDING.with(Recording::listen);
+    RECORDING.with(Recording::receive_notes);
     match call.role.act {
         Act::Receive(kind) => receive::receive(call, origin, kind),
         Act::Post => receive::post(call, origin),
@@ -254,7 +256,7 @@ pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
         Act::MakeComm { parent, new } => collective::make_comm(call, origin, parent, new),
         Act::Collective(synchronization) => collective::collective(call, origin, synchronization),
         Act::Unsupported | Act::UntrackedSync => {
-            unsupported(table::NAMES.get(call.role.function).copied().unwrap_or_default());
+            note_unsupported(table::NAMES.get(call.role.function).copied().unwrap_or_default());
             call.forward()
         }
         Act::Begin | Act::End | Act::Other => call.forward(),
@@ -262,65 +264,65 @@ pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
 }
 
 impl Recording {
-    /// Takes in what was told.
-    fn listen(&mut self) {
-        // What MPI does meanwhile may be a cancellation point, which the program's call need not be.
+    /// Receives the notes that have arrived.
+    fn receive_notes(&mut self) {
+        // MPI may pass a cancellation point here, which the program's call need not have.
         let _uncancelled = Uncancelled::keep();
-        while let Some((from, word)) = self.channel.hear() {
-            if let Word::Note(note) = word {
-                self.recorder.hear(from, &note);
+        while let Some((from, message)) = self.channel.receive() {
+            if let Message::Note(note) = message {
+                self.recorder.receive_note(from, &note);
             }
         }
     }
 
     /// The receive that a call posts.
-    fn wanted(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
+    fn post_of(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
         let communicator = self.comms.get(call.comm()).number;
         call.post(origin.site, communicator)
     }
 
-    /// Where threads share MPI: takes a origin in line.
+    /// With `MPI_THREAD_MULTIPLE`: records a turn.
     fn take_turn(&mut self, origin: Origin, key: u64) {
-        if line::is_shared() {
+        if thread_level::is_multiple() {
             self.recorder.turn(origin.stream, key);
         }
     }
 
-    /// The clock, in turn where threads share it.
+    /// The clock; with `MPI_THREAD_MULTIPLE`, records a turn for it.
     fn clock(&mut self, stream: u32) -> &mut refrain_order::clock::Lamport {
-        if line::is_shared() {
-            self.recorder.turn(stream, CLOCK_LINE);
+        if thread_level::is_multiple() {
+            self.recorder.turn(stream, CLOCK_KEY);
         }
         self.recorder.clock()
     }
 
-    /// A message is about to be sent: its clock goes ahead.
+    /// A message is about to be sent: sends the note with its clock first.
     fn stamp(&mut self, origin: Origin, target: Target) {
         let comm = self.comms.get(target.comm);
         let (communicator, source) = (comm.number, comm.rank);
         let Some(to) = comm.process(target.dest) else {
             if comm.is_unsupported {
-                unsupported("messages to processes of other worlds");
+                note_unsupported("messages to processes of other worlds");
             }
             return;
         };
         let tag = target.tag;
-        self.take_turn(origin, line::key_of_sends(communicator, target.dest, tag));
+        self.take_turn(origin, turn_key::of_sends_to(communicator, target.dest, tag));
         let post = Post { site: 0, communicator, source: Some(0), tag: Some(tag) };
         let ticket = self.recorder.post(origin.stream, &post);
         let Some(Stamp { clock, .. }) = self.recorder.stamp(ticket, to) else { return };
         let note = Note::Sent { clock, communicator, source, tag };
         match to == self.me {
-            true => self.recorder.hear(to, &note),
-            false => self.channel.tell(to, Word::Note(note)),
+            true => self.recorder.receive_note(to, &note),
+            false => self.channel.send(to, Message::Note(note)),
         }
         self.seal_in_time();
     }
 
-    /// What has become of a receive that was posted earlier: it has taken a message.
-    fn learn(&mut self, ticket: Ticket) {
-        let Some(request) = self.asked.get(&ticket).copied() else {
-            self.recorder.learn(ticket, MatchResult::Never);
+    /// Waits for the match result of a receive that was posted earlier and must have been matched.
+    fn observe(&mut self, ticket: Ticket) {
+        let Some(request) = self.active.get(&ticket).copied() else {
+            self.recorder.observe(ticket, MatchResult::Never);
             return;
         };
         loop {
@@ -339,18 +341,18 @@ impl Recording {
                 }
             };
             if let Some(match_result) = match_result {
-                self.recorder.learn(ticket, match_result);
+                self.recorder.observe(ticket, match_result);
                 return;
             }
-            self.listen();
+            self.receive_notes();
             std::thread::yield_now();
         }
     }
 
     /// The stamp of the message that a receive got, or a probe found.
     fn stamp_of(&mut self, ticket: Option<Ticket>, comm: u32, from: Envelope) -> Option<Stamp> {
-        for earlier in self.recorder.unknown(ticket, comm, from) {
-            self.learn(earlier);
+        for earlier in self.recorder.unresolved(ticket, comm, from) {
+            self.observe(earlier);
         }
         let mut began = None;
         loop {
@@ -358,16 +360,16 @@ impl Recording {
             if stamp.is_some() {
                 return stamp;
             }
-            // It was sent before the message.
-            self.listen();
-            if began.get_or_insert_with(Instant::now).elapsed() > LOST {
-                unsupported("messages without a clock");
+            // The note was sent before the message, so it arrives soon.
+            self.receive_notes();
+            if began.get_or_insert_with(Instant::now).elapsed() > NOTE_PATIENCE {
+                note_unsupported("messages without a clock");
                 return None;
             }
         }
     }
 
-    /// A receive of the program's has received that.
+    /// A receive of the program has completed with this match result.
     fn finished(
         &mut self,
         ticket: Ticket,
@@ -385,7 +387,7 @@ impl Recording {
         Some(Finished { ticket, match_result, stamp })
     }
 
-    /// A matching call has succeeded.
+    /// A completing call has succeeded.
     fn succeeded(
         &mut self,
         origin: Origin,
@@ -397,33 +399,33 @@ impl Recording {
         self.sums.calls += 1;
         self.recorder.completed(origin.stream, call, tickets, completed, finished);
         for one in finished {
-            self.asked.remove(&one.ticket);
+            self.active.remove(&one.ticket);
         }
         self.seal_in_time();
     }
 
-    /// A matching call has found nothing.
+    /// A poll has failed.
     fn failed(&mut self, origin: Origin, kind: Kind) {
         self.sums.polls += 1;
         self.recorder.failed(origin.stream, kind, origin.site);
-        if self.sums.polls.is_multiple_of(LOOK.into()) {
+        if self.sums.polls.is_multiple_of(POLLS_PER_LOOK.into()) {
             self.seal_in_time();
         }
     }
 
     fn seal_in_time(&mut self) {
-        if self.sealed.elapsed() > SEAL {
+        if self.sealed.elapsed() > SEAL_INTERVAL {
             self.sealed = Instant::now();
-            // What is encoded goes to the file by itself.
+            // The encoder's thread writes to the file.
             self.recorder.seal(&mut Vec::new());
         }
     }
 }
 
-/// A clock that was sent before a message that has come does not take so long.
-const LOST: Duration = Duration::from_secs(60);
+/// How long to wait for the note of a message that has arrived; it was sent before the message.
+const NOTE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The match result of a receive without wildcards, or what a status says.
+/// The match result of a receive: its own source and tag if it has no wildcard, otherwise those of the status.
 ///
 /// # Safety
 /// MPI must have filled the status in, if there is one.

@@ -1,7 +1,7 @@
-//! Completion: of exactly the recorded requests, with the messages of the record.
+//! Completing calls: completes exactly the recorded requests, with the recorded messages.
 
+use crate::inside::library::abi;
 use crate::inside::memory::Statuses;
-use crate::inside::process;
 use crate::table;
 use refrain_order::clock::Delivery;
 use refrain_order::{Choice, Envelope, Kind, Ticket};
@@ -17,8 +17,8 @@ use super::super::super::stop::Waiting;
 use super::super::{put_request, request_of};
 use super::receive::fetch;
 use super::{
-    Decided, Got, Pending, REPLAYING, Replaying, ask, ask_until, await_request, collective, decide,
-    name, outcome, pump, put_right, raise,
+    Decided, Delivered, Pending, REPLAYING, Replaying, ask, ask_until, await_request,
+    call_errhandler, collective, decide, name, outcome, pump, set_envelope,
 };
 
 pub(super) fn arrive(call: Hooked<'_>, origin: Origin) -> c_int {
@@ -37,7 +37,7 @@ pub(super) fn arrive(call: Hooked<'_>, origin: Origin) -> c_int {
     }
 }
 
-/// Reports that nothing was found.
+/// A failed poll.
 pub(super) fn fail(call: &Hooked<'_>, kind: Kind) -> c_int {
     call.set_output(call.role.flag, 0);
     match kind.choice() {
@@ -48,7 +48,7 @@ pub(super) fn fail(call: &Hooked<'_>, kind: Kind) -> c_int {
     0
 }
 
-/// Reports that there is nothing to be completed.
+/// Reports that no request is active.
 fn nothing(call: &Hooked<'_>, kind: Kind) -> c_int {
     fail(call, kind);
     call.set_output(call.role.flag, 1);
@@ -67,18 +67,18 @@ pub(super) fn complete(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
 fn complete_some(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let requests = Requests::of(&call, kind);
     let handles = requests.all();
-    let (tickets, left): (Vec<Option<Ticket>>, Vec<u32>) = ask(origin.stream, |own| {
-        let ticket = |handle: &usize| match own.requests.get(*handle) {
+    let (tickets, left): (Vec<Option<Ticket>>, Vec<u32>) = ask(origin.stream, |state| {
+        let ticket = |handle: &usize| match state.requests.get(*handle) {
             Some(Pending::Receive(held)) => held.ticket,
             _ => None,
         };
-        Ok((handles.iter().map(ticket).collect(), own.replayer.leaves(origin.stream)))
+        Ok((handles.iter().map(ticket).collect(), state.replayer.left_pending(origin.stream)))
     });
     let is_left = |index: &usize| left.contains(&(*index as u32));
     let count = if kind.has_array() { handles.len() as u32 } else { 0 };
     let (indices, deliveries): (Vec<usize>, _) = match decide(origin, kind, count, &tickets) {
         Decided::Fail => return fail(&call, kind),
-        // Nothing is active: MPI says so itself. Unless an error has taken receives along.
+        // No request is active, as MPI itself reports; unless an error has lost receives in the recorded run.
         Decided::Undefined if tickets.iter().any(Option::is_some) => return nothing(&call, kind),
         Decided::Undefined => return call.forward(),
         Decided::All(deliveries) => {
@@ -101,7 +101,7 @@ fn complete_some(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let mut chosen: Vec<Chosen> = indices.iter().enumerate().filter_map(one).collect();
     let result = match consumes(kind) {
         true => finish(&call, origin, kind, &mut chosen),
-        false => look_at(&call, kind, &chosen),
+        false => inspect(&call, kind, &chosen),
     };
     put_errors(&call, kind, result, &chosen);
     for index in left.iter().filter(|_| kind.choice() == Choice::All) {
@@ -111,7 +111,7 @@ fn complete_some(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     result
 }
 
-/// Says which requests are complete.
+/// Sets the outputs of a call that completed these indices.
 fn report(call: &Hooked<'_>, kind: Kind, indices: &[usize]) {
     call.set_output(call.role.flag, 1);
     match kind.choice() {
@@ -128,20 +128,20 @@ fn report(call: &Hooked<'_>, kind: Kind, indices: &[usize]) {
     }
 }
 
-/// A receive gets its message, or is cancelled.
+/// Gives a receive its message, or cancels it.
 fn deliver(origin: Origin, request: usize, delivery: &Delivery) {
     if delivery.cancelled {
         let mut request = request;
-        // SAFETY: a receive of ours, to which nothing was sent.
+        // SAFETY: a receive on the agent's communicator, to which nothing was sent.
         unsafe { mpi::call(table::MPI_Cancel, &[&raw mut request as usize]) };
         return;
     }
     let Some(stamp) = delivery.message else { return };
     let (from, early) = fetch(origin, stamp);
-    ask(origin.stream, |own| {
-        if let Some(Pending::Receive(held)) = own.requests.get_mut(request) {
-            held.got = Some(held.got(from, early.bytes.len()));
-            own.redelivery.give(early, held.tag);
+    ask(origin.stream, |state| {
+        if let Some(Pending::Receive(held)) = state.requests.get_mut(request) {
+            held.delivered = Some(held.delivered(from, early.bytes.len()));
+            state.redelivery.send(early, held.tag);
         }
         Ok(())
     });
@@ -150,27 +150,27 @@ fn deliver(origin: Origin, request: usize, delivery: &Delivery) {
 /// A request that a call is to complete.
 struct Chosen {
     index: usize,
-    /// The place of its status.
+    /// The index of its status.
     slot: usize,
     handle: usize,
-    /// As MPI has it when it is complete.
+    /// The handle after completion.
     request: usize,
     what: What,
     class: Class,
     /// `MPI_ERROR` of its status before the call.
     error_before: Option<c_int>,
-    /// What went wrong with it, when it is completed.
+    /// Its error code, when it is completed.
     error: c_int,
-    /// What is no receive was completed already, with that status and result.
+    /// The status and result of a request that is no receive, which is completed already.
     completed: Option<(Status, c_int)>,
 }
 
-/// What a request is.
+/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// A receive that was held back, of a communicator, and its message.
-    Held(usize, Option<Got>),
-    /// It receives a message that was matched before.
+    /// A receive that is held back: its communicator, and its message.
+    HeldReceive(usize, Option<Delivered>),
+    /// It receives a message that a probe has matched.
     Matched(Envelope),
     /// A collective operation.
     Collective,
@@ -180,15 +180,15 @@ enum What {
 impl What {
     fn from(self) -> Option<Envelope> {
         match self {
-            What::Held(_, got) => got.map(|got| got.from),
+            What::HeldReceive(_, delivered) => delivered.map(|delivered| delivered.from),
             What::Matched(from) => Some(from),
             What::Collective | What::Other => None,
         }
     }
 }
 
-/// Waits until a request is complete. Receives are left so; others are completed, since not every
-/// MPI makes progress with all sorts of them when it is only asked.
+/// Waits until a request is complete. Receives are not freed yet. Other requests are freed, since not every MPI
+/// makes progress with all kinds of requests in `MPI_Request_get_status`.
 fn choose(
     origin: Origin,
     kind: Kind,
@@ -196,14 +196,14 @@ fn choose(
     handle: usize,
     status: Statuses,
 ) -> Chosen {
-    let (what, mut class) = ask(origin.stream, |own| {
+    let (what, mut class) = ask(origin.stream, |state| {
         let mut class = Class::Active;
-        let what = match own.requests.get(handle) {
+        let what = match state.requests.get(handle) {
             Some(Pending::Receive(held)) => {
                 if held.ticket.is_none() {
                     class = Class::Inactive;
                 }
-                What::Held(held.comm, held.got)
+                What::HeldReceive(held.comm, held.delivered)
             }
             Some(Pending::Matched(from)) => What::Matched(*from),
             Some(Pending::Collective(..)) => What::Collective,
@@ -212,40 +212,41 @@ fn choose(
         Ok((what, if handle == mpi::request_null() { Class::Null } else { class }))
     });
     let error_before = error_field::get(status);
-    let told = || format!("{kind} at {} for request {index}", name(origin));
+    let what_for = || format!("{kind} at {} for request {index}", name(origin));
     let (mut request, mut completed) = (handle, None);
-    if let What::Held(_, Some(_)) = what
+    if let What::HeldReceive(_, Some(_)) = what
         && consumes(kind)
     {
-        // Its message was handed over: it is complete, or will be without anybody else. It is
-        // not asked whether it is, since MPICH ends the job if the message was truncated.
-    } else if matches!(what, What::Held(..)) || !consumes(kind) {
-        await_request(request, told);
+        // Its message was delivered, so it completes without other processes. `MPI_Request_get_status` must not be
+        // called: MPICH aborts the job if the message was truncated.
+    } else if matches!(what, What::HeldReceive(..)) || !consumes(kind) {
+        await_request(request, what_for);
     } else {
-        let mut own = Status::new();
-        own.copy_from(status);
-        error_field::mark(&mut own);
-        let mut waiting = Waiting::new(told);
+        let mut agent_status = Status::new();
+        // SAFETY: a status of the program, unless it ignores statuses.
+        unsafe { agent_status.copy_from(abi(), status) };
+        error_field::mark(&mut agent_status);
+        let mut waiting = Waiting::new(what_for);
         let result = loop {
             let mut flag: c_int = 0;
             let address = &raw mut request as usize;
-            let words = [address, &raw mut flag as usize, own.address() as usize];
+            let words = [address, &raw mut flag as usize, agent_status.address() as usize];
             // SAFETY: a request, an int and a status.
             let result = unsafe { mpi::call(table::MPI_Test, &words) };
             if flag != 0 || result != 0 {
                 break result;
             }
             match what {
-                What::Collective => collective::still_in(origin, handle),
+                What::Collective => collective::report_waiting(origin, handle),
                 _ => pump(),
             }
             waiting.again();
         };
         request = mpi::handle(request);
-        if class == Class::Active && error_field::was_inactive(&mut own) {
+        if class == Class::Active && error_field::was_inactive(&mut agent_status) {
             class = Class::Inactive;
         }
-        completed = Some((own, result));
+        completed = Some((agent_status, result));
     }
     if what == What::Collective && consumes(kind) {
         collective::is_done(origin, handle);
@@ -256,36 +257,39 @@ fn choose(
 /// The status of the n-th completed request, if the program wants one.
 fn status_of(call: &Hooked<'_>, kind: Kind, n: usize) -> Statuses {
     let has_array = kind.has_array() && kind.choice() != Choice::One;
-    let offset = if has_array { n * process::abi().status_bytes } else { 0 };
+    let offset = if has_array { n * abi().status_bytes } else { 0 };
     match call.ignores_status(has_array) {
         true => mpi::status_ignore(),
         false => call.status().wrapping_add(offset),
     }
 }
 
-/// Completes requests that are complete in MPI, one by one.
+/// Frees requests that are complete, one by one.
 fn finish(call: &Hooked<'_>, origin: Origin, kind: Kind, chosen: &mut [Chosen]) -> c_int {
     let mut result = 0;
     let many = kind.has_array() && kind.choice() != Choice::One;
     for one in chosen.iter_mut() {
         let status = status_of(call, kind, one.slot);
-        // Before it is complete: another thread may get its handle then.
-        let persistent = let_go(origin, one.handle);
+        // It is removed first: once freed, another thread may get its handle.
+        let persistent = release_request(origin, one.handle);
         let error = match &mut one.completed {
-            Some((own, error)) => {
-                own.copy_to(status);
+            Some((agent_status, error)) => {
+                // SAFETY: as above.
+                unsafe { agent_status.copy_to(abi(), status) };
                 *error
             }
             None => {
                 let error = split::wait(&mut one.request, status as usize);
                 one.request = mpi::handle(one.request);
                 match one.what {
-                    What::Held(comm, got) => raise(comm, outcome(error, got, status)),
+                    What::HeldReceive(comm, delivered) => {
+                        call_errhandler(comm, outcome(error, delivered, status))
+                    }
                     _ => error,
                 }
             }
         };
-        put_right(status, one.what.from());
+        set_envelope(status, one.what.from());
         one.error = error;
         if error != 0 && result == 0 {
             result = if many { mpi::layout().err_in_status } else { error };
@@ -297,14 +301,14 @@ fn finish(call: &Hooked<'_>, origin: Origin, kind: Kind, chosen: &mut [Chosen]) 
     result
 }
 
-/// Leaves in `MPI_ERROR` of the statuses what the program's function leaves there. After an error, calls
-/// with several statuses say in each what went wrong.
+/// Sets `MPI_ERROR` of the statuses to what the program's function leaves there. After an error, calls with several
+/// statuses have an error code in each.
 fn put_errors(call: &Hooked<'_>, kind: Kind, result: c_int, chosen: &[Chosen]) {
     let many = kind.has_array() && kind.choice() != Choice::One;
     for one in chosen {
         let status = status_of(call, kind, one.slot);
         match one.error_before {
-            before if result == 0 => error_field::put_right(status, kind, one.class, before),
+            before if result == 0 => error_field::correct(status, kind, one.class, before),
             _ if many => error_field::put(status, one.error),
             Some(before) => error_field::put(status, before),
             None => {}
@@ -312,20 +316,20 @@ fn put_errors(call: &Hooked<'_>, kind: Kind, result: c_int, chosen: &[Chosen]) {
     }
 }
 
-/// A request is handed back; says whether it can be started again.
-fn let_go(origin: Origin, handle: usize) -> bool {
-    let sending = ask(origin.stream, |own| {
-        own.is_made(handle);
-        let (persistent, sending) = match own.requests.get_mut(handle) {
+/// Removes a completed request. Returns whether it is persistent.
+fn release_request(origin: Origin, handle: usize) -> bool {
+    let sending = ask(origin.stream, |state| {
+        state.register_comm(handle);
+        let (persistent, sending) = match state.requests.get_mut(handle) {
             Some(Pending::Receive(held)) => {
-                (held.ticket, held.got) = (None, None);
+                (held.ticket, held.delivered) = (None, None);
                 (held.persistent, held.sending.take())
             }
             Some(Pending::Send(_)) => (true, None),
             _ => (false, None),
         };
-        if !persistent && let Some(Pending::Receive(held)) = own.requests.remove(handle) {
-            own.redelivery.release(held.tag);
+        if !persistent && let Some(Pending::Receive(held)) = state.requests.remove(handle) {
+            state.redelivery.release(held.tag);
         }
         Ok((persistent, sending))
     });
@@ -338,8 +342,8 @@ fn let_go(origin: Origin, handle: usize) -> bool {
     persistent
 }
 
-/// Gives the statuses of requests that are complete, and leaves them.
-fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
+/// Gives the statuses of complete requests without freeing them.
+fn inspect(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
     let mut result = 0;
     for one in chosen {
         let status = status_of(call, kind, one.slot);
@@ -347,55 +351,56 @@ fn look_at(call: &Hooked<'_>, kind: Kind, chosen: &[Chosen]) -> c_int {
         let words = [one.request, &raw mut flag as usize, status as usize];
         // SAFETY: a request, an int, and a status of the program or none.
         let error = unsafe { mpi::call(table::MPI_Request_get_status, &words) };
-        put_right(status, one.what.from());
+        set_envelope(status, one.what.from());
         result = if result == 0 { error } else { result };
     }
     result
 }
 
-/// What was cancelled in the record is cancelled when it completes. Nothing else is.
+/// Cancels a request. A receive that was cancelled in the recorded run is cancelled when it completes; other requests
+/// are not cancelled.
 pub(super) fn cancel(call: Hooked<'_>, origin: Origin) -> c_int {
     let handle = request_of(&call);
     let is_generalized =
-        |own: &mut Replaying| matches!(own.requests.get(handle), Some(Pending::Generalized));
+        |state: &mut Replaying| matches!(state.requests.get(handle), Some(Pending::Generalized));
     if REPLAYING.with(is_generalized) == Some(true) {
         return call.forward();
     }
     let what = || format!("at {}, for its turn to cancel", name(origin));
-    ask_until(origin.stream, what, |own| {
-        let ticket = match own.requests.get(handle) {
+    ask_until(origin.stream, what, |state| {
+        let ticket = match state.requests.get(handle) {
             Some(Pending::Receive(held)) => held.ticket,
             _ => None,
         };
-        Ok(ticket.is_none_or(|ticket| own.replayer.cancels(ticket)).then_some(()))
+        Ok(ticket.is_none_or(|ticket| state.replayer.cancel(ticket)).then_some(()))
     });
     0
 }
 
-/// A request that the program completes itself: it may be cancelled as ever.
+/// Makes a generalized request, which may be cancelled as usual.
 pub(super) fn generalized(call: Hooked<'_>) -> c_int {
     let result = call.forward();
     if result == 0 {
-        REPLAYING.with(|own| own.requests.add(request_of(&call), Pending::Generalized));
+        REPLAYING.with(|state| state.requests.add(request_of(&call), Pending::Generalized));
     }
     result
 }
 
-/// A receive that the program lets go of gets nothing: what it took stays with us.
+/// Frees a request. An active receive gets no message: the agent keeps the message.
 pub(super) fn free(call: Hooked<'_>) -> c_int {
     let handle = request_of(&call);
-    let active = REPLAYING.with(|own| match own.requests.remove(handle) {
+    let active = REPLAYING.with(|state| match state.requests.remove(handle) {
         Some(Pending::Receive(held)) if held.ticket.is_none() => {
-            own.redelivery.release(held.tag);
+            state.redelivery.release(held.tag);
             false
         }
-        // Its tag stays its own: nothing must ever be sent to it.
+        // Its tag is not reused: nothing may ever be sent to it.
         Some(Pending::Receive(_)) => true,
         _ => false,
     });
     if active == Some(true) {
         let mut request = handle;
-        // SAFETY: a receive on a communicator of our own.
+        // SAFETY: a receive on the agent's communicator.
         unsafe { mpi::call(table::MPI_Cancel, &[&raw mut request as usize]) };
     }
     call.forward()

@@ -1,13 +1,13 @@
-//! Messages that were taken out of MPI, and which one is meant by a clock.
+//! Messages that the agent has received early, before the program's receives get them.
 //!
-//! Every message is received aside as soon as it is there, so that senders of large ones do not
-//! wait for receives that are held back. MPI keeps the order of messages of one source, tag and
-//! communicator, and their clocks are told in that order too: the n-th of each belong together.
+//! The agent receives every message as soon as it arrives, so that senders of large messages do not wait for receives
+//! that are held back. MPI keeps the order of messages with the same source, tag and communicator, and their notes
+//! arrive in that order too: the n-th message belongs to the n-th note.
 //!
-//! Nothing is taken that was not told of: MPI has messages of its own on the program's
+//! Only messages that were announced by a note are received: MPI may have its own messages on the program's
 //! communicators, as Open MPI does when it makes intercommunicators.
 
-use crate::inside::process;
+use crate::inside::library::predefined;
 use crate::table;
 use refrain_order::{Envelope, Stamp};
 use std::collections::HashMap;
@@ -23,46 +23,45 @@ use super::super::comms::Comms;
 /// Communicator, source and tag.
 type Name = (u32, i32, i32);
 
-/// A message.
+/// A message that was received early.
 pub struct EarlyMessage {
-    /// Its content.
+    /// Its packed data.
     pub bytes: Vec<u8>,
-    /// What a matched probe writes into `MPI_ERROR`, if it does.
+    /// What a matched probe writes to `MPI_ERROR`, if it does.
     pub error: Option<c_int>,
     request: usize,
 }
 
-/// All messages that nobody has received.
+/// All messages that were announced or received early, and not delivered.
 #[derive(Default)]
 pub struct EarlyMessages {
     waiting: HashMap<(Name, u64), EarlyMessage>,
-    /// How many messages of a name were taken, and how many told of.
+    /// How many messages of a name were received early, and how many were announced.
     taken: HashMap<Name, u64>,
-    told: HashMap<Name, u64>,
-    /// Names of messages that were told of and not taken.
+    announced: HashMap<Name, u64>,
+    /// Names of messages that were announced and not received.
     due: Vec<Name>,
-    /// How many messages a process has told of.
-    heard: HashMap<u32, u64>,
-    /// By sender and number.
+    /// How many messages each process has announced.
+    announced_by: HashMap<u32, u64>,
+    /// Name and position of each message, by sender and sequence number.
     stamped: HashMap<(u32, u64), (Name, u64)>,
-    /// What a probe writes into `MPI_ERROR`, if it does, by communicator and source: MPIs may treat ranks
-    /// differently that are reached in different ways.
+    /// What a probe writes to `MPI_ERROR`, if it does, by communicator and source: it may depend on the transport.
     probed: HashMap<(u32, i32), Option<c_int>>,
 }
 
 impl EarlyMessages {
-    /// The next message of a sender has that name.
-    pub fn hear(&mut self, sender: u32, communicator: u32, from: Envelope) {
+    /// A note has announced the next message of a sender.
+    pub fn announce(&mut self, sender: u32, communicator: u32, from: Envelope) {
         let name = (communicator, from.source, from.tag);
-        let sequence = self.heard.entry(sender).or_default();
-        let nth = self.told.entry(name).or_default();
+        let sequence = self.announced_by.entry(sender).or_default();
+        let nth = self.announced.entry(name).or_default();
         self.stamped.insert((sender, *sequence), (name, *nth));
         *sequence += 1;
         *nth += 1;
         self.due.push(name);
     }
 
-    /// Takes all messages that have come.
+    /// Receives all messages that have arrived.
     pub fn take(&mut self, comms: &Comms) {
         let mut due = std::mem::take(&mut self.due);
         due.retain(|name| comms.handle(name.0).is_none_or(|comm| !self.take_one(comm, *name)));
@@ -77,7 +76,7 @@ impl EarlyMessages {
         let address = status.address() as usize;
         let words = [source, tag, comm, flag_at, message_at, address];
         let mut count: i64 = 0;
-        // SAFETY: a communicator of the program, and room for what is asked for.
+        // SAFETY: a communicator of the program, and room for the outputs.
         unsafe {
             if let Entry::Vacant(unknown) = self.probed.entry((name.0, name.1)) {
                 let words = [source, tag, comm, flag_at, address];
@@ -100,7 +99,7 @@ impl EarlyMessages {
         let function = if large { table::MPI_Imrecv_c } else { table::MPI_Imrecv };
         let at = early.bytes.as_mut_ptr() as usize;
         let mut request = 0usize;
-        // SAFETY: room for the message that was matched, which stays where it is.
+        // SAFETY: room for the matched message, on the heap, where it stays.
         unsafe {
             mpi::call(function, &[at, count, mpi::packed(), message_at, &raw mut request as usize]);
         }
@@ -119,7 +118,7 @@ impl EarlyMessages {
             let mut flag: c_int = 0;
             let ignore = mpi::status_ignore() as usize;
             let request = &raw mut early.request as usize;
-            // SAFETY: a request of our own, an int, and no status.
+            // SAFETY: the agent's request, an int, and no status.
             let result =
                 unsafe { mpi::call(table::MPI_Test, &[request, &raw mut flag as usize, ignore]) };
             if result == 0 && flag == 0 {
@@ -130,22 +129,21 @@ impl EarlyMessages {
         Some((Envelope { source, tag }, key))
     }
 
-    /// What is known of a message that has not come.
+    /// Describes a message that is not complete, for the report of a wait.
     pub fn describe(&self, stamp: &Stamp) -> String {
         let Some((name, nth)) = self.stamped.get(&(stamp.sender, stamp.sequence)) else {
-            return " (nobody has told of it)".to_owned();
+            return " (not announced by its sender)".to_owned();
         };
         let (_, source, tag) = name;
         let taken = self.taken.get(name).copied().unwrap_or(0);
         let state = match self.waiting.get(&(*name, *nth)) {
-            Some(_) => "is under way",
-            None => "has not come",
+            Some(_) => "is being received",
+            None => "has not arrived",
         };
-        format!(" (number {nth} from {source} with tag {tag}, {state}; {taken} have come)")
+        format!(" (number {nth} from {source} with tag {tag}, {state}; {taken} have arrived)")
     }
 
-    /// A message, if it has come: where from, how many bytes, and what a probe that finds it writes into
-    /// `MPI_ERROR`, if it does.
+    /// A message that has arrived: its envelope, its length, and what a probe writes to `MPI_ERROR`, if it does.
     pub fn look(&mut self, stamp: &Stamp) -> Option<(Envelope, usize, Option<c_int>)> {
         let (from, key) = self.find(stamp)?;
         let ((communicator, source, _), _) = key;
@@ -153,7 +151,7 @@ impl EarlyMessages {
         Some((from, self.waiting.get(&key)?.bytes.len(), error))
     }
 
-    /// Takes a message out, if it has come.
+    /// Takes out a message that has arrived.
     pub fn fetch(&mut self, stamp: &Stamp) -> Option<(Envelope, EarlyMessage)> {
         let (from, key) = self.find(stamp)?;
         self.stamped.remove(&(stamp.sender, stamp.sequence));
@@ -161,37 +159,42 @@ impl EarlyMessages {
     }
 }
 
-/// Messages to oneself: how receives that were held back get theirs.
+/// Delivers early messages to the program's receives, as messages to the own process.
 ///
-/// The program's receive is posted on a communicator of our own, with a tag that no other has. So
-/// its request is MPI's own, and what is sent to it there is received by MPI into the program's
-/// buffer, with its datatype: counts and truncation come out as they should.
+/// The program's receive is posted on the agent's communicator, with a unique tag. So the program has a request of
+/// MPI, and MPI receives the message into the program's buffer with the program's datatype: counts and truncation are
+/// as in the recorded run.
 pub struct Redelivery {
     /// The communicator.
     pub comm: usize,
     free: Vec<c_int>,
     next: c_int,
-    flying: Vec<(EarlyMessage, usize)>,
+    in_flight: Vec<(EarlyMessage, usize)>,
 }
 
 impl Redelivery {
-    /// With a communicator of its own.
+    /// Makes the communicator.
     pub fn open() -> Option<Redelivery> {
-        let own = process::predefined("MPI_COMM_SELF")?;
+        let comm_self = predefined("MPI_COMM_SELF")?;
         let mut comm = 0usize;
-        let handler = process::predefined("MPI_ERRORS_RETURN").unwrap_or(0);
+        let handler = predefined("MPI_ERRORS_RETURN").unwrap_or(0);
         // SAFETY: predefined handles, and room for one.
         unsafe {
-            if mpi::call(table::MPI_Comm_dup, &[own, &raw mut comm as usize]) != 0 {
+            if mpi::call(table::MPI_Comm_dup, &[comm_self, &raw mut comm as usize]) != 0 {
                 return None;
             }
-            // Errors are those of the program's communicators, and told there.
+            // Errors are raised on the program's communicators instead.
             mpi::call(table::MPI_Comm_set_errhandler, &[comm, handler]);
         }
-        Some(Redelivery { comm: mpi::handle(comm), free: Vec::new(), next: 0, flying: Vec::new() })
+        Some(Redelivery {
+            comm: mpi::handle(comm),
+            free: Vec::new(),
+            next: 0,
+            in_flight: Vec::new(),
+        })
     }
 
-    /// A tag that nobody has.
+    /// An unused tag.
     pub fn tag(&mut self) -> c_int {
         self.free.pop().unwrap_or_else(|| {
             self.next += 1;
@@ -199,41 +202,41 @@ impl Redelivery {
         })
     }
 
-    /// A tag is free again.
+    /// Makes a tag available again.
     pub fn release(&mut self, tag: c_int) {
         self.free.push(tag);
     }
 
-    /// Sends a message to the receive of that tag.
-    pub fn give(&mut self, early: EarlyMessage, tag: c_int) {
+    /// Sends a message to the receive with this tag.
+    pub fn send(&mut self, early: EarlyMessage, tag: c_int) {
         let (at, count) = (early.bytes.as_ptr() as usize, early.bytes.len());
         let large = i32::try_from(count).is_err();
         let mut request = 0;
         let words = [at, count, mpi::packed(), 0, tag as usize, self.comm];
         split::isend(&words, large, Mode::Standard, &mut request);
-        self.flying.push((early, request));
-        self.land();
+        self.in_flight.push((early, request));
+        self.reap();
     }
 
-    /// Forgets what was received.
-    pub fn land(&mut self) {
+    /// Drops messages whose sends are complete.
+    pub fn reap(&mut self) {
         let ignore = mpi::status_ignore() as usize;
-        self.flying.retain_mut(|(_, request)| {
+        self.in_flight.retain_mut(|(_, request)| {
             let mut flag: c_int = 0;
             let words = [&raw mut *request as usize, &raw mut flag as usize, ignore];
-            // SAFETY: a request of our own, an int, and no status.
+            // SAFETY: the agent's request, an int, and no status.
             unsafe { mpi::call(table::MPI_Test, &words) == 0 && flag == 0 }
         });
     }
 
-    /// Nothing is given any more.
+    /// Frees the communicator; nothing is delivered after this.
     pub fn close(mut self) {
-        self.land();
-        for (early, _) in std::mem::take(&mut self.flying) {
-            // MPI may still read it.
+        self.reap();
+        for (early, _) in std::mem::take(&mut self.in_flight) {
+            // MPI may still read the message.
             std::mem::forget(early);
         }
-        // SAFETY: a communicator of our own.
+        // SAFETY: the agent's communicator.
         unsafe { mpi::call(table::MPI_Comm_free, &[&raw mut self.comm as usize]) };
     }
 }

@@ -1,12 +1,11 @@
-//! Replaying by clocks: receives are held back until it is known which messages they get.
+//! Replaying with the clock method: receives are held back until it is known which messages they get.
 //!
-//! Which message a wildcard gets is known when it completes, not when it is posted, and receives
-//! posted behind it must not take its message. So none is posted where the program wants it:
-//! [`early_messages`] takes all messages out of MPI, and hands them over.
+//! Which message a wildcard receive gets is known when it completes, not when it is posted, and receives that were
+//! posted later must not take its message. So no receive is posted as the program asks: [`early_messages`] receives all
+//! messages early, and delivers them to the program's receives.
 //!
-//! Processes ask each other whether anything earlier can still come, and whoever waits for anything
-//! has to answer: so nothing of MPI's is waited for in MPI, but asked for again and again, with
-//! [`Replaying::pump`] in between.
+//! Processes query each other whether an earlier message can still arrive, and a process that waits has to answer.
+//! So the agent never blocks inside MPI: it polls, and calls [`Replaying::pump`] between polls.
 
 mod collective;
 mod complete;
@@ -14,8 +13,9 @@ mod early_messages;
 mod receive;
 mod send;
 
+use crate::inside::library::abi;
 use crate::inside::memory::Statuses;
-use crate::inside::process::{Uncancelled, abi};
+use crate::inside::process::Uncancelled;
 use crate::table;
 use refrain_order::clock::Replayer;
 use refrain_order::clock::{Answer, Delivery, Note};
@@ -27,107 +27,109 @@ use super::super::board::{self, State};
 use super::super::error_field;
 use super::super::files;
 use super::super::guarded::Guarded;
-use super::super::line;
 use super::super::mpi;
 use super::super::names::Names;
 use super::super::requests::{Map, Requests};
 use super::super::role::{Act, Hooked, Origin};
 use super::super::stop::{self, Waiting};
 use super::super::thread::{self, Thread};
+use super::super::thread_level;
+use super::super::turn_key;
 use super::Target;
-use super::collectives::Gathering;
+use super::collectives::Collective;
 use super::comms::{Comm, Comms};
-use super::wire::{Channel, Word};
+use super::wire::{Channel, Message};
 use early_messages::{EarlyMessages, Redelivery};
 
-static REPLAYING: Guarded<Replaying> = Guarded::new(stop::missed);
+static REPLAYING: Guarded<Replaying> = Guarded::new(stop::lock_unavailable);
 
-/// What is replayed in this process.
+/// The state of the replay in this process.
 struct Replaying {
     me: u32,
     replayer: Replayer,
     channel: Channel,
     comms: Comms,
     requests: Requests<Pending>,
-    /// Communicators that are being made: where their handles will be, by request.
-    unborn: Map<(usize, Comm)>,
+    /// Communicators that are being made, and the addresses of their handles, by request.
+    pending_comms: Map<(usize, Comm)>,
     early_messages: EarlyMessages,
     redelivery: Redelivery,
-    /// Where messages are from that were handed over to be received later, by their handles.
+    /// Envelopes of messages that a matched probe has found, by message handle.
     matched: Map<Envelope>,
-    /// Communicators that the program has freed and receives still wait on.
+    /// Communicators that the program has freed and on which receives still wait.
     freed: Vec<usize>,
-    /// Who is in which collective operation, with its clock.
-    here: HashMap<(u32, u64), Vec<(u32, u64)>>,
-    /// The operation that a thread waits in, and who else takes part.
-    inside: HashMap<u32, (Gathering, Vec<u32>)>,
+    /// Processes that have entered a collective operation, with their clocks, by communicator and serial number.
+    entered: HashMap<(u32, u64), Vec<(u32, u64)>>,
+    /// The operation that a thread waits in, and the other participants.
+    waiting_in: HashMap<u32, (Collective, Vec<u32>)>,
     /// The names of call sites, for messages.
     names: Names,
-    /// Completing calls of each thread.
+    /// The number of successful completing calls of each thread.
     calls: HashMap<u32, u64>,
-    /// Polls that were asked whether they fail.
+    /// The number of polls so far.
     polls: u32,
-    /// The call of this rank before which to wait for a debugger.
+    /// The call of this rank before which the replay waits for a debugger.
     until: Option<(u32, u64)>,
 }
 
-/// A request that is more than one of MPI's.
+/// A request that the agent tracks.
 enum Pending {
-    Receive(Held),
-    /// Receives a message that was matched before.
+    Receive(HeldReceive),
+    /// Receives a message that a probe has matched.
     Matched(Envelope),
-    /// A send that can be started.
+    /// A persistent send.
     Send(Target),
-    /// The program completes it itself.
+    /// A generalized request.
     Generalized,
-    /// A collective operation, with the clock it was begun with.
-    Collective(Gathering, BegunCollective),
+    /// A nonblocking collective operation.
+    Collective(Collective, Participation),
 }
 
-/// A collective operation that completes later.
+/// The participation of this process in a collective operation.
 #[derive(Clone)]
-struct BegunCollective {
-    /// The clock it was begun with.
+struct Participation {
+    /// This process's clock when it began.
     clock: u64,
-    /// Who else takes part, and of whom clocks count.
+    /// The other participants.
     others: Vec<u32>,
-    heard: Vec<u32>,
+    /// The participants whose clocks count.
+    peers: Vec<u32>,
 }
 
 /// A receive that is held back.
-struct Held {
-    /// While it is active.
+struct HeldReceive {
+    /// Its ticket, while it is active.
     ticket: Option<Ticket>,
     post: Post,
     /// The program's communicator.
     comm: usize,
-    /// Its tag among those of [`Redelivery`].
+    /// Its tag on the communicator of [`Redelivery`].
     tag: c_int,
-    /// How many bytes it has room for.
-    room: usize,
-    /// Its message, when it has got one.
-    got: Option<Got>,
+    /// How many bytes its buffer holds.
+    capacity: usize,
+    /// Its message, once it is delivered.
+    delivered: Option<Delivered>,
     persistent: bool,
-    /// What is sent along with it, from this place.
+    /// The send of `MPI_Isendrecv`: its request, and the packed data.
     sending: Option<(usize, Vec<u8>)>,
 }
 
-/// A message that a receive was handed.
+/// A message that was delivered to a receive.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Got {
+struct Delivered {
     from: Envelope,
     bytes: usize,
-    /// Whether that is more than there was room for.
+    /// Whether it is longer than the buffer.
     truncated: bool,
 }
 
-impl Held {
-    fn got(&self, from: Envelope, bytes: usize) -> Got {
-        Got { from, bytes, truncated: bytes > self.room }
+impl HeldReceive {
+    fn delivered(&self, from: Envelope, bytes: usize) -> Delivered {
+        Delivered { from, bytes, truncated: bytes > self.capacity }
     }
 }
 
-/// What a matching call is to do.
+/// The recorded outcome of a completing call.
 enum Decided {
     Fail,
     Undefined,
@@ -140,62 +142,62 @@ impl Replaying {
         self.names.name(site).unwrap_or_else(|| format!("{site:#x}"))
     }
 
-    /// Takes in what has come, and tells others what they want to know.
+    /// Receives the messages and notes that have arrived, and answers queries.
     fn pump(&mut self) {
-        // What MPI does meanwhile may be a cancellation point, which the program's call need not be.
+        // MPI may pass a cancellation point here, which the program's call need not have.
         let _uncancelled = Uncancelled::keep();
-        while let Some((from, word)) = self.channel.hear() {
-            match word {
-                Word::Here { communicator, serial, clock } => {
-                    self.comes(from, (communicator, serial), clock);
+        while let Some((from, message)) = self.channel.receive() {
+            match message {
+                Message::Entered { communicator, serial, clock } => {
+                    self.entered(from, (communicator, serial), clock);
                 }
-                Word::Note(note) => {
+                Message::Note(note) => {
                     if let Note::Sent { communicator, source, tag, .. } = note {
-                        self.early_messages.hear(from, communicator, Envelope { source, tag });
+                        self.early_messages.announce(from, communicator, Envelope { source, tag });
                     }
-                    self.replayer.hear(from, note);
+                    self.replayer.receive_note(from, note);
                 }
             }
         }
         self.early_messages.take(&self.comms);
-        self.redelivery.land();
-        self.speak();
+        self.redelivery.reap();
+        self.send_notes();
     }
 
     /// Whether receives on a communicator wait for messages.
     fn awaits_messages(&self, comm: usize) -> bool {
-        let waits = |held: &Held| held.ticket.is_some() && held.comm == comm;
+        let waits = |held: &HeldReceive| held.ticket.is_some() && held.comm == comm;
         let mut pending = self.requests.iter().map(|(_, pending)| pending);
         pending.any(|pending| matches!(pending, Pending::Receive(held) if waits(held)))
     }
 
-    fn speak(&mut self) {
-        while let Some((to, note)) = self.replayer.say() {
-            self.channel.tell(to, Word::Note(note));
+    fn send_notes(&mut self) {
+        while let Some((to, note)) = self.replayer.next_note() {
+            self.channel.send(to, Message::Note(note));
         }
     }
 
-    /// As when recording.
-    fn wanted(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
+    /// The receive that a call posts, as when recording.
+    fn post_of(&mut self, call: &Hooked<'_>, origin: Origin) -> Post {
         let communicator = self.comms.get(call.comm()).number;
         call.post(origin.site, communicator)
     }
 
-    /// Where threads share MPI: whether it is this one's turn.
-    fn may(&self, origin: Origin, key: u64) -> bool {
-        !line::is_shared() || self.replayer.turn(origin.stream, key) == Turn::Go
+    /// Whether it is this thread's turn; always, unless threads call MPI concurrently.
+    fn has_turn(&self, origin: Origin, key: u64) -> bool {
+        !thread_level::is_multiple() || self.replayer.turn(origin.stream, key) == Turn::Go
     }
 
-    fn took(&mut self, key: u64) {
-        if line::is_shared() {
+    fn took_turn(&mut self, key: u64) {
+        if thread_level::is_multiple() {
             self.replayer.took_turn(key);
         }
     }
 }
 
-/// A call site has that name.
+/// Adds the name of a call site.
 pub fn note_site(site: u64, name: &str) {
-    REPLAYING.with(|own| own.names.note(site, name));
+    REPLAYING.with(|state| state.names.note(site, name));
 }
 
 fn facts() -> Vec<(String, String)> {
@@ -204,7 +206,7 @@ fn facts() -> Vec<(String, String)> {
     facts.lines().filter_map(pair).collect()
 }
 
-/// MPI has begun, with so many ranks.
+/// Starts the replay, when MPI is initialized with `size` ranks.
 pub fn start(rank: c_int, size: c_int) {
     let channel = Channel::open(size as usize);
     let (Some(channel), Some(redelivery)) = (channel, Redelivery::open()) else {
@@ -221,7 +223,7 @@ pub fn start(rank: c_int, size: c_int) {
     let mut replayer = Replayer::new(record, rank as u32, size as u32).unwrap_or_else(|error| {
         stop::abort(stop::NO_RECORD, &format!("the record cannot be read: {error}"))
     });
-    replayer.expect_gatherings();
+    replayer.expect_collectives();
     error_field::learn(redelivery.comm);
     let names = Names::recorded(facts.iter().map(|(fact, text)| (fact.as_str(), text.as_str())));
     board::start(rank as usize, size as usize);
@@ -233,13 +235,13 @@ pub fn start(rank: c_int, size: c_int) {
         channel,
         comms,
         requests: Requests::default(),
-        unborn: Map::default(),
+        pending_comms: Map::default(),
         early_messages: EarlyMessages::default(),
         redelivery,
         matched: Map::default(),
         freed: Vec::new(),
-        here: HashMap::new(),
-        inside: HashMap::new(),
+        entered: HashMap::new(),
+        waiting_in: HashMap::new(),
         names,
         calls: HashMap::new(),
         polls: 0,
@@ -247,23 +249,23 @@ pub fn start(rank: c_int, size: c_int) {
     });
 }
 
-/// Lets MPI make progress, and answers others.
+/// Lets MPI make progress, and answers other processes.
 pub fn pump() {
     REPLAYING.with(Replaying::pump);
 }
 
-/// MPI is about to end. Others may still have questions: this process answers until all are here.
+/// Ends the replay, before MPI is finalized. Answers the queries of other processes until all have come here.
 pub fn end() {
-    if !REPLAYING.is_there() {
+    if !REPLAYING.is_present() {
         return;
     }
     if let Some(board) = board::get() {
-        board.say(State::Finalizing, "");
+        board.set_state(State::Finalizing, "");
     }
-    let barrier = REPLAYING.with(|own| {
-        own.replayer.all_over();
-        own.speak();
-        own.channel.barrier()
+    let barrier = REPLAYING.with(|state| {
+        state.replayer.all_ended();
+        state.send_notes();
+        state.channel.barrier()
     });
     if let Some(Some(mut request)) = barrier {
         let ignore = mpi::status_ignore() as usize;
@@ -271,7 +273,7 @@ pub fn end() {
             pump();
             let mut flag: c_int = 0;
             let words = [&raw mut request as usize, &raw mut flag as usize, ignore];
-            // SAFETY: a request of our own, an int, and no status.
+            // SAFETY: the agent's request, an int, and no status.
             let result = unsafe { mpi::call(table::MPI_Test, &words) };
             if result != 0 || flag != 0 {
                 break;
@@ -279,19 +281,19 @@ pub fn end() {
             std::thread::yield_now();
         }
     }
-    let Some(own) = REPLAYING.take() else { return };
-    for (mut request, held) in own.requests.iter() {
+    let Some(state) = REPLAYING.take() else { return };
+    for (mut request, held) in state.requests.iter() {
         let is_held = matches!(held, Pending::Receive(held) if held.ticket.is_some());
         if is_held {
             let address = &raw mut request as usize;
-            // SAFETY: a receive on a communicator of our own, for which nothing comes.
+            // SAFETY: a receive on the agent's communicator, to which nothing is sent.
             unsafe {
                 mpi::call(table::MPI_Cancel, &[address]);
                 mpi::call(table::MPI_Request_free, &[address]);
             }
         }
     }
-    let Replaying { replayer, names, channel, redelivery, calls, .. } = own;
+    let Replaying { replayer, names, channel, redelivery, calls, .. } = state;
     channel.close(|_, _| {});
     redelivery.close();
     if let Err(Stop::Diverged(divergence)) = replayer.finish() {
@@ -299,23 +301,23 @@ pub fn end() {
         let text = divergence.text(name);
         stop::abort(stop::DIVERGED, &format!("diverged at MPI_Finalize: {text}"));
     }
-    if !stop::is_recorded_to_the_end() {
+    if !stop::is_record_complete() {
         let calls = calls.get(&thread::this().stream()).copied();
         stop::record_ends_at_finalize(calls.unwrap_or(0));
     }
 }
 
-/// Asks the record; where it has no answer, the job ends.
+/// Asks the record. If it has no answer, the job is aborted.
 fn ask<R>(stream: u32, what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> R {
-    let answer = REPLAYING.with(|own| {
-        let answer = what(own);
-        own.speak();
+    let answer = REPLAYING.with(|state| {
+        let answer = what(state);
+        state.send_notes();
         answer.map_err(|stop| {
             let text = match &stop {
-                Stop::Diverged(divergence) => divergence.text(|site| own.name(site)),
+                Stop::Diverged(divergence) => divergence.text(|site| state.name(site)),
                 _ => String::new(),
             };
-            (text, own.calls.get(&stream).copied().unwrap_or(0), stop)
+            (text, state.calls.get(&stream).copied().unwrap_or(0), stop)
         })
     });
     match answer {
@@ -324,7 +326,7 @@ fn ask<R>(stream: u32, what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> 
             stop::abort(stop::DIVERGED, &format!("diverged: {text}"))
         }
         Some(Err((_, position, Stop::RecordEnds))) => {
-            let name = |site| REPLAYING.with(|own| own.name(site)).unwrap_or_default();
+            let name = |site| REPLAYING.with(|state| state.name(site)).unwrap_or_default();
             stop::record_ends(position, name)
         }
         Some(Err((_, _, Stop::Unreadable(error)))) => {
@@ -334,7 +336,7 @@ fn ask<R>(stream: u32, what: impl FnOnce(&mut Replaying) -> Result<R, Stop>) -> 
     }
 }
 
-/// Asks again and again, until there is an answer.
+/// Asks the record repeatedly, until there is an answer.
 fn ask_until<R>(
     stream: u32,
     waits_for: impl Fn() -> String,
@@ -342,9 +344,9 @@ fn ask_until<R>(
 ) -> R {
     let mut waiting = Waiting::new(waits_for);
     loop {
-        let answer = ask(stream, |own| {
-            own.pump();
-            what(own)
+        let answer = ask(stream, |state| {
+            state.pump();
+            what(state)
         });
         match answer {
             Some(answer) => return answer,
@@ -353,45 +355,44 @@ fn ask_until<R>(
     }
 }
 
-/// What the clock said.
+/// The recorded value of a clock or a random number.
 pub fn value(thread: &Thread, which: u8) -> Option<u64> {
     let stream = thread.stream();
-    REPLAYING.is_there().then(|| ask(stream, |own| own.replayer.value(stream, which)))
+    REPLAYING.is_present().then(|| ask(stream, |state| state.replayer.value(stream, which)))
 }
 
-/// Whether something is replayed.
+/// Whether a replay is in progress.
 pub fn is_on() -> bool {
-    REPLAYING.is_there()
+    REPLAYING.is_present()
 }
 
-/// Whether it is a thread's turn to get a lock of the program's own. Others may want to know something
-/// meanwhile.
+/// Whether it is a thread's turn to acquire a lock of the program. Also answers other processes.
 pub fn turn_of_lock(stream: u32) -> Turn {
-    let turn = REPLAYING.with(|own| {
-        own.pump();
-        own.replayer.turn(stream, line::of_locks())
+    let turn = REPLAYING.with(|state| {
+        state.pump();
+        state.replayer.turn(stream, turn_key::of_locks())
     });
-    turn.filter(|_| REPLAYING.is_there()).unwrap_or(Turn::Go)
+    turn.filter(|_| REPLAYING.is_present()).unwrap_or(Turn::Go)
 }
 
-/// A thread has got a lock of the program's own.
+/// The thread whose turn it was has acquired a lock of the program.
 pub fn took_lock() {
-    REPLAYING.with(|own| own.replayer.took_turn(line::of_locks()));
+    REPLAYING.with(|state| state.replayer.took_turn(turn_key::of_locks()));
 }
 
-/// A call that is the program's.
+/// Replays a call of the program.
 pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
-    if !REPLAYING.is_there() {
+    if !REPLAYING.is_present() {
         return call.forward();
     }
     if let Some(board) = board::get() {
         board.begin_call(thread, call.entry.stack);
     }
     let origin = super::origin(&call, thread);
-    thread.set_doing(Some((call.role.function, origin.site)));
+    thread.set_current_call(Some((call.role.function, origin.site)));
     if let Act::Complete(kind) = call.role.act
         && kind.polls()
-        && fails(origin, kind)
+        && known_to_fail(origin, kind)
     {
         return complete::fail(&call, kind);
     }
@@ -419,52 +420,53 @@ pub fn call(call: Hooked<'_>, thread: &Thread) -> c_int {
     }
 }
 
-/// So many polls fail before others are listened to again.
-const POLLS: u32 = 32;
+/// How many polls may fail at once before the agent receives notes again.
+const POLLS_PER_PUMP: u32 = 32;
 
 /// Whether a poll is known to fail.
-fn fails(origin: Origin, kind: Kind) -> bool {
-    let fails = |own: &mut Replaying| {
-        own.polls = own.polls.wrapping_add(1);
-        if own.polls.is_multiple_of(POLLS) {
-            own.pump();
+fn known_to_fail(origin: Origin, kind: Kind) -> bool {
+    let fails = |state: &mut Replaying| {
+        state.polls = state.polls.wrapping_add(1);
+        if state.polls.is_multiple_of(POLLS_PER_PUMP) {
+            state.pump();
         }
-        own.replayer.fails(origin.stream, kind, origin.site)
+        state.replayer.poll_fails(origin.stream, kind, origin.site)
     };
     REPLAYING.with(fails) == Some(true)
 }
 
-/// What the record says of a matching call, as soon as it is known.
+/// Waits for the recorded outcome of a completing call; waits for a debugger if this call is the one to stop at.
 fn decide(origin: Origin, kind: Kind, count: u32, tickets: &[Option<Ticket>]) -> Decided {
     let call = Call { kind, site: origin.site, count };
-    let what = || format!("{kind} at {}, for it to be known what it gets", name(origin));
-    let (decided, held) = ask_until(origin.stream, what, |own| {
-        let decided = match own.replayer.call(origin.stream, &call, tickets)? {
+    let what = || format!("{kind} at {}, until its messages are certain", name(origin));
+    let (decided, held) = ask_until(origin.stream, what, |state| {
+        let decided = match state.replayer.call(origin.stream, &call, tickets)? {
             Answer::Later => return Ok(None),
             Answer::Fail => return Ok(Some((Decided::Fail, None))),
             Answer::Undefined => Decided::Undefined,
             Answer::All(deliveries) => Decided::All(deliveries.to_vec()),
             Answer::These(deliveries) => Decided::These(deliveries.to_vec()),
         };
-        let calls = own.calls.entry(origin.stream).or_default();
+        let calls = state.calls.entry(origin.stream).or_default();
         let position = *calls;
         *calls += 1;
-        let due = own.until == Some((origin.stream, position));
-        let held = due.then(|| format!("at call {position}, {kind} at {}", own.name(origin.site)));
+        let due = state.until == Some((origin.stream, position));
+        let held =
+            due.then(|| format!("at call {position}, {kind} at {}", state.name(origin.site)));
         Ok(Some((decided, held)))
     });
     if let Some(held) = held {
-        stop::hold(&held);
+        stop::hold_for_debugger(&held);
     }
     decided
 }
 
-/// The name of a origin.
+/// The name of the call site of an origin.
 fn name(origin: Origin) -> String {
-    REPLAYING.with(|own| own.name(origin.site)).unwrap_or_default()
+    REPLAYING.with(|state| state.name(origin.site)).unwrap_or_default()
 }
 
-/// Waits until a request is known to be complete, and leaves it.
+/// Waits until a request is complete, but does not free it.
 fn await_request(request: usize, what: impl Fn() -> String) {
     let ignore = mpi::status_ignore() as usize;
     let mut waiting = Waiting::new(what);
@@ -481,8 +483,8 @@ fn await_request(request: usize, what: impl Fn() -> String) {
     }
 }
 
-/// Puts source and tag of a message into the status of the receive that it was handed to.
-fn put_right(status: Statuses, from: Option<Envelope>) {
+/// Sets the source and tag of a status to those of the delivered message.
+fn set_envelope(status: Statuses, from: Option<Envelope>) {
     let Some(from) = from.filter(|_| status as usize != abi().status_ignore) else { return };
     let layout = &mpi::layout().status;
     // SAFETY: a status of the program; its fields are ints.
@@ -492,13 +494,13 @@ fn put_right(status: Statuses, from: Option<Envelope>) {
     }
 }
 
-/// What has become of a receive that was handed a message: not every MPI says that it was truncated
-/// where it is one to oneself.
-fn outcome(error: c_int, got: Option<Got>, status: Statuses) -> c_int {
-    match got {
-        Some(got) if got.truncated && error == 0 => {
+/// The result of a receive after its message was delivered: not every MPI reports truncation of messages to the own
+/// process.
+fn outcome(error: c_int, delivered: Option<Delivered>, status: Statuses) -> c_int {
+    match delivered {
+        Some(delivered) if delivered.truncated && error == 0 => {
             if status as usize != abi().status_ignore {
-                let words = [status as usize, mpi::byte(), got.bytes];
+                let words = [status as usize, mpi::byte(), delivered.bytes];
                 // SAFETY: a status of the program.
                 unsafe { mpi::call(table::MPI_Status_set_elements_x, &words) };
             }
@@ -508,10 +510,10 @@ fn outcome(error: c_int, got: Option<Got>, status: Statuses) -> c_int {
     }
 }
 
-/// An error of a receive that was handed its message is one of the program's communicator.
-fn raise(comm: usize, error: c_int) -> c_int {
+/// Raises the error of a delivered receive on the program's communicator.
+fn call_errhandler(comm: usize, error: c_int) -> c_int {
     if error != 0 {
-        // SAFETY: a communicator of the program, and an error code of MPI's.
+        // SAFETY: a communicator of the program, and an error code of MPI.
         unsafe { mpi::call(table::MPI_Comm_call_errhandler, &[comm, error as usize]) };
     }
     error

@@ -1,4 +1,4 @@
-//! Receives and probes: held back, and given the messages of the record.
+//! Receives and probes: holds receives back, and gives them the recorded messages.
 
 use crate::table;
 use refrain_order::{Envelope, Kind, Post, Stamp, Ticket};
@@ -7,72 +7,83 @@ use std::ffi::c_int;
 use super::super::super::error_field;
 use super::super::super::mpi::{self, Status};
 use super::super::super::role::{Hooked, Mode, Origin};
-use super::super::super::{line, split, stop};
-use super::super::{Target, is_from_somebody, put_request, request_of};
+use super::super::super::{split, stop, thread_level, turn_key};
+use super::super::{Target, has_source, put_request, request_of};
 use super::early_messages::EarlyMessage;
 use super::send::in_turn;
 use super::{
-    Decided, Held, Pending, REPLAYING, ask, ask_until, await_request, decide, name, outcome,
-    put_right, raise,
+    Decided, HeldReceive, Pending, REPLAYING, ask, ask_until, await_request, call_errhandler,
+    decide, name, outcome, set_envelope,
 };
 use crate::inside::memory::Statuses;
 
-/// A receive is posted, in its turn: its ticket.
-fn in_line(origin: Origin, post: &Post) -> Ticket {
-    let key = line::of_receives(post.communicator);
+/// Posts a receive to the replayer, in its turn. Returns its ticket.
+fn post_in_turn(origin: Origin, post: &Post) -> Ticket {
+    let key = turn_key::of_receives(post.communicator);
     let what = || format!("at {}, for its turn to receive", name(origin));
-    ask_until(origin.stream, what, |own| {
-        if !own.may(origin, key) {
+    ask_until(origin.stream, what, |state| {
+        if !state.has_turn(origin, key) {
             return Ok(None);
         }
-        let ticket = own.replayer.receive(origin.stream, post)?;
-        own.took(key);
+        let ticket = state.replayer.receive(origin.stream, post)?;
+        state.took_turn(key);
         Ok(Some(ticket))
     })
 }
 
-/// The receive of a call, as it is held: nothing if there is nobody to receive from.
-fn hold(call: &Hooked<'_>, origin: Origin, persistent: bool) -> Option<Held> {
-    let post = ask(origin.stream, |own| Ok(own.wanted(call, origin)));
-    let is_unsupported = ask(origin.stream, |own| Ok(own.comms.get(call.comm()).is_unsupported));
-    if call.takes_known() || !is_from_somebody(&post) || is_unsupported {
+/// Holds the receive of a call back; `None` if it is left to MPI.
+fn hold_back(call: &Hooked<'_>, origin: Origin, persistent: bool) -> Option<HeldReceive> {
+    let post = ask(origin.stream, |state| Ok(state.post_of(call, origin)));
+    let is_unsupported =
+        ask(origin.stream, |state| Ok(state.comms.get(call.comm()).is_unsupported));
+    if call.receives_matched() || !has_source(&post) || is_unsupported {
         return None;
     }
-    let ticket = if persistent { None } else { Some(in_line(origin, &post)) };
-    let tag = ask(origin.stream, |own| Ok(own.redelivery.tag()));
-    let (comm, room) = (call.comm(), room(call));
-    Some(Held { ticket, post, comm, tag, room, got: None, persistent, sending: None })
+    let ticket = if persistent { None } else { Some(post_in_turn(origin, &post)) };
+    let tag = ask(origin.stream, |state| Ok(state.redelivery.tag()));
+    let (comm, capacity) = (call.comm(), capacity(call));
+    Some(HeldReceive {
+        ticket,
+        post,
+        comm,
+        tag,
+        capacity,
+        delivered: None,
+        persistent,
+        sending: None,
+    })
 }
 
-/// How many bytes a receive has room for.
-fn room(call: &Hooked<'_>) -> usize {
+/// How many bytes the buffer of a receive holds.
+fn capacity(call: &Hooked<'_>) -> usize {
     let [_, count, datatype, ..] = split::received(call);
     let mut bytes: i64 = 0;
     // SAFETY: a datatype of the program, and room for a number.
     unsafe { mpi::call(table::MPI_Type_size_x, &[datatype, &raw mut bytes as usize]) };
-    // What is above an `int` is noise.
+    // The bits above an `int` are undefined.
     let count = if call.role.large { count } else { count as u32 as usize };
     usize::try_from(bytes).unwrap_or(0).saturating_mul(count)
 }
 
-/// The arguments of a receive that is held: where its message is handed to.
-fn handed(call: &Hooked<'_>, held: &Held) -> [usize; 6] {
+/// The arguments of `MPI_Irecv` for a receive that is held back: on the communicator of [`super::Redelivery`].
+fn redelivery_args(call: &Hooked<'_>, held: &HeldReceive) -> [usize; 6] {
     let [buffer, count, datatype, ..] = split::received(call);
-    let comm = ask(0, |own| Ok(own.redelivery.comm));
+    let comm = ask(0, |state| Ok(state.redelivery.comm));
     [buffer, count, datatype, 0, held.tag as usize, comm]
 }
 
-/// The message of a stamp, as soon as it has come.
+/// Waits for the message with this stamp.
 pub(super) fn fetch(origin: Origin, stamp: Stamp) -> (Envelope, EarlyMessage) {
     let Stamp { sender, sequence, .. } = stamp;
     let what = || {
-        let state = REPLAYING.with(|own| own.early_messages.describe(&stamp)).unwrap_or_default();
-        format!("at {}, for message {sequence} of rank {sender}{state}", name(origin))
+        let arrival =
+            REPLAYING.with(|state| state.early_messages.describe(&stamp)).unwrap_or_default();
+        format!("at {}, for message {sequence} of rank {sender}{arrival}", name(origin))
     };
-    ask_until(origin.stream, what, |own| Ok(own.early_messages.fetch(&stamp)))
+    ask_until(origin.stream, what, |state| Ok(state.early_messages.fetch(&stamp)))
 }
 
-/// The first message of what was decided.
+/// The stamp of the first message of an outcome.
 fn first(decided: &Decided) -> Option<Stamp> {
     match decided {
         Decided::All(deliveries) | Decided::These(deliveries) => deliveries.first()?.message,
@@ -82,7 +93,7 @@ fn first(decided: &Decided) -> Option<Stamp> {
 
 /// `MPI_Recv`, `MPI_Sendrecv`, `MPI_Sendrecv_replace` and `MPI_Mrecv`.
 pub(super) fn receive(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
-    if call.takes_known() {
+    if call.receives_matched() {
         return receive_matched(&call, origin, kind);
     }
     let mut packed = Vec::new();
@@ -94,10 +105,11 @@ pub(super) fn receive(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
         Ok(sent) => sent,
         Err(error) => return error,
     };
-    let held = hold(&call, origin, false);
+    let held = hold_back(&call, origin, false);
     let (mut receiving, mut sending) = (0, None);
     let large = call.role.large;
-    let words = held.as_ref().map_or_else(|| split::received(&call), |held| handed(&call, held));
+    let words =
+        held.as_ref().map_or_else(|| split::received(&call), |held| redelivery_args(&call, held));
     let mut result = split::irecv(&words, large, &mut receiving);
     if let (Some(target), Some(words), 0) = (Target::of(&call), sent, result) {
         result = in_turn(origin, target, || {
@@ -109,32 +121,32 @@ pub(super) fn receive(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     if result != 0 {
         return result;
     }
-    let mut got = None;
+    let mut delivered = None;
     if let (Some(held), Some(stamp)) = (&held, first(&decided)) {
         let (from, early) = fetch(origin, stamp);
-        got = Some(held.got(from, early.bytes.len()));
-        ask(origin.stream, |own| {
-            own.redelivery.give(early, held.tag);
+        delivered = Some(held.delivered(from, early.bytes.len()));
+        ask(origin.stream, |state| {
+            state.redelivery.send(early, held.tag);
             Ok(())
         });
     }
-    if got.is_none() {
+    if delivered.is_none() {
         let what = || format!("{kind} at {}, for a message to be received", name(origin));
         await_request(mpi::handle(receiving), what);
     }
     let mut received = split::wait(&mut receiving, call.status() as usize);
-    received = outcome(received, got, call.status());
-    let nobody = || {
+    received = outcome(received, delivered, call.status());
+    let proc_null = || {
         let (source, tag) = (mpi::layout().proc_null, mpi::layout().any_tag);
-        (!is_from_somebody(&call.post(0, 0))).then_some(Envelope { source, tag })
+        (!has_source(&call.post(0, 0))).then_some(Envelope { source, tag })
     };
-    put_right(call.status(), got.map(|got| got.from).or_else(nobody));
+    set_envelope(call.status(), delivered.map(|delivered| delivered.from).or_else(proc_null));
     if let Some(held) = held {
-        ask(origin.stream, |own| {
-            own.redelivery.release(held.tag);
+        ask(origin.stream, |state| {
+            state.redelivery.release(held.tag);
             Ok(())
         });
-        received = raise(held.comm, received);
+        received = call_errhandler(held.comm, received);
     }
     let Some(mut sending) = sending else { return received };
     await_request(mpi::handle(sending), || format!("{kind} at {}, its send", name(origin)));
@@ -142,29 +154,29 @@ pub(super) fn receive(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     if received != 0 { received } else { sent }
 }
 
-/// Receives a message that was handed to a probe.
+/// Receives a message that a matched probe has found.
 fn receive_matched(call: &Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     let from = matched(call, origin);
     decide(origin, kind, 0, &[]);
     let result = call.forward();
-    put_right(call.status(), from);
+    set_envelope(call.status(), from);
     result
 }
 
-/// Where the message is from that a call receives.
+/// The envelope of the matched message that a call receives.
 fn matched(call: &Hooked<'_>, origin: Origin) -> Option<Envelope> {
-    // SAFETY: the table says a message is there.
+    // SAFETY: by the interface table, the argument points to a message handle.
     let handle = unsafe { mpi::handle_at(call.word(call.role.message) as *mut u8, 0) };
-    ask(origin.stream, |own| Ok(own.matched.remove(&handle)))
+    ask(origin.stream, |state| Ok(state.matched.remove(&handle)))
 }
 
 /// `MPI_Irecv`, `MPI_Isendrecv`, `MPI_Isendrecv_replace` and `MPI_Imrecv`.
 pub(super) fn post(call: Hooked<'_>, origin: Origin) -> c_int {
-    if call.takes_known() {
+    if call.receives_matched() {
         let from = matched(&call, origin);
         let result = call.forward();
         if let Some(from) = from.filter(|_| result == 0) {
-            REPLAYING.with(|own| own.requests.add(request_of(&call), Pending::Matched(from)));
+            REPLAYING.with(|state| state.requests.add(request_of(&call), Pending::Matched(from)));
         }
         return result;
     }
@@ -183,7 +195,7 @@ pub(super) fn post(call: Hooked<'_>, origin: Origin) -> c_int {
         Ok(sent) => sent,
         Err(error) => return error,
     };
-    let Some(mut held) = hold(&call, origin, false) else {
+    let Some(mut held) = hold_back(&call, origin, false) else {
         return match target {
             Some(target) => in_turn(origin, target, || call.forward()),
             None => call.forward(),
@@ -191,7 +203,7 @@ pub(super) fn post(call: Hooked<'_>, origin: Origin) -> c_int {
     };
     let mut request = 0;
     let large = call.role.large;
-    let mut result = split::irecv(&handed(&call, &held), large, &mut request);
+    let mut result = split::irecv(&redelivery_args(&call, &held), large, &mut request);
     if let (Some(target), Some(words), 0) = (target, sent, result) {
         let mut sending = 0;
         result =
@@ -200,43 +212,43 @@ pub(super) fn post(call: Hooked<'_>, origin: Origin) -> c_int {
     }
     put_request(&call, 0, mpi::handle(request));
     if result == 0 {
-        REPLAYING.with(|own| own.requests.add(mpi::handle(request), Pending::Receive(held)));
+        REPLAYING.with(|state| state.requests.add(mpi::handle(request), Pending::Receive(held)));
     }
     result
 }
 
-/// A receive that can be started.
+/// Makes a persistent receive.
 pub(super) fn init(call: Hooked<'_>, origin: Origin) -> c_int {
-    let Some(held) = hold(&call, origin, true) else { return call.forward() };
-    let [buffer, count, datatype, source, tag, comm] = handed(&call, &held);
+    let Some(held) = hold_back(&call, origin, true) else { return call.forward() };
+    let [buffer, count, datatype, source, tag, comm] = redelivery_args(&call, &held);
     let words = [buffer, count, datatype, source, tag, comm, call.word(call.role.request)];
     let function = if call.role.large { table::MPI_Recv_init_c } else { table::MPI_Recv_init };
-    // SAFETY: the program's arguments, on a communicator of our own.
+    // SAFETY: the program's arguments, on the agent's communicator.
     let result = unsafe { mpi::call(function, &words) };
     if result == 0 {
-        REPLAYING.with(|own| own.requests.add(request_of(&call), Pending::Receive(held)));
+        REPLAYING.with(|state| state.requests.add(request_of(&call), Pending::Receive(held)));
     }
     result
 }
 
-/// A receive is about to be started again, if that request is one.
+/// Posts a persistent receive to the replayer before it is started; does nothing for other requests.
 pub(super) fn restart(request: usize, origin: Origin) {
-    let post = ask(origin.stream, |own| {
-        Ok(match own.requests.get(request) {
+    let post = ask(origin.stream, |state| {
+        Ok(match state.requests.get(request) {
             Some(Pending::Receive(held)) => Some(Post { site: origin.site, ..held.post }),
             _ => None,
         })
     });
     let Some(post) = post else { return };
-    let ticket = in_line(origin, &post);
-    REPLAYING.with(|own| {
-        if let Some(Pending::Receive(held)) = own.requests.get_mut(request) {
-            (held.ticket, held.got) = (Some(ticket), None);
+    let ticket = post_in_turn(origin, &post);
+    REPLAYING.with(|state| {
+        if let Some(Pending::Receive(held)) = state.requests.get_mut(request) {
+            (held.ticket, held.delivered) = (Some(ticket), None);
         }
     });
 }
 
-/// Reports what a probe found, and what it writes into `MPI_ERROR`.
+/// Fills in the status of a probe; `error` is what MPI writes to `MPI_ERROR`, if it does.
 fn report(status: Statuses, from: Envelope, bytes: usize, error: Option<c_int>) {
     let Some(before) = error_field::get(status) else { return };
     let address = status as usize;
@@ -245,13 +257,14 @@ fn report(status: Statuses, from: Envelope, bytes: usize, error: Option<c_int>) 
         mpi::call(table::MPI_Status_set_elements_x, &[address, mpi::byte(), bytes]);
         mpi::call(table::MPI_Status_set_cancelled, &[address, 0]);
     }
-    put_right(status, Some(from));
+    set_envelope(status, Some(from));
     error_field::put(status, error.unwrap_or(before));
 }
 
 pub(super) fn probe(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
-    let is_unsupported = ask(origin.stream, |own| Ok(own.comms.get(call.comm()).is_unsupported));
-    if !is_from_somebody(&call.post(0, 0)) || is_unsupported {
+    let is_unsupported =
+        ask(origin.stream, |state| Ok(state.comms.get(call.comm()).is_unsupported));
+    if !has_source(&call.post(0, 0)) || is_unsupported {
         return call.forward();
     }
     let decided = decide(origin, kind, 0, &[]);
@@ -259,14 +272,14 @@ pub(super) fn probe(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
         call.set_output(call.role.flag, 0);
         return 0;
     };
-    if line::is_shared() {
+    if thread_level::is_multiple() {
         let what = || format!("{kind} at {}, for its turn", name(origin));
-        ask_until(origin.stream, what, |own| {
-            let communicator = own.comms.get(call.comm()).number;
-            let key = line::of_receives(communicator);
-            let may = own.may(origin, key);
+        ask_until(origin.stream, what, |state| {
+            let communicator = state.comms.get(call.comm()).number;
+            let key = turn_key::of_receives(communicator);
+            let may = state.has_turn(origin, key);
             if may {
-                own.took(key);
+                state.took_turn(key);
             }
             Ok(may.then_some(()))
         });
@@ -274,7 +287,7 @@ pub(super) fn probe(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     call.set_output(call.role.flag, 1);
     if matches!(kind, Kind::Probe | Kind::Iprobe) {
         let what = || format!("{kind} at {}, for its message", name(origin));
-        let found = ask_until(origin.stream, what, |own| Ok(own.early_messages.look(&stamp)));
+        let found = ask_until(origin.stream, what, |state| Ok(state.early_messages.look(&stamp)));
         let (from, bytes, error) = found;
         report(call.status(), from, bytes, error);
         return 0;
@@ -283,30 +296,32 @@ pub(super) fn probe(call: Hooked<'_>, origin: Origin, kind: Kind) -> c_int {
     redeliver(&call, origin, from, early)
 }
 
-/// Gives the program a message that it can receive.
+/// Sends an early message to this process, so that the program gets a handle to receive it (`MPI_Mprobe`).
 fn redeliver(call: &Hooked<'_>, origin: Origin, from: Envelope, early: EarlyMessage) -> c_int {
     let mut own_status = Status::new();
-    own_status.copy_from(call.status());
+    // SAFETY: a status of the program, unless it ignores the status.
+    unsafe { own_status.copy_from(call.abi, call.status()) };
     let error = early.error.or(error_field::get(call.status()));
     let message = call.word(call.role.message);
-    let (comm, tag) = ask(origin.stream, |own| {
-        let tag = own.redelivery.tag();
-        own.redelivery.give(early, tag);
-        Ok((own.redelivery.comm, tag))
+    let (comm, tag) = ask(origin.stream, |state| {
+        let tag = state.redelivery.tag();
+        state.redelivery.send(early, tag);
+        Ok((state.redelivery.comm, tag))
     });
     let words = [0, tag as usize, comm, message, own_status.address() as usize];
-    // SAFETY: room for a message, and a status. What is probed for was sent.
+    // SAFETY: room for a message handle, and a status. The message was sent above, so this does not block.
     let result = unsafe { mpi::call(table::MPI_Mprobe, &words) };
-    put_right(own_status.address(), Some(from));
-    own_status.copy_to(call.status());
+    set_envelope(own_status.address(), Some(from));
+    // SAFETY: as above.
+    unsafe { own_status.copy_to(call.abi, call.status()) };
     if let Some(error) = error.filter(|_| result == 0) {
         error_field::put(call.status(), error);
     }
-    // SAFETY: the table says a message is there.
+    // SAFETY: by the interface table, the argument points to a message handle.
     let handle = unsafe { mpi::handle_at(message as *mut u8, 0) };
-    ask(origin.stream, |own| {
-        own.redelivery.release(tag);
-        own.matched.insert(handle, from);
+    ask(origin.stream, |state| {
+        state.redelivery.release(tag);
+        state.matched.insert(handle, from);
         Ok(())
     });
     result

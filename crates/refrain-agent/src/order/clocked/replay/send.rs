@@ -1,6 +1,6 @@
-//! Sends: in turn, their clocks ahead of them, and never waited for in MPI.
+//! Sends: in turn, after a note with the clock, and never blocking inside MPI.
 
-use crate::inside::process;
+use crate::inside::library::abi;
 use crate::table;
 use refrain_order::clock::Sending;
 use refrain_order::{Envelope, Stop};
@@ -8,57 +8,57 @@ use std::ffi::c_int;
 
 use super::super::super::mpi;
 use super::super::super::role::{Hooked, Mode, Origin, Role};
-use super::super::super::{line, split};
+use super::super::super::{split, turn_key};
 use super::super::{Target, put_request, request_of};
 use super::{Pending, REPLAYING, Replaying, ask, ask_until, await_request, name};
 
 impl Replaying {
-    /// A message is about to be sent, if it is its turn.
-    fn sends(&mut self, origin: Origin, target: Target) -> Result<bool, Stop> {
+    /// Sends the note of a message if it is the thread's turn. Returns whether it was.
+    fn try_send(&mut self, origin: Origin, target: Target) -> Result<bool, Stop> {
         let Target { comm, dest, tag } = target;
         let comm = self.comms.get(comm);
         let (communicator, source) = (comm.number, comm.rank);
         let Some(to) = comm.process(dest) else { return Ok(true) };
-        let key = line::key_of_sends(communicator, dest, tag);
-        if !self.may(origin, key) {
+        let key = turn_key::of_sends_to(communicator, dest, tag);
+        if !self.has_turn(origin, key) {
             return Ok(false);
         }
         let sending = Sending { to, communicator, source, tag };
         if self.replayer.send(origin.stream, &sending)?.is_none() {
             return Ok(false);
         }
-        self.took(key);
+        self.took_turn(key);
         if to == self.me {
-            self.early_messages.hear(to, communicator, Envelope { source, tag });
+            self.early_messages.announce(to, communicator, Envelope { source, tag });
         }
-        self.speak();
+        self.send_notes();
         Ok(true)
     }
 }
 
-/// Does what sends, in its turn.
+/// Waits for the thread's turn, sends the note, and calls `send`.
 pub(super) fn in_turn(origin: Origin, target: Target, mut send: impl FnMut() -> c_int) -> c_int {
     let what = || format!("at {}, for its turn to send", name(origin));
-    ask_until(origin.stream, what, |own| Ok(own.sends(origin, target)?.then(&mut send)))
+    ask_until(origin.stream, what, |state| Ok(state.try_send(origin, target)?.then(&mut send)))
 }
 
-/// A message may come before its receive is posted: none is, in a replay.
-fn without_promise(mode: Mode) -> Mode {
+/// Replaces ready mode by standard mode: a replay holds receives back, so they are not posted before the send.
+fn without_ready_mode(mode: Mode) -> Mode {
     if mode == Mode::Ready { Mode::Standard } else { mode }
 }
 
 pub(super) fn send(call: Hooked<'_>, origin: Origin, mode: Mode) -> c_int {
     let Some(target) = Target::of(&call) else { return call.forward() };
-    let knows = |own: &mut Replaying| own.comms.get(target.comm).process(target.dest).is_some();
+    let knows = |state: &mut Replaying| state.comms.get(target.comm).process(target.dest).is_some();
     if REPLAYING.with(knows) != Some(true) {
-        // Nobody is told of it. If it is an error, the program's handler may call MPI.
+        // No note is sent. If the destination is invalid, the program's error handler may call MPI.
         return call.forward();
     }
     let mut request = 0;
     let result = in_turn(origin, target, || {
-        split::isend(call.words, call.role.large, without_promise(mode), &mut request)
+        split::isend(call.words, call.role.large, without_ready_mode(mode), &mut request)
     });
-    if call.role.request != Role::NOWHERE {
+    if call.role.request != Role::ABSENT {
         put_request(&call, 0, mpi::handle(request));
         return result;
     }
@@ -70,7 +70,7 @@ pub(super) fn send(call: Hooked<'_>, origin: Origin, mode: Mode) -> c_int {
     split::wait(&mut request, mpi::status_ignore() as usize)
 }
 
-/// A send that can be started.
+/// Makes a persistent send.
 pub(super) fn init(call: Hooked<'_>) -> c_int {
     let plain = match call.role.function {
         table::MPI_Rsend_init => Some(table::MPI_Send_init),
@@ -83,7 +83,7 @@ pub(super) fn init(call: Hooked<'_>) -> c_int {
         None => call.forward(),
     };
     if let Some(target) = Target::of(&call).filter(|_| result == 0) {
-        REPLAYING.with(|own| own.requests.add(request_of(&call), Pending::Send(target)));
+        REPLAYING.with(|state| state.requests.add(request_of(&call), Pending::Send(target)));
     }
     result
 }
@@ -92,13 +92,13 @@ pub(super) fn init(call: Hooked<'_>) -> c_int {
 pub(super) fn start_all(call: Hooked<'_>, origin: Origin) -> c_int {
     let (at, n) = call.requests();
     for i in 0..n {
-        let address = at.wrapping_add(i * process::abi().handle_bytes) as usize;
-        // SAFETY: the address of a request of the program.
+        let address = at.wrapping_add(i * abi().handle_bytes) as usize;
+        // SAFETY: the address of one of the program's requests.
         let start = || unsafe { mpi::call(table::MPI_Start, &[address]) };
-        // SAFETY: the table says that so many requests are there.
+        // SAFETY: by the interface table, the argument points to that many requests.
         let request = unsafe { mpi::handle_at(at, i) };
-        let target = ask(origin.stream, |own| {
-            Ok(match own.requests.get(request) {
+        let target = ask(origin.stream, |state| {
+            Ok(match state.requests.get(request) {
                 Some(Pending::Send(target)) => Some(*target),
                 _ => None,
             })

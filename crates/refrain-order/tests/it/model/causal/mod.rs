@@ -12,39 +12,39 @@ use replaying::Replaying;
 /// Rules of the agents that can be broken, to check that a test notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// None: this is how it has to be.
+    /// No rule is broken.
     None,
     /// Wildcards stay wildcards.
-    PostWide,
-    /// The source is forced, the tag is not.
+    PostWildcards,
+    /// The source is narrowed, the tag is not.
     PostAnyTag,
-    /// What was cancelled is posted.
+    /// Cancelled receives are posted.
     PostCancelled,
-    /// What never matched is posted, as a wildcard. Harmless: it was posted before everything
-    /// that could have taken its message.
+    /// Receives that never matched are posted, as wildcards. Harmless: every message that they accept is matched by a
+    /// receive that was posted earlier.
     PostNever,
     /// Cancelling is left to MPI.
     CancelForReal,
-    /// A poll that failed in the record looks for itself.
+    /// A poll that failed in the record asks MPI.
     PollForReal,
     /// A poll that succeeded does not wait.
     PollOnce,
-    /// Whatever is complete is reported, not what was recorded.
+    /// All complete requests are reported, not the recorded ones.
     CompleteAnything,
     /// The order within a call is not kept.
     CompleteSorted,
-    /// Startall starts in an order of its own.
+    /// Startall starts requests in another order.
     StartTogether,
     /// Threads do not wait for their turn.
     IgnoreTurns,
-    /// A probe gives up its turn before it has found its message.
-    ProbeLetsGo,
-    /// Nobody asks what became of freed and abandoned receives.
+    /// A probe releases its turn before it has found its message.
+    ProbeReleasesTurn,
+    /// The match results of freed and abandoned receives are not recorded.
     ForgetOrphans,
-    /// Match results that were learnt late are lost.
-    LoseFixups,
-    /// Clocks are read anew.
-    ReadClock,
+    /// Match results that became known late are lost.
+    LoseLateResults,
+    /// Clocks are read instead of replayed.
+    ReadRealClock,
 }
 
 pub struct Causal;
@@ -82,7 +82,7 @@ impl Method for Causal {
 }
 
 #[test]
-fn what_was_recorded_under_one_schedule_replays_under_any_other() {
+fn a_run_recorded_under_one_schedule_replays_under_any_other() {
     driver::replays_under_any_schedule::<Causal>();
 }
 
@@ -102,7 +102,7 @@ fn receives_that_never_matched_may_be_posted() {
 fn every_rule_is_needed() {
     use Fault::*;
     let faults = [
-        PostWide,
+        PostWildcards,
         PostAnyTag,
         PostCancelled,
         CancelForReal,
@@ -112,12 +112,12 @@ fn every_rule_is_needed() {
         CompleteSorted,
         StartTogether,
         IgnoreTurns,
-        ProbeLetsGo,
+        ProbeReleasesTurn,
         ForgetOrphans,
-        LoseFixups,
-        ReadClock,
+        LoseLateResults,
+        ReadRealClock,
     ];
     for fault in faults {
-        driver::is_needed::<Causal>(fault, config);
+        driver::rule_is_needed::<Causal>(fault, config);
     }
 }

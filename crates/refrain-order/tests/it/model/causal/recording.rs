@@ -1,43 +1,29 @@
-//! The recording agent: lets MPI decide, and tells the recorder.
+//! The recording agent: lets MPI decide, and passes the outcomes to the recorder.
 
 use super::Fault;
-use crate::model::agent::{Agent, Step, consumes, look, message_of, probed, receive_key, send_key};
+use crate::model::agent::{
+    Agent, PostedRequest, Step, consumes, envelope, look, message_of, post, probed, receive_key,
+    send_key,
+};
 use crate::model::mpi::{Message, Wanted};
 use crate::model::program::{Operation, Slot};
 use crate::model::world::{World, describe};
 use refrain_order::causal::event::PostShape;
 use refrain_order::causal::record::Pending;
-use refrain_order::{Call, Completed, Envelope, Frames, Kind, MatchResult, Post, Recorder, Ticket};
+use refrain_order::{Call, Completed, Frames, Kind, MatchResult, Post, Recorder, Ticket};
 
 pub struct Recording {
     ranks: Vec<Recorder>,
     pub bytes: Vec<Vec<u8>>,
-    /// One block is sealed in so many steps.
+    /// On average, a block is sealed every this many steps.
     seal_every: u64,
     fault: Fault,
     /// By thread and slot.
-    requests: Vec<Vec<Option<Held>>>,
-    /// Requests that the program let go of while they were active, with their ranks.
-    orphans: Vec<(usize, Held)>,
+    requests: Vec<Vec<Option<PostedRequest>>>,
+    /// Active requests that the program freed, with their ranks.
+    orphans: Vec<(usize, PostedRequest)>,
     /// By thread: requests of the operation under way.
-    under_way: Vec<Vec<Held>>,
-}
-
-/// A request, and what the recorder knows it by.
-#[derive(Clone, Copy)]
-struct Held {
-    request: usize,
-    ticket: Ticket,
-    receive: bool,
-}
-
-fn post(wanted: &Wanted, site: u64) -> Post {
-    let Wanted { communicator, source, tag } = *wanted;
-    Post { site, communicator, source, tag }
-}
-
-fn envelope(message: &Message) -> Envelope {
-    Envelope { source: message.source as i32, tag: message.tag }
+    in_progress: Vec<Vec<PostedRequest>>,
 }
 
 impl Recording {
@@ -51,7 +37,7 @@ impl Recording {
             fault,
             requests: vec![Vec::new(); threads],
             orphans: Vec::new(),
-            under_way: vec![Vec::new(); threads],
+            in_progress: vec![Vec::new(); threads],
         }
     }
 
@@ -59,7 +45,7 @@ impl Recording {
         self.ranks[rank].resolve(ticket, match_result);
     }
 
-    /// The end of the job: asks for what became of everything still pending.
+    /// The end of the job: asks for the match results of pending receives.
     pub fn finish(mut self, world: &World) -> Vec<Vec<u8>> {
         if self.fault != Fault::ForgetOrphans {
             self.ask(world);
@@ -70,20 +56,20 @@ impl Recording {
         self.bytes
     }
 
-    /// The job was killed: what was sealed is all there is.
+    /// The job was killed: only sealed blocks exist.
     pub fn killed(self) -> Vec<Vec<u8>> {
         self.bytes
     }
 
-    /// Asks MPI for the match results of all that is pending.
+    /// Asks MPI for the match results of pending receives.
     fn ask(&mut self, world: &World) {
         let mut pending = self.orphans.clone();
         for (thread, requests) in self.requests.iter().enumerate() {
             let rank = world.threads[thread].rank;
-            let own = requests.iter().flatten().chain(&self.under_way[thread]);
-            pending.extend(own.map(|held| (rank, *held)));
+            let active = requests.iter().flatten().chain(&self.in_progress[thread]);
+            pending.extend(active.map(|held| (rank, *held)));
         }
-        for (rank, Held { request, ticket, receive }) in pending {
+        for (rank, PostedRequest { request, ticket, receive }) in pending {
             if let Some(message) = message_of(&world.mpi, rank, request) {
                 self.resolve(rank, ticket, MatchResult::Matched(envelope(&message)));
             } else if world.mpi.is_done(rank, request) && receive {
@@ -93,18 +79,24 @@ impl Recording {
     }
 
     fn turn(&mut self, world: &World, thread: usize, key: u64) {
-        let own = &world.threads[thread];
+        let caller = &world.threads[thread];
         if world.config.threads > 1 {
-            self.ranks[own.rank].turn(own.number as u32, key);
+            self.ranks[caller.rank].turn(caller.number as u32, key);
         }
     }
 
-    fn receive(&mut self, world: &mut World, thread: usize, wanted: &Wanted, site: u64) -> Held {
+    fn receive(
+        &mut self,
+        world: &mut World,
+        thread: usize,
+        wanted: &Wanted,
+        site: u64,
+    ) -> PostedRequest {
         self.turn(world, thread, receive_key(wanted));
-        let own = &world.threads[thread];
-        let (rank, stream) = (own.rank, own.number as u32);
+        let caller = &world.threads[thread];
+        let (rank, stream) = (caller.rank, caller.number as u32);
         let ticket = self.ranks[rank].post(stream, &post(wanted, site));
-        Held { request: world.mpi.receive(rank, *wanted), ticket, receive: true }
+        PostedRequest { request: world.mpi.receive(rank, *wanted), ticket, receive: true }
     }
 
     fn send(
@@ -115,43 +107,45 @@ impl Recording {
         communicator: u32,
         tag: i32,
         large: bool,
-    ) -> Held {
+    ) -> PostedRequest {
         self.turn(world, thread, send_key(to, communicator, tag));
-        let own = &world.threads[thread];
-        let (rank, stream) = (own.rank, own.number as u32);
+        let caller = &world.threads[thread];
+        let (rank, stream) = (caller.rank, caller.number as u32);
         let named = Wanted { communicator, source: Some(0), tag: Some(tag) };
         let ticket = self.ranks[rank].post(stream, &post(&named, 99));
-        let request = world.mpi.send(rank, to, communicator, tag, own.digest, large);
-        Held { request, ticket, receive: false }
+        let request = world.mpi.send(rank, to, communicator, tag, caller.digest, large);
+        PostedRequest { request, ticket, receive: false }
     }
 
-    fn keep(&mut self, world: &mut World, thread: usize, kept: Held) {
+    fn keep(&mut self, world: &mut World, thread: usize, kept: PostedRequest) {
         let receive = kept.receive;
         self.requests[thread].push(Some(kept));
         world.threads[thread].slots.push(Slot { active: true, receive, persistent: None });
     }
 
     fn matched(&mut self, world: &World, thread: usize, kind: Kind, site: u64) {
-        let own = &world.threads[thread];
+        let caller = &world.threads[thread];
         let call = Call { kind, site, count: 0 };
-        self.ranks[own.rank].matched(own.number as u32, &call, Completed::All);
+        self.ranks[caller.rank].matched(caller.number as u32, &call, Completed::All);
     }
 
     /// A blocking receive, with or without a send.
     fn blocking(&mut self, world: &mut World, thread: usize, kind: Kind, site: u64) -> Step {
         let rank = world.threads[thread].rank;
-        let pending = self.under_way[thread].clone();
+        let pending = self.in_progress[thread].clone();
         if !pending.iter().all(|held| world.mpi.is_done(rank, held.request)) {
             return Step::Blocked;
         }
-        let Some(&Held { request, ticket, .. }) = pending.first() else { return Step::Blocked };
+        let Some(&PostedRequest { request, ticket, .. }) = pending.first() else {
+            return Step::Blocked;
+        };
         let message = message_of(&world.mpi, rank, request);
         if let Some(message) = &message {
             self.resolve(rank, ticket, MatchResult::Matched(envelope(message)));
         }
-        self.under_way[thread].clear();
+        self.in_progress[thread].clear();
         self.matched(world, thread, kind, site);
-        world.threads[thread].tell_message(1, message.as_ref());
+        world.threads[thread].observe_message(1, message.as_ref());
         Step::Done
     }
 
@@ -163,8 +157,8 @@ impl Recording {
         wanted: &Wanted,
         site: u64,
     ) -> Step {
-        let own = &world.threads[thread];
-        let (rank, stream) = (own.rank, own.number as u32);
+        let caller = &world.threads[thread];
+        let (rank, stream) = (caller.rank, caller.number as u32);
         let takes = matches!(kind, Kind::Mprobe | Kind::Improbe);
         let found = if takes {
             world.mpi.matched_probe(rank, *wanted)
@@ -176,7 +170,7 @@ impl Recording {
                 return Step::Blocked;
             }
             self.ranks[rank].failed(stream, kind, site);
-            world.threads[thread].tell(vec![2, 0]);
+            world.threads[thread].observe(vec![2, 0]);
             return Step::Done;
         };
         self.matched(world, thread, kind, site);
@@ -195,10 +189,10 @@ impl Recording {
         slots: &[Option<usize>],
         site: u64,
     ) -> Step {
-        let own = &world.threads[thread];
-        let (rank, stream) = (own.rank, own.number as u32);
+        let caller = &world.threads[thread];
+        let (rank, stream) = (caller.rank, caller.number as u32);
         let state = |slot: &Option<usize>| {
-            let slot = (*slot).filter(|slot| own.slots[*slot].active)?;
+            let slot = (*slot).filter(|slot| caller.slots[*slot].active)?;
             let held = self.requests[thread][slot]?;
             Some(world.mpi.is_done(rank, held.request))
         };
@@ -208,7 +202,7 @@ impl Recording {
                 return Step::Blocked;
             }
             self.ranks[rank].failed(stream, kind, site);
-            world.threads[thread].tell(vec![3, 0]);
+            world.threads[thread].observe(vec![3, 0]);
             return Step::Done;
         };
         let count = if kind.has_array() { slots.len() as u32 } else { 0 };
@@ -222,24 +216,26 @@ impl Recording {
         let mut entry = vec![3, 1, any.into()];
         for index in indices {
             let Some(slot) = slots[index as usize] else { continue };
-            let Some(Held { request, ticket, .. }) = self.requests[thread][slot] else { continue };
+            let Some(PostedRequest { request, ticket, .. }) = self.requests[thread][slot] else {
+                continue;
+            };
             let message = message_of(&world.mpi, rank, request);
-            let own = &mut world.threads[thread].slots[slot];
+            let state = &mut world.threads[thread].slots[slot];
             match message {
                 Some(message) => {
                     self.resolve(rank, ticket, MatchResult::Matched(envelope(&message)))
                 }
-                None if own.receive => self.resolve(rank, ticket, MatchResult::Cancelled),
+                None if state.receive => self.resolve(rank, ticket, MatchResult::Cancelled),
                 None => {}
             }
             entry.push(index.into());
             entry.extend(describe(message.as_ref()));
             if consumes(kind) {
-                own.active = false;
+                state.active = false;
                 self.requests[thread][slot] = None;
             }
         }
-        world.threads[thread].tell(entry);
+        world.threads[thread].observe(entry);
         Step::Done
     }
 
@@ -250,15 +246,15 @@ impl Recording {
         message: Message,
         site: u64,
     ) -> Step {
-        let own = &world.threads[thread];
-        let (rank, stream) = (own.rank, own.number as u32);
-        if !self.under_way[thread].is_empty() {
+        let caller = &world.threads[thread];
+        let (rank, stream) = (caller.rank, caller.number as u32);
+        if !self.in_progress[thread].is_empty() {
             return self.blocking(world, thread, Kind::Mrecv, site);
         }
         let named = Wanted { communicator: 0, source: Some(0), tag: Some(0) };
         let ticket = self.ranks[rank].post(stream, &post(&named, site));
         let request = world.mpi.receive_matched(rank, message);
-        self.under_way[thread].push(Held { request, ticket, receive: true });
+        self.in_progress[thread].push(PostedRequest { request, ticket, receive: true });
         Step::Went
     }
 
@@ -291,7 +287,7 @@ impl Recording {
             }
         };
         if world.schedule.chance(1, 3) {
-            // As if the process had been killed, and its log were read by another.
+            // As if the process had been killed, and another one read its log.
             self.ranks[rank] = Recorder::resume(&Frames::read(self.bytes[rank].clone()));
         }
         for Pending { ticket, shape, match_result } in pending {
@@ -322,18 +318,18 @@ impl Agent for Recording {
                 self.keep(world, thread, posted);
             }
             Operation::Blocking { wanted, site } => {
-                if self.under_way[thread].is_empty() {
+                if self.in_progress[thread].is_empty() {
                     let posted = self.receive(world, thread, &wanted, site);
-                    self.under_way[thread].push(posted);
+                    self.in_progress[thread].push(posted);
                     return Step::Went;
                 }
                 return self.blocking(world, thread, Kind::Recv, site);
             }
             Operation::Sendrecv { wanted, site, to, tag } => {
-                if self.under_way[thread].is_empty() {
+                if self.in_progress[thread].is_empty() {
                     let posted = self.receive(world, thread, &wanted, site);
                     let sent = self.send(world, thread, to, wanted.communicator, tag, true);
-                    self.under_way[thread].extend([posted, sent]);
+                    self.in_progress[thread].extend([posted, sent]);
                     return Step::Went;
                 }
                 return self.blocking(world, thread, Kind::Sendrecv, site);
@@ -368,7 +364,7 @@ impl Agent for Recording {
             Operation::Clock => {
                 self.ranks[rank].value(stream, 0, world.clock);
                 let now = world.clock as i64;
-                world.threads[thread].tell(vec![4, now]);
+                world.threads[thread].observe(vec![4, now]);
             }
         }
         Step::Done

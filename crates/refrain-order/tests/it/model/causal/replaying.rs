@@ -1,7 +1,9 @@
-//! The replaying agent: asks the replayer, and makes MPI do it.
+//! The replaying agent: asks the replayer, and makes MPI do the same.
 
 use super::Fault;
-use crate::model::agent::{Agent, Step, consumes, look, message_of, probed, receive_key, send_key};
+use crate::model::agent::{
+    Agent, Step, Unfinished, consumes, look, message_of, probed, receive_key, send_key,
+};
 use crate::model::mpi::{Message, Wanted};
 use crate::model::program::{Operation, Slot};
 use crate::model::world::{World, describe};
@@ -13,8 +15,8 @@ pub struct Replaying {
     ranks: Vec<Replayer>,
     fault: Fault,
     requests: Vec<Vec<Option<Held>>>,
-    under_way: Vec<UnderWay>,
-    /// Why threads cannot go on, other than that the record ends.
+    in_progress: Vec<InProgress>,
+    /// Why threads could not continue, except for ends of records.
     pub stops: Vec<Stop>,
 }
 
@@ -26,7 +28,7 @@ enum Held {
 }
 
 #[derive(Clone, Debug, Default)]
-struct UnderWay {
+struct InProgress {
     held: Vec<Held>,
     decided: Option<Decided>,
     /// How many of several steps were made.
@@ -41,24 +43,13 @@ enum Decided {
     These(Vec<u32>),
 }
 
-enum Why {
-    NotYet,
-    Stop(Stop),
-}
-
-impl From<Stop> for Why {
-    fn from(stop: Stop) -> Self {
-        Self::Stop(stop)
-    }
-}
-
 impl Replaying {
     pub fn new(world: &World, records: &[Vec<u8>], fault: Fault) -> Self {
         let threads = world.threads.len();
         let replayer = |bytes: &Vec<u8>| {
             let mut frames = Frames::read(bytes.clone());
-            assert_eq!(frames.cut(), None);
-            if fault == Fault::LoseFixups {
+            assert_eq!(frames.truncated(), None);
+            if fault == Fault::LoseLateResults {
                 frames.forget_late_results();
             }
             Replayer::new(frames).expect("a record that was just made")
@@ -67,7 +58,7 @@ impl Replaying {
             ranks: records.iter().map(replayer).collect(),
             fault,
             requests: vec![Vec::new(); threads],
-            under_way: vec![UnderWay::default(); threads],
+            in_progress: vec![InProgress::default(); threads],
             stops: Vec::new(),
         }
     }
@@ -79,14 +70,14 @@ impl Replaying {
         stops
     }
 
-    fn turn(&mut self, world: &World, thread: usize, key: u64) -> Result<(), Why> {
-        let own = &world.threads[thread];
+    fn turn(&mut self, world: &World, thread: usize, key: u64) -> Result<(), Unfinished> {
+        let caller = &world.threads[thread];
         if world.config.threads == 1 || self.fault == Fault::IgnoreTurns {
             return Ok(());
         }
-        match self.ranks[own.rank].turn(own.number as u32, key) {
+        match self.ranks[caller.rank].turn(caller.number as u32, key) {
             Turn::Go => Ok(()),
-            Turn::After(_) => Err(Why::NotYet),
+            Turn::After(_) => Err(Unfinished::NotYet),
         }
     }
 
@@ -102,16 +93,16 @@ impl Replaying {
         thread: usize,
         wanted: &Wanted,
         site: u64,
-    ) -> Result<Posting, Why> {
-        let own = &world.threads[thread];
+    ) -> Result<Posting, Unfinished> {
+        let caller = &world.threads[thread];
         let Wanted { communicator, source, tag } = *wanted;
         let post = Post { site, communicator, source, tag };
-        Ok(self.ranks[own.rank].post(own.number as u32, &post)?)
+        Ok(self.ranks[caller.rank].post(caller.number as u32, &post)?)
     }
 
     fn narrowed(&self, wanted: &Wanted, posting: Posting) -> Wanted {
         match posting {
-            Posting::Narrowed(_) if self.fault == Fault::PostWide => *wanted,
+            Posting::Narrowed(_) if self.fault == Fault::PostWildcards => *wanted,
             Posting::Narrowed(from) if self.fault == Fault::PostAnyTag => {
                 Wanted { source: Some(from.source), ..*wanted }
             }
@@ -128,7 +119,7 @@ impl Replaying {
         thread: usize,
         wanted: &Wanted,
         site: u64,
-    ) -> Result<Held, Why> {
+    ) -> Result<Held, Unfinished> {
         self.turn(world, thread, receive_key(wanted))?;
         let posting = self.post(world, thread, wanted, site)?;
         self.took_turn(world, thread, receive_key(wanted));
@@ -151,18 +142,23 @@ impl Replaying {
         communicator: u32,
         tag: i32,
         large: bool,
-    ) -> Result<Held, Why> {
+    ) -> Result<Held, Unfinished> {
         self.turn(world, thread, send_key(to, communicator, tag))?;
         let named = Wanted { communicator, source: Some(0), tag: Some(tag) };
         self.post(world, thread, &named, 99)?;
         self.took_turn(world, thread, send_key(to, communicator, tag));
-        let own = &world.threads[thread];
-        Ok(Held::Real(world.mpi.send(own.rank, to, communicator, tag, own.digest, large)))
+        let caller = &world.threads[thread];
+        Ok(Held::Real(world.mpi.send(caller.rank, to, communicator, tag, caller.digest, large)))
     }
 
-    fn call(&mut self, world: &World, thread: usize, call: &Call) -> Result<Option<Decided>, Why> {
-        let own = &world.threads[thread];
-        Ok(match self.ranks[own.rank].call(own.number as u32, call)? {
+    fn call(
+        &mut self,
+        world: &World,
+        thread: usize,
+        call: &Call,
+    ) -> Result<Option<Decided>, Unfinished> {
+        let caller = &world.threads[thread];
+        Ok(match self.ranks[caller.rank].call(caller.number as u32, call)? {
             Decision::Fail => None,
             Decision::All => Some(Decided::All),
             Decision::Undefined => Some(Decided::Undefined),
@@ -197,19 +193,19 @@ impl Replaying {
         thread: usize,
         kind: Kind,
         site: u64,
-    ) -> Result<Step, Why> {
-        if self.under_way[thread].decided.is_none() {
+    ) -> Result<Step, Unfinished> {
+        if self.in_progress[thread].decided.is_none() {
             let decided = self.call(world, thread, &Call { kind, site, count: 0 })?;
-            self.under_way[thread].decided = decided;
+            self.in_progress[thread].decided = decided;
             return Ok(Step::Went);
         }
-        let held = self.under_way[thread].held.clone();
+        let held = self.in_progress[thread].held.clone();
         if !held.iter().all(|held| self.is_done(world, thread, *held)) {
             return Ok(Step::Blocked);
         }
         let message = self.message(world, thread, held[0]);
-        self.under_way[thread] = UnderWay::default();
-        world.threads[thread].tell_message(1, message.as_ref());
+        self.in_progress[thread] = InProgress::default();
+        world.threads[thread].observe_message(1, message.as_ref());
         Ok(Step::Done)
     }
 
@@ -220,26 +216,26 @@ impl Replaying {
         kind: Kind,
         wanted: &Wanted,
         site: u64,
-    ) -> Result<Step, Why> {
+    ) -> Result<Step, Unfinished> {
         let rank = world.threads[thread].rank;
         let takes = matches!(kind, Kind::Mprobe | Kind::Improbe);
-        if self.under_way[thread].decided.is_none() {
+        if self.in_progress[thread].decided.is_none() {
             let Some(decided) = self.call(world, thread, &Call { kind, site, count: 0 })? else {
                 if self.fault == Fault::PollForReal && takes {
-                    // Looks, takes what it finds, and reports that it found nothing.
+                    // Takes a message if there is one, but reports a failed poll.
                     world.mpi.matched_probe(rank, *wanted);
                 }
-                world.threads[thread].tell(vec![2, 0]);
+                world.threads[thread].observe(vec![2, 0]);
                 return Ok(Step::Done);
             };
-            self.under_way[thread].decided = Some(decided);
+            self.in_progress[thread].decided = Some(decided);
             return Ok(Step::Went);
         }
-        let Some(narrowed) = self.under_way[thread].wanted else {
+        let Some(narrowed) = self.in_progress[thread].wanted else {
             self.turn(world, thread, receive_key(wanted))?;
             let posting = self.post(world, thread, wanted, site)?;
-            self.under_way[thread].wanted = Some(self.narrowed(wanted, posting));
-            if self.fault == Fault::ProbeLetsGo {
+            self.in_progress[thread].wanted = Some(self.narrowed(wanted, posting));
+            if self.fault == Fault::ProbeReleasesTurn {
                 self.took_turn(world, thread, receive_key(wanted));
             }
             return Ok(Step::Went);
@@ -251,16 +247,16 @@ impl Replaying {
         };
         match found {
             Some(message) => {
-                if self.fault != Fault::ProbeLetsGo {
+                if self.fault != Fault::ProbeReleasesTurn {
                     self.took_turn(world, thread, receive_key(wanted));
                 }
-                self.under_way[thread] = UnderWay::default();
+                self.in_progress[thread] = InProgress::default();
                 probed(world, thread, message, takes);
                 Ok(Step::Done)
             }
             None if self.fault == Fault::PollOnce && kind.polls() => {
-                self.under_way[thread] = UnderWay::default();
-                world.threads[thread].tell(vec![2, 0]);
+                self.in_progress[thread] = InProgress::default();
+                world.threads[thread].observe(vec![2, 0]);
                 Ok(Step::Done)
             }
             None => Ok(Step::Blocked),
@@ -274,19 +270,19 @@ impl Replaying {
         kind: Kind,
         slots: &[Option<usize>],
         site: u64,
-    ) -> Result<Step, Why> {
+    ) -> Result<Step, Unfinished> {
         let held = |slot: &Option<usize>| {
             let slot = (*slot).filter(|slot| world.threads[thread].slots[*slot].active)?;
             self.requests[thread][slot]
         };
         let held: Vec<Option<Held>> = slots.iter().map(held).collect();
         let count = if kind.has_array() { slots.len() as u32 } else { 0 };
-        let decided = match self.under_way[thread].decided.take() {
+        let decided = match self.in_progress[thread].decided.take() {
             Some(decided) => decided,
             None => match self.call(world, thread, &Call { kind, site, count })? {
                 Some(decided) => decided,
                 None => {
-                    world.threads[thread].tell(vec![3, 0]);
+                    world.threads[thread].observe(vec![3, 0]);
                     return Ok(Step::Done);
                 }
             },
@@ -301,7 +297,7 @@ impl Replaying {
             Decided::These(indices) => indices.clone(),
         };
         if !indices.iter().all(|index| done(*index)) {
-            self.under_way[thread].decided = Some(decided);
+            self.in_progress[thread].decided = Some(decided);
             return Ok(Step::Blocked);
         }
         let indices = self.spoiled(world, thread, kind, &held, indices);
@@ -319,11 +315,11 @@ impl Replaying {
                 self.requests[thread][slot] = None;
             }
         }
-        world.threads[thread].tell(entry);
+        world.threads[thread].observe(entry);
         Ok(Step::Done)
     }
 
-    /// What a fault makes of the indices to be reported.
+    /// The reported indices, changed by a fault.
     fn spoiled(
         &self,
         world: &mut World,
@@ -349,20 +345,25 @@ impl Replaying {
         thread: usize,
         (wanted, site): (&Wanted, u64),
         (to, tag): (usize, i32),
-    ) -> Result<Step, Why> {
-        let held = match self.under_way[thread].held.len() {
+    ) -> Result<Step, Unfinished> {
+        let held = match self.in_progress[thread].held.len() {
             0 => self.receive(world, thread, wanted, site)?,
             1 => self.send(world, thread, to, wanted.communicator, tag, true)?,
             _ => return self.blocking(world, thread, Kind::Sendrecv, site),
         };
-        self.under_way[thread].held.push(held);
+        self.in_progress[thread].held.push(held);
         Ok(Step::Went)
     }
 
     /// Starts one after the other, each when it is its turn.
-    fn start(&mut self, world: &mut World, thread: usize, slots: &[usize]) -> Result<Step, Why> {
-        let Some(&slot) = slots.get(self.under_way[thread].made) else {
-            self.under_way[thread] = UnderWay::default();
+    fn start(
+        &mut self,
+        world: &mut World,
+        thread: usize,
+        slots: &[usize],
+    ) -> Result<Step, Unfinished> {
+        let Some(&slot) = slots.get(self.in_progress[thread].made) else {
+            self.in_progress[thread] = InProgress::default();
             return Ok(Step::Done);
         };
         if let Some((wanted, site)) = world.threads[thread].slots[slot].persistent {
@@ -370,11 +371,16 @@ impl Replaying {
             self.requests[thread][slot] = Some(posted);
             world.threads[thread].slots[slot].active = true;
         }
-        self.under_way[thread].made += 1;
+        self.in_progress[thread].made += 1;
         Ok(Step::Went)
     }
 
-    fn go(&mut self, world: &mut World, thread: usize, operation: Operation) -> Result<Step, Why> {
+    fn go(
+        &mut self,
+        world: &mut World,
+        thread: usize,
+        operation: Operation,
+    ) -> Result<Step, Unfinished> {
         let rank = world.threads[thread].rank;
         let stream = world.threads[thread].number as u32;
         match operation {
@@ -387,9 +393,9 @@ impl Replaying {
                 self.keep(world, thread, posted, true);
             }
             Operation::Blocking { wanted, site } => {
-                if self.under_way[thread].held.is_empty() {
+                if self.in_progress[thread].held.is_empty() {
                     let posted = self.receive(world, thread, &wanted, site)?;
-                    self.under_way[thread].held.push(posted);
+                    self.in_progress[thread].held.push(posted);
                     return Ok(Step::Went);
                 }
                 return self.blocking(world, thread, Kind::Recv, site);
@@ -408,11 +414,11 @@ impl Replaying {
                 return self.probe(world, thread, kind, &wanted, site);
             }
             Operation::ReceiveMatched { message, site } => {
-                if self.under_way[thread].held.is_empty() {
+                if self.in_progress[thread].held.is_empty() {
                     let named = Wanted { communicator: 0, source: Some(0), tag: Some(0) };
                     self.post(world, thread, &named, site)?;
                     let request = world.mpi.receive_matched(rank, message);
-                    self.under_way[thread].held.push(Held::Real(request));
+                    self.in_progress[thread].held.push(Held::Real(request));
                     return Ok(Step::Went);
                 }
                 return self.blocking(world, thread, Kind::Mrecv, site);
@@ -433,9 +439,9 @@ impl Replaying {
             }
             Operation::Clock => {
                 let recorded = self.ranks[rank].value(stream, 0)?;
-                let real = self.fault == Fault::ReadClock;
+                let real = self.fault == Fault::ReadRealClock;
                 let now = if real { world.clock } else { recorded };
-                world.threads[thread].tell(vec![4, now as i64]);
+                world.threads[thread].observe(vec![4, now as i64]);
             }
         }
         Ok(Step::Done)
@@ -447,14 +453,16 @@ impl Agent for Replaying {
         let Some(operation) = world.threads[thread].operation.clone() else { return Step::Blocked };
         match self.go(world, thread, operation) {
             Ok(step) => step,
-            Err(Why::NotYet) => Step::Blocked,
-            Err(Why::Stop(Stop::RecordEnds)) => Step::Stopped,
-            // What never returned when it was recorded is behind the end of the record. Whoever
-            // comes there otherwise has another log than was recorded, and is found by that.
-            Err(Why::Stop(Stop::Diverged(divergence))) if divergence.expected == Moment::End => {
+            Err(Unfinished::NotYet) => Step::Blocked,
+            Err(Unfinished::Stop(Stop::RecordEnds)) => Step::Stopped,
+            // A call that never returned in the recorded run is after the end of the record. A thread that gets there
+            // for another reason has a different log, and fails the comparison.
+            Err(Unfinished::Stop(Stop::Diverged(divergence)))
+                if divergence.expected == Moment::End =>
+            {
                 Step::Stopped
             }
-            Err(Why::Stop(stop)) => {
+            Err(Unfinished::Stop(stop)) => {
                 self.stops.push(stop);
                 Step::Stopped
             }

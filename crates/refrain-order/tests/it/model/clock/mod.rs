@@ -41,7 +41,7 @@ impl Method for Clock {
     }
 
     fn notes(replaying: &Replaying) -> u64 {
-        replaying.asked()
+        replaying.queries()
     }
 
     fn end(replaying: Replaying) -> Vec<Stop> {
@@ -50,7 +50,7 @@ impl Method for Clock {
 }
 
 #[test]
-fn what_was_recorded_under_one_schedule_replays_under_any_other() {
+fn a_run_recorded_under_one_schedule_replays_under_any_other() {
     driver::replays_under_any_schedule::<Clock>();
 }
 
@@ -60,7 +60,7 @@ fn a_truncated_record_replays_up_to_its_end() {
 }
 
 #[test]
-fn many_ranks_find_out_that_nothing_earlier_can_come() {
+fn queries_of_many_ranks_find_out_that_no_earlier_message_can_arrive() {
     let (mut entries, mut notes) = (0, 0);
     for seed in 0..programs::<Clock>() / 10 {
         match check::<Clock>(crowd(seed), Fault::None) {
@@ -69,14 +69,16 @@ fn many_ranks_find_out_that_nothing_earlier_can_come() {
         }
     }
     println!("{entries} outcomes, {:.2} notes each", notes as f64 / entries as f64 / 3.0);
-    assert!(notes > entries as u64, "there is nothing to find out: {notes} notes");
+    assert!(notes > entries as u64, "hardly any queries: {notes} notes");
 }
 
 #[test]
 fn every_rule_is_needed() {
     use Fault::*;
-    for fault in [Hasty, Silent, PairAsReported, CancelUntold, Overtaking, Stubborn] {
-        let program = if matches!(fault, Overtaking | Stubborn) { crowd } else { config };
-        driver::is_needed::<Clock>(fault, program);
+    for fault in
+        [DecideEarly, NoAnswers, PairInReportedOrder, IgnoreCancel, AnswersOvertake, NoRetry]
+    {
+        let program = if matches!(fault, AnswersOvertake | NoRetry) { crowd } else { config };
+        driver::rule_is_needed::<Clock>(fault, program);
     }
 }

@@ -1,51 +1,51 @@
-//! What the agents of ranks tell each other, beside MPI's messages.
+//! Notes between the agents of ranks.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use refrain_order::clock::Note;
 use refrain_testing::random::Random;
 
-/// Rules that can be broken, to see that somebody notices.
+/// Rules of the agents that can be broken, to check that a test notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// None: this is how it has to be.
+    /// No rule is broken.
     None,
-    /// Nobody waits to hear that nothing earlier can come.
-    Hasty,
-    /// Nobody answers.
-    Silent,
+    /// Receives do not wait until no earlier message can arrive.
+    DecideEarly,
+    /// Queries are not answered.
+    NoAnswers,
     /// Answers overtake messages.
-    Overtaking,
-    /// Stamps belong to messages in the order these are reported.
-    PairAsReported,
-    /// That the program tries to cancel is not told.
-    CancelUntold,
-    /// Whoever has agreed to something sticks to it, whatever comes.
-    Stubborn,
+    AnswersOvertake,
+    /// Stamps are paired with messages in the order in which messages are reported.
+    PairInReportedOrder,
+    /// The recorder does not learn that the program cancels a receive.
+    IgnoreCancel,
+    /// An answer is never withdrawn.
+    NoRetry,
 }
 
-/// Notes under way: each from one rank to another, in order.
+/// Notes in flight between ranks, in order.
 #[derive(Default)]
 pub struct Notes {
-    flying: BTreeMap<(usize, usize), VecDeque<Note>>,
-    pub asked: u64,
+    in_flight: BTreeMap<(usize, usize), VecDeque<Note>>,
+    pub queries: u64,
 }
 
 impl Notes {
     pub fn send(&mut self, from: usize, to: usize, note: Note, fault: Fault) {
         let is_message = matches!(note, Note::Sent { .. });
         let note = match note {
-            Note::Again { origin, serial } if fault == Fault::Stubborn => {
-                Note::Nothing { origin, serial, clock: 0, sure: false }
+            Note::Retry { origin, serial } if fault == Fault::NoRetry => {
+                Note::Bound { origin, serial, clock: 0, sure: false }
             }
             note => note,
         };
-        self.asked += u64::from(!is_message);
-        if fault == Fault::Silent && !is_message {
+        self.queries += u64::from(!is_message);
+        if fault == Fault::NoAnswers && !is_message {
             return;
         }
-        let queue = self.flying.entry((from, to)).or_default();
-        if fault == Fault::Overtaking && !is_message {
+        let queue = self.in_flight.entry((from, to)).or_default();
+        if fault == Fault::AnswersOvertake && !is_message {
             queue.push_front(note);
         } else {
             queue.push_back(note);
@@ -54,14 +54,14 @@ impl Notes {
 
     /// The next note from one rank to another.
     pub fn take(&mut self, from: usize, to: usize) -> Option<Note> {
-        self.flying.get_mut(&(from, to))?.pop_front()
+        self.in_flight.get_mut(&(from, to))?.pop_front()
     }
 
-    /// Some note to a rank, if it is time.
+    /// A note to a rank from a random sender, if there is one.
     pub fn any(&mut self, to: usize, random: &mut Random) -> Option<(usize, Note)> {
-        let own =
-            self.flying.iter().filter(|((_, target), queue)| *target == to && !queue.is_empty());
-        let from: Vec<usize> = own.map(|((from, _), _)| *from).collect();
+        let queues =
+            self.in_flight.iter().filter(|((_, target), queue)| *target == to && !queue.is_empty());
+        let from: Vec<usize> = queues.map(|((from, _), _)| *from).collect();
         if from.is_empty() {
             return None;
         }

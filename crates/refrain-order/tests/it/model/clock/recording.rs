@@ -1,52 +1,36 @@
-//! The recording agent: lets MPI decide, carries stamps beside messages, and tells the recorder.
+//! The recording agent: lets MPI decide, sends stamps beside messages, and passes the outcomes to the recorder.
 
 use std::collections::BTreeMap;
 
 use super::notes::{Fault, Notes};
-use crate::model::agent::{Agent, Step, consumes, look, message_of, probed, receive_key, send_key};
+use crate::model::agent::{
+    Agent, PostedRequest, Step, consumes, envelope, look, message_of, post, probed, receive_key,
+    send_key,
+};
 use crate::model::mpi::{Message, Wanted};
 use crate::model::program::{Operation, Slot};
 use crate::model::world::{World, describe};
 use refrain_order::clock::Note;
 use refrain_order::clock::Recorder;
-use refrain_order::{
-    Call, Completed, Envelope, Finished, Kind, MatchResult, Post, Recording as _, Stamp, Ticket,
-};
+use refrain_order::{Call, Completed, Finished, Kind, MatchResult, Recording as _, Stamp, Ticket};
 
 pub struct Recording {
     ranks: Vec<Recorder>,
     bytes: Vec<Vec<u8>>,
-    /// One chunk is sealed in so many steps.
+    /// On average, a chunk is sealed every this many steps.
     seal_every: u64,
     fault: Fault,
     notes: Notes,
     /// The true stamps of messages, by serial.
     stamps: BTreeMap<u64, Stamp>,
-    /// Stamps by source, target, communicator and tag, as far as nothing was reported with them.
+    /// Stamps of messages that are not reported yet, by source, target, communicator and tag.
     reported: BTreeMap<(usize, usize, u32, i32), Vec<Stamp>>,
     /// By thread and slot.
-    requests: Vec<Vec<Option<Held>>>,
-    /// Requests by ticket, also those the program let go of.
+    requests: Vec<Vec<Option<PostedRequest>>>,
+    /// Requests by ticket, including those that the program freed.
     by_ticket: Vec<BTreeMap<(u32, bool, u64), usize>>,
     /// By thread: requests of the operation under way.
-    under_way: Vec<Vec<Held>>,
-}
-
-/// A request, and what the recorder knows it by.
-#[derive(Clone, Copy)]
-struct Held {
-    request: usize,
-    ticket: Ticket,
-    receive: bool,
-}
-
-pub fn post(wanted: &Wanted, site: u64) -> Post {
-    let Wanted { communicator, source, tag } = *wanted;
-    Post { site, communicator, source, tag }
-}
-
-pub fn envelope(message: &Message) -> Envelope {
-    Envelope { source: message.source as i32, tag: message.tag }
+    in_progress: Vec<Vec<PostedRequest>>,
 }
 
 fn key(ticket: Ticket) -> (u32, bool, u64) {
@@ -67,7 +51,7 @@ impl Recording {
             reported: BTreeMap::new(),
             requests: vec![Vec::new(); threads],
             by_ticket: vec![BTreeMap::new(); ranks],
-            under_way: vec![Vec::new(); threads],
+            in_progress: vec![Vec::new(); threads],
         }
     }
 
@@ -78,15 +62,15 @@ impl Recording {
         self.bytes
     }
 
-    /// The job was killed: what was sealed is all there is.
+    /// The job was killed: only sealed chunks exist.
     pub fn killed(self) -> Vec<Vec<u8>> {
         self.bytes
     }
 
     fn turn(&mut self, world: &World, thread: usize, key: u64) {
-        let own = &world.threads[thread];
+        let caller = &world.threads[thread];
         if world.config.threads > 1 {
-            self.ranks[own.rank].turn(own.number as u32, key);
+            self.ranks[caller.rank].turn(caller.number as u32, key);
         }
     }
 
@@ -99,23 +83,23 @@ impl Recording {
         message: &Message,
     ) -> Stamp {
         let (communicator, from) = (message.communicator, envelope(message));
-        if self.fault == Fault::PairAsReported && ticket.is_none() {
+        if self.fault == Fault::PairInReportedOrder && ticket.is_none() {
             return self.stamps[&message.serial];
         }
-        if self.fault == Fault::PairAsReported {
+        if self.fault == Fault::PairInReportedOrder {
             let name = (message.source, rank, communicator, message.tag);
             return self.reported.get_mut(&name).expect("it was sent").remove(0);
         }
-        for asked in self.ranks[rank].unknown(ticket, communicator, from) {
-            // In a real MPI this may have to wait for the data; that they come is certain.
+        for asked in self.ranks[rank].unresolved(ticket, communicator, from) {
+            // With a real MPI, this may have to wait for the data, which certainly arrive.
             let request = self.by_ticket[rank][&key(asked)];
             match message_of(&world.mpi, rank, request) {
                 Some(other) => {
-                    self.ranks[rank].learn(asked, MatchResult::Matched(envelope(&other)));
+                    self.ranks[rank].observe(asked, MatchResult::Matched(envelope(&other)));
                 }
                 None => {
                     assert!(world.mpi.is_done(rank, request), "it has to have taken a message");
-                    self.ranks[rank].learn(asked, MatchResult::Cancelled);
+                    self.ranks[rank].observe(asked, MatchResult::Cancelled);
                 }
             }
         }
@@ -125,12 +109,12 @@ impl Recording {
                 return stamp;
             }
             let note = self.notes.take(message.source, rank).expect("the stamp was sent");
-            self.ranks[rank].hear(message.source as u32, &note);
+            self.ranks[rank].receive_note(message.source as u32, &note);
         }
     }
 
-    fn finished(&mut self, world: &World, rank: usize, held: &Held) -> Option<Finished> {
-        let Held { request, ticket, receive } = *held;
+    fn finished(&mut self, world: &World, rank: usize, held: &PostedRequest) -> Option<Finished> {
+        let PostedRequest { request, ticket, receive } = *held;
         if !self.ranks[rank].is_open(ticket) {
             return None;
         }
@@ -150,14 +134,20 @@ impl Recording {
         }
     }
 
-    fn receive(&mut self, world: &mut World, thread: usize, wanted: &Wanted, site: u64) -> Held {
+    fn receive(
+        &mut self,
+        world: &mut World,
+        thread: usize,
+        wanted: &Wanted,
+        site: u64,
+    ) -> PostedRequest {
         self.turn(world, thread, receive_key(wanted));
-        let own = &world.threads[thread];
-        let (rank, stream) = (own.rank, own.number as u32);
+        let caller = &world.threads[thread];
+        let (rank, stream) = (caller.rank, caller.number as u32);
         let ticket = self.ranks[rank].post(stream, &post(wanted, site));
         let request = world.mpi.receive(rank, *wanted);
         self.by_ticket[rank].insert(key(ticket), request);
-        Held { request, ticket, receive: true }
+        PostedRequest { request, ticket, receive: true }
     }
 
     fn send(
@@ -168,10 +158,10 @@ impl Recording {
         communicator: u32,
         tag: i32,
         large: bool,
-    ) -> Held {
+    ) -> PostedRequest {
         self.turn(world, thread, send_key(to, communicator, tag));
-        let own = &world.threads[thread];
-        let (rank, stream) = (own.rank, own.number as u32);
+        let caller = &world.threads[thread];
+        let (rank, stream) = (caller.rank, caller.number as u32);
         let named = Wanted { communicator, source: Some(0), tag: Some(tag) };
         let ticket = self.ranks[rank].post(stream, &post(&named, 99));
         let stamp = self.ranks[rank].stamp(ticket, to as u32).expect("messages are stamped");
@@ -179,11 +169,11 @@ impl Recording {
         self.notes.send(rank, to, note, Fault::None);
         self.stamps.insert(self.stamps.len() as u64, stamp);
         self.reported.entry((rank, to, communicator, tag)).or_default().push(stamp);
-        let request = world.mpi.send(rank, to, communicator, tag, own.digest, large);
-        Held { request, ticket, receive: false }
+        let request = world.mpi.send(rank, to, communicator, tag, caller.digest, large);
+        PostedRequest { request, ticket, receive: false }
     }
 
-    fn keep(&mut self, world: &mut World, thread: usize, kept: Held) {
+    fn keep(&mut self, world: &mut World, thread: usize, kept: PostedRequest) {
         let receive = kept.receive;
         self.requests[thread].push(Some(kept));
         world.threads[thread].slots.push(Slot { active: true, receive, persistent: None });
@@ -191,9 +181,9 @@ impl Recording {
 
     /// A blocking receive, with or without a send.
     fn blocking(&mut self, world: &mut World, thread: usize, kind: Kind, site: u64) -> Step {
-        let own = &world.threads[thread];
-        let (rank, stream) = (own.rank, own.number as u32);
-        let pending = self.under_way[thread].clone();
+        let caller = &world.threads[thread];
+        let (rank, stream) = (caller.rank, caller.number as u32);
+        let pending = self.in_progress[thread].clone();
         if !pending.iter().all(|held| world.mpi.is_done(rank, held.request)) {
             return Step::Blocked;
         }
@@ -203,8 +193,8 @@ impl Recording {
         let call = Call { kind, site, count: 0 };
         let finished: Vec<Finished> = finished.into_iter().collect();
         self.ranks[rank].completed(stream, &call, &[Some(held.ticket)], Completed::All, &finished);
-        self.under_way[thread].clear();
-        world.threads[thread].tell_message(1, message.as_ref());
+        self.in_progress[thread].clear();
+        world.threads[thread].observe_message(1, message.as_ref());
         Step::Done
     }
 
@@ -216,8 +206,8 @@ impl Recording {
         wanted: &Wanted,
         site: u64,
     ) -> Step {
-        let own = &world.threads[thread];
-        let (rank, stream) = (own.rank, own.number as u32);
+        let caller = &world.threads[thread];
+        let (rank, stream) = (caller.rank, caller.number as u32);
         let takes = matches!(kind, Kind::Mprobe | Kind::Improbe);
         let found = if takes {
             world.mpi.matched_probe(rank, *wanted)
@@ -229,7 +219,7 @@ impl Recording {
                 return Step::Blocked;
             }
             self.ranks[rank].failed(stream, kind, site);
-            world.threads[thread].tell(vec![2, 0]);
+            world.threads[thread].observe(vec![2, 0]);
             return Step::Done;
         };
         self.turn(world, thread, receive_key(wanted));
@@ -255,21 +245,22 @@ impl Recording {
         slots: &[Option<usize>],
         site: u64,
     ) -> Step {
-        let own = &world.threads[thread];
-        let (rank, stream) = (own.rank, own.number as u32);
+        let caller = &world.threads[thread];
+        let (rank, stream) = (caller.rank, caller.number as u32);
         let held = |slot: &Option<usize>| {
-            let slot = (*slot).filter(|slot| own.slots[*slot].active)?;
+            let slot = (*slot).filter(|slot| caller.slots[*slot].active)?;
             self.requests[thread][slot]
         };
-        let held: Vec<Option<Held>> = slots.iter().map(held).collect();
-        let done = |held: &Option<Held>| held.map(|held| world.mpi.is_done(rank, held.request));
+        let held: Vec<Option<PostedRequest>> = slots.iter().map(held).collect();
+        let done =
+            |held: &Option<PostedRequest>| held.map(|held| world.mpi.is_done(rank, held.request));
         let active: Vec<Option<bool>> = held.iter().map(done).collect();
         let Some((any, indices)) = look(world, kind, &active) else {
             if !kind.polls() {
                 return Step::Blocked;
             }
             self.ranks[rank].failed(stream, kind, site);
-            world.threads[thread].tell(vec![3, 0]);
+            world.threads[thread].observe(vec![3, 0]);
             return Step::Done;
         };
         let count = if kind.has_array() { slots.len() as u32 } else { 0 };
@@ -279,12 +270,13 @@ impl Recording {
             _ if !any => Completed::Undefined,
             _ => Completed::These(&indices),
         };
-        let own = indices.iter().filter_map(|index| held[*index as usize]);
+        let done = indices.iter().filter_map(|index| held[*index as usize]);
         let mut finished = Vec::new();
-        for held in own.collect::<Vec<Held>>() {
+        for held in done.collect::<Vec<PostedRequest>>() {
             finished.extend(self.finished(world, rank, &held));
         }
-        let ticket = |held: &Option<Held>| held.filter(|held| held.receive).map(|held| held.ticket);
+        let ticket =
+            |held: &Option<PostedRequest>| held.filter(|held| held.receive).map(|held| held.ticket);
         let tickets: Vec<Option<Ticket>> = held.iter().map(ticket).collect();
         self.ranks[rank].completed(stream, &call, &tickets, completed, &finished);
         let mut entry = vec![3, 1, any.into()];
@@ -300,7 +292,7 @@ impl Recording {
                 self.requests[thread][slot] = None;
             }
         }
-        world.threads[thread].tell(entry);
+        world.threads[thread].observe(entry);
         Step::Done
     }
 
@@ -315,12 +307,12 @@ impl Recording {
         }
     }
 
-    /// Time passes: notes come, chunks are sealed.
-    fn meanwhile(&mut self, world: &mut World, rank: usize) {
+    /// Receives notes, and seals chunks at random.
+    fn advance_time(&mut self, world: &mut World, rank: usize) {
         if world.schedule.chance(1, 3)
             && let Some((from, note)) = self.notes.any(rank, &mut world.schedule)
         {
-            self.ranks[rank].hear(from as u32, &note);
+            self.ranks[rank].receive_note(from as u32, &note);
         }
         if world.schedule.chance(1, self.seal_every) {
             self.ranks[rank].seal(&mut self.bytes[rank]);
@@ -333,7 +325,7 @@ impl Agent for Recording {
         let Some(operation) = world.threads[thread].operation.clone() else { return Step::Blocked };
         let rank = world.threads[thread].rank;
         let stream = world.threads[thread].number as u32;
-        self.meanwhile(world, rank);
+        self.advance_time(world, rank);
         match operation {
             Operation::Send { to, communicator, tag, large } => {
                 let sent = self.send(world, thread, to, communicator, tag, large);
@@ -344,18 +336,18 @@ impl Agent for Recording {
                 self.keep(world, thread, posted);
             }
             Operation::Blocking { wanted, site } => {
-                if self.under_way[thread].is_empty() {
+                if self.in_progress[thread].is_empty() {
                     let posted = self.receive(world, thread, &wanted, site);
-                    self.under_way[thread].push(posted);
+                    self.in_progress[thread].push(posted);
                     return Step::Went;
                 }
                 return self.blocking(world, thread, Kind::Recv, site);
             }
             Operation::Sendrecv { wanted, site, to, tag } => {
-                if self.under_way[thread].is_empty() {
+                if self.in_progress[thread].is_empty() {
                     let posted = self.receive(world, thread, &wanted, site);
                     let sent = self.send(world, thread, to, wanted.communicator, tag, true);
-                    self.under_way[thread].extend([posted, sent]);
+                    self.in_progress[thread].extend([posted, sent]);
                     return Step::Went;
                 }
                 return self.blocking(world, thread, Kind::Sendrecv, site);
@@ -371,21 +363,25 @@ impl Agent for Recording {
                 return self.probe(world, thread, kind, &wanted, site);
             }
             Operation::ReceiveMatched { message, site } => {
-                // The message was received, as far as the order goes, when it was found.
-                if self.under_way[thread].is_empty() {
+                // For the order, the message was received when the probe found it.
+                if self.in_progress[thread].is_empty() {
                     let request = world.mpi.receive_matched(rank, message);
                     let ticket = Ticket { stream, wild: true, number: u64::MAX };
-                    self.under_way[thread].push(Held { request, ticket, receive: false });
+                    self.in_progress[thread].push(PostedRequest {
+                        request,
+                        ticket,
+                        receive: false,
+                    });
                     return Step::Went;
                 }
-                let request = self.under_way[thread][0].request;
+                let request = self.in_progress[thread][0].request;
                 if !world.mpi.is_done(rank, request) {
                     return Step::Blocked;
                 }
-                self.under_way[thread].clear();
+                self.in_progress[thread].clear();
                 let call = Call { kind: Kind::Mrecv, site, count: 0 };
                 self.ranks[rank].completed(stream, &call, &[], Completed::All, &[]);
-                world.threads[thread].tell_message(1, Some(&message));
+                world.threads[thread].observe_message(1, Some(&message));
             }
             Operation::Complete { kind, slots, site } => {
                 return self.complete(world, thread, kind, &slots, site);
@@ -393,7 +389,7 @@ impl Agent for Recording {
             Operation::Cancel { slot } => {
                 if let Some(held) = self.requests[thread][slot] {
                     world.mpi.cancel(rank, held.request);
-                    self.ranks[rank].cancels(held.ticket);
+                    self.ranks[rank].cancel(held.ticket);
                 }
             }
             Operation::Free { slot } => {
@@ -403,7 +399,7 @@ impl Agent for Recording {
             Operation::Clock => {
                 self.ranks[rank].value(stream, 0, world.clock);
                 let now = world.clock as i64;
-                world.threads[thread].tell(vec![4, now]);
+                world.threads[thread].observe(vec![4, now]);
             }
         }
         Step::Done

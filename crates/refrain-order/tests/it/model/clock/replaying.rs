@@ -1,10 +1,9 @@
-//! The replaying agent: holds receives back, and gives them the messages that the replayer says.
+//! The replaying agent: holds receives back, and gives them the messages that the replayer chooses.
 
 use std::collections::BTreeMap;
 
 use super::notes::{Fault, Notes};
-use super::recording::post;
-use crate::model::agent::{Agent, Step, consumes, probed, receive_key, send_key};
+use crate::model::agent::{Agent, Step, Unfinished, consumes, post, probed, receive_key, send_key};
 use crate::model::mpi::{Message, Wanted};
 use crate::model::program::{Operation, Slot};
 use crate::model::world::{World, describe};
@@ -19,17 +18,16 @@ pub struct Replaying {
     ranks: Vec<Replayer>,
     fault: Fault,
     notes: Notes,
-    /// Messages that were taken out of MPI's queue, by rank and name, in order: their data are
-    /// received aside, so that senders of large ones do not wait.
+    /// Messages that were received early, by rank and name, in order, so that senders of large messages do not wait.
     taken: Vec<BTreeMap<Name, Vec<(Message, usize)>>>,
-    /// Which of them is meant by a stamp, by rank.
+    /// The message of each stamp, by rank.
     stamped: Vec<BTreeMap<(u32, u64), (Name, usize)>>,
     heard: Vec<BTreeMap<u32, u64>>,
     named: Vec<BTreeMap<Name, usize>>,
     requests: Vec<Vec<Option<Held>>>,
-    under_way: Vec<UnderWay>,
+    in_progress: Vec<InProgress>,
     over: Vec<bool>,
-    /// Why threads cannot go on, other than that the record ends.
+    /// Why threads could not continue, except for ends of records.
     pub stops: Vec<Stop>,
 }
 
@@ -42,7 +40,7 @@ enum Held {
 }
 
 #[derive(Clone, Debug, Default)]
-struct UnderWay {
+struct InProgress {
     held: Vec<Held>,
     decided: Option<Decided>,
     /// How many of several steps were made.
@@ -56,27 +54,16 @@ struct Decided {
     deliveries: Vec<Delivery>,
 }
 
-enum Why {
-    NotYet,
-    Stop(Stop),
-}
-
-impl From<Stop> for Why {
-    fn from(stop: Stop) -> Self {
-        Self::Stop(stop)
-    }
-}
-
 impl Replaying {
     pub fn new(world: &World, records: &[Vec<u8>], fault: Fault) -> Self {
         let (ranks, threads) = (records.len(), world.threads.len());
         let replayer = |(me, bytes): (u32, &Vec<u8>)| {
             let mut replayer =
                 Replayer::new(bytes.clone(), me, ranks as u32).expect("a record just made");
-            if fault == Fault::Hasty {
+            if fault == Fault::DecideEarly {
                 let (clock, sure) = (u64::MAX, true);
-                let note = Note::Nothing { origin: u32::MAX, serial: 0, clock, sure };
-                (0..ranks as u32).for_each(|from| replayer.hear(from, note));
+                let note = Note::Bound { origin: u32::MAX, serial: 0, clock, sure };
+                (0..ranks as u32).for_each(|from| replayer.receive_note(from, note));
             }
             replayer
         };
@@ -89,7 +76,7 @@ impl Replaying {
             heard: vec![BTreeMap::new(); ranks],
             named: vec![BTreeMap::new(); ranks],
             requests: vec![Vec::new(); threads],
-            under_way: vec![UnderWay::default(); threads],
+            in_progress: vec![InProgress::default(); threads],
             over: vec![false; threads],
             stops: Vec::new(),
         }
@@ -102,19 +89,19 @@ impl Replaying {
         stops
     }
 
-    /// How many questions and answers there were.
-    pub fn asked(&self) -> u64 {
-        self.notes.asked
+    /// The number of queries and answers.
+    pub fn queries(&self) -> u64 {
+        self.notes.queries
     }
 
-    fn turn(&mut self, world: &World, thread: usize, key: u64) -> Result<(), Why> {
-        let own = &world.threads[thread];
+    fn turn(&mut self, world: &World, thread: usize, key: u64) -> Result<(), Unfinished> {
+        let caller = &world.threads[thread];
         if world.config.threads == 1 {
             return Ok(());
         }
-        match self.ranks[own.rank].turn(own.number as u32, key) {
+        match self.ranks[caller.rank].turn(caller.number as u32, key) {
             Turn::Go => Ok(()),
-            Turn::After(_) => Err(Why::NotYet),
+            Turn::After(_) => Err(Unfinished::NotYet),
         }
     }
 
@@ -130,10 +117,10 @@ impl Replaying {
         thread: usize,
         wanted: &Wanted,
         site: u64,
-    ) -> Result<Held, Why> {
+    ) -> Result<Held, Unfinished> {
         self.turn(world, thread, receive_key(wanted))?;
-        let own = &world.threads[thread];
-        let ticket = self.ranks[own.rank].receive(own.number as u32, &post(wanted, site))?;
+        let caller = &world.threads[thread];
+        let ticket = self.ranks[caller.rank].receive(caller.number as u32, &post(wanted, site))?;
         self.took_turn(world, thread, receive_key(wanted));
         Ok(Held::Receive(ticket, None))
     }
@@ -146,23 +133,23 @@ impl Replaying {
         communicator: u32,
         tag: i32,
         large: bool,
-    ) -> Result<Held, Why> {
+    ) -> Result<Held, Unfinished> {
         self.turn(world, thread, send_key(to, communicator, tag))?;
-        let own = &world.threads[thread];
-        let rank = own.rank;
+        let caller = &world.threads[thread];
+        let rank = caller.rank;
         let sending = Sending { to: to as u32, communicator, source: rank as i32, tag };
-        let sent = self.ranks[rank].send(own.number as u32, &sending)?;
-        sent.ok_or(Why::NotYet)?;
+        let sent = self.ranks[rank].send(caller.number as u32, &sending)?;
+        sent.ok_or(Unfinished::NotYet)?;
         if to == rank {
-            self.heard_of(rank, rank as u32, (communicator, rank as i32, tag));
+            self.announced(rank, rank as u32, (communicator, rank as i32, tag));
         }
-        let request = world.mpi.send(rank, to, communicator, tag, own.digest, large);
+        let request = world.mpi.send(rank, to, communicator, tag, caller.digest, large);
         self.took_turn(world, thread, send_key(to, communicator, tag));
         Ok(Held::Send(request))
     }
 
-    /// The next message of a sender to a rank has that name.
-    fn heard_of(&mut self, rank: usize, sender: u32, name: Name) {
+    /// A note has announced the next message of a sender to a rank.
+    fn announced(&mut self, rank: usize, sender: u32, name: Name) {
         let sequence = self.heard[rank].entry(sender).or_default();
         let nth = self.named[rank].entry(name).or_default();
         self.stamped[rank].insert((sender, *sequence), (name, *nth));
@@ -170,7 +157,7 @@ impl Replaying {
         *nth += 1;
     }
 
-    /// The message of a stamp, if it has come.
+    /// The message of a stamp, if it has arrived.
     fn message(&self, rank: usize, stamp: Stamp) -> Option<(Message, usize)> {
         let (name, nth) = self.stamped[rank].get(&(stamp.sender, stamp.sequence))?;
         self.taken[rank].get(name)?.get(*nth).copied()
@@ -187,7 +174,7 @@ impl Replaying {
         }
     }
 
-    fn told(&self, rank: usize, held: Held) -> Option<Message> {
+    fn delivered(&self, rank: usize, held: Held) -> Option<Message> {
         match held {
             Held::Receive(_, Some(stamp)) => self.message(rank, stamp).map(|(message, _)| message),
             _ => None,
@@ -200,20 +187,20 @@ impl Replaying {
         world.threads[thread].slots.push(Slot { active: true, receive, persistent: None });
     }
 
-    /// Asks what a call is to do; nothing if it fails.
+    /// Asks the replayer about a call; `None` if the call fails.
     fn call(
         &mut self,
         world: &World,
         thread: usize,
         call: &Call,
         tickets: &[Option<Ticket>],
-    ) -> Result<Option<Decided>, Why> {
-        let own = &world.threads[thread];
+    ) -> Result<Option<Decided>, Unfinished> {
+        let caller = &world.threads[thread];
         let decided = |any, all, deliveries: &[Delivery]| {
             Ok(Some(Decided { any, all, deliveries: deliveries.to_vec() }))
         };
-        match self.ranks[own.rank].call(own.number as u32, call, tickets)? {
-            Answer::Later => Err(Why::NotYet),
+        match self.ranks[caller.rank].call(caller.number as u32, call, tickets)? {
+            Answer::Later => Err(Unfinished::NotYet),
             Answer::Fail => Ok(None),
             Answer::Undefined => decided(false, false, &[]),
             Answer::All(deliveries) => decided(true, true, deliveries),
@@ -228,25 +215,25 @@ impl Replaying {
         thread: usize,
         kind: Kind,
         site: u64,
-    ) -> Result<Step, Why> {
+    ) -> Result<Step, Unfinished> {
         let rank = world.threads[thread].rank;
-        if self.under_way[thread].decided.is_none() {
-            let held = self.under_way[thread].held[0];
+        if self.in_progress[thread].decided.is_none() {
+            let held = self.in_progress[thread].held[0];
             let Held::Receive(ticket, _) = held else { return Ok(Step::Blocked) };
             let call = Call { kind, site, count: 0 };
             let decided = self.call(world, thread, &call, &[Some(ticket)])?;
             let message = decided.as_ref().and_then(|one| one.deliveries.first()?.message);
-            self.under_way[thread].held[0] = Held::Receive(ticket, message);
-            self.under_way[thread].decided = decided;
+            self.in_progress[thread].held[0] = Held::Receive(ticket, message);
+            self.in_progress[thread].decided = decided;
             return Ok(Step::Went);
         }
-        let held = self.under_way[thread].held.clone();
+        let held = self.in_progress[thread].held.clone();
         if !held.iter().all(|held| self.is_done(world, rank, *held)) {
             return Ok(Step::Blocked);
         }
-        let message = self.told(rank, held[0]);
-        self.under_way[thread] = UnderWay::default();
-        world.threads[thread].tell_message(1, message.as_ref());
+        let message = self.delivered(rank, held[0]);
+        self.in_progress[thread] = InProgress::default();
+        world.threads[thread].observe_message(1, message.as_ref());
         Ok(Step::Done)
     }
 
@@ -257,27 +244,27 @@ impl Replaying {
         kind: Kind,
         wanted: &Wanted,
         site: u64,
-    ) -> Result<Step, Why> {
+    ) -> Result<Step, Unfinished> {
         let rank = world.threads[thread].rank;
         let takes = matches!(kind, Kind::Mprobe | Kind::Improbe);
-        if self.under_way[thread].decided.is_none() {
+        if self.in_progress[thread].decided.is_none() {
             // A poll that fails needs no turn.
             let Some(decided) = self.call(world, thread, &Call { kind, site, count: 0 }, &[])?
             else {
-                world.threads[thread].tell(vec![2, 0]);
+                world.threads[thread].observe(vec![2, 0]);
                 return Ok(Step::Done);
             };
-            self.under_way[thread].decided = Some(decided);
+            self.in_progress[thread].decided = Some(decided);
             return Ok(Step::Went);
         }
         self.turn(world, thread, receive_key(wanted))?;
-        let stamp = self.under_way[thread].decided.as_ref();
+        let stamp = self.in_progress[thread].decided.as_ref();
         let stamp = stamp.and_then(|one| one.deliveries.first()?.message);
         let Some((message, _)) = stamp.and_then(|stamp| self.message(rank, stamp)) else {
             return Ok(Step::Blocked);
         };
         self.took_turn(world, thread, receive_key(wanted));
-        self.under_way[thread] = UnderWay::default();
+        self.in_progress[thread] = InProgress::default();
         probed(world, thread, message, takes);
         Ok(Step::Done)
     }
@@ -289,14 +276,14 @@ impl Replaying {
         kind: Kind,
         slots: &[Option<usize>],
         site: u64,
-    ) -> Result<Step, Why> {
+    ) -> Result<Step, Unfinished> {
         let rank = world.threads[thread].rank;
         let held = |slot: &Option<usize>| {
             let slot = (*slot).filter(|slot| world.threads[thread].slots[*slot].active)?;
             self.requests[thread][slot]
         };
         let held: Vec<Option<Held>> = slots.iter().map(held).collect();
-        if self.under_way[thread].decided.is_none() {
+        if self.in_progress[thread].decided.is_none() {
             let count = if kind.has_array() { slots.len() as u32 } else { 0 };
             let ticket = |held: &Option<Held>| match held {
                 Some(Held::Receive(ticket, _)) => Some(*ticket),
@@ -305,7 +292,7 @@ impl Replaying {
             let tickets: Vec<Option<Ticket>> = held.iter().map(ticket).collect();
             let Some(decided) = self.call(world, thread, &Call { kind, site, count }, &tickets)?
             else {
-                world.threads[thread].tell(vec![3, 0]);
+                world.threads[thread].observe(vec![3, 0]);
                 return Ok(Step::Done);
             };
             for Delivery { index, message, cancelled } in &decided.deliveries {
@@ -316,10 +303,10 @@ impl Replaying {
                     _ => {}
                 }
             }
-            self.under_way[thread].decided = Some(decided);
+            self.in_progress[thread].decided = Some(decided);
             return Ok(Step::Went);
         }
-        let Some(decided) = self.under_way[thread].decided.clone() else {
+        let Some(decided) = self.in_progress[thread].decided.clone() else {
             return Ok(Step::Blocked);
         };
         let indices: Vec<u32> = if decided.all {
@@ -331,14 +318,14 @@ impl Replaying {
         if !indices.iter().all(done) {
             return Ok(Step::Blocked);
         }
-        self.under_way[thread] = UnderWay::default();
+        self.in_progress[thread] = InProgress::default();
         let any = kind.choice() == Choice::All || decided.any;
         let mut entry = vec![3, 1, any.into()];
         for index in indices {
             let (Some(slot), Some(held)) = (slots[index as usize], held[index as usize]) else {
                 continue;
             };
-            let message = self.told(rank, held);
+            let message = self.delivered(rank, held);
             entry.push(index.into());
             entry.extend(describe(message.as_ref()));
             if consumes(kind) {
@@ -346,14 +333,19 @@ impl Replaying {
                 self.requests[thread][slot] = None;
             }
         }
-        world.threads[thread].tell(entry);
+        world.threads[thread].observe(entry);
         Ok(Step::Done)
     }
 
     /// Starts one after the other, each when it is its turn.
-    fn start(&mut self, world: &mut World, thread: usize, slots: &[usize]) -> Result<Step, Why> {
-        let Some(&slot) = slots.get(self.under_way[thread].made) else {
-            self.under_way[thread] = UnderWay::default();
+    fn start(
+        &mut self,
+        world: &mut World,
+        thread: usize,
+        slots: &[usize],
+    ) -> Result<Step, Unfinished> {
+        let Some(&slot) = slots.get(self.in_progress[thread].made) else {
+            self.in_progress[thread] = InProgress::default();
             return Ok(Step::Done);
         };
         if let Some((wanted, site)) = world.threads[thread].slots[slot].persistent {
@@ -361,11 +353,16 @@ impl Replaying {
             self.requests[thread][slot] = Some(posted);
             world.threads[thread].slots[slot].active = true;
         }
-        self.under_way[thread].made += 1;
+        self.in_progress[thread].made += 1;
         Ok(Step::Went)
     }
 
-    fn go(&mut self, world: &mut World, thread: usize, operation: Operation) -> Result<Step, Why> {
+    fn go(
+        &mut self,
+        world: &mut World,
+        thread: usize,
+        operation: Operation,
+    ) -> Result<Step, Unfinished> {
         let rank = world.threads[thread].rank;
         let stream = world.threads[thread].number as u32;
         match operation {
@@ -378,20 +375,20 @@ impl Replaying {
                 self.keep(world, thread, posted);
             }
             Operation::Blocking { wanted, site } => {
-                if self.under_way[thread].held.is_empty() {
+                if self.in_progress[thread].held.is_empty() {
                     let posted = self.receive(world, thread, &wanted, site)?;
-                    self.under_way[thread].held.push(posted);
+                    self.in_progress[thread].held.push(posted);
                     return Ok(Step::Went);
                 }
                 return self.blocking(world, thread, Kind::Recv, site);
             }
             Operation::Sendrecv { wanted, site, to, tag } => {
-                let held = match self.under_way[thread].held.len() {
+                let held = match self.in_progress[thread].held.len() {
                     0 => self.receive(world, thread, &wanted, site)?,
                     1 => self.send(world, thread, to, wanted.communicator, tag, true)?,
                     _ => return self.blocking(world, thread, Kind::Sendrecv, site),
                 };
-                self.under_way[thread].held.push(held);
+                self.in_progress[thread].held.push(held);
                 return Ok(Step::Went);
             }
             Operation::Init { wanted, site } => {
@@ -407,15 +404,15 @@ impl Replaying {
             Operation::ReceiveMatched { message, site } => {
                 let call = Call { kind: Kind::Mrecv, site, count: 0 };
                 self.call(world, thread, &call, &[])?;
-                world.threads[thread].tell_message(1, Some(&message));
+                world.threads[thread].observe_message(1, Some(&message));
             }
             Operation::Complete { kind, slots, site } => {
                 return self.complete(world, thread, kind, &slots, site);
             }
             Operation::Cancel { slot } => {
                 if let Some(Held::Receive(ticket, _)) = self.requests[thread][slot]
-                    && self.fault != Fault::CancelUntold
-                    && !self.ranks[rank].cancels(ticket)
+                    && self.fault != Fault::IgnoreCancel
+                    && !self.ranks[rank].cancel(ticket)
                 {
                     return Ok(Step::Blocked);
                 }
@@ -426,13 +423,13 @@ impl Replaying {
             }
             Operation::Clock => {
                 let now = self.ranks[rank].value(stream, 0)?;
-                world.threads[thread].tell(vec![4, now as i64]);
+                world.threads[thread].observe(vec![4, now as i64]);
             }
         }
         Ok(Step::Done)
     }
 
-    /// All messages that have arrived anywhere are taken: whether there were any.
+    /// Receives all messages that have arrived at any rank. Returns whether there were any.
     fn take(&mut self, world: &mut World) -> bool {
         let mut any_taken = false;
         for rank in 0..self.ranks.len() {
@@ -450,16 +447,16 @@ impl Replaying {
             let idle = thread.operation.is_none() && thread.forced.is_none();
             if thread.step >= world.config.steps && idle && !self.over[at] {
                 self.over[at] = true;
-                self.ranks[thread.rank].over(thread.number as u32);
+                self.ranks[thread.rank].ended(thread.number as u32);
             }
         }
         any_taken
     }
 
-    /// Sends notes, and hears one: whether there was one.
-    fn hear(&mut self, world: &mut World) -> bool {
+    /// Sends notes, and receives one. Returns whether there was one.
+    fn exchange_notes(&mut self, world: &mut World) -> bool {
         for (from, replayer) in self.ranks.iter_mut().enumerate() {
-            while let Some((to, note)) = replayer.say() {
+            while let Some((to, note)) = replayer.next_note() {
                 self.notes.send(from, to as usize, note, self.fault);
             }
         }
@@ -467,9 +464,9 @@ impl Replaying {
         for rank in (first..self.ranks.len()).chain(0..first) {
             if let Some((from, note)) = self.notes.any(rank, &mut world.schedule) {
                 if let Note::Sent { communicator, source, tag, .. } = note {
-                    self.heard_of(rank, from as u32, (communicator, source, tag));
+                    self.announced(rank, from as u32, (communicator, source, tag));
                 }
-                self.ranks[rank].hear(from as u32, note);
+                self.ranks[rank].receive_note(from as u32, note);
                 return true;
             }
         }
@@ -482,17 +479,21 @@ impl Agent for Replaying {
         let Some(operation) = world.threads[thread].operation.clone() else { return Step::Blocked };
         let taken = self.take(world);
         if world.schedule.chance(1, 2) {
-            self.hear(world);
+            self.exchange_notes(world);
         }
         let step = match self.go(world, thread, operation) {
             Ok(step) => step,
-            Err(Why::NotYet) => Step::Blocked,
-            Err(Why::Stop(Stop::RecordEnds)) => Step::Stopped,
-            Err(Why::Stop(stop)) => {
+            Err(Unfinished::NotYet) => Step::Blocked,
+            Err(Unfinished::Stop(Stop::RecordEnds)) => Step::Stopped,
+            Err(Unfinished::Stop(stop)) => {
                 self.stops.push(stop);
                 Step::Stopped
             }
         };
-        if step == Step::Blocked && (self.hear(world) || taken) { Step::Went } else { step }
+        if step == Step::Blocked && (self.exchange_notes(world) || taken) {
+            Step::Went
+        } else {
+            step
+        }
     }
 }

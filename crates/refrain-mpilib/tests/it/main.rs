@@ -1,0 +1,3 @@
+//! Every MPI of this machine, opened at run time.
+
+mod opened;

@@ -1,0 +1,3 @@
+//! Signatures against MPI's interface.
+
+mod plans;

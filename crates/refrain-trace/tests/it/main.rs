@@ -1,0 +1,3 @@
+//! Traces and records of earlier versions.
+
+mod golden;
