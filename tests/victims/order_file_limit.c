@@ -1,12 +1,21 @@
 /*
  * Limits the size of its files after MPI_Init to as many bytes as its first argument says, and then gives a
- * recorder more to write than that: clock readings between receives from any source. A write past the limit
- * raises SIGXFSZ, which ends the program. Its exit code is 3.
+ * recorder more to write than that: clock readings between receives from any source. The time between two readings
+ * is random, so that no recorder can predict them. A write past the limit raises SIGXFSZ, which ends the program.
+ * Its exit code is 3.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+
+/* Takes a random time. */
+static void idle(void) {
+    static unsigned state = 1;
+    state = state * 1664525u + 1013904223u;
+    for (volatile unsigned i = state >> 22; i > 0; i--)
+        ;
+}
 
 int main(int argc, char **argv) {
     int rank, size, got, wrong = 0;
@@ -28,6 +37,7 @@ int main(int argc, char **argv) {
             wrong += now < last;
             last = now;
             readings++;
+            idle();
         }
     }
     printf("rank %d: %ld readings, %d wrong\n", rank, readings, wrong);
