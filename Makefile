@@ -119,9 +119,10 @@ PREFIX ?= /usr/local
 install: build ## installs to PREFIX/bin and PREFIX/lib (PREFIX=/usr/local), without debug information
 	@scripts/install.sh "$(DESTDIR)$(PREFIX)"
 
+# With the profile of the tests, so that C code of dependencies is compiled once for both.
 lint: ## checks the formatting, and warnings as errors
 	cargo fmt --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo clippy --workspace --all-targets --profile test --quiet -- -D warnings
 
 dynamorio: ## builds DynamoRIO and our client of it, for refrain mem on unmodified programs
 	@scripts/dynamorio.sh

@@ -30,11 +30,30 @@ phase() {
 }
 
 # nextest runs each test as a process and writes its time. Without nextest there is no list of times.
+# It runs the tests from a list of programs: `cargo` would wait for the lint, which runs at the same time.
 if cargo nextest --version >/dev/null 2>&1; then
-    runner=(cargo nextest run --workspace)
+    programs=target/test-programs.json metadata=target/cargo-metadata.json
+    build_tests() {
+        cargo nextest list --workspace --list-type binaries-only --message-format json >"$programs" &&
+            cargo metadata --format-version 1 --locked --filter-platform "$(rustc -vV | sed -n "s/^host: //p")" >"$metadata"
+    }
+    run_tests() { cargo nextest run --binaries-metadata "$programs" --cargo-metadata "$metadata"; }
 else
-    runner=(cargo test --workspace)
+    build_tests() { cargo test --workspace --no-run; }
+    run_tests() { cargo test --workspace; }
 fi
+
+# Jobs leave the cores idle while they start and wait: the lint takes what they leave. It prints when the tests
+# have ended.
+test_and_lint() {
+    local lint code=0
+    nice -n 19 "${MAKE:-make}" --no-print-directory lint >target/lint.log 2>&1 &
+    lint=$!
+    run_tests || code=$?
+    wait "$lint" || code=$?
+    cat target/lint.log
+    return "$code"
+}
 
 # The release is built while packages are fetched and compiled, if there is a C compiler for it.
 setup_and_build() {
@@ -76,7 +95,6 @@ summary() {
 trap summary EXIT
 
 phase 'setup, release' setup_and_build
-phase lint "${MAKE:-make}" --no-print-directory lint
-phase 'test build' "${runner[@]}" --no-run
-phase tests "${runner[@]}"
+phase 'test build' build_tests
+phase 'tests, lint' test_and_lint
 phase 'doc tests' cargo test --workspace --doc --quiet
