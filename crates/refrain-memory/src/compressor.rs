@@ -601,7 +601,14 @@ impl Compressor {
 
     /// Seals the coded chunk, if there is one and it is not empty.
     pub fn seal_coded(&mut self) {
-        if let Some(coded) = self.coded.take_if(|coded| coded.records() > 0) {
+        self.seal_coded_of(0);
+    }
+
+    /// Seals the open coded chunk if it takes at least so many bytes.
+    pub fn seal_coded_of(&mut self, bytes: usize) {
+        if let Some(coded) =
+            self.coded.take_if(|coded| coded.records() > 0 && coded.size() >= bytes)
+        {
             self.executed += coded.records();
             self.sealed.push(coded.finish());
             self.coded = Some(irregular::Writer::new());
@@ -669,7 +676,7 @@ impl Compressor {
 
     /// The chunk of nests that is still open, as if the stream ended here. A recorder writes it from time to time,
     /// in place of the one before, to limit what a crash can lose. For a regular program it is as small as the
-    /// whole trace. It does not include the open coded chunk: see [`Compressor::seal_coded`].
+    /// whole trace. It does not include the open coded chunk: see [`Compressor::open_coded`].
     pub fn open_chunk(&self, blocks: &Blocks) -> Chunk {
         if self.coded.is_some() {
             return Chunk::default();
@@ -677,6 +684,12 @@ impl Compressor {
         let mut copy = self.clone();
         copy.end_all(blocks);
         copy.chunk
+    }
+
+    /// The coded chunk that is still open, as if it ended here; `None` if there is none.
+    pub fn open_coded(&self) -> Option<Vec<u8>> {
+        let coded = self.coded.as_ref().filter(|coded| coded.records() > 0)?;
+        Some(coded.so_far())
     }
 
     /// Ends the stream. Returns the sealed chunks that [`Compressor::take_sealed`] has not returned yet, and the

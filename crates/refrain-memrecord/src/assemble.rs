@@ -13,6 +13,7 @@ use refrain_memtrace::sections;
 use refrain_memtrace::trace::Facts;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -74,7 +75,7 @@ pub fn assemble(
         writer.add_bytes(&format!("{}{number}", sections::SEGMENTS), &segments)?;
         write_sealed(&mut writer, number, files, state)?;
         let raw = File::open(files.raw());
-        if state.sealed > 0 || raw.is_ok() {
+        if state.has_chunks() || raw.is_ok() {
             let mut numbers = Vec::new();
             encode_numbers(&state.numbers, &mut numbers);
             writer.add_bytes(&format!("{}{number}", sections::NUMBERS), &numbers)?;
@@ -171,13 +172,13 @@ fn write_sealed(
     files: &PartFiles,
     state: &State,
 ) -> Result<(), TraceError> {
-    if state.sealed == 0 {
+    if !state.has_chunks() {
         return Ok(());
     }
     let bytes = std::fs::read(files.sealed())?;
     // Chunks that were sealed after the state was written are left out: the state's open chunks include them.
     let counted = bytes.get(..state.sealed as usize).ok_or(TraceError::Short)?;
-    debug_assert!(refrain_memtrace::sealed::chunks(counted).count() > 0);
-    writer.add(&format!("{}{number}", sections::SEALED), Codec::Stored, &mut &counted[..])?;
+    let mut chunks = counted.chain(&state.open_coded[..]);
+    writer.add(&format!("{}{number}", sections::SEALED), Codec::Stored, &mut chunks)?;
     Ok(())
 }

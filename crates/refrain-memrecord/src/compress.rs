@@ -13,6 +13,7 @@ use crate::streams::{Stream, StreamError, Work};
 use crate::tables::{OutOfOrder, Tables};
 use refrain_memory::Merged;
 use refrain_memtrace::process::{Ended, ProcessFacts};
+use refrain_memtrace::sealed::put_chunk;
 use refrain_rings::consumer::Program;
 use refrain_rings::layout::{DONE, GONE, RUNNING};
 use refrain_rings::record::Record;
@@ -33,6 +34,9 @@ const PROGRESS: Duration = Duration::from_millis(250);
 const SNAPSHOT: Duration = Duration::from_secs(2);
 /// If writing the state takes time `t`, the next state is written after `t` times this.
 const SNAPSHOT_SHARE: u32 = 50;
+/// A state includes open coded chunks up to this size. Larger ones are sealed before: a state is written anew each
+/// time. A sealed chunk is written once, but the model of the next one starts anew.
+const LARGEST_OPEN: usize = 1 << 20;
 
 /// The settings of a compressor.
 #[derive(Clone, Debug)]
@@ -307,7 +311,7 @@ impl Recording {
         self.progress_at = now + PROGRESS;
         if now >= self.snapshot_at {
             for stream in &self.active {
-                lock(stream).seal_coded();
+                lock(stream).seal_coded(LARGEST_OPEN);
             }
             self.write_sealed()?;
             // Raw words go first: a state must not count references whose raw words are not in the file.
@@ -324,10 +328,14 @@ impl Recording {
         let tables = read(&self.tables);
         let (mut chunks, mut references, mut intra) = (Vec::new(), 0, Duration::ZERO);
         let (mut code, numbers) = tables.code.canonical();
+        let mut open_coded = Vec::new();
         for (&thread, stream) in &self.streams {
             let mut work = lock(stream);
             references += work.references();
             intra += work.compressing;
+            if let Some(chunk) = work.open_coded() {
+                put_chunk(&mut open_coded, thread, &chunk);
+            }
             let chunk = match is_last {
                 true => work.last_chunk(&tables),
                 false => work.open_chunk(&tables),
@@ -346,6 +354,7 @@ impl Recording {
         let mut merged = Merged::merge(&chunks);
         // Sealed chunks and raw words may refer to any context, so then none is left out.
         if self.sealed.bytes == 0
+            && open_coded.is_empty()
             && self.raw.is_none()
             && let Ok(rest) = without_implied(&code, &merged)
         {
@@ -359,6 +368,7 @@ impl Recording {
             segments: tables.segments.clone(),
             merged,
             sealed: self.sealed.bytes,
+            open_coded,
             numbers,
         };
         if self.settings.redact {

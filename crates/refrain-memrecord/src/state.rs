@@ -17,11 +17,13 @@ pub struct State {
     pub code: Code,
     /// Its segments.
     pub segments: Segments,
-    /// The open chunks of its threads.
+    /// The open chunks of nests of its threads.
     pub merged: Merged,
     /// How many bytes of the file of sealed chunks belong to this state.
     pub sealed: u64,
-    /// For each block number used in sealed chunks and raw words, the block's number in `code`.
+    /// The open coded chunks of its threads, in the form of sealed chunks. They follow the sealed ones.
+    pub open_coded: Vec<u8>,
+    /// For each block number used in coded and sealed chunks and raw words, the block's number in `code`.
     pub numbers: Vec<u32>,
 }
 
@@ -40,6 +42,11 @@ impl State {
         self.code.modules.values_mut().for_each(|module| file_name(&mut module.path));
     }
 
+    /// Whether there are chunks apart from the open chunks of nests.
+    pub fn has_chunks(&self) -> bool {
+        self.sealed > 0 || !self.open_coded.is_empty()
+    }
+
     /// The bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -55,6 +62,7 @@ impl State {
         piece(&|bytes| self.segments.encode(bytes));
         piece(&|bytes| self.merged.encode(bytes));
         piece(&|bytes| encode_numbers(&self.numbers, bytes));
+        piece(&|bytes| bytes.extend(&self.open_coded));
         out
     }
 
@@ -71,7 +79,9 @@ impl State {
         let segments = within("segments", Segments::decode(&mut take_bytes(input)?))?;
         let merged = within("threads", Merged::decode(&mut take_bytes(input)?))?;
         let numbers = decode_numbers(take_bytes(input)?)?;
-        Ok(Self { facts, code, segments, merged, sealed, numbers })
+        // Until version 3, coded chunks were sealed before a state was written.
+        let open_coded = if version < 4 { &[] } else { take_bytes(input)? }.to_vec();
+        Ok(Self { facts, code, segments, merged, sealed, open_coded, numbers })
     }
 }
 

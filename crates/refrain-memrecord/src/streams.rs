@@ -138,7 +138,7 @@ impl Work {
     /// If a full chunk could not be written, forgets it and everything after it: a stream has no gaps.
     pub fn truncate(&mut self, tables: &Tables) {
         // Coded records can be kept only as a full chunk.
-        self.seal_coded();
+        self.seal_coded(0);
         if self.sealed.is_empty() {
             return;
         }
@@ -171,9 +171,14 @@ impl Work {
         self.compressor.open_chunk(&tables.code.blocks)
     }
 
-    /// Seals the coded records that are open, so that a crash does not lose them.
-    pub fn seal_coded(&mut self) {
-        self.compressor.seal_coded();
+    /// The coded chunk that is still open, as if it ended here.
+    pub fn open_coded(&self) -> Option<Vec<u8>> {
+        self.compressor.open_coded()
+    }
+
+    /// Seals the coded records that are open, if they take at least so many bytes.
+    pub fn seal_coded(&mut self, bytes: usize) {
+        self.compressor.seal_coded_of(bytes);
         self.sealed.extend(self.compressor.take_sealed());
     }
 

@@ -5,8 +5,9 @@ use crate::error::TraceError;
 use refrain_bytes::varint::{put, put_bytes, put_signed, take, take_signed, take_u32};
 
 /// The version of the facts of a trace and of the states that recorders write. Earlier versions can be
-/// read: version 1 had no times of stages, version 2 no counts of basic blocks.
-pub const VERSION: u64 = 3;
+/// read: version 1 had no times of stages, version 2 no counts of basic blocks, version 3 no open coded chunks in
+/// states.
+pub const VERSION: u64 = 4;
 
 /// What the compressor knows about its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

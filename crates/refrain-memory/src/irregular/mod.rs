@@ -224,11 +224,20 @@ impl Writer {
 
     /// The bytes of the chunk.
     pub fn finish(self) -> Vec<u8> {
-        let mut out = vec![TAG];
-        varint::put(&mut out, self.records);
-        out.extend(self.coder.finish());
-        out
+        whole(self.records, self.coder)
     }
+
+    /// The bytes of the chunk as if it ended here.
+    pub fn so_far(&self) -> Vec<u8> {
+        whole(self.records, self.coder.clone())
+    }
+}
+
+fn whole(records: u64, coder: Encoder) -> Vec<u8> {
+    let mut out = vec![TAG];
+    varint::put(&mut out, records);
+    out.extend(coder.finish());
+    out
 }
 
 /// Reads a coded chunk, record by record.
@@ -339,6 +348,25 @@ mod tests {
             let blocks = blocks(40);
             let bytes = written(&records, &blocks);
             prop_assert_eq!(read(&bytes, &blocks), Ok(records));
+        }
+
+        #[test]
+        fn an_open_chunk_has_the_records_so_far(
+            records in records(),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let blocks = blocks(40);
+            let (before, after) = records.split_at(at.index(records.len() + 1));
+            let mut writer = Writer::new();
+            let push = |writer: &mut Writer, records: &[(u32, Vec<u64>)]| {
+                for (block, addresses) in records {
+                    writer.push(*block, addresses.iter().copied(), &blocks).expect("a known block");
+                }
+            };
+            push(&mut writer, before);
+            prop_assert_eq!(read(&writer.so_far(), &blocks), Ok(before.to_vec()));
+            push(&mut writer, after);
+            prop_assert_eq!(writer.finish(), written(&records, &blocks));
         }
 
         #[test]

@@ -36,7 +36,8 @@ fn state(tables: &Tables) -> State {
         ..ProcessFacts::default()
     };
     let merged = Merged::merge(&[(0, chunk)]);
-    State { facts, code, segments: tables.segments.clone(), merged, sealed: 0, numbers }
+    let (segments, open_coded) = (tables.segments.clone(), vec![0, 3, 0x49, 0, 0]);
+    State { facts, code, segments, merged, sealed: 0, open_coded, numbers }
 }
 
 /// Tables of a process that executed blocks first in this order. A block is given by its number of references.
@@ -121,6 +122,7 @@ fn a_state_comes_back() {
     let back = State::from_bytes(&state.to_bytes()).unwrap();
     assert_eq!((&back.facts, &back.code), (&state.facts, &state.code));
     assert_eq!((&back.merged, &back.numbers), (&state.merged, &state.numbers));
+    assert_eq!(back.open_coded, state.open_coded);
     assert_eq!(back.to_bytes(), state.to_bytes());
 }
 
