@@ -9,9 +9,9 @@
 //! | [`BODY`] | `appended` | records |
 //!
 //! Positions in a log are bytes from its beginning. The body holds `appended` bytes from position
-//! `base` on. The window continues the body, up to its first record with tag End, *if* the window's
-//! first word is the position where the body ends. (While the window is appended to the body, its
-//! first word differs for an instant; its records are in the body then.)
+//! `base` on. The window holds the records from the position in its first word on, up to its first
+//! record with tag End. Records are appended while the window fills, so its first records may be in
+//! the body, too: the log continues in the window at the position where the body ends.
 //!
 //! The log before `base` has been encoded into the process's *state* ([`crate::state`]), which says
 //! up to which position it includes the log of each thread.
@@ -25,7 +25,7 @@ use std::mem::{offset_of, size_of};
 pub const MAGIC: [u8; 8] = *b"REFRPART";
 
 /// The version of the layout that is described here and in [`crate::record`].
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The length of the header.
 pub const HEADER_BYTES: usize = 4096;

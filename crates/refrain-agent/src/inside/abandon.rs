@@ -83,6 +83,12 @@ impl Abandonable {
         }
     }
 
+    /// Takes the lock if no thread holds it. The error says whether this thread does.
+    #[inline]
+    pub fn take_now(&self) -> Result<Held<'_>, bool> {
+        self.try_take().map_err(|holder| holder == this_thread())
+    }
+
     fn try_take(&self) -> Result<Held<'_>, usize> {
         let (order, none) = (Ordering::Acquire, Ordering::Relaxed);
         self.holder.compare_exchange(0, this_thread(), order, none).map(|_| Held { lock: self })

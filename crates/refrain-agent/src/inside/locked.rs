@@ -36,6 +36,13 @@ impl<T> Locked<T> {
         Some(work(unsafe { &mut *self.value.get() }))
     }
 
+    /// The same without waiting. The error says whether this thread uses the value already.
+    pub fn with_now<R>(&self, work: impl FnOnce(&mut T) -> R) -> Result<R, bool> {
+        let _held = self.lock.take_now()?;
+        // SAFETY: as in `with`.
+        Ok(work(unsafe { &mut *self.value.get() }))
+    }
+
     /// In a forked child: whether a thread of the parent was using the value.
     pub fn is_held_in_child(&self) -> bool {
         self.lock.is_held_in_child()
@@ -107,6 +114,7 @@ mod tests {
         static RAN: AtomicBool = AtomicBool::new(false);
         extern "C" fn handler(_: c_int) {
             assert_eq!(VALUE.with(LONG, |value| *value), None);
+            assert_eq!(VALUE.with_now(|value| *value), Err(true));
             RAN.store(true, Ordering::Relaxed);
         }
         VALUE.with(LONG, |value| {
@@ -138,6 +146,7 @@ mod tests {
         while !IS_HELD.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
+        assert_eq!(VALUE.with_now(|value| value.len()), Err(false));
         // SAFETY: the child makes no allocation and ends by `_exit`.
         let (child, mut status) = unsafe { (libc::fork(), 0) };
         if child == 0 {

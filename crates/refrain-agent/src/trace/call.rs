@@ -218,7 +218,9 @@ impl Call {
         log.open_call(&self.entry, self.depth);
         let tag = if log.sites.are_recorded() { Tag::EnterAt } else { Tag::Enter };
         let flag = if ignores_status { u64::from(IGNORES_STATUS) << 16 } else { 0 };
-        self.complete(log, tag, self.depth, flag);
+        if self.commit(log, tag, self.depth, flag) {
+            log.release();
+        }
     }
 
     /// Begins the record of the outputs; the call has just returned an error code.
@@ -258,19 +260,23 @@ impl Call {
     pub fn done(&mut self) {
         // SAFETY: as in `begin`.
         let log = unsafe { &mut *self.log };
-        self.complete(log, Tag::Leave, if self.plain { PLAIN } else { 0 }, 0);
         log.depth = self.depth;
+        if self.commit(log, Tag::Leave, if self.plain { PLAIN } else { 0 }, 0) {
+            log.work_if_due();
+            log.release();
+        }
     }
 
+    /// Completes a record. Returns false if the log has stopped.
     #[inline(always)]
-    fn complete(&mut self, log: &mut ThreadLog, tag: Tag, detail: u8, flag: u64) {
+    fn commit(&mut self, log: &mut ThreadLog, tag: Tag, detail: u8, flag: u64) -> bool {
         if self.lost {
-            return;
+            return false;
         }
         let length = self.at as usize - self.start as usize;
         let function = (self.entry.slot / 2) as u16;
         log.commit(self.start, length, head(function, tag, detail, length) | flag);
-        log.release();
+        true
     }
 
     /// Makes room for `bytes` more, plus the margin for scalars behind them.

@@ -1,10 +1,9 @@
-//! Compression inside the program: encodes the records of a window when it is full.
+//! Compression inside the program: encodes records in pieces, after every few calls.
 //!
-//! Threads only write records; no call is encoded while it is recorded. The thread whose window is
-//! full takes the lock, and encodes what *all* threads have written so far, in order of time, so
-//! that a handle is known before it is used, whichever thread created it. Batches keep the
-//! encoder's code and tables out of the caches between calls, and cost a fraction of what encoding
-//! each call at once would.
+//! The thread that has written a few kilobytes takes the lock if it is free, and encodes some of what
+//! *all* threads have written, in order of time, so that a handle is known before it is used, whichever
+//! thread created it. A piece ends after a few microseconds. A thread whose window is full encodes the
+//! rest of it at once.
 //!
 //! Records stay in the log until their encoding is on disk: from time to time the encoder's state
 //! is written to a file, and the log restarts after it ([`refrain_format::state`]). So a killed
@@ -38,6 +37,15 @@ const STATE_EVERY: u64 = 4 << 20;
 /// The state is written when the log is this many times as large as the encoder's memory: the time
 /// to write it is proportional to that.
 const STATE_FACTOR: u64 = 8;
+
+/// Number of encoded bytes after which the encoder's memory is checked.
+const CHECK_EVERY: u64 = 64 << 10;
+
+/// A piece of encoding ends after so many ticks, 5 to 10 µs, ...
+const PIECE_TICKS: u64 = 15_000;
+
+/// ... which are counted after so many records.
+const RECORDS_PER_LOOK: u32 = 8;
 
 /// Sealed data is written to its file when it exceeds this size.
 const SEALED_HELD: usize = 1 << 20;
@@ -80,6 +88,10 @@ struct Compressor {
     saved: Vec<u64>,
     /// Bytes encoded since that state.
     since: u64,
+    /// The encoder's memory when it was last asked for, and the value of `since` at which it is asked
+    /// again.
+    memory: usize,
+    next_check: u64,
     path: CString,
     /// The file of sealed data, and its length.
     sealed: (CString, u64),
@@ -92,14 +104,17 @@ impl Compressor {
             encoded: Vec::new(),
             saved: Vec::new(),
             since: 0,
+            memory: 0,
+            next_check: 0,
             path,
             sealed: (sealed, 0),
         }
     }
 
-    /// Encodes the records of these slices that are not encoded yet.
-    fn encode(&mut self, slices: &[LogSlice<'_>]) -> bool {
-        if !has_memory(self.encoder.memory() + SPARE) {
+    /// Encodes the records of these slices that are not encoded yet, up to the first that `is_enough`
+    /// accepts by its time.
+    fn encode(&mut self, slices: &[LogSlice<'_>], is_enough: impl FnMut(u64) -> bool) -> bool {
+        if self.since >= self.next_check && !self.check_memory() {
             return false;
         }
         let mut batches = Vec::with_capacity(slices.len());
@@ -109,20 +124,30 @@ impl Compressor {
                 self.encoded.resize(thread + 1, 0);
                 self.saved.resize(thread + 1, 0);
             }
-            let Some(encoded) = self.encoded.get_mut(thread) else { return false };
-            let from = *encoded;
+            let Some(from) = self.encoded.get(thread) else { return false };
             // The encoded part is always a prefix of what is written.
             let Some(skip) = from.checked_sub(slice.position) else { return false };
             let Some(records) = slice.records.get(skip as usize..) else { return false };
-            *encoded = from + records.len() as u64;
-            self.since += records.len() as u64;
             batches.push(Batch { thread: slice.thread, records });
         }
-        let succeeded = self.encoder.feed(&batches).is_empty();
+        let succeeded = self.encoder.feed_until(&mut batches, is_enough).is_empty();
+        for (slice, rest) in slices.iter().zip(&batches) {
+            let Some(encoded) = self.encoded.get_mut(slice.thread as usize) else { return false };
+            let end = slice.position + (slice.records.len() - rest.records.len()) as u64;
+            self.since += end - *encoded;
+            *encoded = end;
+        }
+        succeeded
+    }
+
+    /// Checks from time to time that there is memory for the encoder, and frees some.
+    fn check_memory(&mut self) -> bool {
+        self.memory = self.encoder.memory();
+        self.next_check = self.since + CHECK_EVERY;
         if self.encoder.sealed_memory() > SEALED_HELD {
             self.spill();
         }
-        succeeded
+        has_memory(self.memory + SPARE)
     }
 
     /// Spills sealed data to a file. If the disk is full, it stays in memory.
@@ -147,13 +172,19 @@ impl Compressor {
     }
 
     fn is_state_due(&self) -> bool {
-        self.since >= STATE_EVERY
-            && self.since >= STATE_FACTOR.saturating_mul(self.encoder.memory() as u64)
+        self.since >= STATE_EVERY && self.since >= STATE_FACTOR.saturating_mul(self.memory as u64)
     }
 
     /// Whether the encoder uses more memory than a program can spare.
     fn is_too_large(&self) -> bool {
-        self.encoder.memory() > MAX_MEMORY
+        self.memory > MAX_MEMORY
+    }
+
+    /// Writes the state if enough was encoded since the last one, or if encoding is about to end.
+    fn save_if_due(&mut self) {
+        if self.is_state_due() || self.is_too_large() {
+            self.save();
+        }
     }
 
     /// Writes the state.
@@ -168,7 +199,7 @@ impl Compressor {
         self.encoder.save(&mut bytes);
         state::seal(&mut bytes);
         // Also if it fails: a second attempt at once would cost the same again.
-        self.since = 0;
+        (self.since, self.next_check) = (0, 0);
         let done = part::replace_file(&self.path, &bytes).is_ok();
         if done {
             self.saved.clone_from(&self.encoded);
@@ -213,24 +244,73 @@ pub struct LogSlice<'a> {
     pub records: &'a [u8],
 }
 
-/// Encodes all of `own`, which belongs to the log `part`, and the complete records in the windows
-/// of other threads. Returns the position up to which a state on disk covers the thread's log.
+/// How far the log of a thread is encoded.
+pub struct Progress {
+    /// The position up to which it is encoded; the highest of all if encoding has ended.
+    pub encoded: u64,
+    /// The position up to which a state on disk covers it.
+    pub saved: u64,
+}
+
+/// Encodes a piece of what `own`, the window of the log `part`, and the windows of other threads have.
+/// Does nothing if another thread is encoding.
+pub fn encode_some(own: &LogSlice<'_>, part: &Part) -> Progress {
+    let thread = own.thread as usize;
+    let mut progress = Progress { encoded: u64::MAX, saved: 0 };
+    if ENDED.load(Ordering::Relaxed) {
+        return progress;
+    }
+    let mut work = |shared: &mut Shared| {
+        let (compressor, windows) = shared.begin()?;
+        let start = clock::ticks();
+        let mut records = 0;
+        let is_over = |time| {
+            records += 1;
+            // A later record of another thread may depend on one that its window had not shown.
+            time > start
+                || (records % RECORDS_PER_LOOK == 0
+                    && clock::ticks().wrapping_sub(start) > PIECE_TICKS)
+        };
+        match windows {
+            [_] => compressor.encode(std::slice::from_ref(own), is_over),
+            _ => {
+                let mut all = unencoded(windows, compressor, part.window());
+                all.push(LogSlice { ..*own });
+                compressor.encode(&all, is_over)
+            }
+        }
+        .then_some(())?;
+        compressor.save_if_due();
+        progress.encoded = compressor.encoded.get(thread).copied()?;
+        progress.saved = compressor.saved(thread);
+        shared.end_if_too_large();
+        Some(())
+    };
+    let done = SHARED.with_now(|shared| guarded(|| work(shared)));
+    match done {
+        Ok(Some(())) => {}
+        // Another thread is encoding, and continues with these records.
+        Err(false) => progress.encoded = own.position + own.records.len() as u64,
+        Ok(None) | Err(true) => ENDED.store(true, Ordering::Relaxed),
+    }
+    progress
+}
+
+/// Encodes all of `own`, which belongs to the log `part`, and what the windows of other threads had
+/// when this began. Returns the position up to which a state on disk covers the thread's log.
 pub fn encode(own: LogSlice<'_>, part: &Part) -> u64 {
     let thread = own.thread as usize;
     locked(|shared| {
         let (compressor, windows) = shared.begin()?;
+        let now = clock::ticks();
         let mut all = unencoded(windows, compressor, part.window());
-        all.push(own);
-        compressor.encode(&all).then_some(())?;
-        if compressor.is_state_due() || compressor.is_too_large() {
-            compressor.save();
-        }
+        all.push(LogSlice { ..own });
+        compressor.encode(&all, |time| time > now).then_some(())?;
+        // Counters of two cores may differ: a record of this thread may seem to be later than now.
+        compressor.encode(&[own], |_| false).then_some(())?;
+        compressor.save_if_due();
         let saved = compressor.saved(thread);
-        if compressor.is_too_large() {
-            // The program needs the memory: from here on there are only records.
-            ENDED.store(true, Ordering::Relaxed);
-            shared.compressor = None;
-        }
+        shared.end_if_too_large();
         Some(saved)
     })
 }
@@ -252,7 +332,7 @@ pub fn finish() -> Option<Vec<(u32, TaskTrace)>> {
     locked(|shared| {
         let (compressor, windows) = shared.begin()?;
         let all: Vec<LogSlice<'_>> = unencoded(windows, compressor, std::ptr::null());
-        compressor.encode(&all).then_some(())?;
+        compressor.encode(&all, |_| false).then_some(())?;
         compressor.save().then_some(())?;
         compressor.load().then_some(())?;
         compressor.encoder.assume_returned(table::MPI_Finalize as u16, clock::ticks());
@@ -272,6 +352,14 @@ impl Shared {
             self.compressor = Some(Compressor::new(self.paths.clone()?));
         }
         Some((self.compressor.as_mut()?, &self.windows))
+    }
+
+    /// Ends the encoding if the program needs the memory: from here on there are only records.
+    fn end_if_too_large(&mut self) {
+        if self.compressor.as_ref().is_some_and(Compressor::is_too_large) {
+            ENDED.store(true, Ordering::Relaxed);
+            self.compressor = None;
+        }
     }
 }
 
@@ -313,16 +401,18 @@ fn locked(work: impl FnOnce(&mut Shared) -> Option<u64>) -> u64 {
     if ENDED.load(Ordering::Relaxed) {
         return 0;
     }
-    let done = SHARED.with(PATIENCE, |shared| {
-        let _errno = Errno::keep();
-        let work = std::panic::AssertUnwindSafe(|| work(shared));
-        std::panic::catch_unwind(work).ok().flatten()
-    });
+    let done = SHARED.with(PATIENCE, |shared| guarded(|| work(shared)));
     // `None` can mean that a handler jumped out of this code: the encoder may be inconsistent.
     done.flatten().unwrap_or_else(|| {
         ENDED.store(true, Ordering::Relaxed);
         0
     })
+}
+
+/// Calls `work`, which may panic and change `errno`.
+fn guarded<R>(work: impl FnOnce() -> Option<R>) -> Option<R> {
+    let _errno = Errno::keep();
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok().flatten()
 }
 
 /// In a forked child: starts with a new encoder. If a thread of the parent was encoding, encoding

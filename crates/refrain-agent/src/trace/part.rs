@@ -16,8 +16,8 @@ pub struct Part {
     page: HeaderPage,
     path: CString,
     identity: (libc::dev_t, libc::ino_t),
-    /// The end of the blocks that the file system was asked to allocate.
-    reserved: u64,
+    /// The most bytes that the body ever had.
+    most: u64,
 }
 
 impl Part {
@@ -51,7 +51,7 @@ impl Part {
                 page.copy_from_nonoverlapping(header, 1);
                 let identity = identity_of(file.0).ok()?;
                 let page = HeaderPage::new(page);
-                return Some(Part { page, path, identity, reserved: BODY as u64 });
+                return Some(Part { page, path, identity, most: 0 });
             }
         }
         None
@@ -139,7 +139,6 @@ impl Part {
             // A write would raise SIGXFSZ in the program.
             return Err(libc::EFBIG);
         }
-        self.reserve(&file, BODY as u64 + total);
         let mut at = BODY as u64 + appended;
         while !bytes.is_empty() {
             // SAFETY: the part's own file, and valid bytes.
@@ -150,11 +149,10 @@ impl Part {
                 -1 if last_errno() == libc::EINTR => {}
                 n if n <= 0 => {
                     let errno = if n == 0 { libc::ENOSPC } else { last_errno() };
-                    // Frees what was partly written or preallocated: the program needs the disk
-                    // space.
+                    // Frees what was partly written: the program needs the disk space.
                     // SAFETY: the part's own file.
                     unsafe { libc::ftruncate(file.0, (BODY as u64 + appended) as libc::off_t) };
-                    self.reserved = BODY as u64 + appended;
+                    self.most = appended;
                     return Err(errno);
                 }
                 n => {
@@ -164,24 +162,22 @@ impl Part {
             }
         }
         self.page.set_body_bytes(total);
+        self.most = self.most.max(total);
         self.note_time();
         Ok(())
     }
 
-    /// Preallocates many blocks at a time, which makes writing cheaper by a third. If the file
-    /// system does not support it, nothing is lost.
-    fn reserve(&mut self, file: &File, needed: u64) {
-        const AHEAD: u64 = 4 << 20;
-        if needed > self.reserved {
-            let keep_size = libc::FALLOC_FL_KEEP_SIZE;
-            let (from, length) = (self.reserved as libc::off_t, AHEAD.max(needed - self.reserved));
-            self.reserved += length;
-            // Some file systems count preallocated blocks as file size, and would raise SIGXFSZ.
-            if self.reserved <= file_size_limit() {
-                // SAFETY: a plain system call on the part's own file.
-                unsafe { libc::fallocate(file.0, keep_size, from, length as libc::off_t) };
-            }
-        }
+    /// How many bytes are worth appending: enough to be worth opening the file, but few enough to take
+    /// less than 10 µs. Pages that the body had before it was restarted cost a fifth of new ones.
+    pub fn next_append(&self) -> u64 {
+        const NEW: u64 = 8 << 10;
+        const OLD: u64 = 64 << 10;
+        if self.page.body_bytes() + OLD <= self.most { OLD } else { NEW }
+    }
+
+    /// Whether the body is empty.
+    pub fn is_empty(&self) -> bool {
+        self.page.body_bytes() == 0
     }
 
     /// Opens the part again, and checks that it is still the same file.

@@ -109,6 +109,27 @@ pub struct Batch<'a> {
     pub records: &'a [u8],
 }
 
+impl<'a> Batch<'a> {
+    /// The first record; `None` at the end. `bytes` is the length of the batch at the beginning.
+    #[inline]
+    fn next_record(&mut self, bytes: usize, damages: &mut Vec<Damage>) -> Option<Record<'a>> {
+        match Record::first(self.records) {
+            Ok(record) => record,
+            Err(what) => {
+                self.end_by(what.into(), bytes, damages);
+                None
+            }
+        }
+    }
+
+    /// Ends the batch at damage.
+    #[cold]
+    fn end_by(&mut self, what: String, bytes: usize, damages: &mut Vec<Damage>) {
+        damages.push(Damage { thread: self.thread, at: bytes - self.records.len(), what });
+        self.records = &[];
+    }
+}
+
 /// One record of a log.
 #[derive(Clone, Copy)]
 struct Record<'a> {
@@ -181,61 +202,58 @@ impl Encoder {
     /// Encodes records of several threads, in order of time. Every batch must end at the same moment.
     /// Damage ends the batch of one thread, not those of the others.
     pub fn feed(&mut self, batches: &[Batch<'_>]) -> Vec<Damage> {
-        let mut damages = Vec::new();
-        if let [batch] = batches {
-            let mut at = 0;
-            loop {
-                let record = match Record::first(batch.records.get(at..).unwrap_or_default()) {
-                    Ok(Some(record)) => record,
-                    Ok(None) => return damages,
-                    Err(what) => {
-                        damages.push(Damage { thread: batch.thread, at, what: what.into() });
-                        return damages;
-                    }
-                };
-                if let Err(what) = self.take_in(batch.thread, record) {
-                    damages.push(Damage { thread: batch.thread, at, what });
-                    return damages;
-                }
-                at += record.length;
-            }
-        }
-        self.feed_by_time(batches, &mut damages);
-        damages
+        self.feed_until(&mut batches.to_vec(), |_| false)
     }
 
-    fn feed_by_time(&mut self, batches: &[Batch<'_>], damages: &mut Vec<Damage>) {
-        // Each unfinished batch and the offset of its next record.
-        let mut rest: Vec<(&Batch<'_>, usize)> = batches.iter().map(|batch| (batch, 0)).collect();
+    /// The same until `is_enough`, which is asked before each record and gets the record's time (0 if
+    /// it has none). The batches keep the records that were not encoded.
+    pub fn feed_until(
+        &mut self,
+        batches: &mut [Batch<'_>],
+        mut is_enough: impl FnMut(u64) -> bool,
+    ) -> Vec<Damage> {
+        let mut damages = Vec::new();
+        if let [batch] = batches {
+            let bytes = batch.records.len();
+            while let Some(record) = batch.next_record(bytes, &mut damages) {
+                if is_enough(record.time()) {
+                    break;
+                }
+                self.feed_record(batch, record, bytes, &mut damages);
+            }
+            return damages;
+        }
+        let lengths: Vec<usize> = batches.iter().map(|batch| batch.records.len()).collect();
         loop {
-            let mut earliest: Option<(u64, usize, Record<'_>)> = None;
-            let mut i = 0;
-            rest.retain(|(batch, at)| {
-                match Record::first(batch.records.get(*at..).unwrap_or_default()) {
-                    Ok(Some(record)) => {
-                        let time = record.time();
-                        if earliest.is_none_or(|(first, ..)| time < first) {
-                            earliest = Some((time, i, record));
-                        }
-                        i += 1;
-                        return true;
-                    }
-                    Ok(None) => {}
-                    Err(what) => {
-                        let (thread, at) = (batch.thread, *at);
-                        damages.push(Damage { thread, at, what: what.into() });
+            let mut earliest: Option<(u64, &mut Batch<'_>, usize, Record<'_>)> = None;
+            for (batch, bytes) in batches.iter_mut().zip(&lengths) {
+                if let Some(record) = batch.next_record(*bytes, &mut damages) {
+                    let time = record.time();
+                    if earliest.as_ref().is_none_or(|(first, ..)| time < *first) {
+                        earliest = Some((time, batch, *bytes, record));
                     }
                 }
-                false
-            });
-            let Some((_, i, record)) = earliest else { return };
-            let Some((batch, at)) = rest.get_mut(i) else { return };
-            let (thread, start) = (batch.thread, *at);
-            *at += record.length;
-            if let Err(what) = self.take_in(thread, record) {
-                rest.remove(i);
-                damages.push(Damage { thread, at: start, what });
             }
+            let Some((time, batch, bytes, record)) = earliest else { return damages };
+            if is_enough(time) {
+                return damages;
+            }
+            self.feed_record(batch, record, bytes, &mut damages);
+        }
+    }
+
+    /// Encodes the first record of a batch that had `bytes` bytes at the beginning.
+    #[inline]
+    fn feed_record<'a>(
+        &mut self,
+        batch: &mut Batch<'a>,
+        record: Record<'a>,
+        bytes: usize,
+        damages: &mut Vec<Damage>,
+    ) {
+        match self.take_in(batch.thread, record) {
+            Ok(()) => batch.records = batch.records.get(record.length..).unwrap_or_default(),
+            Err(what) => batch.end_by(what, bytes, damages),
         }
     }
 

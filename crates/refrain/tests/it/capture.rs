@@ -44,9 +44,9 @@ impl Log {
         let header = PartHeader::read(&bytes).expect("a part has a header");
         let (window, body) = (&bytes[HEADER_BYTES..BODY], &bytes[BODY..]);
         let mut all = body[..header.appended as usize].to_vec();
-        if window[..WINDOW_HEAD] == header.appended.to_le_bytes() {
-            all.extend(&window[WINDOW_HEAD..]);
-        }
+        let (head, records) = window.split_at(WINDOW_HEAD);
+        let first = u64::from_le_bytes(head.try_into().expect("8 bytes"));
+        all.extend(&records[(header.appended - first) as usize..]);
         let (mut rest, mut records, mut names) = (&all[..], Vec::new(), BTreeMap::new());
         while rest.len() >= HEAD && rest[2] != Tag::End as u8 {
             let length = u32::from_le_bytes(rest[4..8].try_into().expect("4 bytes")) as usize;

@@ -1,18 +1,23 @@
 //! The log of one thread: a mapped window of a file, which is appended to the file when it is full.
 //!
-//! Records go into the window, whose pages survive the process. When it is full, a plain write
-//! appends its records to the file behind it, which costs a fraction of mapping and faulting fresh
-//! pages. The window's blocks are allocated before it is mapped, so that a store into it can
-//! neither fail nor fault. The write may fail, and then the log stops there.
+//! Records go into the window, whose pages survive the process. Plain writes append them to the
+//! file behind it, which costs a fraction of mapping and faulting fresh pages. The window's blocks
+//! are allocated before it is mapped, so that a store into it can neither fail nor fault. A write
+//! may fail, and if the window is full then, the log stops there.
 //!
-//! At every instant, the log is what was appended, followed by the window's records if the window's
-//! first word equals the position where they continue ([`refrain_format::part`]).
+//! Records are encoded and appended in *pieces* of a few microseconds, after every few calls. A
+//! long pause of one rank makes all ranks wait that depend on it.
+//!
+//! At every instant, the log is what was appended, followed by those records of the window that
+//! come after it ([`refrain_format::part`]).
 //!
 //! * [`admission`]: which calls are recorded, and how they are nested
 //! * [`records`]: room for records, and what happens when the window is full
+//! * [`pieces`]: encodes and appends records in small pieces
 //! * [`window`]: the window as other threads read it
 
 mod admission;
+mod pieces;
 mod records;
 mod window;
 
@@ -42,6 +47,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 /// size. It is enough for all scalars of any call, so that those need no check.
 pub const MARGIN: usize = 512;
 
+/// Bytes of records after which a piece of work is due.
+const PIECE: usize = 4 << 10;
+
 /// The maximum depth of calls inside calls (from callbacks) that is tracked.
 const MAX_DEPTH: usize = 32;
 
@@ -54,6 +62,10 @@ pub struct ThreadLog {
     pub at: *mut u8,
     /// The end of the window; equal to `at` if the log has stopped.
     end: *mut u8,
+    /// Where the next piece of work is due, see [`ThreadLog::work_if_due`].
+    due: *mut u8,
+    /// Appending failed; it is tried again when the window is full.
+    is_disk_full: bool,
     /// The end of the room for the record that is being written.
     pub limit: *mut u8,
     /// Whether that record is in `large`.
@@ -184,6 +196,8 @@ impl ThreadLog {
         let mut log = Box::new(ThreadLog {
             at: window.wrapping_add(WINDOW_HEAD),
             end: window.wrapping_add(WINDOW_BYTES),
+            due: window.wrapping_add(WINDOW_HEAD + PIECE),
+            is_disk_full: false,
             limit: window.wrapping_add(WINDOW_BYTES),
             is_large: false,
             window,

@@ -1,10 +1,10 @@
 //! Room for records: in the window, in memory for a record larger than the window, or, when the log
 //! has stopped, nowhere.
 
-use super::{MARGIN, ThreadLog};
-use crate::inside::process::{self, Uncancelled};
+use super::{MARGIN, PIECE, ThreadLog};
+use crate::inside::process::Uncancelled;
 use crate::table;
-use crate::trace::compress::{self, LogSlice};
+use crate::trace::compress::LogSlice;
 use refrain_format::part::WINDOW_HEAD;
 use refrain_format::record::{HEAD, Tag, head};
 use std::ffi::c_int;
@@ -88,7 +88,7 @@ impl ThreadLog {
             std::slice::from_raw_parts(start, length)
         };
         // `reserve` emptied the window when the record outgrew it.
-        if let Err(errno) = self.encode_and_append(record) {
+        if let Err(errno) = self.encode_and_append(self.part.position(), record) {
             self.stop(errno);
         }
         self.restart_window();
@@ -148,50 +148,23 @@ impl ThreadLog {
     /// Encodes and appends the window's complete records. `written` bytes of an incomplete one move
     /// to the front.
     fn flush(&mut self, written: usize) -> Result<(), c_int> {
-        let first = self.window.wrapping_add(WINDOW_HEAD);
-        let bytes = self.at as usize - first as usize;
-        // SAFETY: complete records in the window, which is not written to while they are used.
-        let records = unsafe { std::slice::from_raw_parts(first, bytes) };
-        self.encode_and_append(records)?;
+        let LogSlice { position, records, .. } = self.written();
+        self.encode_and_append(position, records)?;
         let partial = self.at;
         self.restart_window();
         // SAFETY: both lie in the window. The head of an incomplete record is not written yet, so
         // the copy preserves the zero that `restart_window` stored.
-        unsafe { first.add(HEAD).copy_from(partial.add(HEAD), written.saturating_sub(HEAD)) };
-        Ok(())
-    }
-
-    /// Encodes records that continue the body, and appends them to it, unless a state on disk
-    /// covers them.
-    fn encode_and_append(&mut self, records: &[u8]) -> Result<(), c_int> {
-        let position = self.part.position();
-        let end = position + records.len() as u64;
-        let written = LogSlice { thread: self.part.thread(), position, records };
-        let mut saved = compress::encode(written, &self.part);
-        if process::keeps_records() {
-            saved = 0;
-        }
-        if saved >= end {
-            self.part.restart_body(end);
-            return Ok(());
-        }
-        if saved >= position {
-            self.part.restart_body(position);
-        }
-        let Err(errno) = self.part.append(records) else { return Ok(()) };
-        // There is no disk space for the records; perhaps there is for their encoding.
-        if process::keeps_records() || compress::save(self.part.thread()) < end {
-            return Err(errno);
-        }
-        self.part.restart_body(end);
+        unsafe { self.at.add(HEAD).copy_from(partial.add(HEAD), written.saturating_sub(HEAD)) };
         Ok(())
     }
 
     /// Empties the window, which now continues the body.
     fn restart_window(&mut self) {
         self.at = self.window.wrapping_add(WINDOW_HEAD);
-        // SAFETY: the log's own window. Until the last store, the window's first word does not
-        // match the header, and the window counts as empty anyway.
+        self.due = self.at.wrapping_add(PIECE);
+        self.is_disk_full = false;
+        // SAFETY: the log's own window. Until the last store, its records are in the body, and no
+        // record follows them.
         unsafe {
             self.at.cast::<u64>().write_unaligned(0);
             compiler_fence(Ordering::Release);
