@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use refrain_elastic::IdList;
+use refrain_nest::common_subsequence;
 
 use crate::block::Blocks;
 use crate::chunk::{Entry, Finished, Stream};
@@ -23,8 +24,6 @@ use crate::shape::{Node, Shape};
 
 /// An element of a sequence of executions that stands for the thread's next piece.
 pub const HOLE: u32 = u32::MAX;
-/// Sequences with more pairs to compare than this are not aligned.
-const MOST_PAIRS: usize = 1 << 22;
 /// A stretch with fewer slots is not worth a group.
 const LEAST_SLOTS: usize = 4;
 /// Stands for any block without references.
@@ -135,29 +134,10 @@ fn partners(a: &[u32], b: &[u32]) -> Vec<usize> {
         (0..tokens.len()).filter(|&at| tokens[at] != 0).collect()
     };
     let (ours, theirs) = (anchors(a), anchors(b));
-    let width = theirs.len() + 1;
-    if ours.is_empty() || theirs.is_empty() || (ours.len() + 1) * width > MOST_PAIRS {
-        return partner;
-    }
-    let mut longest = vec![0u16; (ours.len() + 1) * width];
-    for (i, &x) in ours.iter().enumerate().rev() {
-        for (j, &y) in theirs.iter().enumerate().rev() {
-            longest[i * width + j] = match a[x] == b[y] {
-                true => longest[(i + 1) * width + j + 1] + 1,
-                false => longest[(i + 1) * width + j].max(longest[i * width + j + 1]),
-            };
-        }
-    }
-    let (mut i, mut j) = (0, 0);
-    while i < ours.len() && j < theirs.len() {
-        if a[ours[i]] == b[theirs[j]] {
-            partner[ours[i]] = theirs[j] + 1;
-            (i, j) = (i + 1, j + 1);
-        } else if longest[(i + 1) * width + j] >= longest[i * width + j + 1] {
-            i += 1;
-        } else {
-            j += 1;
-        }
+    let names =
+        |all: &[usize], tokens: &[u32]| -> Vec<u32> { all.iter().map(|&at| tokens[at]).collect() };
+    for (x, y) in common_subsequence(&names(&ours, a), &names(&theirs, b)) {
+        partner[ours[x]] = theirs[y] + 1;
     }
     attach(a, b, &mut partner);
     partner

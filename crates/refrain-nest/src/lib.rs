@@ -21,13 +21,55 @@
 //! assert_eq!(nest.leaves().skip(4998).collect::<Vec<_>>(), [&8, &9]);
 //! ```
 //!
+//! # Folding
+//!
+//! [`fold()`] goes further (ScalaTrace II §3.1-3.2): it looks at *skeletons* only (function, call site, kinds of objects),
+//! so that calls with other values are the same place of the program. Values and trip counts become vectors in
+//! generation order ([`Seq`]). Iterations that match partially are merged; a call that only some of them make is a loop
+//! with 0 or 1 iterations. [`Play`] yields the calls again, exactly.
+//!
+//! ```
+//! use refrain_grammar::Sequitur;
+//! use refrain_nest::{Nest, Options, Play, fold};
+//!
+//! // Terminals are a skeleton and a value: 100 steps with 1, 2 or 3 messages of varying sizes.
+//! let mut sequence = Vec::new();
+//! for step in 0..100 {
+//!     (0..1 + step % 3).for_each(|message| sequence.push(7 << 8 | step % 10 + message));
+//!     sequence.push(9 << 8);
+//! }
+//! let mut sequitur = Sequitur::new();
+//! sequence.iter().for_each(|terminal| sequitur.push(*terminal));
+//! let nest = fold(&[sequitur.grammar()], Options::default(), |terminal| Some(terminal >> 8));
+//! let [Nest::Loop { count, body }] = nest.as_slice() else { panic!() };
+//! assert_eq!(count.constant(), Some(100));
+//! let [Nest::Loop { count: trips, .. }, Nest::Leaf(_)] = body.as_slice() else { panic!() };
+//! assert_eq!(trips.iter().take(4).collect::<Vec<_>>(), [1, 2, 3, 1]);
+//! assert!(Play::new(&nest).map(|(_, terminal)| terminal).eq(sequence));
+//! ```
+//!
 //! Leaves are anything: a terminal, a call with symbolic arguments, a memory reference. Trip counts are
 //! anything as well: `u64` where they are known numbers (the default), a formula of the rank or of an outer
 //! loop elsewhere. [`LoopNest::map`] goes from one to another and keeps the tree.
 
+mod common;
+mod folded;
+mod folder;
+mod grammar;
+mod heads;
 mod leaves;
+mod merge;
+mod partial;
+mod play;
+pub mod seq;
 
+pub use common::{MOST_PAIRS, common_subsequence};
+pub use folded::{Folded, Visits};
+pub use folder::{Folder, Options};
+pub use grammar::fold;
 pub use leaves::Leaves;
+pub use play::Play;
+pub use seq::Seq;
 
 use refrain_grammar::{Grammar, Symbol, What};
 
