@@ -21,6 +21,7 @@ try() {
 echo "The MPI is $mpi."
 try refrain trace -- mpirun -n 4 ./stencil2d
 try refrain stats stencil2d.refrain
+try refrain show stencil2d.refrain --structure
 try refrain show stencil2d.refrain --rank 3 --limit 12
 echo
 echo "The trace is target/demo/stencil2d.refrain; \`target/release/refrain --help\` lists all commands."

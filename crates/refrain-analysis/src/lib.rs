@@ -6,6 +6,7 @@
 //! * [`figures`]: calls, durations and bytes per function or call site
 //! * [`loads`]: time inside MPI and computing by rank, and which rank computes longest
 //! * [`matching`]: messages and collectives, from the calls of a process
+//! * [`nest`]: a trace as a program: loops, calls with formulas, guards
 //! * [`order`]: converts a trace of calls to a record of receive orders
 //! * [`payload`]: the data that a call moves · [`datatypes`]: the sizes of datatypes
 //! * [`objects`]: names for the objects that a rank creates and frees
@@ -21,6 +22,7 @@ pub mod debug_files;
 pub mod figures;
 pub mod loads;
 pub mod matching;
+pub mod nest;
 pub mod objects;
 pub mod order;
 pub mod render;

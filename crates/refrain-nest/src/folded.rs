@@ -17,8 +17,61 @@ pub struct Visits {
     pub values: Seq<u32>,
 }
 
+/// Something that stands for one place of the program.
+pub trait Place {
+    /// The skeleton of its calls.
+    fn skeleton(&self) -> u32;
+}
+
+impl Place for Visits {
+    fn skeleton(&self) -> u32 {
+        self.skeleton
+    }
+}
+
 /// A node of a folded nest. Trip counts are in the order of the loop's executions.
 pub type Folded = Nest<Visits, Seq<u64>>;
+
+impl<L: Place, C> Nest<L, C> {
+    /// How many places of the program it has.
+    pub fn places(&self) -> usize {
+        match self {
+            Nest::Leaf(_) => 1,
+            Nest::Loop { body, .. } => body.iter().map(Nest::places).sum(),
+            Nest::Block(_) => 0,
+        }
+    }
+
+    /// A hash of its skeletons and loops, without trip counts and values. A loop over a single node has the key of that
+    /// node: one visit of a call is a loop with one iteration (ScalaTrace II §3.2.1, rule 2).
+    pub fn key(&self) -> u64 {
+        match self {
+            Nest::Leaf(leaf) => mix(u64::from(leaf.skeleton()) + 1),
+            Nest::Loop { body, .. } => match body.as_slice() {
+                [single] => single.key(),
+                body => body.iter().fold(mix(u64::MAX), |key, node| mix(key ^ node.key())),
+            },
+            Nest::Block(_) => 0,
+        }
+    }
+
+    /// The key of its first call.
+    pub(crate) fn first_key(&self) -> u64 {
+        match self {
+            Nest::Loop { body, .. } => body.first().map_or(0, Nest::first_key),
+            node => node.key(),
+        }
+    }
+
+    /// The skeleton of its first call.
+    pub(crate) fn first_skeleton(&self) -> Option<u32> {
+        match self {
+            Nest::Leaf(leaf) => Some(leaf.skeleton()),
+            Nest::Loop { body, .. } => body.first()?.first_skeleton(),
+            Nest::Block(_) => None,
+        }
+    }
+}
 
 impl Folded {
     /// A single call.
@@ -41,45 +94,6 @@ impl Folded {
             Nest::Leaf(visits) => visits.values.len(),
             Nest::Loop { body, .. } => body.iter().map(Folded::calls).fold(0, u64::saturating_add),
             Nest::Block(_) => 0,
-        }
-    }
-
-    /// How many places of the program it has.
-    pub fn places(&self) -> usize {
-        match self {
-            Nest::Leaf(_) => 1,
-            Nest::Loop { body, .. } => body.iter().map(Folded::places).sum(),
-            Nest::Block(_) => 0,
-        }
-    }
-
-    /// A hash of its skeletons and loops, without trip counts and values. A loop over a single node has the key of that
-    /// node: one visit of a call is a loop with one iteration (ScalaTrace II §3.2.1, rule 2).
-    pub fn key(&self) -> u64 {
-        match self {
-            Nest::Leaf(visits) => mix(u64::from(visits.skeleton) + 1),
-            Nest::Loop { body, .. } => match body.as_slice() {
-                [single] => single.key(),
-                body => body.iter().fold(mix(u64::MAX), |key, node| mix(key ^ node.key())),
-            },
-            Nest::Block(_) => 0,
-        }
-    }
-
-    /// The key of its first call.
-    pub(crate) fn first_key(&self) -> u64 {
-        match self {
-            Nest::Loop { body, .. } => body.first().map_or(0, Folded::first_key),
-            node => node.key(),
-        }
-    }
-
-    /// The skeleton of its first call.
-    pub(crate) fn first_skeleton(&self) -> Option<u32> {
-        match self {
-            Nest::Leaf(visits) => Some(visits.skeleton),
-            Nest::Loop { body, .. } => body.first()?.first_skeleton(),
-            Nest::Block(_) => None,
         }
     }
 
@@ -142,7 +156,9 @@ impl Folded {
         match (count.constant(), inner.as_mut_slice()) {
             (Some(1), _) => out.append(&mut inner),
             // A condition around a loop is a loop that may have no iteration.
-            (_, [Nest::Loop { count: trips, .. }]) if is_condition(&count) => {
+            (_, [Nest::Loop { count: trips, .. }])
+                if count.len() <= MOST_VISITS && is_condition(&count) =>
+            {
                 let mut trips = std::mem::take(trips);
                 let mut all = Seq::default();
                 for holds in count.iter() {
@@ -162,8 +178,8 @@ impl Folded {
 const MOST_VISITS: u64 = 1 << 20;
 
 /// Whether trip counts are 0 or 1.
-fn is_condition(count: &Seq<u64>) -> bool {
-    let mut is_condition = count.len() <= MOST_VISITS;
+pub(crate) fn is_condition(count: &Seq<u64>) -> bool {
+    let mut is_condition = true;
     count.tally(&mut |trips, _| is_condition &= trips < 2);
     is_condition
 }

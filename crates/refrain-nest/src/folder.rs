@@ -11,6 +11,7 @@
 //! end, [`crate::partial`] merges stretches that resemble each other.
 
 use crate::Nest;
+use crate::flatten::flattened;
 use crate::folded::{Folded, mix};
 use crate::heads::Heads;
 use crate::merge::{join, merge, run};
@@ -111,7 +112,7 @@ impl Folder {
         }
         let mut body = Vec::with_capacity(self.list.len());
         self.list.into_iter().for_each(|node| node.simplified(&mut body));
-        body
+        flattened(body)
     }
 
     /// The nest of a part of the sequence.

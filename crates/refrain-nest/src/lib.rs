@@ -53,9 +53,11 @@
 //! loop elsewhere. [`LoopNest::map`] goes from one to another and keeps the tree.
 
 mod common;
+mod flatten;
 mod folded;
 mod folder;
 mod grammar;
+mod groups;
 mod heads;
 mod leaves;
 mod merge;
@@ -64,9 +66,10 @@ mod play;
 pub mod seq;
 
 pub use common::{MOST_PAIRS, common_subsequence};
-pub use folded::{Folded, Visits};
+pub use folded::{Folded, Place, Visits};
 pub use folder::{Folder, Options};
 pub use grammar::fold;
+pub use groups::{Grouped, Places, of_one, over_groups};
 pub use leaves::Leaves;
 pub use play::Play;
 pub use seq::Seq;

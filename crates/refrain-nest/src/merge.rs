@@ -6,7 +6,7 @@
 
 use crate::Nest;
 use crate::common::common_subsequence;
-use crate::folded::Folded;
+use crate::folded::{Folded, Place};
 use crate::seq::Seq;
 use std::collections::HashMap;
 
@@ -14,10 +14,10 @@ use std::collections::HashMap;
 const SAME_LOOP: usize = 50;
 
 /// Keys under which nodes can be paired: a loop of `theirs` that resembles a loop of `ours` gets the key of that.
-fn tokens(ours: &[Folded], theirs: &[Folded]) -> (Vec<u64>, Vec<u64>) {
-    let mine: Vec<u64> = ours.iter().map(Folded::key).collect();
-    let mut others: Vec<u64> = theirs.iter().map(Folded::key).collect();
-    let is_long = |node: &Folded| matches!(node, Nest::Loop { body, .. } if body.len() > 1);
+fn tokens<L: Place, C>(ours: &[Nest<L, C>], theirs: &[Nest<L, C>]) -> (Vec<u64>, Vec<u64>) {
+    let mine: Vec<u64> = ours.iter().map(Nest::key).collect();
+    let mut others: Vec<u64> = theirs.iter().map(Nest::key).collect();
+    let is_long = |node: &Nest<L, C>| matches!(node, Nest::Loop { body, .. } if body.len() > 1);
     let known: Vec<usize> = (0..ours.len()).filter(|at| is_long(&ours[*at])).collect();
     if known.is_empty() {
         return (mine, others);
@@ -37,10 +37,10 @@ fn tokens(ours: &[Folded], theirs: &[Folded]) -> (Vec<u64>, Vec<u64>) {
 }
 
 /// How many of the smaller node's places the other has, too, in percent; the order is ignored.
-fn resemblance(a: &Folded, b: &Folded) -> usize {
-    fn skeletons(node: &Folded, count: &mut HashMap<u32, isize>, step: isize) {
+fn resemblance<L: Place, C>(a: &Nest<L, C>, b: &Nest<L, C>) -> usize {
+    fn skeletons<L: Place, C>(node: &Nest<L, C>, count: &mut HashMap<u32, isize>, step: isize) {
         match node {
-            Nest::Leaf(visits) => *count.entry(visits.skeleton).or_default() += step,
+            Nest::Leaf(leaf) => *count.entry(leaf.skeleton()).or_default() += step,
             Nest::Loop { body, .. } => body.iter().for_each(|node| skeletons(node, count, step)),
             Nest::Block(_) => {}
         }
@@ -55,7 +55,13 @@ fn resemblance(a: &Folded, b: &Folded) -> usize {
 }
 
 /// Pairs the nodes of two bodies.
-fn align(ours: &[Folded], theirs: &[Folded]) -> Vec<(usize, usize)> {
+pub(crate) fn align<L: Place, C>(
+    ours: &[Nest<L, C>],
+    theirs: &[Nest<L, C>],
+) -> Vec<(usize, usize)> {
+    if has_same_keys(ours, theirs) {
+        return (0..ours.len()).map(|at| (at, at)).collect();
+    }
     let (a, b) = tokens(ours, theirs);
     embedding(&a, &b).unwrap_or_else(|| common_subsequence(&a, &b))
 }
@@ -105,30 +111,52 @@ pub(crate) fn merge(
     // A node that `theirs` has as a loop may be written out in `ours`, or the other way round.
     let mut ours = ours;
     if !has_same_keys(&ours, &theirs) {
-        wrap(&mut ours, &theirs);
-        wrap(&mut theirs, &ours);
+        let once = |body: &[Folded]| Seq::run(1, body.first().map_or(0, Folded::visits));
+        wrap(&mut ours, &theirs, once);
+        wrap(&mut theirs, &ours, once);
     }
-    let pairs = match has_same_keys(&ours, &theirs) {
-        true => (0..ours.len()).map(|at| (at, at)).collect(),
-        false => align(&ours, &theirs),
-    };
+    let pairs = align(&ours, &theirs);
+    weave(ours, theirs, &pairs, |node| match node {
+        Woven::Both(ours, theirs) => join(ours, theirs),
+        Woven::Ours(node) => then_never(node, others),
+        Woven::Theirs(node) => never_then(node, mine),
+    })
+}
+
+/// A node of two aligned bodies.
+pub(crate) enum Woven<N> {
+    /// Both have it.
+    Both(N, N),
+    /// Only the first body has it.
+    Ours(N),
+    /// Only the second one has it.
+    Theirs(N),
+}
+
+/// One body of two, in an order that both agree with.
+pub(crate) fn weave<N>(
+    ours: Vec<N>,
+    theirs: Vec<N>,
+    pairs: &[(usize, usize)],
+    mut node: impl FnMut(Woven<N>) -> N,
+) -> Vec<N> {
     let mut body = Vec::with_capacity(ours.len().max(theirs.len()));
     let (mut a, mut b) = (ours.into_iter(), theirs.into_iter());
     let (mut before_a, mut before_b) = (0, 0);
     for (x, y) in pairs {
-        body.extend(a.by_ref().take(x - before_a).map(|node| then_never(node, others)));
-        body.extend(b.by_ref().take(y - before_b).map(|node| never_then(node, mine)));
+        body.extend(a.by_ref().take(x - before_a).map(|one| node(Woven::Ours(one))));
+        body.extend(b.by_ref().take(y - before_b).map(|one| node(Woven::Theirs(one))));
         if let (Some(ours), Some(theirs)) = (a.next(), b.next()) {
-            body.push(join(ours, theirs));
+            body.push(node(Woven::Both(ours, theirs)));
         }
         (before_a, before_b) = (x + 1, y + 1);
     }
-    body.extend(a.map(|node| then_never(node, others)));
-    body.extend(b.map(|node| never_then(node, mine)));
+    body.extend(a.map(|one| node(Woven::Ours(one))));
+    body.extend(b.map(|one| node(Woven::Theirs(one))));
     body
 }
 
-fn has_same_keys(ours: &[Folded], theirs: &[Folded]) -> bool {
+fn has_same_keys<L: Place, C>(ours: &[Nest<L, C>], theirs: &[Nest<L, C>]) -> bool {
     ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| a.key() == b.key())
 }
 
@@ -148,7 +176,11 @@ fn never_then(node: Folded, visits: u64) -> Folded {
 }
 
 /// Makes loops with one iteration of the stretches of `body` that have the form of the body of a loop in `other`.
-fn wrap(body: &mut Vec<Folded>, other: &[Folded]) {
+pub(crate) fn wrap<L: Place, C>(
+    body: &mut Vec<Nest<L, C>>,
+    other: &[Nest<L, C>],
+    once: impl Fn(&[Nest<L, C>]) -> C,
+) {
     for node in other {
         let Nest::Loop { body: pattern, .. } = node else { continue };
         if pattern.len() < 2 {
@@ -158,13 +190,12 @@ fn wrap(body: &mut Vec<Folded>, other: &[Folded]) {
         if body.iter().any(|node| node.key() == key) {
             continue;
         }
-        let pattern: Vec<u64> = pattern.iter().map(Folded::key).collect();
-        let keys: Vec<u64> = body.iter().map(Folded::key).collect();
+        let pattern: Vec<u64> = pattern.iter().map(Nest::key).collect();
+        let keys: Vec<u64> = body.iter().map(Nest::key).collect();
         let Some(at) = keys.windows(pattern.len()).position(|some| some == pattern) else {
             continue;
         };
-        let inner: Vec<Folded> = body.splice(at..at + pattern.len(), []).collect();
-        let visits = inner.first().map_or(0, Folded::visits);
-        body.insert(at, Nest::Loop { count: Seq::run(1, visits), body: inner });
+        let inner: Vec<Nest<L, C>> = body.splice(at..at + pattern.len(), []).collect();
+        body.insert(at, Nest::Loop { count: once(&inner), body: inner });
     }
 }

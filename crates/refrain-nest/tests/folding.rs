@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use refrain_grammar::{Grammar, Sequitur};
-use refrain_nest::{Folded, Nest, Options, Play, Seq, fold};
+use refrain_nest::{Folded, Nest, Options, Play, Seq, fold, of_one, over_groups};
 
 /// A program: what it does depends on how often it was done before.
 #[derive(Clone, Debug)]
@@ -90,6 +90,28 @@ proptest! {
             let nest = folded(&sequence, options);
             let decoded: Vec<u32> = Play::new(&nest).map(|(_, value)| value).collect();
             prop_assert_eq!(decoded, sequence.clone());
+        }
+    }
+
+    #[test]
+    fn groups_of_ranks_keep_their_calls_in_the_common_nest(
+        program in program(), others in vec(program(), 0..3), seeds in vec(any::<u64>(), 1..4),
+    ) {
+        // Groups of one program that take other branches, and groups of other programs.
+        let mut sequences = Vec::new();
+        for seed in seeds {
+            for program in [&program].into_iter().chain(&others) {
+                let mut sequence = Vec::new();
+                execute(program, &mut { seed }, &mut sequence);
+                sequences.push(sequence);
+            }
+        }
+        let nests = sequences.iter().map(|sequence| folded(sequence, Options::default()));
+        let common = over_groups(nests.collect());
+        for (group, sequence) in sequences.iter().enumerate() {
+            let nest = of_one(&common, group);
+            let decoded: Vec<u32> = Play::new(&nest).map(|(_, value)| value).collect();
+            prop_assert_eq!(&decoded, sequence);
         }
     }
 
@@ -208,4 +230,38 @@ fn a_billion_calls_fold_in_the_time_of_their_grammar() {
     assert!(grammar.len() > 1_000_000_000);
     let nest = fold(&[grammar], Options::default(), |terminal| Some(terminal >> 8));
     assert_eq!(text(&nest), "1000*[1 1000*[2 500*[3 4]]]");
+}
+
+/// 10 steps with the same two exchanges, then a reduction, five times; then `rest` steps.
+fn steps(rest: u32, value: impl Fn(u32) -> u32) -> Vec<u32> {
+    let mut calls = Vec::new();
+    for step in 0..50 + rest {
+        calls.extend([0x100 | value(step), 0x200]);
+        if step % 10 == 9 {
+            calls.push(0x300);
+        }
+    }
+    calls
+}
+
+fn nest_of_values(calls: &[u32]) -> String {
+    text(&folded(calls, Options::default()))
+}
+
+#[test]
+fn a_call_after_each_tenth_of_alike_steps_is_a_condition() {
+    let condition = |steps: u32| {
+        let holds = (0..steps).map(|step| if step % 10 == 9 { "1" } else { "0" });
+        format!("{steps}*[1 2 ({})*[3]]", holds.collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(nest_of_values(&steps(0, |_| 0)), condition(50));
+    // Two buffers alternate.
+    assert_eq!(nest_of_values(&steps(0, |step| step % 2)), condition(50));
+    assert_eq!(nest_of_values(&steps(7, |step| step % 2)), condition(57));
+}
+
+#[test]
+fn an_inner_loop_whose_iterations_differ_stays_a_loop() {
+    // Ten neighbours, one after the other.
+    assert_eq!(nest_of_values(&steps(0, |step| step % 10)), "5*[10*[1 2] 3]");
 }

@@ -1,6 +1,7 @@
 //! `refrain show`: prints the calls of a trace, or hands over to the modules for records and memory traces.
 
 mod calls;
+mod structure;
 
 use crate::mem::show::Wanted;
 use crate::open::open_any;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
   refrain show app.refrain --rank 0-3,7 --limit 20
   refrain show app.refrain --function Send,Irecv --times
   refrain show app.refrain --json | jq 'select(.function == \"MPI_Waitall\")'
-  refrain show matmul.refrain --structure      the loop nests of a memory trace
+  refrain show app.refrain --structure --depth 1
 
 MPI calls (refrain trace):
   rank 3  #17  MPI_Recv(buf=heap3+0x40, count=8, …, status={…}) = SUCCESS  at main app.c:42
@@ -39,6 +40,24 @@ MPI calls (refrain trace):
   --timing also start and end (nanoseconds since 1970) and duration (nanoseconds); with --callsite
   also site (array of module, offset, function, file, line, innermost first; offset is the return
   address). An argument that the call changed is {before, after}.
+
+The program as loops (refrain trace, --structure):
+   98.7%  42.8%    for i in 0..100
+   10.8%   0.1%      MPI_Isend(buf=[heap1, heap2][i mod 2] + 8, count=64, MPI_DOUBLE, dest={3:
+                       MPI_PROC_NULL; else rank + 1}, tag=1, comm1)    exchange app.c:48
+    1.1%   5.9%      if i mod 10 == 9
+    1.1%   5.9%        MPI_Allreduce(…)                                main app.c:65
+  Shares of all calls (without failed polls) and of the time in them, then the loop nest of all ranks.
+  Calls at the same call site are one place of the program; without call sites, those with the
+  same function, communicator, datatypes and operation. So loops are those of the source if call
+  sites were recorded, best as stacks: trace --callsite stack:8.
+  Arguments are formulas of the rank and of loop indices: [a, b][i mod 2] alternates, {3: a; else b}
+  is a on rank 3, 1..9 (5 values) and `if in 7 of 90 visits` follow no formula that was found. A
+  formula holds for every iteration. Ranks 0-6:3 are 0, 3 and 6.
+  `ranks 0-2:` is before what only these ranks do. --depth hides inner loops, --rank selects ranks.
+  JSON: an object per thread number: thread, ranks, calls, time_ns, body; a node of the body has
+  ranks, calls, time_ns and function, arguments, returned, site; or index, count (null if it varies),
+  trips (formula), body; or condition, body.
 
 Receive orders (refrain record):
   For each rank, wildcard receives in posting order with the message that each matched, then the
@@ -86,9 +105,12 @@ pub struct Args {
     /// Print when each call began, in seconds since the first rank was started, and its duration.
     #[arg(long)]
     times: bool,
-    /// Print the loop nests of a memory trace, with strides and threads.
+    /// Print the loops instead: the program's loop nest as pseudo-code, or the loop nests of a memory trace.
     #[arg(long)]
     structure: bool,
+    /// With --structure of MPI calls, print what is in at most N loops.
+    #[arg(long, value_name = "N", requires = "structure")]
+    depth: Option<u32>,
 }
 
 /// Prints.
@@ -96,7 +118,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let ranks = args.rank.as_deref().map(|list| parse_ranks("--rank", list)).transpose()?;
     let functions = Names::parse("--function", &args.function)?;
     match open_any(&args.trace)? {
+        File::Calls(trace) if args.structure => structure::run(&trace, &args, ranks.as_ref()),
         File::Calls(trace) => calls::run(&trace, &args, ranks.as_ref(), functions),
+        File::Orders(_) if args.structure => {
+            bail!("{} is a record of receive orders, and has no loops", args.trace.display())
+        }
         File::Orders(_) if args.times => {
             bail!("{} is a record of receive orders, and has no times", args.trace.display())
         }
@@ -104,6 +130,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let (thread, limit) = (args.thread, args.limit.unwrap_or(u64::MAX));
             let wanted = orders::show::Wanted { ranks, thread, functions, limit, json: args.json };
             orders::show::run(&orders, &args.trace, wanted)
+        }
+        File::Memory(_) if args.depth.is_some() => {
+            bail!("{} is a memory trace: --depth is for MPI calls", args.trace.display())
         }
         File::Memory(trace) => {
             let Args { thread, limit, json, structure, .. } = args;

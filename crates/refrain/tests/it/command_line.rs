@@ -158,7 +158,7 @@ fn a_reader_that_closes_the_pipe_early_is_no_error() {
 fn commands_succeed_silently_if_nobody_reads_their_output() {
     let memory = ["info", "verify", "show", "show --json", "show --structure"];
     let orders = ["info", "show", "show --json", "races", "diff"];
-    let calls = ["info", "verify", "show", "show --json", "stats", "where"];
+    let calls = ["info", "verify", "show", "show --json", "show --structure", "stats", "where"];
     let clocked = ["info", "show", "show --json", "diff"];
     let mut commands = vec![vec!["mem".to_owned(), "--flags".to_owned()]];
     for (file, of_file) in [

@@ -50,6 +50,7 @@ fn assert_lossless(who: &str, trace: &Path) -> u64 {
     assert!(outcome.is_success(), "{who}: the trace is not what was recorded\n{outcome}");
     assert!(events > 0, "{who}: nothing was compared\n{outcome}");
     assert_eq!(found["ok"], true, "{who}\n{outcome}");
+    crate::structure::assert_nest_is_exact(who, trace);
     events
 }
 

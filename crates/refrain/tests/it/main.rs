@@ -34,6 +34,7 @@ mod showing;
 mod shown;
 mod sites;
 mod snapshots;
+mod structure;
 mod survival;
 mod threads;
 mod timing;
