@@ -300,7 +300,17 @@ fn a_factorisation_of_scalapack_is_decoded() {
             continue;
         };
         let folder = tempfile::tempdir().expect("a temporary folder");
-        std::fs::copy(input, folder.path().join("LU.dat")).expect("an input file");
+        let mut cases = std::fs::read_to_string(input).expect("an input file");
+        if !is_full() {
+            // All process grids, but fewer matrices, block sizes and right-hand sides: 100 s less on 2 cores.
+            for (all, fewer) in [("4\t\t\tnumber of problems", "2"), ("3\t\t\tnumber of NRHS", "1")]
+            {
+                let (count, what) = all.split_once('\t').expect("a line of the input");
+                assert!(cases.contains(all), "{count} {what}\n{cases}");
+                cases = cases.replace(all, &format!("{fewer}\t{what}"));
+            }
+        }
+        std::fs::write(folder.path().join("LU.dat"), cases).expect("an input file");
         let place = folder.path().to_owned();
         let events = check_run(&program, &mpi, 4, |run| run.program(&program).current_dir(place));
         println!("{program}: {events} calls");
