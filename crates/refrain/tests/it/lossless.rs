@@ -302,7 +302,7 @@ fn a_factorisation_of_scalapack_is_decoded() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut cases = std::fs::read_to_string(input).expect("an input file");
         if !is_full() {
-            // All process grids, but fewer matrices, block sizes and right-hand sides: 100 s less on 2 cores.
+            // All process grids and block sizes, but fewer matrices and right-hand sides.
             for (all, fewer) in [("4\t\t\tnumber of problems", "2"), ("3\t\t\tnumber of NRHS", "1")]
             {
                 let (count, what) = all.split_once('\t').expect("a line of the input");
