@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # `make test`: sets up, builds, lints and tests, and prints the times of the phases and of the slowest tests.
 #
-# Leaves target/test-times.txt (the phases), target/nextest/default/junit.xml (each test),
+# Leaves target/test-times.txt (the phases), target/nextest/*/junit.xml (each test),
 # target/launches.tsv (each job) and target/skipped-tests.txt (each skip).
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
 times=target/test-times.txt
-junit=target/nextest/default/junit.xml
+junit=target/nextest/*/junit.xml
 launches=target/launches.tsv
 skipped=target/skipped-tests.txt
 # A fresh clone is built only once, so incremental compilation is not worth its cost.
 [[ -d target/debug ]] || export CARGO_INCREMENTAL=0
 mkdir -p target
-rm -f "$times" "$junit" "$launches" "$skipped"
+rm -f "$times" $junit "$launches" "$skipped"
 
 # phase NAME COMMAND… runs a command, and notes its time and the processor time it took.
 phase() {
@@ -29,29 +29,50 @@ phase() {
     return "$code"
 }
 
+# The packages whose tests start jobs, which take turns and leave the cores partly idle.
+jobs=(refrain refrain-testing refrain-mpi refrain-mpilib)
+packages=() others=(--workspace)
+for package in "${jobs[@]}"; do
+    packages+=(-p "$package")
+    others+=(--exclude "$package")
+done
+
 # nextest runs each test as a process and writes its time. Without nextest there is no list of times.
-# It runs the tests from a list of programs: `cargo` would wait for the lint, which runs at the same time.
+# It runs the tests from a list of programs: `cargo` would wait for the builds that run at the same time.
 if cargo nextest --version >/dev/null 2>&1; then
-    programs=target/test-programs.json metadata=target/cargo-metadata.json
+    metadata=target/cargo-metadata.json
+    # build_tests NAME PACKAGES… builds the test programs of packages.
     build_tests() {
-        cargo nextest list --workspace --list-type binaries-only --message-format json >"$programs" &&
-            cargo metadata --format-version 1 --locked --filter-platform "$(rustc -vV | sed -n "s/^host: //p")" >"$metadata"
+        cargo nextest list "${@:2}" --list-type binaries-only --message-format json >"target/$1-programs.json" &&
+            cargo metadata --format-version 1 --locked \
+                --filter-platform "$(rustc -vV | sed -n "s/^host: //p")" >"$metadata"
     }
-    run_tests() { cargo nextest run --binaries-metadata "$programs" --cargo-metadata "$metadata"; }
+    run_tests() {
+        cargo nextest run --profile "$1" --binaries-metadata "target/$1-programs.json" --cargo-metadata "$metadata"
+    }
 else
-    build_tests() { cargo test --workspace --no-run; }
-    run_tests() { cargo test --workspace; }
+    build_tests() { cargo test "${@:2}" --no-run; }
+    run_tests() {
+        if [[ $1 == jobs ]]; then cargo test "${packages[@]}"; else cargo test "${others[@]}"; fi
+    }
 fi
 
-# Jobs leave the cores idle while they start and wait: the lint takes what they leave. It prints when the tests
-# have ended.
+# Builds and runs the tests that only compute, and lints.
+test_others() {
+    local code=0
+    build_tests computing "${others[@]}" && run_tests computing || code=$?
+    "${MAKE:-make}" --no-print-directory lint || code=$?
+    return "$code"
+}
+
+# All of that takes what the jobs leave of the cores. It prints when the jobs have ended.
 test_and_lint() {
-    local lint code=0
-    nice -n 19 "${MAKE:-make}" --no-print-directory lint >target/lint.log 2>&1 &
-    lint=$!
-    run_tests || code=$?
-    wait "$lint" || code=$?
-    cat target/lint.log
+    local other code=0
+    renice -n 19 $BASHPID >/dev/null && test_others >target/other-tests.log 2>&1 &
+    other=$!
+    run_tests jobs || code=$?
+    wait "$other" || code=$?
+    cat target/other-tests.log
     return "$code"
 }
 
@@ -74,9 +95,9 @@ setup_and_build() {
 summary() {
     local code=$?
     echo
-    if [[ -e $junit ]]; then
+    if compgen -G "$junit" >/dev/null; then
         echo "slowest tests:"
-        grep -o '<testcase name="[^"]*" classname="[^"]*"[^>]* time="[^"]*"' "$junit" |
+        grep -oh '<testcase name="[^"]*" classname="[^"]*"[^>]* time="[^"]*"' $junit |
             sed 's/<testcase name="\([^"]*\)" classname="\([^"]*\)".* time="\([^"]*\)"/\3 \2 \1/' |
             sort -rn | awk 'NR <= 15 { printf "%8.1f s  %s %s\n", $1, $2, $3 }'
     fi
@@ -95,6 +116,6 @@ summary() {
 trap summary EXIT
 
 phase 'setup, release' setup_and_build
-phase 'test build' build_tests
+phase 'build of jobs' build_tests jobs "${packages[@]}"
 phase 'tests, lint' test_and_lint
 phase 'doc tests' cargo test --workspace --doc --quiet
