@@ -19,6 +19,8 @@
 //! |---|---|
 //! | [`varint`] | LEB128 numbers, zigzag for signed ones, bytes behind their length |
 //! | [`range`] | binary range coding with adaptive probabilities |
+//! | [`number`] | numbers for the range coder |
+//! | [`logistic`] | probabilities as the logarithms of their odds, to mix predictions |
 //! | [`stable`] | hashes that stand in files: their values never change |
 //! | [`table`] | the hash of tables in memory: it may change with every build |
 //!
@@ -32,6 +34,8 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod logistic;
+pub mod number;
 pub mod range;
 pub mod stable;
 pub mod table;

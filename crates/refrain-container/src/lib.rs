@@ -7,7 +7,8 @@
 //! | directory | number of sections, then the offset of each, from the one before |
 //! | trailer | checksum of the directory `u32`, its length `u32`, `RFND` |
 //!
-//! Fixed numbers are little-endian. Lengths and offsets are varints (LEB128), except in a long head,
+//! Instead of the name's length, the head may have 0x80 plus a number, for `meta` (0), `structure` (1) and `timing` (2);
+//! the name is left out then. Fixed numbers are little-endian. Lengths and offsets are varints (LEB128), except in a long head,
 //! which is written before the lengths are known and has them as `u64`. A checksum is the low half
 //! of XXH3-64 over codec, name and stored bytes. The directory gives random access: a reader
 //! touches the trailer, the directory, the heads, and the sections that it wants. If the end of a
@@ -19,13 +20,14 @@
 //! A container with one section `hi`, which holds `abc` uncompressed:
 //!
 //! ```text
-//! 00  89 52 45 46 52 41 49 4e  01 00 00 00               head, version 1
+//! 00  89 52 45 46 52 41 49 4e  02 00 00 00               head, version 2
 //! 0c  a7 53 00 02  CHECKSUM                              stored, name of 2
 //! 14  03 03  68 69  61 62 63                             3 bytes of 3, "hi", "abc"
 //! 1b  01 0c                                              directory: 1 section, at 0c
 //! 1d  CHECKSUM  02 00 00 00  52 46 4e 44                 trailer
 //! ```
 
+mod mixed;
 mod reader;
 mod section;
 #[cfg(test)]
@@ -41,8 +43,9 @@ use std::path::{Path, PathBuf};
 
 /// The first bytes of every container.
 pub const MAGIC: [u8; 8] = *b"\x89REFRAIN";
-/// The format version that this Refrain writes.
-pub const VERSION: u32 = 1;
+/// The format version that this Refrain writes. Version 1 had no [`Codec::Mixed`], and all
+/// names written out.
+pub const VERSION: u32 = 2;
 
 const HEAD_BYTES: u64 = 12;
 const TRAILER_BYTES: usize = 12;
@@ -66,6 +69,8 @@ pub enum Codec {
     Stored = 0,
     /// A zstd frame.
     Zstd = 1,
+    /// Context mixing (`mixed.rs`), for small sections. The checksum covers the full length, too.
+    Mixed = 2,
 }
 
 /// Why a container could not be read or written.

@@ -1,5 +1,6 @@
 //! Opens containers, reads their sections, and verifies them.
 
+use crate::mixed;
 use crate::section::{Section, read_number};
 use crate::{
     Codec, ContainerError, HEAD_BYTES, MAGIC, TRAILER_BYTES, TRAILER_MARK, VERSION, io_error,
@@ -168,13 +169,22 @@ impl Container {
     /// Reads a section as a stream. The last bytes are returned only if the checksum is right.
     pub fn read(&self, name: &str) -> Result<Box<dyn Read>, ContainerError> {
         let section = self.section(name)?;
-        let stored = self.stored(section)?;
+        let mut stored = self.stored(section)?;
         match section.codec {
             Codec::Stored => Ok(Box::new(stored)),
             Codec::Zstd => {
                 let decoder = zstd::Decoder::new(stored);
                 let decoder = decoder.map_err(|e| self.damage(name, e.to_string()))?;
                 Ok(Box::new(BufReader::new(decoder.take(section.full))))
+            }
+            Codec::Mixed => {
+                let mut bytes = Vec::new();
+                let read = stored.read_to_end(&mut bytes);
+                read.map_err(|e| self.damage(name, e.to_string()))?;
+                let length = usize::try_from(section.full).ok().filter(|n| *n <= mixed::MOST);
+                let length =
+                    length.ok_or_else(|| self.damage(name, "it claims to be too large"))?;
+                Ok(Box::new(io::Cursor::new(mixed::decompress(&bytes, length))))
             }
         }
     }
@@ -242,6 +252,8 @@ impl Container {
     fn check_length(&self, section: &Section) -> Result<(), ContainerError> {
         let length = match section.codec {
             Codec::Stored => Ok(section.stored),
+            // The checksum covers it.
+            Codec::Mixed => Ok(section.full),
             // One byte more than there should be shows that the head's number is too small.
             Codec::Zstd => zstd::Decoder::new(self.stored(section)?).and_then(|decoder| {
                 io::copy(&mut decoder.take(section.full.saturating_add(1)), &mut io::sink())

@@ -1,5 +1,6 @@
 //! Writes containers.
 
+use crate::mixed;
 use crate::section::Section;
 use crate::{
     Codec, ContainerError, HEAD_BYTES, MAGIC, TRAILER_MARK, VERSION, io_error, most_unpacked,
@@ -65,12 +66,14 @@ impl Writer {
             checksum: 0,
             offset: self.at,
             long: true,
+            is_named: Section::is_known(name),
         };
         self.file.write_all(&section.head()?)?;
         let hash = section.hasher();
         let mut out = Measured { inner: &mut self.file, bytes: 0, hash };
         section.full = match codec {
             Codec::Stored => io::copy(content, &mut out)?,
+            Codec::Mixed => return Err(io::ErrorKind::Unsupported.into()),
             Codec::Zstd => {
                 let mut encoder = zstd::Encoder::new(&mut out, 3)?;
                 let full = io::copy(content, &mut encoder)?;
@@ -103,10 +106,17 @@ impl Writer {
         }
         // A reader refuses sections that compress too well.
         let is_accepted = content.len() as u64 <= most_unpacked(packed.len() as u64);
-        let (codec, stored) = match packed.len() < content.len() && is_accepted {
+        let (mut codec, mut stored) = match packed.len() < content.len() && is_accepted {
             true => (Codec::Zstd, packed.as_slice()),
             false => (Codec::Stored, content),
         };
+        let mixed = match content.len() {
+            1..=mixed::MOST => mixed::compress(content),
+            _ => Vec::new(),
+        };
+        if !mixed.is_empty() && mixed.len() < stored.len() {
+            (codec, stored) = (Codec::Mixed, &mixed);
+        }
         let mut section = Section {
             name: name.to_owned(),
             codec,
@@ -115,6 +125,7 @@ impl Writer {
             checksum: 0,
             offset: self.at,
             long: false,
+            is_named: Section::is_known(name),
         };
         let mut hash = section.hasher();
         hash.write(stored);
@@ -124,6 +135,16 @@ impl Writer {
         self.at = section.content_offset() + section.stored;
         self.sections.push(section);
         Ok(())
+    }
+
+    /// How many bytes the file has so far.
+    pub fn len(&self) -> u64 {
+        self.at
+    }
+
+    /// Whether it has no section yet.
+    pub fn is_empty(&self) -> bool {
+        self.sections.is_empty()
     }
 
     /// Writes the directory and gives the file its name; returns its size.

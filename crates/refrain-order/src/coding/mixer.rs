@@ -2,11 +2,10 @@
 //!
 //! The next sender depends on the last one, and also on the one before: if ranks share cores, each core has its own
 //! order. No single table of probabilities captures both, and the most certain prediction should count most. So
-//! predictions are summed as the logarithms of their odds, with weights that are learnt: logistic mixing (M. Mahoney,
-//! Adaptive Weighing of Context Models for Lossless Data Compression, 2005). All arithmetic is in integers, so that
-//! every machine reads what another has written.
+//! predictions are summed as the logarithms of their odds, with weights that are learnt ([`refrain_bytes::logistic`]).
 
 use crate::coding::coder::Coder;
+use refrain_bytes::logistic::{chance_of, odds_of};
 
 /// The number of short contexts, each of which predicts.
 pub const SHORT_CONTEXTS: usize = 2;
@@ -19,9 +18,6 @@ const SLOW: usize = 255;
 const RATE: i32 = 20;
 /// The weight one.
 const ONE: i32 = 1 << 16;
-/// The largest odds, as logarithms in 256ths.
-const MOST: i32 = 2047;
-
 /// The weight of the n-th bit, in 32768ths.
 static WEIGHTS: [u16; 256] = weights();
 
@@ -32,43 +28,6 @@ const fn weights() -> [u16; 256] {
     while n < 256 {
         table[n] = (65_536 / (2 * n as u32 + 3)) as u16;
         n += 1;
-    }
-    table
-}
-
-/// 4096 / (1 + exp(-x)) for x from -8 to 8 in steps of a half.
-const LOGISTIC: [i32; 33] = [
-    1, 2, 4, 6, 10, 17, 27, 45, 74, 120, 194, 311, 488, 747, 1102, 1546, 2048, 2550, 2994, 3349,
-    3608, 3785, 3902, 3976, 4022, 4051, 4069, 4079, 4086, 4090, 4092, 4094, 4095,
-];
-
-/// The probability, in 4096ths, with these odds.
-#[expect(clippy::indexing_slicing, reason = "odds are limited above, and so the step to 31")]
-const fn chance_of(odds: i32) -> i32 {
-    let odds = if odds > MOST {
-        MOST
-    } else if odds < -MOST {
-        -MOST
-    } else {
-        odds
-    };
-    let (step, rest) = ((odds >> 7) + 16, odds & 127);
-    (LOGISTIC[step as usize] * (128 - rest) + LOGISTIC[step as usize + 1] * rest + 64) >> 7
-}
-
-/// The odds, as logarithms, of probabilities in 4096ths.
-static ODDS: [i16; 4096] = odds();
-
-#[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
-const fn odds() -> [i16; 4096] {
-    let mut table = [MOST as i16; 4096];
-    let (mut odds, mut chance) = (-MOST, 0);
-    while odds <= MOST {
-        while chance <= chance_of(odds) {
-            table[chance as usize] = odds as i16;
-            chance += 1;
-        }
-        odds += 1;
     }
     table
 }
@@ -86,9 +45,8 @@ impl Prediction {
     pub const EVEN: Prediction = Prediction { quick: 1 << 15, slow: 1 << 15, seen: 0 };
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "twelve bits, of as many entries")]
     fn odds(self) -> [i32; 2] {
-        [self.quick, self.slow].map(|chance| ODDS[usize::from(chance >> 4)].into())
+        [self.quick, self.slow].map(|chance| odds_of(chance >> 4))
     }
 
     #[inline]
@@ -170,19 +128,6 @@ mod tests {
             let expected: Vec<bool> = given.iter().map(|(answer, _)| *answer).collect();
             prop_assert_eq!(answers(&mut Decoder::new(&bytes), &given), expected);
         }
-    }
-
-    #[test]
-    fn odds_and_probabilities_are_inverse() {
-        for odds in -MOST..=MOST {
-            let back = i32::from(ODDS[chance_of(odds) as usize]);
-            // Near certainty many odds have the same probability, and the table has the smallest of them.
-            assert_eq!(chance_of(back), chance_of(odds));
-        }
-        assert!(
-            (1..4096).contains(&chance_of(i32::MIN)) && (1..4096).contains(&chance_of(i32::MAX))
-        );
-        assert!(ODDS.is_sorted());
     }
 
     /// One context determines the bit, the other is noise: soon only the first counts.

@@ -6,9 +6,8 @@
 //! [`value`] codes clock values and random numbers.
 
 pub(crate) mod alphabet;
-pub(crate) use refrain_bytes::range as coder;
+pub(crate) use refrain_bytes::{number, range as coder};
 pub(crate) mod mixer;
-pub(crate) mod number;
 pub(crate) mod recency;
 pub(crate) mod symbol;
 pub(crate) mod value;

@@ -4,7 +4,7 @@
 //! the length in bits is learnt, and for each length the first three digits after the leading one; the rest is written
 //! as raw bits.
 
-use crate::coding::coder::{Bit, Coder};
+use crate::range::{Bit, Coder};
 
 const LENGTHS: usize = 24;
 /// Longer numbers share the model of their digits.
@@ -72,7 +72,7 @@ impl Number {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coding::coder::{Decoder, Encoder};
+    use crate::range::{Decoder, Encoder};
     use proptest::prelude::*;
 
     proptest! {
