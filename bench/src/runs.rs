@@ -45,6 +45,19 @@ pub fn traced_with(
     trace: &Path,
     options: &[&str],
 ) -> Outcome {
+    traced_by(mpi, &refrain_binary(), ranks, program, args, trace, options)
+}
+
+/// The same by this `refrain`, which may be of another version.
+pub fn traced_by(
+    mpi: &Mpi,
+    refrain: &Path,
+    ranks: usize,
+    program: &Path,
+    args: &[&str],
+    trace: &Path,
+    options: &[&str],
+) -> Outcome {
     let mut words: Vec<OsString> = vec!["trace".into(), "-o".into(), trace.into()];
     words.extend(options.iter().map(OsString::from));
     words.extend([
@@ -55,14 +68,23 @@ pub fn traced_with(
         program.into(),
     ]);
     words.extend(args.iter().map(OsString::from));
-    patient(mpi.run(1)).program(refrain_binary()).bare().args(words).output().expect_success()
+    patient(mpi.run(1)).program(refrain).bare().args(words).output().expect_success()
 }
 
-/// Bytes of a trace without the section with durations.
-pub fn bytes(trace: &Path) -> u64 {
+/// Bytes of a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// The whole file.
+    pub whole: f64,
+    /// Statistics of durations in it.
+    pub statistics: f64,
+}
+
+/// The size of a trace.
+pub fn size(trace: &Path) -> Size {
     let container = refrain_container::Container::open(trace).expect("a trace");
-    let timing = container.section("timing").map_or(0, |section| section.stored);
-    container.bytes() - timing
+    let statistics = container.section("timing").map_or(0, |section| section.stored);
+    Size { whole: container.bytes() as f64, statistics: statistics as f64 }
 }
 
 /// Sets a long time limit: many ranks on few cores are slow.

@@ -1,11 +1,14 @@
 //! The sizes of traces of the stencils of `bench/programs` and, if `NPB_BIN` names a folder with the NAS
 //! Parallel Benchmarks built for MPICH (`cg.S.4`, `lu.W.16` …), of these.
 //!
-//! Bounds: half of Pilgrim's size for the same program on MPICH 4.0.2, or 1.5 kB if that is more; in total
-//! 30 %. A trace may not grow with iterations or, if the structure does not depend on ranks, with ranks.
+//! Sizes are those of whole files. Bounds: half of Pilgrim's size for the same program on MPICH 4.0.2, or 1.5 kB if that
+//! is more; in total 30 %. Statistics take at most a quarter of a file. A trace may not grow with iterations or, if the
+//! structure does not depend on ranks, with ranks. If `REFRAIN_BASELINE` names an older `refrain`, its traces are measured,
+//! too: those of today have at most half of their bytes.
 
-use crate::{Figure, runs};
-use refrain_testing::Mpi;
+use crate::Figure;
+use crate::runs::{self, Size};
+use refrain_testing::{Mpi, refrain_binary};
 use std::path::{Path, PathBuf};
 
 /// No bound is below this.
@@ -58,23 +61,43 @@ pub fn measure() -> Vec<Figure> {
             Some(npb.as_ref()?.join(format!("{name}.{ranks}"))).filter(|path| path.is_file())
         }
     };
-    let size = |name: &str, ranks: usize, args: &[&str]| {
+    let size = |refrain: &Path, name: &str, ranks: usize, args: &[&str]| {
         let program = program(name, ranks)?;
-        Some(trace(&mpi, folder.path(), &program, ranks, args))
+        Some(trace(&mpi, refrain, folder.path(), &program, ranks, args))
     };
+    let (today, baseline) =
+        (refrain_binary(), std::env::var_os("REFRAIN_BASELINE").map(PathBuf::from));
+    if baseline.is_none() {
+        println!("no comparison with an older version: REFRAIN_BASELINE does not name one");
+    }
     let mut figures = Vec::new();
     let (mut ours, mut theirs) = (0.0, 0.0);
     for (name, ranks, pilgrim) in STENCILS.into_iter().chain(NPB) {
-        let Some(bytes) = size(name, ranks, &[]) else { continue };
-        (ours, theirs) = (ours + bytes, theirs + pilgrim);
+        let Some(found) = size(&today, name, ranks, &[]) else { continue };
+        (ours, theirs) = (ours + found.whole, theirs + pilgrim);
         figures.push(Figure {
             name: format!("{name}, {ranks} ranks: trace"),
             detail: format!("Pilgrim's: {pilgrim}"),
-            value: bytes,
+            value: found.whole,
             bound: (pilgrim / 2.0).max(FLOOR),
             unit: "bytes",
         });
+        figures.push(statistics(name, ranks, found));
+        let old = baseline.as_ref().and_then(|refrain| size(refrain, name, ranks, &[]));
+        figures.extend(old.map(|old| Figure {
+            name: format!("{name}, {ranks} ranks: of the older version's"),
+            detail: format!("{} against {} bytes", found.whole, old.whole),
+            value: 100.0 * found.whole / old.whole,
+            bound: 50.0,
+            unit: "%",
+        }));
     }
+    for ranks in [4, 16, 64] {
+        let found = size(&today, "multigrid", ranks, &[]).expect("a program");
+        figures.push(statistics("multigrid", ranks, found));
+    }
+    let size =
+        |name: &str, ranks: usize, args: &[&str]| Some(size(&today, name, ranks, args)?.whole);
     figures.push(Figure {
         name: "all of these traces: of Pilgrim's".to_owned(),
         detail: format!("{ours} against {theirs} bytes"),
@@ -114,10 +137,28 @@ pub fn measure() -> Vec<Figure> {
     figures
 }
 
-fn trace(mpi: &Mpi, folder: &Path, program: &Path, ranks: usize, args: &[&str]) -> f64 {
+/// The share of a file that statistics take.
+fn statistics(name: &str, ranks: usize, found: Size) -> Figure {
+    Figure {
+        name: format!("{name}, {ranks} ranks: statistics, share of the file"),
+        detail: format!("{} of {} bytes", found.statistics, found.whole),
+        value: 100.0 * found.statistics / found.whole,
+        bound: 25.0,
+        unit: "%",
+    }
+}
+
+fn trace(
+    mpi: &Mpi,
+    refrain: &Path,
+    folder: &Path,
+    program: &Path,
+    ranks: usize,
+    args: &[&str],
+) -> Size {
     let trace = folder.join("size.refrain");
-    runs::traced(mpi, ranks, program, args, &trace);
-    let bytes = runs::bytes(&trace);
+    runs::traced_by(mpi, refrain, ranks, program, args, &trace, &[]);
+    let size = runs::size(&trace);
     std::fs::remove_file(&trace).expect("a trace was written");
-    bytes as f64
+    size
 }

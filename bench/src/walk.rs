@@ -7,8 +7,9 @@ use crate::simulated::Pattern;
 use refrain_container::Writer;
 use refrain_reader::{CallTrace, Ended, Meta, Paused, StreamMeta, sections};
 use refrain_signature::cells::{put_bytes, put_unsigned};
+use refrain_signature::timekey::Detail;
 use refrain_structure::merged::Merged;
-use refrain_structure::write;
+use refrain_structure::{times, write};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -55,7 +56,8 @@ fn child(args: &[&str]) -> String {
 pub fn make(name: &str, path: &Path, ranks: u32) {
     let pattern = Pattern::named(name).unwrap_or_else(|| panic!("no pattern {name}"));
     let tasks = (0..ranks).map(|rank| Merged::of(rank, 0, encode(&pattern.log(rank, ranks))));
-    let streams = write::write(&Merged::merge_all(tasks));
+    let merged = Merged::merge_all(tasks);
+    let streams = write::write(&merged);
     let facts = (0..ranks).map(|rank| facts(rank, ranks));
     let meta = Meta { streams: facts.collect(), tick: 1.0, ..Meta::default() };
     let mut own = Vec::new();
@@ -68,7 +70,7 @@ pub fn make(name: &str, path: &Path, ranks: u32) {
     for (section, bytes) in [
         (sections::META.to_owned(), meta.to_bytes()),
         (sections::STRUCTURE.to_owned(), streams.structure),
-        (sections::TIMING.to_owned(), streams.timing),
+        (sections::TIMING.to_owned(), times::write(&merged, Detail::Full)),
         (format!("{}0-{}", sections::OWN, ranks - 1), own),
     ] {
         writer.add_bytes(&section, &bytes).expect("a section");

@@ -65,7 +65,7 @@ fn million_signatures(mpi: &Mpi, folder: &Path) -> Figure {
     let kib = outcome.stdout.lines().find_map(peak).expect("the peak of memory");
     Figure {
         name: "a million distinct signatures: peak memory of the rank".to_owned(),
-        detail: format!("trace of {} bytes", runs::bytes(&trace)),
+        detail: format!("trace of {} bytes", runs::size(&trace).whole),
         value: kib / 1000.0,
         bound: 300.0,
         unit: "MB",

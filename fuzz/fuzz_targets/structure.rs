@@ -1,15 +1,16 @@
-//! Any bytes as a structure, or as the residue of a rank; the tasks in it are decoded.
+//! Any bytes as a structure, as its statistics, or as the residue of a rank; the tasks in it are decoded.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use refrain_mpi::abi::Family;
 use refrain_reader::view::SingleTask;
-use refrain_structure::{read, write};
+use refrain_structure::{read, times, write};
 
 fuzz_target!(|bytes: &[u8]| {
     let residue = read::residue(bytes);
     let Ok(merged) = read::structure_of_rows(bytes, 4096) else { return };
+    let _ = times::read(&merged, bytes);
     for group in &merged.groups {
         for rank in group.ranks.iter().take(3) {
             let Some(mut task) = merged.task(rank, group.thread) else { continue };

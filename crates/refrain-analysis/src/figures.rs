@@ -4,12 +4,14 @@
 //! calls are not expanded, so a trace of a billion calls takes no longer than one of a thousand.
 //! Ranks are evaluated one by one only if their arguments differ.
 
+mod durations;
+
 use crate::datatypes::{Datatype, Elements, Sizes, makes_datatypes};
 use crate::payload::{has_payload, payload};
 use refrain_format::define::FunctionDef;
 use refrain_mpi::names::HandleTable;
 use refrain_reader::trace::{Group, Stats};
-use refrain_reader::{CallTrace, Item, Source, TraceError};
+use refrain_reader::{CallTrace, TraceError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,7 +59,7 @@ pub struct FunctionFigures {
     /// Failed polls that were repeated at once. A failed poll that was not repeated is an ordinary call in
     /// a trace, and is not counted here.
     pub failed_polls: u64,
-    /// Whether durations are unknown: they are stored per group, and only some ranks of a group were requested.
+    /// Whether durations are unknown: statistics are over more ranks than were requested.
     pub is_untimed: bool,
     /// Durations of the calls that returned, in ticks ([`refrain_reader::Meta::tick`]).
     pub stats: Stats,
@@ -90,23 +92,24 @@ pub fn figures(trace: &CallTrace) -> Result<Figures, TraceError> {
     figures_of(trace, None, By::Function)
 }
 
-/// The figures of the processes with these rank indices, or of all. Durations are stored per group. If only some
-/// ranks of a group are requested, durations are taken from the times of every call if the trace has these;
-/// otherwise the functions of the group have none ([`FunctionFigures::is_untimed`]).
+/// The figures of the processes with these rank indices, or of all. Statistics of durations are over all ranks that make
+/// the same calls. If only some of these ranks are requested, durations are taken from the times of every call if the
+/// trace has these; otherwise the function has none ([`FunctionFigures::is_untimed`]).
 pub fn figures_of(
     trace: &CallTrace,
     wanted: Option<&BTreeSet<u32>>,
     by: By,
 ) -> Result<Figures, TraceError> {
-    trace.check_timing()?;
+    let durations = trace.durations()?;
     let mut count = Count::new(trace, wanted, by)?;
+
     let polls = failed_polls(trace, &count.ranks)?;
     let mut groups = Vec::new();
     for (number, group) in trace.structure()?.groups.iter().enumerate() {
         if count.ranks_of(group).is_empty() {
             continue;
         }
-        let calls = count.calls(number, group, &polls[number])?;
+        let calls = count.calls(number, group, &polls[number]);
         groups.push(GroupFigures {
             ranks: group.ranks.len(),
             list: group.ranks.to_string(),
@@ -116,11 +119,8 @@ pub fn figures_of(
         });
         count.payloads(number, group)?;
     }
-    for function in &count.untimed {
-        if let Some(figures) = count.figures.get_mut(function) {
-            figures.stats = Stats::default();
-            figures.is_untimed = true;
-        }
+    if let Some(durations) = durations {
+        count.durations(durations)?;
     }
     let mut functions: Vec<_> = count.figures.into_values().collect();
     functions.sort_by(|a, b| {
@@ -151,53 +151,12 @@ fn failed_polls(
     Ok(all)
 }
 
-/// Durations of some calls, by function and call site.
-type SingleTimes = HashMap<String, HashMap<Option<Arc<str>>, Stats>>;
-
-/// Durations of single ranks of a group, from the times of every call; `None` if the trace has none.
-fn single_times(
-    trace: &CallTrace,
-    group: &Group,
-    ranks: &[u32],
-    by: By,
-) -> Result<Option<SingleTimes>, TraceError> {
-    if !trace.has_times() && !trace.has_raw() {
-        return Ok(None);
-    }
-    let wanted: BTreeSet<u32> = ranks.iter().copied().collect();
-    let mut all = SingleTimes::new();
-    for process in trace.processes().filter(|p| wanted.contains(&p.rank_index())) {
-        for task in process.tasks().filter(|task| task.thread() == group.thread) {
-            // When the last call returned at each depth: nested calls do not end the gap before the outer call.
-            let mut returned: Option<u64> = None;
-            for item in task.items(Source::RecordTimes)? {
-                let Item::Call(call) = item? else { continue };
-                let event = call.event();
-                let gap = returned.map_or(0, |before| event.start.saturating_sub(before));
-                let Some(end) = event.end else { continue };
-                returned = Some(returned.map_or(end, |before| before.max(end)));
-                let duration = end.saturating_sub(event.start);
-                let site = call.site().filter(|_| by == By::Site).cloned();
-                if !all.contains_key(call.name()) {
-                    all.insert(call.name().to_owned(), HashMap::new());
-                }
-                if let Some(sites) = all.get_mut(call.name()) {
-                    sites.entry(site).or_default().note(duration, gap);
-                }
-            }
-        }
-    }
-    Ok(Some(all))
-}
-
 struct Count<'t> {
     trace: &'t CallTrace,
     functions: BTreeMap<u16, Arc<FunctionDef>>,
     by: By,
     ranks: GroupsOf,
     figures: BTreeMap<Key, FunctionFigures>,
-    /// Those whose durations would include ranks that were not requested.
-    untimed: BTreeSet<Key>,
     /// By group.
     known: Vec<Known>,
     sizes: HashMap<Whose, Rc<Sizes>>,
@@ -251,8 +210,8 @@ impl<'t> Count<'t> {
                 names: trace.sample_names(group),
             });
         }
-        let (figures, untimed) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Count { trace, functions, by, ranks, figures, untimed, known, sizes: HashMap::new() })
+        let (figures, sizes) = (BTreeMap::new(), HashMap::new());
+        Ok(Count { trace, functions, by, ranks, figures, known, sizes })
     }
 
     /// The requested rank indices of a group.
@@ -261,18 +220,8 @@ impl<'t> Count<'t> {
     }
 
     /// Counts the calls of a group; returns their number.
-    fn calls(
-        &mut self,
-        number: usize,
-        group: &Group,
-        polls: &BTreeMap<u32, u64>,
-    ) -> Result<u64, TraceError> {
+    fn calls(&mut self, number: usize, group: &Group, polls: &BTreeMap<u32, u64>) -> u64 {
         let ranks = self.ranks_of(group);
-        let is_whole = ranks.len() == group.ranks.len();
-        let single = match is_whole {
-            true => None,
-            false => single_times(self.trace, group, &ranks, self.by)?,
-        };
         for key in &self.known[number].called {
             let Some(form) = self.functions.get(&key.0) else { continue };
             // Another thread of the process may have been counted in an earlier group.
@@ -290,29 +239,14 @@ impl<'t> Count<'t> {
         let Known { occurrences, keys, .. } = &self.known[number];
         for (row, (occurrences, key)) in occurrences.iter().zip(keys).enumerate() {
             let figures = key.as_ref().and_then(|key| self.figures.get_mut(key));
-            let (Some(figures), Some(key)) = (figures, key) else { continue };
+            let Some(figures) = figures else { continue };
             let failed = polls.get(&(row as u32)).copied().unwrap_or(0);
             let calls = occurrences.saturating_mul(ranks.len() as u64).saturating_add(failed);
             figures.calls = figures.calls.saturating_add(calls);
             figures.failed_polls = figures.failed_polls.saturating_add(failed);
-            if is_whole && !never_returns(group, row) {
-                figures.stats.add(&group.rows[row].stats);
-            } else if !is_whole && single.is_none() {
-                self.untimed.insert(key.clone());
-            }
             all = all.saturating_add(calls);
         }
-        for (function, sites) in single.into_iter().flatten() {
-            let mut known = self.functions.iter();
-            let number = known.find(|(_, form)| form.name == function).map(|(number, _)| *number);
-            for (site, stats) in sites {
-                let key = number.map(|number| (number, site));
-                if let Some(figures) = key.and_then(|key| self.figures.get_mut(&key)) {
-                    figures.stats.add(&stats);
-                }
-            }
-        }
-        Ok(all)
+        all
     }
 
     /// Adds the payloads of a group's calls.
@@ -439,11 +373,6 @@ fn keys(group: &Group, by: By) -> Vec<Option<Key>> {
 /// The number of a signature's function.
 fn function_of(group: &Group, row: usize) -> Option<u16> {
     Some(group.rows.get(row)?.head()?.function)
-}
-
-/// Whether the calls of a signature never returned: they have no duration, and the trace has 0 instead.
-fn never_returns(group: &Group, row: usize) -> bool {
-    group.rows.get(row).and_then(|row| row.head()).is_some_and(|head| !head.returned)
 }
 
 /// Whether a signature is the same on all ranks.

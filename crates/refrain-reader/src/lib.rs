@@ -163,7 +163,7 @@
 //! | which ranks do the same | [`CallTrace::structures`], [`Structure::ranks`] |
 //! | the loops | [`Structure::nest`] |
 //! | the loops of a memory trace, with strides | [`MemoryTrace::structures`], [`refrain_memtrace::SharedStructure`] |
-//! | how often, how long | [`Structure::occurrences`], [`Signature::stats`] |
+//! | how often, how long | [`Structure::occurrences`], [`Signature::mean`]; all statistics [`CallTrace::durations`] |
 //! | an argument as a function of the rank | [`Arguments::arg`], [`Num`], [`refrain_elastic::Column`] |
 //! | a peer on one rank of a structure | [`Arg::peer_on`]; as a rank in `MPI_COMM_WORLD` [`Arguments::world_rank_on`] |
 //!
@@ -193,7 +193,8 @@
 //! * A request completes in another call than the one that made it: `call.arguments().requests()` and
 //!   `.completed()` pair requests with their statuses. `refrain_analysis::matching::Tracker` follows
 //!   requests; so does an analysis of yours that wants the message of an `MPI_Irecv`.
-//! * [`Signature::stats`] is over all ranks of the structure, in ticks ([`Meta::tick`] nanoseconds each).
+//! * [`Signature::mean`] is of all calls with the same function, call site and message size on all ranks, in ticks
+//!   ([`Meta::tick`] nanoseconds each).
 //!
 //! # Sections of a trace of calls
 //!
@@ -201,7 +202,7 @@
 //! |---|---|
 //! | `meta` | facts about the run and its processes ([`mod@meta`]) |
 //! | `structure` | signatures and grammars of all tasks ([`refrain_structure::write`]) |
-//! | `timing` | durations by signature |
+//! | `timing` | statistics of durations ([`durations`]) |
 //! | `own/A-B` | per-rank residue of ranks A to B: outcomes and polls; a list of rank, thread, bytes |
 //! | `clocks` | the clocks of the processes, where times of single calls are kept ([`clocks`]) |
 //! | `timing-setting` | how times are kept, and how far they may be off ([`times::Wanted`]) |
@@ -219,6 +220,7 @@ pub mod clocks;
 mod communicators;
 pub mod datatypes;
 pub mod decoder;
+pub mod durations;
 mod error;
 pub mod event;
 pub mod file;

@@ -6,6 +6,7 @@
 
 use crate::calls::Peer;
 use crate::decoder::handles::object_handle;
+use crate::durations::Mean;
 use crate::functions::Functions;
 use crate::symbolic::{Arg, Array, Num, Object};
 use crate::trace::CallTrace;
@@ -18,13 +19,14 @@ use refrain_signature::args::{self, Args, Cell};
 use refrain_signature::array::Mode;
 use refrain_signature::codes::code;
 use refrain_signature::head::Head;
-use refrain_signature::stats::Stats;
 use refrain_structure::elastic::Variant;
 use refrain_structure::group::{Group, Outcomes, Row};
 
 /// Tasks that do the same, with other values.
 #[derive(Clone, Copy, Debug)]
 pub struct Structure<'t> {
+    /// The index of its group.
+    pub(crate) number: usize,
     pub(crate) group: &'t Group,
     pub(crate) functions: &'t Functions,
     pub(crate) trace: &'t CallTrace,
@@ -111,9 +113,13 @@ impl<'t> Signature<'t> {
         refrain_mpi::interface::function(&self.function.name)
     }
 
-    /// Durations of its calls in ticks, of all ranks together.
-    pub fn stats(&self) -> &'t Stats {
-        &self.row.stats
+    /// Means of the durations of its calls and of the gaps before them, over all ranks; none if the file has none.
+    /// They are those of all calls with the same function, call site and message size ([`crate::durations`]).
+    /// `occurrences` is how often it occurs on each rank ([`Structure::occurrences`]).
+    pub fn mean(&self, occurrences: u64) -> Option<Mean> {
+        let Structure { number, group, trace, .. } = self.structure;
+        let occurrences = occurrences.saturating_mul(group.ranks.len() as u64);
+        trace.durations().ok()??.mean(number, self.number as usize, occurrences)
     }
 
     /// Whether what MPI decided (matches, completions, flags) varies between its calls.
@@ -134,7 +140,7 @@ impl<'t> Signature<'t> {
     }
 
     fn variant(&self, variant: &'t Variant) -> Option<Arguments<'t>> {
-        let Structure { group, functions, trace } = self.structure;
+        let Structure { group, functions, trace, .. } = self.structure;
         let function = functions.get(self.head.function)?;
         let agrees = |index: u32, kind: fn(i64) -> i64| match variant.column(index) {
             None => true,

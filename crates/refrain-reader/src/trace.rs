@@ -2,6 +2,7 @@
 
 use crate::decoder::times::Times;
 use crate::decoder::{Decoder, TaskError};
+use crate::durations::Durations;
 use crate::error::TraceError;
 use crate::event::Event;
 use crate::functions::Functions;
@@ -52,8 +53,10 @@ pub struct CallTrace {
     process_of: Vec<usize>,
     merged: OnceLock<Merged>,
     functions: OnceLock<Functions>,
-    /// Why the statistics of durations cannot be read, if they cannot.
-    bad_timing: OnceLock<String>,
+    /// The statistics of durations, or why they cannot be read.
+    durations: OnceLock<Result<Option<Durations>, String>>,
+    /// Whether statistics are by signature, as in older files.
+    has_row_statistics: OnceLock<bool>,
     residues: ResidueSections,
     /// The objects of the process that was read last, with its index.
     objects: Mutex<Option<(usize, Arc<Objects>)>>,
@@ -94,7 +97,8 @@ impl CallTrace {
             process_of,
             merged: OnceLock::new(),
             functions: OnceLock::new(),
-            bad_timing: OnceLock::new(),
+            durations: OnceLock::new(),
+            has_row_statistics: OnceLock::new(),
             residues: ResidueSections::default(),
             objects: Mutex::default(),
         })
@@ -152,8 +156,7 @@ impl CallTrace {
         TraceError::Section { path, section: section.to_owned(), why: why.to_string() }
     }
 
-    /// Signatures and grammars of all tasks, without the residue of single ranks. Without statistics of durations if
-    /// these are damaged: analyses that need them call [`CallTrace::check_timing`].
+    /// Signatures and grammars of all tasks, without the residue of single ranks.
     pub fn structure(&self) -> Result<&Merged, TraceError> {
         if let Some(merged) = self.merged.get() {
             return Ok(merged);
@@ -167,33 +170,44 @@ impl CallTrace {
             );
             return Err(self.bad(sections::STRUCTURE, why));
         }
-        let timing = match self.container.section(sections::TIMING) {
-            Ok(_) => match self.container.read_checked(sections::TIMING) {
-                Ok(timing) => Some(timing),
-                Err(error) => {
-                    self.bad_timing.get_or_init(|| error.to_string());
-                    None
+        let rows =
+            match (read::has_row_statistics(&bytes), self.container.section(sections::TIMING)) {
+                (true, Ok(section)) => {
+                    // More would not be unpacked.
+                    let most = (section.stored << 10).max(1 << 26);
+                    section.full.min(most) as usize / read::ROW_TIMING
                 }
-            },
-            Err(_) => None,
-        };
-        let rows = timing.as_ref().map_or(usize::MAX, |timing| timing.len() / read::ROW_TIMING);
-        let mut merged = read::structure_of_rows(&bytes, rows)
+                _ => usize::MAX,
+            };
+        let merged = read::structure_of_rows(&bytes, rows)
             .map_err(|why| self.bad(sections::STRUCTURE, why))?;
-        if let Some(Err(why)) = timing.map(|timing| read::timing(&mut merged, &timing)) {
-            let error = self.bad(sections::TIMING, why);
-            self.bad_timing.get_or_init(|| error.to_string());
-        }
+        self.has_row_statistics.get_or_init(|| read::has_row_statistics(&bytes));
         Ok(self.merged.get_or_init(|| merged))
     }
 
-    /// Whether the statistics of durations can be read.
-    pub fn check_timing(&self) -> Result<(), TraceError> {
-        self.structure()?;
-        match self.bad_timing.get() {
-            Some(why) => Err(TraceError::Timing(why.clone())),
-            None => Ok(()),
+    /// The statistics of durations; none if the file has none.
+    pub fn durations(&self) -> Result<Option<&Durations>, TraceError> {
+        let merged = self.structure()?;
+        if self.durations.get().is_none() {
+            let durations = self.read_durations(merged).map_err(|error| error.to_string());
+            self.durations.get_or_init(|| durations);
         }
+        match self.durations.get() {
+            Some(Ok(durations)) => Ok(durations.as_ref()),
+            Some(Err(why)) => Err(TraceError::Timing(why.clone())),
+            None => Ok(None),
+        }
+    }
+
+    fn read_durations(&self, merged: &Merged) -> Result<Option<Durations>, TraceError> {
+        if self.container.section(sections::TIMING).is_err() {
+            return Ok(None);
+        }
+        let bytes = self.container.read_checked(sections::TIMING)?;
+        let has_rows = self.has_row_statistics.get().copied().unwrap_or(false);
+        let residues = if has_rows { Vec::new() } else { self.residues()? };
+        let durations = Durations::read(merged, has_rows, &bytes, &residues);
+        durations.map(Some).map_err(|why| self.bad(sections::TIMING, why))
     }
 
     pub(crate) fn process_streams(&self) -> &[ProcessStreams] {
@@ -277,7 +291,8 @@ impl CallTrace {
     /// The structures: tasks that do the same, symbolically.
     pub fn structures(&self) -> Result<impl Iterator<Item = Structure<'_>>, TraceError> {
         let functions = self.function_table()?;
-        Ok(self.structure()?.groups.iter().map(move |group| Structure {
+        Ok(self.structure()?.groups.iter().enumerate().map(move |(number, group)| Structure {
+            number,
             group,
             functions,
             trace: self,

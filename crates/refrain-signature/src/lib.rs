@@ -10,6 +10,7 @@
 //! * [`codes`]: which cells stand for which value · [`array`]: arrays of numbers
 //! * [`outcome`]: sequences of outcomes; only mispredicted ones are stored
 //! * [`stats`], [`times`], [`setting`]: durations by signature, times of every call, and how exactly they are kept
+//! * [`timekey`]: what statistics of durations are kept by in a file
 //! * [`tasktrace`]: the trace of one task · [`notes`]: entries between calls
 
 #![cfg_attr(
@@ -28,4 +29,5 @@ pub mod plan;
 pub mod setting;
 pub mod stats;
 pub mod tasktrace;
+pub mod timekey;
 pub mod times;

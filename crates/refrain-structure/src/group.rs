@@ -7,7 +7,6 @@ use refrain_grammar::Grammar;
 use refrain_signature::cells::{Cells, put_list, put_unsigned};
 use refrain_signature::head::Head;
 use refrain_signature::outcome::{Polls, StoredOutcomes};
-use refrain_signature::stats::Stats;
 use refrain_signature::tasktrace::{SignatureTrace, TaskTrace};
 use std::collections::BTreeMap;
 
@@ -41,8 +40,6 @@ pub struct Row {
     pub outcome: Elastic,
     /// All outcomes.
     pub outcomes: Outcomes,
-    /// Durations of all ranks together.
-    pub stats: Stats,
 }
 
 /// Per-rank residue: outcomes and failed polls that are not the same on all ranks of the group.
@@ -100,7 +97,7 @@ impl Group {
         let mut residue = Residue::default();
         let mut rows = Vec::with_capacity(task.signatures.len());
         for (number, signature) in task.signatures.into_iter().enumerate() {
-            let SignatureTrace { cells, outcome, varying, polls, stats } = signature;
+            let SignatureTrace { cells, outcome, varying, polls, .. } = signature;
             if let Some(polls) = polls {
                 residue.polls.insert(number as u32, polls);
             }
@@ -117,7 +114,7 @@ impl Group {
                 }
             };
             let (cells, outcome) = (Elastic::single(cells), Elastic::single(outcome));
-            rows.push(Row { cells, outcome, outcomes, stats });
+            rows.push(Row { cells, outcome, outcomes });
         }
         let strings =
             task.strings.iter().map(|text| TextColumn::fit(&[rank], &[text.as_slice()])).collect();
@@ -171,7 +168,6 @@ impl Group {
         for (number, (row, other)) in self.rows.iter_mut().zip(other.rows).enumerate() {
             row.cells.absorb(other.cells, mine, theirs, &all);
             row.outcome.absorb(other.outcome, mine, theirs, &all);
-            row.stats.add(&other.stats);
             let ours = std::mem::replace(&mut row.outcomes, Outcomes::Constant);
             row.outcomes = match (ours, other.outcomes) {
                 (Outcomes::Constant, Outcomes::Constant) => Outcomes::Constant,
@@ -209,7 +205,7 @@ impl Group {
         counts
     }
 
-    /// The trace of one of its tasks, without the definitions of functions.
+    /// The trace of one of its tasks, without the definitions of functions and without statistics.
     pub fn task(&self, rank: u32) -> Option<TaskTrace> {
         if !self.ranks.contains(rank) {
             return None;
@@ -236,7 +232,7 @@ impl Group {
                 outcome: row.outcome.cells(rank)?.into_owned(),
                 varying,
                 polls: residue.and_then(|residue| residue.polls.get(&number)).cloned(),
-                stats: row.stats.clone(),
+                stats: Default::default(),
             })
         };
         Some(TaskTrace {

@@ -8,6 +8,7 @@
 //!
 //! * [`elastic`]: lists of cells in which some cells differ between ranks
 //! * [`group`]: tasks of the same structure · [`merged`]: all groups
+//! * [`times`]: statistics of durations over all ranks
 //! * [`write`], [`read`]: to bytes and back · [`transit`]: as a message between ranks
 
 #![cfg_attr(
@@ -16,8 +17,10 @@
 )]
 
 pub mod elastic;
+mod functions;
 pub mod group;
 pub mod merged;
 pub mod read;
+pub mod times;
 pub mod transit;
 pub mod write;

@@ -1,6 +1,7 @@
 //! The traces of all tasks, merged.
 
 use crate::group::Group;
+use crate::times::Times;
 use refrain_elastic::tree;
 use refrain_signature::tasktrace::TaskTrace;
 use std::collections::{BTreeMap, HashMap};
@@ -12,18 +13,22 @@ pub struct Merged {
     pub functions: BTreeMap<u16, String>,
     /// Groups, sorted by first rank.
     pub groups: Vec<Group>,
+    /// Statistics of durations. A structure that was read from a file has none: see [`crate::times::read`].
+    pub times: Times,
 }
 
 impl Merged {
     /// The trace of one task, as a merged trace.
     pub fn of(rank: u32, thread: u32, mut task: TaskTrace) -> Merged {
+        let times = Times::of(&task);
         let functions = std::mem::take(&mut task.functions).into_iter().collect();
-        Merged { functions, groups: vec![Group::of(rank, thread, task)] }
+        Merged { functions, groups: vec![Group::of(rank, thread, task)], times }
     }
 
     /// Merges two traces.
     pub fn merge(mut self, other: Merged) -> Merged {
         self.functions.extend(other.functions);
+        self.times.merge(other.times);
         let mut by_key: HashMap<u64, Vec<usize>> = HashMap::new();
         for (i, group) in self.groups.iter().enumerate() {
             by_key.entry(group.key()).or_default().push(i);

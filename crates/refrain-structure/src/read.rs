@@ -2,8 +2,10 @@
 //! malformed ones are an error that names the part.
 
 use crate::elastic::{Elastic, Variant};
+use crate::functions;
 use crate::group::{Group, Outcomes, Residue, Row};
 use crate::merged::Merged;
+use crate::times::Times;
 use crate::write::{
     CHANGED, COLUMNS, GENERAL, NEW_SHAPE, NO_COLUMNS, SAME_COLUMNS, SCALE_AT, Shape, VERSION,
 };
@@ -60,29 +62,52 @@ const VALUES_PER_BYTE: usize = 16;
 const MOST_SYMBOLS: usize = 1 << 23;
 const SYMBOLS_PER_BYTE: usize = 256;
 
-/// The least number of bytes that a row takes in the timing stream.
+/// Limit on the rows of all groups: rows that groups share are written once.
+const MOST_ROWS: usize = 1 << 21;
+
+/// In version 2, the limit follows from the timing stream: a row takes at least so many bytes there.
 pub const ROW_TIMING: usize = 6;
+
+/// The oldest version that can be read.
+const OLDEST: u64 = 2;
 
 /// Limit on the values of all columns that are written as differences.
 const MOST_DIFFERENCES: usize = 1 << 26;
+
+/// Whether the timing stream beside this structure has statistics for each row ([`row_statistics`]), not for each key
+/// ([`crate::times::read`]).
+pub fn has_row_statistics(structure: &[u8]) -> bool {
+    Cells::new(structure).get_unsigned().is_some_and(|version| version < VERSION)
+}
 
 /// Reads the structure.
 pub fn structure(bytes: &[u8]) -> Result<Merged, ReadError> {
     structure_of_rows(bytes, usize::MAX)
 }
 
-/// Reads the structure, with at most `most_rows` rows over all groups. Callers know the limit from the
-/// timing stream, which has at least [`ROW_TIMING`] bytes per row.
+/// Reads the structure, with at most `most_rows` rows over all groups. Callers know the limit of version 2 from the
+/// timing stream, which has at least [`ROW_TIMING`] bytes per row there.
 pub fn structure_of_rows(bytes: &[u8], most_rows: usize) -> Result<Merged, ReadError> {
     let mut cells = Cells::new(bytes);
     let version = cells.get_unsigned().ok_or_else(|| bad("first bytes"))?;
-    if version != VERSION {
-        return Err(ReadError { what: format!("version {version}; this Refrain reads {VERSION}") });
+    if !(OLDEST..=VERSION).contains(&version) {
+        let what = format!("version {version}; this Refrain reads {OLDEST} to {VERSION}");
+        return Err(ReadError { what });
     }
     let scale =
         cells.take(1).and_then(|scale| scale.first().copied()).filter(|scale| *scale <= MOST_SCALE);
     let scale = scale.ok_or_else(|| bad("first bytes"))?;
-    let functions = functions(&mut cells).ok_or_else(|| bad("function definitions"))?;
+    let most_rows = match version {
+        VERSION => most_rows.min(MOST_ROWS << scale),
+        _ => most_rows,
+    };
+    let functions = match version {
+        VERSION => functions::get(&mut cells),
+        _ => functions::get_texts(&mut cells),
+    };
+    let functions = functions.ok_or_else(|| {
+        bad("function definitions (or a version of Refrain with other functions wrote them)")
+    })?;
     let count = cells.get_length().ok_or_else(|| bad("groups"))?;
     let mut groups = Vec::new();
     let values = bytes.len().saturating_mul(VALUES_PER_BYTE).saturating_add(MOST_VALUES << scale);
@@ -102,7 +127,7 @@ pub fn structure_of_rows(bytes: &[u8], most_rows: usize) -> Result<Merged, ReadE
     let shared = Shared::decode(shared, rows.rows.len())
         .map_err(|error| bad(format!("grammars ({error})")))?;
     if lists.iter().map(Vec::len).sum::<usize>() > most_rows {
-        return Err(bad("signatures of groups (there are fewer statistics)"));
+        return Err(bad("signatures of groups (too many)"));
     }
     let mut all = shared.iter();
     let mut symbols =
@@ -136,18 +161,7 @@ pub fn structure_of_rows(bytes: &[u8], most_rows: usize) -> Result<Merged, ReadE
     if !cells.is_empty() || all.next().is_some() {
         return Err(bad("trailing bytes"));
     }
-    Ok(Merged { functions, groups })
-}
-
-fn functions(cells: &mut Cells<'_>) -> Option<BTreeMap<u16, String>> {
-    let mut functions = BTreeMap::new();
-    let mut number = 0u64;
-    for _ in 0..cells.get_length()? {
-        number = number.checked_add(cells.get_unsigned()?)?;
-        let text = String::from_utf8(cells.get_bytes()?.to_vec()).ok()?;
-        functions.insert(u16::try_from(number).ok()?, text);
-    }
-    Some(functions)
+    Ok(Merged { functions, groups, times: Times::default() })
 }
 
 /// Reads a value with a decoder of `refrain_elastic`.
@@ -377,7 +391,7 @@ impl RowReader {
             }
             _ => return None,
         };
-        Some(Row { cells: signature, outcome, outcomes, stats: Stats::default() })
+        Some(Row { cells: signature, outcome, outcomes })
     }
 
     fn elastic_cells(&mut self, cells: &mut Cells<'_>, ranks: &RankList) -> Option<Elastic> {
@@ -441,7 +455,6 @@ impl RowReader {
                     cells: elastic(bytes(numbers.get(..*split)?), first),
                     outcome: elastic(bytes(numbers.get(*split..)?), second),
                     outcomes: Outcomes::Constant,
-                    stats: Stats::default(),
                 })
             }
         }
@@ -455,13 +468,13 @@ fn whole_column(bytes: &[u8], ranks: &RankList) -> Option<Column> {
     rest.is_empty().then_some(column)
 }
 
-/// Reads durations into the rows of a structure.
-pub fn timing(merged: &mut Merged, bytes: &[u8]) -> Result<(), ReadError> {
+/// Reads the statistics of version 2: by group, for each row.
+pub fn row_statistics(merged: &Merged, bytes: &[u8]) -> Result<Vec<Vec<Stats>>, ReadError> {
     let mut cells = Cells::new(bytes);
-    for row in merged.groups.iter_mut().flat_map(|group| &mut group.rows) {
-        row.stats = Stats::get(&mut cells).ok_or_else(|| bad("statistics"))?;
-    }
-    cells.is_empty().then_some(()).ok_or_else(|| bad("trailing bytes of the statistics"))
+    let mut of_group = |group: &Group| group.rows.iter().map(|_| Stats::get(&mut cells)).collect();
+    let all: Option<_> = merged.groups.iter().map(&mut of_group).collect();
+    let all = all.ok_or_else(|| bad("statistics"))?;
+    cells.is_empty().then_some(all).ok_or_else(|| bad("trailing bytes of the statistics"))
 }
 
 /// Reads a per-rank residue.

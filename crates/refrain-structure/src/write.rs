@@ -1,11 +1,11 @@
 //! Writes a merged trace as bytes.
 //!
-//! There are three streams, each for its own section of the file:
+//! There are three kinds of streams, each for its own section of the file:
 //!
-//! * **structure**: version and scale ([`crate::read::MOST_SCALE`]); functions; groups (ranks, names,
+//! * **structure**: version and scale ([`crate::read::MOST_SCALE`]); functions (`functions.rs`); groups (ranks, names,
 //!   strings); rows (signatures over ranks) of all groups; the grammars of all groups, which share
 //!   rules. All numbers are varints; a list begins with its length.
-//! * **timing**: [`refrain_signature::stats::Stats`] for each row of each group.
+//! * **timing**: statistics of durations ([`crate::times`]).
 //! * **own**: the residue of each rank that has one: outcomes and polls.
 //!
 //! # Rows
@@ -28,6 +28,7 @@
 //! Rows that consist of constants and formulas are shared between groups.
 
 use crate::elastic::Elastic;
+use crate::functions;
 use crate::group::{Group, Outcomes, Row};
 use crate::merged::Merged;
 use crate::read::{self, MOST_SCALE};
@@ -50,19 +51,17 @@ pub(crate) const SAME_COLUMNS: u64 = 1;
 /// The columns follow.
 pub(crate) const COLUMNS: u64 = 2;
 
-/// The version of these streams.
-pub(crate) const VERSION: u64 = 2;
+/// The version of these streams. Version 2 had statistics for each row, and the text of each function's definition.
+pub(crate) const VERSION: u64 = 3;
 
 /// The offset of the scale ([`crate::read::MOST_SCALE`]).
 pub(crate) const SCALE_AT: usize = 1;
 
-/// A merged trace in three streams.
+/// A merged trace in streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
     /// The structure.
     pub structure: Vec<u8>,
-    /// Durations.
-    pub timing: Vec<u8>,
     /// Residues: rank, thread, bytes.
     pub residues: Vec<(u32, u32, Vec<u8>)>,
 }
@@ -115,20 +114,28 @@ pub(crate) struct Shape {
     pub group: usize,
 }
 
-/// Writes a merged trace.
+/// Writes a merged trace, without statistics ([`crate::times::write`]).
 pub fn write(merged: &Merged) -> Streams {
-    let mut streams = Streams::default();
-    let out = &mut streams.structure;
+    let mut residues = Vec::new();
+    for group in &merged.groups {
+        for (rank, residue) in &group.residues {
+            let mut bytes = Vec::new();
+            residue.put(&mut bytes);
+            residues.push((*rank, group.thread, bytes));
+        }
+    }
+    residues.sort_by_key(|(rank, thread, _)| (*rank, *thread));
+    Streams { structure: structure(merged), residues }
+}
+
+/// Writes the structure of a merged trace.
+pub fn structure(merged: &Merged) -> Vec<u8> {
+    let mut structure = Vec::new();
+    let out = &mut structure;
     put_unsigned(out, VERSION);
     // `set_scale` sets the scale at the end.
     out.push(0);
-    put_unsigned(out, merged.functions.len() as u64);
-    let mut last = 0;
-    for (number, text) in &merged.functions {
-        put_unsigned(out, u64::from(number - last));
-        last = *number;
-        put_bytes(out, text.as_bytes());
-    }
+    functions::put(out, &merged.functions);
     put_unsigned(out, merged.groups.len() as u64);
     merged.groups.iter().for_each(|group| put_group(out, group));
     let mut rows = RowWriter::default();
@@ -143,20 +150,9 @@ pub fn write(merged: &Merged) -> Streams {
     }
     put_lists(out, &lists);
     put_grammars(out, merged, &lists, rows.count);
-    for group in &merged.groups {
-        for row in &group.rows {
-            row.stats.put(&mut streams.timing);
-        }
-        for (rank, residue) in &group.residues {
-            let mut bytes = Vec::new();
-            residue.put(&mut bytes);
-            streams.residues.push((*rank, group.thread, bytes));
-        }
-    }
-    streams.residues.sort_by_key(|(rank, thread, _)| (*rank, *thread));
     let rows = merged.groups.iter().map(|group| group.rows.len()).sum();
-    set_scale(&mut streams.structure, rows);
-    streams
+    set_scale(&mut structure, rows);
+    structure
 }
 
 /// A structure of fewer bytes and fewer rows is within the limits of scale 0.
@@ -171,7 +167,7 @@ fn set_scale(structure: &mut [u8], rows: usize) {
         if let Some(at) = structure.get_mut(SCALE_AT) {
             *at = scale;
         }
-        if read::structure_of_rows(structure, rows).is_ok() {
+        if read::structure(structure).is_ok() {
             return;
         }
     }

@@ -1,14 +1,15 @@
 //! A merged trace contains the calls of all ranks unchanged, in whatever order it was merged.
 //! Damaged bytes are refused or read, without a panic and in bounded time.
 
+mod common;
+
+use common::tasks_of;
 use proptest::prelude::*;
-use refrain_encode::encoder::{Batch, Encoder};
 use refrain_signature::tasktrace::TaskTrace;
 use refrain_structure::merged::Merged;
 use refrain_structure::{read, write};
 use refrain_testing::program::compare::{Names, compare};
-use refrain_testing::program::{Op, Process, THREADS, programs};
-use refrain_testing::records::FAMILY;
+use refrain_testing::program::{Op, Process, programs};
 
 /// A simulated rank and the tasks that were encoded from it.
 struct Rank {
@@ -22,15 +23,7 @@ fn ranks(program: &[Op], size: u32) -> Vec<Rank> {
 
 fn rank_of(program: &[Op], rank: u32, size: u32) -> Rank {
     let process = Process::run(program, rank, size);
-    let mut encoder = Encoder::new(FAMILY);
-    let batches: Vec<Batch<'_>> = (0..THREADS as u32)
-        .zip(&process.threads)
-        .map(|(thread, of)| Batch { thread, records: &of.log.bytes })
-        .collect();
-    assert_eq!(encoder.feed(&batches), []);
-    encoder.finish();
-    let task = |thread: u32| Some((thread, encoder.task_trace(thread)?));
-    let tasks = (0..THREADS as u32).filter_map(task).collect();
+    let tasks = tasks_of(&process);
     Rank { process, tasks }
 }
 
@@ -58,7 +51,6 @@ fn merge(mut traces: Vec<Merged>, order: &[u16]) -> Merged {
 fn through_bytes(merged: &Merged) -> Merged {
     let streams = write::write(merged);
     let mut again = read::structure(&streams.structure).expect("the structure is well-formed");
-    read::timing(&mut again, &streams.timing).expect("the timing is well-formed");
     for (rank, thread, bytes) in &streams.residues {
         let residue = read::residue(bytes).expect("the residue is well-formed");
         let mut groups = again.groups.iter_mut();
@@ -108,16 +100,6 @@ proptest! {
                     .map_err(|what| TestCaseError::fail(format!("rank {number}: {what}")))?;
             }
         }
-    }
-
-    #[test]
-    fn statistics_add_up_over_ranks(program in programs(60), size in 1u32..8) {
-        let ranks = ranks(&program, size);
-        let merged = through_bytes(&Merged::merge_all(singles(&ranks)));
-        let sum = |task: &TaskTrace| task.signatures.iter().map(|s| s.stats.count).sum::<u64>();
-        let calls: u64 = ranks.iter().flat_map(|rank| &rank.tasks).map(|(_, task)| sum(task)).sum();
-        let rows = merged.groups.iter().flat_map(|group| &group.rows);
-        prop_assert_eq!(rows.map(|row| row.stats.count).sum::<u64>(), calls);
     }
 }
 

@@ -8,7 +8,7 @@
 /// Uses the processor's conversion to floating point, which is faster than counting leading zeros:
 /// not every x86-64 has an instruction for that.
 #[inline(always)]
-pub(crate) fn cell<const M: u32>(number: u64) -> u32 {
+pub fn cell<const M: u32>(number: u64) -> u32 {
     if number >> 53 != 0 {
         return large_cell::<M>(number);
     }
@@ -26,13 +26,13 @@ fn large_cell<const M: u32>(number: u64) -> u32 {
 
 /// The leading bits that all numbers of a cell have in common, and the number of bits that follow.
 #[inline(always)]
-pub(crate) fn bits<const M: u32>(cell: u32) -> (u64, u32) {
+pub fn bits<const M: u32>(cell: u32) -> (u64, u32) {
     let open = (cell >> M).saturating_sub(1);
     (u64::from(cell - (open << M)), open)
 }
 
 /// The number of cells.
-pub(crate) const fn cells<const M: u32>() -> u32 {
+pub const fn cells<const M: u32>() -> u32 {
     (65 - M) << M
 }
 

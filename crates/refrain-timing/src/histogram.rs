@@ -7,8 +7,8 @@ use crate::TimingError;
 use crate::bytes::{Reader, put_number};
 use crate::floating;
 
-/// The number of buckets.
-const BUCKETS: usize = 32;
+/// The number of buckets of a [`LogHistogram`].
+pub const BUCKETS: usize = 32;
 
 /// Bits of times that are all in the first bucket.
 const SMALLEST: u32 = 4;
@@ -23,12 +23,39 @@ pub struct LogHistogram {
 }
 
 impl LogHistogram {
+    /// With these counts.
+    pub fn of(counts: [u32; BUCKETS]) -> LogHistogram {
+        LogHistogram { counts }
+    }
+
+    /// The counts of all buckets.
+    pub fn counts(&self) -> &[u32; BUCKETS] {
+        &self.counts
+    }
+
+    /// The bucket of a time.
+    #[inline(always)]
+    pub fn bucket(time: u64) -> usize {
+        let bucket = floating::cell::<0>(time).saturating_sub(SMALLEST) as usize;
+        bucket.min(BUCKETS - 1)
+    }
+
+    /// The smallest and the largest time of a bucket.
+    pub fn limits(bucket: usize) -> (u64, u64) {
+        let bucket = bucket.min(BUCKETS - 1);
+        let first = if bucket == 0 { 0 } else { 1 << (bucket as u32 + SMALLEST - 1) };
+        let last = match bucket == BUCKETS - 1 {
+            true => u64::MAX,
+            false => (1 << (bucket as u32 + SMALLEST)) - 1,
+        };
+        (first, last)
+    }
+
     /// Adds a time.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "limited to the last")]
     pub fn note(&mut self, time: u64) {
-        let bucket = floating::cell::<0>(time).saturating_sub(SMALLEST) as usize;
-        let count = &mut self.counts[bucket.min(BUCKETS - 1)];
+        let count = &mut self.counts[LogHistogram::bucket(time)];
         *count = count.saturating_add(1);
     }
 
@@ -47,18 +74,9 @@ impl LogHistogram {
     /// The buckets that are not empty: the smallest and the largest time of the bucket, and the number
     /// of times in it.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u32)> + '_ {
-        let limits = |bucket: usize| {
-            let first = if bucket == 0 { 0 } else { 1 << (bucket as u32 + SMALLEST - 1) };
-            let last = if bucket == BUCKETS - 1 {
-                u64::MAX
-            } else {
-                (1 << (bucket as u32 + SMALLEST)) - 1
-            };
-            (first, last)
-        };
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(move |(bucket, count)| {
-            let (first, last) = limits(bucket);
+            let (first, last) = LogHistogram::limits(bucket);
             (first, last, *count)
         })
     }

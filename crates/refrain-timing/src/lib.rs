@@ -54,7 +54,7 @@ mod bounds;
 mod bytes;
 mod cfg;
 mod error;
-mod floating;
+pub mod floating;
 #[cfg(feature = "zfp")]
 #[allow(clippy::indexing_slicing, reason = "a feature that the agent is built without")]
 mod foreign;
@@ -74,5 +74,5 @@ mod zfp;
 pub use block::{Calls, MOST_CALLS, Scratch, Times, decode, encode, mode_of};
 pub use bounds::{Bounds, MOST_RELATIVE};
 pub use error::TimingError;
-pub use histogram::LogHistogram;
+pub use histogram::{BUCKETS, LogHistogram};
 pub use mode::{Bound, Mode};

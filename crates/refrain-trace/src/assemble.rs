@@ -17,8 +17,10 @@ use refrain_reader::view::SingleTask;
 use refrain_reader::{clocks, sections};
 use refrain_signature::cells::{put_bytes, put_unsigned};
 use refrain_signature::tasktrace::TaskTrace;
+use refrain_signature::timekey::Detail;
 use refrain_structure::merged::Merged;
-use refrain_structure::write::{Streams, write};
+use refrain_structure::times;
+use refrain_structure::write::write;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
@@ -61,7 +63,7 @@ pub fn assemble(
         meta.redact();
     }
     let mut writer = Writer::create(trace)?;
-    write_sections(&mut writer, &meta, &write(&merged))?;
+    write_sections(&mut writer, &meta, &merged)?;
     if keep == Keep::Raw || timing.wanted.is_some() {
         writer.add_bytes(sections::CLOCKS, &clocks::to_bytes(&meta))?;
     }
@@ -83,10 +85,10 @@ pub fn assemble(
     Ok((meta, bytes))
 }
 
-fn write_sections(writer: &mut Writer, meta: &Meta, streams: &Streams) -> Result<(), TraceError> {
+fn write_sections(writer: &mut Writer, meta: &Meta, merged: &Merged) -> Result<(), TraceError> {
+    let streams = write(merged);
     writer.add_bytes(sections::META, &meta.to_bytes())?;
     writer.add_bytes(sections::STRUCTURE, &streams.structure)?;
-    writer.add_bytes(sections::TIMING, &streams.timing)?;
     let mut chunk = Vec::new();
     let mut first = None;
     for (i, (rank, thread, bytes)) in streams.residues.iter().enumerate() {
@@ -100,7 +102,21 @@ fn write_sections(writer: &mut Writer, meta: &Meta, streams: &Streams) -> Result
             chunk.clear();
         }
     }
+    writer.add_bytes(sections::TIMING, &statistics(merged, writer.len()))?;
     Ok(())
+}
+
+/// The statistics in as much detail as fits into a quarter of the file.
+fn statistics(merged: &Merged, others: u64) -> Vec<u8> {
+    let most = usize::try_from(others / 3).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    for detail in Detail::ALL {
+        bytes = times::write(merged, detail);
+        if bytes.len() <= most {
+            break;
+        }
+    }
+    bytes
 }
 
 /// Encodes the records of all processes and merges their tasks.

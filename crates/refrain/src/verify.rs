@@ -113,7 +113,7 @@ impl Findings {
         if !self.problems.is_empty() {
             return;
         }
-        if let Err(error) = trace.check_timing() {
+        if let Err(error) = trace.durations() {
             return self.problem(error.to_string());
         }
         match check_structure(trace) {

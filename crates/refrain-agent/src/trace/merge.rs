@@ -22,7 +22,6 @@ use refrain_signature::cells::{put_bytes, put_unsigned};
 use refrain_structure::group::Residue;
 use refrain_structure::merged::Merged;
 use refrain_structure::transit;
-use refrain_structure::write::{Streams, write};
 use std::ffi::{CStr, CString};
 
 /// The environment variable that asks for the merge.
@@ -37,7 +36,7 @@ pub fn before_finalize() {
     let Some(comm) = comm_of_world() else { return };
     let mut output = Output::default();
     let merged = tree(&comm, without_panic(|| local_trace(&comm)), &mut output.residues);
-    output.structure = without_panic(|| merged.as_ref().map(write));
+    output.merged = without_panic(|| merged.as_ref().map(transit::to_bytes));
     let wrote = write_output(&comm, &output);
     let succeeded = wrote && (merged.is_some() || comm.rank != 0);
     let all = comm.all(succeeded);
@@ -88,7 +87,8 @@ fn tree(
 /// What a rank writes to files.
 #[derive(Default)]
 struct Output {
-    structure: Option<Streams>,
+    /// The merged trace, without residues.
+    merged: Option<Vec<u8>>,
     residues: Vec<(u32, u32, Residue)>,
 }
 
@@ -118,9 +118,6 @@ fn write_output(comm: &Comm, output: &Output) -> bool {
     let Some(offset) = comm.offset(bytes.len() as u64) else { return false };
     let wrote = bytes.is_empty()
         || file("merged.own").is_some_and(|path| part::write_at(&path, &bytes, offset).is_ok());
-    let Some(streams) = &output.structure else { return wrote };
-    let mut bytes = Vec::new();
-    put_bytes(&mut bytes, &streams.structure);
-    put_bytes(&mut bytes, &streams.timing);
-    wrote && file("merged").is_some_and(|path| part::replace_file(&path, &bytes).is_ok())
+    let Some(bytes) = &output.merged else { return wrote };
+    wrote && file("merged").is_some_and(|path| part::replace_file(&path, bytes).is_ok())
 }

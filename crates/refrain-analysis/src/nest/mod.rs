@@ -300,12 +300,11 @@ impl<'t> Builder<'t> {
             let group = &self.groups[*number];
             let ranks = group.ranks.len() as u64;
             calls = calls.saturating_add(values.len().saturating_mul(ranks));
-            let part = ranks as f64 / group.structure.ranks().len() as f64;
             values.tally(&mut |signature, count| {
                 let occurs = group.occurrences.get(signature as usize).copied().unwrap_or(0);
-                if let Some(signature) = group.structure.signature(signature).filter(|_| occurs > 0)
-                {
-                    ticks += signature.stats().sum as f64 * count as f64 / occurs as f64 * part;
+                let signature = group.structure.signature(signature);
+                if let Some(mean) = signature.and_then(|signature| signature.mean(occurs)) {
+                    ticks += mean.with_polls * count as f64 * ranks as f64;
                 }
             });
         }

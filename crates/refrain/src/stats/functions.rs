@@ -185,28 +185,11 @@ pub fn as_text(figures: &Figures, tick: f64, sites: &mut Sites) -> String {
     }
     let untimed = figures.functions.iter().filter(|function| function.is_untimed).count();
     if untimed > 0 {
-        let groups: Vec<&str> = figures.groups.iter().map(|group| group.list.as_str()).collect();
         let what = if untimed == 1 { "function has" } else { "functions have" };
         text += &format!(
-            "{untimed} {what} no times: a trace keeps statistics per group of ranks ({}). Select \
-             whole groups, or record with `refrain trace --timing loop` for the times of single ranks\n",
-            few_groups(&groups)
+            "{untimed} {what} no times: a trace keeps statistics over all ranks, and not all that make these calls \
+             are selected. Record with `refrain trace --timing loop` for the times of single ranks\n"
         );
     }
     text
-}
-
-/// The first few groups, and the number of the others.
-fn few_groups(groups: &[&str]) -> String {
-    const FEW: usize = 4;
-    let mut shown: Vec<&str> = Vec::new();
-    for group in groups {
-        if !shown.contains(group) {
-            shown.push(group);
-        }
-    }
-    let more = shown.len().saturating_sub(FEW);
-    shown.truncate(FEW);
-    let text = shown.join("; ");
-    if more > 0 { format!("{text}; {more} more") } else { text }
 }

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::{env, fs};
 
 /// Golden files of call traces.
-pub const CALLS: &[&str] = &["stencil", "sites-times", "raw", "threads-calls", "killed"];
+pub const CALLS: &[&str] = &["stencil", "sites-times", "raw", "threads-calls", "killed", "keyed"];
 /// Golden files of receive orders.
 const ORDERS: &[&str] = &["particles-v1", "particles-v2", "threads-v1", "clock-order"];
 /// Golden files of memory references.
@@ -198,7 +198,7 @@ fn call_traces_show_the_same_facts_as_when_they_were_made() {
     snapshots.compare(&["show", "stencil.refrain", "--structure", "--json"]);
     snapshots.compare(&["show", "sites-times.refrain", "--times", "--limit", "200"]);
     snapshots.compare(&["show", "raw.refrain", "--times", "--limit", "200"]);
-    snapshots.check(39);
+    snapshots.check(46);
 }
 
 #[test]
