@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled sizes times order clock soak memory scale walk setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled stalls sizes times order clock soak memory scale walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -59,6 +59,13 @@ coupled: ## measures what tracing costs jobs whose ranks wait for each other
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench -- coupled
+	$(took)
+
+stalls: ## measures how long the agent delays programs at a time, and what that costs on many cores
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@cargo build --release --quiet -p refrain-agent --features stalls --target-dir target/stalls
+	@cargo run --release --quiet -p refrain-bench -- stalls
 	$(took)
 
 sizes: ## measures how large traces are; NPB_BIN=folder adds the NAS Parallel Benchmarks

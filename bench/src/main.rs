@@ -8,6 +8,7 @@
 //!
 //! - `refrain-bench calls`: cost of traced calls and of whole runs
 //! - `refrain-bench coupled [PROGRAM]`: what jobs pay whose ranks wait for each other
+//! - `refrain-bench stalls [PROGRAM]`: how long the agent delays a program at a time
 //! - `refrain-bench sizes`: sizes of traces
 //! - `refrain-bench times`: cost and size of the times of calls
 //! - `refrain-bench order`: records of receive orders (causal method)
@@ -26,6 +27,8 @@ mod runs;
 mod scale;
 mod simulated;
 mod sizes;
+mod stall_model;
+mod stalls;
 mod times;
 mod walk;
 mod whole;
@@ -77,6 +80,13 @@ fn main() -> ExitCode {
             let heading = machine();
             print!("{heading}");
             report(heading, coupled::measure(rest.first().map_or("", String::as_str)), "coupled-")
+        }
+        Some((word, rest)) if word == "stalls" && rest.len() < 2 => {
+            let heading = machine();
+            print!("{heading}");
+            let (tables, figures) = stalls::measure(rest.first().map_or("", String::as_str));
+            print!("{tables}");
+            report(heading + &tables, figures, "stalls-")
         }
         Some((word, [])) if word == "sizes" => {
             let heading = machine();
@@ -145,7 +155,7 @@ fn main() -> ExitCode {
         }
         Some(_) => {
             eprintln!(
-                "usage: refrain-bench [calls | coupled [PROGRAM] | sizes | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
+                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | sizes | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
             );
             ExitCode::from(2)
         }

@@ -101,7 +101,7 @@ impl Memo {
                 same
             }
             Effect::Completes(all, is_array) => {
-                if !all.iter().all(|(raw, re, _)| objects.is_only(*raw, *re)) {
+                if !objects.are(all, thread) {
                     return false;
                 }
                 if *is_array {

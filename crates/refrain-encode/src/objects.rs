@@ -253,11 +253,24 @@ impl Objects {
         self.epoch
     }
 
-    /// Whether a handle means that request and no other.
+    /// Whether handles that a call of `thread` passes mean these requests. A handle that means several requests
+    /// means the next one at each further occurrence.
     #[inline]
-    pub fn is_only(&self, value: u64, re: Ref) -> bool {
-        let queue = self.live(value, self.request);
-        queue.is_some_and(|queue| queue.first.re == re && queue.more.is_empty())
+    pub fn are(&self, all: &[(u64, Ref, bool)], thread: u32) -> bool {
+        let mut turn = 0;
+        let mut before = None;
+        all.iter().enumerate().all(|(i, (value, re, _))| {
+            let Some(queue) = self.live(*value, self.request) else { return false };
+            if queue.more.is_empty() {
+                return queue.first.re == *re;
+            }
+            turn = match before == Some(value) {
+                true => turn + 1,
+                false => all.iter().take(i).filter(|(other, ..)| other == value).count(),
+            };
+            before = Some(value);
+            queue.at(turn, thread).re == *re
+        })
     }
 
     /// The stream of `thread` frees or completes a request.
@@ -532,6 +545,25 @@ mod tests {
         assert_eq!(objects.resolve(group, 11, 0, 0), first);
         objects.free(group, 11, first, 0);
         assert_eq!(objects.register(group, 12, 0), first);
+    }
+
+    #[test]
+    fn a_handle_means_the_next_of_its_requests_each_time() {
+        let (mut objects, _) = mpich_objects();
+        let pool = objects.new_pool(0);
+        let all = [(70, 0), (71, 1), (70, 2), (70, 3)].map(|(raw, number)| {
+            let re = Ref::Request { thread: 0, signature: 5, number, pool, function: 1 };
+            objects.register_request(raw, re);
+            (raw, re, true)
+        });
+        assert!(objects.are(&all, 0));
+        let [first, second, third, fourth] = all;
+        assert!(objects.are(&[first, third, second, fourth], 0));
+        assert!(!objects.are(&[third, first], 0));
+        assert!(!objects.are(&[first, second, fourth], 0));
+        objects.free_request(70, first.1, 0);
+        assert!(!objects.are(&all, 0));
+        assert!(objects.are(&[third, fourth], 0));
     }
 
     #[test]

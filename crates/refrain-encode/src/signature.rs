@@ -4,8 +4,9 @@
 //! as cells. Its number is the terminal in the task's grammar. Because numbers follow first
 //! occurrence, two tasks with the same calls have the same numbers.
 
+use crate::task::put_some;
 use refrain_bytes::table;
-use refrain_signature::cells::{Cells, numbers, put_bytes, put_list, put_unsigned};
+use refrain_signature::cells::{Cells, numbers, put_bytes, put_unsigned};
 use refrain_signature::stats::Stats;
 
 /// A range of a table's bytes.
@@ -44,7 +45,14 @@ pub struct Signatures {
     bytes: Vec<u8>,
     /// A hash table with open addressing: signature number plus 1, or 0 if free.
     index: Vec<u32>,
+    /// The previous one, while its signatures are added to the new one: how many are. To add all at once would
+    /// take milliseconds, during which the program waits.
+    old: Vec<u32>,
+    moved: usize,
 }
+
+/// How many signatures are added to a new index with each new signature.
+const MOVED: usize = 8;
 
 impl Signatures {
     /// How many there are.
@@ -59,7 +67,9 @@ impl Signatures {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.all.capacity() * size_of::<Signature>() + self.bytes.capacity() + self.index.len() * 4
+        self.all.capacity() * size_of::<Signature>()
+            + self.bytes.capacity()
+            + (self.index.len() + self.old.len()) * 4
     }
 
     /// The signature of that number.
@@ -107,28 +117,20 @@ impl Signatures {
         self.look_up(cells, outcome)
     }
 
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "masked to the length, a power of two; the index holds numbers of signatures, and always a free entry"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "`probe` returns an entry of the index")]
     fn look_up(&mut self, cells: &[u8], outcome: &[u8]) -> Option<(u32, bool)> {
         if self.all.len() * 4 >= self.index.len() * 3 {
             self.grow();
         }
         let hash = table::hash(cells) as u32;
-        let mask = self.index.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            match self.index[at] {
-                0 => break,
-                found => {
-                    let number = found - 1;
-                    if self.all[number as usize].hash == hash && self.cells(number) == cells {
-                        return Some((number, false));
-                    }
-                }
-            }
-            at = (at + 1) & mask;
+        let free = match self.probe(&self.index, hash, cells) {
+            Ok(number) => return Some((number, false)),
+            Err(free) => free,
+        };
+        if !self.old.is_empty()
+            && let Ok(number) = self.probe(&self.old, hash, cells)
+        {
+            return Some((number, false));
         }
         let number = u32::try_from(self.all.len()).ok().filter(|n| *n < NONE - 1)?;
         let cells = self.keep(cells)?;
@@ -143,13 +145,34 @@ impl Signatures {
             emitted: 0,
             stats: Stats::default(),
         });
-        self.index[at] = number + 1;
+        self.index[free] = number + 1;
+        if !self.old.is_empty() {
+            self.move_some();
+        }
         Some((number, true))
     }
 
-    /// Writes them.
-    pub fn put(&self, out: &mut Vec<u8>) {
-        put_list(out, self.all.iter(), |out, s| {
+    /// The signature with these cells, or the free entry of the index where it belongs.
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "masked to the length, a power of two; the index holds numbers of signatures, and always a free entry"
+    )]
+    fn probe(&self, index: &[u32], hash: u32, cells: &[u8]) -> Result<u32, usize> {
+        let mask = index.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let Some(number) = index[at].checked_sub(1) else { return Err(at) };
+            if self.all[number as usize].hash == hash && self.cells(number) == cells {
+                return Ok(number);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// Writes some of them; see [`put_some`].
+    pub fn put_some(&self, at: &mut usize, out: &mut Vec<u8>, enough: usize) -> bool {
+        put_some(&self.all, at, out, enough, |out, s| {
             put_bytes(out, self.at(s.cells));
             put_bytes(out, self.at(s.first));
             for value in [s.pool, s.varies, s.polls] {
@@ -158,7 +181,7 @@ impl Signatures {
             }
             put_unsigned(out, s.emitted);
             s.stats.put(out);
-        });
+        })
     }
 
     /// Reads them.
@@ -190,18 +213,32 @@ impl Signatures {
         Some(Span { start, length })
     }
 
+    /// Begins a larger index.
     #[cold]
-    #[expect(clippy::indexing_slicing, reason = "masked to the length, a power of two")]
     fn grow(&mut self) {
         let size = (self.index.len() * 2).max(256);
-        self.index.clear();
-        self.index.resize(size, 0);
-        for (number, signature) in self.all.iter().enumerate() {
-            let mut at = signature.hash as usize & (size - 1);
+        self.old = std::mem::replace(&mut self.index, vec![0; size]);
+        self.moved = 0;
+    }
+
+    /// Adds some signatures of the old index to the new one.
+    #[cold]
+    #[expect(clippy::indexing_slicing, reason = "masked to the length, a power of two")]
+    fn move_some(&mut self) {
+        let mask = self.index.len() - 1;
+        // The index grows when it is three quarters full: those after that are in the new one only.
+        let most = (self.old.len() / 4 * 3).min(self.all.len());
+        let end = (self.moved + MOVED).min(most);
+        for number in self.moved..end {
+            let mut at = self.all[number].hash as usize & mask;
             while self.index[at] != 0 {
-                at = (at + 1) & (size - 1);
+                at = (at + 1) & mask;
             }
             self.index[at] = number as u32 + 1;
+        }
+        self.moved = end;
+        if end == most {
+            self.old = Vec::new();
         }
     }
 }

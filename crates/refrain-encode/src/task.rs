@@ -18,14 +18,33 @@ const POOR_CAP: usize = 4 << 20;
 /// A grammar hardly compresses if it takes more bytes per call than this.
 const POOR: u64 = 24;
 
+/// How many bytes of a grammar are sealed at each call: a large one is sealed in a few thousand calls.
+const SEALED_AT_ONCE: usize = 128;
+
+/// Sealed grammars are cut into chunks of this size, which can be spilled one by one.
+const CHUNK: usize = 16 << 10;
+
+/// A grammar that is being sealed.
+#[derive(Debug, Default)]
+struct Sealing {
+    grammar: Sequitur,
+    saving: refrain_grammar::Saving,
+    /// What is not in a chunk yet.
+    chunk: Vec<u8>,
+}
+
 /// The trace of one thread so far.
 #[derive(Debug, Default)]
 pub struct Task {
     /// Its signatures.
     pub signatures: Signatures,
     grammar: Sequitur,
-    /// Complete grammars, encoded.
+    /// The previous grammar, while it is being sealed: it no longer grows.
+    sealing: Option<Sealing>,
+    /// Complete grammars, encoded, in chunks.
     sealed: Vec<Sealed>,
+    /// For each of them, how many chunks there are up to its end.
+    sealed_ends: Vec<usize>,
     /// Outcomes of signatures whose outcomes vary.
     pub varying: Vec<Varying>,
     /// Failed polls of signatures that poll.
@@ -39,6 +58,45 @@ pub struct Task {
     /// Functions used.
     pub functions: Vec<u16>,
     lost: u64,
+}
+
+impl Sealing {
+    /// Writes the chunk in progress and what would follow it.
+    fn put_rest(&self, out: &mut Vec<u8>) {
+        let (mut rest, mut saving) = (self.chunk.clone(), self.saving);
+        while !self.grammar.save_some(&mut saving, &mut rest, usize::MAX) {}
+        put_bytes(out, &rest);
+    }
+}
+
+/// How far the state of a task is written. The task must not change before it is whole.
+#[derive(Debug, Default)]
+pub struct Saving {
+    table: u8,
+    /// How many items of the table are written.
+    at: usize,
+    grammar: refrain_grammar::Saving,
+}
+
+/// Writes some of a list, from item `at` on, until `out` has `enough` bytes. Returns whether all is written.
+pub fn put_some<T>(
+    all: &[T],
+    at: &mut usize,
+    out: &mut Vec<u8>,
+    enough: usize,
+    mut each: impl FnMut(&mut Vec<u8>, &T),
+) -> bool {
+    if *at == 0 {
+        put_unsigned(out, all.len() as u64);
+    }
+    while let Some(item) = all.get(*at) {
+        each(out, item);
+        *at += 1;
+        if out.len() >= enough {
+            break;
+        }
+    }
+    *at >= all.len()
 }
 
 impl Task {
@@ -142,18 +200,33 @@ impl Task {
     #[inline]
     fn seal_if_large(&mut self) {
         let memory = self.grammar.memory();
-        if memory > POOR_CAP && (memory > GRAMMAR_CAP || memory as u64 > POOR * self.grammar.len())
+        if self.sealing.is_some()
+            || memory > POOR_CAP
+                && (memory > GRAMMAR_CAP || memory as u64 > POOR * self.grammar.len())
         {
-            self.seal();
+            self.seal_some();
         }
     }
 
+    /// Seals some of the previous grammar, or begins to seal the current one.
     #[cold]
-    fn seal(&mut self) {
-        let mut bytes = Vec::new();
-        std::mem::take(&mut self.grammar).grammar().encode(&mut bytes);
-        bytes.shrink_to_fit();
-        self.sealed.push(Sealed::InMemory(bytes));
+    #[inline(never)]
+    fn seal_some(&mut self) {
+        let new = || Sealing { grammar: std::mem::take(&mut self.grammar), ..Sealing::default() };
+        let Sealing { grammar, saving, chunk } = self.sealing.get_or_insert_with(new);
+        let is_whole = grammar.save_some(saving, chunk, chunk.len() + SEALED_AT_ONCE);
+        if is_whole || chunk.len() >= CHUNK {
+            self.sealed.push(Sealed::InMemory(std::mem::take(chunk)));
+        }
+        if is_whole {
+            self.sealed_ends.push(self.sealed.len());
+            self.sealing = None;
+        }
+    }
+
+    /// Whether a grammar is being sealed. It is in a state as a whole, so this is no good time for one.
+    pub fn is_sealing(&self) -> bool {
+        self.sealing.is_some()
     }
 
     /// Whether failed polls with that outcome can be stored as a count. All failed polls of a signature
@@ -168,28 +241,63 @@ impl Task {
         self.polls.get(s.polls as usize).is_some_and(|polls| polls.failed == failed)
     }
 
-    /// Writes the state, so that recording can continue from it.
-    pub fn put(&self, out: &mut Vec<u8>) {
-        self.signatures.put(out);
-        put_list(out, self.sealed.iter(), |out, sealed| sealed.put(out));
-        let mut bytes = Vec::new();
-        self.grammar.grammar().encode(&mut bytes);
-        put_bytes(out, &bytes);
-        put_list(out, self.varying.iter(), |out, varying| varying.put(out));
-        put_list(out, self.polls.iter(), |out, polls| polls.put_whole(out));
-        put_list(out, self.strings.iter(), |out, text| put_bytes(out, text));
-        put_list(out, self.predefined.iter(), |out, index| put_unsigned(out, (*index).into()));
-        put_list(out, self.functions.iter(), |out, number| put_unsigned(out, (*number).into()));
-        put_unsigned(out, self.lost);
+    /// Writes some of the state, so that recording can continue from it, until `out` has `enough` bytes or a
+    /// little later. Returns whether all is written.
+    pub fn save_some(&self, saving: &mut Saving, out: &mut Vec<u8>, enough: usize) -> bool {
+        loop {
+            let Saving { table, at, grammar } = saving;
+            let is_whole = match *table {
+                0 => self.signatures.put_some(at, out, enough),
+                1 => put_some(&self.sealed, at, out, enough, |out, sealed| sealed.put(out)),
+                2 => {
+                    let ends = self.sealed_ends.iter();
+                    put_list(out, ends, |out, end| put_unsigned(out, *end as u64));
+                    put_list(out, self.sealing.iter(), |out, sealing| sealing.put_rest(out));
+                    true
+                }
+                3 => self.grammar.save_some(grammar, out, enough),
+                4 => put_some(&self.varying, at, out, enough, |out, varying| varying.put(out)),
+                5 => put_some(&self.polls, at, out, enough, |out, polls| polls.put_whole(out)),
+                6 => put_some(&self.strings, at, out, enough, |out, text| put_bytes(out, text)),
+                _ => {
+                    let predefined = self.predefined.iter();
+                    put_list(out, predefined, |out, index| put_unsigned(out, (*index).into()));
+                    let functions = self.functions.iter();
+                    put_list(out, functions, |out, number| put_unsigned(out, (*number).into()));
+                    put_unsigned(out, self.lost);
+                    return true;
+                }
+            };
+            if is_whole {
+                (*table, *at) = (*table + 1, 0);
+            } else {
+                return false;
+            }
+        }
     }
 
-    /// Reads the state that [`Task::put`] wrote.
+    /// Writes the whole state.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let mut saving = Saving::default();
+        while !self.save_some(&mut saving, out, usize::MAX) {}
+    }
+
+    /// Reads the state that [`Task::save_some`] wrote.
     pub fn get(cells: &mut Cells<'_>) -> Option<Task> {
         let mut task = Task { signatures: Signatures::read(cells)?, ..Task::default() };
         let terminals = task.signatures.len();
         task.sealed = cells.get_list(Sealed::get)?;
-        let grammar = Grammar::decode(cells.get_bytes()?, terminals).ok()?;
-        task.grammar = Sequitur::from_grammar(&grammar);
+        let chunks = task.sealed.len();
+        task.sealed_ends = cells.get_list(|cells| Some(cells.get_u32()? as usize))?;
+        (task.sealed_ends.is_sorted() && task.sealed_ends.iter().all(|end| *end <= chunks))
+            .then_some(())?;
+        for rest in cells.get_list(|cells| cells.get_bytes().map(<[u8]>::to_vec))? {
+            task.sealed.push(Sealed::InMemory(rest));
+            task.sealed_ends.push(task.sealed.len());
+        }
+        let (grammar, length) = Sequitur::saved(cells.rest(), terminals).ok()?;
+        cells.take(length)?;
+        task.grammar = grammar;
         task.varying = cells.get_list(Varying::get)?;
         task.polls = cells.get_list(Polls::get_whole)?;
         for text in cells.get_list(|cells| cells.get_bytes().map(<[u8]>::to_vec))? {
@@ -225,10 +333,15 @@ impl Task {
     /// The grammars in order, without those that are spilled.
     pub fn grammars(&self) -> Vec<Grammar> {
         let terminals = self.signatures.len();
-        // Decoding cannot fail: these bytes were encoded by `seal`.
-        let sealed = self.sealed.iter().filter_map(Sealed::in_memory);
-        let sealed = sealed.filter_map(|bytes| Grammar::decode(bytes, terminals).ok());
+        let starts = std::iter::once(0).chain(self.sealed_ends.iter().copied());
+        let sealed = starts.zip(&self.sealed_ends).filter_map(|(start, end)| {
+            let chunks = self.sealed.get(start..*end)?.iter().map(Sealed::in_memory);
+            let bytes = chunks.collect::<Option<Vec<_>>>()?.concat();
+            // Cannot fail: `seal_some` wrote these bytes.
+            Some(Sequitur::saved(&bytes, terminals).ok()?.0.grammar())
+        });
         let mut all: Vec<Grammar> = sealed.collect();
+        all.extend(self.sealing.iter().map(|sealing| sealing.grammar.grammar()));
         if !self.grammar.is_empty() || all.is_empty() {
             all.push(self.grammar.grammar());
         }
@@ -239,6 +352,7 @@ impl Task {
     pub fn memory(&self) -> usize {
         self.signatures.memory()
             + self.grammar.memory()
+            + self.sealing.as_ref().map_or(0, |sealing| sealing.grammar.memory())
             + self.sealed_memory()
             + self.varying.iter().map(Varying::memory).sum::<usize>()
             + self.polls.iter().map(Polls::memory).sum::<usize>()

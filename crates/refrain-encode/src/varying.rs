@@ -11,6 +11,8 @@ pub struct Varying {
     /// first call.
     rows: Vec<Box<[u8]>>,
     numbers: Map<Box<[u8]>, u32>,
+    /// What they take, approximately.
+    rows_memory: usize,
     predictor: Predictor,
     /// Correct predictions since the last miss.
     hits: u64,
@@ -31,9 +33,7 @@ impl Varying {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.rows.iter().map(|row| 2 * row.len() + 64).sum::<usize>()
-            + self.runs.capacity()
-            + self.misses.capacity()
+        self.rows_memory + self.runs.capacity() + self.misses.capacity()
     }
 
     fn row(&mut self, outcome: &[u8]) -> u32 {
@@ -42,6 +42,7 @@ impl Varying {
         }
         let row = self.rows.len() as u32;
         self.rows.push(outcome.into());
+        self.rows_memory += 2 * outcome.len() + 64;
         self.numbers.insert(outcome.into(), row);
         row
     }

@@ -53,6 +53,6 @@ pub use cursor::{Cursor, Level, Visitor};
 pub use error::GrammarError;
 pub use grammar::{Grammar, Symbol, What};
 pub use iter::Iter;
-pub use sequitur::Sequitur;
+pub use sequitur::{Saving, Sequitur};
 pub use share::{Shared, share};
 pub use verify::Violation;

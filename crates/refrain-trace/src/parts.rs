@@ -348,7 +348,15 @@ impl State {
 
     fn read(part: &Part) -> Result<Option<(PathBuf, Vec<u8>)>, String> {
         let path = Self::beside(part, state::file_name);
-        match std::fs::read(&path) {
+        let mut read = std::fs::read(&path);
+        // A running program may put a new state into this place and overwrite the one that is being read.
+        for _ in 0..TRIES {
+            if read.as_ref().map_or(true, |bytes| state::open(bytes).is_ok()) {
+                break;
+            }
+            read = std::fs::read(&path);
+        }
+        match read {
             Ok(bytes) => Ok(Some((path, bytes))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(format!("{}: {e}", path.display())),

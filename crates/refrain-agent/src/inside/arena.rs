@@ -75,6 +75,11 @@ impl Arena {
         Arena { lock: Abandonable::new(), blocks: UnsafeCell::new(blocks) }
     }
 
+    /// Whether a block for this layout is a mapping of its own.
+    pub fn is_mapping(layout: &Layout) -> bool {
+        class(layout).is_none()
+    }
+
     /// Allocates memory, which is not always zero; null if there is none.
     #[expect(clippy::indexing_slicing, reason = "`class` is less than the length")]
     pub fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -10,7 +10,7 @@
 //! nothing in the block decides which function is called: a wrapper knows its own function. The
 //! block only says who called, and from which stack depth.
 
-use crate::inside::next;
+use crate::inside::{next, stalls};
 use crate::order;
 use crate::trace::call::Call;
 use crate::trace::thread_log::{self, ThreadLog};
@@ -140,6 +140,7 @@ impl Entry {
     pub fn begin(self) -> Option<Call> {
         // SAFETY: as in `new`.
         let log = unsafe { (*self.block).log };
+        stalls::begin();
         let is_new = log.is_null();
         match thread_log::is_open(log) || is_new && thread_log::open_for_thread(self.block) {
             // SAFETY: as in `new`; the log is open and belongs to this thread.

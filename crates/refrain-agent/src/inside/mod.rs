@@ -13,6 +13,7 @@
 //! * [`panics`]: counts the agent's panics
 //! * [`permissions`]: of files that the agent creates · [`redaction`]: what they must not contain
 //! * [`header_page`]: the header of a part, changed by several threads
+//! * [`stalls`]: how long the agent delays the program, for a benchmark
 //! * [`process`]: state of the process · [`clock`]: its clock · [`library`]: its MPI library, and the
 //!   agent's own communicator
 
@@ -37,4 +38,5 @@ pub mod process;
 pub mod redaction;
 pub mod reentrant;
 pub mod reserve;
+pub mod stalls;
 pub mod symbols;

@@ -73,6 +73,19 @@ unsafe impl GlobalAlloc for WithReserve {
         if at.is_null() { take(layout) } else { at }
     }
 
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise; the block has that size.
+        unsafe {
+            let at = self.alloc(layout);
+            // The kernel fills mappings with zeros, page by page when they are first used: to do it here would
+            // take long for a large one.
+            if !at.is_null() && !Arena::is_mapping(&layout) {
+                at.write_bytes(0, layout.size());
+            }
+            at
+        }
+    }
+
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         if !is_reserve(at) {
             // SAFETY: the caller's promise; it came from the arena.

@@ -9,6 +9,7 @@ use crate::inside::entry::Entry;
 use crate::inside::library::{abi, error_class};
 use crate::inside::memory::{self, Handles, Ints, Longs, Statuses, Words};
 use crate::inside::process::{Errno, WILDCARD_POSTED};
+use crate::inside::stalls;
 use crate::trace::filter;
 use crate::trace::thread_log::{MARGIN, ThreadLog};
 use refrain_format::record::{HEAD, IGNORES_STATUS, PLAIN, Tag, array, head, state};
@@ -221,6 +222,7 @@ impl Call {
         if self.commit(log, tag, self.depth, flag) {
             log.release();
         }
+        stalls::end();
     }
 
     /// Begins the record of the outputs; the call has just returned an error code.
@@ -238,6 +240,7 @@ impl Call {
 
     #[inline(always)]
     fn leave_with(&mut self, result: i64, class: c_int) {
+        stalls::begin();
         let ticks = clock::ticks();
         // SAFETY: as in `begin`; the thread's log cannot have ended while it is inside a call.
         let log = unsafe { &mut *self.log };
@@ -265,6 +268,7 @@ impl Call {
             log.work_if_due();
             log.release();
         }
+        stalls::end();
     }
 
     /// Completes a record. Returns false if the log has stopped.

@@ -7,7 +7,9 @@
 //!
 //! Records stay in the log until their encoding is on disk: from time to time the encoder's state
 //! is written to a file, and the log restarts after it ([`refrain_format::state`]). So a killed
-//! process leaves a state and the records since.
+//! process leaves a state and the records since. The state is written in pieces, too. Meanwhile the encoder
+//! must not change, and records wait in the window: so a state begins when the window is empty, and its
+//! pieces come so often that half the window is enough for it.
 //!
 //! If something fails (no memory, no disk space, a defect, a signal handler that jumps out of this
 //! code), encoding ends, and the log continues as records, which are encoded after the program has
@@ -18,13 +20,14 @@ use crate::inside::library::abi;
 use crate::inside::locked::Locked;
 use crate::inside::process::Errno;
 use crate::inside::reserve::has_memory;
+use crate::inside::stalls::{self, Cause};
 use crate::table;
 use crate::trace::part::{self, Part};
+use crate::trace::state_file::{Paths, StateFile};
 use crate::trace::thread_log::Window;
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::times::Setting;
-use refrain_format::state;
-use refrain_signature::cells::{put_list, put_unsigned};
+use refrain_format::part::WINDOW_BYTES;
 use refrain_signature::tasktrace::TaskTrace;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
@@ -38,6 +41,12 @@ const STATE_EVERY: u64 = 4 << 20;
 /// to write it is proportional to that.
 const STATE_FACTOR: u64 = 8;
 
+/// Bytes of records after which a piece of work is due.
+pub const PACE: usize = 4 << 10;
+
+/// A record of a call has about so many bytes: a piece cannot be due more often.
+const LEAST_PACE: u64 = 128;
+
 /// Number of encoded bytes after which the encoder's memory is checked.
 const CHECK_EVERY: u64 = 64 << 10;
 
@@ -47,8 +56,21 @@ const PIECE_TICKS: u64 = 15_000;
 /// ... which are counted after so many records.
 const RECORDS_PER_LOOK: u32 = 8;
 
-/// Sealed data is written to its file when it exceeds this size.
-const SEALED_HELD: usize = 1 << 20;
+/// A piece is due at least after so many bytes of records while a state is being written.
+const STATE_PACE: usize = 1 << 10;
+
+/// The room in a window in which a state should be written.
+const STATE_ROOM: usize = WINDOW_BYTES / 2;
+
+/// A state grows by at least so many bytes in a piece, on average. Larger pieces are due if not enough of them fit.
+const STATE_GROWTH: u64 = 2 << 10;
+const MOST_LARGER: u64 = 16;
+
+/// A thread that has fallen behind encodes so many times as fast as it writes, if it can.
+const CATCH_UP: usize = 2;
+
+/// Sealed data is written to its file when it exceeds this size, a chunk at a time.
+const SEALED_HELD: usize = 16 << 10;
 
 /// Encoding ends when the encoder's memory exceeds this limit: millions of calls were all
 /// different.
@@ -92,23 +114,32 @@ struct Compressor {
     /// again.
     memory: usize,
     next_check: u64,
-    path: CString,
+    /// Sealed data is to be spilled.
+    has_sealed: bool,
+    /// The state that is being written.
+    state: Option<StateFile>,
+    /// The length of the last one, or a guess.
+    state_length: u64,
+    paths: Paths,
     /// The file of sealed data, and its length.
     sealed: (CString, u64),
 }
 
 impl Compressor {
-    fn new([path, sealed]: [CString; 2]) -> Compressor {
-        Compressor {
+    fn new([state, sealed]: [CString; 2]) -> Option<Compressor> {
+        Some(Compressor {
             encoder: new_encoder(),
             encoded: Vec::new(),
             saved: Vec::new(),
             since: 0,
             memory: 0,
             next_check: 0,
-            path,
+            has_sealed: false,
+            state: None,
+            state_length: 0,
+            paths: Paths::new(state)?,
             sealed: (sealed, 0),
-        }
+        })
     }
 
     /// Encodes the records of these slices that are not encoded yet, up to the first that `is_enough`
@@ -144,21 +175,23 @@ impl Compressor {
     fn check_memory(&mut self) -> bool {
         self.memory = self.encoder.memory();
         self.next_check = self.since + CHECK_EVERY;
-        if self.encoder.sealed_memory() > SEALED_HELD {
-            self.spill();
-        }
+        self.has_sealed = self.encoder.sealed_memory() > SEALED_HELD;
         has_memory(self.memory + SPARE)
     }
 
-    /// Spills sealed data to a file. If the disk is full, it stays in memory.
-    fn spill(&mut self) {
+    /// Spills at most so many pieces of sealed data to a file. If the disk is full, they stay in memory.
+    fn spill(&mut self, most: usize) {
         let (path, length) = &mut self.sealed;
-        self.encoder.spill(&mut |bytes| {
+        let mut left = most;
+        let mut has_room = true;
+        let is_all = self.encoder.spill(&mut |bytes| {
+            left = left.checked_sub(1)?;
             let at = *length;
-            part::write_at(path, bytes, at).ok()?;
-            *length += bytes.len() as u64;
-            Some(at)
+            has_room = part::write_at(path, bytes, at).is_ok();
+            *length += if has_room { bytes.len() as u64 } else { 0 };
+            has_room.then_some(at)
         });
+        self.has_sealed = !is_all && has_room;
     }
 
     /// Loads spilled data, to make a trace.
@@ -180,31 +213,59 @@ impl Compressor {
         self.memory > MAX_MEMORY
     }
 
-    /// Writes the state if enough was encoded since the last one, or if encoding is about to end.
+    /// Begins to write a state if enough was encoded since the last one. If encoding is about to end, writes it
+    /// as a whole.
     fn save_if_due(&mut self) {
-        if self.is_state_due() || self.is_too_large() {
+        if self.is_too_large() {
             self.save();
+        } else if self.is_state_due() && !self.encoder.is_sealing() {
+            self.state_length = self.state_length.max(self.memory as u64 / 4);
+            self.state = Some(StateFile::begin(&self.encoded));
         }
     }
 
-    /// Writes the state.
-    fn save(&mut self) -> bool {
-        self.encoder.seal_times();
-        self.spill();
-        let mut bytes = vec![0; state::HEAD];
-        put_list(&mut bytes, self.encoded.iter().enumerate(), |out, (thread, position)| {
-            put_unsigned(out, thread as u64);
-            put_unsigned(out, *position);
-        });
-        self.encoder.save(&mut bytes);
-        state::seal(&mut bytes);
-        // Also if it fails: a second attempt at once would cost the same again.
-        (self.since, self.next_check) = (0, 0);
-        let done = part::replace_file(&self.path, &bytes).is_ok();
-        if done {
-            self.saved.clone_from(&self.encoded);
+    /// Writes pieces of the state in progress until `is_over`, which is asked after every piece and within.
+    /// Returns whether it is still in progress.
+    fn save_some(&mut self, mut is_over: impl FnMut() -> bool) -> bool {
+        while let Some(state) = &mut self.state {
+            stalls::note(Cause::State);
+            let written = state.write_some(&self.paths, &self.encoder, &mut is_over);
+            if written == Ok(false) {
+                if is_over() {
+                    return true;
+                }
+                continue;
+            }
+            if written.is_ok() {
+                self.saved.clone_from(&state.covered);
+                self.state_length = state.length();
+            } else {
+                self.paths.remove_new();
+            }
+            self.state = None;
+            // Also if it failed: a second attempt at once would cost the same again.
+            (self.since, self.next_check) = (0, 0);
         }
-        done
+        false
+    }
+
+    /// Completes the state in progress.
+    fn complete_state(&mut self) {
+        self.save_some(|| false);
+    }
+
+    /// How many pieces of the state in progress are left to write.
+    fn pieces_left(&self) -> u64 {
+        let written = self.state.as_ref().map_or(0, StateFile::length);
+        self.state_length.saturating_sub(written) / STATE_GROWTH + 8
+    }
+
+    /// Writes the state as a whole.
+    fn save(&mut self) -> bool {
+        self.spill(usize::MAX);
+        self.state = Some(StateFile::begin(&self.encoded));
+        self.complete_state();
+        self.saved == self.encoded
     }
 }
 
@@ -244,10 +305,10 @@ pub struct LogSlice<'a> {
     pub records: &'a [u8],
 }
 
-/// How far the log of a thread is encoded.
+/// The result of a piece of work.
 pub struct Progress {
-    /// The position up to which it is encoded; the highest of all if encoding has ended.
-    pub encoded: u64,
+    /// After so many bytes of records the next piece is due.
+    pub pace: usize,
     /// The position up to which a state on disk covers it.
     pub saved: u64,
 }
@@ -256,32 +317,52 @@ pub struct Progress {
 /// Does nothing if another thread is encoding.
 pub fn encode_some(own: &LogSlice<'_>, part: &Part) -> Progress {
     let thread = own.thread as usize;
-    let mut progress = Progress { encoded: u64::MAX, saved: 0 };
+    let mut progress = Progress { pace: PACE, saved: 0 };
     if ENDED.load(Ordering::Relaxed) {
         return progress;
     }
     let mut work = |shared: &mut Shared| {
         let (compressor, windows) = shared.begin()?;
         let start = clock::ticks();
-        let mut records = 0;
-        let is_over = |time| {
-            records += 1;
-            // A later record of another thread may depend on one that its window had not shown.
-            time > start
-                || (records % RECORDS_PER_LOOK == 0
-                    && clock::ticks().wrapping_sub(start) > PIECE_TICKS)
-        };
-        match windows {
-            [_] => compressor.encode(std::slice::from_ref(own), is_over),
-            _ => {
-                let mut all = unencoded(windows, compressor, part.window());
-                all.push(LogSlice { ..*own });
-                compressor.encode(&all, is_over)
+        let took = || clock::ticks().wrapping_sub(start);
+        let written = own.records.len();
+        if compressor.state.is_some() {
+            let room = STATE_ROOM.saturating_sub(written) as u64;
+            let pieces = compressor.pieces_left();
+            // If a piece for every call is not enough, they are larger.
+            let larger = (pieces * LEAST_PACE / room.max(1)).clamp(1, MOST_LARGER);
+            compressor.save_some(|| took() > PIECE_TICKS * larger);
+            progress.pace = ((room / pieces) as usize).min(STATE_PACE);
+        } else if compressor.has_sealed {
+            compressor.spill(1);
+            progress.pace = STATE_PACE;
+        } else {
+            let before = compressor.since;
+            let mut records = 0;
+            let is_over = |time| {
+                records += 1;
+                // A later record of another thread may depend on one that its window had not shown.
+                time > start || (records % RECORDS_PER_LOOK == 0 && took() > PIECE_TICKS)
+            };
+            match windows {
+                [_] => compressor.encode(std::slice::from_ref(own), is_over),
+                _ => {
+                    let mut all = unencoded(windows, compressor, part.window());
+                    all.push(LogSlice { ..*own });
+                    compressor.encode(&all, is_over)
+                }
+            }
+            .then_some(())?;
+            let encoded = compressor.encoded.get(thread).copied()?;
+            let behind = (own.position + written as u64).saturating_sub(encoded) as usize;
+            progress.pace = PACE;
+            if behind > 0 {
+                progress.pace = ((compressor.since - before) as usize / CATCH_UP).min(PACE);
+            }
+            if compressor.is_too_large() {
+                compressor.save();
             }
         }
-        .then_some(())?;
-        compressor.save_if_due();
-        progress.encoded = compressor.encoded.get(thread).copied()?;
         progress.saved = compressor.saved(thread);
         shared.end_if_too_large();
         Some(())
@@ -290,7 +371,7 @@ pub fn encode_some(own: &LogSlice<'_>, part: &Part) -> Progress {
     match done {
         Ok(Some(())) => {}
         // Another thread is encoding, and continues with these records.
-        Err(false) => progress.encoded = own.position + own.records.len() as u64,
+        Err(false) => {}
         Ok(None) | Err(true) => ENDED.store(true, Ordering::Relaxed),
     }
     progress
@@ -302,6 +383,7 @@ pub fn encode(own: LogSlice<'_>, part: &Part) -> u64 {
     let thread = own.thread as usize;
     locked(|shared| {
         let (compressor, windows) = shared.begin()?;
+        compressor.complete_state();
         let now = clock::ticks();
         let mut all = unencoded(windows, compressor, part.window());
         all.push(LogSlice { ..own });
@@ -331,9 +413,11 @@ pub fn finish() -> Option<Vec<(u32, TaskTrace)>> {
     let mut tasks = None;
     locked(|shared| {
         let (compressor, windows) = shared.begin()?;
+        compressor.complete_state();
         let all: Vec<LogSlice<'_>> = unencoded(windows, compressor, std::ptr::null());
         compressor.encode(&all, |_| false).then_some(())?;
         compressor.save().then_some(())?;
+        compressor.paths.remove_new();
         compressor.load().then_some(())?;
         compressor.encoder.assume_returned(table::MPI_Finalize as u16, clock::ticks());
         compressor.encoder.finish();
@@ -349,7 +433,7 @@ impl Shared {
     /// The encoder, which is created when it is first needed, and the windows of open logs.
     fn begin(&mut self) -> Option<(&mut Compressor, &[Window])> {
         if self.compressor.is_none() {
-            self.compressor = Some(Compressor::new(self.paths.clone()?));
+            self.compressor = Some(Compressor::new(self.paths.clone()?)?);
         }
         Some((self.compressor.as_mut()?, &self.windows))
     }

@@ -1,7 +1,7 @@
 //! Tracing: records every call of the program with its arguments and results.
 //!
 //! * [`call`]: the record of one call · [`thread_log`]: the log of a thread · [`part`]: its file
-//! * [`compress`]: encodes full windows · [`merge`]: merges the traces of all ranks, in Finalize ·
+//! * [`compress`]: encodes records, in pieces · [`state_file`]: the encoder's state on disk · [`merge`]: merges the traces of all ranks, in Finalize ·
 //!   [`align`]: compares the clocks of ranks
 //! * [`objects`]: array lengths that depend on MPI objects · [`members`]: the members of a
 //!   communicator
@@ -33,4 +33,5 @@ pub mod releases;
 pub mod segments;
 pub mod sites;
 pub mod starts;
+pub mod state_file;
 pub mod thread_log;

@@ -6,6 +6,7 @@
 
 use crate::inside::file_size::file_size_limit;
 use crate::inside::header_page::HeaderPage;
+use crate::inside::stalls::{self, Cause};
 use crate::inside::{clock, permissions};
 use refrain_format::part::{BODY, EXTENSION, HEADER_BYTES, PartHeader};
 use std::ffi::{CString, c_int};
@@ -91,6 +92,11 @@ impl Part {
         self.page.body_end()
     }
 
+    /// The position in the log where the body begins.
+    pub fn base(&self) -> u64 {
+        self.page.body_end() - self.page.body_bytes()
+    }
+
     /// The thread's number.
     pub fn thread(&self) -> u32 {
         self.page.thread()
@@ -132,6 +138,7 @@ impl Part {
 
     /// Appends bytes to the file behind the window.
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), c_int> {
+        stalls::note(Cause::Append);
         let file = self.reopen()?;
         let appended = self.page.body_bytes();
         let total = appended + bytes.len() as u64;
@@ -173,11 +180,6 @@ impl Part {
         const NEW: u64 = 8 << 10;
         const OLD: u64 = 64 << 10;
         if self.page.body_bytes() + OLD <= self.most { OLD } else { NEW }
-    }
-
-    /// Whether the body is empty.
-    pub fn is_empty(&self) -> bool {
-        self.page.body_bytes() == 0
     }
 
     /// Opens the part again, and checks that it is still the same file.
@@ -231,6 +233,32 @@ pub fn replace_file(path: &CString, mut bytes: &[u8]) -> Result<(), c_int> {
             _ => Err(last_errno()),
         }
     }
+}
+
+/// Puts the file `new`, of which `length` bytes count, in the place of another one, which becomes `new` if there is one.
+/// So its pages can be used again.
+pub fn exchange_files(new: &CString, path: &CString, length: u64) -> Result<(), c_int> {
+    // SAFETY: plain system calls on files of the agent.
+    unsafe {
+        if libc::truncate(new.as_ptr(), length as libc::off_t) != 0 {
+            return Err(last_errno());
+        }
+        let (here, exchange) = (libc::AT_FDCWD, libc::RENAME_EXCHANGE);
+        let (from, to) = (new.as_ptr(), path.as_ptr());
+        // Fails for the first one, and where the file system cannot exchange files.
+        match libc::syscall(libc::SYS_renameat2, here, from, here, to, exchange) == 0
+            || libc::rename(from, to) == 0
+        {
+            true => Ok(()),
+            false => Err(last_errno()),
+        }
+    }
+}
+
+/// Removes a file.
+pub fn remove_file(path: &CString) {
+    // SAFETY: a valid path, of a file of the agent.
+    unsafe { libc::unlink(path.as_ptr()) };
 }
 
 /// Writes bytes at an offset of a file that several processes write.

@@ -54,7 +54,8 @@ impl Writer<'_, '_> {
         let mut refs = std::mem::take(&mut self.scratch.refs);
         refs.clear();
         let is_request = self.is_request(kind);
-        let mut raws = Vec::with_capacity(n);
+        let mut raws = std::mem::take(&mut self.scratch.raws);
+        raws.clear();
         // How often each handle that means several requests has occurred.
         let mut turns: Map<u64, usize> = Map::default();
         while let Some(raw) = all.u64() {
@@ -108,7 +109,9 @@ impl Writer<'_, '_> {
             }
         } else {
             put(out, n as i64);
-            let (mut firsts, mut seconds) = (Vec::with_capacity(n), Vec::with_capacity(n));
+            let [firsts, seconds] = &mut self.scratch.columns;
+            firsts.clear();
+            seconds.clear();
             for re in &refs {
                 let (first, second) = match *re {
                     Ref::Predefined(index) => (-1 - i64::from(self.task.predefined(index)), 0),
@@ -120,12 +123,12 @@ impl Writer<'_, '_> {
                 firsts.push(first);
                 seconds.push(second);
             }
-            array::put(out, &firsts, &[]);
+            array::put(out, firsts, &[]);
             if is_request {
-                array::put(out, &seconds, &[]);
+                array::put(out, seconds, &[]);
             }
         }
-        self.scratch.refs = refs;
+        (self.scratch.refs, self.scratch.raws) = (refs, raws);
         Some(())
     }
 
@@ -229,7 +232,9 @@ impl Writer<'_, '_> {
         let before = std::mem::take(&mut self.scratch.before);
         self.scratch.effect = None;
         let after = std::mem::take(&mut self.scratch.after);
-        let mut is_completed = vec![false; before.len()];
+        let mut is_completed = std::mem::take(&mut self.scratch.is_completed);
+        is_completed.clear();
+        is_completed.resize(before.len(), false);
         for index in &self.scratch.indices {
             if let Some(completed) =
                 usize::try_from(*index).ok().and_then(|i| is_completed.get_mut(i))
@@ -285,6 +290,7 @@ impl Writer<'_, '_> {
             self.scratch.effect = Some(Effect::Completes(all.collect(), is_array));
         }
         (self.scratch.before, self.scratch.after) = (before, after);
+        self.scratch.is_completed = is_completed;
     }
 
     fn is_persistent(&self, re: Ref) -> bool {

@@ -54,6 +54,11 @@ pub struct CallScratch {
     /// The handle of the request that the call created.
     made: Option<u64>,
     refs: Vec<Ref>,
+    /// The handles of an array, and the two numbers of each object.
+    raws: Vec<u64>,
+    columns: [Vec<i64>; 2],
+    /// By array index, whether the request was completed.
+    is_completed: Vec<bool>,
     /// The signature's number, if it is known already.
     pub terminal: Option<u32>,
     /// What the call does to requests; `None` if it cannot be repeated.

@@ -8,6 +8,8 @@
 mod finish;
 mod saved;
 
+pub use saved::Saving;
+
 use crate::call::{CallScratch, Returned, Writer};
 use crate::memo::{CallRecords, Memos};
 use crate::objects::Objects;
@@ -321,6 +323,11 @@ impl Encoder {
     /// Bytes of memory that spilling would free.
     pub fn sealed_memory(&self) -> usize {
         self.threads.iter().map(|t| t.task.sealed_memory() + t.times.memory()).sum()
+    }
+
+    /// Whether a grammar is being sealed; see [`Task::is_sealing`].
+    pub fn is_sealing(&self) -> bool {
+        self.threads.iter().any(|thread| thread.task.is_sealing())
     }
 
     /// Records the times of every call. Must be called before the first record.

@@ -3,17 +3,51 @@
 use super::{Encoder, FailedPolls, Open, Thread};
 use crate::segments::Segments;
 use crate::slots::Slots;
-use crate::task::Task;
+use crate::task::{self, Task};
 use crate::times::{Recorder, Setting};
 use refrain_mpi::abi::Family;
 use refrain_mpi::status::StatusFields;
 use refrain_signature::cells::{self, Cells, put_bytes, put_list, put_unsigned};
 use refrain_signature::plan::{Kinds, Plan};
 
+/// How far a state is written. The encoder must not change before it is whole.
+#[derive(Debug, Default)]
+pub struct Saving {
+    is_begun: bool,
+    thread: usize,
+    task: task::Saving,
+}
+
 impl Encoder {
     /// Writes the whole state. [`Encoder::resume`] continues from it, for example after the process
     /// was killed.
     pub fn save(&self, out: &mut Vec<u8>) {
+        let mut saving = Saving::default();
+        while !self.save_some(&mut saving, out, usize::MAX) {}
+    }
+
+    /// Writes some of the state, until `out` has `enough` bytes or a little later. Returns whether all is
+    /// written.
+    pub fn save_some(&self, saving: &mut Saving, out: &mut Vec<u8>, enough: usize) -> bool {
+        if !saving.is_begun {
+            saving.is_begun = true;
+            self.put_head(out);
+        }
+        while let Some(thread) = self.threads.get(saving.thread) {
+            if out.len() >= enough || !thread.task.save_some(&mut saving.task, out, enough) {
+                return false;
+            }
+            thread.put(out);
+            if let Some(setting) = &self.timing {
+                thread.times.put(setting, out);
+            }
+            (saving.thread, saving.task) = (saving.thread + 1, task::Saving::default());
+        }
+        true
+    }
+
+    /// Writes what comes before the threads.
+    fn put_head(&self, out: &mut Vec<u8>) {
         put_unsigned(out, self.layout.family.code().into());
         put_list(out, self.kinds.names().iter(), |out, name| put_bytes(out, name.as_bytes()));
         let plans: Vec<(usize, &Plan)> =
@@ -26,12 +60,7 @@ impl Encoder {
         self.segments.put(out);
         let timing = self.timing.as_ref();
         put_bytes(out, timing.map(Setting::to_text).unwrap_or_default().as_bytes());
-        put_list(out, self.threads.iter(), |out, thread| {
-            thread.put(out);
-            if let Some(setting) = timing {
-                thread.times.put(setting, out);
-            }
-        });
+        put_unsigned(out, self.threads.len() as u64);
     }
 
     /// Continues from a saved state; `None` if the bytes are malformed.
@@ -69,8 +98,8 @@ impl Encoder {
 const IGNORES_BIT: u32 = 32;
 
 impl Thread {
+    /// Writes what comes after the task.
     fn put(&self, out: &mut Vec<u8>) {
-        self.task.put(out);
         put_list(out, self.open.iter(), |out, open| {
             let site = open.site.map_or(0, |site| u64::from(site) + 1);
             for value in [

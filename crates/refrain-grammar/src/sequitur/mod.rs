@@ -12,11 +12,13 @@ mod cursor;
 mod digrams;
 mod nodes;
 mod rules;
+mod saved;
 mod snapshot;
 
 use cursor::{Cursor, Step, Walk, Walked};
 use nodes::{Id, Kind, START};
 use rules::Rules;
+pub use saved::Saving;
 
 /// How many earlier uses of the last symbol are tried for a prediction.
 const EARLIER_USES: usize = 4;

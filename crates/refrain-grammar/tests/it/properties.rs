@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use refrain_grammar::{Grammar, Sequitur, Shared, Symbol, Visitor, share};
+use refrain_grammar::{Grammar, Saving, Sequitur, Shared, Symbol, Visitor, share};
 
 /// A program: terminals, and loops over programs.
 #[derive(Clone, Debug)]
@@ -164,6 +164,45 @@ proptest! {
         prop_assert_eq!(grammar.verify(), Ok(()));
         let whole: Vec<u32> = before.into_iter().chain(after).collect();
         prop_assert_eq!(grammar.iter().collect::<Vec<_>>(), whole);
+    }
+
+    #[test]
+    fn a_growing_grammar_is_saved_in_pieces(
+        before in sequence(), after in sequence(), piece in 1..20_usize,
+    ) {
+        let sequitur = pushed(&before);
+        let (mut bytes, mut saving) = (Vec::new(), Saving::default());
+        loop {
+            let enough = bytes.len() + piece;
+            if sequitur.save_some(&mut saving, &mut bytes, enough) {
+                break;
+            }
+        }
+        let mut whole = Vec::new();
+        prop_assert!(sequitur.save_some(&mut Saving::default(), &mut whole, usize::MAX));
+        prop_assert_eq!(&whole, &bytes);
+        whole.extend([1, 2, 3]);
+        let (mut again, length) = Sequitur::saved(&whole, EVERY_TERMINAL).unwrap();
+        prop_assert_eq!(length, bytes.len());
+        prop_assert_eq!(again.check(), Ok(()));
+        prop_assert_eq!(again.len(), before.len() as u64);
+        prop_assert_eq!(again.grammar().verify(), Ok(()));
+        after.iter().for_each(|&terminal| again.push(terminal));
+        prop_assert_eq!(again.check(), Ok(()));
+        let all: Vec<u32> = before.iter().chain(&after).copied().collect();
+        prop_assert_eq!(again.grammar().iter().collect::<Vec<_>>(), all);
+        let terminals = before.iter().max().map_or(0, |most| *most as usize + 1);
+        prop_assert!(Sequitur::saved(&bytes, terminals).is_ok());
+        prop_assert!(terminals == 0 || Sequitur::saved(&bytes, terminals - 1).is_err());
+        prop_assert!(Sequitur::saved(&bytes[..bytes.len() - 1], terminals).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_a_saved_grammar_or_an_error(bytes: Vec<u8>) {
+        if let Ok((sequitur, length)) = Sequitur::saved(&bytes, 8) {
+            prop_assert!(length <= bytes.len());
+            prop_assert_eq!(sequitur.check(), Ok(()));
+        }
     }
 
     #[test]

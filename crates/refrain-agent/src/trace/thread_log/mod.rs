@@ -29,8 +29,9 @@ use crate::inside::library::{abi, handle_names};
 use crate::inside::locked::Lazy;
 use crate::inside::next;
 use crate::inside::process::{self, Quiet};
+use crate::inside::stalls::{self, Cause};
 use crate::table;
-use crate::trace::compress;
+use crate::trace::compress::{self, PACE};
 use crate::trace::part::Part;
 use crate::trace::segments::Segments;
 use crate::trace::sites::Sites;
@@ -46,9 +47,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 /// Room that is always left in the window when a record begins, and behind every item of variable
 /// size. It is enough for all scalars of any call, so that those need no check.
 pub const MARGIN: usize = 512;
-
-/// Bytes of records after which a piece of work is due.
-const PIECE: usize = 4 << 10;
 
 /// The maximum depth of calls inside calls (from callbacks) that is tracked.
 const MAX_DEPTH: usize = 32;
@@ -131,6 +129,7 @@ pub fn open_for_thread(block: *mut ThreadBlock) -> bool {
         return false;
     }
     let _quiet = Quiet::keep();
+    stalls::note(Cause::Open);
     // SAFETY: as above.
     if process::is_from_bindings_at_load(unsafe { (*block).caller }) {
         return false;
@@ -196,7 +195,7 @@ impl ThreadLog {
         let mut log = Box::new(ThreadLog {
             at: window.wrapping_add(WINDOW_HEAD),
             end: window.wrapping_add(WINDOW_BYTES),
-            due: window.wrapping_add(WINDOW_HEAD + PIECE),
+            due: window.wrapping_add(WINDOW_HEAD + PACE),
             is_disk_full: false,
             limit: window.wrapping_add(WINDOW_BYTES),
             is_large: false,

@@ -1,10 +1,10 @@
 //! Room for records: in the window, in memory for a record larger than the window, or, when the log
 //! has stopped, nowhere.
 
-use super::{MARGIN, PIECE, ThreadLog};
+use super::{MARGIN, ThreadLog};
 use crate::inside::process::Uncancelled;
 use crate::table;
-use crate::trace::compress::LogSlice;
+use crate::trace::compress::{LogSlice, PACE};
 use refrain_format::part::WINDOW_HEAD;
 use refrain_format::record::{HEAD, Tag, head};
 use std::ffi::c_int;
@@ -161,7 +161,7 @@ impl ThreadLog {
     /// Empties the window, which now continues the body.
     fn restart_window(&mut self) {
         self.at = self.window.wrapping_add(WINDOW_HEAD);
-        self.due = self.at.wrapping_add(PIECE);
+        self.due = self.at.wrapping_add(PACE);
         self.is_disk_full = false;
         // SAFETY: the log's own window. Until the last store, its records are in the body, and no
         // record follows them.
