@@ -1,9 +1,9 @@
 //! What delays cost a job whose ranks have a core each: a simulation of ranks that wait for their neighbours.
 //!
-//! Each rank has six random neighbours. In each step it computes for a random time, makes a few calls, and waits
-//! for the messages of this step from its neighbours. Each call is delayed twice, before it is forwarded and after it
-//! has returned, by times drawn from a measured histogram. So a rank that is delayed delays its neighbours, and they
-//! theirs.
+//! Each rank has six random neighbours. In each step it computes for a random time, makes a few calls,
+//! and waits for the messages of this step from its neighbours. Each call is delayed twice, before it is
+//! forwarded and after it has returned, by times drawn from a measured histogram. So a rank that is
+//! delayed delays its neighbours, and they theirs.
 
 use crate::Figure;
 use refrain_testing::random::Random;
@@ -26,8 +26,7 @@ const RANKS: [usize; 2] = [64, 1024];
 /// Delays in nanoseconds, each with how often it was measured.
 pub type Histogram = Vec<(f64, u64)>;
 
-/// The delays of the agent before it wrote states, sealed data and records in pieces: commit 391839b with
-/// the counters of today, `multigrid` on 2 ranks.
+/// The delays of the agent before it worked in pieces, counted as today: `multigrid` on 2 ranks.
 const BEFORE: &str = include_str!("stalls-before.txt");
 
 /// Reads lines of nanoseconds and counts; others are comments.

@@ -5,14 +5,14 @@
 //! node and 32 bits of the pair's hash. The hash bits also give the slot's home, so probing, removing
 //! and growing touch nodes only if the hashes agree.
 //!
-//! A table that is full gets a successor of twice its size, and each later addition moves a few slots to it: to
-//! move all at once would take milliseconds, during which the program waits.
+//! A table that is full gets a successor of twice its size, and each later addition moves a few slots to
+//! it: to move all at once would take milliseconds, during which the program waits.
 
 use super::nodes::{Id, Node};
 use refrain_bytes::stable::GOLDEN;
 
-/// A slot: the hash above the node, which is 0 in an empty slot. Node 0 is a guard and begins no digram. A plain
-/// number, because fresh memory is full of such slots already.
+/// A slot: the hash above the node, which is 0 in an empty slot. Node 0 is a guard and begins no digram.
+/// A plain number, because fresh memory is full of such slots already.
 type Slot = u64;
 
 const EMPTY: Slot = 0;

@@ -1,12 +1,13 @@
 //! Writes a growing grammar in pieces.
 //!
-//! A finished grammar ([`Sequitur::grammar`]) takes a copy, a walk of all rules and a second one to write it: milliseconds
-//! for a large grammar, during which a program can do nothing else. So the state of a program that is running
-//! has the rules as they are, in the order of their guards, and whoever reads it finishes the grammar.
+//! A finished grammar ([`Sequitur::grammar`]) takes a copy, a walk of all rules and a second one to write
+//! it: milliseconds for a large grammar, during which a program can do nothing else. So the state of a
+//! program that is running has the rules as they are, in the order of their guards, and whoever reads it
+//! finishes the grammar.
 //!
-//! For each rule: its guard, as the difference from the previous one (not for the start rule, which is the
-//! first); its symbols; 0. After the last rule comes a difference of 0. The walk follows: how often the last symbol of
-//! the start rule was repeated, the symbols that were walked, and 0.
+//! For each rule: its guard, as the difference from the previous one (not for the start rule, which is
+//! the first); its symbols; 0. After the last rule comes a difference of 0. The walk follows: how often
+//! the last symbol of the start rule was repeated, the symbols that were walked, and 0.
 //!
 //! | symbol | numbers |
 //! |---|---|
