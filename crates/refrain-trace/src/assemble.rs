@@ -106,9 +106,12 @@ fn write_sections(writer: &mut Writer, meta: &Meta, merged: &Merged) -> Result<(
     Ok(())
 }
 
+/// Statistics may always have this many bytes, also in a file of a few hundred.
+const LEAST_STATISTICS: usize = 128;
+
 /// The statistics in as much detail as fits into a quarter of the file.
 fn statistics(merged: &Merged, others: u64) -> Vec<u8> {
-    let most = usize::try_from(others / 3).unwrap_or(usize::MAX);
+    let most = usize::try_from(others / 3).unwrap_or(usize::MAX).max(LEAST_STATISTICS);
     let mut bytes = Vec::new();
     for detail in Detail::ALL {
         bytes = times::write(merged, detail);
