@@ -36,7 +36,7 @@ mod writer;
 
 pub use reader::{Container, Integrity};
 pub use section::Section;
-pub use writer::Writer;
+pub use writer::{Packed, Writer};
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -125,3 +125,35 @@ fn a_changed_byte_is_detected_and_its_section_named() {
     assert!(error.contains("section `hi` is damaged"), "{error}");
     container.read_checked("packed").unwrap();
 }
+
+#[test]
+fn sections_of_every_size_and_kind_read_back_and_are_smaller_if_they_can_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.refrain");
+    let mut random = 1u64;
+    let mut byte = || {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (random >> 56) as u8
+    };
+    let sizes = [0, 1, 1000, 100 << 10, 257 << 10, 1100 << 10, 2100 << 10];
+    let mut all = Vec::new();
+    for size in sizes {
+        let noise: Vec<u8> = (0..size).map(|_| byte()).collect();
+        // Few different words, in random order.
+        let words: Vec<u8> = noise.iter().flat_map(|n| [7, n % 16, 9, 9]).take(size).collect();
+        all.extend([noise, words]);
+    }
+    let mut writer = Writer::create(&path).unwrap();
+    for (number, content) in all.iter().enumerate() {
+        writer.add_packed(&number.to_string(), Packed::of(content)).unwrap();
+    }
+    writer.finish().unwrap();
+    let container = Container::open(&path).unwrap();
+    for (number, content) in all.iter().enumerate() {
+        let name = number.to_string();
+        assert!(container.read_checked(&name).unwrap() == *content, "{} bytes", content.len());
+        let stored = container.section(&name).unwrap().stored;
+        let is_small = number % 2 == 0 || content.len() < 1000 || stored < content.len() as u64 / 4;
+        assert!(is_small && stored <= content.len() as u64, "{stored} of {}", content.len());
+    }
+}

@@ -6,17 +6,21 @@ use crate::{
     Codec, ContainerError, HEAD_BYTES, MAGIC, TRAILER_MARK, VERSION, io_error, most_unpacked,
 };
 use refrain_bytes::varint;
+use std::borrow::Cow;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_64;
 
-/// The zstd level for sections that are in memory.
-const BEST: i32 = 19;
-/// The zstd level for large sections, for which [`BEST`] would take minutes.
+/// The zstd levels for sections that are in memory, and up to how many bytes each takes less than half a second.
+const LEVELS: [(i32, usize); 2] = [(19, 1 << 20), (16, 2 << 20)];
+/// The level for larger sections, and for those that the better levels hardly make smaller.
 const GOOD: i32 = 9;
-const LARGE: usize = 4 << 20;
+/// A section with more bytes is tried first: a piece of it, with both levels. The better one must save a share of 1 in
+/// this many bytes.
+const PIECE: usize = 128 << 10;
+const WORTHWHILE: usize = 25;
 /// The zstd level of a first try, and the size up to which that try says nothing.
 const HASTE: i32 = 1;
 const SMALL: usize = 1 << 10;
@@ -93,45 +97,30 @@ impl Writer {
 
     /// Adds a section from memory, compressed as well as possible.
     pub fn add_bytes(&mut self, name: &str, content: &[u8]) -> Result<(), ContainerError> {
-        self.try_add_bytes(name, content).map_err(|source| io_error(&self.temporary, source))
+        self.add_packed(name, Packed::of(content))
     }
 
-    fn try_add_bytes(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
-        let level = if content.len() > LARGE { GOOD } else { BEST };
-        // Bytes of an entropy coder do not compress further. A fast level finds that out in a
-        // twentieth of the time.
-        let mut packed = zstd::bulk::compress(content, HASTE)?;
-        if packed.len() < content.len() || content.len() < SMALL {
-            packed = zstd::bulk::compress(content, level)?;
-        }
-        // A reader refuses sections that compress too well.
-        let is_accepted = content.len() as u64 <= most_unpacked(packed.len() as u64);
-        let (mut codec, mut stored) = match packed.len() < content.len() && is_accepted {
-            true => (Codec::Zstd, packed.as_slice()),
-            false => (Codec::Stored, content),
-        };
-        let mixed = match content.len() {
-            1..=mixed::MOST => mixed::compress(content),
-            _ => Vec::new(),
-        };
-        if !mixed.is_empty() && mixed.len() < stored.len() {
-            (codec, stored) = (Codec::Mixed, &mixed);
-        }
+    /// Adds a section that is compressed already.
+    pub fn add_packed(&mut self, name: &str, packed: Packed<'_>) -> Result<(), ContainerError> {
+        self.try_add_packed(name, &packed).map_err(|source| io_error(&self.temporary, source))
+    }
+
+    fn try_add_packed(&mut self, name: &str, packed: &Packed<'_>) -> io::Result<()> {
         let mut section = Section {
             name: name.to_owned(),
-            codec,
-            stored: stored.len() as u64,
-            full: content.len() as u64,
+            codec: packed.codec,
+            stored: packed.stored.len() as u64,
+            full: packed.full,
             checksum: 0,
             offset: self.at,
             long: false,
             is_named: Section::is_known(name),
         };
         let mut hash = section.hasher();
-        hash.write(stored);
+        hash.write(&packed.stored);
         section.checksum = hash.finish() as u32;
         self.file.write_all(&section.head()?)?;
-        self.file.write_all(stored)?;
+        self.file.write_all(&packed.stored)?;
         self.at = section.content_offset() + section.stored;
         self.sections.push(section);
         Ok(())
@@ -178,6 +167,58 @@ impl Drop for Writer {
         // Removes an incomplete file, whose source still exists. A complete one has been renamed.
         let _ = std::fs::remove_file(&self.temporary);
     }
+}
+
+/// The content of a section as it is stored. Compressing takes nearly all the time of writing, and several sections can
+/// be compressed at once.
+pub struct Packed<'c> {
+    codec: Codec,
+    stored: Cow<'c, [u8]>,
+    full: u64,
+}
+
+impl<'c> Packed<'c> {
+    /// Compresses the content of a section as well as possible.
+    pub fn of(content: &'c [u8]) -> Packed<'c> {
+        let full = content.len() as u64;
+        // Bytes of an entropy coder do not compress further. A fast level finds that out in a
+        // twentieth of the time.
+        let pack = |level| zstd::bulk::compress(content, level).ok();
+        let mut packed = pack(HASTE);
+        if content.len() < SMALL || packed.as_ref().is_some_and(|p| p.len() < content.len()) {
+            packed = pack(level(content));
+        }
+        // A reader refuses sections that compress too well.
+        let is_accepted = |stored: &Vec<u8>| {
+            stored.len() < content.len() && full <= most_unpacked(stored.len() as u64)
+        };
+        let packed = match packed.filter(is_accepted) {
+            Some(stored) => Packed { codec: Codec::Zstd, stored: stored.into(), full },
+            None => Packed { codec: Codec::Stored, stored: content.into(), full },
+        };
+        let mixed = match content.len() {
+            1..=mixed::MOST => mixed::compress(content),
+            _ => Vec::new(),
+        };
+        if !mixed.is_empty() && mixed.len() < packed.stored.len() {
+            return Packed { codec: Codec::Mixed, stored: mixed.into(), full };
+        }
+        packed
+    }
+}
+
+/// The zstd level for a section.
+fn level(content: &[u8]) -> i32 {
+    let best = LEVELS.into_iter().find(|(_, most)| content.len() <= *most);
+    let Some((best, _)) = best else { return GOOD };
+    if content.len() <= 2 * PIECE {
+        return best;
+    }
+    let from = (content.len() - PIECE) / 2;
+    let piece = content.get(from..from + PIECE).unwrap_or_default();
+    let packed = |level| zstd::bulk::compress(piece, level).map_or(usize::MAX, |p| p.len());
+    let (good, better) = (packed(GOOD), packed(best));
+    if good.saturating_sub(better) > good / WORTHWHILE { best } else { GOOD }
 }
 
 /// Counts and hashes the bytes that are written through it.

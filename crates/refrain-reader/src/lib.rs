@@ -229,6 +229,7 @@ pub mod items;
 pub mod meta;
 mod objects;
 pub mod orders;
+pub mod parallel;
 pub mod payload;
 pub mod processes;
 pub mod raw;

@@ -1,9 +1,10 @@
 //! Assembles a trace from the parts of a run.
 
 use crate::parts::{Part, State, part_error, read_parts};
+use crate::steps::Steps;
 use crate::times::StreamTimes;
 use crate::{align, ready};
-use refrain_container::{Codec, Writer};
+use refrain_container::{Codec, Packed, Writer};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::times::{Block, Setting};
 use refrain_format::define::FunctionDef;
@@ -14,7 +15,7 @@ use refrain_reader::TraceError;
 use refrain_reader::meta::{Meta, ProcessStreams, StreamMeta};
 use refrain_reader::timing::Wanted;
 use refrain_reader::view::SingleTask;
-use refrain_reader::{clocks, sections};
+use refrain_reader::{clocks, parallel, sections};
 use refrain_signature::cells::{put_bytes, put_unsigned};
 use refrain_signature::tasktrace::TaskTrace;
 use refrain_signature::timekey::Detail;
@@ -38,13 +39,15 @@ pub enum Keep {
 }
 
 /// Makes a trace from a folder of parts. `meta` describes the run; its streams are filled in. Returns
-/// the metadata that was written and the size of the file.
+/// the metadata that was written and the size of the file. `steps` counts what is done.
 pub fn assemble(
     folder: &Path,
     trace: &Path,
     keep: Keep,
     mut meta: Meta,
+    steps: &Steps,
 ) -> Result<(Meta, u64), TraceError> {
+    steps.begin("reading records", 0);
     let (parts, lost) = read_parts(folder)?;
     meta.streams = parts.iter().map(|p| p.stream.clone()).collect();
     meta.lost = lost;
@@ -56,13 +59,14 @@ pub fn assemble(
             timing.take_from(&parts, &mut meta)?;
             merged
         }
-        None => merge(&parts, &mut meta, &mut timing)?,
+        None => merge(&parts, &mut meta, &mut timing, steps)?,
     };
     align::align(&parts, &mut meta);
     if meta.is_redacted() {
         meta.redact();
     }
     let mut writer = Writer::create(trace)?;
+    steps.begin("compressing", 0);
     write_sections(&mut writer, &meta, &merged)?;
     if keep == Keep::Raw || timing.wanted.is_some() {
         writer.add_bytes(sections::CLOCKS, &clocks::to_bytes(&meta))?;
@@ -87,20 +91,29 @@ pub fn assemble(
 
 fn write_sections(writer: &mut Writer, meta: &Meta, merged: &Merged) -> Result<(), TraceError> {
     let streams = write(merged);
-    writer.add_bytes(sections::META, &meta.to_bytes())?;
-    writer.add_bytes(sections::STRUCTURE, &streams.structure)?;
+    let (meta, mut residues) = (meta.to_bytes(), Vec::new());
     let mut chunk = Vec::new();
     let mut first = None;
     for (i, (rank, thread, bytes)) in streams.residues.iter().enumerate() {
-        let first = *first.get_or_insert(*rank);
+        let begin = *first.get_or_insert(*rank);
         put_unsigned(&mut chunk, (*rank).into());
         put_unsigned(&mut chunk, (*thread).into());
         put_bytes(&mut chunk, bytes);
         let next = streams.residues.get(i + 1).map(|(rank, ..)| *rank);
         if next.is_none() || (chunk.len() > RESIDUE_BYTES && next != Some(*rank)) {
-            writer.add_bytes(&format!("{}{first}-{rank}", sections::OWN), &chunk)?;
-            chunk.clear();
+            let name = format!("{}{begin}-{rank}", sections::OWN);
+            residues.push((name, std::mem::take(&mut chunk)));
+            first = None;
         }
+    }
+    let mut all = vec![
+        (sections::META, meta.as_slice()),
+        (sections::STRUCTURE, streams.structure.as_slice()),
+    ];
+    all.extend(residues.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())));
+    let packed = parallel::map(all.len(), |number| Packed::of(all[number].1));
+    for ((name, _), packed) in all.iter().zip(packed) {
+        writer.add_packed(name, packed)?;
     }
     writer.add_bytes(sections::TIMING, &statistics(merged, writer.len()))?;
     Ok(())
@@ -122,41 +135,78 @@ fn statistics(merged: &Merged, others: u64) -> Vec<u8> {
     bytes
 }
 
-/// Encodes the records of all processes and merges their tasks.
-fn merge(parts: &[Part], meta: &mut Meta, timing: &mut Timing) -> Result<Merged, TraceError> {
-    let mut lost = Vec::new();
-    let mut failed = None;
-    let processes = meta.processes();
-    let streams = &meta.streams;
-    let mut calls = Vec::new();
-    let mut definitions = Definitions::default();
-    let mut merged = Merged::merge_all(processes.iter().map(|process| {
-        let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
-        match encode(&parts, &mut lost, timing.setting()) {
-            Ok(Encoded { tasks, times, .. }) => {
-                if let Err(error) = timing.take(parts[0], process, streams, &tasks, times) {
-                    failed.get_or_insert(error);
-                }
-                for (thread, task) in &tasks {
-                    definitions.note(&task.functions);
-                    let stream = process.streams.iter().find(|s| streams[**s].thread == *thread);
-                    if let Some(stream) = stream {
-                        calls.push((*stream, task.calls()));
-                    }
-                }
-                let task = |(thread, task)| Merged::of(process.rank_index, thread, task);
-                Merged::merge_all(tasks.into_iter().map(task))
+/// What was made of one process, or of several.
+#[derive(Default)]
+struct Encoding {
+    merged: Merged,
+    /// By stream.
+    calls: Vec<(usize, BTreeMap<String, u64>)>,
+    times: Vec<StreamTimes>,
+    definitions: Definitions,
+    /// What was unreadable.
+    lost: Vec<String>,
+    /// The first failure.
+    failed: Option<TraceError>,
+}
+
+impl Encoding {
+    /// Encodes the records of a process.
+    fn of(parts: &[&Part], process: &ProcessStreams, meta: &Meta, timing: &Timing) -> Encoding {
+        let mut encoding = Encoding::default();
+        let encoded = encode(parts, &mut encoding.lost, timing.setting());
+        let times = encoded.and_then(|Encoded { tasks, times, .. }| {
+            let times = timing.of(parts[0], process, &meta.streams, &tasks, times);
+            for (thread, task) in &tasks {
+                encoding.definitions.note(&task.functions);
+                let stream = process.streams.iter().find(|s| meta.streams[**s].thread == *thread);
+                encoding.calls.extend(stream.map(|stream| (*stream, task.calls())));
             }
-            Err(error) => {
-                failed.get_or_insert(error);
-                Merged::default()
-            }
+            let task = |(thread, task)| Merged::of(process.rank_index, thread, task);
+            encoding.merged = Merged::merge_all(tasks.into_iter().map(task));
+            times
+        });
+        match times {
+            Ok(times) => encoding.times = times,
+            Err(error) => encoding.failed = Some(error),
         }
-    }));
+        encoding
+    }
+
+    /// Adds what was made of later processes.
+    fn join(mut self, later: Encoding) -> Encoding {
+        self.calls.extend(later.calls);
+        self.times.extend(later.times);
+        self.definitions.add(later.definitions);
+        self.lost.extend(later.lost);
+        let failed = self.failed.or(later.failed);
+        Encoding { merged: self.merged.merge(later.merged), failed, ..self }
+    }
+}
+
+/// Encodes the records of all processes and merges their tasks, several processes at a time.
+fn merge(
+    parts: &[Part],
+    meta: &mut Meta,
+    timing: &mut Timing,
+    steps: &Steps,
+) -> Result<Merged, TraceError> {
+    let processes = meta.processes();
+    steps.begin("encoding ranks", processes.len());
+    let (facts, setting) = (&*meta, &*timing);
+    let encode = |number: usize| {
+        let process = &processes[number];
+        let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
+        let encoding = Encoding::of(&parts, process, facts, setting);
+        steps.advance();
+        encoding
+    };
+    let all = parallel::reduce(processes.len(), encode, Encoding::join).unwrap_or_default();
+    let Encoding { mut merged, calls, times, definitions, lost, failed } = all;
     definitions.resolve(&mut merged.functions);
     for (stream, calls) in calls {
         meta.streams[stream].calls = calls;
     }
+    timing.times.extend(times);
     meta.lost.extend(lost);
     failed.map_or(Ok(merged), Err)
 }
@@ -175,23 +225,24 @@ impl Timing {
         self.wanted.as_ref().map(Wanted::in_processes)
     }
 
-    /// Adds the times of a process, in the requested mode.
-    fn take(
-        &mut self,
+    /// The times of a process, in the requested mode.
+    fn of(
+        &self,
         part: &Part,
         process: &ProcessStreams,
         streams: &[StreamMeta],
         tasks: &[(u32, TaskTrace)],
         times: Vec<(u32, Vec<Block>)>,
-    ) -> Result<(), TraceError> {
-        let Some(wanted) = &self.wanted else { return Ok(()) };
+    ) -> Result<Vec<StreamTimes>, TraceError> {
+        let mut all = Vec::new();
+        let Some(wanted) = &self.wanted else { return Ok(all) };
         for (thread, blocks) in times.into_iter().filter(|(_, blocks)| !blocks.is_empty()) {
             let stream = process.streams.iter().find(|s| streams[**s].thread == thread);
             let task = tasks.iter().find(|(of, _)| *of == thread);
             let (Some(&stream), Some((_, task))) = (stream, task) else { continue };
             let spilled = State::beside(part, state::sealed_file_name);
             let times = StreamTimes { stream, blocks, spilled };
-            self.times.push(match wanted.setting.mode == wanted.in_processes().mode {
+            all.push(match wanted.setting.mode == wanted.in_processes().mode {
                 true => times,
                 false => {
                     let path = times.spilled.clone();
@@ -202,7 +253,7 @@ impl Timing {
                 }
             });
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Adds the times of processes that merged their traces in `MPI_Finalize`.
@@ -213,7 +264,8 @@ impl Timing {
         for process in &meta.processes() {
             let parts: Vec<&Part> = process.streams.iter().map(|s| &parts[*s]).collect();
             let Encoded { tasks, times, .. } = encode(&parts, &mut meta.lost, self.setting())?;
-            self.take(parts[0], process, &meta.streams, &tasks, times)?;
+            let times = self.of(parts[0], process, &meta.streams, &tasks, times)?;
+            self.times.extend(times);
         }
         Ok(())
     }
@@ -232,6 +284,16 @@ impl Definitions {
             match texts.get_mut(text) {
                 Some(times) => *times += 1,
                 None => drop(texts.insert(text.clone(), 1)),
+            }
+        }
+    }
+
+    /// Adds the definitions of other tasks.
+    fn add(&mut self, others: Definitions) {
+        for (number, texts) in others.0 {
+            let known = self.0.entry(number).or_default();
+            for (text, times) in texts {
+                *known.entry(text).or_default() += times;
             }
         }
     }

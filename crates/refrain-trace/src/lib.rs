@@ -1,12 +1,13 @@
 //! Assembles the parts of a run into a `.refrain` file. `refrain-reader` defines and reads the file.
 //!
 //! * [`parts`]: the parts of a run · [`assemble`]: makes a trace of them · `align`: one clock for all ranks
-//! * [`times`]: the times of every call, as processes wrote them
+//! * [`times`]: the times of every call, as processes wrote them · [`steps`]: how far it is
 
 mod align;
 pub mod assemble;
 pub mod parts;
 mod ready;
+pub mod steps;
 pub mod times;
 
 pub use refrain_reader::{

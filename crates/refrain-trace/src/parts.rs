@@ -7,6 +7,7 @@ use refrain_format::record::{HEAD, Tag};
 use refrain_format::state;
 use refrain_reader::TraceError;
 use refrain_reader::meta::{Ended, Meta, Paused, StreamMeta};
+use refrain_reader::parallel;
 use refrain_signature::cells::Cells;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -121,12 +122,17 @@ pub struct Part {
 /// the reason.
 pub fn read_parts(folder: &Path) -> Result<(Vec<Part>, Vec<String>), TraceError> {
     let (mut parts, mut lost) = (Vec::new(), Vec::new());
+    let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|source| part_error(folder, source))? {
         let path = entry.map_err(|source| part_error(folder, source))?.path();
-        if path.extension().is_none_or(|e| e != part::EXTENSION) {
-            continue;
+        if path.extension().is_some_and(|e| e == part::EXTENSION) {
+            paths.push(path);
         }
-        match Part::read(&path) {
+    }
+    paths.sort_unstable();
+    let read = parallel::map(paths.len(), |number| Part::read(&paths[number]));
+    for (path, part) in paths.iter().zip(read) {
+        match part {
             Ok((part, damage)) => {
                 lost.extend(damage.map(|d| format!("{}: {d}", path.display())));
                 parts.push(part);
@@ -177,22 +183,25 @@ impl Part {
         if !path.metadata().is_ok_and(|m| m.is_file()) {
             return Err("not a file".into());
         }
-        let mut file = File::open(path).map_err(|e| e.to_string())?;
-        let mut snapshot = Snapshot::of(&mut file)?;
-        let mut scanned =
-            scan_heads(snapshot.log(file, snapshot.header.base).map_err(|e| e.to_string())?);
+        let scan = || {
+            let mut file = File::open(path).map_err(|e| e.to_string())?;
+            let snapshot = Snapshot::of(&mut file)?;
+            let (header, base) = (snapshot.header, snapshot.header.base);
+            Ok::<_, String>((
+                header,
+                scan_heads(snapshot.log(file, base).map_err(|e| e.to_string())?),
+            ))
+        };
+        let mut scanned = scan()?;
         // A running program may restart its log while it is read.
         for _ in 0..TRIES {
             let mut file = File::open(path).map_err(|e| e.to_string())?;
-            let now = Snapshot::of(&mut file)?;
-            if now.header.base == snapshot.header.base {
+            if header_of(&mut file)?.base == scanned.0.base {
                 break;
             }
-            snapshot = now;
-            scanned =
-                scan_heads(snapshot.log(file, snapshot.header.base).map_err(|e| e.to_string())?);
+            scanned = scan()?;
         }
-        let (header, Scanned { calls, bytes, damage }) = (snapshot.header, scanned);
+        let (header, Scanned { calls, bytes, damage }) = scanned;
         if header.thread >= MOST_THREADS {
             return Err(format!("damaged: thread number {}", header.thread));
         }
@@ -242,10 +251,8 @@ impl Part {
     /// Whether the log still begins at the same position. If not, records that were read since may be
     /// wrong.
     pub fn is_current(&self) -> bool {
-        let snapshot = File::open(&self.path).map_err(|e| e.to_string());
-        snapshot
-            .and_then(|mut file| Snapshot::of(&mut file))
-            .is_ok_and(|l| l.header.base == self.base)
+        let file = File::open(&self.path).map_err(|e| e.to_string());
+        file.and_then(|mut file| header_of(&mut file)).is_ok_and(|now| now.base == self.base)
     }
 
     /// The records of the log from a position on, without the unused bytes after them.
@@ -263,6 +270,14 @@ const MOST_THREADS: u32 = 1 << 20;
 /// How often a part is read that changes while it is read.
 const TRIES: usize = 16;
 
+/// Reads the header of a part, up to its window.
+fn header_of(file: &mut File) -> Result<PartHeader, String> {
+    let mut page = vec![0; part::HEADER_BYTES];
+    file.seek(SeekFrom::Start(0)).map_err(|e| e.to_string())?;
+    file.read_exact(&mut page).map_err(|e| reason(&e))?;
+    PartHeader::read(&page)
+}
+
 /// A consistent copy of the header and the window of a part that the program may be writing.
 struct Snapshot {
     header: PartHeader,
@@ -272,17 +287,11 @@ struct Snapshot {
 impl Snapshot {
     /// Reads until header and window are consistent. If they never are, the window counts as empty.
     fn of(file: &mut File) -> Result<Snapshot, String> {
-        let header = |file: &mut File| {
-            let mut page = vec![0; part::HEADER_BYTES];
-            file.seek(SeekFrom::Start(0)).map_err(|e| e.to_string())?;
-            file.read_exact(&mut page).map_err(|e| reason(&e))?;
-            PartHeader::read(&page)
-        };
         let mut window = vec![0; part::WINDOW_BYTES];
-        let mut before = header(file)?;
+        let mut before = header_of(file)?;
         for _ in 0..TRIES {
             file.read_exact(&mut window).map_err(|e| reason(&e))?;
-            let after = header(file)?;
+            let after = header_of(file)?;
             if (before.base, before.appended) == (after.base, after.appended) {
                 return Ok(Snapshot { header: after, window });
             }
@@ -293,18 +302,21 @@ impl Snapshot {
     }
 
     /// The log from a position on: the body, then the part of the window that continues it.
-    fn log(&self, mut file: File, from: u64) -> io::Result<impl Read + use<>> {
+    fn log(self, mut file: File, from: u64) -> io::Result<impl Read + use<>> {
         let (base, appended) = (self.header.base, self.header.appended);
-        let (head, records) = self.window.split_at(part::WINDOW_HEAD);
+        let (head, _) = self.window.split_at(part::WINDOW_HEAD);
         let head = head.iter().rev().fold(0, |head, byte| head << 8 | u64::from(*byte));
         let end = base.saturating_add(appended);
         let skip = from.clamp(base, end) - base;
         // The window must contain the end of the body, or the requested position if that is later.
         let known = end.max(from).checked_sub(head).and_then(|n| usize::try_from(n).ok());
-        let rest = known.and_then(|known| records.get(known..)).unwrap_or_default().to_vec();
+        let known =
+            known.map_or(self.window.len(), |known| known.saturating_add(part::WINDOW_HEAD));
+        let mut rest = io::Cursor::new(self.window);
+        rest.set_position(known as u64);
         file.seek(SeekFrom::Start((part::BODY as u64).saturating_add(skip)))?;
         let body = BufReader::with_capacity(1 << 18, file).take(appended - skip);
-        Ok(body.chain(io::Cursor::new(rest)))
+        Ok(body.chain(rest))
     }
 }
 

@@ -23,6 +23,7 @@ mod open;
 mod orders;
 mod output;
 mod path;
+mod progress;
 mod rank;
 mod select;
 mod show;
@@ -128,14 +129,30 @@ enum Command {
     Cc(mem::compilers::Args),
     Fc(mem::compilers::Args),
     Where(where_::Args),
-    #[command(name = "__rank", hide = true)]
-    Rank(rank::Args),
     #[command(name = "__memory", hide = true)]
     MemoryRank(mem::rank::Args),
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let mut words = std::env::args_os().skip(1);
+    let result = match words.next().is_some_and(|word| word == rank::WORD) {
+        true => match rank::Args::read(words) {
+            Some(args) => rank::run(args),
+            None => Err(anyhow::anyhow!("{}: unknown arguments", rank::WORD)),
+        },
+        false => run(Cli::parse().command),
+    };
+    result.unwrap_or_else(|error| {
+        if error.is::<stdout::Closed>() {
+            return ExitCode::SUCCESS;
+        }
+        say!("refrain: {}", message(&error));
+        ExitCode::from(if error.is::<Usage>() { MISUSED } else { FAILED })
+    })
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Trace(args) => trace::run(args),
         Command::Record(args) => orders::record::run(args),
         Command::Replay(args) => orders::replay::run(args),
@@ -147,19 +164,11 @@ fn main() -> ExitCode {
         Command::Merge(args) => merge::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Where(args) => where_::run(args),
-        Command::Rank(args) => rank::run(args),
         Command::Mem(args) => mem::run(args),
         Command::Cc(args) => mem::compilers::run(mem::compilers::Language::C, args),
         Command::Fc(args) => mem::compilers::run(mem::compilers::Language::Fortran, args),
         Command::MemoryRank(args) => mem::rank::run(args),
-    };
-    result.unwrap_or_else(|error| {
-        if error.is::<stdout::Closed>() {
-            return ExitCode::SUCCESS;
-        }
-        say!("refrain: {}", message(&error));
-        ExitCode::from(if error.is::<Usage>() { MISUSED } else { FAILED })
-    })
+    }
 }
 
 /// An error and its causes, each once: many errors include their cause in their message.

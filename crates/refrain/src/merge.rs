@@ -1,14 +1,18 @@
 //! `refrain merge`: makes a trace of the parts that a killed run left behind.
 
 use crate::mode::Access;
+use crate::progress::Progress;
 use crate::{orders, summary};
 use anyhow::{Context, Result, bail};
 use refrain_reader::Meta;
 use refrain_trace::assemble::{Keep, assemble};
 use refrain_trace::parts::noted_run;
+use refrain_trace::steps::Steps;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Makes a trace of the parts that a killed run left behind.
 #[derive(clap::Args)]
@@ -61,8 +65,9 @@ fn merge(args: &Args, output: &Path) -> Result<ExitCode> {
         return crate::mem::merge(&args.parts, output, noted.command, noted.selected);
     }
     let base = base_meta(noted.command, noted.selected);
-    let (meta, bytes) = assemble(&args.parts, output, keep(args.raw), base)
-        .with_context(|| format!("cannot make {}", output.display()))?;
+    let (meta, bytes) =
+        assembled(|steps| Ok(assemble(&args.parts, output, keep(args.raw), base, steps)?))
+            .with_context(|| format!("cannot make {}", output.display()))?;
     if meta.streams.is_empty() {
         std::fs::remove_file(output)?;
         for lost in &meta.lost {
@@ -72,6 +77,16 @@ fn merge(args: &Args, output: &Path) -> Result<ExitCode> {
     }
     summary::print(&meta, output, bytes, how(args.raw), None);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Assembles a trace; on a terminal, a line says how far it is, if it takes long.
+pub fn assembled<R>(work: impl FnOnce(&Steps) -> Result<R>) -> Result<R> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let (start, steps) = (Instant::now(), Arc::new(Steps::default()));
+    let watched = steps.clone();
+    let line = move || (start.elapsed() > PATIENCE).then(|| watched.text());
+    let _progress = Progress::start(line);
+    work(&steps)
 }
 
 /// The file in a folder of parts that identifies the trace that the folder was merged into last.

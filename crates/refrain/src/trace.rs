@@ -1,12 +1,12 @@
 //! `refrain trace`: runs a program and records the MPI calls of its ranks.
 
 use crate::control::Control;
-use crate::merge::{base_meta, how, keep, parts_of};
+use crate::merge::{assembled, base_meta, how, keep, parts_of};
 use crate::mode::{self, Access, Redaction};
 use crate::naming::name_of;
 use crate::path::locate;
 use crate::timing::Timing;
-use crate::{NOT_FOUND, agent, inherited, summary, unloaded};
+use crate::{NOT_FOUND, agent, inherited, rank, summary, unloaded};
 use anyhow::{Context, Result, bail};
 use refrain_format::part;
 use refrain_launch::{Launcher, Plan};
@@ -15,7 +15,6 @@ use refrain_reader::{CallTrace, Meta};
 use refrain_trace::assemble::assemble;
 use refrain_trace::parts::{holds_parts, note_run, running_processes};
 use std::ffi::{OsStr, OsString};
-use std::io::IsTerminal;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -181,7 +180,7 @@ pub fn wrapper(
 ) -> Result<Vec<OsString>> {
     let refrain = std::env::current_exe().context("cannot find refrain's own executable")?;
     let mut words: Vec<OsString> =
-        vec![refrain.into(), "__rank".into(), "--agent".into(), agent.into()];
+        vec![refrain.into(), rank::WORD.into(), "--agent".into(), agent.into()];
     words.extend(["--parts".into(), parts.into()]);
     for variable in variables {
         words.extend(["--set".into(), variable.into()]);
@@ -280,13 +279,14 @@ fn write_trace(
         return Ok(());
     }
     let running = await_ranks(parts);
-    say_if_long(parts);
     meta.exit_code = status.code();
-    let (meta, bytes) = match assemble(parts, output, keep(raw), meta) {
-        Ok(done) => done,
-        Err(error) => return Err(anyhow::Error::new(error).context(kept(parts))),
-    };
-    check_reads(output).with_context(|| kept(parts))?;
+    let (meta, bytes) = assembled(|steps| {
+        let done = assemble(parts, output, keep(raw), meta, steps)?;
+        steps.begin("checking that the trace reads", 0);
+        check_reads(output)?;
+        Ok(done)
+    })
+    .with_context(|| kept(parts))?;
     for (rank, count) in refrain_trace::parts::panics(parts) {
         say!(
             "refrain: warning: Refrain's agent panicked {} in rank {rank}, a defect of Refrain: please \
@@ -358,16 +358,6 @@ pub fn kept(parts: &Path) -> String {
          another disk: refrain merge {0} -o /elsewhere/name.refrain",
         parts.display()
     )
-}
-
-/// On a terminal, prints a message if assembling will take long.
-fn say_if_long(parts: &Path) {
-    const LONG: u64 = 200 << 20;
-    let size = |entry: std::fs::DirEntry| entry.metadata().map_or(0, |m| m.len());
-    let total: u64 = std::fs::read_dir(parts).map_or(0, |all| all.flatten().map(size).sum());
-    if total > LONG && std::io::stderr().is_terminal() {
-        say!("refrain: assembling {} of records …", summary::size(total));
-    }
 }
 
 /// The exit code that a shell would report.

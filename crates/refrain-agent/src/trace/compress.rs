@@ -406,6 +406,25 @@ pub fn save(thread: u32) -> u64 {
     })
 }
 
+/// Before `MPI_Finalize`: encodes all of `own`, which belongs to the log `part`, and what other threads have written,
+/// and writes the state if it has less to read than the records since the last one: encoding all ranks' records again
+/// after the program would take seconds. Returns the position up to which a state covers the thread's log.
+pub fn settle(own: &LogSlice<'_>, part: &Part) -> u64 {
+    let thread = own.thread as usize;
+    locked(|shared| {
+        let (compressor, windows) = shared.begin()?;
+        compressor.complete_state();
+        let mut all = unencoded(windows, compressor, part.window());
+        all.push(LogSlice { ..*own });
+        compressor.encode(&all, |_| false).then_some(())?;
+        compressor.memory = compressor.encoder.memory();
+        if compressor.since >= compressor.memory as u64 {
+            compressor.save();
+        }
+        Some(compressor.saved(thread))
+    })
+}
+
 /// Encodes everything that was written so far, as if the open call of `MPI_Finalize` had returned
 /// already, and returns the tasks. Encoding ends. The state before that assumption is on disk: with
 /// it and the logs, later calls can be added.

@@ -4,7 +4,7 @@ use crate::inside::library::library;
 use crate::inside::modules;
 use crate::inside::process::{self, Errno, Quiet};
 use crate::trace::align::Moment;
-use crate::trace::{align, device, filter, merge};
+use crate::trace::{align, device, filter, merge, thread_log};
 use refrain_format::part::flags;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +59,7 @@ pub fn finalizing() {
     let _errno = Errno::keep();
     let _ = std::panic::catch_unwind(|| align::compare(Moment::End));
     let _ = std::panic::catch_unwind(merge::before_finalize);
+    let _ = std::panic::catch_unwind(thread_log::settle);
 }
 
 /// `MPI_Finalize` has returned.

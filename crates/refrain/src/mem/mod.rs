@@ -145,12 +145,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     words.splice(2..2, ["--parts".into(), parts.clone().into()]);
     // Only `refrain merge` reads it.
     let _ = note_run(&parts, &base_meta(command(&plan, &args), selected(&args)));
-    let progress = progress::Progress::start(&parts);
+    let progress = progress::start(&parts);
     let status = execute(&plan.command_with(&words)).inspect_err(|_| {
         let _ = std::fs::remove_dir_all(&parts);
     })?;
     wait_for_all(&parts, || {});
-    progress.end();
+    drop(progress);
     if let Err(error) = write_trace(&plan, &args, front_end, &parts, &output, status) {
         say!("refrain: {error:#}");
     }

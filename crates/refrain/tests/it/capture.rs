@@ -5,9 +5,9 @@
 
 use refrain_format::part::{BODY, EXTENSION, HEADER_BYTES, PartHeader, WINDOW_HEAD};
 use refrain_format::record::{HEAD, Tag, segment};
-use refrain_testing::{Mpi, Outcome, refrain_binary};
+use refrain_testing::{Mpi, Outcome, refrain, refrain_binary};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A record of a log.
 struct Record {
@@ -95,11 +95,42 @@ fn record_with(
     }
     let outcome = run.output().expect_success();
     let files = std::fs::read_dir(parts.path()).expect("a folder").map(|f| f.expect("a file"));
-    let is_part = |path: &std::path::PathBuf| path.extension().is_some_and(|e| e == EXTENSION);
+    let is_part = |path: &PathBuf| path.extension().is_some_and(|e| e == EXTENSION);
     let mut logs: Vec<Log> =
         files.map(|f| f.path()).filter(is_part).map(|path| Log::read(&path)).collect();
     logs.sort_by_key(|log| (log.header.rank, log.header.thread));
     (outcome, logs)
+}
+
+#[test]
+fn before_finalize_a_state_replaces_the_records() {
+    const ITERATIONS: u64 = 5000;
+    for mpi in Mpi::representatives() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let parts = folder.path().join("run.refrain.parts");
+        std::fs::create_dir(&parts).expect("a folder");
+        let mut run = mpi.run(2).program(refrain_binary()).args(["__rank", "--agent"]);
+        run = run.args([refrain_binary().with_file_name("librefrain_agent.so")]);
+        run = run.args(["--parts"]).args([&parts]).args(["--"]).args([mpi.compile("long_run.c")]);
+        run.args([ITERATIONS.to_string()]).output().expect_success();
+        let files = std::fs::read_dir(&parts).expect("a folder").map(|f| f.expect("a file").path());
+        let logs: Vec<PathBuf> =
+            files.filter(|path| path.extension().is_some_and(|e| e == EXTENSION)).collect();
+        assert_eq!(logs.len(), 2);
+        for log in logs {
+            let bytes = std::fs::read(log).expect("a part can be read");
+            let header = PartHeader::read(&bytes).expect("a part has a header");
+            let (left, all) = (header.appended, header.base + header.appended);
+            assert!(all > 2 * ITERATIONS * 60, "{}: {all}", mpi.name());
+            assert_eq!(left, 0, "{}: all but the last records are in the state", mpi.name());
+        }
+        refrain(["merge".as_ref(), parts.as_os_str()]).expect_success();
+        let trace = folder.path().join("run.refrain");
+        let checked = refrain(["verify".as_ref(), trace.as_os_str()]).expect_success();
+        // Init, size, rank, Finalize.
+        let calls = format!("{:?} calls of 2 threads decoded", 2 * (2 * ITERATIONS + 4));
+        assert!(checked.stdout.replace(',', "").contains(&calls), "{checked}");
+    }
 }
 
 /// A piece of memory that was announced.
@@ -450,7 +481,7 @@ fn asked(windows: usize, how: &str) -> [u64; 3] {
     let run = mpi.run(2).program(program).args([&windows.to_string(), how]);
     let outcome = run.trace_to(Some(&trace)).output().expect_success();
     let trace = trace.to_str().expect("a plain path");
-    refrain_testing::refrain(["verify", trace]).expect_success();
+    refrain(["verify", trace]).expect_success();
     let mut sums = [0; 3];
     let lines = outcome.stdout.lines().filter(|line| line.contains("opens "));
     assert_eq!(lines.clone().count(), 2, "{outcome}");

@@ -171,6 +171,11 @@ pub fn write_between_calls(write: impl FnOnce(&mut ThreadLog)) -> bool {
     }
 }
 
+/// Before `MPI_Finalize`: leaves little to do after the program.
+pub fn settle() {
+    write_between_calls(ThreadLog::settle);
+}
+
 /// After a fork: the child's only thread starts without a log.
 pub fn forget_after_fork() {
     // SAFETY: the block belongs to this thread; a log in it is live memory of this process.

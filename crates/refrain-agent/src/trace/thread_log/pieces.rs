@@ -71,6 +71,20 @@ impl ThreadLog {
         Ok(())
     }
 
+    /// Before `MPI_Finalize`: if there are many records, encodes all and replaces them by a state.
+    pub fn settle(&mut self) {
+        /// Fewer bytes are quickly encoded after the program.
+        const MANY: u64 = 256 << 10;
+        let written = self.written();
+        let end = written.position + written.records.len() as u64;
+        if end < MANY {
+            return;
+        }
+        let _uncancelled = Uncancelled::keep();
+        let saved = compress::settle(&written, &self.part);
+        self.drop_saved(saved, written.position, end);
+    }
+
     /// Empties the body if a state on disk covers it, or if what the state does not cover is in memory, which has the log
     /// from `start` to `end`.
     fn drop_saved(&mut self, saved: u64, start: u64, end: u64) {
