@@ -22,9 +22,9 @@
 
 use crate::inside::next;
 use crate::inside::process::Errno;
-use crate::inside::symbols::SymbolTable;
+use crate::inside::symbols::{Name, SymbolTable};
 use crate::{order, table};
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// By slot: the value of a hidden symbol.
@@ -38,16 +38,24 @@ pub fn adapt_exports() {
     let _ = std::panic::catch_unwind(|| {
         let Some(agent) = SymbolTable::of_agent() else { return };
         let is_linked = next::has_mpi();
-        let mut edits = Vec::new();
+        // The loader would take milliseconds to search for all names. It is asked only if the MPI
+        // library has another kind of hash table.
+        let others = SymbolTable::of_others();
+        let is_known = SymbolTable::is_defined_elsewhere(c"PMPI_Init");
+        let mut edits = Vec::with_capacity(table::FUNCTIONS);
         each_export(&agent, |slot, name, symbol| {
-            if !is_linked || !next::is_defined(name) || !is_wanted(slot) {
+            let is_defined = || match is_known {
+                true => others.iter().any(|other| other.defines(name)),
+                false => next::is_defined(name.text()),
+            };
+            if !is_linked || !is_wanted(slot) || !is_defined() {
                 let Some(hidden) = HIDDEN.get(slot) else { return };
                 // SAFETY: a symbol of the agent's own table.
                 hidden.store(unsafe { (*symbol).st_value }, Ordering::Release);
                 edits.push(Edit { symbol, value: 0, kind: STT_FUNC });
             }
         });
-        if !is_linked && let Some(symbol) = agent.find(c"__gmon_start__") {
+        if !is_linked && let Some(symbol) = agent.find(&Name::of(c"__gmon_start__")) {
             let resolver = resolve_gmon_start as *const () as usize;
             edits.push(Edit { symbol, value: (resolver - agent.base) as u64, kind: STT_GNU_IFUNC });
         }
@@ -71,7 +79,7 @@ extern "C" fn resolve_gmon_start() -> usize {
         let _ = std::panic::catch_unwind(|| {
             let is_loaded = SymbolTable::is_defined_elsewhere(c"PMPI_Init");
             if is_loaded && !SHOWN.swap(true, Ordering::AcqRel) {
-                show_defined_names();
+                show_defined_names(&SymbolTable::of_others());
             }
         });
     }
@@ -79,11 +87,11 @@ extern "C" fn resolve_gmon_start() -> usize {
 }
 
 /// Shows the names that the MPI library defines.
-fn show_defined_names() {
+fn show_defined_names(others: &[SymbolTable]) {
     let Some(agent) = SymbolTable::of_agent() else { return };
     let mut edits = Vec::new();
     each_export(&agent, |slot, name, symbol| {
-        if SymbolTable::is_defined_elsewhere(name) && is_wanted(slot) {
+        if is_wanted(slot) && others.iter().any(|other| other.defines(name)) {
             let Some(hidden) = HIDDEN.get(slot) else { return };
             let value = hidden.load(Ordering::Acquire);
             edits.push(Edit { symbol, value, kind: STT_FUNC });
@@ -94,13 +102,16 @@ fn show_defined_names() {
 }
 
 /// Calls `each` for every exported name of MPI.
-fn each_export(
-    agent: &SymbolTable,
-    mut each: impl FnMut(usize, &std::ffi::CStr, *mut libc::Elf64_Sym),
-) {
+fn each_export(agent: &SymbolTable, mut each: impl FnMut(usize, &Name<'_>, *mut libc::Elf64_Sym)) {
+    let mut text = Vec::new();
     for (number, name) in table::NAMES.iter().enumerate() {
         for (profiled, prefix) in ["", "P"].into_iter().enumerate() {
-            if let Ok(name) = CString::new(format!("{prefix}{name}"))
+            text.clear();
+            text.extend_from_slice(prefix.as_bytes());
+            text.extend_from_slice(name.as_bytes());
+            text.push(0);
+            if let Ok(text) = CStr::from_bytes_with_nul(&text)
+                && let name = Name::of(text)
                 && let Some(symbol) = agent.find(&name)
             {
                 each(number * 2 + profiled, &name, symbol);

@@ -12,6 +12,29 @@ pub struct SymbolTable {
     bucket_count: u32,
     chains: *const u32,
     first: u32,
+    /// A filter that most names fail that the module does not define.
+    bloom: *const u64,
+    bloom_words: u32,
+    bloom_shift: u32,
+}
+
+/// A name with its hash, to be looked up in several tables.
+pub struct Name<'n> {
+    text: &'n CStr,
+    hash: u32,
+}
+
+impl<'n> Name<'n> {
+    /// Computes the hash of a name.
+    pub fn of(text: &'n CStr) -> Name<'n> {
+        let step = |h: u32, &b: &u8| h.wrapping_mul(33).wrapping_add(u32::from(b));
+        Name { text, hash: text.to_bytes().iter().fold(5381, step) }
+    }
+
+    /// The name.
+    pub fn text(&self) -> &'n CStr {
+        self.text
+    }
 }
 
 /// An entry of the dynamic section.
@@ -33,14 +56,30 @@ impl SymbolTable {
         each_module(|module, is_agent| if is_agent { SymbolTable::of(module) } else { None })
     }
 
+    /// The symbol tables of all modules except this library.
+    pub fn of_others() -> Vec<SymbolTable> {
+        let mut tables = Vec::new();
+        each_module(|module, is_agent| {
+            tables.extend(if is_agent { None } else { SymbolTable::of(module) });
+            None::<()>
+        });
+        tables
+    }
+
     /// Whether a module other than this library defines a name.
     pub fn is_defined_elsewhere(name: &CStr) -> bool {
+        let name = Name::of(name);
         let found = each_module(|module, is_agent| {
             let table = if is_agent { None } else { SymbolTable::of(module) };
-            // SAFETY: `find` returns a symbol of the table.
-            table.and_then(|t| t.find(name)).filter(|&s| unsafe { (*s).st_shndx != 0 })
+            table.is_some_and(|table| table.defines(&name)).then_some(())
         });
         found.is_some()
+    }
+
+    /// Whether the module defines a name.
+    pub fn defines(&self, name: &Name<'_>) -> bool {
+        // SAFETY: `find` returns a symbol of the table.
+        self.find(name).is_some_and(|symbol| unsafe { (*symbol).st_shndx != 0 })
     }
 
     fn of(module: &libc::dl_phdr_info) -> Option<SymbolTable> {
@@ -64,18 +103,30 @@ impl SymbolTable {
         unsafe {
             let header = hash as *const u32;
             let (bucket_count, first, bloom) = (*header, *header.add(1), *header.add(2));
-            let buckets = header.add(4).cast::<u64>().add(bloom as usize).cast::<u32>();
+            let (filter, bloom_shift) = (header.add(4).cast::<u64>(), *header.add(3));
+            let buckets = filter.add(bloom as usize).cast::<u32>();
             let chains = buckets.add(bucket_count as usize);
             let (symbols, strings) = (symbols as *mut _, strings as *const c_char);
-            Some(SymbolTable { base, symbols, strings, buckets, bucket_count, chains, first })
+            let (bloom, bloom_words) = (filter, bloom);
+            Some(SymbolTable {
+                base,
+                symbols,
+                strings,
+                buckets,
+                bucket_count,
+                chains,
+                first,
+                bloom,
+                bloom_words,
+                bloom_shift,
+            })
         }
     }
 
     /// Finds a symbol by name, as the loader does.
-    pub fn find(&self, name: &CStr) -> Option<*mut libc::Elf64_Sym> {
-        let step = |h: u32, &b: &u8| h.wrapping_mul(33).wrapping_add(u32::from(b));
-        let hash = name.to_bytes().iter().fold(5381u32, step);
-        if self.bucket_count == 0 {
+    pub fn find(&self, name: &Name<'_>) -> Option<*mut libc::Elf64_Sym> {
+        let Name { text: name, hash } = *name;
+        if self.bucket_count == 0 || !self.may_have(hash) {
             return None;
         }
         // SAFETY: walks the hash table of a loaded module within its chains; the last entry of a
@@ -99,6 +150,17 @@ impl SymbolTable {
                 index += 1;
             }
         }
+    }
+
+    /// Whether the filter lets a hash pass.
+    fn may_have(&self, hash: u32) -> bool {
+        if self.bloom_words == 0 {
+            return true;
+        }
+        let bits = 1u64 << (hash % 64) | 1u64 << (hash.wrapping_shr(self.bloom_shift) % 64);
+        // SAFETY: the filter of a loaded module has that many words.
+        let word = unsafe { *self.bloom.add((hash / 64 % self.bloom_words) as usize) };
+        word & bits == bits
     }
 }
 
