@@ -2,7 +2,7 @@
 
 use crate::calls::Context;
 use crate::communicators::Members;
-use crate::decoder::Decoder;
+use crate::decoder::{Decoder, TaskError};
 use crate::error::TraceError;
 use crate::event::Event;
 use crate::items::{Interleaved, Item, ItemReader};
@@ -161,11 +161,7 @@ enum Decoded<'t> {
 impl Decoded<'_> {
     fn next_event(&mut self) -> Option<Result<Event, DecodeError>> {
         match self {
-            Decoded::Compressed(decoder) => {
-                let section = sections::STRUCTURE;
-                let named = |error| DecodeError::Trace(format!("section `{section}`: {error}"));
-                Some(decoder.next()?.map_err(named))
-            }
+            Decoded::Compressed(decoder) => Some(decoder.next()?.map_err(undecoded)),
             Decoded::Records(events) => events.next(),
             Decoded::None => None,
         }
@@ -257,4 +253,39 @@ impl Iterator for Items<'_> {
             }
         }
     }
+}
+
+/// The calls and notes of a task as they are decoded; see [`TaskRef::events`].
+pub struct TaskEvents<'t> {
+    task: TaskRef<'t>,
+    decoder: Option<Decoder<'t>>,
+}
+
+impl<'t> TaskEvents<'t> {
+    pub(crate) fn new(task: TaskRef<'t>) -> Result<TaskEvents<'t>, TraceError> {
+        let decoder = task.view()?.map(|view| view.decode());
+        Ok(TaskEvents { task, decoder })
+    }
+
+    /// The names of the predefined handles in its calls.
+    pub fn names(&self) -> HandleTable {
+        self.decoder.as_ref().map_or_else(HandleTable::default, Decoder::handle_names)
+    }
+}
+
+impl Iterator for TaskEvents<'_> {
+    type Item = Result<Event, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let event = self.decoder.as_mut()?.next()?;
+        Some(event.map_err(|error| {
+            let (rank, thread) = (self.task.rank(), self.task.thread());
+            TraceError::Stream { rank, thread, source: undecoded(error) }
+        }))
+    }
+}
+
+/// An error of the decoder, with the section that it is in.
+fn undecoded(error: TaskError) -> DecodeError {
+    DecodeError::Trace(format!("section `{}`: {error}", sections::STRUCTURE))
 }

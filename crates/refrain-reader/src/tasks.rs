@@ -3,7 +3,7 @@
 use crate::calls::Calls;
 use crate::error::TraceError;
 use crate::meta::StreamMeta;
-use crate::processes::{Items, Source};
+use crate::processes::{Items, Source, TaskEvents};
 use crate::run::Run;
 use crate::structure::Structure;
 use crate::trace::CallTrace;
@@ -65,6 +65,12 @@ impl<'t> TaskRef<'t> {
     /// Its calls and the notes between them, in the order in which they began.
     pub fn items(&self, source: Source) -> Result<Items<'t>, TraceError> {
         Items::new(*self, source)
+    }
+
+    /// Its calls and notes as they are decoded, without times and members of communicators: for analyses that look at
+    /// the values of every call.
+    pub fn events(&self) -> Result<TaskEvents<'t>, TraceError> {
+        TaskEvents::new(*self)
     }
 
     /// The task in its structure, in place; none if it made no call.

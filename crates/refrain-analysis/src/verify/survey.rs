@@ -5,11 +5,14 @@
 //! a call that MPI made itself, and a program may leave requests incomplete.
 
 use super::handles::is_request;
+use refrain_bytes::table::{Map, Set};
+use refrain_format::define::FunctionDef;
 use refrain_mpi::kind::Class;
 use refrain_mpi::names::HandleTable;
 use refrain_reader::event::{Event, Value};
-use refrain_reader::{CallTrace, Item, Source, TraceError};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use refrain_reader::{CallTrace, ProcessRef, TraceError, parallel};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The number of a kind of object, and a handle.
 type Key = (u8, u64);
@@ -32,49 +35,79 @@ struct OfProcess {
     /// Kinds by number.
     kinds: Vec<String>,
     /// How often MPI returned each object, by stream.
-    live: HashMap<(usize, Key), u32>,
+    live: Map<(usize, Key), u32>,
     /// Objects that were used in a stream that had not created them before.
-    unmade: HashSet<(usize, Key)>,
+    unmade: Set<(usize, Key)>,
     /// Streams that created an object.
-    makers: HashMap<Key, Vec<usize>>,
+    makers: Map<Key, Vec<usize>>,
     /// Objects that were freed by calls that may not have returned: nested calls may still use them.
-    dying: HashMap<usize, Vec<(u8, Key)>>,
+    dying: Map<usize, Vec<(u8, Key)>>,
     /// Requests by handle: the function that created the last, and how many were created and not completed.
-    requests: HashMap<u64, (String, i64)>,
+    requests: Map<u64, (String, i64)>,
+    /// The handles of each function, by stream and address of its definition.
+    uses: Map<(usize, usize), (Arc<FunctionDef>, Arc<[HandleUse]>)>,
 }
 
-/// Decodes every call of a trace.
+/// A parameter of a function that has handles.
+#[derive(Debug)]
+struct HandleUse {
+    param: usize,
+    /// The number of their kind.
+    kind: u8,
+    /// The predefined handles of that kind, in ascending order.
+    predefined: Vec<u64>,
+}
+
+/// Decodes every call of a trace, several processes at a time.
 pub fn survey(trace: &CallTrace) -> Result<Survey, TraceError> {
+    let processes: Vec<ProcessRef<'_>> = trace.processes().collect();
+    let surveys = parallel::map(processes.len(), |number| of_process(processes[number]));
+    let mut all = Survey::default();
+    for survey in surveys {
+        all.add(survey?);
+    }
+    Ok(all)
+}
+
+fn of_process(process: ProcessRef<'_>) -> Result<Survey, TraceError> {
     let mut survey = Survey::default();
-    for process in trace.processes() {
-        for task in process.tasks() {
-            let mut items = task.items(Source::Untimed)?;
-            while let Some(item) = items.next() {
-                if let Item::Call(call) = item? {
-                    survey.take(task.index(), items.names(), call.event());
-                }
+    for task in process.tasks() {
+        let mut events = task.events()?;
+        let names = events.names();
+        while let Some(event) = events.next() {
+            let event = event?;
+            if !event.is_note() {
+                survey.take(task.index(), &names, &event);
             }
         }
-        survey.end_of_process();
     }
+    survey.end_of_process();
     Ok(survey)
 }
 
 impl Survey {
+    /// Adds the survey of other processes.
+    fn add(&mut self, other: Survey) {
+        self.calls += other.calls;
+        for (all, own) in [(&mut self.unmade, other.unmade), (&mut self.pending, other.pending)] {
+            for (name, count) in own {
+                *all.entry(name).or_default() += count;
+            }
+        }
+    }
+
     /// Adds the next call of a stream; `names` are the names of its predefined handles.
     pub fn take(&mut self, stream: usize, names: &HandleTable, event: &Event) {
         self.calls += 1;
         self.process.bury(stream, event.depth);
-        for (i, p) in event.function.params.iter().enumerate() {
-            if p.class != Class::Handle {
-                continue;
-            }
-            let before = handles(event.inputs.get(i));
-            let after = handles(event.outputs.get(i));
-            let is_made = |handle: &u64| names.name(&p.reads_as, *handle).is_none();
-            let kind = self.process.kind(&p.reads_as);
+        let uses = self.process.uses(stream, names, event);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for HandleUse { param, kind, predefined } in uses.iter() {
+            handles(event.inputs.get(*param), &mut before);
+            handles(event.outputs.get(*param), &mut after);
+            let is_made = |handle: &u64| predefined.binary_search(handle).is_err();
             for handle in before.iter().copied().filter(is_made) {
-                self.process.used(stream, (kind, handle));
+                self.process.used(stream, (*kind, handle));
             }
             for (i, handle) in after.iter().enumerate() {
                 let old = before.get(i);
@@ -82,10 +115,10 @@ impl Survey {
                     continue;
                 }
                 if let Some(old) = old.copied().filter(is_made) {
-                    self.process.freed(stream, event.depth, (kind, old));
+                    self.process.freed(stream, event.depth, (*kind, old));
                 }
                 if is_made(handle) {
-                    self.process.got(stream, (kind, *handle), &event.function.name);
+                    self.process.got(stream, (*kind, *handle), &event.function.name);
                 }
             }
         }
@@ -129,6 +162,27 @@ impl OfProcess {
             self.kinds.len() - 1
         });
         number as u8
+    }
+
+    /// The handles of a call.
+    fn uses(&mut self, stream: usize, names: &HandleTable, event: &Event) -> Arc<[HandleUse]> {
+        // The definition is kept, so no other one gets its address.
+        let key = (stream, Arc::as_ptr(&event.function) as usize);
+        if let Some((_, uses)) = self.uses.get(&key) {
+            return uses.clone();
+        }
+        let params = event.function.params.iter().enumerate();
+        let params = params.filter(|(_, p)| p.class == Class::Handle);
+        let uses: Arc<[HandleUse]> = params
+            .map(|(param, p)| {
+                let of_kind = names.entries().filter(|(kind, ..)| *kind == p.reads_as);
+                let mut predefined: Vec<u64> = of_kind.map(|(_, value, _)| value).collect();
+                predefined.sort_unstable();
+                HandleUse { param, kind: self.kind(&p.reads_as), predefined }
+            })
+            .collect();
+        self.uses.insert(key, (event.function.clone(), uses.clone()));
+        uses
     }
 
     fn is_request(&self, key: Key) -> bool {
@@ -180,14 +234,15 @@ impl OfProcess {
     }
 }
 
-/// The handles in a value.
-fn handles(value: Option<&Option<Value>>) -> Vec<u64> {
+/// Puts the handles in a value into a list.
+fn handles(value: Option<&Option<Value>>, list: &mut Vec<u64>) {
+    list.clear();
     match value {
-        Some(Some(Value::Word(handle))) => vec![*handle],
-        Some(Some(Value::List(all))) => all
-            .iter()
-            .filter_map(|v| if let Value::Word(handle) = v { Some(*handle) } else { None })
-            .collect(),
-        _ => Vec::new(),
+        Some(Some(Value::Word(handle))) => list.push(*handle),
+        Some(Some(Value::List(all))) => list.extend(all.iter().filter_map(|value| match value {
+            Value::Word(handle) => Some(*handle),
+            _ => None,
+        })),
+        _ => {}
     }
 }

@@ -13,6 +13,7 @@ pub mod times;
 use crate::event::{Event, Value};
 use crate::functions::Function;
 use crate::view::{RankCells, TaskView, VaryingOutcomes, handle_names};
+use refrain_bytes::table::Set;
 use refrain_format::record::{segment, state};
 use refrain_mpi::abi::Layout;
 use refrain_mpi::names::HandleTable;
@@ -23,7 +24,7 @@ use refrain_signature::head::Head;
 use refrain_signature::outcome::IGNORES_STATUS;
 use refrain_signature::plan::{Form, Op, Plan, Role};
 use refrain_signature::{array, notes};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 pub(crate) use terminals::Terminals;
@@ -84,7 +85,7 @@ pub struct Decoder<'t> {
     times: Option<Clock<'t>>,
     /// Call sites met so far, by their strings.
     sites: HashMap<usize, Arc<str>>,
-    live: HashSet<(u32, u32)>,
+    live: Set<(u32, u32)>,
     last_status: Option<StatusFields>,
     segments: HashMap<(u32, u32), Arc<str>>,
     /// Calls made inside a call that is still to come. Each has its depth and is followed by the calls made
@@ -134,7 +135,7 @@ impl<'t> Decoder<'t> {
             terminals,
             times: None,
             sites: HashMap::new(),
-            live: HashSet::new(),
+            live: Set::default(),
             last_status: None,
             segments: HashMap::new(),
             inner: Vec::new(),
@@ -249,6 +250,9 @@ impl<'t> Decoder<'t> {
 
     /// Calls inside a call come before it in the sequence; the decoder returns them after it.
     fn place_in_order(&mut self, event: Event, depth: u32) {
+        if depth == 0 && self.inner.is_empty() {
+            return self.release(event);
+        }
         // A note belongs to whatever call comes next.
         let depth = if event.is_note() && !self.inner.is_empty() { u32::MAX } else { depth };
         let inside = self.inner.iter().rev().take_while(|(d, _)| *d > depth).count();
@@ -270,6 +274,24 @@ impl<'t> Decoder<'t> {
     /// The same for an array, if it takes fewer bytes than it has elements.
     fn hold_array(&mut self, elements: usize, cells: &Cells<'_>) -> Option<()> {
         if elements > cells.rest().len() { self.hold(elements) } else { Some(()) }
+    }
+
+    /// Returns a call that no other was made inside of.
+    fn release(&mut self, mut event: Event) {
+        self.held = 0;
+        event.number = self.number;
+        self.number += u64::from(!event.is_note());
+        match (self.times.is_some(), event.is_note()) {
+            // A note has no time: it gets the start of the call before.
+            (true, true) => event.start = self.clock,
+            (true, false) => self.clock = event.start,
+            (false, _) => {
+                event.start = self.clock;
+                self.clock += 1;
+                self.close(&mut event);
+            }
+        }
+        self.ready.push(event);
     }
 
     fn release_inner(&mut self) {
