@@ -260,7 +260,8 @@ fn receive_tag(f: &Function) -> Option<&'static str> {
     ["recvtag", "tag"].into_iter().find(|tag| f.param(tag).is_some())
 }
 
-/// Whether the status is needed to learn what a wildcard matched, even if the program ignores it.
+/// Whether the status is needed to learn what a wildcard matched or whether a receive was cancelled, even
+/// if the program ignores it.
 fn keeps(f: &Function, p: &Param) -> bool {
     let completes =
         f.params.iter().any(|q| q.kind.name == "REQUEST" && q.direction != Direction::Out);
@@ -275,10 +276,13 @@ fn before(f: &Function) -> Vec<String> {
     if let (Some(tag), Some(_)) = (receive_tag(f), f.param("request")) {
         lines.push(format!("    call.note_wildcard(source, {tag});"));
     }
+    if f.name == "MPI_Cancel" {
+        lines.push("    call.note_cancel();".into());
+    }
     for p in f.params.iter().filter(|p| keeps(f, p)) {
         let wanted = match receive_tag(f) {
             Some(tag) => format!("call.is_wildcard(source, {tag})"),
-            None => "call.may_be_wildcard()".into(),
+            None => "call.may_decide()".into(),
         };
         let name = p.name;
         lines.push("    let wanted = ".to_owned() + &wanted + ";");

@@ -62,6 +62,8 @@ struct Ends {
     unsure: HashSet<Lane>,
     /// By scope, the first receive whose match is unknown.
     lost: HashMap<usize, u64>,
+    /// By lane, the first receive that may have been cancelled: which messages later ones got is unknown.
+    doubtful: HashMap<Lane, u64>,
     /// In a process with several threads: start and end of the call that posted each receive.
     postings: HashMap<u64, (u64, u64)>,
     has_threads: bool,
@@ -114,6 +116,7 @@ impl Ends {
                 self.got.entry(lane).or_default().push((op.id, end));
             }
             Step::Unknown(op) => self.unknown(op),
+            Step::Doubtful(op) => self.doubt(op),
             Step::Completed(_) | Step::Cancelled(_) | Step::Entered(_) | Step::Left(_) => {}
         }
     }
@@ -137,12 +140,26 @@ impl Ends {
         }
     }
 
+    fn doubt(&mut self, op: Op) {
+        if let Operation::Receive(receive) = op.what
+            && let Some(lane) = receive.lane()
+        {
+            let first = self.doubtful.entry(lane).or_insert(op.id);
+            *first = op.id.min(*first);
+        }
+    }
+
     /// Sorts receives into the order in which they match messages, as far as that is known.
     fn settle(&mut self) {
         let posting = |id: u64| self.postings.get(&id).copied();
-        for ((scope, ..), received) in &mut self.got {
+        for (lane, received) in &mut self.got {
             received.sort_unstable();
             received.dedup_by_key(|(id, _)| *id);
+            let (scope, ..) = lane;
+            if let Some(first) = self.doubtful.get(lane) {
+                let known = received.partition_point(|(id, _)| id < first);
+                received[known..].iter_mut().for_each(|(_, end)| *end = None);
+            }
             if let Some(lost) = self.lost.get(scope) {
                 let start = posting(*lost).map_or(u64::MAX, |(start, _)| start);
                 let is_before =
@@ -323,6 +340,19 @@ mod tests {
         // One after the other, they must have got the messages in that order.
         let wrong = Messages { early: 1, worst: 90, beyond_clocks: 1, ..right };
         assert_eq!(found([(10, 40), (50, 70)]), wrong);
+    }
+
+    #[test]
+    fn messages_after_a_receive_that_may_have_been_cancelled_are_unpaired() {
+        let mut board = board();
+        board.take(0, ends(&[((0, 1, 7), &[100, 200, 300])], &[]));
+        // The third receive seems to have got the message of the second.
+        let mut other = ends(&[], &[((0, 0, 7), &[(0, Some(110)), (2, Some(10)), (3, Some(10))])]);
+        let what = Operation::Receive(Receive { scope: 0, source: Some(0), tag: Some(7), nth: 2 });
+        other.doubt(Op { id: 1, what });
+        other.settle();
+        board.take(1, other);
+        assert_eq!(board.found, Messages { paired: 1, unpaired: 2, ..Messages::default() });
     }
 
     #[test]

@@ -109,8 +109,9 @@ static SHARED: Locked<Option<Shared>> = Locked::new(None);
 /// A holder of [`SHARED`] has signals blocked, and copies a header or two.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether a nonblocking or persistent wildcard receive was ever posted.
-pub static WILDCARD_POSTED: AtomicBool = AtomicBool::new(false);
+/// Whether a nonblocking or persistent wildcard receive was ever posted, or a request cancelled: then
+/// statuses say what happened, even those that the program ignores.
+pub static STATUS_NEEDED: AtomicBool = AtomicBool::new(false);
 
 /// Whether `MPI_Init` has returned, and `MPI_Finalize` has not.
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);

@@ -8,7 +8,7 @@ use crate::inside::clock;
 use crate::inside::entry::Entry;
 use crate::inside::library::{abi, error_class};
 use crate::inside::memory::{self, Handles, Ints, Longs, Statuses, Words};
-use crate::inside::process::{Errno, WILDCARD_POSTED};
+use crate::inside::process::{Errno, STATUS_NEEDED};
 use crate::inside::stalls;
 use crate::trace::filter;
 use crate::trace::thread_log::{MARGIN, ThreadLog};
@@ -500,7 +500,7 @@ impl Call {
     #[inline(always)]
     pub fn note_wildcard(&mut self, source: c_int, tag: c_int) {
         if self.is_wildcard(source, tag) {
-            WILDCARD_POSTED.store(true, Ordering::Relaxed);
+            STATUS_NEEDED.store(true, Ordering::Relaxed);
         }
     }
 
@@ -511,14 +511,20 @@ impl Call {
         source == abi.any_source || tag == abi.any_tag
     }
 
-    /// Whether a request may belong to a wildcard receive.
+    /// Notes that a request is about to be cancelled.
     #[inline(always)]
-    pub fn may_be_wildcard(&self) -> bool {
-        WILDCARD_POSTED.load(Ordering::Relaxed)
+    pub fn note_cancel(&mut self) {
+        STATUS_NEEDED.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a request may belong to a wildcard receive or may have been cancelled.
+    #[inline(always)]
+    pub fn may_decide(&self) -> bool {
+        STATUS_NEEDED.load(Ordering::Relaxed)
     }
 
     /// The status to pass to MPI: the program's, or `room` if the program ignores the status and it
-    /// is needed to learn what a wildcard matched.
+    /// is needed to learn what a wildcard matched, or whether a receive was cancelled.
     #[inline(always)]
     pub fn keep_status(&self, status: Statuses, wanted: bool, room: &mut StatusRoom) -> Statuses {
         if wanted && status as usize == abi().status_ignore {

@@ -126,7 +126,10 @@ pub enum Step {
     /// A send or receive has ended, and its outcome is unknown: the match of a receive, or whether a send that the
     /// program tried to cancel was sent.
     Unknown(Op),
-    /// A receive was cancelled.
+    /// A receive without wildcards has ended that the program tried to cancel: it has matched a message, or was
+    /// cancelled.
+    Doubtful(Op),
+    /// A receive was cancelled. Later receives of its lane match earlier messages than they would have.
     Cancelled(Op),
     /// A collective begins on this process.
     Entered(Op),

@@ -314,11 +314,32 @@ impl<L: Clone> Tracker<L> {
     fn finish_cancelled(&mut self, op: Op, status: Option<StatusFields>) {
         match (op.what, status) {
             (Operation::Send { .. }, _) => self.steps.push(Step::Unknown(op)),
-            (Operation::Receive(_), Some(status)) if status.cancelled => {
+            (Operation::Receive(receive), Some(status)) if status.cancelled => {
+                self.withdraw(receive);
                 self.steps.push(Step::Cancelled(op));
             }
-            (Operation::Receive(_), None) => self.steps.push(Step::Unknown(op)),
+            (Operation::Receive(receive), None) => self.steps.push(match receive.lane() {
+                Some(_) => Step::Doubtful(op),
+                None => Step::Unknown(op),
+            }),
             _ => self.finish(op, status),
+        }
+    }
+
+    /// Counts a receive no more: it was cancelled. Those that were posted after it match one message earlier.
+    fn withdraw(&mut self, cancelled: Receive) {
+        let Some(lane) = cancelled.lane() else { return };
+        if let Some(count) = self.counts.named.get_mut(&lane) {
+            *count = count.saturating_sub(1);
+        }
+        let pending = self.requests.values_mut().flat_map(|request| &mut request.pending);
+        for (op, _) in pending {
+            if let Operation::Receive(later) = &mut op.what
+                && later.lane() == Some(lane)
+                && later.nth > cancelled.nth
+            {
+                later.nth -= 1;
+            }
         }
     }
 

@@ -68,7 +68,8 @@ pub struct About {
 }
 
 /// Follows the items of a process, by thread, to their end. Each item has a count of repetitions. Returns `None` if a
-/// call that must be observed separately ([`is_unique`]) has a count above 1.
+/// call that must be observed separately ([`is_unique`]) has a count above 1, or if a request was cancelled among calls
+/// that are counted together.
 pub fn position<E, I>(about: About, threads: Vec<(u32, I)>) -> Result<Option<Position>, E>
 where
     I: Iterator<Item = Result<(Item, u64), E>>,
@@ -93,13 +94,17 @@ where
             return Ok(None);
         }
         let event = call.event();
+        let is_numbered =
+            about.first_numbered.get(&thread).is_none_or(|first| event.number >= *first);
+        // Which of the calls that are counted together were of cancelled requests is unknown.
+        if !is_numbered && call.mpi().map(Action::of) == Some(Action::Cancel) {
+            return Ok(None);
+        }
         let names = match call.returned() && !makes_or_frees(event) {
             true => CallNames::default(),
             false => objects.name_call(event),
         };
         let progress = tracker.call(&call, times, &|side| words(&call, &names, side));
-        let is_numbered =
-            about.first_numbered.get(&thread).is_none_or(|first| event.number >= *first);
         for step in &progress.steps {
             if let Step::Posted(Op { what: Operation::Send { lane, .. }, .. }) = step {
                 let number = is_numbered.then_some(event.number);

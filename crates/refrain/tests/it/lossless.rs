@@ -136,6 +136,7 @@ fn errors_statuses_and_callbacks_are_decoded() {
         victim("odd_error_codes.c", 1),
         victim("statuses.c", 2),
         victim("ignored_statuses.c", 3),
+        victim("cancelled_receives.c", 2),
         victim("callbacks.c", 2),
         victim("callbacks_in_finalize.c", 3),
         victim("large_arguments.c", 1),

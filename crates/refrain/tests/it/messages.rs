@@ -39,6 +39,12 @@ fn communicators_that_ranks_duplicate_in_different_orders_are_distinguished() {
 }
 
 #[test]
+fn receives_that_were_cancelled_got_no_message_even_if_their_statuses_were_ignored() {
+    // In each of 20 rounds one message each way.
+    assert_paired(2, "cancelled_receives.c", &[], |_| 20 * 2);
+}
+
+#[test]
 fn messages_of_threads_that_receive_at_once_are_not_paired_in_an_unknown_order() {
     // Four threads of each rank send 200 messages each to four others.
     assert_paired(2, "thread_lanes.c", &[], |_| 2 * 4 * 200);

@@ -215,6 +215,11 @@ fn ignored_statuses_of_wildcard_receives_change_nothing() {
 }
 
 #[test]
+fn cancelled_receives_with_ignored_statuses_change_nothing() {
+    Victim::new("cancelled_receives.c", 2).everywhere().check();
+}
+
+#[test]
 fn callbacks_that_call_mpi_are_recorded_and_not_changed() {
     for flags in [&[][..], &["-no-pie", "-O0"]] {
         let victim = Victim::new("callbacks.c", 2).flags(flags).everywhere();

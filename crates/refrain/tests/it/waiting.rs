@@ -57,6 +57,15 @@ fn ranks_that_wait_in_a_cycle_are_named_with_their_calls() {
 }
 
 #[test]
+fn a_message_that_a_cancelled_receive_did_not_get_is_still_there() {
+    hang("deadlock_cancelled.c", 3, |who, said| {
+        let mismatch = "mismatch: rank 1 sent tag 5 to rank 0 ";
+        assert!(said.contains(mismatch), "{who}:\n{said}");
+        assert!(said.contains("which waits for tag 7"), "{who}:\n{said}");
+    });
+}
+
+#[test]
 fn a_collective_names_the_ranks_that_have_not_called_it() {
     hang("deadlock_collective.c", 3, |who, said| {
         let collective = "MPI_Barrier, comm=MPI_COMM_WORLD: rank 0; missing: ranks 1, 2\n";
