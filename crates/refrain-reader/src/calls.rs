@@ -13,7 +13,7 @@ use refrain_format::define::{FunctionDef, ParamDef};
 use refrain_mpi::abi::{Family, Layout};
 use refrain_mpi::interface::{Direction, Function, function};
 use refrain_mpi::names::{HandleTable, constant_value};
-use refrain_mpi::semantics::Argument;
+use refrain_mpi::semantics::{Argument, op_and_form, polls};
 use refrain_mpi::status::StatusFields;
 use std::fmt;
 use std::sync::Arc;
@@ -155,6 +155,14 @@ impl Call {
     /// Its arguments by what they mean, for analyses that treat many functions alike.
     pub fn arguments(&self) -> CallArguments<'_> {
         CallArguments::of(&self.event, Layout::of(self.context.family))
+    }
+
+    /// Whether it asked if something has happened, and nothing had: a test or probe that found nothing.
+    pub fn is_failed_poll(&self) -> bool {
+        let Some((op, form)) = op_and_form(self.name()) else { return false };
+        let arguments = self.arguments();
+        let found_none = arguments.output_int(Argument::OutCount) == Some(0) || !arguments.found();
+        polls(op, form) && self.returned() && found_none
     }
 
     /// How its MPI lays out values, and which numbers are its constants.

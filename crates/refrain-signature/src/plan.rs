@@ -197,7 +197,7 @@ impl Plan {
         let inputs = ops(ParamDef::is_input, kinds);
         let outputs = ops(ParamDef::is_output, kinds);
         let polls = match semantics {
-            Semantics::Mpi(op, form) => polls(op, form),
+            Semantics::Mpi(op, form) => semantics::polls(op, form),
             Semantics::Note => false,
             Semantics::Unknown => takes_requests && outputs.iter().any(|op| op.role == Role::Flag),
         };
@@ -220,21 +220,6 @@ impl Plan {
             def,
         }
     }
-}
-
-/// Whether a function asks if something has happened, and returns in any case.
-fn polls(op: semantics::Op, form: semantics::Form) -> bool {
-    use semantics::{Op, Sync};
-    let asks = matches!(
-        op,
-        Op::Probe
-            | Op::MatchedProbe
-            | Op::Complete(_)
-            | Op::Inspect(_)
-            | Op::Arrived
-            | Op::Sync(Sync::Wait)
-    );
-    asks && form == semantics::Form::Nonblocking
 }
 
 /// What the request of a function does that makes one.

@@ -25,7 +25,8 @@ MPI calls (refrain trace):
   rank 3  #17  MPI_Recv(buf=heap3+0x40, count=8, …, status={…}) = SUCCESS  at main app.c:42
   #17 is the number of the call in its thread. The rank is RANK.THREAD if there are several
   threads, RANK@PID if several processes have the same rank. A call that a callback made is
-  indented. Arguments have their values after the call, or before→after if the call changed them.
+  indented. Tests and probes that found nothing and were repeated at once are one line, which ends
+  with their number, `× 1,204 failed`; --all prints each. Arguments have their values after the call, or before→after if the call changed them.
   Objects get the smallest free number of their kind: comm1, type2, r3. An address is a piece of
   memory and an offset: heap3+0x40, stack-0x120, app+0x4060 (static data); with raw records, a
   plain number. Call sites (trace --callsite) come last, innermost first; without debug
@@ -39,7 +40,8 @@ MPI calls (refrain trace):
   JSON: rank, thread, pid, call, depth, function, arguments, result (name), code; with --raw or
   --timing also start and end (nanoseconds since 1970) and duration (nanoseconds); with --callsite
   also site (array of module, offset, function, file, line, innermost first; offset is the return
-  address). An argument that the call changed is {before, after}.
+  address); failed_poll (true) if it is a test or probe that found nothing, each an object of its
+  own. An argument that the call changed is {before, after}.
 
 The program as loops (refrain trace, --structure):
    98.7%  42.8%    for i in 0..100
@@ -99,6 +101,9 @@ pub struct Args {
     /// Also print the notes between calls: memory that came into use, members of communicators.
     #[arg(long)]
     notes: bool,
+    /// Print every failed test and probe, instead of one line for those that repeat at once.
+    #[arg(long)]
+    all: bool,
     /// Print every element of long arrays.
     #[arg(long)]
     full: bool,

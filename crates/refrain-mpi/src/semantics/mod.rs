@@ -99,6 +99,20 @@ pub fn op_and_form(name: &str) -> Option<(Op, Form)> {
     parse::lookup(name)
 }
 
+/// Whether a function asks if something has happened, and returns in any case: a poll.
+pub fn polls(op: Op, form: Form) -> bool {
+    let asks = matches!(
+        op,
+        Op::Probe
+            | Op::MatchedProbe
+            | Op::Complete(_)
+            | Op::Inspect(_)
+            | Op::Arrived
+            | Op::Sync(Sync::Wait)
+    );
+    asks && form == Form::Nonblocking
+}
+
 impl Function {
     /// What it does.
     pub fn op(&self) -> Op {

@@ -3,6 +3,7 @@
 use super::Args;
 use crate::select::Names;
 use crate::stdout::Lines;
+use crate::summary::grouped;
 use anyhow::{Result, bail};
 use refrain_analysis::objects::Objects;
 use refrain_analysis::render::Renderer;
@@ -37,6 +38,9 @@ struct CallRow<'a> {
     /// Absent unless the trace has the times of every call.
     #[serde(flatten)]
     times: Option<TimesRow>,
+    /// Absent unless it is a test or probe that found nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    failed_poll: bool,
     /// Innermost frame first; absent unless call sites were recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     site: Option<Vec<Json>>,
@@ -110,6 +114,28 @@ struct Printer<'t> {
     out: Lines,
 }
 
+/// Calls in a row that asked the same and found nothing.
+struct FailedPolls {
+    who: String,
+    text: String,
+    /// The numbers of the first and the last call.
+    numbers: (u64, u64),
+    /// When the first began, and the last ended.
+    start: u64,
+    end: Option<u64>,
+}
+
+impl FailedPolls {
+    /// Adds a call if it is the next and asks the same.
+    fn goes_on(&mut self, who: &str, text: &str, number: u64, end: Option<u64>) -> bool {
+        let goes_on = self.who == who && self.text == text && self.numbers.1 + 1 == number;
+        if goes_on {
+            (self.numbers.1, self.end) = (number, end);
+        }
+        goes_on
+    }
+}
+
 impl Printer<'_> {
     fn process(&mut self, process: ProcessRef<'_>) -> Result<()> {
         let facts = process.facts();
@@ -118,11 +144,14 @@ impl Printer<'_> {
         let mut objects = Objects::new(family, items.names().entries().collect());
         let renderer = Renderer::new(family, version_of(&facts.library), self.args.full);
         let threaded = process.tasks().len() > 1;
+        // Failed polls that may go on.
+        let mut polls: Option<FailedPolls> = None;
         while self.left > 0 {
             let Some(item) = items.next() else { break };
             let (task, item) = match item {
                 Ok(item) => item,
                 Err(error) => {
+                    self.polls(polls)?;
                     self.out.finish()?;
                     return Err(error.into());
                 }
@@ -138,6 +167,7 @@ impl Printer<'_> {
             }
             let start = stream.nanos(event.start);
             let end = event.end.map(|ticks| stream.nanos(ticks));
+            let is_failed_poll = matches!(&item, Item::Call(call) if call.is_failed_poll());
             let line = if self.args.json {
                 let duration = end.map(|end| end.saturating_sub(start));
                 let frames = |site| self.sites.frames(site).iter().map(Frame::json).collect();
@@ -152,6 +182,7 @@ impl Printer<'_> {
                     result: event.result.map(|_| renderer.result(event)),
                     code: event.result,
                     times: self.has_times.then_some(TimesRow { start, end, duration }),
+                    failed_poll: is_failed_poll,
                     site: event.site.as_ref().map(frames),
                 })?
             } else {
@@ -164,9 +195,23 @@ impl Printer<'_> {
                 }
                 let indent = "  ".repeat(event.depth.into());
                 let text = renderer.text(event, &objects, &names);
-                let times = self.times(start, end);
                 let site = event.site.as_ref().map(|site| self.site(site)).unwrap_or_default();
-                format!("rank {who}  #{}  {times}{indent}{text}{site}", event.number)
+                let number = event.number;
+                if is_failed_poll && !self.args.all {
+                    let text = format!("{indent}{text}{site}");
+                    if polls.as_mut().is_none_or(|polls| !polls.goes_on(&who, &text, number, end)) {
+                        self.polls(polls.take())?;
+                        let numbers = (number, number);
+                        polls = Some(FailedPolls { who, text, numbers, start, end });
+                    }
+                    continue;
+                }
+                self.polls(polls.take())?;
+                if self.left == 0 {
+                    break;
+                }
+                let times = self.times(start, end);
+                format!("rank {who}  #{number}  {times}{indent}{text}{site}")
             };
             match self.args.json {
                 true => self.out.json(&line)?,
@@ -174,7 +219,23 @@ impl Printer<'_> {
             }
             self.left -= 1;
         }
-        Ok(())
+        self.polls(polls)
+    }
+
+    /// Prints failed polls as a line.
+    fn polls(&mut self, polls: Option<FailedPolls>) -> Result<()> {
+        let Some(FailedPolls { who, text, numbers: (first, last), start, end }) =
+            polls.filter(|_| self.left > 0)
+        else {
+            return Ok(());
+        };
+        let times = self.times(start, end);
+        let line = match last - first + 1 {
+            1 => format!("rank {who}  #{first}  {times}{text}"),
+            n => format!("rank {who}  #{first}-{last}  {times}{text}  × {} failed", grouped(n)),
+        };
+        self.left -= 1;
+        self.out.line(&line)
     }
 
     fn times(&self, start: u64, end: Option<u64>) -> String {

@@ -33,6 +33,30 @@ fn fields_of_a_status_that_mpi_does_not_define_are_shown_as_undefined() {
 }
 
 #[test]
+fn polls_that_fail_in_a_row_are_one_line() {
+    for mpi in Mpi::representatives() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let trace = traced(&mpi, folder.path(), "2", &mpi.compile("polls.c"), &["20"]);
+        let (all, folded) = (show(&trace, &["--all"]), show(&trace, &[]));
+        let calls = |line: &str| -> usize {
+            let times = line.strip_suffix(" failed").and_then(|line| line.rsplit_once("  × "));
+            times.map_or(1, |(_, times)| times.replace(',', "").parse().expect("a number"))
+        };
+        let who = mpi.name();
+        assert!(all.lines().all(|line| calls(line) == 1), "{who}: {all}");
+        assert!(folded.lines().any(|line| calls(line) > 1), "{who}: {folded}");
+        assert_eq!(folded.lines().map(calls).sum::<usize>(), all.lines().count(), "{who}");
+        let json = show(&trace, &["--json"]);
+        assert_eq!(json.lines().count(), all.lines().count(), "{who}: each is an object");
+        let failed = json.lines().filter(|line| line.contains("\"failed_poll\":true")).count();
+        let in_lines: usize = folded.lines().map(calls).filter(|calls| *calls > 1).sum();
+        assert!(failed >= in_lines, "{who}: {failed}, {in_lines}");
+        let limited = show(&trace, &["--limit", "30"]);
+        assert!(folded.starts_with(&limited) && limited.lines().count() == 30, "{who}: {limited}");
+    }
+}
+
+#[test]
 fn a_thread_can_be_shown_by_itself() {
     let Some(mpi) = require_mpi("openmpi-4.1") else { return };
     let folder = tempfile::tempdir().expect("a folder");
