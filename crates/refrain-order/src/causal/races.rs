@@ -11,7 +11,7 @@
 //!
 //! For completing calls that choose among their requests, or that may fail, every other choice counts as possible.
 //! *Surprises* count outcomes that differ from what followed the same outcome the last time at this call site. A call
-//! site with many calls and no surprise may be deterministic after all.
+//! site with many calls and no surprise may be deterministic after all; one that was passed once cannot tell.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,9 @@ pub struct SiteRaces {
     pub total: u64,
     /// How often the outcome could have been different.
     pub open: u64,
-    /// How often the outcome was a surprise.
+    /// How often the same outcome had come before, so that there was something to compare with.
+    pub compared: u64,
+    /// How often the outcome was a surprise, among these.
     pub surprises: u64,
     /// The number of failed polls.
     pub polls: u64,
@@ -113,7 +115,8 @@ impl Search {
             let outcome = mix(got.source as u64, got.tag as u64);
             let surprise = self.surprise(mix(1, shape.site), outcome);
             let site = self.posts.entry(shape).or_default();
-            site.surprises += u64::from(surprise);
+            site.compared += u64::from(surprise.is_some());
+            site.surprises += u64::from(surprise == Some(true));
             *site.received.entry(got.source).or_default() += 1;
             self.compete(&shape, got);
             if self.pending.len() == self.horizon
@@ -150,7 +153,8 @@ impl Search {
             site.total += 1;
             site.polls += call.polls;
             site.open += u64::from(chooses || shape.kind.polls());
-            site.surprises += u64::from(surprise);
+            site.compared += u64::from(surprise.is_some());
+            site.surprises += u64::from(surprise == Some(true));
         }
         for trailing in &stretch.block.trailing {
             let call =
@@ -161,10 +165,11 @@ impl Search {
         Ok(())
     }
 
-    fn surprise(&mut self, site: u64, outcome: u64) -> bool {
+    /// Whether an outcome differs from what followed the same outcome the last time; `None` if that is not known.
+    fn surprise(&mut self, site: u64, outcome: u64) -> Option<bool> {
         let last = self.last.insert(site, outcome).unwrap_or(0);
         let followed = self.followed.insert(mix(site, last), outcome);
-        followed.is_some_and(|followed| followed != outcome)
+        followed.map(|followed| followed != outcome)
     }
 }
 
@@ -201,6 +206,20 @@ mod tests {
         let (_, site) = &races.receives[0];
         assert_eq!((site.total, site.open), (3, 2));
         assert_eq!(site.competed, BTreeMap::from([(4, 1), (7, 1)]));
+        assert_eq!(
+            (site.compared, site.surprises),
+            (0, 0),
+            "no outcome came twice before the last"
+        );
+    }
+
+    #[test]
+    fn outcomes_are_compared_from_the_second_time_on() {
+        let any = |source| (0, None, Some(1), source, 1);
+        let frames = record(&[any(4), any(7), any(4), any(7), any(4), any(4)]);
+        let races = races(&frames, HORIZON).unwrap();
+        let (_, site) = &races.receives[0];
+        assert_eq!((site.total, site.compared, site.surprises), (6, 3, 1));
     }
 
     #[test]

@@ -79,6 +79,7 @@ fn add(found: &mut Found, rank: u32, counts: &SiteRaces) {
     found.ranks.dedup();
     found.counts.total += counts.total;
     found.counts.open += counts.open;
+    found.counts.compared += counts.compared;
     found.counts.surprises += counts.surprises;
     found.counts.polls += counts.polls;
     for (source, times) in &counts.received {
@@ -98,6 +99,7 @@ fn list(all: &All) -> Vec<Json> {
                 "ranks": ranks,
                 "total": counts.total,
                 "open": counts.open,
+                "predicted": counts.compared,
                 "mispredictions": counts.surprises,
                 "failed_polls": counts.polls,
                 "received": counts.received,
@@ -110,29 +112,39 @@ fn list(all: &All) -> Vec<Json> {
 fn text(receives: &All, calls: &All) -> String {
     let mut text = String::new();
     for ((site, what), Found { counts, ranks }) in receives {
-        let [open, total, mispredicted] =
-            [counts.open, counts.total, counts.surprises].map(grouped);
+        let [open, total] = [counts.open, counts.total].map(grouped);
+        let mispredicted = mispredictions(counts, ranks.len());
         let sources: Vec<String> =
             counts.competed.iter().map(|(source, times)| format!("{source} ({times})")).collect();
         let ranks = counted(ranks.len() as u64, "rank");
         text += &format!("{site}: receives of {what} on {ranks}\n");
-        text += &format!(
-            "  {open} of {total} could have matched another message; {mispredicted} mispredictions\n"
-        );
+        text +=
+            &format!("  {open} of {total} could have matched another message; {mispredicted}\n");
         text += &format!("  competing sources, how often: {}\n", sources.join(", "));
     }
     for ((site, kind), Found { counts, ranks }) in calls {
-        let [open, total, mispredicted, polls] =
-            [counts.open, counts.total, counts.surprises, counts.polls].map(grouped);
+        let [open, total, polls] = [counts.open, counts.total, counts.polls].map(grouped);
+        let mispredicted = mispredictions(counts, ranks.len());
         let ranks = counted(ranks.len() as u64, "rank");
         text += &format!("{site}: {kind} on {ranks}\n");
         text += &format!(
-            "  {open} of {total} could have had another outcome; {mispredicted} mispredictions, {polls} \
-             failed polls\n"
+            "  {open} of {total} could have had another outcome; {mispredicted}, {polls} failed polls\n"
         );
     }
     if text.is_empty() {
         text += "no outcome could have been different\n";
     }
     text
+}
+
+/// How often outcomes differed from what was to be expected, and why the record cannot tell if it cannot.
+fn mispredictions(counts: &SiteRaces, ranks: usize) -> String {
+    let unknown = match counts.compared {
+        0 if counts.total <= ranks as u64 => {
+            " (passed once: one run cannot tell whether it varies)"
+        }
+        0 => " (no outcome came twice: one run cannot tell whether it varies)",
+        _ => "",
+    };
+    format!("{} mispredictions{unknown}", grouped(counts.surprises))
 }
