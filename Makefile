@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled stalls sizes times order clock soak memory scale walk setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled stalls ends sizes times order clock soak memory scale walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -66,6 +66,12 @@ stalls: ## measures how long the agent delays programs at a time, and what that 
 	@$(MAKE) --no-print-directory build
 	@cargo build --release --quiet -p refrain-agent --features stalls --target-dir target/stalls
 	@cargo run --release --quiet -p refrain-bench -- stalls
+	$(took)
+
+ends: ## measures what comes before and after a traced program: start, end of the run, verify
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@cargo run --release --quiet -p refrain-bench -- ends
 	$(took)
 
 sizes: ## measures how large traces are; NPB_BIN=folder adds the NAS Parallel Benchmarks

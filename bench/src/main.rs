@@ -9,6 +9,7 @@
 //! - `refrain-bench calls`: cost of traced calls and of whole runs
 //! - `refrain-bench coupled [PROGRAM]`: what jobs pay whose ranks wait for each other
 //! - `refrain-bench stalls [PROGRAM]`: how long the agent delays a program at a time
+//! - `refrain-bench ends`: the start of ranks, the time after the program, `refrain verify`
 //! - `refrain-bench sizes`: sizes of traces
 //! - `refrain-bench times`: cost and size of the times of calls
 //! - `refrain-bench order`: records of receive orders (causal method)
@@ -19,6 +20,7 @@
 
 mod clock;
 mod coupled;
+mod ends;
 mod irregular;
 mod memory;
 mod order;
@@ -88,6 +90,11 @@ fn main() -> ExitCode {
             print!("{tables}");
             report(heading + &tables, figures, "stalls-")
         }
+        Some((word, [])) if word == "ends" => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, ends::measure(), "ends-")
+        }
         Some((word, [])) if word == "sizes" => {
             let heading = machine();
             print!("{heading}");
@@ -155,7 +162,7 @@ fn main() -> ExitCode {
         }
         Some(_) => {
             eprintln!(
-                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | sizes | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
+                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
             );
             ExitCode::from(2)
         }

@@ -45,6 +45,7 @@ pub fn measure() -> Vec<Figure> {
         figures.extend(bench.particles());
         figures.extend(bench.sizes());
         figures.push(bench.certain());
+        figures.push(bench.clocks());
     }
     figures
 }
@@ -189,6 +190,26 @@ impl Bench<'_> {
         });
         let bytes = orders.ranks.iter().map(|rank| rank.frames.bytes().len() as u64);
         (bytes.sum(), receives.sum())
+    }
+
+    /// The bytes of a reading of the clock, in a program that measures its phases.
+    fn clocks(&self) -> Figure {
+        let program = runs::compile(self.mpi, self.folder, "timers");
+        let outcome = self.record(16, &program, &["200"]);
+        let orders = Orders::open(&self.record_path()).expect("a record");
+        let (mut values, mut bytes) = (0, 0);
+        for rank in &orders.ranks {
+            let own = refrain_order::causal::summary::summary(&rank.frames).expect("a record");
+            values += own.clock_values;
+            bytes += own.value_bytes;
+        }
+        Figure {
+            name: format!("{}, a program with timers on 16 ranks: clock values", self.mpi.name()),
+            detail: format!("{bytes} bytes, {values} values; {}", outcome.stdout.trim()),
+            value: bytes as f64 / values as f64,
+            bound: 0.8,
+            unit: "bytes a value",
+        }
     }
 
     /// Deterministic matches take no bytes.
