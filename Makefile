@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled stalls ends sizes times order clock soak memory scale walk setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled stalls ends sizes nests times order clock soak memory scale walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -77,6 +77,11 @@ ends: ## measures what comes before and after a traced program: start, end of th
 sizes: ## measures how large traces are; NPB_BIN=folder adds the NAS Parallel Benchmarks
 	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench -- sizes
+	$(took)
+
+nests: ## measures traces of irregular programs; REFRAIN_BASELINE=file compares with an earlier refrain
+	@$(MAKE) --no-print-directory build
+	@cargo run --release --quiet -p refrain-bench -- nests
 	$(took)
 
 times: ## measures how the times of calls are kept; NPB_BIN=folder as above

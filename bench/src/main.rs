@@ -11,6 +11,7 @@
 //! - `refrain-bench stalls [PROGRAM]`: how long the agent delays a program at a time
 //! - `refrain-bench ends`: the start of ranks, the time after the program, `refrain verify`
 //! - `refrain-bench sizes`: sizes of traces
+//! - `refrain-bench nests`: sizes of traces of irregular programs
 //! - `refrain-bench times`: cost and size of the times of calls
 //! - `refrain-bench order`: records of receive orders (causal method)
 //! - `refrain-bench clock`: records of receive orders (clock method)
@@ -23,6 +24,7 @@ mod coupled;
 mod ends;
 mod irregular;
 mod memory;
+mod nests;
 mod order;
 mod per_call;
 mod runs;
@@ -100,6 +102,11 @@ fn main() -> ExitCode {
             print!("{heading}");
             report(heading, sizes::measure(), "sizes-")
         }
+        Some((word, [])) if word == "nests" => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, nests::measure(), "nests-")
+        }
         Some((word, [])) if word == "memory" => {
             let heading = machine();
             print!("{heading}");
@@ -162,7 +169,7 @@ fn main() -> ExitCode {
         }
         Some(_) => {
             eprintln!(
-                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
+                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | nests | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
             );
             ExitCode::from(2)
         }

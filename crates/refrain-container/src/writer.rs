@@ -207,6 +207,18 @@ impl<'c> Packed<'c> {
     }
 }
 
+impl Packed<'_> {
+    /// How many bytes it takes.
+    pub fn len(&self) -> usize {
+        self.stored.len()
+    }
+
+    /// Whether it takes none.
+    pub fn is_empty(&self) -> bool {
+        self.stored.is_empty()
+    }
+}
+
 /// The zstd level for a section.
 fn level(content: &[u8]) -> i32 {
     let best = LEVELS.into_iter().find(|(_, most)| content.len() <= *most);

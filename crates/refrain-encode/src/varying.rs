@@ -2,7 +2,7 @@
 
 use refrain_bytes::table::Map;
 use refrain_signature::cells::{self, Cells};
-use refrain_signature::outcome::{Predictor, StoredOutcomes};
+use refrain_signature::outcome::{OutcomeWriter, Predictor, StoredOutcomes};
 
 /// The outcomes of a signature that has had at least two different ones.
 #[derive(Clone, Debug, Default)]
@@ -13,13 +13,7 @@ pub struct Varying {
     numbers: Map<Box<[u8]>, u32>,
     /// What they take, approximately.
     rows_memory: usize,
-    predictor: Predictor,
-    /// Correct predictions since the last miss.
-    hits: u64,
-    /// For each miss, the number of hits before it.
-    runs: Vec<u8>,
-    /// For each miss, the row of the actual outcome; a new outcome has the next row number.
-    misses: Vec<u8>,
+    sequence: OutcomeWriter,
 }
 
 impl Varying {
@@ -27,13 +21,14 @@ impl Varying {
     pub fn new(first: &[u8], calls: u64) -> Varying {
         let mut varying = Varying::default();
         varying.row(first);
-        varying.hits = calls;
+        varying.sequence.hits = calls;
         varying
     }
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.rows_memory + self.runs.capacity() + self.misses.capacity()
+        let OutcomeWriter { runs, misses, .. } = &self.sequence;
+        self.rows_memory + runs.capacity() + misses.capacity()
     }
 
     fn row(&mut self, outcome: &[u8]) -> u32 {
@@ -50,24 +45,18 @@ impl Varying {
     /// Adds the outcome of the next call.
     pub fn note(&mut self, outcome: &[u8]) {
         let row = self.row(outcome);
-        if row == self.predictor.expected() {
-            self.hits += 1;
-        } else {
-            cells::put_unsigned(&mut self.runs, self.hits);
-            cells::put_unsigned(&mut self.misses, row.into());
-            self.hits = 0;
-        }
-        self.predictor.note(row);
+        self.sequence.note(row);
     }
 
     /// Writes the state, so that recording can continue from it.
     pub fn put(&self, out: &mut Vec<u8>) {
         self.stored().put(out);
-        cells::put_unsigned(out, self.predictor.last.into());
-        cells::put_list(out, self.predictor.followers.iter(), |out, row| {
+        let OutcomeWriter { predictor, hits, .. } = &self.sequence;
+        cells::put_unsigned(out, predictor.last.into());
+        cells::put_list(out, predictor.followers.iter(), |out, row| {
             cells::put_unsigned(out, (*row).into());
         });
-        cells::put_unsigned(out, self.hits);
+        cells::put_unsigned(out, *hits);
     }
 
     /// Reads the state that [`Varying::put`] wrote.
@@ -83,19 +72,15 @@ impl Varying {
         if followers.len() > rows.len() || ![last].iter().chain(&followers).all(is_row) {
             return None;
         }
-        varying.predictor = Predictor { last, followers };
-        varying.hits = cells.get_unsigned()?;
-        (varying.runs, varying.misses) = (runs, misses);
+        let predictor = Predictor { last, followers };
+        let hits = cells.get_unsigned()?;
+        varying.sequence = OutcomeWriter { predictor, hits, runs, misses };
         Some(varying)
     }
 
     /// The outcomes as a trace stores them.
     pub fn stored(&self) -> StoredOutcomes {
-        StoredOutcomes {
-            rows: self.rows.iter().map(|row| row.to_vec()).collect(),
-            runs: self.runs.clone(),
-            misses: self.misses.clone(),
-        }
+        self.sequence.stored(self.rows.iter().map(|row| row.to_vec()).collect())
     }
 }
 

@@ -20,6 +20,25 @@ enum Item<T> {
     Group(Arc<Seq<T>>, u64),
 }
 
+/// A part of a sequence.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a, T> {
+    /// A value, so many times.
+    Run(T, u64),
+    /// A sequence, so many times.
+    Group(&'a Seq<T>, u64),
+}
+
+impl<T: Copy> Seq<T> {
+    /// The runs and repeated groups that it is kept as.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'_, T>> {
+        self.items.iter().map(|item| match item {
+            Item::Run(value, count) => Part::Run(*value, *count),
+            Item::Group(inner, count) => Part::Group(inner, *count),
+        })
+    }
+}
+
 impl<T> Item<T> {
     fn len(&self) -> u64 {
         match self {
@@ -281,18 +300,12 @@ struct Level<'a, T> {
     left: u64,
 }
 
-impl<T: Copy> Iterator for Values<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
+impl<T: Copy> Values<'_, T> {
+    /// The next value, and how often it certainly comes in a row.
+    pub fn run(&mut self) -> Option<(T, u64)> {
         loop {
-            if let Some((value, left)) = &mut self.run {
-                let value = *value;
-                *left -= 1;
-                if *left == 0 {
-                    self.run = None;
-                }
-                return Some(value);
+            if let Some(run) = self.run {
+                return Some(run);
             }
             let level = self.levels.last_mut()?;
             match level.items.get(level.next) {
@@ -311,5 +324,25 @@ impl<T: Copy> Iterator for Values<'_, T> {
                 }
             }
         }
+    }
+
+    /// Skips so many values of the run that [`Values::run`] has returned.
+    pub fn skip_in_run(&mut self, count: u64) {
+        if let Some((_, left)) = &mut self.run {
+            *left = left.saturating_sub(count);
+            if *left == 0 {
+                self.run = None;
+            }
+        }
+    }
+}
+
+impl<T: Copy> Iterator for Values<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        let (value, _) = self.run()?;
+        self.skip_in_run(1);
+        Some(value)
     }
 }

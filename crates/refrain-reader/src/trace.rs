@@ -15,6 +15,7 @@ use crate::timing::Wanted;
 use crate::view::{TaskView, handle_names};
 use crate::{clocks, sections};
 use refrain_container::Container;
+use refrain_fold::Form;
 use refrain_format::define::FunctionDef;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::HandleTable;
@@ -38,6 +39,20 @@ fn physical_memory() -> u64 {
     let total = facts.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kilobytes = total.and_then(|total| total.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.map_or(LITTLE_MEMORY, |kilobytes| kilobytes << 10)
+}
+
+/// How the sequences of calls are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredForm {
+    /// As grammars, in the section `structure`.
+    Grammar,
+    /// With predicted and coded signatures, in the section `nest`.
+    Coded {
+        /// As loop nests, not as grammars.
+        is_nest: bool,
+        /// The bytes that the section `structure` would take.
+        instead: u64,
+    },
 }
 
 /// An open trace of calls.
@@ -151,6 +166,28 @@ impl CallTrace {
         }
     }
 
+    /// The name of the section that has signatures and sequences.
+    pub fn structure_section(&self) -> &'static str {
+        match self.container.section(sections::NEST) {
+            Ok(_) => sections::NEST,
+            Err(_) => sections::STRUCTURE,
+        }
+    }
+
+    /// How the sequences of calls are stored.
+    pub fn form(&self) -> Result<StoredForm, TraceError> {
+        if self.structure_section() == sections::STRUCTURE {
+            return Ok(StoredForm::Grammar);
+        }
+        let bytes = self.container.read_checked(sections::NEST)?;
+        match refrain_fold::facts(&bytes) {
+            Some((form, facts)) => {
+                Ok(StoredForm::Coded { is_nest: form == Form::Nests, instead: facts.instead })
+            }
+            None => Err(self.bad(sections::NEST, "it does not read")),
+        }
+    }
+
     fn bad(&self, section: &str, why: impl ToString) -> TraceError {
         let path = self.container.path().to_owned();
         TraceError::Section { path, section: section.to_owned(), why: why.to_string() }
@@ -161,14 +198,19 @@ impl CallTrace {
         if let Some(merged) = self.merged.get() {
             return Ok(merged);
         }
-        let bytes = self.container.read_checked(sections::STRUCTURE)?;
-        let (needed, there) = (read::most_memory(&bytes), physical_memory());
+        let section = self.structure_section();
+        let bytes = self.container.read_checked(section)?;
+        let needed = match section {
+            sections::NEST => refrain_fold::most_memory(&bytes),
+            _ => read::most_memory(&bytes),
+        };
+        let there = physical_memory();
         if needed > there.max(LITTLE_MEMORY) {
             let why = format!(
                 "it may take {} GB of memory, more than this machine has: use a larger one",
                 needed >> 30
             );
-            return Err(self.bad(sections::STRUCTURE, why));
+            return Err(self.bad(section, why));
         }
         let rows =
             match (read::has_row_statistics(&bytes), self.container.section(sections::TIMING)) {
@@ -179,10 +221,23 @@ impl CallTrace {
                 }
                 _ => usize::MAX,
             };
-        let merged = read::structure_of_rows(&bytes, rows)
-            .map_err(|why| self.bad(sections::STRUCTURE, why))?;
-        self.has_row_statistics.get_or_init(|| read::has_row_statistics(&bytes));
+        let has_rows = match section {
+            sections::NEST => refrain_fold::has_row_statistics(&bytes),
+            _ => read::has_row_statistics(&bytes),
+        };
+        let merged = match section {
+            sections::NEST => refrain_fold::read(&bytes),
+            _ => read::structure_of_rows(&bytes, rows),
+        };
+        let merged = merged.map_err(|why| self.bad(section, why))?;
+        self.has_row_statistics.get_or_init(|| has_rows);
         Ok(self.merged.get_or_init(|| merged))
+    }
+
+    /// Whether its statistics are by signature, as in older files.
+    pub fn has_row_statistics(&self) -> Result<bool, TraceError> {
+        self.structure()?;
+        Ok(self.has_row_statistics.get().copied().unwrap_or(false))
     }
 
     /// The statistics of durations; none if the file has none.
@@ -227,11 +282,26 @@ impl CallTrace {
     /// The residue of a task: outcomes and failed polls that its group does not share.
     pub fn residue(&self, stream: usize) -> Result<Arc<Residue>, TraceError> {
         let thread = self.meta.streams.get(stream).map_or(0, |s| s.thread);
+        if self.structure_section() == sections::NEST {
+            let rank = self.rank_index(stream);
+            let mut groups = self.structure()?.groups.iter().filter(|group| group.thread == thread);
+            let residue = groups.find_map(|group| group.residues.get(&rank));
+            return Ok(residue.map_or_else(Arc::default, |residue| Arc::new(residue.clone())));
+        }
         self.residues.of(&self.container, self.rank_index(stream), thread)
     }
 
     /// The residue of all tasks ([`CallTrace::residue`]), each with its rank index and thread.
     pub fn residues(&self) -> Result<Vec<(u32, u32, Residue)>, TraceError> {
+        if self.structure_section() == sections::NEST {
+            let groups = self.structure()?.groups.iter();
+            let of = |group: &Group| {
+                let thread = group.thread;
+                let residue = |(rank, residue): (&u32, &Residue)| (*rank, thread, residue.clone());
+                group.residues.iter().map(residue).collect::<Vec<_>>()
+            };
+            return Ok(groups.flat_map(of).collect());
+        }
         self.residues.all(&self.container)
     }
 
@@ -416,7 +486,7 @@ impl Iterator for StreamEvents<'_> {
             StreamEvents::Raw(events) => events.next(),
             StreamEvents::Decoded(decoder) => {
                 let next = decoder.next()?;
-                let section = sections::STRUCTURE;
+                let section = "structure";
                 let named = |error| DecodeError::Trace(format!("section `{section}`: {error}"));
                 Some(next.map_err(named))
             }

@@ -114,6 +114,38 @@ impl StoredOutcomes {
     }
 }
 
+/// Makes [`StoredOutcomes`] of the outcomes of a signature, one call after the other.
+#[derive(Clone, Debug, Default)]
+pub struct OutcomeWriter {
+    /// The predictor after the last call.
+    pub predictor: Predictor,
+    /// Correct predictions since the last miss.
+    pub hits: u64,
+    /// For each miss, the number of hits before it.
+    pub runs: Vec<u8>,
+    /// For each miss, the row of the actual outcome; a new outcome has the next row number.
+    pub misses: Vec<u8>,
+}
+
+impl OutcomeWriter {
+    /// Adds the outcome of the next call: which of the distinct outcomes it is.
+    pub fn note(&mut self, row: u32) {
+        if row == self.predictor.expected() {
+            self.hits += 1;
+        } else {
+            cells::put_unsigned(&mut self.runs, self.hits);
+            cells::put_unsigned(&mut self.misses, row.into());
+            self.hits = 0;
+        }
+        self.predictor.note(row);
+    }
+
+    /// The outcomes so far; `rows` are the distinct ones.
+    pub fn stored(&self, rows: Vec<Vec<u8>>) -> StoredOutcomes {
+        StoredOutcomes { rows, runs: self.runs.clone(), misses: self.misses.clone() }
+    }
+}
+
 /// Decodes the outcomes of a signature, one call after the other.
 #[derive(Clone, Debug)]
 pub struct OutcomeReader<'a> {

@@ -25,7 +25,7 @@ fn known(number: u16) -> Option<String> {
 }
 
 /// Writes the definitions.
-pub(crate) fn put(out: &mut Vec<u8>, functions: &BTreeMap<u16, String>) {
+pub fn put(out: &mut Vec<u8>, functions: &BTreeMap<u16, String>) {
     put_unsigned(out, functions.len() as u64);
     let (mut last, mut omitted) = (0, String::new());
     for (number, text) in functions {
@@ -43,7 +43,7 @@ pub(crate) fn put(out: &mut Vec<u8>, functions: &BTreeMap<u16, String>) {
 }
 
 /// Reads the definitions.
-pub(crate) fn get(cells: &mut Cells<'_>) -> Option<BTreeMap<u16, String>> {
+pub fn get(cells: &mut Cells<'_>) -> Option<BTreeMap<u16, String>> {
     let mut functions = BTreeMap::new();
     let (mut number, mut omitted) = (0u64, String::new());
     for _ in 0..cells.get_length()? {

@@ -17,7 +17,7 @@
 )]
 
 pub mod elastic;
-mod functions;
+pub mod functions;
 pub mod group;
 pub mod merged;
 pub mod read;

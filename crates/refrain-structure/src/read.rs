@@ -176,6 +176,56 @@ fn elastic<'a, T, E>(
     Some(value)
 }
 
+/// Reads groups without rows and grammars.
+pub fn groups(cells: &mut Cells<'_>) -> Option<Vec<Group>> {
+    let mut rows = RowReader { values_left: MOST_VALUES << MOST_SCALE, ..RowReader::default() };
+    let count = cells.get_length()?;
+    (0..count).map(|_| group(cells, &mut rows)).collect()
+}
+
+/// Reads the grammars of groups, each over its own rows, and how many rows each has.
+pub fn own_grammars(cells: &mut Cells<'_>, groups: &mut [Group]) -> Result<Vec<usize>, ReadError> {
+    let count = |cells: &mut Cells<'_>| {
+        let rows = usize::try_from(cells.get_unsigned()?).ok()?;
+        Some((rows, cells.get_length()?)).filter(|(rows, _)| *rows <= MOST_CELLS << MOST_SCALE)
+    };
+    let counts: Option<Vec<(usize, usize)>> = groups.iter().map(|_| count(cells)).collect();
+    let counts = counts.ok_or_else(|| bad("grammars"))?;
+    let terminals = counts.iter().map(|(rows, _)| *rows).max().unwrap_or(0);
+    let bytes = cells.get_bytes().ok_or_else(|| bad("grammars"))?;
+    let shared = Shared::decode(bytes, terminals).map_err(bad)?;
+    let mut all = shared.iter();
+    let symbols = bytes.len().saturating_mul(SYMBOLS_PER_BYTE);
+    let mut symbols = symbols.saturating_add(MOST_SYMBOLS << MOST_SCALE);
+    for (group, (rows, count)) in groups.iter_mut().zip(&counts) {
+        for _ in 0..*count {
+            let grammar = all.next().ok_or_else(|| bad("grammars"))?.map_err(bad)?;
+            let left = symbols.checked_sub(grammar.symbols());
+            symbols = left.ok_or_else(|| bad("grammars (too large)"))?;
+            let is_known = |symbol: &Symbol| match symbol.what {
+                What::Terminal(terminal) => (terminal as usize) < *rows,
+                What::Rule(_) => true,
+            };
+            if !grammar.rules().iter().flatten().all(is_known) {
+                return Err(bad("grammars (a signature does not belong to the group)"));
+            }
+            group.grammars.push(grammar);
+        }
+    }
+    match all.next() {
+        Some(_) => Err(bad("grammars")),
+        None => Ok(counts.into_iter().map(|(rows, _)| rows).collect()),
+    }
+}
+
+/// Reads a row that takes all of these bytes.
+pub fn row(bytes: &[u8], ranks: &RankList) -> Option<Row> {
+    let mut cells = Cells::new(bytes);
+    let mut reader = RowReader { values_left: MOST_VALUES, ..RowReader::default() };
+    let row = reader.general(&mut cells, ranks)?;
+    cells.is_empty().then_some(row)
+}
+
 fn group(cells: &mut Cells<'_>, rows: &mut RowReader) -> Option<Group> {
     let thread = u32::try_from(cells.get_unsigned()?).ok()?;
     let ranks = elastic(cells, |rest| RankList::decode(rest, MOST_RANKS))?;

@@ -67,7 +67,8 @@ pub struct Streams {
 }
 
 /// A row with constants and columns only.
-pub(crate) struct Simple {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Simple {
     /// Numbers of the signature, then of the outcome.
     pub numbers: Vec<i64>,
     /// How many of the numbers are the signature's.
@@ -78,12 +79,14 @@ pub(crate) struct Simple {
 
 impl Simple {
     fn of(row: &Row) -> Option<Simple> {
+        Simple::of_cells(row).filter(|_| row.outcomes == Outcomes::Constant)
+    }
+
+    /// The cells of a row and of its first outcome; its other outcomes are left out. None if ranks differ in their number.
+    pub fn of_cells(row: &Row) -> Option<Simple> {
         let ([a], [b]) = (row.cells.variants.as_slice(), row.outcome.variants.as_slice()) else {
             return None;
         };
-        if row.outcomes != Outcomes::Constant {
-            return None;
-        }
         let mut numbers = cells::numbers(&a.cells)?;
         let split = numbers.len();
         numbers.extend(cells::numbers(&b.cells)?);
@@ -173,7 +176,8 @@ fn set_scale(structure: &mut [u8], rows: usize) {
     }
 }
 
-fn put_group(out: &mut Vec<u8>, group: &Group) {
+/// Writes the ranks, names and strings of a group.
+pub fn put_group(out: &mut Vec<u8>, group: &Group) {
     put_unsigned(out, group.thread.into());
     group.ranks.encode(out);
     put_unsigned(out, group.predefined.len() as u64);
@@ -357,7 +361,21 @@ impl RowWriter {
     }
 }
 
-fn put_general(out: &mut Vec<u8>, row: &Row) {
+/// Writes the grammars of groups, each over its own rows.
+pub fn put_own_grammars(out: &mut Vec<u8>, groups: &[Group]) {
+    let mut all: Vec<Grammar> = Vec::new();
+    for group in groups {
+        put_unsigned(out, group.rows.len() as u64);
+        put_unsigned(out, group.grammars.len() as u64);
+        all.extend(group.grammars.iter().cloned());
+    }
+    let mut bytes = Vec::new();
+    share(&all).encode(&mut bytes);
+    put_bytes(out, &bytes);
+}
+
+/// Writes a row of any form, without statistics.
+pub fn put_general(out: &mut Vec<u8>, row: &Row) {
     put_elastic(out, &row.cells);
     put_elastic(out, &row.outcome);
     match &row.outcomes {

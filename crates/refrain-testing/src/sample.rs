@@ -9,6 +9,7 @@ use refrain_format::state;
 use refrain_signature::cells::{put_list, put_unsigned};
 use refrain_trace::Meta;
 use refrain_trace::assemble::{Keep, assemble};
+use refrain_trace::form::Structure;
 use refrain_trace::steps::Steps;
 use std::mem::offset_of;
 use std::path::Path;
@@ -60,7 +61,7 @@ pub fn merge(folder: &Path, trace: &Path, keep: Keep) -> Result<Meta, String> {
         exit_code: Some(3),
         ..Meta::default()
     };
-    assemble(folder, trace, keep, meta, &Steps::default())
+    assemble(folder, trace, keep, Structure::Grammar, meta, &Steps::default())
         .map(|(meta, _)| meta)
         .map_err(|error| error.to_string())
 }

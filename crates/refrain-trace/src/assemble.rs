@@ -1,10 +1,11 @@
 //! Assembles a trace from the parts of a run.
 
+use crate::form::{self, Structure};
 use crate::parts::{Part, State, part_error, read_parts};
 use crate::steps::Steps;
 use crate::times::StreamTimes;
 use crate::{align, ready};
-use refrain_container::{Codec, Packed, Writer};
+use refrain_container::{Codec, Writer};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::times::{Block, Setting};
 use refrain_format::define::FunctionDef;
@@ -16,7 +17,6 @@ use refrain_reader::meta::{Meta, ProcessStreams, StreamMeta};
 use refrain_reader::timing::Wanted;
 use refrain_reader::view::SingleTask;
 use refrain_reader::{clocks, parallel, sections};
-use refrain_signature::cells::{put_bytes, put_unsigned};
 use refrain_signature::tasktrace::TaskTrace;
 use refrain_signature::timekey::Detail;
 use refrain_structure::merged::Merged;
@@ -25,9 +25,6 @@ use refrain_structure::write::write;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
-
-/// A section of per-rank residues is closed when it has this many bytes.
-const RESIDUE_BYTES: usize = 1 << 18;
 
 /// What to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +41,7 @@ pub fn assemble(
     folder: &Path,
     trace: &Path,
     keep: Keep,
+    structure: Structure,
     mut meta: Meta,
     steps: &Steps,
 ) -> Result<(Meta, u64), TraceError> {
@@ -67,7 +65,7 @@ pub fn assemble(
     }
     let mut writer = Writer::create(trace)?;
     steps.begin("compressing", 0);
-    write_sections(&mut writer, &meta, &merged)?;
+    write_sections(&mut writer, &meta, &merged, structure)?;
     if keep == Keep::Raw || timing.wanted.is_some() {
         writer.add_bytes(sections::CLOCKS, &clocks::to_bytes(&meta))?;
     }
@@ -89,31 +87,16 @@ pub fn assemble(
     Ok((meta, bytes))
 }
 
-fn write_sections(writer: &mut Writer, meta: &Meta, merged: &Merged) -> Result<(), TraceError> {
+fn write_sections(
+    writer: &mut Writer,
+    meta: &Meta,
+    merged: &Merged,
+    structure: Structure,
+) -> Result<(), TraceError> {
     let streams = write(merged);
-    let (meta, mut residues) = (meta.to_bytes(), Vec::new());
-    let mut chunk = Vec::new();
-    let mut first = None;
-    for (i, (rank, thread, bytes)) in streams.residues.iter().enumerate() {
-        let begin = *first.get_or_insert(*rank);
-        put_unsigned(&mut chunk, (*rank).into());
-        put_unsigned(&mut chunk, (*thread).into());
-        put_bytes(&mut chunk, bytes);
-        let next = streams.residues.get(i + 1).map(|(rank, ..)| *rank);
-        if next.is_none() || (chunk.len() > RESIDUE_BYTES && next != Some(*rank)) {
-            let name = format!("{}{begin}-{rank}", sections::OWN);
-            residues.push((name, std::mem::take(&mut chunk)));
-            first = None;
-        }
-    }
-    let mut all = vec![
-        (sections::META, meta.as_slice()),
-        (sections::STRUCTURE, streams.structure.as_slice()),
-    ];
-    all.extend(residues.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())));
-    let packed = parallel::map(all.len(), |number| Packed::of(all[number].1));
-    for ((name, _), packed) in all.iter().zip(packed) {
-        writer.add_packed(name, packed)?;
+    writer.add_bytes(sections::META, &meta.to_bytes())?;
+    if !form::add(writer, merged, &streams, structure, false)? {
+        form::add_residues(writer, &streams)?;
     }
     writer.add_bytes(sections::TIMING, &statistics(merged, writer.len()))?;
     Ok(())

@@ -5,6 +5,7 @@
 
 mod align;
 pub mod assemble;
+pub mod form;
 pub mod parts;
 mod ready;
 pub mod steps;

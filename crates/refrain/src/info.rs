@@ -11,7 +11,8 @@ use refrain_analysis::figures::{Figures, GroupFigures, figures};
 use refrain_mpi::abi::Family;
 use refrain_reader::meta::REDACT;
 use refrain_reader::timing::Wanted;
-use refrain_reader::{CallTrace, Ended, File, Meta, Paused, Run};
+use refrain_reader::trace::StoredForm;
+use refrain_reader::{CallTrace, Ended, File, Meta, Paused, Run, sections};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -216,6 +217,7 @@ struct Info<'t> {
     programs: BTreeSet<&'t str>,
     ended: BTreeMap<String, usize>,
     times: Option<Wanted>,
+    form: StoredForm,
 }
 
 impl<'t> Info<'t> {
@@ -256,7 +258,17 @@ impl<'t> Info<'t> {
             programs: streams.iter().map(|s| s.program.as_str()).collect(),
             ended,
             times: trace.timing()?,
+            form: trace.form()?,
         })
+    }
+
+    /// How the sequences are stored, and why, unless it is the usual way.
+    fn form_text(&self) -> String {
+        let StoredForm::Coded { is_nest, instead } = self.form else { return String::new() };
+        let what = if is_nest { "loop nests" } else { "grammars of predicted signatures" };
+        let taken = self.sections.get(sections::NEST).copied().unwrap_or(0);
+        let taken = size(taken);
+        format!(", stored as {what}: {taken} instead of {}", size(instead))
     }
 
     fn ratio(&self) -> f64 {
@@ -409,10 +421,11 @@ impl<'t> Info<'t> {
         line(
             "structure",
             format!(
-                "{}, {} of {} in all",
+                "{}, {} of {} in all{}",
                 counted(self.signatures as u64, "signature"),
                 counted(self.grammars as u64, "grammar"),
-                counted(self.rules as u64, "rule")
+                counted(self.rules as u64, "rule"),
+                self.form_text()
             ),
         );
         let group = |g: &GroupFigures| {

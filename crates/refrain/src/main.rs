@@ -13,6 +13,7 @@ mod agent;
 mod control;
 
 mod dynamorio;
+mod fold;
 mod info;
 mod inherited;
 mod mem;
@@ -58,6 +59,7 @@ Record a run:
   record   Record which message each receive got, so that the run can be replayed
   mem      Record every load and store of every thread
   merge    Make a trace of the parts that a killed run left behind
+  fold     Store a trace as loop nests, which are smaller for irregular programs
 
 Look at it:
   info     What was run, whether the file is complete, and its size
@@ -124,6 +126,7 @@ enum Command {
     Show(show::Args),
     Stats(stats::Args),
     Merge(merge::Args),
+    Fold(fold::Args),
     Verify(verify::Args),
     Mem(mem::Args),
     Cc(mem::compilers::Args),
@@ -162,6 +165,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Show(args) => show::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Merge(args) => merge::run(args),
+        Command::Fold(args) => fold::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Where(args) => where_::run(args),
         Command::Mem(args) => mem::run(args),

@@ -6,6 +6,7 @@ use crate::{orders, summary};
 use anyhow::{Context, Result, bail};
 use refrain_reader::Meta;
 use refrain_trace::assemble::{Keep, assemble};
+use refrain_trace::form::Structure;
 use refrain_trace::parts::noted_run;
 use refrain_trace::steps::Steps;
 use std::os::unix::fs::MetadataExt;
@@ -65,9 +66,11 @@ fn merge(args: &Args, output: &Path) -> Result<ExitCode> {
         return crate::mem::merge(&args.parts, output, noted.command, noted.selected);
     }
     let base = base_meta(noted.command, noted.selected);
-    let (meta, bytes) =
-        assembled(|steps| Ok(assemble(&args.parts, output, keep(args.raw), base, steps)?))
-            .with_context(|| format!("cannot make {}", output.display()))?;
+    let (meta, bytes) = assembled(|steps| {
+        let keep = keep(args.raw);
+        Ok(assemble(&args.parts, output, keep, Structure::Auto, base, steps)?)
+    })
+    .with_context(|| format!("cannot make {}", output.display()))?;
     if meta.streams.is_empty() {
         std::fs::remove_file(output)?;
         for lost in &meta.lost {

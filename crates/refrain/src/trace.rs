@@ -1,6 +1,7 @@
 //! `refrain trace`: runs a program and records the MPI calls of its ranks.
 
 use crate::control::Control;
+use crate::fold::Wanted;
 use crate::merge::{assembled, base_meta, how, keep, parts_of};
 use crate::mode::{self, Access, Redaction};
 use crate::naming::name_of;
@@ -12,7 +13,8 @@ use refrain_format::part;
 use refrain_launch::{Launcher, Plan};
 use refrain_reader::meta::REDACT;
 use refrain_reader::{CallTrace, Meta};
-use refrain_trace::assemble::assemble;
+use refrain_trace::assemble::{Keep, assemble};
+use refrain_trace::form::Structure;
 use refrain_trace::parts::{holds_parts, note_run, running_processes};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsRawFd;
@@ -52,6 +54,9 @@ pub struct Args {
     raw: bool,
     #[command(flatten)]
     control: Control,
+    /// How the sequence of calls is stored: as a grammar, as loop nests, or as what is smaller.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Wanted::Auto)]
+    structure: Wanted,
     #[command(flatten)]
     timing: Timing,
     #[command(flatten)]
@@ -98,7 +103,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         // Nothing ran, so the folder is empty.
         let _ = std::fs::remove_dir_all(&parts);
     })?;
-    if let Err(error) = write_trace(&plan, meta, &parts, &output, args.raw, status) {
+    let forms = (keep(args.raw), args.structure.into());
+    if let Err(error) = write_trace(&plan, meta, &parts, &output, forms, status) {
         // The program has run, so its exit code is returned.
         say!("refrain: {error:#}");
     }
@@ -257,7 +263,7 @@ fn write_trace(
     mut meta: Meta,
     parts: &Path,
     output: &Path,
-    raw: bool,
+    (kept_parts, structure): (Keep, Structure),
     status: ExitStatus,
 ) -> Result<()> {
     if !parts.exists() {
@@ -281,7 +287,7 @@ fn write_trace(
     let running = await_ranks(parts);
     meta.exit_code = status.code();
     let (meta, bytes) = assembled(|steps| {
-        let done = assemble(parts, output, keep(raw), meta, steps)?;
+        let done = assemble(parts, output, kept_parts, structure, meta, steps)?;
         steps.begin("checking that the trace reads", 0);
         check_reads(output)?;
         Ok(done)
@@ -310,7 +316,7 @@ fn write_trace(
     } else if meta.lost.is_empty() {
         std::fs::remove_dir_all(parts).with_context(|| format!("{}", parts.display()))?;
     }
-    summary::print(&meta, output, bytes, how(raw), plan.ranks());
+    summary::print(&meta, output, bytes, how(kept_parts == Keep::Raw), plan.ranks());
     Ok(())
 }
 

@@ -43,14 +43,26 @@ fn verify(trace: &Path) -> (Outcome, Json) {
     (outcome, found)
 }
 
-/// Asserts that a trace equals its raw records. Returns the number of calls.
+/// Asserts that a trace, and the same trace stored as loop nests, equal their raw records. Returns the number of calls.
 fn assert_lossless(who: &str, trace: &Path) -> u64 {
+    let folded = trace.with_extension("folded.refrain");
+    refrain(["fold".as_ref(), trace.as_os_str(), "-o".as_ref(), folded.as_os_str()])
+        .expect_success();
+    let sections = Container::open(&folded).expect("a trace").sections().to_vec();
+    assert!(sections.iter().any(|section| section.name == "nest"), "{who}: no nest was stored");
+    let events = assert_records(&format!("{who}, folded"), &folded);
+    assert_eq!(assert_records(who, trace), events, "{who}");
+    crate::structure::assert_nest_is_exact(who, trace);
+    events
+}
+
+/// Asserts that a trace equals its raw records. Returns the number of calls.
+fn assert_records(who: &str, trace: &Path) -> u64 {
     let (outcome, found) = verify(trace);
     let events = found["events_compared"].as_u64().unwrap_or(0);
     assert!(outcome.is_success(), "{who}: the trace is not what was recorded\n{outcome}");
     assert!(events > 0, "{who}: nothing was compared\n{outcome}");
     assert_eq!(found["ok"], true, "{who}\n{outcome}");
-    crate::structure::assert_nest_is_exact(who, trace);
     events
 }
 

@@ -9,6 +9,7 @@ mod dependencies;
 mod documents;
 mod dynamorio;
 mod figures;
+mod fold;
 mod fortran;
 mod lossless;
 mod matrix;
