@@ -45,8 +45,11 @@ struct OfProcess {
     /// Requests by handle: the function that created the last, and how many were created and not completed.
     requests: Map<u64, (String, i64)>,
     /// The handles of each function, by stream and address of its definition.
-    uses: Map<(usize, usize), (Arc<FunctionDef>, Arc<[HandleUse]>)>,
+    uses: Map<(usize, usize), Uses>,
 }
+
+/// A function and its parameters that have handles.
+type Uses = (Arc<FunctionDef>, Arc<[HandleUse]>);
 
 /// A parameter of a function that has handles.
 #[derive(Debug)]
@@ -72,9 +75,9 @@ pub fn survey(trace: &CallTrace) -> Result<Survey, TraceError> {
 fn of_process(process: ProcessRef<'_>) -> Result<Survey, TraceError> {
     let mut survey = Survey::default();
     for task in process.tasks() {
-        let mut events = task.events()?;
+        let events = task.events()?;
         let names = events.names();
-        while let Some(event) = events.next() {
+        for event in events {
             let event = event?;
             if !event.is_note() {
                 survey.take(task.index(), &names, &event);
