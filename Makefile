@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled stalls ends sizes nests times order clock soak memory scale walk setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nest-speed ablation times order clock soak memory scale walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -82,6 +82,15 @@ sizes: ## measures how large traces are; NPB_BIN=folder adds the NAS Parallel Be
 nests: ## measures traces of irregular programs; REFRAIN_BASELINE=file compares with an earlier refrain
 	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench -- nests
+	$(took)
+
+nest-speed: ## measures how fast grammars become loop nests, and the memory for it
+	@cargo run --release --quiet -p refrain-bench -- nest-speed
+	$(took)
+
+ablation: ## measures what each step of folding is worth; NPB_BIN=folder as above
+	@$(MAKE) --no-print-directory build
+	@cargo run --release --quiet -p refrain-bench -- ablation
 	$(took)
 
 times: ## measures how the times of calls are kept; NPB_BIN=folder as above

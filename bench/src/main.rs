@@ -12,6 +12,8 @@
 //! - `refrain-bench ends`: the start of ranks, the time after the program, `refrain verify`
 //! - `refrain-bench sizes`: sizes of traces
 //! - `refrain-bench nests`: sizes of traces of irregular programs
+//! - `refrain-bench nest-speed`: time and memory to fold grammars into loop nests
+//! - `refrain-bench ablation`: what each step of folding is worth
 //! - `refrain-bench times`: cost and size of the times of calls
 //! - `refrain-bench order`: records of receive orders (causal method)
 //! - `refrain-bench clock`: records of receive orders (clock method)
@@ -19,11 +21,13 @@
 //! - `refrain-bench scale [tasks…] [patterns…]`: the merge of simulated tasks
 //! - `refrain-bench walk`: memory needed to read thousands of ranks
 
+mod ablation;
 mod clock;
 mod coupled;
 mod ends;
 mod irregular;
 mod memory;
+mod nest_speed;
 mod nests;
 mod order;
 mod per_call;
@@ -107,6 +111,23 @@ fn main() -> ExitCode {
             print!("{heading}");
             report(heading, nests::measure(), "nests-")
         }
+        Some((word, [])) if word == "nest-speed" => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, nest_speed::measure(), "nest-speed-")
+        }
+        // `nest-speed` starts itself in this way, once for each sequence.
+        Some((word, [case])) if word == "nest-one" => {
+            nest_speed::measure_one(case.parse().unwrap_or(0));
+            ExitCode::SUCCESS
+        }
+        Some((word, [])) if word == "ablation" => {
+            let heading = machine();
+            print!("{heading}");
+            let (table, figures) = ablation::measure();
+            print!("{table}");
+            report(heading + &table, figures, "ablation-")
+        }
         Some((word, [])) if word == "memory" => {
             let heading = machine();
             print!("{heading}");
@@ -169,7 +190,7 @@ fn main() -> ExitCode {
         }
         Some(_) => {
             eprintln!(
-                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | nests | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
+                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | nests | nest-speed | ablation | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
             );
             ExitCode::from(2)
         }

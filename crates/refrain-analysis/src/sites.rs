@@ -4,6 +4,9 @@
 //! without `@…` if there is no build id). With debug information ([`debug_files`]) this becomes
 //! `exchange stencil.c:42`; with symbols only, `exchange`; otherwise module and offset are shown. If
 //! the file is not the recorded module, it is not used: its lines would be wrong.
+//!
+//! Machines without the program can have a list of its call sites instead: a file `*.sites` in a directory of debug files,
+//! with the lines of [`Frame::listed`].
 
 use crate::debug_files::{self, Found, Recorded};
 use crate::symbols::{Symbols, demangled};
@@ -55,6 +58,31 @@ impl Frame {
         }
     }
 
+    /// As a line of a list of call sites: module, build id and offset, function, file and line, with two spaces between.
+    /// None if these are unknown.
+    pub fn listed(&self) -> Option<String> {
+        let (function, file, line) = (self.function.as_ref()?, self.file.as_ref()?, self.line?);
+        let id = self.build_id.as_ref().map_or(String::new(), |id| format!("@{id}"));
+        let module = last_part(&self.module);
+        Some(format!("{module}{id}+{:x}  {function}  {}:{line}", self.offset, last_part(file)))
+    }
+
+    /// Reads a line of a list.
+    fn from_list(line: &str) -> Option<Frame> {
+        let (name, rest) = line.split_once("  ")?;
+        let (function, place) = rest.rsplit_once("  ")?;
+        let (file, line) = place.rsplit_once(':')?;
+        let mut frame = Frame::parse(name)?;
+        frame.function = Some(function.to_owned());
+        (frame.file, frame.line) = (Some(file.to_owned()), Some(line.parse().ok()?));
+        Some(frame)
+    }
+
+    /// What identifies it on every machine.
+    fn name(&self) -> (String, Option<String>, u64) {
+        (last_part(&self.module).to_owned(), self.build_id.clone(), self.offset)
+    }
+
     /// The module, without its folder, and the offset: `stencil+11c9`.
     pub fn offset_text(&self) -> String {
         format!("{}+{:x}", last_part(&self.module), self.offset)
@@ -101,6 +129,8 @@ pub struct Sites {
     symbols: HashMap<String, Option<Symbols>>,
     changed: BTreeSet<String>,
     known: HashMap<Arc<str>, Arc<[Frame]>>,
+    /// Frames of lists, if they have been read.
+    listed: Option<HashMap<(String, Option<String>, u64), Frame>>,
 }
 
 impl Sites {
@@ -154,6 +184,9 @@ impl Sites {
         // The return address is after the call instruction, and may belong to the next line.
         let Some(address) = frame.offset.checked_sub(1) else { return frame };
         let module = (frame.module.clone(), frame.build_id.clone());
+        if self.loader(&module).is_none() {
+            return self.from_lists(frame);
+        }
         let Some(loader) = self.loader(&module) else { return frame };
         if let Ok(Some(location)) = loader.find_location(address) {
             frame.file = location.file.map(str::to_owned);
@@ -161,6 +194,26 @@ impl Sites {
         }
         frame.function = function_at(loader, address);
         frame
+    }
+
+    /// The frame with what a list of call sites says.
+    fn from_lists(&mut self, frame: Frame) -> Frame {
+        let directories = &self.directories;
+        let listed = self.listed.get_or_insert_with(|| {
+            let files = directories.iter().filter_map(|directory| directory.read_dir().ok());
+            let paths = files.flatten().filter_map(|entry| Some(entry.ok()?.path()));
+            let lists = paths.filter(|path| path.extension().is_some_and(|end| end == "sites"));
+            let texts = lists.filter_map(|path| std::fs::read_to_string(path).ok());
+            let lines = texts
+                .flat_map(|text| text.lines().filter_map(Frame::from_list).collect::<Vec<Frame>>());
+            lines.map(|frame| (frame.name(), frame)).collect()
+        });
+        match listed.get(&frame.name()) {
+            Some(Frame { function, file, line, .. }) => {
+                Frame { function: function.clone(), file: file.clone(), line: *line, ..frame }
+            }
+            None => frame,
+        }
     }
 
     /// The module's debug information, if it is the recorded one.

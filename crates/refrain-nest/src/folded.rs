@@ -117,6 +117,31 @@ impl Folded {
         }
     }
 
+    /// How often its visits repeat their beginning: all visits if they are alike.
+    pub(crate) fn repeats(&self) -> u64 {
+        match self {
+            Nest::Leaf(visits) => visits.values.repeats(),
+            Nest::Loop { count, body } => {
+                // Its visits repeat so often as those of the body and the trip counts both do.
+                let all = body.iter().map(Folded::repeats).chain([count.repeats()]);
+                all.fold(0, |a, b| if a == 0 { b } else { gcd(a, b) })
+            }
+            Nest::Block(_) => 1,
+        }
+    }
+
+    /// Appends the visits of a node with the same structure.
+    pub(crate) fn append(&mut self, next: Folded) {
+        match (self, next) {
+            (Nest::Leaf(visits), Nest::Leaf(next)) => visits.values.append(next.values),
+            (Nest::Loop { count, body }, Nest::Loop { count: more, body: next }) => {
+                count.append(more);
+                body.iter_mut().zip(next).for_each(|(node, next)| node.append(next));
+            }
+            _ => {}
+        }
+    }
+
     /// Removes the visits from the `at`-th on and returns them.
     #[must_use]
     pub fn split_off(&mut self, at: u64) -> Folded {
@@ -126,7 +151,10 @@ impl Folded {
             }
             Nest::Loop { count, body } => {
                 let after = count.split_off(at);
-                let iterations = count.sum();
+                let iterations = match count.width() <= after.width() {
+                    true => count.sum(),
+                    false => body.first().map_or(0, Folded::visits) - after.sum(),
+                };
                 let body = body.iter_mut().map(|node| node.split_off(iterations)).collect();
                 Nest::Loop { count: after, body }
             }
@@ -176,6 +204,11 @@ impl Folded {
 
 /// More visits are not looked at one by one.
 const MOST_VISITS: u64 = 1 << 20;
+
+/// The greatest common divisor.
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
 
 /// Whether trip counts are 0 or 1.
 pub(crate) fn is_condition(count: &Seq<u64>) -> bool {

@@ -12,26 +12,31 @@
 
 use crate::Nest;
 use crate::flatten::flattened;
-use crate::folded::{Folded, mix};
+use crate::folded::Folded;
 use crate::heads::Heads;
 use crate::merge::{join, merge, run};
-use crate::partial;
+use crate::partial::{self, Work};
 use crate::seq::Seq;
-use std::collections::HashMap;
+use crate::stretches::Stretches;
 use std::sync::Arc;
 
-/// What the folder does; all of it unless told otherwise (the ablation of ScalaTrace II §4.1).
+/// How sequences are folded. Everything is switched on unless told otherwise, and stacks match exactly (the ablation of
+/// ScalaTrace II §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Merges iterations that match partially.
     pub partial: bool,
     /// Merges an iteration only when it is known to be complete.
     pub delayed: bool,
+    /// Merges loops of different groups even if their trip counts and bodies differ.
+    pub agnostic: bool,
+    /// So many frames of two call stacks may differ if they are one place ([`crate::Stacks`]).
+    pub frames: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { partial: true, delayed: true }
+        Options { partial: true, delayed: true, agnostic: true, frames: 0 }
     }
 }
 
@@ -39,25 +44,17 @@ impl Default for Options {
 const LONG: usize = 1024;
 /// So many earlier occurrences of the last node are tried as the end of the previous iteration.
 const MOST_TRIES: usize = 32;
-/// The base of the hash of stretches.
-const BASE: u64 = 0x0100_0000_01b3_9e3d;
 
 /// Finds loops in a sequence of calls.
 #[derive(Debug, Default)]
 pub struct Folder {
     options: Options,
     pub(crate) list: Vec<Folded>,
-    keys: Vec<u64>,
-    /// For each position, the hash of all keys before it.
-    hashes: Vec<u64>,
-    /// For each loop of the list: number of nodes, hash of the keys of its body.
-    bodies: Vec<Option<(usize, u64)>>,
-    /// Positions by key, ascending; a loop also under the key of the last node of its body.
-    places: HashMap<u64, Vec<u32>>,
-    /// The powers of the base.
-    powers: Vec<u64>,
+    /// The keys of the list.
+    stretches: Stretches,
     /// Skeletons with which iterations begin; any if it is not known.
     heads: Option<Arc<Heads>>,
+    work: Work,
     /// The length from which on the list is searched for partial matches.
     long: usize,
 }
@@ -65,12 +62,13 @@ pub struct Folder {
 impl Folder {
     /// An empty sequence.
     pub fn new(options: Options) -> Folder {
-        Folder { options, hashes: vec![0], powers: vec![1], long: LONG, ..Folder::default() }
+        Folder { options, long: LONG, ..Folder::default() }
     }
 
     /// An empty sequence whose iterations begin with one of these skeletons.
-    pub(crate) fn with_heads(options: Options, heads: Option<Arc<Heads>>) -> Folder {
-        Folder { heads, ..Folder::new(options) }
+    /// What it does to find partial matches is part of `work`.
+    pub(crate) fn with_heads(options: Options, heads: Option<Arc<Heads>>, work: &Work) -> Folder {
+        Folder { heads, work: work.clone(), ..Folder::new(options) }
     }
 
     /// Whether an iteration may begin with a node.
@@ -100,7 +98,8 @@ impl Folder {
             self.merge_partial();
             self.close(None);
         }
-        if self.heads.take().is_some() {
+        let heads = self.heads.take();
+        if heads.is_some() {
             // Loops that begin elsewhere, after all.
             let list = self.cut(0);
             self.put_all(list);
@@ -112,6 +111,9 @@ impl Folder {
         }
         let mut body = Vec::with_capacity(self.list.len());
         self.list.into_iter().for_each(|node| node.simplified(&mut body));
+        if self.options.partial {
+            body = partial::merge_inside(body, heads.as_deref());
+        }
         flattened(body)
     }
 
@@ -127,8 +129,9 @@ impl Folder {
             Nest::Loop { count, body } if body.len() > 1 => return self.push_loop(&count, body),
             node => node,
         };
+        self.work.earn();
         let key = node.key();
-        if self.keys.last() == Some(&key) {
+        if self.stretches.keys().last() == Some(&key) {
             return self.extend_run(node);
         }
         if self.options.delayed {
@@ -148,7 +151,7 @@ impl Folder {
 
     /// Appends a node that may be the last one again.
     fn put(&mut self, node: Folded, key: u64) {
-        match self.keys.last() == Some(&key) {
+        match self.stretches.keys().last() == Some(&key) {
             true => self.extend_run(node),
             false => self.append(node, key),
         }
@@ -158,11 +161,8 @@ impl Folder {
     fn extend_run(&mut self, node: Folded) {
         let Some(last) = self.list.pop() else { return };
         self.list.push(run(last, node));
-        if let (Some(slot), Some(Nest::Loop { body, .. })) =
-            (self.bodies.last_mut(), self.list.last())
-            && slot.is_none()
-        {
-            *slot = Some(stretch_hash(body));
+        if let Some(Nest::Loop { body, .. }) = self.list.last() {
+            self.stretches.set_last_body(&several(body));
         }
     }
 
@@ -197,7 +197,7 @@ impl Folder {
                 trips += 1;
                 continue;
             }
-            let before = self.keys.iter().rev();
+            let before = self.stretches.keys().iter().rev();
             let same = body.iter().rev().zip(before).take_while(|(node, key)| node.key() == **key);
             let same = same.count();
             let begins = self.is_head(&body[0]);
@@ -224,60 +224,26 @@ impl Folder {
 
     /// Whether the list ends in nodes with the keys of a body.
     fn ends_like(&self, body: &[Folded]) -> bool {
-        self.keys.len() >= body.len()
+        let keys = self.stretches.keys();
+        keys.len() >= body.len()
             && body
                 .iter()
-                .zip(&self.keys[self.keys.len() - body.len()..])
+                .zip(&keys[keys.len() - body.len()..])
                 .all(|(node, key)| node.key() == *key)
     }
 
     fn append(&mut self, node: Folded, key: u64) {
-        let at = self.list.len() as u32;
-        let before = self.hashes.last().copied().unwrap_or(0);
-        self.hashes.push(next_hash(before, key));
-        if self.powers.len() <= self.list.len() + 1 {
-            let last = self.powers.last().copied().unwrap_or(1);
-            self.powers.push(last.wrapping_mul(BASE));
+        match &node {
+            Nest::Loop { body, .. } => self.stretches.push(key, &several(body)),
+            _ => self.stretches.push(key, &[]),
         }
-        self.places.entry(key).or_default().push(at);
-        let mut stretch = None;
-        if let Nest::Loop { body, .. } = &node {
-            stretch = Some(stretch_hash(body));
-            if let Some(last) = body.last().map(Folded::key).filter(|last| *last != key) {
-                self.places.entry(last).or_default().push(at);
-            }
-        }
-        self.bodies.push(stretch);
-        self.keys.push(key);
         self.list.push(node);
     }
 
     /// Removes the nodes from a position on and returns them.
     fn cut(&mut self, from: usize) -> Vec<Folded> {
-        for at in (from..self.list.len()).rev() {
-            let mut forget = |key: u64| {
-                if let Some(all) = self.places.get_mut(&key) {
-                    while all.last().is_some_and(|last| *last as usize >= from) {
-                        all.pop();
-                    }
-                }
-            };
-            forget(self.keys[at]);
-            if let Nest::Loop { body, .. } = &self.list[at]
-                && let Some(last) = body.last()
-            {
-                forget(last.key());
-            }
-        }
-        self.keys.truncate(from);
-        self.hashes.truncate(from + 1);
-        self.bodies.truncate(from);
+        self.stretches.cut(from);
         self.list.split_off(from)
-    }
-
-    /// The hash of the keys from a position to another.
-    fn hash(&self, from: usize, to: usize) -> u64 {
-        self.hashes[to].wrapping_sub(self.hashes[from].wrapping_mul(self.powers[to - from]))
     }
 
     /// Merges iterations that end at the end of the list. `next` is the key of the node that follows: a loop that
@@ -298,25 +264,8 @@ impl Folder {
 
     /// Merges the last iteration with the one before it.
     fn merge_last(&mut self) -> bool {
-        let (end, Some(key)) = (self.list.len(), self.keys.last()) else { return false };
-        let Some(places) = self.places.get(key) else { return false };
-        let mut found = None;
-        for &at in places.iter().rev().filter(|at| (**at as usize) < end - 1).take(MOST_TRIES) {
-            let at = at as usize;
-            let length = end - 1 - at;
-            let hash = self.hash(at + 1, end);
-            if !self.is_head(&self.list[at + 1]) {
-                continue;
-            }
-            if self.bodies[at] == Some((length, hash)) && length > 1 {
-                found = Some((at, true));
-                break;
-            }
-            if length > 1 && at + 1 >= length && self.hash(at + 1 - length, at + 1) == hash {
-                found = Some((at + 1 - length, false));
-                break;
-            }
-        }
+        let is_head = |at: usize| self.is_head(&self.list[at]);
+        let found = self.stretches.repetition(MOST_TRIES, is_head);
         let Some((from, is_loop)) = found else { return false };
         let mut nodes = self.cut(from);
         if !is_loop && nodes.iter().any(is_loop_of_several) {
@@ -350,7 +299,7 @@ impl Folder {
     /// Searches the whole list for iterations that match partially.
     fn merge_partial(&mut self) {
         let list = self.cut(0);
-        let list = partial::merge_all(list, self.heads.as_deref());
+        let list = partial::merge_all(list, self.heads.as_deref(), &self.work);
         self.put_all(list);
     }
 
@@ -374,11 +323,10 @@ fn is_loop_of_several(node: &Folded) -> bool {
     matches!(node, Nest::Loop { body, .. } if body.len() > 1)
 }
 
-fn next_hash(before: u64, key: u64) -> u64 {
-    before.wrapping_mul(BASE).wrapping_add(mix(key))
-}
-
-/// The number of nodes of a body, and the hash of their keys.
-fn stretch_hash(body: &[Folded]) -> (usize, u64) {
-    (body.len(), body.iter().fold(0, |hash, node| next_hash(hash, node.key())))
+/// The keys of the body of a loop over several nodes.
+fn several(body: &[Folded]) -> Vec<u64> {
+    match body {
+        [_, _, ..] => body.iter().map(Folded::key).collect(),
+        _ => Vec::new(),
+    }
 }

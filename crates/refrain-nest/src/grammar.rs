@@ -3,6 +3,7 @@
 
 use crate::folded::{Folded, Visits};
 use crate::folder::{Folder, Options};
+use crate::partial::Work;
 use crate::seq::Seq;
 use crate::{Nest, children_first, heads, merge};
 use refrain_grammar::{Grammar, Symbol, What};
@@ -20,12 +21,13 @@ pub fn fold(
     mut skeleton: impl FnMut(u32) -> Option<u32>,
 ) -> Vec<Folded> {
     let heads = heads::of(grammars, &mut skeleton).map(Arc::new);
-    let mut folder = Folder::with_heads(options, heads.clone());
+    let work = Work::default();
+    let mut folder = Folder::with_heads(options, heads.clone(), &work);
     for grammar in grammars {
         let mut rules = Rules { grammar, repeated: repeated(grammar), folded: HashMap::new() };
         for rule in children_first(grammar) {
             if rule != 0 && rules.is_folded(rule as u32) {
-                let mut inner = Folder::with_heads(options, heads.clone());
+                let mut inner = Folder::with_heads(options, heads.clone(), &work);
                 rules.push_rule(&mut inner, rule as u32, &mut skeleton);
                 let nodes = inner.finish_inner();
                 rules.folded.insert(rule as u32, nodes);

@@ -4,10 +4,16 @@
 //! two loops become one even if their trip counts differ, and each group keeps its own trip counts and values. What
 //! only some groups do has only their values: it is guarded by their ranks.
 
-use crate::Nest;
+use crate::common::common_subsequence;
 use crate::folded::{Folded, Place, Visits, is_condition};
-use crate::merge::{Woven, align, weave, wrap};
+use crate::merge::{SAME_LOOP, Woven, align, resemblance, weave, wrap};
 use crate::seq::Seq;
+use crate::{Nest, Options};
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// So many trip counts of two loops are compared.
+const LONGEST: usize = 1 << 12;
 
 /// A place of the program in some groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +48,14 @@ impl Grouped {
 
 /// The nest of groups, each with its own nest.
 pub fn over_groups(nests: Vec<Vec<Folded>>) -> Vec<Grouped> {
+    over_groups_with(nests, Options::default())
+}
+
+/// The same; without [`Options::agnostic`], only loops that are the same in all groups are merged.
+pub fn over_groups_with(nests: Vec<Vec<Folded>>, options: Options) -> Vec<Grouped> {
     let mut all = nests.into_iter().enumerate().map(|(group, nest)| of_group(nest, group));
     let first = all.next().unwrap_or_default();
-    joined(all.fold(first, merge))
+    joined(all.fold(first, if options.agnostic { merge } else { merge_whole }))
 }
 
 /// The nest of one of the groups.
@@ -102,21 +113,123 @@ fn of_group(body: Vec<Folded>, group: usize) -> Vec<Grouped> {
 }
 
 fn merge(mut ours: Vec<Grouped>, mut theirs: Vec<Grouped>) -> Vec<Grouped> {
+    // Not both: each would have the other's loops around its own, without end.
+    if !enclose(&mut ours, &theirs) {
+        enclose(&mut theirs, &ours);
+    }
     wrap(&mut ours, &theirs, once);
     wrap(&mut theirs, &ours, once);
-    let pairs = align(&ours, &theirs);
+    let pairs = align(&ours, &theirs, 1);
     weave(ours, theirs, &pairs, |node| match node {
         Woven::Ours(node) | Woven::Theirs(node) => node,
-        Woven::Both(Nest::Leaf(mut ours), Nest::Leaf(theirs)) => {
+        Woven::Both(ours, theirs) => both(ours, theirs, &mut merge),
+    })
+}
+
+/// Merges calls, and loops that are the same in both; loops with other trip counts or bodies stay apart (ScalaTrace II
+/// §2.1).
+fn merge_whole(ours: Vec<Grouped>, theirs: Vec<Grouped>) -> Vec<Grouped> {
+    let (a, b): (Vec<u64>, Vec<u64>) =
+        (ours.iter().map(whole).collect(), theirs.iter().map(whole).collect());
+    let pairs = common_subsequence(&a, &b);
+    weave(ours, theirs, &pairs, |node| match node {
+        Woven::Ours(node) | Woven::Theirs(node) => node,
+        Woven::Both(ours, theirs) => both(ours, theirs, &mut merge_whole),
+    })
+}
+
+/// A hash of a node with its trip counts.
+fn whole(node: &Grouped) -> u64 {
+    match node {
+        Nest::Loop { count, body } => {
+            let mut hasher = DefaultHasher::new();
+            if let Some((_, trips)) = count.first() {
+                trips.iter().take(LONGEST).for_each(|trips| trips.hash(&mut hasher));
+                (trips.len(), trips.sum()).hash(&mut hasher);
+            }
+            body.iter().for_each(|node| whole(node).hash(&mut hasher));
+            hasher.finish()
+        }
+        node => node.key(),
+    }
+}
+
+/// A node that both have.
+fn both(
+    ours: Grouped,
+    theirs: Grouped,
+    merge: &mut dyn FnMut(Vec<Grouped>, Vec<Grouped>) -> Vec<Grouped>,
+) -> Grouped {
+    match (ours, theirs) {
+        (Nest::Leaf(mut ours), Nest::Leaf(theirs)) => {
             ours.groups.extend(theirs.groups);
             Nest::Leaf(ours)
         }
-        Woven::Both(ours, theirs) => {
+        (ours, theirs) => {
             let ((mut count, ours), (others, theirs)) = (into_loop(ours), into_loop(theirs));
             count.extend(others);
             Nest::Loop { count, body: merge(ours, theirs) }
         }
-    })
+    }
+}
+
+/// Makes loops with one iteration of what `other` has in one loop: one group waits in each iteration, another one
+/// after its loop (ScalaTrace II, figure 4). Returns whether it made any.
+fn enclose(body: &mut Vec<Grouped>, other: &[Grouped]) -> bool {
+    let mut made = HashSet::new();
+    for (number, node) in other.iter().enumerate() {
+        let key = node.key();
+        if !is_loop_of_several(node) || body.iter().any(|node| node.key() == key) {
+            continue;
+        }
+        let alike = body.iter().map(|ours| match is_loop_of_several(ours) {
+            true if !made.contains(&ours.key()) => resemblance(ours, node),
+            _ => 0,
+        });
+        let best = alike.enumerate().max_by_key(|(at, percent)| (*percent, usize::MAX - at));
+        let Some((at, SAME_LOOP..)) = best else { continue };
+        let mut lacking = skeletons(std::slice::from_ref(node));
+        skeletons(&body[at..=at]).iter().for_each(|skeleton| {
+            lacking.remove(skeleton);
+        });
+        let outside = &skeletons(&other[..number]) | &skeletons(&other[number + 1..]);
+        // The last node, going from the loop in one direction, that belongs to the other loop.
+        let reach = |nodes: &mut dyn Iterator<Item = &Grouped>| {
+            let all = nodes.map(|node| skeletons(std::slice::from_ref(node)));
+            let near = all.take_while(|here| here.is_disjoint(&outside)).enumerate();
+            near.filter(|(_, here)| !here.is_disjoint(&lacking)).map(|(at, _)| at + 1).last()
+        };
+        let after = reach(&mut body[at + 1..].iter()).unwrap_or(0);
+        let before = reach(&mut body[..at].iter().rev()).unwrap_or(0);
+        if before + after > 0 {
+            let inner: Vec<Grouped> = body.splice(at - before..=at + after, []).collect();
+            let node = Nest::Loop { count: once(&inner), body: inner };
+            made.insert(node.key());
+            body.insert(at - before, node);
+        }
+    }
+    !made.is_empty()
+}
+
+fn is_loop_of_several(node: &Grouped) -> bool {
+    matches!(node, Nest::Loop { body, .. } if body.len() > 1)
+}
+
+fn skeletons(body: &[Grouped]) -> HashSet<u32> {
+    fn add(body: &[Grouped], out: &mut HashSet<u32>) {
+        for node in body {
+            match node {
+                Nest::Leaf(places) => {
+                    out.insert(places.skeleton);
+                }
+                Nest::Loop { body, .. } => add(body, out),
+                Nest::Block(_) => {}
+            }
+        }
+    }
+    let mut all = HashSet::new();
+    add(body, &mut all);
+    all
 }
 
 /// One iteration for each visit of a body.

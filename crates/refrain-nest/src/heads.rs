@@ -11,11 +11,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Graphs with more skeletons are not analysed.
 const MOST_NODES: usize = 1 << 14;
+/// Graphs whose loops are found in no fewer steps have none: anything may follow anything.
+const MOST_STEPS: usize = 1 << 21;
 
 /// Skeletons with which iterations begin, in the order of their first calls.
 pub(crate) type Heads = HashMap<u32, usize>;
 
-/// The headers of all loops; none if the graph is too large.
+/// The headers of all loops; none if the graph is too large or too dense.
 pub(crate) fn of(
     grammars: &[Grammar],
     skeleton: &mut impl FnMut(u32) -> Option<u32>,
@@ -31,7 +33,15 @@ pub(crate) fn of(
     // A deep nest of loops in one part would take the square of its size; programs have few levels.
     let mut heads = Heads::new();
     let mut parts: Vec<BTreeSet<u32>> = vec![graph.order.keys().copied().collect()];
+    let mut steps = 0;
     while let Some(part) = parts.pop() {
+        steps += part
+            .iter()
+            .map(|node| 1 + graph.edges.get(node).map_or(0, BTreeSet::len))
+            .sum::<usize>();
+        if steps > MOST_STEPS {
+            return None;
+        }
         for mut inner in graph.components(&part) {
             let Some(head) = inner.iter().copied().min_by_key(|node| graph.order[node]) else {
                 continue;

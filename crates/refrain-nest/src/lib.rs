@@ -64,15 +64,18 @@ mod merge;
 mod partial;
 mod play;
 pub mod seq;
+mod stacks;
+mod stretches;
 
 pub use common::{MOST_PAIRS, common_subsequence};
 pub use folded::{Folded, Place, Visits};
 pub use folder::{Folder, Options};
 pub use grammar::fold;
-pub use groups::{Grouped, Places, of_one, over_groups};
+pub use groups::{Grouped, Places, of_one, over_groups, over_groups_with};
 pub use leaves::Leaves;
 pub use play::Play;
 pub use seq::Seq;
+pub use stacks::Stacks;
 
 use refrain_grammar::{Grammar, Symbol, What};
 

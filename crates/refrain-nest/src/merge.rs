@@ -11,13 +11,18 @@ use crate::seq::Seq;
 use std::collections::HashMap;
 
 /// Two loops are the same loop if so large a part of the smaller one's places, in percent, is in the other as well.
-const SAME_LOOP: usize = 50;
+pub(crate) const SAME_LOOP: usize = 50;
 
-/// Keys under which nodes can be paired: a loop of `theirs` that resembles a loop of `ours` gets the key of that.
-fn tokens<L: Place, C>(ours: &[Nest<L, C>], theirs: &[Nest<L, C>]) -> (Vec<u64>, Vec<u64>) {
+/// Keys under which nodes can be paired: a loop of `theirs` over at least so many nodes that resembles a loop of `ours` gets the key of that.
+fn tokens<L: Place, C>(
+    ours: &[Nest<L, C>],
+    theirs: &[Nest<L, C>],
+    least: usize,
+) -> (Vec<u64>, Vec<u64>) {
     let mine: Vec<u64> = ours.iter().map(Nest::key).collect();
     let mut others: Vec<u64> = theirs.iter().map(Nest::key).collect();
-    let is_long = |node: &Nest<L, C>| matches!(node, Nest::Loop { body, .. } if body.len() > 1);
+    let is_long =
+        |node: &Nest<L, C>| matches!(node, Nest::Loop { body, .. } if body.len() >= least);
     let known: Vec<usize> = (0..ours.len()).filter(|at| is_long(&ours[*at])).collect();
     if known.is_empty() {
         return (mine, others);
@@ -37,7 +42,7 @@ fn tokens<L: Place, C>(ours: &[Nest<L, C>], theirs: &[Nest<L, C>]) -> (Vec<u64>,
 }
 
 /// How many of the smaller node's places the other has, too, in percent; the order is ignored.
-fn resemblance<L: Place, C>(a: &Nest<L, C>, b: &Nest<L, C>) -> usize {
+pub(crate) fn resemblance<L: Place, C>(a: &Nest<L, C>, b: &Nest<L, C>) -> usize {
     fn skeletons<L: Place, C>(node: &Nest<L, C>, count: &mut HashMap<u32, isize>, step: isize) {
         match node {
             Nest::Leaf(leaf) => *count.entry(leaf.skeleton()).or_default() += step,
@@ -54,15 +59,16 @@ fn resemblance<L: Place, C>(a: &Nest<L, C>, b: &Nest<L, C>) -> usize {
     common * 100 / a.places().min(b.places()).max(1)
 }
 
-/// Pairs the nodes of two bodies.
+/// Pairs the nodes of two bodies. Loops over at least so many nodes need not have the same body.
 pub(crate) fn align<L: Place, C>(
     ours: &[Nest<L, C>],
     theirs: &[Nest<L, C>],
+    least: usize,
 ) -> Vec<(usize, usize)> {
     if has_same_keys(ours, theirs) {
         return (0..ours.len()).map(|at| (at, at)).collect();
     }
-    let (a, b) = tokens(ours, theirs);
+    let (a, b) = tokens(ours, theirs, least);
     embedding(&a, &b).unwrap_or_else(|| common_subsequence(&a, &b))
 }
 
@@ -87,7 +93,8 @@ pub(crate) fn join(a: Folded, b: Folded) -> Folded {
         }
         (a, b) => {
             let ((mut count, ours), (others, theirs)) = (a.into_loop(), b.into_loop());
-            let body = merge(ours, count.sum(), theirs, others.sum());
+            let (mine, rest) = (iterations(&ours), iterations(&theirs));
+            let body = merge(ours, mine, theirs, rest);
             count.append(others);
             Nest::Loop { count, body }
         }
@@ -99,6 +106,11 @@ pub(crate) fn run(a: Folded, b: Folded) -> Folded {
     let ((mine, ours), (others, theirs)) = (a.into_loop(), b.into_loop());
     let (mine, others) = (mine.sum(), others.sum());
     Nest::Loop { count: Seq::run(mine + others, 1), body: merge(ours, mine, theirs, others) }
+}
+
+/// How often a body is executed: the sum of the trip counts, in constant time.
+fn iterations(body: &[Folded]) -> u64 {
+    body.first().map_or(0, Folded::visits)
 }
 
 /// Appends `theirs`, a body of `others` iterations, to `ours`, a body of `mine` iterations.
@@ -115,7 +127,7 @@ pub(crate) fn merge(
         wrap(&mut ours, &theirs, once);
         wrap(&mut theirs, &ours, once);
     }
-    let pairs = align(&ours, &theirs);
+    let pairs = align(&ours, &theirs, 2);
     weave(ours, theirs, &pairs, |node| match node {
         Woven::Both(ours, theirs) => join(ours, theirs),
         Woven::Ours(node) => then_never(node, others),

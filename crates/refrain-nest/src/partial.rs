@@ -6,16 +6,27 @@
 
 use crate::Nest;
 use crate::common::common_subsequence;
-use crate::folded::{Folded, mix};
+use crate::folded::{Folded, gcd, mix};
 use crate::heads::Heads;
-use crate::merge::{merge, run};
+use crate::merge::merge;
 use crate::seq::Seq;
-use std::collections::{HashMap, HashSet};
+use crate::stretches::{BASE, KeyMap, Keys};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A longer stretch is no iteration.
 const LONGEST: usize = 1 << 11;
-/// The search is given up after looking at so many nodes.
-const MOST_WORK: usize = 1 << 26;
+/// Bodies that are executed more often, each time in another way, are left alone.
+const MOST_VISITS: u64 = 1 << 12;
+/// Longer lists are searched in parts of this length.
+const WINDOW: usize = 1 << 12;
+/// What a search may do in short sequences.
+const FIRST_WORK: usize = 1 << 22;
+/// What it may do for each call of a long one.
+const WORK_PER_CALL: usize = 8;
+/// What a search inside of a loop may do.
+const INNER_WORK: usize = 1 << 20;
 
 /// How much two iterations must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,39 +44,148 @@ enum Demand {
 const DEMANDS: [Demand; 4] =
     [Demand::Smaller, Demand::All, Demand::OfLarger(70), Demand::OfSmaller(50)];
 
-/// Merges iterations until none is left that resembles its neighbour.
-pub(crate) fn merge_all(list: Vec<Folded>, heads: Option<&Heads>) -> Vec<Folded> {
-    let mut search = Search { work: 0, heads, ..Search::of(list) };
-    for demand in DEMANDS {
-        let mut failed = HashSet::new();
-        while search.work < MOST_WORK && search.merge_one(demand, &mut failed) {}
+/// Merges iterations until none is left that resembles its neighbour, or until so much work is done. Long lists are cut.
+pub(crate) fn merge_all(list: Vec<Folded>, heads: Option<&Heads>, work: &Work) -> Vec<Folded> {
+    let mut all = Vec::with_capacity(list.len());
+    let mut list = list.into_iter();
+    loop {
+        let window: Vec<Folded> = list.by_ref().take(WINDOW).collect();
+        if window.is_empty() {
+            return all;
+        }
+        let mut search = Search { heads, ..Search::of(window, work.left()) };
+        search.merge_by_all_demands();
+        work.spend(search.work);
+        all.append(&mut search.list);
     }
-    search.list
+}
+
+/// How much a search may still do, in steps of about fifty nanoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Work(Arc<AtomicUsize>);
+
+impl Default for Work {
+    fn default() -> Work {
+        Work(Arc::new(AtomicUsize::new(FIRST_WORK)))
+    }
+}
+
+impl Work {
+    /// Another call has come.
+    pub(crate) fn earn(&self) {
+        self.0.fetch_add(WORK_PER_CALL, Ordering::Relaxed);
+    }
+
+    fn left(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn spend(&self, work: usize) {
+        self.0.store(self.left().saturating_sub(work), Ordering::Relaxed);
+    }
+}
+
+/// Merges iterations in the bodies of all loops, innermost first. What the loop around them does in all its iterations is
+/// merged at once.
+pub(crate) fn merge_inside(list: Vec<Folded>, heads: Option<&Heads>) -> Vec<Folded> {
+    let inside = |node: Folded| match node {
+        Nest::Loop { count, body } => {
+            let body = merge_inside(body, heads);
+            let iterations = count.sum();
+            Nest::Loop { count, body: merge_body(body, iterations, heads) }
+        }
+        node => node,
+    };
+    list.into_iter().map(inside).collect()
+}
+
+/// Merges iterations in a body that is executed so many times.
+fn merge_body(mut body: Vec<Folded>, iterations: u64, heads: Option<&Heads>) -> Vec<Folded> {
+    let mut keys: Vec<u64> = body.iter().map(Folded::key).collect();
+    keys.sort_unstable();
+    if iterations == 0 || keys.windows(2).all(|pair| pair[0] != pair[1]) {
+        return body;
+    }
+    // Only so many executions are looked at that all others repeat them.
+    let repeats = body.iter().fold(iterations, |all, node| gcd(all, node.repeats()));
+    let visits = iterations / repeats;
+    if visits > MOST_VISITS {
+        return body;
+    }
+    if repeats > 1 {
+        body.iter_mut().for_each(|node| drop(node.split_off(visits)));
+    }
+    let mut search = Search { heads, visits, ..Search::of(body, INNER_WORK) };
+    search.merge_by_all_demands();
+    search.list.into_iter().map(|node| node.repeat(repeats)).collect()
+}
+
+/// Merges two bodies of which each execution has one of the first and then one of the second. The numbers of
+/// iterations of both are given for each execution.
+fn merge_each(
+    mut ours: Vec<Folded>,
+    mine: Seq<u64>,
+    mut theirs: Vec<Folded>,
+    others: Seq<u64>,
+) -> Vec<Folded> {
+    if mine.len() <= 1 {
+        return merge(ours, mine.sum(), theirs, others.sum());
+    }
+    let first = |body: &mut Vec<Folded>, count: u64| -> Vec<Folded> {
+        let rest = body.iter_mut().map(|node| node.split_off(count)).collect();
+        std::mem::replace(body, rest)
+    };
+    let mut all: Option<Vec<Folded>> = None;
+    for (mine, others) in mine.iter().zip(others.iter()) {
+        let (a, b) = (first(&mut ours, mine), first(&mut theirs, others));
+        let merged = merge(a, mine, b, others);
+        match &mut all {
+            None => all = Some(merged),
+            Some(all) => all.iter_mut().zip(merged).for_each(|(node, next)| node.append(next)),
+        }
+    }
+    all.unwrap_or_default()
 }
 
 /// Merges only iterations that are contained in their neighbour.
 pub(crate) fn merge_contained(list: Vec<Folded>, heads: Option<&Heads>) -> Vec<Folded> {
-    let mut search = Search { work: 0, heads, ..Search::of(list) };
-    let mut failed = HashSet::new();
-    while search.work < MOST_WORK && search.merge_one(Demand::Smaller, &mut failed) {}
+    let mut search = Search { heads, ..Search::of(list, INNER_WORK) };
+    let mut failed = Keys::default();
+    while search.work < search.most && search.merge_one(Demand::Smaller, &mut failed) {}
     search.list
+}
+
+/// The hash of the keys before each position.
+fn hashes_of(keys: &[u64]) -> Vec<u64> {
+    let mut hash = 0u64;
+    let next = keys.iter().map(|key| {
+        hash = hash.wrapping_mul(BASE).wrapping_add(mix(*key));
+        hash
+    });
+    std::iter::once(0).chain(next).collect()
 }
 
 struct Search<'h> {
     list: Vec<Folded>,
     keys: Vec<u64>,
+    /// For each position, the hash of the keys before it when candidates were last collected.
+    hashes: Vec<u64>,
     /// The keys of the first calls.
     firsts: Vec<u64>,
+    /// What has been done, and the most that may be done.
     work: usize,
+    most: usize,
     /// Where iterations begin; anywhere if it is not known.
     heads: Option<&'h Heads>,
+    /// How often the list is executed.
+    visits: u64,
 }
 
 impl<'h> Search<'h> {
-    fn of(list: Vec<Folded>) -> Search<'h> {
+    fn of(list: Vec<Folded>, most: usize) -> Search<'h> {
         let keys = list.iter().map(Folded::key).collect();
         let firsts = list.iter().map(Folded::first_key).collect();
-        Search { list, keys, firsts, work: 0, heads: None }
+        Search { list, keys, hashes: Vec::new(), firsts, work: 0, most, heads: None, visits: 1 }
     }
 }
 
@@ -94,10 +214,19 @@ impl Candidate {
 }
 
 impl Search<'_> {
+    fn merge_by_all_demands(&mut self) {
+        for demand in DEMANDS {
+            let mut failed = Keys::default();
+            while self.work < self.most && self.merge_one(demand, &mut failed) {}
+        }
+    }
+
     /// Merges the shortest stretches that meet the demand.
-    fn merge_one(&mut self, demand: Demand, failed: &mut HashSet<u64>) -> bool {
+    fn merge_one(&mut self, demand: Demand, failed: &mut Keys) -> bool {
+        self.work += self.list.len();
         let mut candidates = self.candidates();
         candidates.sort_by_key(Candidate::length);
+        self.hashes = hashes_of(&self.keys);
         for candidate in candidates {
             let name = self.name(candidate);
             if failed.contains(&name) {
@@ -108,7 +237,7 @@ impl Search<'_> {
                 return true;
             }
             failed.insert(name);
-            if self.work > MOST_WORK {
+            if self.work > self.most {
                 break;
             }
         }
@@ -118,7 +247,7 @@ impl Search<'_> {
     /// Adds the iterations that follow a loop.
     fn extend(&mut self, at: usize, demand: Demand) {
         let mut again = true;
-        while again && self.work < MOST_WORK {
+        while again && self.work < self.most {
             again = self
                 .after(at)
                 .into_iter()
@@ -134,14 +263,17 @@ impl Search<'_> {
             Candidate::Before(from, at) => (from, at, at + 1),
             Candidate::Loops(at) => (at, at + 1, at + 2),
         };
-        let keys = self.keys[from..to].iter();
-        keys.fold(mix((middle - from) as u64), |hash, key| mix(hash ^ key))
+        let hash = |from: usize, to: usize| {
+            let shift = BASE.wrapping_pow((to - from) as u32);
+            self.hashes[to].wrapping_sub(self.hashes[from].wrapping_mul(shift))
+        };
+        mix(hash(from, middle)) ^ hash(middle, to)
     }
 
     fn candidates(&self) -> Vec<Candidate> {
         let mut all = Vec::new();
         // For each key, its next position behind the current one.
-        let mut next: HashMap<u64, (usize, Option<usize>)> = HashMap::new();
+        let mut next: KeyMap<(usize, Option<usize>)> = KeyMap::default();
         for at in (0..self.keys.len()).rev() {
             let key = self.firsts[at];
             let known = next.get(&key).copied();
@@ -208,6 +340,11 @@ impl Search<'_> {
         (self.keys[from] == first).then_some(Candidate::Before(from, at))
     }
 
+    /// One iteration each time the list is executed.
+    fn once(&self) -> Seq<u64> {
+        Seq::run(1, self.visits)
+    }
+
     /// Merges a candidate if it meets the demand; returns the position of the loop.
     fn try_merge(&mut self, candidate: Candidate, demand: Demand) -> Option<usize> {
         let (from, to) = match candidate {
@@ -241,26 +378,30 @@ impl Search<'_> {
         if !is_match {
             return None;
         }
+        self.work += self.list.len() / 16;
         let mut nodes: Vec<Folded> = self.list.splice(from..to, []).collect();
         let node = match candidate {
             Candidate::Pair(first, second, _) => {
                 let theirs = nodes.split_off(second - first);
-                Nest::Loop { count: Seq::run(2, 1), body: merge(nodes, 1, theirs, 1) }
+                let body = merge_each(nodes, self.once(), theirs, self.once());
+                Nest::Loop { count: Seq::run(2, self.visits), body }
             }
             Candidate::After(..) => {
                 let theirs = nodes.split_off(1);
                 let (count, body) = nodes.pop()?.into_loop();
-                let trips = count.sum();
-                Nest::Loop { count: Seq::run(trips + 1, 1), body: merge(body, trips, theirs, 1) }
+                let more = count.map(|trips| trips + 1);
+                Nest::Loop { count: more, body: merge_each(body, count, theirs, self.once()) }
             }
             Candidate::Loops(_) => {
-                let theirs = nodes.pop()?;
-                run(nodes.pop()?, theirs)
+                let (others, theirs) = nodes.pop()?.into_loop();
+                let (mine, ours) = nodes.pop()?.into_loop();
+                let count = mine.iter().zip(others.iter()).map(|(a, b)| a + b).collect();
+                Nest::Loop { count, body: merge_each(ours, mine, theirs, others) }
             }
             Candidate::Before(..) => {
                 let (count, body) = nodes.pop()?.into_loop();
-                let trips = count.sum();
-                Nest::Loop { count: Seq::run(trips + 1, 1), body: merge(nodes, 1, body, trips) }
+                let more = count.map(|trips| trips + 1);
+                Nest::Loop { count: more, body: merge_each(nodes, self.once(), body, count) }
             }
         };
         let (key, first) = (node.key(), node.first_key());

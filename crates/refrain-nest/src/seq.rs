@@ -65,9 +65,11 @@ impl<T: Copy + Eq> FromIterator<T> for Seq<T> {
 impl<T: Copy + Eq> Seq<T> {
     /// A value, `count` times.
     pub fn run(value: T, count: u64) -> Seq<T> {
-        let mut seq = Seq::default();
-        seq.push(value, count);
-        seq
+        match count {
+            0 => Seq::default(),
+            // No room for more: most sequences of irregular programs have a single value.
+            _ => Seq { items: vec![Item::Run(value, count)], len: count },
+        }
     }
 
     /// How many values.
@@ -196,6 +198,19 @@ impl<T: Copy + Eq> Seq<T> {
             }
         }
         tail
+    }
+
+    /// How many runs and groups there are at the top: what it takes to look at all of it once.
+    pub(crate) fn width(&self) -> usize {
+        self.items.len()
+    }
+
+    /// How often the sequence repeats its beginning, so far as that is known without looking at values.
+    pub(crate) fn repeats(&self) -> u64 {
+        match self.items.as_slice() {
+            [Item::Run(_, count) | Item::Group(_, count)] => *count,
+            _ => 1,
+        }
     }
 
     /// The value that all of them have; none if they differ, or there is none.

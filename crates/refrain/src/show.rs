@@ -7,11 +7,14 @@ use crate::mem::show::Wanted;
 use crate::open::open_any;
 use crate::orders;
 use crate::select::{Names, parse_ranks};
+use crate::stdout::Lines;
 use anyhow::{Result, bail};
 use refrain_analysis::sites::Sites;
-use refrain_reader::File;
+use refrain_reader::{CallTrace, File};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Prints what was recorded: MPI calls, receive orders or memory references, rank by rank.
 #[derive(clap::Args)]
@@ -55,7 +58,8 @@ The program as loops (refrain trace, --structure):
   sites were recorded, best as stacks: trace --callsite stack:8.
   Arguments are formulas of the rank and of loop indices: [a, b][i mod 2] alternates, {3: a; else b}
   is a on rank 3, 1..9 (5 values) and `if in 7 of 90 visits` follow no formula that was found. A
-  formula holds for every iteration. Ranks 0-6:3 are 0, 3 and 6.
+  formula holds for every iteration. Ranks 0-6:3 are 0, 3 and 6. (row + 1, column - 1) in 4 x 4 is the
+  diagonal neighbour of the rank in 4 rows of 4 that wrap.
   `ranks 0-2:` is before what only these ranks do. --depth hides inner loops, --rank selects ranks.
   JSON: an object per thread number: thread, ranks, calls, time_ns, body; a node of the body has
   ranks, calls, time_ns and function, arguments, returned, site; or index, count (null if it varies),
@@ -116,6 +120,13 @@ pub struct Args {
     /// With --structure of MPI calls, print what is in at most N loops.
     #[arg(long, value_name = "N", requires = "structure")]
     depth: Option<u32>,
+    /// With --structure of MPI calls, call stacks of which at most K frames differ are the same place.
+    #[arg(long, value_name = "K", requires = "structure")]
+    fuzzy_frames: Option<usize>,
+    /// List the call sites with function, file and line. Kept as NAME.sites in a directory of REFRAIN_DEBUG_DIRECTORIES, the list
+    /// serves machines without the program.
+    #[arg(long, conflicts_with_all = ["structure", "function", "times", "rank"])]
+    sites: bool,
 }
 
 /// Prints.
@@ -123,6 +134,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let ranks = args.rank.as_deref().map(|list| parse_ranks("--rank", list)).transpose()?;
     let functions = Names::parse("--function", &args.function)?;
     match open_any(&args.trace)? {
+        File::Calls(trace) if args.sites => sites(&trace),
+        _ if args.sites => bail!("{} has no call sites of MPI calls", args.trace.display()),
         File::Calls(trace) if args.structure => structure::run(&trace, &args, ranks.as_ref()),
         File::Calls(trace) => calls::run(&trace, &args, ranks.as_ref(), functions),
         File::Orders(_) if args.structure => {
@@ -144,6 +157,35 @@ pub fn run(args: Args) -> Result<ExitCode> {
             crate::mem::show::run(&trace, &Wanted { ranks, thread, limit, json, structure })
         }
     }
+}
+
+/// Lists the call sites of a trace that have a function, a file and a line.
+fn sites(trace: &CallTrace) -> Result<ExitCode> {
+    let mut sites = Sites::recorded_at(trace.meta().time.0);
+    let mut known = BTreeSet::new();
+    for structure in trace.structures()? {
+        for signature in structure.signatures() {
+            for arguments in signature.variants() {
+                for rank in arguments.ranks.iter() {
+                    let Some(site) = arguments.site().and_then(|site| site.eval(rank)) else {
+                        break;
+                    };
+                    known.insert(String::from_utf8_lossy(&site).into_owned());
+                }
+            }
+        }
+    }
+    let frames = known.iter().flat_map(|site| sites.frames(&Arc::from(site.as_str())).to_vec());
+    let listed: BTreeSet<String> = frames.filter_map(|frame| frame.listed()).collect();
+    if listed.is_empty() {
+        bail!("no call site has a line: record with --callsite, and build the program with -g");
+    }
+    let mut out = Lines::new();
+    for line in listed {
+        out.line(&line)?;
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Warns about modules that are not those of the recording any more, so far as sites in them were asked for.

@@ -1,7 +1,7 @@
 //! A trace as a program: loops with trip counts, calls with arguments as formulas, guards with ranks.
 //!
 //! Tasks of each thread number become one nest. Signatures are mapped to skeletons, the grammars are folded over
-//! these ([`fold`]), and the nests of groups of ranks are aligned ([`over_groups`]).
+//! these ([`fold`]), and the nests of groups of ranks are aligned ([`over_groups_with`]).
 //! Then trip counts and arguments become formulas of the rank and of loop indices ([`fit`]), so far as there are
 //! any. Loops are not expanded.
 
@@ -16,9 +16,10 @@ use crate::nest::arguments::Wording;
 use crate::nest::fit::{Indices, LONGEST_PERIOD, LONGEST_TABLE, Pattern, condition};
 use crate::nest::ranks::{Words, over_ranks};
 use crate::nest::samples::Samples;
+pub use crate::nest::skeletons::Renamed;
 use crate::nest::skeletons::Skeletons;
 use refrain_reader::refrain_elastic::IdList;
-use refrain_reader::refrain_nest::{Grouped, Nest, Options, Seq, fold, over_groups};
+use refrain_reader::refrain_nest::{Grouped, Nest, Options, Seq, fold, over_groups_with};
 use refrain_reader::{CallTrace, Structure, TraceError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub enum What {
         returned: bool,
         /// The call site, if it was recorded: a line for each frame, innermost first.
         site: Option<Arc<str>>,
+        /// Other call sites of the same place.
+        others: Vec<Arc<str>>,
     },
     /// A loop.
     Loop {
@@ -105,6 +108,17 @@ pub fn nests<'t>(
     ranks: Option<&BTreeSet<u32>>,
     options: Options,
 ) -> Result<Vec<Common<'t>>, TraceError> {
+    nests_of(trace, ranks, options, &mut <[u8]>::to_vec)
+}
+
+/// The same, where call sites that get the same name are the same place of the program. An optimised program may have
+/// several copies of a line.
+pub fn nests_of<'t>(
+    trace: &'t CallTrace,
+    ranks: Option<&BTreeSet<u32>>,
+    options: Options,
+    renamed: &mut Renamed<'_>,
+) -> Result<Vec<Common<'t>>, TraceError> {
     let mut threads: BTreeMap<u32, Vec<Structure<'_>>> = BTreeMap::new();
     for structure in trace.structures()? {
         let is_wanted = |rank: u32| ranks.is_none_or(|ranks| ranks.contains(&rank));
@@ -113,7 +127,7 @@ pub fn nests<'t>(
         }
     }
     let common = |(thread, groups): (u32, Vec<Structure<'t>>)| {
-        let mut skeletons = Skeletons::default();
+        let mut skeletons = Skeletons::new(options.frames, &mut *renamed);
         let mut nests = Vec::with_capacity(groups.len());
         for group in &groups {
             let numbers = 0..group.len() as u32;
@@ -121,7 +135,7 @@ pub fn nests<'t>(
             let skeleton = |number: u32| of.get(number as usize).copied().flatten();
             nests.push(fold(group.grammars(), options, skeleton));
         }
-        let mut nest = over_groups(nests);
+        let mut nest = over_groups_with(nests, options);
         if !skeletons.has_sites {
             nest = unroll::unrolled(nest);
         }
@@ -130,13 +144,15 @@ pub fn nests<'t>(
     Ok(threads.into_iter().map(common).collect())
 }
 
-/// The programs of a trace, by thread number; only those of some ranks if `ranks` is given.
+/// The programs of a trace, by thread number; only those of some ranks if `ranks` is given. `renamed` as in
+/// [`nests_of`].
 pub fn programs(
     trace: &CallTrace,
     ranks: Option<&BTreeSet<u32>>,
     options: Options,
+    renamed: &mut Renamed<'_>,
 ) -> Result<Vec<Program>, TraceError> {
-    let nests = nests(trace, ranks, options)?;
+    let nests = nests_of(trace, ranks, options, renamed)?;
     Ok(nests
         .into_iter()
         .map(|common| Builder::of(trace, &common, ranks).program(&common))
@@ -313,24 +329,48 @@ impl<'t> Builder<'t> {
             arguments: Vec::new(),
             returned: true,
             site: None,
+            others: Vec::new(),
         };
         if let Some((group, values)) = groups.first()
             && let Some(first) = values.iter().next()
             && let Some(signature) = self.groups[*group].structure.signature(first)
         {
-            let ranks = &self.groups[*group].ranks;
-            let site = signature.variants().next().and_then(|arguments| arguments.site());
-            let site = site.and_then(|site| site.eval(ranks.first()?));
-            let site = site.map(|site| String::from_utf8_lossy(&site).into());
+            let mut sites = self.sites(groups).into_iter();
             what = What::Call {
                 function: signature.function.name.clone(),
                 arguments: self.arguments(this, groups, names),
                 returned: signature.returned(),
-                site,
+                site: sites.next(),
+                others: sites.collect(),
             };
         }
         let numbers: Vec<usize> = groups.iter().map(|(group, _)| *group).collect();
         Node { ranks: self.ranks(&numbers), calls, nanoseconds: ticks * self.tick, what }
+    }
+
+    /// The call sites of a place, each once; that of its first call first.
+    fn sites(&self, groups: &[(usize, Seq<u32>)]) -> Vec<Arc<str>> {
+        let mut seen: BTreeSet<(usize, u32)> = BTreeSet::new();
+        let mut sites: Vec<Arc<str>> = Vec::new();
+        for (group, values) in groups {
+            let of = &self.groups[*group];
+            let mut add = |number: u32| {
+                if seen.insert((*group, number))
+                    && let Some(arguments) =
+                        of.structure.signature(number).and_then(|s| s.variants().next())
+                    && let Some(site) =
+                        arguments.site().and_then(|site| site.eval(of.ranks.first()?))
+                {
+                    let site = String::from_utf8_lossy(&site);
+                    if sites.iter().all(|known| **known != *site) {
+                        sites.push(site.into());
+                    }
+                }
+            };
+            values.iter().take(1).for_each(&mut add);
+            values.tally(&mut |number, _| add(number));
+        }
+        sites
     }
 
     /// The arguments of a place, as text.

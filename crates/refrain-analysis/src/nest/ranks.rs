@@ -5,7 +5,7 @@
 
 use refrain_reader::refrain_elastic::{Column, Formula, IdList};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Ranks are given at most so many different values, or a range of them.
 const MOST_PIECES: usize = 3;
@@ -63,7 +63,12 @@ pub fn over_ranks(all: &[(u32, i64)], words: &Words<'_>) -> String {
 fn plain_pieces(all: &[(u32, i64)], words: &Words<'_>) -> Vec<(Vec<u32>, String)> {
     let ranks: Vec<u32> = all.iter().map(|(rank, _)| *rank).collect();
     let values: Vec<i64> = all.iter().map(|(_, value)| *value).collect();
-    if let Some(text) = formula(&ranks, &values, words) {
+    let are_two = BTreeSet::from_iter(&values).len() == 2 && !words.are_ranks && ranks.len() > 2;
+    if let Some(pieces) = pieces(all, words).filter(|_| are_two) {
+        return pieces;
+    }
+    let clear = formula(&ranks, &values, words).or_else(|| torus(&ranks, &values));
+    if let Some(text) = clear {
         return vec![(ranks, text)];
     }
     if let Some(pieces) = pieces(all, words) {
@@ -99,6 +104,37 @@ fn formula(ranks: &[u32], values: &[i64], words: &Words<'_>) -> Option<String> {
     let is_balanced = text.find(')') >= text.find('(');
     let text = if is_balanced { text.to_owned() } else { formula.to_string() };
     (is_clear && text.len() <= LONGEST_FORMULA).then_some(text)
+}
+
+/// Diagonal neighbours in a grid of all ranks that wraps, as in multi-partition schemes; a number may be added.
+fn torus(ranks: &[u32], values: &[i64]) -> Option<String> {
+    let all = ranks.len() as i64;
+    let base = *values.iter().min()?;
+    if ranks.len() < ENOUGH_RANKS || ranks.iter().enumerate().any(|(at, rank)| at as u32 != *rank) {
+        return None;
+    }
+    // Squares first.
+    let mut widths: Vec<i64> = (2..=all / 2).filter(|width| all % width == 0).collect();
+    widths.sort_by_key(|width| (width - all / width).abs());
+    let first = values.first()? - base;
+    for width in widths {
+        let height = all / width;
+        let (down, right) = (first / width, first % width);
+        let at =
+            |rank: i64| (rank / width + down) % height * width + (rank % width + right) % width;
+        if (0..all).zip(values).any(|(rank, value)| at(rank) != value - base) {
+            continue;
+        }
+        let step = |name: &str, by: i64, of: i64| match (by, of - by) {
+            (0, _) => name.to_owned(),
+            (by, back) if by <= back => format!("{name} + {by}"),
+            (_, back) => format!("{name} - {back}"),
+        };
+        let base = if base == 0 { String::new() } else { format!("{base} + ") };
+        let (row, column) = (step("row", down, height), step("column", right, width));
+        return Some(format!("{base}({row}, {column}) in {height} x {width}"));
+    }
+    None
 }
 
 /// Few pieces with the same number, or the same distance from the rank.
@@ -158,6 +194,23 @@ mod tests {
         assert_eq!(text(&[1, 2, 3, 0], true), "(rank + 1) mod 4");
         assert_eq!(text(&[2, 3, 0, 1], true), "rank xor 2");
         assert_eq!(text(&[0, 1, 2, 3], true), "rank");
+    }
+
+    #[test]
+    fn diagonal_neighbours_are_steps_in_a_grid() {
+        let to = |down: i64, right: i64| -> Vec<i64> {
+            (0..16).map(|rank| (rank / 4 + down) % 4 * 4 + (rank % 4 + right) % 4).collect()
+        };
+        assert_eq!(text(&to(1, 3), true), "(row + 1, column - 1) in 4 x 4");
+        assert_eq!(text(&to(3, 3), true), "(row - 1, column - 1) in 4 x 4");
+        let tags: Vec<i64> = to(1, 3).iter().map(|rank| 7000 + rank).collect();
+        assert_eq!(text(&tags, false), "7000 + (row + 1, column - 1) in 4 x 4");
+    }
+
+    #[test]
+    fn two_numbers_are_better_than_a_formula() {
+        let counts: Vec<i64> = (0..16).map(|rank| if rank < 13 { 40 } else { 35 }).collect();
+        assert_eq!(text(&counts, false), "{13-15: 35; else 40}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use refrain_reader::refrain_nest::Options;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Call sites begin no further right than this.
 const WIDEST: usize = 100;
@@ -36,14 +37,16 @@ pub fn run(trace: &CallTrace, args: &Args, ranks: Option<&BTreeSet<i32>>) -> Res
         let is_wanted = |process: &refrain_reader::ProcessRef<'_>| ranks.contains(&process.rank());
         trace.processes().filter(is_wanted).map(|process| process.rank_index()).collect()
     });
-    let mut all = programs(trace, wanted.as_ref(), Options::default())?;
+    let mut sites = Sites::recorded_at(trace.meta().time.0);
+    let options = Options { frames: args.fuzzy_frames.unwrap_or(0), ..Options::default() };
+    let mut all = programs(trace, wanted.as_ref(), options, &mut |site| lines(&mut sites, site))?;
     all.retain(|program| args.thread.is_none_or(|thread| thread == program.thread));
     if all.is_empty() {
         bail!("no such rank or thread in {}", args.trace.display());
     }
     let threads = all.len();
     let mut printer = Printer {
-        sites: Sites::recorded_at(trace.meta().time.0),
+        sites,
         depth: args.depth.unwrap_or(u32::MAX),
         lines: Vec::new(),
         calls: 0,
@@ -116,12 +119,19 @@ impl Printer {
     fn node(&mut self, node: &Node, depth: u32, indent: usize) {
         let these = std::slice::from_ref(node);
         match &node.what {
-            What::Call { function, arguments, returned, site } => {
+            What::Call { function, arguments, returned, site, others } => {
                 let arguments: Vec<String> = arguments.iter().map(argument).collect();
                 let never = if *returned { "" } else { "  never returned" };
                 let text = format!("{function}({}){never}", arguments.join(", "));
                 let site = site.as_ref().map(|site| stack(&self.sites.frames(site)));
-                self.line(these, indent, text, site.unwrap_or_default());
+                let mut site = site.unwrap_or_default();
+                let others: BTreeSet<String> =
+                    others.iter().map(|site| stack(&self.sites.frames(site))).collect();
+                match others.iter().filter(|other| **other != site).count() {
+                    0 => {}
+                    others => site += &format!(" and {others} more"),
+                }
+                self.line(these, indent, text, site);
             }
             What::Loop { index, trips, count, body } => {
                 let head = match count {
@@ -198,7 +208,7 @@ impl Printer {
             "time_ns": node.nanoseconds.round(),
         });
         match &node.what {
-            What::Call { function, arguments, returned, site } => {
+            What::Call { function, arguments, returned, site, others } => {
                 json["function"] = function.as_str().into();
                 let arguments =
                     arguments.iter().map(|(name, text)| (name.clone(), text.as_str().into()));
@@ -206,6 +216,12 @@ impl Printer {
                 json["returned"] = (*returned).into();
                 if let Some(site) = site {
                     json["site"] = self.sites.frames(site).iter().map(Frame::json).collect();
+                }
+                if !others.is_empty() {
+                    let frames = |site| -> Json {
+                        self.sites.frames(site).iter().map(Frame::json).collect()
+                    };
+                    json["other_sites"] = others.iter().map(frames).collect();
                 }
             }
             What::Loop { index, trips, count, body } => {
@@ -223,6 +239,20 @@ impl Printer {
         }
         json
     }
+}
+
+/// A call site as lines of the source, so far as they are known: an optimised program has several copies of some.
+fn lines(sites: &mut Sites, site: &[u8]) -> Vec<u8> {
+    let site: Arc<str> = String::from_utf8_lossy(site).into();
+    let name = |(frame, recorded): (&Frame, &str)| match frame.line {
+        Some(_) => frame.text(),
+        None => recorded.to_owned(),
+    };
+    let frames = sites.frames(&site);
+    if frames.len() != site.lines().count() {
+        return site.as_bytes().to_vec();
+    }
+    frames.iter().zip(site.lines()).map(name).collect::<Vec<_>>().join("\n").into_bytes()
 }
 
 /// The innermost frame, and the functions of its module that called it.

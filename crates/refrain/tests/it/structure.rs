@@ -94,6 +94,40 @@ fn the_listing_of_the_heat_equation_has_its_loop_its_neighbours_and_its_function
     compare_listing("heat", &["4", "./heat"]);
 }
 
+/// The golden trace of one of the NAS Parallel Benchmarks. `show --sites` wrote the list of its call sites beside it.
+fn nas(name: &str) -> PathBuf {
+    crate::snapshots::golden(&format!("nas-{name}.refrain"))
+}
+
+/// Its listing.
+fn nas_listing(name: &str, options: &[&str]) -> String {
+    let trace = nas(name);
+    let output = std::process::Command::new(refrain_binary())
+        .args(["show", trace.to_str().expect("a path"), "--structure"])
+        .args(options)
+        .env("REFRAIN_DEBUG_DIRECTORIES", trace.parent().expect("a folder"))
+        .output()
+        .expect("refrain runs");
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The listings of NAS benchmarks were compared with their sources, loop by loop.
+#[test]
+fn the_listings_of_nas_benchmarks_have_the_loops_of_their_sources() {
+    let folder = workspace().join("crates/refrain/tests/golden");
+    for name in ["bt", "cg", "lu", "mg"] {
+        assert_nest_is_exact(name, &nas(name));
+        let golden = folder.join(format!("structure-nas-{name}.txt"));
+        let listing = nas_listing(name, &[]);
+        if !golden.exists() && std::env::var_os("REFRAIN_SNAPSHOT").is_some_and(|v| v == "new") {
+            std::fs::write(&golden, &listing).expect("a golden listing");
+        }
+        let expected = std::fs::read_to_string(&golden).expect("the golden listing");
+        assert_eq!(listing, expected, "{name}:\n{listing}");
+    }
+}
+
 #[test]
 fn nests_of_golden_files_have_the_calls_of_their_grammars() {
     for name in crate::snapshots::CALLS.iter().chain(&["hung"]) {

@@ -1,73 +1,22 @@
 //! Folded nests decode to the calls that they were made from, and find the loops of the program.
 
+use crate::programs::{
+    clean, execute, execute_clean, folded, grouped_text, loops, nest_of, program, text,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use refrain_grammar::{Grammar, Sequitur};
-use refrain_nest::{Folded, Nest, Options, Play, Seq, fold, of_one, over_groups};
+use refrain_grammar::Grammar;
+use refrain_nest::{
+    Folded, Grouped, Nest, Options, Play, Seq, fold, of_one, over_groups, over_groups_with,
+};
+use std::collections::BTreeMap;
 
-/// A program: what it does depends on how often it was done before.
-#[derive(Clone, Debug)]
-enum Program {
-    /// A call whose value has that many variants.
-    Call(u32, u32),
-    /// A loop: trip count, its variation, body.
-    Loop(u64, u64, Vec<Program>),
-    /// Executed each so many times.
-    If(u64, Vec<Program>),
+const fn options(partial: bool, delayed: bool) -> Options {
+    Options { partial, delayed, agnostic: true, frames: 0 }
 }
 
-fn program() -> impl Strategy<Value = Vec<Program>> {
-    let leaf = (0..6_u32, 1..5_u32).prop_map(|(skeleton, values)| Program::Call(skeleton, values));
-    let node = leaf.prop_recursive(3, 24, 5, |inner| {
-        prop_oneof![
-            (1..6_u64, 0..4_u64, vec(inner.clone(), 1..5))
-                .prop_map(|(count, more, body)| Program::Loop(count, more, body)),
-            (2..5_u64, vec(inner, 1..3)).prop_map(|(each, body)| Program::If(each, body)),
-        ]
-    });
-    vec(node, 1..6)
-}
-
-/// The terminals of a program: the value in the lower half, the skeleton in the upper half of 16 bits.
-fn execute(body: &[Program], clock: &mut u64, out: &mut Vec<u32>) {
-    for node in body {
-        *clock =
-            clock.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let random = *clock >> 33;
-        match node {
-            Program::Call(skeleton, values) => {
-                out.push(skeleton << 8 | (random % u64::from(*values)) as u32);
-            }
-            Program::Loop(count, more, inner) => {
-                for _ in 0..count + random % (more + 1) {
-                    execute(inner, clock, out);
-                }
-            }
-            Program::If(each, inner) => {
-                if random.is_multiple_of(*each) {
-                    execute(inner, clock, out);
-                }
-            }
-        }
-    }
-}
-
-fn grammar(sequence: &[u32]) -> Grammar {
-    let mut sequitur = Sequitur::new();
-    sequence.iter().for_each(|terminal| sequitur.push(*terminal));
-    sequitur.grammar()
-}
-
-fn folded(sequence: &[u32], options: Options) -> Vec<Folded> {
-    fold(&[grammar(sequence)], options, |terminal| Some(terminal >> 8))
-}
-
-const ALL: [Options; 4] = [
-    Options { partial: true, delayed: true },
-    Options { partial: true, delayed: false },
-    Options { partial: false, delayed: true },
-    Options { partial: false, delayed: false },
-];
+const ALL: [Options; 4] =
+    [options(true, true), options(true, false), options(false, true), options(false, false)];
 
 proptest! {
     #[test]
@@ -107,11 +56,15 @@ proptest! {
             }
         }
         let nests = sequences.iter().map(|sequence| folded(sequence, Options::default()));
-        let common = over_groups(nests.collect());
-        for (group, sequence) in sequences.iter().enumerate() {
-            let nest = of_one(&common, group);
-            let decoded: Vec<u32> = Play::new(&nest).map(|(_, value)| value).collect();
-            prop_assert_eq!(&decoded, sequence);
+        let nests: Vec<Vec<Folded>> = nests.collect();
+        for agnostic in [true, false] {
+            let options = Options { agnostic, ..Options::default() };
+            let common = over_groups_with(nests.clone(), options);
+            for (group, sequence) in sequences.iter().enumerate() {
+                let nest = of_one(&common, group);
+                let decoded: Vec<u32> = Play::new(&nest).map(|(_, value)| value).collect();
+                prop_assert_eq!(&decoded, sequence);
+            }
         }
     }
 
@@ -133,50 +86,6 @@ proptest! {
         prop_assert_eq!(seq.iter().collect::<Vec<_>>(), list);
         prop_assert_eq!(tail.iter().collect::<Vec<_>>(), after);
     }
-}
-
-/// A nest as text: `3*[0 1?(1 0 1)]`: trip counts, then what is repeated.
-fn text(body: &[Folded]) -> String {
-    let node = |node: &Folded| match node {
-        Nest::Leaf(visits) => visits.skeleton.to_string(),
-        Nest::Loop { count, body } => {
-            let counts = match count.constant() {
-                Some(count) => count.to_string(),
-                None => {
-                    let counts: Vec<String> = count.iter().map(|count| count.to_string()).collect();
-                    format!("({})", counts.join(" "))
-                }
-            };
-            format!("{counts}*[{}]", text(body))
-        }
-        Nest::Block(_) => String::new(),
-    };
-    body.iter().map(node).collect::<Vec<_>>().join(" ")
-}
-
-/// The nest of a sequence of skeletons, as text.
-fn nest_of(skeletons: &[u32]) -> String {
-    let sequence: Vec<u32> = skeletons.iter().map(|skeleton| skeleton << 8).collect();
-    text(&folded(&sequence, Options::default()))
-}
-
-#[test]
-fn figure_1_a_loop_with_iteration_specific_behavior() {
-    // Barrier, Isend in the first iteration, Irecv in the second, Barrier elsewhere.
-    assert_eq!(nest_of(&[1, 2, 4, 1, 3, 4]), "2*[1 (1 0)*[2] (0 1)*[3] 4]");
-}
-
-#[test]
-fn figure_2_a_loop_with_trailing_iterations() {
-    // Time steps with a varying number of inner iterations at their end.
-    let mut calls = Vec::new();
-    for step in 0..6 {
-        calls.push(1);
-        for _ in 0..3 + step % 3 {
-            calls.extend([2, 3, 4]);
-        }
-    }
-    assert_eq!(nest_of(&calls), "6*[1 (3 4 5 3 4 5)*[2 3 4]]");
 }
 
 #[test]
@@ -214,6 +123,29 @@ fn a_loop_begins_where_its_source_begins() {
     }
     calls.extend([8, 9]);
     assert_eq!(nest_of(&calls), "7 6 1000*[1 2 2*[3] 4] 8 9");
+}
+
+#[test]
+fn iterations_that_differ_are_a_loop_inside_of_loops_too() {
+    // Three axes; each sends from its own line. Levels around them, cycles around these.
+    let axes = |calls: &mut Vec<u32>| (0..3).for_each(|axis| calls.extend([1, 2, 5 + axis, 3, 4]));
+    let inner = "3*[1 2 (1 0 0)*[5] (0 1 0)*[6] (0 0 1)*[7] 3 4]";
+    let mut calls = Vec::new();
+    axes(&mut calls);
+    assert_eq!(nest_of(&calls), inner);
+    let mut calls = Vec::new();
+    for _ in 0..4 {
+        calls.push(8);
+        (0..3).for_each(|_| axes(&mut calls));
+    }
+    let each = |pattern: &str| vec![pattern; 12].join(" ");
+    let inner = format!(
+        "3*[1 2 ({})*[5] ({})*[6] ({})*[7] 3 4]",
+        each("1 0 0"),
+        each("0 1 0"),
+        each("0 0 1")
+    );
+    assert_eq!(nest_of(&calls), format!("4*[8 3*[{inner}]]"));
 }
 
 #[test]
@@ -264,4 +196,54 @@ fn a_call_after_each_tenth_of_alike_steps_is_a_condition() {
 fn an_inner_loop_whose_iterations_differ_stays_a_loop() {
     // Ten neighbours, one after the other.
     assert_eq!(nest_of_values(&steps(0, |step| step % 10)), "5*[10*[1 2] 3]");
+}
+
+/// How many loops a nest has that are more than conditions, and how often each skeleton occurs.
+fn shape(body: &[Grouped], places: &mut BTreeMap<u32, usize>) -> usize {
+    let mut loops = 0;
+    for node in body {
+        match node {
+            Nest::Leaf(leaf) => *places.entry(leaf.skeleton).or_default() += 1,
+            Nest::Loop { count, body } => {
+                let mut most = 0;
+                count.iter().for_each(|(_, trips)| {
+                    trips.tally(&mut |trips, _| most = trips.max(most));
+                });
+                loops += usize::from(most > 1) + shape(body, places);
+            }
+            Nest::Block(_) => {}
+        }
+    }
+    loops
+}
+
+proptest! {
+    #[test]
+    fn a_clean_program_has_its_loops_and_every_call_once(program in clean()) {
+        let mut nests = Vec::new();
+        let mut sequences = Vec::new();
+        for rank in 0..3 {
+            let mut sequence = Vec::new();
+            execute_clean(&program, rank, &mut 0, &mut Vec::new(), &mut sequence);
+            let nest = folded(&sequence, Options::default());
+            let decoded: Vec<u32> = Play::new(&nest).map(|(_, value)| value).collect();
+            prop_assert_eq!(&decoded, &sequence);
+            let mut places = BTreeMap::new();
+            let alone = shape(&over_groups(vec![nest.clone()]), &mut places);
+            prop_assert_eq!(alone, loops(&program), "rank {}: {}", rank, text(&nest));
+            prop_assert!(places.values().all(|times| *times == 1), "{}", text(&nest));
+            nests.push(nest);
+            sequences.push(sequence);
+        }
+        let common = over_groups(nests);
+        let mut places = BTreeMap::new();
+        let all = shape(&common, &mut places);
+        prop_assert_eq!(all, loops(&program), "{}", grouped_text(&common));
+        prop_assert!(places.values().all(|times| *times == 1), "{}", grouped_text(&common));
+        for (rank, sequence) in sequences.iter().enumerate() {
+            let decoded: Vec<u32> =
+                Play::new(&of_one(&common, rank)).map(|(_, value)| value).collect();
+            prop_assert_eq!(&decoded, sequence);
+        }
+    }
 }

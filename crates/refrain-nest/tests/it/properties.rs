@@ -1,8 +1,9 @@
 //! A loop nest executes what its grammar yields, and is no larger than the grammar.
 
+use crate::programs::grammar;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use refrain_grammar::{Grammar, Sequitur, Symbol};
+use refrain_grammar::{Grammar, Symbol};
 use refrain_nest::{LoopNest, Nest};
 
 /// Sequences with loops in loops and surprises between them.
@@ -22,12 +23,6 @@ fn sequence() -> impl Strategy<Value = Vec<u32>> {
         }
         sequence
     })
-}
-
-fn grammar(sequence: &[u32]) -> Grammar {
-    let mut sequitur = Sequitur::new();
-    sequence.iter().for_each(|terminal| sequitur.push(*terminal));
-    sequitur.grammar()
 }
 
 /// Rules that use only later rules: a valid grammar, and one that Sequitur would not make.
