@@ -6,12 +6,14 @@
 
 use crate::common::common_subsequence;
 use crate::folded::{Folded, Place, Visits, is_condition};
-use crate::merge::{SAME_LOOP, Woven, align, resemblance, weave, wrap};
+use crate::merge::{SAME_LOOP, Woven, align, resemblance, tokens, weave, wrap};
 use crate::seq::Seq;
 use crate::{Nest, Options};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+/// Bodies with more nodes keep their order.
+const MOST_REORDERED: usize = 256;
 /// So many trip counts of two loops are compared.
 const LONGEST: usize = 1 << 12;
 
@@ -119,11 +121,50 @@ fn merge(mut ours: Vec<Grouped>, mut theirs: Vec<Grouped>) -> Vec<Grouped> {
     }
     wrap(&mut ours, &theirs, once);
     wrap(&mut theirs, &ours, once);
+    reorder(&mut ours, &theirs);
     let pairs = align(&ours, &theirs, 1);
     weave(ours, theirs, &pairs, |node| match node {
         Woven::Ours(node) | Woven::Theirs(node) => node,
         Woven::Both(ours, theirs) => both(ours, theirs, &mut merge),
     })
+}
+
+/// Puts nodes into the order of `theirs`, so far as no group has another order: what only some groups do and what only
+/// others do has no order yet.
+fn reorder(ours: &mut Vec<Grouped>, theirs: &[Grouped]) {
+    let (mine, others) = tokens(ours, theirs, 1);
+    let mut places: HashMap<u64, usize> = HashMap::new();
+    for (at, key) in others.iter().enumerate() {
+        places.entry(*key).or_insert(at);
+    }
+    let wanted: Vec<Option<usize>> = mine.iter().map(|key| places.get(key).copied()).collect();
+    if ours.len() > MOST_REORDERED || wanted.iter().flatten().is_sorted() {
+        return;
+    }
+    let groups: Vec<Vec<usize>> = ours.iter().map(Grouped::groups).collect();
+    let is_ordered = |a: usize, b: usize| groups[a].iter().any(|group| groups[b].contains(group));
+    let mut left: Vec<usize> = (0..ours.len()).collect();
+    let mut order = Vec::with_capacity(left.len());
+    while let Some(first) = left.first().copied() {
+        let mut next = vec![first];
+        if wanted[first].is_some()
+            && let Some(wish) =
+                left.iter().copied().filter(|at| wanted[*at].is_some()).min_by_key(|at| wanted[*at])
+        {
+            // With everything that a group does before it.
+            next = vec![wish];
+            for before in left.iter().rev().copied().skip_while(|at| *at != wish).skip(1) {
+                if next.iter().any(|later| is_ordered(before, *later)) {
+                    next.push(before);
+                }
+            }
+            next.reverse();
+        }
+        left.retain(|at| !next.contains(at));
+        order.append(&mut next);
+    }
+    let mut nodes: Vec<Option<Grouped>> = std::mem::take(ours).into_iter().map(Some).collect();
+    ours.extend(order.into_iter().filter_map(|at| nodes[at].take()));
 }
 
 /// Merges calls, and loops that are the same in both; loops with other trip counts or bodies stay apart (ScalaTrace II

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Graphs with more skeletons are not analysed.
 const MOST_NODES: usize = 1 << 14;
 /// Graphs whose loops are found in no fewer steps have none: anything may follow anything.
-const MOST_STEPS: usize = 1 << 21;
+const MOST_STEPS: usize = 1 << 19;
 
 /// Skeletons with which iterations begin, in the order of their first calls.
 pub(crate) type Heads = HashMap<u32, usize>;

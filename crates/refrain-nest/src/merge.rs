@@ -14,7 +14,7 @@ use std::collections::HashMap;
 pub(crate) const SAME_LOOP: usize = 50;
 
 /// Keys under which nodes can be paired: a loop of `theirs` over at least so many nodes that resembles a loop of `ours` gets the key of that.
-fn tokens<L: Place, C>(
+pub(crate) fn tokens<L: Place, C>(
     ours: &[Nest<L, C>],
     theirs: &[Nest<L, C>],
     least: usize,

@@ -11,7 +11,6 @@ use crate::heads::Heads;
 use crate::merge::merge;
 use crate::seq::Seq;
 use crate::stretches::{BASE, KeyMap, Keys};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -448,9 +447,10 @@ fn skeletons(body: &[Folded], out: &mut Vec<u32>) {
 
 /// How many places two stretches can have in common at most: those of the same skeleton, in any order.
 fn most_common(ours: &[u32], theirs: &[u32]) -> usize {
-    let mut left: HashMap<u32, usize> = HashMap::new();
-    ours.iter().for_each(|skeleton| *left.entry(*skeleton).or_default() += 1);
-    let is_common = |skeleton: &&u32| match left.get_mut(*skeleton) {
+    let mut left: KeyMap<usize> = KeyMap::default();
+    let key = |skeleton: &u32| mix(u64::from(*skeleton) + 1);
+    ours.iter().for_each(|skeleton| *left.entry(key(skeleton)).or_default() += 1);
+    let is_common = |skeleton: &&u32| match left.get_mut(&key(skeleton)) {
         Some(left) if *left > 0 => {
             *left -= 1;
             true

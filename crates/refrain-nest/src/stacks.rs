@@ -48,13 +48,10 @@ impl Stacks {
 }
 
 /// How many frames of two stacks differ, from the outermost one on.
-pub fn differing(ours: &[u8], theirs: &[u8]) -> usize {
-    let frames = |stack: &[u8]| -> usize { stack.split(|byte| *byte == b'\n').count() };
-    let (mine, others) = (frames(ours), frames(theirs));
-    let outermost = |stack| -> std::iter::Rev<std::slice::Split<'_, u8, fn(&u8) -> bool>> {
-        let is_end: fn(&u8) -> bool = |byte| *byte == b'\n';
-        <[u8]>::split(stack, is_end).rev()
-    };
-    let same = outermost(ours).zip(outermost(theirs)).filter(|(a, b)| a == b).count();
-    mine.max(others) - same
+fn differing(ours: &[u8], theirs: &[u8]) -> usize {
+    let frames = |stack: &'_ [u8]| stack.split(|byte| *byte == b'\n').count();
+    let mut mine = ours.rsplit(|byte| *byte == b'\n');
+    let mut others = theirs.rsplit(|byte| *byte == b'\n');
+    let same = mine.by_ref().zip(others.by_ref()).filter(|(a, b)| a == b).count();
+    frames(ours).max(frames(theirs)) - same
 }
