@@ -265,7 +265,7 @@ impl<'t> Info<'t> {
     /// How the sequences are stored, and why, unless it is the usual way.
     fn form_text(&self) -> String {
         let StoredForm::Coded { is_nest, instead } = self.form else { return String::new() };
-        let what = if is_nest { "loop nests" } else { "grammars of predicted signatures" };
+        let what = if is_nest { "loop nests" } else { "predicted signatures and calls" };
         let taken = self.sections.get(sections::NEST).copied().unwrap_or(0);
         let taken = size(taken);
         format!(", stored as {what}: {taken} instead of {}", size(instead))
