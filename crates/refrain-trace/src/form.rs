@@ -62,7 +62,7 @@ pub fn add(
 }
 
 /// Smaller structures are not tried in other forms.
-const LITTLE: usize = 1 << 10;
+const LITTLE: usize = 1 << 9;
 /// Sequences of more calls are not coded call by call.
 const MOST_CALLS: u64 = 20_000_000;
 /// Sequences that are so many times as long as their grammars are regular.
