@@ -66,9 +66,9 @@ impl Victim {
     }
 }
 
-/// The calls of a trace as `refrain show` prints them.
+/// The calls of a trace as `refrain show` prints them, each failed poll on a line of its own.
 fn show(trace: &Path, options: &[&str]) -> String {
-    let mut words = vec!["show".as_ref(), trace.as_os_str()];
+    let mut words = vec!["show".as_ref(), trace.as_os_str(), "--all".as_ref()];
     words.extend(options.iter().map(OsStr::new));
     refrain(words).expect_success().stdout
 }
