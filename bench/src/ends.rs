@@ -65,7 +65,7 @@ fn start(mpi: &Mpi, folder: &Path) -> Vec<Figure> {
     // One rank alone: many ranks on few cores spend most of their time polling for each other.
     let agent = refrain_binary().with_file_name("librefrain_agent.so");
     let rank = |traced: bool| {
-        let mut command = Command::new(if traced { refrain_binary() } else { program.as_path() });
+        let mut command = Command::new(if traced { refrain_binary() } else { program.clone() });
         if traced {
             command.arg("__rank").arg("--agent").arg(&agent).arg("--parts").arg(&parts);
             command.arg("--").arg(&program);
@@ -90,15 +90,15 @@ fn start(mpi: &Mpi, folder: &Path) -> Vec<Figure> {
         true => spent(|| drop(runs::traced(mpi, RANKS, &program, &[], &trace))),
         false => spent(|| drop(runs::plain(mpi, RANKS, &program, &[]))),
     };
-    let runs: Vec<_> = (0..ROUNDS).map(|_| (job(false), job(true))).collect();
-    let least = |of: fn(&((f64, f64), (f64, f64))) -> f64| runs.iter().map(of).fold(ANY, f64::min);
-    let (plain, traced) = (least(|run| run.0.1), least(|run| run.1.1));
+    let runs: (Vec<_>, Vec<_>) = (0..ROUNDS).map(|_| (job(false), job(true))).unzip();
+    let least = |of: &[(f64, f64)]| {
+        of.iter().fold((ANY, ANY), |least, run| (least.0.min(run.0), least.1.min(run.1)))
+    };
+    let ((plain_cpu, plain), (traced_cpu, traced)) = (least(&runs.0), least(&runs.1));
     figures.push(Figure {
         name: format!("start and end of {RANKS} ranks of it, whole command"),
         detail: format!(
-            "{plain:.2} s plain, {traced:.2} s traced; processor time {:.2} and {:.2} s",
-            least(|run| run.0.0),
-            least(|run| run.1.0)
+            "{plain:.2} s plain, {traced:.2} s traced; processor time {plain_cpu:.2} and {traced_cpu:.2} s"
         ),
         value: traced - plain,
         bound: ANY,

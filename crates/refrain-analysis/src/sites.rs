@@ -79,7 +79,7 @@ impl Frame {
     }
 
     /// What identifies it on every machine.
-    fn name(&self) -> (String, Option<String>, u64) {
+    fn name(&self) -> FrameName {
         (last_part(&self.module).to_owned(), self.build_id.clone(), self.offset)
     }
 
@@ -118,6 +118,9 @@ fn is_build_id(text: &str) -> bool {
 /// A module's file and build id.
 type Module = (String, Option<String>);
 
+/// What identifies a frame on every machine: module without its folder, build id, offset.
+type FrameName = (String, Option<String>, u64);
+
 /// The call sites of a trace, symbolized on demand.
 #[derive(Default)]
 pub struct Sites {
@@ -130,7 +133,7 @@ pub struct Sites {
     changed: BTreeSet<String>,
     known: HashMap<Arc<str>, Arc<[Frame]>>,
     /// Frames of lists, if they have been read.
-    listed: Option<HashMap<(String, Option<String>, u64), Frame>>,
+    listed: Option<HashMap<FrameName, Frame>>,
 }
 
 impl Sites {
@@ -185,7 +188,7 @@ impl Sites {
         let Some(address) = frame.offset.checked_sub(1) else { return frame };
         let module = (frame.module.clone(), frame.build_id.clone());
         if self.loader(&module).is_none() {
-            return self.from_lists(frame);
+            return self.with_list(frame);
         }
         let Some(loader) = self.loader(&module) else { return frame };
         if let Ok(Some(location)) = loader.find_location(address) {
@@ -197,7 +200,7 @@ impl Sites {
     }
 
     /// The frame with what a list of call sites says.
-    fn from_lists(&mut self, frame: Frame) -> Frame {
+    fn with_list(&mut self, frame: Frame) -> Frame {
         let directories = &self.directories;
         let listed = self.listed.get_or_insert_with(|| {
             let files = directories.iter().filter_map(|directory| directory.read_dir().ok());

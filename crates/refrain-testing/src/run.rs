@@ -23,6 +23,7 @@ pub struct Run {
     timeout: Duration,
     trace: Option<PathBuf>,
     records: bool,
+    options: Vec<OsString>,
     bare: bool,
     files: Vec<PathBuf>,
 }
@@ -39,6 +40,7 @@ impl Run {
             timeout: DEFAULT_TIMEOUT,
             trace: None,
             records: true,
+            options: Vec::new(),
             bare: false,
             files: Vec::new(),
         }
@@ -87,6 +89,12 @@ impl Run {
     /// Runs the job under `refrain trace` as users do, without `--raw`.
     pub fn without_records(mut self) -> Self {
         self.records = false;
+        self
+    }
+
+    /// Options of `refrain trace` for a job that is traced.
+    pub fn trace_options<'o>(mut self, options: impl IntoIterator<Item = &'o str>) -> Self {
+        self.options.extend(options.into_iter().map(OsString::from));
         self
     }
 
@@ -158,6 +166,7 @@ impl Run {
             words.push(refrain_binary().into());
             words.push("trace".into());
             words.extend(self.records.then(|| "--raw".into()));
+            words.extend(self.options.iter().cloned());
             words.push("-o".into());
             words.push(file.into());
             words.push("--".into());

@@ -134,11 +134,11 @@ fn iterations_that_differ_are_a_loop_inside_of_loops_too() {
     axes(&mut calls);
     assert_eq!(nest_of(&calls), inner);
     let mut calls = Vec::new();
-    for _ in 0..4 {
+    (0..4).for_each(|_| {
         calls.push(8);
         (0..3).for_each(|_| axes(&mut calls));
-    }
-    let each = |pattern: &str| vec![pattern; 12].join(" ");
+    });
+    let each = |pattern: &str| [pattern; 12].join(" ");
     let inner = format!(
         "3*[1 2 ({})*[5] ({})*[6] ({})*[7] 3 4]",
         each("1 0 0"),
