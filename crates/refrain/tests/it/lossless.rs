@@ -197,6 +197,7 @@ fn threads_are_decoded_each_with_its_calls() {
         threaded("threads.c", 4),
         with_args_threaded("threads_many.c", 2, &["200", "4"]),
         threaded("short_threads.c", 2),
+        threaded("threads_before_free.c", 1),
         threaded("thread_destructors.cpp", 2),
         threaded("tiny_stacks.c", 2),
         threaded("cancelled_threads.c", 2),

@@ -289,6 +289,10 @@ impl ThreadLog {
     /// Closes the log when the thread ends.
     fn close(&mut self) {
         self.segments.close();
+        // Other threads may free what these records use: they cannot wait for the end of the program.
+        if !self.is_stopped() {
+            compress::encode(self.written(), &self.part);
+        }
         compress::remove(self.part.window());
         process::remove_page(self.part.header());
         self.part.header().set_flags(flags::THREAD_ENDED);
