@@ -8,6 +8,7 @@
 //!
 //! - `refrain-bench calls`: cost of traced calls and of whole runs
 //! - `refrain-bench coupled [PROGRAM]`: what jobs pay whose ranks wait for each other
+//! - `refrain-bench encode TRACE…`: what it costs to encode the records of traces made with `--raw`
 //! - `refrain-bench stalls [PROGRAM]`: how long the agent delays a program at a time
 //! - `refrain-bench ends`: the start of ranks, the time after the program, `refrain verify`
 //! - `refrain-bench sizes`: sizes of traces
@@ -24,6 +25,7 @@
 mod ablation;
 mod clock;
 mod coupled;
+mod encode;
 mod ends;
 mod irregular;
 mod memory;
@@ -88,6 +90,11 @@ fn main() -> ExitCode {
             let heading = machine();
             print!("{heading}");
             report(heading, coupled::measure(rest.first().map_or("", String::as_str)), "coupled-")
+        }
+        Some((word, rest)) if word == "encode" => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, encode::measure(rest), "encode-")
         }
         Some((word, rest)) if word == "stalls" && rest.len() < 2 => {
             let heading = machine();
