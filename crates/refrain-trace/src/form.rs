@@ -2,7 +2,8 @@
 
 use refrain_container::{Codec, Packed, Writer};
 use refrain_fold::{Facts, Form};
-use refrain_grammar::Grammar;
+use refrain_grammar::{Grammar, Sequitur};
+use refrain_reader::trace::StoredForm;
 use refrain_reader::{CallTrace, TraceError, parallel, sections};
 use refrain_signature::cells::{put_bytes, put_unsigned};
 use refrain_structure::group::{Group, Outcomes, Row};
@@ -131,6 +132,12 @@ pub fn fold(trace: &CallTrace, output: &Path, wanted: Structure) -> Result<u64, 
     }
     let wanted = if has_rows { Structure::Nest } else { wanted };
     let mut merged = trace.structure()?.clone();
+    if trace.form()? != StoredForm::Grammar {
+        // Grammars of loop nests follow the loops: a digram may occur twice in them.
+        for grammar in merged.groups.iter_mut().flat_map(|group| &mut group.grammars) {
+            *grammar = Sequitur::from_grammar(grammar).grammar();
+        }
+    }
     for (rank, thread, residue) in trace.residues()? {
         let of = |group: &&mut Group| group.thread == thread && group.ranks.contains(rank);
         if let Some(group) = merged.groups.iter_mut().find(of) {

@@ -19,7 +19,7 @@ fn size(trace: &Path) -> u64 {
 fn an_irregular_program_is_stored_as_loop_nests_and_reads_as_from_a_grammar() {
     let (mpi, folder) = (Mpi::any(), tempfile::tempdir().expect("a folder"));
     for (program, arguments) in
-        [("amr", ["300", ""]), ("sweep", ["2", "24"]), ("pop", ["300", "random"])]
+        [("amr", ["1000", ""]), ("sweep", ["2", "24"]), ("pop", ["300", "random"])]
     {
         let built = mpi.compile(&format!("../../bench/programs/{program}.c"));
         let trace = folder.path().join(format!("{program}.refrain"));
