@@ -21,8 +21,8 @@
 //! ```
 //!
 //! `scripts/mpi` knows how each MPI is started (as root, in a container, with more ranks than cores);
-//! all jobs are started with it. Only one job runs at a time on a machine, however many tests run in
-//! parallel: ranks that share their cores with another job's ranks are extremely slow.
+//! all jobs are started with it. Jobs take turns, however many tests run in parallel: ranks that share their
+//! cores with many ranks of other jobs are extremely slow.
 
 #[cfg(feature = "records")]
 pub mod program;

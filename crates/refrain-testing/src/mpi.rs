@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use crate::requirement::{require, require_mpi};
-use crate::turn::turn_of;
+use crate::turn::{ranks_in, turn_of};
 use crate::{DEFAULT_TIMEOUT, Outcome, Run, is_full, job, refrain_binary, workspace};
 
 /// The binary interface of an MPI.
@@ -179,15 +179,18 @@ impl Mpi {
         Run::new(self.clone(), ranks)
     }
 
-    /// Runs `refrain` with these arguments in this MPI's environment, in a folder.
+    /// Runs `refrain` with these arguments in this MPI's environment, in a folder. A command that starts a
+    /// program waits for the turn of its job.
     pub fn refrain_in<I, S>(&self, folder: &Path, args: I) -> Outcome
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
+        let args: Vec<S> = args.into_iter().collect();
+        let ranks = ranks_in(&args);
         let mut command = self.command(refrain_binary());
         command.args(args).current_dir(folder);
-        let _turn = turn_of(&self.name, 0);
+        let _turn = (ranks > 0).then(|| turn_of(&self.name, ranks));
         job::execute(&mut command, DEFAULT_TIMEOUT)
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::plain_runs::{self, PlainRun};
-use crate::turn::turn_of;
+use crate::turn::{ranks_in, turn_of};
 use crate::{DEFAULT_TIMEOUT, Mpi, Outcome, job, refrain_binary};
 
 /// A job under an MPI, described step by step and started by [`output`](Self::output).
@@ -118,8 +118,8 @@ impl Run {
 
     /// Runs the job and waits for its end, and for the end of everything it has started.
     ///
-    /// Jobs take turns: this one first waits for the jobs of all other tests. Only jobs of one rank under
-    /// different MPIs run at the same time.
+    /// Jobs take turns, see [`turn`](crate::turn()). A job of one or two ranks runs beside other such jobs, a
+    /// larger job runs alone.
     ///
     /// # Panics
     ///
@@ -185,7 +185,8 @@ impl Run {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let _turn = turn_of(self.mpi.name(), self.ranks);
+        // The program may be `refrain`, which starts the ranks.
+        let _turn = turn_of(self.mpi.name(), self.ranks.max(ranks_in(words)));
         let mut outcome = job::execute(&mut command, self.timeout);
         for _ in 0..RETRIES {
             if !launcher_failed(&outcome) {
