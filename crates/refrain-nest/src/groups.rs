@@ -217,27 +217,39 @@ fn both(
 /// Makes loops with one iteration of what `other` has in one loop: one group waits in each iteration, another one
 /// after its loop (ScalaTrace II, figure 4). Returns whether it made any.
 fn enclose(body: &mut Vec<Grouped>, other: &[Grouped]) -> bool {
+    if !other.iter().any(is_loop_of_several) {
+        return false;
+    }
+    let mut keys: Vec<u64> = body.iter().map(Nest::key).collect();
     let mut made = HashSet::new();
-    for (number, node) in other.iter().enumerate() {
-        let key = node.key();
-        if !is_loop_of_several(node) || body.iter().any(|node| node.key() == key) {
+    // In how many nodes of `other` each skeleton is.
+    let mut uses: Option<HashMap<u32, usize>> = None;
+    for node in other {
+        if !is_loop_of_several(node) || keys.contains(&node.key()) {
             continue;
         }
-        let alike = body.iter().map(|ours| match is_loop_of_several(ours) {
-            true if !made.contains(&ours.key()) => resemblance(ours, node),
+        let alike = body.iter().zip(&keys).map(|(ours, key)| match is_loop_of_several(ours) {
+            true if !made.contains(key) => resemblance(ours, node),
             _ => 0,
         });
         let best = alike.enumerate().max_by_key(|(at, percent)| (*percent, usize::MAX - at));
         let Some((at, SAME_LOOP..)) = best else { continue };
-        let mut lacking = skeletons(std::slice::from_ref(node));
+        let inside = skeletons(std::slice::from_ref(node));
+        let mut lacking = inside.clone();
         skeletons(&body[at..=at]).iter().for_each(|skeleton| {
             lacking.remove(skeleton);
         });
-        let outside = &skeletons(&other[..number]) | &skeletons(&other[number + 1..]);
+        if lacking.is_empty() {
+            continue;
+        }
+        let uses = uses.get_or_insert_with(|| uses_of(other));
+        let is_outside = |skeleton: &u32| {
+            uses.get(skeleton).copied().unwrap_or(0) > usize::from(inside.contains(skeleton))
+        };
         // The last node, going from the loop in one direction, that belongs to the other loop.
         let reach = |nodes: &mut dyn Iterator<Item = &Grouped>| {
             let all = nodes.map(|node| skeletons(std::slice::from_ref(node)));
-            let near = all.take_while(|here| here.is_disjoint(&outside)).enumerate();
+            let near = all.take_while(|here| !here.iter().any(is_outside)).enumerate();
             near.filter(|(_, here)| !here.is_disjoint(&lacking)).map(|(at, _)| at + 1).last()
         };
         let after = reach(&mut body[at + 1..].iter()).unwrap_or(0);
@@ -245,11 +257,21 @@ fn enclose(body: &mut Vec<Grouped>, other: &[Grouped]) -> bool {
         if before + after > 0 {
             let inner: Vec<Grouped> = body.splice(at - before..=at + after, []).collect();
             let node = Nest::Loop { count: once(&inner), body: inner };
+            keys.splice(at - before..=at + after, [node.key()]);
             made.insert(node.key());
             body.insert(at - before, node);
         }
     }
     !made.is_empty()
+}
+
+/// In how many nodes of a body each skeleton is.
+fn uses_of(body: &[Grouped]) -> HashMap<u32, usize> {
+    let mut uses = HashMap::new();
+    for skeleton in body.iter().flat_map(|node| skeletons(std::slice::from_ref(node))) {
+        *uses.entry(skeleton).or_insert(0) += 1;
+    }
+    uses
 }
 
 fn is_loop_of_several(node: &Grouped) -> bool {
