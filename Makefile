@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nest-speed ablation times order clock soak memory scale walk setup build install dynamorio lint clean
+.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nest-speed ablation times order clock soak memory cache scale walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -125,6 +125,10 @@ memory: ## measures memory traces of unmodified programs: speed, sizes, stacks
 
 scale: ## measures the merge of up to 16,384 simulated tasks, and the memory to read them
 	@cargo run --release --quiet -p refrain-bench -- scale
+	$(took)
+
+cache: ## measures the simulation of caches against a naive one; REFRAIN_DINERO=program adds Dinero IV
+	@cargo run --release --quiet -p refrain-bench -- cache
 	$(took)
 
 walk: ## measures the memory that reading a trace of 16,384 simulated ranks takes

@@ -17,7 +17,7 @@ mpi4py=4.1.2
 
 demo_packages=(gcc libc6-dev make mpich libmpich-dev)
 test_packages=("${demo_packages[@]}" cmake g++ gfortran binutils pkg-config openmpi-bin libopenmpi-dev
-    python3-dev python3-venv hpcc lammps scalapack-mpi-test libzfp1 sqlite3 xz-utils)
+    python3-dev python3-venv hpcc lammps scalapack-mpi-test libzfp1 sqlite3 valgrind xz-utils)
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 home=$PWD/target/mpi
@@ -205,7 +205,7 @@ list_installed() {
     local program thing
     scripts/mpi --list
     [[ -z $(scripts/mpi --fortran) ]] || echo gfortran
-    for program in lmp hpcc clang sqlite3; do
+    for program in lmp hpcc clang sqlite3 valgrind; do
         ! command -v "$program" >/dev/null || echo "$program"
     done
     [[ ! -e /usr/lib/x86_64-linux-gnu/scalapack/mpich-tests/xdlu ]] || echo scalapack-mpi-test

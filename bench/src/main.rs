@@ -19,10 +19,12 @@
 //! - `refrain-bench order`: records of receive orders (causal method)
 //! - `refrain-bench clock`: records of receive orders (clock method)
 //! - `refrain-bench memory`: memory traces
+//! - `refrain-bench cache [SIZES…]`: caches simulated on loop nests
 //! - `refrain-bench scale [tasks…] [patterns…]`: the merge of simulated tasks
 //! - `refrain-bench walk`: memory needed to read thousands of ranks
 
 mod ablation;
+mod cache;
 mod clock;
 mod coupled;
 mod encode;
@@ -182,6 +184,17 @@ fn main() -> ExitCode {
             scale::measure_one(name, tasks.parse().unwrap_or(0));
             ExitCode::SUCCESS
         }
+        Some((word, sizes))
+            if word == "cache" && sizes.iter().all(|n| n.parse::<u64>().is_ok()) =>
+        {
+            let heading = machine();
+            print!("{heading}");
+            let sizes: Vec<u64> = sizes.iter().filter_map(|n| n.parse().ok()).collect();
+            let sizes = if sizes.is_empty() { vec![100, 300, 1000, 2000] } else { sizes };
+            let (table, figures) = cache::measure(&sizes);
+            print!("{table}");
+            report(heading + &table, figures, "cache-")
+        }
         Some((word, [])) if word == "walk" => {
             let heading = machine();
             print!("{heading}");
@@ -197,7 +210,7 @@ fn main() -> ExitCode {
         }
         Some(_) => {
             eprintln!(
-                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | nests | nest-speed | ablation | times | order | clock [sizes] | memory | walk | scale [TASKS…] [PATTERNS…]]"
+                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | nests | nest-speed | ablation | times | order | clock [sizes] | memory | cache [SIZES…] | walk | scale [TASKS…] [PATTERNS…]]"
             );
             ExitCode::from(2)
         }

@@ -70,6 +70,11 @@ impl Blocks {
         Ok(Self { blocks: numbers.iter().map(block).collect::<Result<_, _>>()? })
     }
 
+    /// The most references that a block of the table has.
+    pub fn largest(&self) -> usize {
+        self.blocks.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
     /// How many blocks there are.
     pub fn len(&self) -> usize {
         self.blocks.len()

@@ -57,7 +57,8 @@
 //! | [`compressor`] | the stack on which nests grow |
 //! | [`chunk`], `parts`, `bulk` | a compressed stretch of a stream, and its bytes |
 //! | [`irregular`] | stretches without loops, coded record by record |
-//! | [`player`], [`records`], [`trace`] | decoding the stream |
+//! | [`player`], [`records`], [`trace`] | decoding the stream; skipping what repeats itself |
+//! | `interleave` | the references of several threads, in turns |
 //! | [`thread_groups`], `reshape`, `align`, [`thread_numbers`] | merging the threads of a process |
 //! | [`rank_groups`] | merging processes |
 //! | [`outline`] | joins the sealed chunks of a thread, for its structure |
@@ -74,6 +75,7 @@ pub mod compressor;
 mod error;
 mod fast_path;
 mod follow;
+mod interleave;
 pub mod irregular;
 mod item;
 pub mod outline;
@@ -98,15 +100,16 @@ pub use block::{Blocks, Kind, Reference, Signatures};
 pub use chunk::{Chunk, Finished};
 pub use compressor::Compressor;
 pub use error::MemoryError;
+pub use interleave::{Interleaved, Turns};
 pub use outline::Outline;
-pub use player::Player;
+pub use player::{Event, Mark, Player, Steady};
 pub use rank_groups::{Processes, RankGroup};
 pub use records::Records;
 pub use runs::Runs;
-pub use segment::{Addresses, Segment, SegmentKind, Segments};
+pub use segment::{Addresses, Segment, SegmentKind, Segments, Stretch};
 pub use structure::{Name, Structure, triples};
 pub use thread_groups::{Group, Merged};
-pub use trace::{Access, References, Trace};
+pub use trace::{Access, Chunks, References, Trace};
 
 /// The version of the bytes that this crate writes. It also reads version 1, in which every thread is in
 /// exactly one group.

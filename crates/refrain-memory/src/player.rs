@@ -3,15 +3,46 @@
 //! Playing mirrors compressing. The player walks the program of a shape. It reads each loop's trip count from
 //! its stream when the loop begins. Each address is the last one plus the next step of the level that
 //! advanced. Memory does not grow with the length of the stream.
+//!
+//! [`Player::next_block`] yields block by block. [`Player::next_event`] also tells where loops begin and where
+//! their iterations end. There, [`Player::steady`] tells for how many iterations nothing changes but addresses,
+//! each by a constant, and [`Player::skip`] skips them in time that does not depend on their number.
+
+mod skip;
+mod steady;
+
+pub use steady::{Mark, Steady};
 
 use crate::chunk::{Entry, Finished, Lasts};
 use crate::error::MemoryError;
 use crate::runs::RunReader;
-use crate::shape::{Meaning, Op};
+use crate::shape::{Meaning, Op, Shape};
 
 /// Pending level of a slot that has not occurred in the current execution.
 const FIRST: u8 = 0;
 const DONE: u8 = u8::MAX;
+
+/// What the player meets on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An execution of a shape begins: the index of the shape ([`Player::shape`]).
+    Begin(usize),
+    /// A block is executed.
+    Block {
+        /// Its number.
+        block: u32,
+        /// The slot of its first reference in the shape; those of the others follow.
+        slot: u32,
+    },
+    /// A loop begins (its index in the shape).
+    Enter(u32),
+    /// An iteration of a loop has ended, and another one, or the exit, follows.
+    Next(u32),
+    /// A loop has ended.
+    Leave(u32),
+    /// The execution has ended.
+    End,
+}
 
 /// Plays a chunk.
 #[derive(Clone, Debug)]
@@ -51,6 +82,8 @@ struct Walk {
     left: Vec<u64>,
     /// How many steps (blocks, beginnings of loops) are left of an execution that ends inside a loop.
     steps_left: u64,
+    /// How many steps were taken since the last block. A damaged stream could loop for ever.
+    idle: usize,
 }
 
 impl SlotState {
@@ -100,55 +133,78 @@ impl Player {
     /// The next block; `logical` becomes the logical addresses of its references. `None` at the end.
     pub fn next_block(&mut self, logical: &mut Vec<u64>) -> Result<Option<u32>, MemoryError> {
         loop {
-            if self.walk.is_none() && !self.begin() {
-                return Ok(None);
-            }
-            let block = self.advance(logical)?;
-            if block.is_some() {
-                return Ok(block);
+            match self.next_event(logical)? {
+                Some(Event::Block { block, .. }) => return Ok(Some(block)),
+                Some(_) => {}
+                None => return Ok(None),
             }
         }
     }
 
-    /// Begins the next execution; false if there is none.
-    fn begin(&mut self) -> bool {
-        let Some(entry) = self.sequence.next() else { return false };
-        let entry = entry as usize;
+    /// The next event; if it is a block, `logical` becomes the logical addresses of its references. `None` at the
+    /// end.
+    #[inline]
+    pub fn next_event(&mut self, logical: &mut Vec<u64>) -> Result<Option<Event>, MemoryError> {
+        match self.walk {
+            Some(_) => self.advance(logical).map(Some),
+            None => Ok(self.begin()),
+        }
+    }
+
+    /// A shape of the chunk.
+    pub fn shape(&self, index: usize) -> Option<&Shape> {
+        self.entries.get(index).map(|entry| &*entry.shape)
+    }
+
+    /// How many shapes the chunk has.
+    pub fn shapes(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Begins the next execution.
+    fn begin(&mut self) -> Option<Event> {
+        let entry = self.sequence.next()? as usize;
         let cut = self.cuts.next_if(|&(at, _)| at == self.begun);
         self.begun += 1;
         self.states[entry].iter_mut().for_each(|state| state.pending = FIRST);
         let left = vec![0; self.entries[entry].shape.loops.len()];
         let steps_left = cut.map_or(u64::MAX, |(_, steps)| steps);
-        self.walk = Some(Walk { entry, at: 0, left, steps_left });
-        true
+        self.walk = Some(Walk { entry, at: 0, left, steps_left, idle: 0 });
+        Some(Event::Begin(entry))
     }
 
-    /// Walks to the next block of the execution; none when it has ended.
-    fn advance(&mut self, logical: &mut Vec<u64>) -> Result<Option<u32>, MemoryError> {
+    /// Walks to the next event of the execution.
+    fn advance(&mut self, logical: &mut Vec<u64>) -> Result<Event, MemoryError> {
         const WHAT: MemoryError = MemoryError::OutOfRange("stream");
-        let Some(walk) = &mut self.walk else { return Ok(None) };
+        let Some(walk) = &mut self.walk else { return Ok(Event::End) };
         let shape = &self.entries[walk.entry].shape;
         let states = &mut self.states[walk.entry];
-        // An iteration of a valid stream executes a block; a damaged stream could loop for ever.
-        for _ in 0..2 * shape.ops.len() + 2 {
+        loop {
             let op = match shape.ops.get(walk.at) {
                 Some(op) if walk.steps_left != 0 => *op,
                 _ => {
                     self.end();
-                    return Ok(None);
+                    return Ok(Event::End);
                 }
             };
+            walk.idle += 1;
+            // An iteration of a valid stream executes a block.
+            if walk.idle > 2 * shape.ops.len() + 2 {
+                return Err(WHAT);
+            }
             match op {
                 Op::Block { block, slot, references } => {
-                    let (slot, references) = (slot as usize, references as usize);
+                    let (first, references) = (slot as usize, references as usize);
                     let lasts = self.lasts.of(block, references);
                     logical.clear();
-                    for (state, &last) in states[slot..slot + references].iter_mut().zip(&*lasts) {
+                    for (state, &last) in states[first..first + references].iter_mut().zip(&*lasts)
+                    {
                         logical.push(state.next(last).ok_or(WHAT)?);
                     }
                     walk.at += 1;
                     walk.steps_left -= 1;
-                    return Ok(Some(block));
+                    walk.idle = 0;
+                    return Ok(Event::Block { block, slot });
                 }
                 Op::Enter(this) => {
                     let inner = &shape.loops[this as usize];
@@ -160,9 +216,16 @@ impl Player {
                         (0, 0) => inner.after,
                         _ => inner.body,
                     };
+                    return Ok(match (inner.exit, count) {
+                        (0, 0) => Event::Leave(this),
+                        _ => Event::Enter(this),
+                    });
                 }
                 Op::Check(this) => match walk.left[this as usize] {
-                    0 => walk.at = shape.loops[this as usize].after,
+                    0 => {
+                        walk.at = shape.loops[this as usize].after;
+                        return Ok(Event::Leave(this));
+                    }
                     _ => walk.at += 1,
                 },
                 Op::Next(this) => {
@@ -171,16 +234,16 @@ impl Player {
                     *left = left.saturating_sub(1);
                     if inner.exit == 0 && *left == 0 {
                         walk.at = inner.after;
-                    } else {
-                        walk.at = inner.body;
-                        for state in &mut states[inner.slots.clone()] {
-                            state.pending = state.pending.min(inner.level);
-                        }
+                        return Ok(Event::Leave(this));
                     }
+                    walk.at = inner.body;
+                    for state in &mut states[inner.slots.clone()] {
+                        state.pending = state.pending.min(inner.level);
+                    }
+                    return Ok(Event::Next(this));
                 }
             }
         }
-        Err(WHAT)
     }
 
     /// Ends the execution: the next addresses are measured from its last ones.

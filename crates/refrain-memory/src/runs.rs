@@ -149,6 +149,27 @@ pub struct RunReader {
     again: Vec<(i64, u64)>,
     value: i64,
     left: u64,
+    /// How many runs were begun.
+    turns: u64,
+}
+
+/// The position of a reader in its sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    turns: u64,
+    left: u64,
+    waiting: usize,
+}
+
+/// How a reader went from one position to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// It read this many numbers, all of one run.
+    Within(u64),
+    /// It went once or several times around its cycle.
+    Around,
+    /// Neither.
+    Other,
 }
 
 impl RunReader {
@@ -160,7 +181,7 @@ impl RunReader {
         }
         waiting.reverse();
         let again = waiting.get(..runs.cycle).unwrap_or_default().to_vec();
-        Self { waiting, again, value: 0, left: 0 }
+        Self { waiting, again, value: 0, left: 0, turns: 0 }
     }
 
     #[cold]
@@ -169,7 +190,41 @@ impl RunReader {
             self.waiting.extend_from_slice(&self.again);
         }
         (self.value, self.left) = self.waiting.pop()?;
+        self.turns += 1;
         Some(())
+    }
+
+    /// Where the reader is.
+    pub(crate) fn position(&self) -> Position {
+        Position { turns: self.turns, left: self.left, waiting: self.waiting.len() }
+    }
+
+    /// How the reader came from an earlier position to where it is.
+    pub(crate) fn course(&self, from: Position) -> Course {
+        let (Position { turns, left, waiting }, cycle) = (self.position(), self.again.len());
+        if turns == from.turns {
+            return Course::Within(from.left - left);
+        }
+        let is_around = cycle > 0
+            && (left, waiting) == (from.left, from.waiting)
+            && waiting < cycle
+            && (turns - from.turns).is_multiple_of(cycle as u64);
+        if is_around { Course::Around } else { Course::Other }
+    }
+
+    /// The number of the current run.
+    pub(crate) fn current(&self) -> i64 {
+        self.value
+    }
+
+    /// How many more numbers the current run has.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Skips numbers of the current run.
+    pub(crate) fn skip(&mut self, count: u64) {
+        self.left = self.left.saturating_sub(count);
     }
 
     /// The next number; none past the end.

@@ -386,6 +386,27 @@ pub(crate) fn room_for(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(16)?.checked_add(16)
 }
 
+/// A range of logical addresses that lie in one segment, or outside all segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stretch {
+    /// The first.
+    pub first: u64,
+    /// How many.
+    pub size: u64,
+    /// What is added to a logical address to get the address.
+    pub shift: u64,
+    /// The segment.
+    pub segment: Option<Segment>,
+}
+
+impl Stretch {
+    /// Whether it holds a logical address.
+    #[inline]
+    pub fn holds(&self, logical: u64) -> bool {
+        logical.wrapping_sub(self.first) < self.size
+    }
+}
+
 /// Maps logical addresses back to addresses.
 #[derive(Clone, Debug)]
 pub struct Addresses {
@@ -401,6 +422,25 @@ impl Addresses {
         let segment = self.by_logical.get(after.checked_sub(1)?)?;
         let offset = logical - segment.logical;
         (offset < segment.size).then_some((segment, offset))
+    }
+
+    /// The stretch of logical addresses around one that lies in the same segment.
+    pub fn stretch(&self, logical: u64) -> Stretch {
+        let found = match self.identity {
+            true => None,
+            false => self.segment(logical).map(|(segment, _)| *segment),
+        };
+        let (first, size, base) = match found {
+            Some(segment) => (segment.logical, segment.size, segment.base),
+            None if self.identity => (0, u64::MAX, 0),
+            // Addresses outside all segments are one after the other, too.
+            None if logical & NO_SEGMENT != 0 => {
+                let first = logical & !(NO_SEGMENT - 1);
+                (first, NO_SEGMENT, first ^ NO_SEGMENT)
+            }
+            None => (logical, 1, logical ^ NO_SEGMENT),
+        };
+        Stretch { first, size, shift: base.wrapping_sub(first), segment: found }
     }
 
     /// The address of a logical address.

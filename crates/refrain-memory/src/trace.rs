@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use crate::block::{Blocks, Kind, Reference};
 use crate::error::MemoryError;
+use crate::interleave::{Interleaved, Turns};
 use crate::player::Player;
 use crate::records::Records;
 use crate::segment::{Addresses, Segments};
@@ -73,6 +74,18 @@ impl Trace {
         }
     }
 
+    /// A thread's chunks, each to be decoded record by record or, where it is made of nests, loop by loop.
+    pub fn chunks(&self, thread: u32) -> Chunks<'_> {
+        Chunks { trace: self, thread, next: 0 }
+    }
+
+    /// The references of several threads, in turns. The order between threads is not recorded: `turns` is an
+    /// assumption.
+    pub fn interleaved(&self, threads: &[u32], turns: Turns) -> Interleaved<'_> {
+        let streams = threads.iter().map(|&thread| (thread, self.references(thread)));
+        Interleaved::new(streams.collect(), turns)
+    }
+
     /// The records of a thread's chunk; none past the last.
     pub(crate) fn chunk(&self, thread: u32, at: usize) -> Option<Result<Records<'_>, MemoryError>> {
         let sealed = self.sealed.get(&thread).map_or(&[][..], Vec::as_slice);
@@ -84,6 +97,24 @@ impl Trace {
             }
             None => None,
         }
+    }
+}
+
+/// Iterates over a thread's chunks.
+#[derive(Clone, Debug)]
+pub struct Chunks<'a> {
+    trace: &'a Trace,
+    thread: u32,
+    next: usize,
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Result<Records<'a>, MemoryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let chunk = self.trace.chunk(self.thread, self.next);
+        self.next += 1;
+        chunk
     }
 }
 
@@ -101,6 +132,50 @@ pub struct References<'a> {
 }
 
 impl References<'_> {
+    /// Skips references, without visiting those of loops that repeat themselves with constant strides. Returns how
+    /// many were skipped: fewer than `count` only at the end.
+    ///
+    /// ```
+    /// # use refrain_memory::{Blocks, Compressor, Kind, Merged, Reference, Segments, Trace};
+    /// # let mut blocks = Blocks::new();
+    /// # let body = blocks.add(vec![Reference { kind: Kind::Load, size: 8, pc: 0 }]).unwrap();
+    /// # let segments = Segments::identity();
+    /// # let mut compressor = Compressor::new();
+    /// # for i in 0..100_000 {
+    /// #     compressor.push(body, &[8 * i], &blocks, &segments).unwrap();
+    /// # }
+    /// # let (_, chunk) = compressor.finish(&blocks);
+    /// # let merged = Merged::merge(&[(0, chunk)]);
+    /// # let trace = Trace { blocks, segments, merged, ..Trace::default() };
+    /// // `for (i = 0; i < 100_000; i++) sum += a[i];`
+    /// let mut references = trace.references(0);
+    /// assert_eq!(references.skip_ahead(90_000)?, 90_000);
+    /// assert_eq!(references.next().unwrap()?.address, 8 * 90_000);
+    /// # Ok::<(), refrain_memory::MemoryError>(())
+    /// ```
+    pub fn skip_ahead(&mut self, count: u64) -> Result<u64, MemoryError> {
+        let mut skipped = 0;
+        while skipped < count {
+            if self.at < self.logical.len() {
+                let step = (self.logical.len() - self.at).min((count - skipped) as usize);
+                self.at += step;
+                self.block.by_ref().take(step).for_each(drop);
+                skipped += step as u64;
+                continue;
+            }
+            if let Some(Records::Nests(player)) = &mut self.records {
+                skipped += player.skip_references(count - skipped, &self.trace.blocks)?;
+                if skipped == count {
+                    break;
+                }
+            }
+            if !self.next_block()? {
+                break;
+            }
+        }
+        Ok(skipped)
+    }
+
     /// Advances to the next block that has references; false at the end.
     fn next_block(&mut self) -> Result<bool, MemoryError> {
         loop {

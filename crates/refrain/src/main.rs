@@ -10,6 +10,7 @@ macro_rules! say {
 }
 
 mod agent;
+mod cache;
 mod control;
 
 mod dynamorio;
@@ -73,6 +74,10 @@ Replay and compare:
   diff     Where two recorded runs differ
   verify   Check that a trace is intact and, with raw records, lossless
 
+Caches, from memory traces:
+  cache    Misses of a hierarchy of caches: by level, kind, line, array and loop
+  sharing  Lines that threads share although their data are different
+
 Memory traces, without DynamoRIO:
   cc       Compile C or C++ so that `refrain mem` can record it
   fc       Compile Fortran so that `refrain mem` can record it
@@ -103,6 +108,7 @@ pub struct Usage(pub String);
                                                    forces the same matches on another run
   refrain mem -- ./app                             every load and store of every thread
   refrain show --structure app.refrain             its loops, with the strides of their references
+  refrain cache app.refrain                        misses of its caches, by level, kind and line
 
 Exit codes: trace, record and mem exit with the program's own code once it has run, even if the
 trace could not be written. Otherwise: 1 if a trace is damaged or not lossless (verify), 2 for an
@@ -129,6 +135,8 @@ enum Command {
     Fold(fold::Args),
     Verify(verify::Args),
     Mem(mem::Args),
+    Cache(cache::Args),
+    Sharing(cache::sharing::Args),
     Cc(mem::compilers::Args),
     Fc(mem::compilers::Args),
     Where(where_::Args),
@@ -169,6 +177,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Verify(args) => verify::run(args),
         Command::Where(args) => where_::run(args),
         Command::Mem(args) => mem::run(args),
+        Command::Cache(args) => cache::run(args),
+        Command::Sharing(args) => cache::sharing::run(args),
         Command::Cc(args) => mem::compilers::run(mem::compilers::Language::C, args),
         Command::Fc(args) => mem::compilers::run(mem::compilers::Language::Fortran, args),
         Command::MemoryRank(args) => mem::rank::run(args),

@@ -3,6 +3,7 @@
 mod calls;
 mod structure;
 
+use crate::mem::formats::Format;
 use crate::mem::show::Wanted;
 use crate::open::open_any;
 use crate::orders;
@@ -83,6 +84,7 @@ Memory references (refrain mem):
   Thread, kind, bytes, address, call site; P and the rank come first if there are several
   processes. With --structure, sets of threads or processes are <first,count,stride>, and a
   reference has its stride for each enclosing loop in brackets, the outermost first.
+  --format din is for Dinero IV (-informat D), drmemtrace as DynamoRIO's tool prints records.
   JSON: rank, thread, kind, size, address, site.")]
 pub struct Args {
     /// The file to print.
@@ -123,6 +125,9 @@ pub struct Args {
     /// With --structure of MPI calls, call stacks of which at most K frames differ are the same place.
     #[arg(long, value_name = "K", requires = "structure")]
     fuzzy_frames: Option<usize>,
+    /// Print memory references in the format of another program.
+    #[arg(long, value_enum, conflicts_with_all = ["structure", "json"])]
+    format: Option<Format>,
     /// List the call sites with function, file and line. Kept as NAME.sites in a directory of REFRAIN_DEBUG_DIRECTORIES, the list
     /// serves machines without the program.
     #[arg(long, conflicts_with_all = ["structure", "function", "times", "rank"])]
@@ -136,6 +141,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match open_any(&args.trace)? {
         File::Calls(trace) if args.sites => sites(&trace),
         _ if args.sites => bail!("{} has no call sites of MPI calls", args.trace.display()),
+        File::Calls(_) | File::Orders(_) if args.format.is_some() => {
+            bail!("{} holds no memory references: --format is for these", args.trace.display())
+        }
         File::Calls(trace) if args.structure => structure::run(&trace, &args, ranks.as_ref()),
         File::Calls(trace) => calls::run(&trace, &args, ranks.as_ref(), functions),
         File::Orders(_) if args.structure => {
@@ -153,8 +161,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             bail!("{} is a memory trace: --depth is for MPI calls", args.trace.display())
         }
         File::Memory(trace) => {
-            let Args { thread, limit, json, structure, .. } = args;
-            crate::mem::show::run(&trace, &Wanted { ranks, thread, limit, json, structure })
+            let Args { thread, limit, json, structure, format, .. } = args;
+            let wanted = Wanted { ranks, thread, limit, json, structure, format };
+            crate::mem::show::run(&trace, &wanted)
         }
     }
 }

@@ -2,12 +2,14 @@
 
 pub mod compilers;
 mod contexts;
+pub mod formats;
 mod hints;
 pub mod info;
 mod progress;
 pub mod rank;
 mod runtime;
 pub mod show;
+pub mod symbols;
 pub mod verify;
 
 use crate::merge::base_meta;

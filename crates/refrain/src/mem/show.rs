@@ -4,20 +4,19 @@
 //! T2 store 8 0x7f12a4c01040 matmul.c:14
 //! ```
 
-use super::contexts::{Context, Contexts};
+use super::contexts::Contexts;
+use super::formats::Format;
+use super::symbols::Symbols;
 use crate::output;
 use crate::stdout::Lines;
 use anyhow::{Result, bail};
-use refrain_analysis::sites::Sites;
 use refrain_memory::{Access, Kind, Name, triples};
-use refrain_memtrace::code::Code;
 use refrain_memtrace::trace::ProcessTrace;
 use refrain_memtrace::{MemoryTrace, Structures};
 use serde_json::json;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// The options of `refrain show` that apply.
 pub struct Wanted {
@@ -31,6 +30,8 @@ pub struct Wanted {
     pub json: bool,
     /// The loops instead of the references.
     pub structure: bool,
+    /// The format of another program.
+    pub format: Option<Format>,
 }
 
 /// Prints references or loop nests.
@@ -56,15 +57,17 @@ pub fn run(trace: &MemoryTrace, wanted: &Wanted) -> Result<ExitCode> {
         let rank = process.rank.unwrap_or(number);
         let decoded = trace.process(number)?;
         let began = process.time.0;
-        let symbols = Symbols {
-            code: decoded.code.clone(),
-            sites: Sites::recorded_at(began),
-            known: HashMap::new(),
-            functions: HashMap::new(),
-        };
+        let symbols = Symbols::new(decoded.code.clone(), began);
         let whose = if is_one { String::new() } else { format!("P{rank} ") };
-        let mut printer =
-            Printer { out: &mut out, symbols, whose, left: &mut left, is_json: wanted.json };
+        let mut printer = Printer {
+            out: &mut out,
+            symbols,
+            whose,
+            left: &mut left,
+            is_json: wanted.json,
+            format: wanted.format,
+            records: 0,
+        };
         let threads = decoded.trace.threads();
         let threads: Vec<u32> =
             threads.into_iter().filter(|t| wanted.thread.is_none_or(|only| only == *t)).collect();
@@ -84,109 +87,15 @@ pub fn run(trace: &MemoryTrace, wanted: &Wanted) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names of instructions and calling contexts, from symbols and debug information.
-struct Symbols {
-    code: Arc<Code>,
-    sites: Sites,
-    known: HashMap<u64, Arc<str>>,
-    functions: HashMap<u64, Option<String>>,
-}
-
-impl Symbols {
-    /// `matmul.c:14`, or module and offset.
-    fn text(&mut self, pc: u64) -> Arc<str> {
-        if let Some(known) = self.known.get(&pc) {
-            return known.clone();
-        }
-        let (module, offset) = self.code.locate(pc);
-        let text: Arc<str> = match module {
-            None => format!("{offset:#x}").into(),
-            Some(module) => {
-                // Sites are return addresses, one past an instruction.
-                let site: Arc<str> = format!("{}+{:x}", module.path, offset + 1).into();
-                let frames = self.sites.frames(&site);
-                let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-                match frames.first().map(|frame| (&frame.file, frame.line)) {
-                    Some((Some(file), Some(line))) => format!("{}:{line}", last(file)).into(),
-                    _ => format!("{}+{offset:#x}", last(&module.path)).into(),
-                }
-            }
-        };
-        self.known.insert(pc, text.clone());
-        text
-    }
-}
-
-impl Symbols {
-    /// A context: `in multiply, called at matmul.c:40`.
-    fn context(&mut self, block: u32) -> Context {
-        let Some(context) = self.code.contexts.get(&block).copied() else {
-            return Context { name: format!("block {block}"), call: None, is_shown_alone: true };
-        };
-        let at = match context.call {
-            0 => String::new(),
-            call => self.call_site(call - 1),
-        };
-        let called = if at.is_empty() { String::new() } else { format!(", called{at}") };
-        if context.function == 0 {
-            let name = match at.as_str() {
-                "" => "outside recorded code".into(),
-                at => format!("in code called{at}"),
-            };
-            return Context { name, call: Some(called), is_shown_alone: false };
-        }
-        if let Some(library) = self.stub(context.function) {
-            let name = format!("in {library}{called}");
-            let call = Some(format!(", called from {library}{at}"));
-            return Context { name, call, is_shown_alone: true };
-        }
-        let function = self.function(context.function);
-        let function = function.unwrap_or_else(|| self.text(context.function).to_string());
-        Context { name: format!("in {function}{called}"), call: None, is_shown_alone: true }
-    }
-
-    /// ` at matmul.c:15`, or ` in _start at matmul+0x1061` where no line is known.
-    fn call_site(&mut self, pc: u64) -> String {
-        let text = self.text(pc);
-        let has_line = !text.contains("+0x");
-        match self.function(pc).filter(|_| !has_line) {
-            Some(function) => format!(" in {function} at {text}"),
-            None => format!(" at {text}"),
-        }
-    }
-
-    /// The function around a program counter.
-    fn function(&mut self, pc: u64) -> Option<String> {
-        if let Some(known) = self.functions.get(&pc) {
-            return known.clone();
-        }
-        let (module, offset) = self.code.locate(pc);
-        let function = module.and_then(|module| self.sites.function(&module.path, offset));
-        self.functions.insert(pc, function.clone());
-        function
-    }
-
-    /// The library's function that the linker's stub at a program counter jumps to.
-    fn stub(&mut self, pc: u64) -> Option<String> {
-        let (module, offset) = self.code.locate(pc);
-        self.sites.symbols(&module?.path)?.stub_at(offset).map(str::to_owned)
-    }
-
-    /// A static variable: `static cells + 0x10`; empty if it has no name.
-    fn data(&mut self, module: u32, offset: u64) -> String {
-        let module = self.code.modules.get(&module);
-        let symbols = module.and_then(|module| self.sites.symbols(&module.path));
-        let found = symbols.and_then(|symbols| symbols.data_at(offset));
-        found.map_or_else(String::new, |(name, within)| format!("static {name} + {within:#x}"))
-    }
-}
-
 struct Printer<'a> {
     out: &'a mut Lines,
     symbols: Symbols,
     whose: String,
     left: &'a mut u64,
     is_json: bool,
+    format: Option<Format>,
+    /// How many references were printed.
+    records: u64,
 }
 
 /// A kind of reference as text.
@@ -213,6 +122,12 @@ impl Printer<'_> {
     }
 
     fn line(&mut self, rank: u32, thread: u32, access: Access) -> Result<()> {
+        self.records += 1;
+        if let Some(format) = self.format {
+            return self
+                .out
+                .escaped(format_args!("{}", format.line(self.records, thread, &access)));
+        }
         let Access { kind, size, pc, address } = access;
         let line = self.symbols.text(pc);
         let kind = word(kind);

@@ -2,6 +2,7 @@
 
 mod background;
 mod bad_input;
+mod caches;
 mod capture;
 mod command_line;
 mod coverage;
