@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nest-speed ablation times order clock soak memory cache scale walk setup build install dynamorio lint clean
+.PHONY: help demo test test-full mbi loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nest-speed ablation times order clock soak memory cache scale walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -23,6 +23,14 @@ test: ## lints, runs all tests with every MPI, and says where the time went
 
 test-full: ## the same, with the long tests
 	@REFRAIN_TEST_FULL=1 $(MAKE) --no-print-directory test
+
+mbi: ## checks the MPI Bugs Initiative's programs (20 minutes each on MPICH and Open MPI); MBI='--sample 200' for fewer
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@mkdir -p target/mbi
+	@scripts/mbi.py --mpi mpich-4.0 --failures --table target/mbi/mpich-4.0.txt $(MBI)
+	@scripts/mbi.py --mpi openmpi-4.1 --failures --table target/mbi/openmpi-4.1.txt $(MBI)
+	$(took)
 
 loom: ## tries the queue of the clock encoder under every order of memory accesses
 	@scripts/loom.sh

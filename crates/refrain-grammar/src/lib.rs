@@ -52,7 +52,7 @@ mod verify;
 pub use cursor::{Cursor, Level, Visitor};
 pub use error::GrammarError;
 pub use grammar::{Grammar, Symbol, What};
-pub use iter::Iter;
+pub use iter::{Iter, Place};
 pub use sequitur::{Saving, Sequitur};
 pub use share::{Shared, share};
 pub use verify::Violation;

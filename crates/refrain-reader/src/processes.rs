@@ -2,6 +2,7 @@
 
 use crate::calls::Context;
 use crate::communicators::Members;
+use crate::decoder::loops::Loops;
 use crate::decoder::{Decoder, TaskError};
 use crate::error::TraceError;
 use crate::event::Event;
@@ -218,6 +219,26 @@ impl<'t> Items<'t> {
     /// The family of its MPI.
     pub fn family(&self) -> Family {
         self.reader.family()
+    }
+
+    /// Where the task is in its loops; none where that is not known. An analysis whose own state is the same at the
+    /// same place of two iterations need not look at those between: [`Items::skip_iterations`].
+    pub fn loops(&self) -> Option<Loops> {
+        match &self.events {
+            Decoded::Compressed(decoder) if self.records.is_none() && self.ahead.is_none() => {
+                decoder.loops()
+            }
+            _ => None,
+        }
+    }
+
+    /// Leaves out `n` iterations of a loop, which have that many calls. False, and nothing is left out, if calls of
+    /// the loop have outcomes that vary.
+    pub fn skip_iterations(&mut self, level: usize, n: u64, calls: u64) -> bool {
+        match &mut self.events {
+            Decoded::Compressed(decoder) => decoder.skip_iterations(level, n, calls),
+            _ => false,
+        }
     }
 
     fn next_event(&mut self) -> Option<Result<Event, DecodeError>> {

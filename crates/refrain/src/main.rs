@@ -11,6 +11,7 @@ macro_rules! say {
 
 mod agent;
 mod cache;
+mod check;
 mod control;
 
 mod dynamorio;
@@ -67,6 +68,7 @@ Look at it:
   show     The calls (or receives, or memory references), as text or JSON
   stats    Calls, time and bytes by function, call site or rank
   where    Why a job hangs: the call each rank is in, and which rank waits for which
+  check    MPI errors: deadlocks, mismatches, wrong arguments, leaks, races
 
 Replay and compare:
   replay   Run the program again with the recorded matches
@@ -140,6 +142,7 @@ enum Command {
     Cc(mem::compilers::Args),
     Fc(mem::compilers::Args),
     Where(where_::Args),
+    Check(check::Args),
     #[command(name = "__memory", hide = true)]
     MemoryRank(mem::rank::Args),
 }
@@ -176,6 +179,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Fold(args) => fold::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Where(args) => where_::run(args),
+        Command::Check(args) => check::run(args),
         Command::Mem(args) => mem::run(args),
         Command::Cache(args) => cache::run(args),
         Command::Sharing(args) => cache::sharing::run(args),

@@ -6,6 +6,7 @@
 
 mod fit;
 pub(crate) mod handles;
+pub mod loops;
 mod status;
 mod terminals;
 pub mod times;

@@ -1,7 +1,7 @@
 //! The sequence of a task's terminals, with its failed polls.
 
 use crate::view::TaskView;
-use refrain_grammar::{Grammar, Iter};
+use refrain_grammar::{Grammar, Iter, Place};
 use refrain_signature::outcome::PollReader;
 
 /// An iterator over the sequence.
@@ -46,6 +46,30 @@ impl<'t> Terminals<'t> {
         }
         let current = rest.next().map(Grammar::iter);
         Terminals { sequence: Sequence::Grammars { current, rest }, polls, pending: None }
+    }
+
+    /// The grammar that the next terminal is in, counted from the last one, and where in its loops it is. None between
+    /// failed polls, and for a list.
+    pub fn levels(&self) -> Option<(usize, Vec<Place>)> {
+        match &self.sequence {
+            Sequence::Grammars { current: Some(iter), rest } if self.pending.is_none() => {
+                Some((rest.len(), iter.levels()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Leaves out iterations of a level.
+    pub fn skip_iterations(&mut self, level: usize, n: u64) -> bool {
+        match &mut self.sequence {
+            Sequence::Grammars { current: Some(iter), .. } => iter.skip_iterations(level, n),
+            _ => false,
+        }
+    }
+
+    /// Whether polls of a signature failed.
+    pub fn has_failed_polls(&self, signature: u32) -> bool {
+        self.polls.get(signature as usize).is_some_and(Option::is_some)
     }
 
     /// These terminals, without failed polls.

@@ -95,6 +95,38 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How far a running job is.
+pub struct Progress {
+    /// Whether all of its ranks run, and none of them can go on.
+    pub is_stuck: bool,
+    /// The numbers of the last calls of all threads, added up.
+    pub calls: u64,
+}
+
+/// How far the job is that writes to a folder of parts.
+pub fn progress(folder: &Path) -> Result<Progress> {
+    let (mut processes, recorded, _) = of_parts(folder)?;
+    settle_lives(&mut processes);
+    let threads = || processes.iter().flat_map(|process| process.position.threads.values());
+    let calls = threads().map(|at| {
+        let open = at.flight.last().map(|flight| flight.number + 1);
+        open.or(at.last.as_ref().map(|(number, _)| *number)).unwrap_or(0)
+    });
+    let wait_states: Vec<_> = processes.iter().map(|p| p.position.wait_state.clone()).collect();
+    let stuck = findings(&wait_states).stuck.len();
+    let all_run = processes.iter().all(|process| process.state == State::Running);
+    let is_complete = processes.len() == ranks_of(&processes);
+    Ok(Progress {
+        is_stuck: all_run && is_complete && stuck == processes.len() && !recorded.hides_waits(),
+        calls: calls.sum(),
+    })
+}
+
+/// The number of ranks that the processes know of.
+fn ranks_of(processes: &[Process]) -> usize {
+    processes.iter().map(|process| process.stream.size.max(0) as usize).max().unwrap_or(0)
+}
+
 /// Whether a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

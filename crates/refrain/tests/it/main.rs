@@ -4,6 +4,7 @@ mod background;
 mod bad_input;
 mod caches;
 mod capture;
+mod checking;
 mod command_line;
 mod coverage;
 mod dependencies;

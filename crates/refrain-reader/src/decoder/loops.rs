@@ -1,0 +1,81 @@
+//! Loops that a decoder is in, and iterations that it can leave out.
+
+use super::Decoder;
+use refrain_grammar::{Grammar, What};
+
+pub use refrain_grammar::Place;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Where a task is in its loops, and what the decoder knows there; see [`crate::processes::Items::loops`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Loops {
+    /// The grammar, counted from the last one.
+    pub grammar: usize,
+    /// The loops around the next item, outermost first.
+    pub levels: Vec<Place>,
+    /// A hash of the requests that are live.
+    pub live: u64,
+}
+
+impl Decoder<'_> {
+    /// Where it is; none inside of a call that made others, between failed polls, and if the times of calls are read.
+    pub fn loops(&self) -> Option<Loops> {
+        if !self.ready.is_empty() || !self.inner.is_empty() || self.times.is_some() {
+            return None;
+        }
+        let (grammar, levels) = self.terminals.levels()?;
+        // The order of a set is not defined.
+        let one = |request: &(u32, u32)| {
+            let mut hasher = DefaultHasher::new();
+            request.hash(&mut hasher);
+            hasher.finish()
+        };
+        let live = self.live.iter().map(one).fold(0u64, u64::wrapping_add);
+        Some(Loops { grammar, levels, live })
+    }
+
+    /// Leaves out `n` iterations of a level, with that many calls, if the outcomes of all calls in it are constant.
+    /// Only if the decoder's state at that place is the same in each iteration, the calls after them are right.
+    pub fn skip_iterations(&mut self, level: usize, n: u64, calls: u64) -> bool {
+        let Some(loops) = self.loops() else { return false };
+        let grammars = self.view.grammars();
+        let grammar = grammars.len().checked_sub(loops.grammar + 1).and_then(|at| grammars.get(at));
+        let is_constant = match (grammar, loops.levels.get(level)) {
+            (Some(grammar), Some(Place { rule: Some(rule), .. })) => {
+                terminals_of(grammar, *rule).into_iter().all(|terminal| self.is_constant(terminal))
+            }
+            (Some(_), Some(Place { rule: None, symbol, .. })) => {
+                u32::try_from(*symbol).is_ok_and(|terminal| self.is_constant(terminal))
+            }
+            _ => false,
+        };
+        let has_skipped = is_constant && self.terminals.skip_iterations(level, n);
+        if has_skipped {
+            self.number += calls;
+        }
+        has_skipped
+    }
+
+    fn is_constant(&self, signature: u32) -> bool {
+        self.view.varying(signature).is_none() && !self.terminals.has_failed_polls(signature)
+    }
+}
+
+/// The terminals that a rule yields.
+fn terminals_of(grammar: &Grammar, rule: u32) -> HashSet<u32> {
+    let (mut terminals, mut seen, mut rules) = (HashSet::new(), HashSet::from([rule]), vec![rule]);
+    while let Some(rule) = rules.pop() {
+        for symbol in grammar.rules().get(rule as usize).into_iter().flatten() {
+            match symbol.what {
+                What::Terminal(terminal) => drop(terminals.insert(terminal)),
+                What::Rule(rule) => {
+                    if seen.insert(rule) {
+                        rules.push(rule);
+                    }
+                }
+            }
+        }
+    }
+    terminals
+}
