@@ -132,14 +132,6 @@ fn limits(cells: &mut Cells<'_>) -> Option<Limits> {
     are_small.then_some(Limits { symbols, cells, calls })
 }
 
-/// The nests of the tasks of a trace, by thread number.
-struct Nests {
-    /// For each row of each group its skeleton.
-    skeletons: Vec<Vec<u32>>,
-    /// For each thread number its nest.
-    threads: Vec<Vec<Grouped>>,
-}
-
 /// The groups of each thread number.
 fn threads(groups: &[Group]) -> Vec<Vec<usize>> {
     let mut threads: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -149,25 +141,115 @@ fn threads(groups: &[Group]) -> Vec<Vec<usize>> {
     threads.into_values().collect()
 }
 
-impl Nests {
-    fn of(merged: &Merged, functions: &Functions, form: Form) -> Nests {
+/// A trace whose structure is to be written.
+pub struct Prepared<'a> {
+    merged: &'a Merged,
+    /// For each row of each group its skeleton.
+    skeletons: Vec<Vec<u32>>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Finds the skeletons.
+    pub fn of(merged: &'a Merged) -> Prepared<'a> {
+        let functions = Functions::of(&merged.functions);
         let mut known = Skeletons::default();
-        let groups = &merged.groups;
-        let skeletons: Vec<Vec<u32>> =
-            groups.iter().map(|group| known.of(group, functions)).collect();
+        let skeletons = merged.groups.iter().map(|group| known.of(group, &functions)).collect();
+        Prepared { merged, skeletons }
+    }
+
+    /// The nests of the tasks, by thread number.
+    fn nests(&self) -> Vec<Vec<Grouped>> {
         let nest = |numbers: Vec<usize>| {
             let nests = numbers.iter().map(|number| {
-                let of = &skeletons[*number];
+                let of = &self.skeletons[*number];
                 let skeleton = |row: u32| of.get(row as usize).copied();
-                fold(&groups[*number].grammars, Options::default(), skeleton)
+                fold(&self.merged.groups[*number].grammars, Options::default(), skeleton)
             });
             over_groups(nests.collect())
         };
-        let threads = match form {
-            Form::Nests => threads(groups).into_iter().map(nest).collect(),
-            Form::Grammars | Form::Calls => Vec::new(),
+        threads(&self.merged.groups).into_iter().map(nest).collect()
+    }
+
+    /// Codes the sequences of calls. None if they cannot be stored in this form: a row that no call has, or a sequence
+    /// that is too long.
+    pub fn sequences(&self, form: Form) -> Option<Sequences<'_>> {
+        let groups = &self.merged.groups;
+        let nests = if form == Form::Nests { self.nests() } else { Vec::new() };
+        let mut sequences = Sequences {
+            prepared: self,
+            form,
+            coder: Encoder::default(),
+            groups: groups.iter().map(head_of).collect(),
+            budget: Budget {
+                symbols: u64::MAX >> 1,
+                cells: u64::MAX >> 1,
+                calls: MOST_CALLS,
+                most: 0,
+                walked: 0,
+            },
+            skeletons: Vec::new(),
         };
-        Nests { skeletons, threads }
+        let counts: Vec<usize> = groups.iter().map(|group| group.rows.len()).collect();
+        let Sequences { coder, groups, budget, .. } = &mut sequences;
+        let given = Some((self, nests.as_slice()));
+        sequences.skeletons = code_sequences(coder, groups, form, &counts, budget, given)?;
+        Some(sequences)
+    }
+}
+
+/// The structure of a trace in one form, of which the sequences are coded and the signatures are not. Signatures take the
+/// same in all forms.
+pub struct Sequences<'a> {
+    prepared: &'a Prepared<'a>,
+    form: Form,
+    coder: Encoder,
+    groups: Vec<Group>,
+    budget: Budget,
+    skeletons: Vec<Vec<u32>>,
+}
+
+impl Sequences<'_> {
+    /// The bytes of the coded sequences.
+    pub fn coded(&self) -> usize {
+        self.coder.len()
+    }
+
+    /// The sequences that are not coded, but will be compressed.
+    pub fn plain(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if self.form == Form::Grammars {
+            write::put_own_grammars(&mut out, &self.prepared.merged.groups);
+        }
+        out
+    }
+
+    /// Codes the signatures, and returns the section, without statistics; `facts` are noted. None if the trace cannot be
+    /// stored so.
+    pub fn finish(mut self, facts: Facts) -> Option<Vec<u8>> {
+        let merged = self.prepared.merged;
+        let cells: usize = merged.groups.iter().flat_map(|group| &group.rows).map(cells_of).sum();
+        let functions = Functions::of(&merged.functions);
+        code_rows(
+            &mut self.coder,
+            &mut self.groups,
+            &self.skeletons,
+            functions,
+            &mut self.budget,
+            Some(merged),
+        )?;
+        let mut out = Vec::new();
+        put_unsigned(&mut out, VERSION);
+        put_unsigned(&mut out, self.form.code() << 1 | u64::from(facts.has_row_statistics));
+        put_unsigned(&mut out, facts.instead);
+        out.push(power(self.budget.most));
+        out.push(power(2 * cells as u64));
+        out.push(power(self.budget.walked));
+        functions::put(&mut out, &merged.functions);
+        put_unsigned(&mut out, merged.groups.len() as u64);
+        merged.groups.iter().for_each(|group| write::put_group(&mut out, group));
+        out.extend(self.plain());
+        out.extend(self.coder.finish());
+        Some(out)
     }
 }
 
@@ -176,36 +258,7 @@ impl Nests {
 ///
 /// `facts` are noted.
 pub fn write(merged: &Merged, form: Form, facts: Facts) -> Option<Vec<u8>> {
-    let functions = Functions::of(&merged.functions);
-    let nests = Nests::of(merged, &functions, form);
-    let cells: usize = merged.groups.iter().flat_map(|group| &group.rows).map(cells_of).sum();
-    let mut coded = Encoder::default();
-    let mut budget = Budget {
-        symbols: u64::MAX >> 1,
-        cells: u64::MAX >> 1,
-        calls: MOST_CALLS,
-        most: 0,
-        walked: 0,
-    };
-    let mut heads: Vec<Group> = merged.groups.iter().map(head_of).collect();
-    let given = Some((merged, &nests));
-    let counts: Vec<usize> = merged.groups.iter().map(|group| group.rows.len()).collect();
-    code(&mut coded, &mut heads, form, &counts, functions, &mut budget, given)?;
-    let mut out = Vec::new();
-    put_unsigned(&mut out, VERSION);
-    put_unsigned(&mut out, form.code() << 1 | u64::from(facts.has_row_statistics));
-    put_unsigned(&mut out, facts.instead);
-    out.push(power(budget.most));
-    out.push(power(2 * cells as u64));
-    out.push(power(budget.walked));
-    functions::put(&mut out, &merged.functions);
-    put_unsigned(&mut out, merged.groups.len() as u64);
-    merged.groups.iter().for_each(|group| write::put_group(&mut out, group));
-    if form == Form::Grammars {
-        write::put_own_grammars(&mut out, &merged.groups);
-    }
-    out.extend(coded.finish());
-    Some(out)
+    Prepared::of(merged).sequences(form)?.finish(facts)
 }
 
 /// The least power of two that is not smaller.
@@ -264,7 +317,9 @@ pub fn read(bytes: &[u8]) -> Result<Merged, ReadError> {
         walked: 0,
     };
     let plans = Functions::of(&functions);
-    code(&mut coded, &mut groups, form, &counts, plans, &mut budget, None)
+    let skeletons = code_sequences(&mut coded, &mut groups, form, &counts, &mut budget, None)
+        .ok_or_else(|| bad("nests"))?;
+    code_rows(&mut coded, &mut groups, &skeletons, plans, &mut budget, None)
         .ok_or_else(|| bad("nests"))?;
     Ok(Merged { functions, groups, times: Times::default() })
 }
@@ -280,23 +335,22 @@ struct Budget {
     most: u64,
 }
 
-/// Codes nests and rows. The groups get their rows and grammars.
-fn code(
+/// Codes the sequences of calls; `counts` are the rows of each group, for grammars. The groups get their grammars. Returns
+/// for each group the skeletons of its rows.
+fn code_sequences(
     coder: &mut impl Coder,
     groups: &mut [Group],
     form: Form,
     counts: &[usize],
-    functions: Functions,
     budget: &mut Budget,
-    given: Option<(&Merged, &Nests)>,
-) -> Option<()> {
-    // For each group the skeletons of its rows.
+    given: Option<(&Prepared<'_>, &[Vec<Grouped>])>,
+) -> Option<Vec<Vec<u32>>> {
     let mut skeletons: Vec<Vec<u32>> = vec![Vec::new(); groups.len()];
     match form {
         Form::Nests => {
             let mut tree = TreeCoder::new(budget.symbols);
             for (thread, numbers) in threads(groups).into_iter().enumerate() {
-                let nest = given.and_then(|(_, nests)| nests.threads.get(thread));
+                let nest = given.and_then(|(_, nests)| nests.get(thread));
                 let mut rows = vec![Rows::default(); numbers.len()];
                 let all: Vec<usize> = (0..numbers.len()).collect();
                 let nest = tree.code(coder, &mut rows, &all, nest.map(Vec::as_slice))?;
@@ -311,12 +365,12 @@ fn code(
                     group.grammars = vec![grammar.relabel(|row| names[row as usize])];
                     skeletons[number] =
                         order.iter().map(|row| rows.skeletons[*row as usize]).collect();
-                    if let Some((merged, nests)) = given
+                    if let Some((given, _)) = given
                         && !is_same(
-                            &merged.groups[number],
+                            &given.merged.groups[number],
                             group,
                             &skeletons[number],
-                            &nests.skeletons[number],
+                            &given.skeletons[number],
                         )
                     {
                         return None;
@@ -328,9 +382,9 @@ fn code(
         Form::Calls => {
             let mut calls = CallCoder::default();
             for (number, group) in groups.iter_mut().enumerate() {
-                let given = given.map(|(merged, nests)| {
-                    let skeletons = nests.skeletons[number].as_slice();
-                    (merged.groups[number].grammars.as_slice(), skeletons)
+                let given = given.map(|(given, _)| {
+                    let skeletons = given.skeletons[number].as_slice();
+                    (given.merged.groups[number].grammars.as_slice(), skeletons)
                 });
                 let before = budget.symbols;
                 let (grammar, of) = calls.code(coder, given, &mut budget.symbols)?;
@@ -345,10 +399,11 @@ fn code(
         Form::Grammars => {
             let (mut series, mut followers) = (Series::default(), Followers::default());
             for (number, count) in counts.iter().enumerate() {
-                if let Some((merged, _)) = given {
-                    groups.get_mut(number)?.grammars.clone_from(&merged.groups[number].grammars);
+                if let Some((given, _)) = given {
+                    let grammars = &given.merged.groups[number].grammars;
+                    groups.get_mut(number)?.grammars.clone_from(grammars);
                 }
-                let known = given.and_then(|(_, nests)| nests.skeletons.get(number));
+                let known = given.and_then(|(given, _)| given.skeletons.get(number));
                 series.restart();
                 let mut most = 0;
                 for row in 0..*count {
@@ -362,10 +417,22 @@ fn code(
             }
         }
     }
+    Some(skeletons)
+}
+
+/// Codes signatures and outcomes. The groups, which have their grammars, get their rows.
+fn code_rows(
+    coder: &mut impl Coder,
+    groups: &mut [Group],
+    skeletons: &[Vec<u32>],
+    functions: Functions,
+    budget: &mut Budget,
+    given: Option<&Merged>,
+) -> Option<()> {
     let mut rows = RowCoder::new(functions, budget.cells);
-    for (number, (group, skeletons)) in groups.iter_mut().zip(&skeletons).enumerate() {
+    for (number, (group, skeletons)) in groups.iter_mut().zip(skeletons).enumerate() {
         rows.begin(group.ranks.first().unwrap_or(0));
-        let rows_given = given.map(|(merged, _)| merged.groups[number].rows.as_slice());
+        let rows_given = given.map(|merged| merged.groups[number].rows.as_slice());
         for (row, skeleton) in (0u32..).zip(skeletons) {
             let given = rows_given.and_then(|rows| rows.get(row as usize)).map(Given::of);
             let made = rows.code(coder, *skeleton, row, &group.ranks, given.as_ref())?;
@@ -373,8 +440,8 @@ fn code(
         }
     }
     let mut outcomes = OutcomeCoder::new(budget.calls);
-    for (number, (group, skeletons)) in groups.iter_mut().zip(&skeletons).enumerate() {
-        let given = given.map(|(merged, _)| &merged.groups[number]);
+    for (number, (group, skeletons)) in groups.iter_mut().zip(skeletons).enumerate() {
+        let given = given.map(|merged| &merged.groups[number]);
         outcomes.code(coder, group, skeletons, given)?;
         let rows = given.iter().flat_map(|given| &given.rows);
         if !rows.zip(&group.rows).all(|(given, made)| Given::of(given).is(made)) {

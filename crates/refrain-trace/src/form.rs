@@ -1,7 +1,7 @@
 //! The form in which the structure of a trace is stored: grammars over signatures, or loop nests with coded values.
 
 use refrain_container::{Codec, Packed, Writer};
-use refrain_fold::{Facts, Form};
+use refrain_fold::{Facts, Form, Prepared};
 use refrain_grammar::{Grammar, Sequitur};
 use refrain_reader::trace::StoredForm;
 use refrain_reader::{CallTrace, TraceError, parallel, sections};
@@ -36,32 +36,59 @@ pub fn add(
 ) -> Result<bool, TraceError> {
     // What the form without loop nests takes, with residues.
     let own: Vec<u8> = plain.residues.iter().flat_map(|(.., bytes)| bytes).copied().collect();
-    let (plain, own) = (Packed::of(&plain.structure), Packed::of(&own).len());
+    let is_large = plain.structure.len() + own.len() > LARGE;
+    let mut packed = None;
+    let instead = match is_large {
+        true => Packed::roughly(&plain.structure) + Packed::roughly(&own),
+        false => packed.insert(Packed::of(&plain.structure)).len() + Packed::of(&own).len(),
+    };
     let forms = match wanted {
         Structure::Grammar => &[],
-        Structure::Auto => worthwhile(merged, plain.len() + own),
+        Structure::Auto => worthwhile(merged, instead),
         Structure::Nest => &[Form::Nests][..],
     };
-    let facts = Facts { instead: (plain.len() + own) as u64, has_row_statistics };
-    let coded = parallel::map(forms.len(), |number| {
-        refrain_fold::write(merged, *forms.get(number)?, facts)
+    let facts = Facts { instead: instead as u64, has_row_statistics };
+    let coded = coded(merged, forms, facts);
+    let coded = coded.as_deref().map(Packed::of).filter(|coded| {
+        // Coded signatures are read by an adaptive decoder: for a few bytes it is not worth while.
+        let is_small = |instead: usize| coded.len() * 10 < instead * 9;
+        wanted == Structure::Nest
+            || match is_large {
+                // Better compression would not save that much.
+                true if coded.len() * 2 < instead => true,
+                true => is_small(
+                    packed.insert(Packed::of(&plain.structure)).len() + Packed::of(&own).len(),
+                ),
+                false => is_small(instead),
+            }
     });
-    let coded: Vec<Vec<u8>> = coded.into_iter().flatten().collect();
-    let coded = parallel::map(coded.len(), |number| Packed::of(&coded[number]));
-    let smallest = coded.into_iter().min_by_key(Packed::len);
-    // Coded signatures are read by an adaptive decoder: for a few bytes it is not worth while.
-    let is_small = |coded: &Packed<'_>| {
-        wanted == Structure::Nest || coded.len() * 10 < (plain.len() + own) * 9
-    };
-    let coded = smallest.filter(is_small);
     let is_coded = coded.is_some();
     match coded {
         Some(coded) => writer.add_packed(sections::NEST, coded)?,
-        None => writer.add_packed(sections::STRUCTURE, plain)?,
+        None => {
+            let packed = packed.unwrap_or_else(|| Packed::of(&plain.structure));
+            writer.add_packed(sections::STRUCTURE, packed)?;
+        }
     }
     Ok(is_coded)
 }
 
+/// The smallest of these forms. Signatures take the same in each, so the sequences decide.
+fn coded(merged: &Merged, forms: &[Form], facts: Facts) -> Option<Vec<u8>> {
+    if forms.is_empty() {
+        return None;
+    }
+    let prepared = Prepared::of(merged);
+    let all = parallel::map(forms.len(), |number| {
+        let sequences = prepared.sequences(*forms.get(number)?)?;
+        Some((sequences.coded() + Packed::of(&sequences.plain()).len(), sequences))
+    });
+    let (_, smallest) = all.into_iter().flatten().min_by_key(|(bytes, _)| *bytes)?;
+    smallest.finish(facts)
+}
+
+/// Larger structures are compressed roughly, to see what another form would save.
+const LARGE: usize = 1 << 17;
 /// Smaller structures are not tried in other forms.
 const LITTLE: usize = 1 << 9;
 /// Sequences of more calls are not coded call by call.
