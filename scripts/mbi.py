@@ -120,6 +120,8 @@ class Bench:
         self.folder = os.path.join(HOME, args.mpi)
         os.makedirs(self.folder, exist_ok=True)
         self.mpi = [os.path.join(ROOT, "scripts", "mpi"), args.mpi]
+        # Open MPI's windows over UCX need messages over UCX, too, which scripts/mpi does not choose.
+        os.environ.setdefault("OMPI_MCA_osc", "^ucx")
         self.ends = time.time() + args.seconds if args.seconds else None
 
     def stem(self, run):

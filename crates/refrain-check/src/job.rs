@@ -11,7 +11,7 @@ use crate::finding::{Class, Finding, Findings, Place};
 use crate::messages::{Lane, Messages, Sent};
 use crate::process::{Begun, End, Part, Process, Turn, Unordered, thread_level};
 use crate::races::races;
-use crate::repeat::{self, Repetition, Snapshot, TaskItems};
+use crate::repeat::{self, Repetition, Skip, Snapshot, TaskItems};
 use crate::rma::Windows;
 use crate::stuck::{self, Waiting};
 use refrain_analysis::matching::{Need, Operation, Receive, Scope, Until};
@@ -288,7 +288,9 @@ impl<'t> Job<'t> {
             let (thread, item) = next?;
             let is_open = matches!(&item, Item::Call(call) if !call.returned());
             rank.calls += u64::from(matches!(item, Item::Call(_)));
-            let Some(turn) = rank.process.item(thread, &item, findings) else {
+            let turn = rank.process.item(thread, &item, findings);
+            self.is_doubtful |= rank.process.has_errors;
+            let Some(turn) = turn else {
                 // A note may have the members of a new communicator.
                 if matches!(item, Item::Note(_)) {
                     self.update_scopes(at);
@@ -322,22 +324,45 @@ impl<'t> Job<'t> {
         if !self.repetition.wants(self.turns, first.as_ref()) {
             return;
         }
-        let now = Snapshot {
+        let now = self.snapshot(findings);
+        let Some(skips) = self.repetition.compare(self.turns, now) else { return };
+        if !self.leave_out(&skips) {
+            self.repetition.give_up(self.turns);
+            return;
+        }
+        // The loop around that loop may repeat, too.
+        let now = self.snapshot(findings);
+        if let Some(skips) = self.repetition.compare_outer(now) {
+            self.leave_out(&skips);
+        }
+    }
+
+    fn snapshot(&self, findings: &Findings) -> Snapshot {
+        Snapshot {
             loops: self.ranks.iter().map(|rank| rank.items.loops()).collect(),
             calls: self.ranks.iter().map(|rank| rank.calls).collect(),
             pending: self.pending(findings),
-        };
-        let Some(skips) = self.repetition.compare(self.turns, now) else { return };
-        // First ask whether all of them can: calls of a loop may have outcomes that vary.
-        let can = |job: &mut Job<'t>, skip: &repeat::Skip, n, calls| {
-            let rank = job.ranks.get_mut(skip.rank);
+        }
+    }
+
+    /// Leaves out iterations, unless calls in one of the loops have outcomes that vary.
+    fn leave_out(&mut self, skips: &[Skip]) -> bool {
+        let mut can = |skip: &Skip, n, calls| {
+            let rank = self.ranks.get_mut(skip.rank);
             rank.is_some_and(|rank| rank.items.skip_iterations(skip.level, n, calls))
         };
-        if skips.iter().all(|skip| can(self, skip, 0, 0)) {
-            for skip in &skips {
-                can(self, skip, skip.iterations, skip.calls);
+        if !skips.iter().all(|skip| can(skip, 0, 0)) {
+            return false;
+        }
+        for skip in skips {
+            can(skip, skip.iterations, skip.calls);
+        }
+        for skip in skips {
+            if let Some(rank) = self.ranks.get_mut(skip.rank) {
+                rank.calls += skip.calls;
             }
         }
+        true
     }
 
     /// A hash of everything that is pending, without what grows on all processes alike.
@@ -701,24 +726,16 @@ impl<'t> Job<'t> {
         let mut all = BTreeMap::new();
         for (at, rank) in self.ranks.iter().enumerate() {
             if let Some(turn) = &rank.turn {
+                if turn.may_differ {
+                    continue;
+                }
                 let need = |end: &End| {
                     self.unmet(at, end)?;
-                    let what = match (end.begun.op.what, end.lane) {
-                        // The message that it got in the recorded run.
-                        (Operation::Receive(receive), Some((scope, source, tag)))
-                            if receive.nth == 0 =>
-                        {
-                            Operation::Receive(Receive {
-                                scope,
-                                source: Some(source),
-                                tag: Some(tag),
-                                nth: 0,
-                            })
-                        }
-                        (Operation::Collective { scope, nth, .. }, _) => {
+                    let what = match end.begun.op.what {
+                        Operation::Collective { scope, nth, .. } => {
                             Operation::Collective { scope, nth, root: None }
                         }
-                        (what, _) => what,
+                        what => what,
                     };
                     Some((Need::Operation(what), end.begun.place.clone()))
                 };
@@ -759,7 +776,7 @@ impl<'t> Job<'t> {
 
     /// All processes have ended, or are in calls that never returned.
     fn finish(&mut self, findings: &mut Findings) {
-        if findings.is_fatal() {
+        if findings.is_fatal() || self.ranks.iter().any(|rank| rank.process.has_errors) {
             return;
         }
         let waiting = self.waiting();

@@ -12,7 +12,7 @@ use crate::typemap::{Elements, Types};
 use refrain_analysis::matching::{Blocked, Lane, Op, Operation, Receive, Step, Tracker};
 use refrain_mpi::interface::Function;
 use refrain_mpi::semantics::{self, Argument, Choice, Mode, Object, Rma, Sync, polls};
-use refrain_reader::{Call, Item, Note, Value};
+use refrain_reader::{Call, Item, Note, Peer, Value};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -60,6 +60,8 @@ pub struct Turn {
     pub ends: Vec<End>,
     /// Operations whose outcome is not known.
     pub lost: Vec<Op>,
+    /// Whether another run may complete other operations here, and go on differently.
+    pub may_differ: bool,
     /// What a call that has not returned waits for.
     pub open: Option<Blocked<Arc<Place>>>,
     /// Accesses to windows.
@@ -90,6 +92,7 @@ impl Turn {
             begun: Vec::new(),
             ends: Vec::new(),
             lost: Vec::new(),
+            may_differ: false,
             open: None,
             accesses: Vec::new(),
             synchronized: Vec::new(),
@@ -152,6 +155,8 @@ pub struct Process {
     pub wildcards: Vec<(u64, Receive)>,
     /// Whether it has called `MPI_Finalize`.
     pub is_finalized: bool,
+    /// Whether a call that communicates has returned an error.
+    pub has_errors: bool,
     scopes: usize,
 }
 
@@ -178,6 +183,7 @@ impl Process {
             live: HashMap::new(),
             wildcards: Vec::new(),
             is_finalized: false,
+            has_errors: false,
             scopes: 0,
         }
     }
@@ -195,8 +201,11 @@ impl Process {
 
     /// Reports what is left after the last call, if it was `MPI_Finalize`: callbacks inside of that may free objects.
     pub fn finish(&mut self, findings: &mut Findings) {
-        if self.is_finalized {
-            self.requests.finish(findings);
+        // Without an order among threads, a request or object may seem to be freed before it is created.
+        if self.is_finalized && !self.is_threaded {
+            if !self.has_errors {
+                self.requests.finish(findings);
+            }
             self.objects.finish(findings);
         }
     }
@@ -255,8 +264,7 @@ impl Process {
         let mut turn = Turn::new(place.clone());
         let arguments = call.arguments();
         let comm = arguments.handle(Argument::Comm).and_then(|handle| self.comm(call, handle));
-        let index =
-            comm.as_ref().and_then(|comm| comm.local.iter().position(|rank| *rank == self.rank));
+        let index = comm.as_ref().and_then(|comm| comm.index);
         let scope = self.scope(call, function, comm.as_ref(), index);
         // A call that failed and returned was asked for by programs that handle errors.
         if call.error().is_none() {
@@ -269,15 +277,21 @@ impl Process {
             }
         }
         if call.error().is_some() {
+            // What the operations have done is not known.
+            self.has_errors |=
+                !function.is_local() || function.position(Argument::Request).is_some();
             return None;
         }
-        self.requests.check(call, function, &place, findings);
+        if !self.is_threaded {
+            self.requests.check(call, function, &place, findings);
+        }
         let peers = comm.as_ref().map(|comm| match comm.remote.is_empty() {
             true => comm.local.len() as u64,
             false => comm.remote.len() as u64,
         });
         let caller = Caller { thread, is_root: scope.is_root, peers };
-        let used = uses(call, function, &mut self.types, caller);
+        let mut used = uses(call, function, &mut self.types, caller);
+        used.retain(|part| !is_to_nobody(call, function, part.buffer));
         if !self.is_threaded {
             self.in_flight.check(&used, &place, findings);
         }
@@ -314,10 +328,7 @@ impl Process {
         let is_root = crate::arguments::has_root(function).then(|| {
             let root = arguments.int(Argument::Root)?;
             match is_inter {
-                true => Some(
-                    refrain_reader::Peer::of(root, call.layout().family)
-                        == Some(refrain_reader::Peer::Root),
-                ),
+                true => Some(Peer::of(root, call.layout().family) == Some(Peer::Root)),
                 false => Some(index? as i64 == root),
             }
         });
@@ -463,6 +474,7 @@ impl Process {
                 }
             }
         }
+        turn.may_differ = is_poll || is_choice;
         turn.open = progress.blocked;
         let makes = matches!(
             function.op(),
@@ -681,6 +693,20 @@ impl Process {
         turn.window = Some((identity, Shape { size, unit }));
         let epochs = Window::new(turn.place.clone());
         self.windows.insert(handle, OwnWindow { epochs, identity, members: comm.local, memory });
+    }
+}
+
+/// Whether a buffer is not used, because its peer is `MPI_PROC_NULL`.
+fn is_to_nobody(call: &Call, function: &Function, buffer: usize) -> bool {
+    let is_null = |name: &str| call.peer_in(name) == Some(Peer::ProcNull);
+    match function.op() {
+        semantics::Op::SendReceive if function.buffers().len() > 1 => {
+            is_null(if buffer == 0 { "dest" } else { "source" })
+        }
+        semantics::Op::Send(_) => is_null("dest"),
+        semantics::Op::Receive => is_null("source"),
+        semantics::Op::Rma(_) => is_null("target_rank"),
+        _ => false,
     }
 }
 

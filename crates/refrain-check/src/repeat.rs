@@ -141,6 +141,8 @@ pub struct Repetition {
     /// The place of the first process at which states are compared.
     target: Option<u64>,
     snapshots: VecDeque<Snapshot>,
+    /// States after iterations were left out, for the loops around.
+    outer: VecDeque<Snapshot>,
     /// The step of the job at which the next search begins, and at which the current one ends.
     begin: u64,
     end: u64,
@@ -153,7 +155,8 @@ const KEPT: usize = 12;
 
 impl Default for Repetition {
     fn default() -> Repetition {
-        Repetition { target: None, snapshots: VecDeque::new(), begin: 64, end: 0, pause: 1 << 10 }
+        let (snapshots, outer) = (VecDeque::new(), VecDeque::new());
+        Repetition { target: None, snapshots, outer, begin: 64, end: 0, pause: 1 << 10 }
     }
 }
 
@@ -183,7 +186,8 @@ impl Repetition {
         place.is_some() && place == self.target
     }
 
-    fn give_up(&mut self, step: u64) {
+    /// Searches again later.
+    pub fn give_up(&mut self, step: u64) {
         self.pause = self.pause.saturating_mul(4);
         self.begin = step + self.pause;
         self.target = None;
@@ -206,6 +210,20 @@ impl Repetition {
             return None;
         }
         self.snapshots.push_back(now);
+        None
+    }
+}
+
+impl Repetition {
+    /// Compares a state after iterations were left out with earlier ones of this kind.
+    pub fn compare_outer(&mut self, now: Snapshot) -> Option<Vec<Skip>> {
+        let found = self.outer.iter().find_map(|before| between(before, &now));
+        if found.is_some() {
+            self.outer.clear();
+            return found;
+        }
+        self.outer.truncate(KEPT - 1);
+        self.outer.push_front(now);
         None
     }
 }

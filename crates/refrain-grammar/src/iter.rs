@@ -160,3 +160,23 @@ impl Iterator for Iter<'_> {
 }
 
 impl std::iter::FusedIterator for Iter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Grammar, Place, Symbol};
+
+    #[test]
+    fn skipped_iterations_are_those_after_the_current_one() {
+        // 5 (7 8 8)^10 6
+        let body = vec![Symbol::terminal(7, 1), Symbol::terminal(8, 2)];
+        let main = vec![Symbol::terminal(5, 1), Symbol::rule(1, 10), Symbol::terminal(6, 1)];
+        let grammar = Grammar::new(vec![main, body]).expect("a grammar");
+        let mut iter = grammar.iter();
+        assert_eq!(iter.by_ref().take(6).collect::<Vec<_>>(), [5, 7, 8, 8, 7, 8]);
+        let levels = iter.levels();
+        assert_eq!(levels[1], Place { rule: Some(1), symbol: 2, left: 8 });
+        assert_eq!(levels[2], Place { rule: None, symbol: 8, left: 1 });
+        assert!(!iter.skip_iterations(1, 9) && iter.skip_iterations(1, 7));
+        assert_eq!(iter.collect::<Vec<_>>(), [8, 7, 8, 8, 6]);
+    }
+}

@@ -106,8 +106,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     let options = Options { assume_buffering: args.assume_buffering };
-    let found = check(&trace, options)?;
-    let outcome = Outcome::of(&trace, found, &suppressions, hung);
+    let found = check(&trace.trace, options)?;
+    let outcome = Outcome::of(&trace.trace, found, &suppressions, hung);
     let format = match (args.json, args.sarif) {
         (true, _) => Format::Json,
         (_, true) => Format::Sarif,
@@ -122,20 +122,26 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!outcome.findings.is_empty())))
 }
 
+/// An open trace, and the temporary folders that it needs.
+struct Opened {
+    trace: CallTrace,
+    folders: Vec<run::TemporaryFolder>,
+}
+
 /// Opens a trace, or makes one of parts.
-fn opened(path: &Path) -> Result<CallTrace> {
+fn opened(path: &Path) -> Result<Opened> {
     if path.is_dir() && holds_parts(path) {
         return of_parts(path);
     }
     let parts = parts_of(path);
     match !path.exists() && holds_parts(&parts) {
         true => of_parts(&parts),
-        false => open(path),
+        false => Ok(Opened { trace: open(path)?, folders: Vec::new() }),
     }
 }
 
 /// A trace of a folder of parts, which stay as they are.
-fn of_parts(parts: &Path) -> Result<CallTrace> {
+fn of_parts(parts: &Path) -> Result<Opened> {
     if refrain_trace::orders::are_in(parts) {
         bail!(
             "{} belongs to `refrain record`, which does not record all calls: use `refrain trace`",
@@ -152,6 +158,5 @@ fn of_parts(parts: &Path) -> Result<CallTrace> {
     if meta.streams.is_empty() {
         bail!("{} holds no part with a call in it", parts.display());
     }
-    // The file is open, and may lose its name.
-    open(&file)
+    Ok(Opened { trace: open(&file)?, folders: vec![folder] })
 }

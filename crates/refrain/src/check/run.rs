@@ -1,9 +1,8 @@
 //! Traces a command, and ends it if it hangs.
 
-use super::opened;
+use super::{Opened, opened};
 use crate::where_;
 use anyhow::{Context, Result, bail};
-use refrain_reader::CallTrace;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -50,7 +49,7 @@ pub fn traced(
     command: &[OsString],
     output: Option<&Path>,
     patience: u64,
-) -> Result<(CallTrace, Option<String>)> {
+) -> Result<(Opened, Option<String>)> {
     let folder = temporary_folder()?;
     let trace = output.map_or_else(|| folder.path().join("check.refrain"), Path::to_owned);
     let parts = crate::merge::parts_of(&trace);
@@ -69,7 +68,10 @@ pub fn traced(
     if !trace.exists() && !parts.exists() {
         bail!("the command left no trace: it made no MPI call, or could not be run");
     }
-    Ok((opened(&trace)?, hung))
+    let mut opened = opened(&trace)?;
+    // Sections are read from the file when they are asked for.
+    opened.folders.push(folder);
+    Ok((opened, hung))
 }
 
 /// Waits for the command, and ends it if it hangs. Returns why it was ended.

@@ -45,10 +45,9 @@ fn line_of(victim: &str, text: &str) -> u64 {
 
 #[test]
 fn correct_programs_have_no_findings() {
-    let victims = ["hello.c", "communicators.c", "matrix_point_to_point.c", "matrix_collectives.c"];
+    let victims = ["hello.c", "barriers.c", "comm_order.c", "order_jacobi.c", "scattered_tags.c"];
     for mpi in Mpi::representatives() {
-        let there = |victim: &&&str| workspace().join("tests/victims").join(victim).is_file();
-        for victim in victims.iter().filter(there) {
+        for victim in victims {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let trace = traced(&mpi, folder.path(), victim, 4);
             let outcome = check(&[], &trace);
@@ -155,9 +154,9 @@ fn a_sample_of_the_mpi_bugs_initiative_is_found_without_false_alarms() {
                 "--mpi",
                 mpi.name(),
                 "--sample",
-                "20",
+                "12",
                 "--seed",
-                "7",
+                "11",
                 "--json",
                 "--fresh",
                 "--jobs",
@@ -172,10 +171,10 @@ fn a_sample_of_the_mpi_bugs_initiative_is_found_without_false_alarms() {
         let count = |what: &str| total[what].as_u64().unwrap_or(0);
         assert_eq!(
             (count("all"), count("false alarm"), count("failed")),
-            (20, 0, 0),
+            (12, 0, 0),
             "{}: {total}",
             mpi.name()
         );
-        assert!(count("hit") * 10 >= (count("hit") + count("miss")) * 8, "{}: {total}", mpi.name());
+        assert!(count("hit") > 5 && count("miss") == 0, "{}: {total}", mpi.name());
     }
 }

@@ -15,9 +15,13 @@ const ANALYSIS: &[&str] = &[
     "refrain-timing", // bounds of lossy times, which verification checks
 ];
 
+/// What the search for errors may use.
+const CHECK: &[&str] = &["refrain-analysis", "refrain-mpi", "refrain-reader"];
+
 /// What the command line may use.
 const COMMAND_LINE: &[&str] = &[
     "refrain-analysis",
+    "refrain-check",
     "refrain-format", // names of parts in a folder
     "refrain-launch",
     "refrain-memory",
@@ -52,7 +56,8 @@ fn dependencies(name: &str) -> BTreeSet<String> {
 
 #[test]
 fn files_are_read_by_way_of_the_reader() {
-    for (name, allowed) in [("refrain-analysis", ANALYSIS), ("refrain", COMMAND_LINE)] {
+    let all = [("refrain-analysis", ANALYSIS), ("refrain-check", CHECK), ("refrain", COMMAND_LINE)];
+    for (name, allowed) in all {
         let found = dependencies(name);
         assert!(found.contains("refrain-reader"), "{name} has {found:?}");
         let allowed: BTreeSet<String> = allowed.iter().map(|&name| name.to_owned()).collect();
