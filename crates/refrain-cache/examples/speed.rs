@@ -1,5 +1,5 @@
 //! What `make cache` measures, without building everything else: `cargo run --release -p refrain-cache --example
-//! speed [sizes…]`.
+//! speed [irregular | sizes…]`.
 
 #[path = "../../../bench/src/cache.rs"]
 mod cache;
@@ -20,7 +20,8 @@ pub struct Figure {
 
 fn main() {
     let sizes: Vec<u64> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
-    let sizes = if sizes.is_empty() { vec![100, 300] } else { sizes };
+    let is_irregular = std::env::args().nth(1).is_some_and(|word| word == "irregular");
+    let sizes = if sizes.is_empty() && !is_irregular { vec![100, 300] } else { sizes };
     let (_, figures) = cache::measure(&sizes);
     for Figure { name, detail, value, bound, unit } in figures {
         println!("{name}: {value:.3} {unit} (at most {bound} {unit}; {detail})");

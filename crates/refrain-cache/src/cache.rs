@@ -103,23 +103,30 @@ impl Cache {
         }
     }
 
-    /// Whether this is an earlier state with all lines (and so the sets) shifted.
-    pub fn is_shifted(&self, from: &State, by: i64) -> bool {
+    /// Whether this is an earlier state with all lines (and so the sets) shifted. Adds to `compared` how many lines
+    /// were looked at.
+    pub fn is_shifted(&self, from: &State, by: i64, compared: &mut u64) -> bool {
         let sets = self.mask as usize + 1;
         let turn = (by as u64 & self.mask) as usize;
         let shifted = |line: u64| if line == EMPTY { EMPTY } else { line.wrapping_add_signed(by) };
-        if self.shadow.len() != from.shadow.len() {
+        if !self.holds_as_many(from) {
             return false;
         }
         for (set, before) in from.lines.chunks_exact(self.ways).enumerate() {
+            *compared += self.ways as u64;
             let now = &self.lines[(set + turn) % sets * self.ways..][..self.ways];
             if !before.iter().map(|line| shifted(*line)).eq(now.iter().copied()) {
                 return false;
             }
         }
+        let mut shadow = from.shadow.iter().zip(self.shadow.lines());
+        let mut is_equal = |(before, now): (&u64, u64)| {
+            *compared += 1;
+            shifted(*before) == now
+        };
         let mut trees = from.trees.iter().enumerate();
         trees.all(|(set, tree)| self.trees[(set + turn) % sets] == *tree)
-            && from.shadow.iter().map(|line| shifted(*line)).eq(self.shadow.lines())
+            && shadow.all(&mut is_equal)
     }
 
     /// Shifts all lines.

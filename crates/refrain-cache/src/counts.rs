@@ -37,19 +37,25 @@ impl Counts {
         self.misses[level].iter().sum()
     }
 
-    /// These counts, many times.
+    /// Counts so many hits.
+    pub fn add_hits(&mut self, hits: u64, times: u64) {
+        self.accesses = self.accesses.wrapping_add(hits.wrapping_mul(times));
+    }
+
+    /// These counts, many times. The counts of a damaged trace may be too large, and are of no meaning then.
     pub fn times(mut self, times: u64) -> Self {
-        self.accesses *= times;
-        self.misses.as_flattened_mut().iter_mut().for_each(|count| *count *= times);
+        self.accesses = self.accesses.wrapping_mul(times);
+        let misses = self.misses.as_flattened_mut();
+        misses.iter_mut().for_each(|count| *count = count.wrapping_mul(times));
         self
     }
 }
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
-        self.accesses += other.accesses;
+        self.accesses = self.accesses.wrapping_add(other.accesses);
         let both = self.misses.as_flattened_mut().iter_mut().zip(other.misses.as_flattened());
-        both.for_each(|(count, more)| *count += more);
+        both.for_each(|(count, more)| *count = count.wrapping_add(*more));
     }
 }
 
@@ -57,9 +63,9 @@ impl Sub for Counts {
     type Output = Self;
 
     fn sub(mut self, other: Self) -> Self {
-        self.accesses -= other.accesses;
+        self.accesses = self.accesses.wrapping_sub(other.accesses);
         let both = self.misses.as_flattened_mut().iter_mut().zip(other.misses.as_flattened());
-        both.for_each(|(count, less)| *count -= less);
+        both.for_each(|(count, less)| *count = count.wrapping_sub(*less));
         self
     }
 }

@@ -128,7 +128,6 @@ impl<'s, 'a> NestRun<'s, 'a> {
     }
 
     fn enter(&mut self, this: usize) {
-        // Warps are kept: the loop may be executed often, each time for a few iterations.
         let state = &mut self.shapes[self.shape].loops[this];
         state.ends.clear();
         (state.iteration, state.equal, state.will_equal) = (0, 0, 0);

@@ -27,7 +27,7 @@ pub struct Section {
 impl Section {
     /// How many accesses there are.
     pub fn accesses(&self) -> u64 {
-        self.loops.iter().map(|(_, count)| count).product()
+        self.loops.iter().fold(1, |all: u64, (_, count)| all.saturating_mul(*count))
     }
 }
 

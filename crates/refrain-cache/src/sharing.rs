@@ -141,7 +141,7 @@ pub fn sharing(
                 match uses.iter_mut().find(|r#use| r#use.thread == thread && r#use.section == key) {
                     Some(known) => {
                         known.bytes |= bytes;
-                        known.accesses += accesses;
+                        known.accesses = known.accesses.saturating_add(accesses);
                     }
                     None => uses.push(Use {
                         thread,
@@ -175,7 +175,7 @@ fn ordered(section: &Section) -> (u64, Vec<(u64, u64)>, u64) {
     let mut loops = Vec::with_capacity(section.loops.len());
     for &(stride, count) in &section.loops {
         match stride {
-            0 => times *= count,
+            0 => times = u64::saturating_mul(times, count),
             1.. => loops.push((stride as u64, count)),
             _ => {
                 address = address.wrapping_add_signed(stride.wrapping_mul(count as i64 - 1));
@@ -193,7 +193,7 @@ fn cover(section: &Section, size: u32, bits: u32, mut each: impl FnMut(u64, u64)
     let line = 1u64 << bits;
     // Of a stretch without a gap of a whole line, every line is accessed.
     let mut last = u64::from(size) - 1;
-    let mut ranges = loops.iter().map(|(_, count)| count).product::<u64>();
+    let mut ranges = loops.iter().fold(1, |all: u64, (_, count)| all.saturating_mul(*count));
     while let Some(&(stride, count)) = loops.last() {
         if stride > last + line && ranges <= MOST_RANGES {
             break;

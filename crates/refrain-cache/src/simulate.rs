@@ -56,6 +56,8 @@ pub(crate) struct Simulator<'a> {
     pub warp: bool,
     /// How many accesses were simulated when the caches were last copied.
     pub copied: u64,
+    /// How many lines were compared with those of copies.
+    pub compared: u64,
 }
 
 /// Simulates the caches of some threads of a process.
@@ -73,6 +75,7 @@ pub fn simulate(
         geometry,
         warp: options.warp && threads.len() == 1,
         copied: 0,
+        compared: 0,
     };
     simulator.hierarchy.reuse = options.reuse.then(ReuseDistances::default);
     match threads {

@@ -1,5 +1,6 @@
 //! Innermost loops: references that advance by constant strides.
 
+use crate::geometry::Geometry;
 use crate::simulate::Simulator;
 use crate::sites::Place;
 use crate::warp::{Course, Reach, Warp};
@@ -16,6 +17,47 @@ struct Row {
     stays: u64,
 }
 
+impl Row {
+    /// The first and the last line that it accesses.
+    #[inline]
+    fn lines(&self, line_bits: u32) -> (u64, u64) {
+        let last = self.address.wrapping_add(u64::from(self.place.size) - 1);
+        (self.address >> line_bits, last >> line_bits)
+    }
+
+    /// Whether it changes its line in every iteration.
+    fn moves(&self, line: u64) -> bool {
+        self.stride.unsigned_abs() >= line
+    }
+
+    /// How many lines it may access in an iteration.
+    fn most_lines(&self, line: u64) -> u64 {
+        let size = u64::from(self.place.size);
+        let is_aligned = size.is_power_of_two()
+            && size <= line
+            && self.address.is_multiple_of(size)
+            && self.stride.unsigned_abs().is_multiple_of(size);
+        if is_aligned { 1 } else { (size - 1) / line + 2 }
+    }
+}
+
+/// For how many iterations the lines of references that change them each time surely do not replace those of
+/// references that stay; 0 if there are not both sorts.
+fn between(rows: &[Row], geometry: &Geometry) -> u64 {
+    let ways = geometry.levels.first().map_or(0, |level| u64::from(level.ways));
+    let (mut moving, mut staying) = (0, 0);
+    for row in rows {
+        match row.moves(geometry.line) {
+            true => moving += row.most_lines(geometry.line),
+            false => staying += row.most_lines(geometry.line),
+        }
+    }
+    match (moving, staying) {
+        (0, _) | (_, 0) => 0,
+        _ => ways.saturating_sub(staying) / moving,
+    }
+}
+
 impl Simulator<'_> {
     /// Simulates `iterations` iterations after those of `rows`.
     pub fn sweep(&mut self, rows: &[(Place, Reach)], iterations: u64) {
@@ -30,13 +72,19 @@ impl Simulator<'_> {
             .collect();
         let mut warp = Warp::default();
         let is_uniform = rows.windows(2).all(|pair| pair[0].stride == pair[1].stride);
+        let is_simple = self.is_lru() && self.hierarchy.reuse.is_none();
         // With so few lines, none of the iteration's lines can replace another (LRU).
-        let surely_stay = self.is_lru()
-            && self.hierarchy.reuse.is_none()
-            && 2 * rows.len()
-                <= self.geometry.levels.first().map_or(0, |level| level.ways as usize);
+        let lines: u64 = rows.iter().map(|row| row.most_lines(line)).sum();
+        let ways = self.geometry.levels.first().map_or(0, |level| u64::from(level.ways));
+        let surely_stay = is_simple && lines <= ways;
+        let most_between = if is_simple { between(&rows, self.geometry) } else { 0 };
         let mut done = 0;
         while done < iterations {
+            let count = self.block_of_iterations(&mut rows, most_between, iterations - done);
+            done += count;
+            if count > 0 {
+                continue;
+            }
             let stays = rows.iter().map(|row| row.stays).min().unwrap_or(u64::MAX);
             let count = stays.saturating_add(1).min(iterations - done);
             self.iteration(&rows);
@@ -55,16 +103,53 @@ impl Simulator<'_> {
         }
     }
 
+    /// Simulates some iterations during which some references stay in their lines and the others change
+    /// theirs each time. Only the first and the last access of those that stay matter for the order of use, as long
+    /// as too few lines are accessed in between to replace theirs. Returns how many iterations, if it is possible.
+    fn block_of_iterations(&mut self, rows: &mut [Row], most_between: u64, left: u64) -> u64 {
+        if most_between == 0 {
+            return 0;
+        }
+        let line = self.geometry.line;
+        let staying = rows.iter().filter(|row| !row.moves(line)).map(|row| row.stays);
+        let count = staying.min().unwrap_or(0).saturating_add(1).min(most_between).min(left);
+        if count < 3 {
+            return 0;
+        }
+        self.iteration(rows);
+        for at in 1..count {
+            for row in rows.iter_mut() {
+                row.address = row.address.wrapping_add_signed(row.stride);
+                if row.moves(line) && at + 1 < count {
+                    self.access(row);
+                }
+            }
+        }
+        self.iteration(rows);
+        for row in rows.iter_mut().filter(|row| !row.moves(line)) {
+            let (first, last) = row.lines(self.line_bits);
+            self.sites.counts[row.place.site as usize].add_hits(last - first + 1, count - 2);
+            if row.stays != u64::MAX {
+                row.stays -= count - 1;
+            }
+        }
+        advance(rows, 1, line);
+        count
+    }
+
     /// One iteration.
     #[inline]
     fn iteration(&mut self, rows: &[Row]) {
-        for Row { place, address, .. } in rows {
-            let first = address >> self.line_bits;
-            let last = address.wrapping_add(u64::from(place.size) - 1) >> self.line_bits;
-            for line in first..=last {
-                let outcome = self.hierarchy.access(0, line, place.is_store);
-                self.sites.counts[place.site as usize].add(outcome);
-            }
+        rows.iter().for_each(|row| self.access(row));
+    }
+
+    /// An access of one reference.
+    #[inline]
+    fn access(&mut self, row: &Row) {
+        let (first, last) = row.lines(self.line_bits);
+        for line in first..=last {
+            let outcome = self.hierarchy.access(0, line, row.place.is_store);
+            self.sites.counts[row.place.site as usize].add(outcome);
         }
     }
 
@@ -84,10 +169,9 @@ impl Simulator<'_> {
             }
         }
         // All are hits, and leave each set as it is.
-        for Row { place, address, .. } in rows {
-            let last = address.wrapping_add(u64::from(place.size) - 1) >> self.line_bits;
-            let lines = last - (address >> self.line_bits) + 1;
-            self.sites.counts[place.site as usize].accesses += lines * times;
+        for row in rows {
+            let (first, last) = row.lines(self.line_bits);
+            self.sites.counts[row.place.site as usize].add_hits(last - first + 1, times);
         }
     }
 

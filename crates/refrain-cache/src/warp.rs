@@ -92,9 +92,10 @@ impl Warp {
     /// Whether it is worth while to call [`Simulator::warp`]: a quick test.
     pub fn is_due(&self, simulator: &Simulator<'_>, index: u64) -> bool {
         let Some(earlier) = &self.earlier else { return simulator.may_copy() };
-        let both = simulator.hierarchy.caches().iter().zip(&earlier.states);
-        let is_full = both.into_iter().all(|(cache, state)| cache.holds_as_many(state));
-        is_full || index - earlier.index >= self.gap && simulator.may_copy()
+        let mut both = simulator.hierarchy.caches().iter().zip(&earlier.states);
+        let is_full = both.all(|(cache, state)| cache.holds_as_many(state));
+        is_full && simulator.may_compare()
+            || index - earlier.index >= self.gap && simulator.may_copy()
     }
 }
 
@@ -110,6 +111,11 @@ impl Simulator<'_> {
         self.hierarchy.simulated - self.copied >= cost as u64
     }
 
+    /// Whether not too much time went into comparisons: comparing a line takes much less than an access.
+    fn may_compare(&self) -> bool {
+        self.compared <= 4 * self.hierarchy.simulated
+    }
+
     /// Skips periods of a loop if the caches repeat themselves. Returns how many, if any.
     pub fn warp(&mut self, warp: &mut Warp, course: &Course<'_>) -> Option<u64> {
         let shift = course.reaches.first()?.shift;
@@ -121,7 +127,8 @@ impl Simulator<'_> {
             let is_same = earlier.shift == shift
                 && earlier.counts.iter().map(|(site, _)| site).eq(course.sites);
             let steps = course.index - earlier.index;
-            let skipped = if is_same { self.skip(earlier, course, steps) } else { None };
+            let may_skip = is_same && self.may_compare();
+            let skipped = if may_skip { self.skip(earlier, course, steps) } else { None };
             if skipped.is_some() {
                 *warp = Warp::default();
                 return skipped;
@@ -157,8 +164,11 @@ impl Simulator<'_> {
             return None;
         }
         let by = distance / line;
+        let mut compared = 0;
         let mut both = self.hierarchy.caches().iter().zip(&earlier.states);
-        if !both.all(|(cache, state)| cache.is_shifted(state, by)) {
+        let is_shifted = both.all(|(cache, state)| cache.is_shifted(state, by, &mut compared));
+        self.compared += compared;
+        if !is_shifted {
             return None;
         }
         let new_lines = self.new_lines(&self.hierarchy.new_lines, earlier)?;

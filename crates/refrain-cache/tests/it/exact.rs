@@ -193,7 +193,7 @@ proptest! {
         let arrays = [3_000, 1_000].map(|bytes| memory.allocate(bytes));
         let tapes: Vec<Vec<u64>> = (0..threads as u64)
             .map(|thread| {
-                let mut program = Program::new(seed ^ thread / 2, &arrays, BLOCKS, 32);
+                let mut program = Program::new(seed ^ (thread / 2), &arrays, BLOCKS, 32);
                 program.limit = 4_000;
                 program.run();
                 program.tape.words

@@ -10,10 +10,12 @@ use refrain_memory::{Kind, Trace};
 use crate::exact::{BLOCKS, Program, trace};
 use crate::kernels::*;
 
+/// The uses of a line: by thread and reference, the bytes, and whether they are written.
+type Uses = BTreeMap<(u32, u64), (BTreeSet<u64>, bool)>;
+
 /// By line: whether it is shared falsely and truly, from every reference.
 fn naive(trace: &Trace, line: u64) -> BTreeMap<u64, (bool, bool)> {
-    // By line, thread and reference: the bytes, and whether they are written.
-    let mut lines: BTreeMap<u64, BTreeMap<(u32, u64), (BTreeSet<u64>, bool)>> = BTreeMap::new();
+    let mut lines: BTreeMap<u64, Uses> = BTreeMap::new();
     for thread in trace.threads() {
         for access in trace.references(thread).map(Result::unwrap) {
             for byte in access.address..access.address + u64::from(access.size) {
@@ -24,7 +26,7 @@ fn naive(trace: &Trace, line: u64) -> BTreeMap<u64, (bool, bool)> {
             }
         }
     }
-    let decide = |uses: &BTreeMap<(u32, u64), (BTreeSet<u64>, bool)>| {
+    let decide = |uses: &Uses| {
         let written = |thread: u32| -> BTreeSet<u64> {
             let own = uses.iter().filter(|((other, _), (_, store))| *other == thread && *store);
             own.flat_map(|(_, (bytes, _))| bytes.iter().copied()).collect()

@@ -23,7 +23,7 @@ use std::time::Instant;
 /// Simulates caches on a memory trace: misses by level, kind, line, array and loop.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  refrain cache app.refrain                           32k:8, 1m:16 and 32m:16 shared by all threads
+  refrain cache app.refrain                           32k:8, 1m:16, and one 32m:16 for all threads
   refrain cache app.refrain --l1 48k:12 --l2 2m:16 --l3 36m:12:shared
   refrain cache app.refrain --l1 32k:8 --by section   which array misses
   refrain cache app.refrain --policy plru --l1 32k:8 --l2 1m:16
@@ -35,8 +35,8 @@ and 32m:16:shared. With --l1, only the levels that are named exist.
 
 The result is exact: it is that of a simulation of every reference, one by one. With one thread,
 loops that repeat themselves are not visited again, so the time depends on the program's structure
-and not on its length (\"simulated\" says how many accesses were). The order between threads is not in
-a trace; --turns states one.
+more than on its length (\"simulated\" says how many accesses were). The order between threads is
+not in a trace; --turns states one.
 
 A level is accessed if the level before it missed. There is no prefetching, and lines that are
 written back are no accesses. A reference that spans two lines makes two accesses, an atomic

@@ -215,10 +215,10 @@ impl Section<'_> {
                 Turns::OneAfterTheOther => line += ", one after the other",
             }
         }
-        let accesses = counted(self.report.total.accesses, "access").replace("accesss", "accesses");
+        let accesses = grouped(self.report.total.accesses);
         let _ = writeln!(
             text,
-            "{line}; {}-byte lines, {}; {accesses}, {} simulated",
+            "{line}; {}-byte lines, {}; {accesses} accesses, {} of them simulated",
             self.geometry.line,
             self.policy(),
             share(self.report.simulated, self.report.total.accesses),

@@ -162,10 +162,10 @@ impl Printer<'_> {
             let threads: Vec<String> = sharing.threads.iter().map(u32::to_string).collect();
             let _ = writeln!(
                 text,
-                "{kind} sharing of {} by threads {}: {}, up to {}",
+                "{kind} sharing of {} by threads {}: {} accesses, up to {}",
                 counted(sharing.lines, "line"),
                 threads.join(", "),
-                counted(sharing.accesses, "access").replace("accesss", "accesses"),
+                grouped(sharing.accesses),
                 counted(sharing.transfers, "transfer"),
             );
             let _ = writeln!(text, "  line {:#x} ({} bytes)", sharing.line, self.line);

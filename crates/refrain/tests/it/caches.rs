@@ -302,7 +302,7 @@ fn folded(din: &str) -> String {
         let address = u64::from_str_radix(address, 16).expect("an address");
         let next = numbers.len();
         let number = *numbers.entry(address >> 21).or_insert(next) as u64;
-        text += &format!("{kind} {:x} {size}\n", number << 21 | address & 0x1f_ffff);
+        text += &format!("{kind} {:x} {size}\n", (number << 21) | (address & 0x1f_ffff));
     }
     text
 }
