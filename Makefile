@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full mbi loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nest-speed ablation times order clock soak memory cache scale walk setup build install dynamorio lint clean
+.PHONY: help demo test test-full mbi loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nas histograms nest-speed ablation times order clock soak memory cache scale walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -90,6 +90,16 @@ sizes: ## measures how large traces are; NPB_BIN=folder adds the NAS Parallel Be
 nests: ## measures traces of irregular programs; REFRAIN_BASELINE=file compares with an earlier refrain
 	@$(MAKE) --no-print-directory build
 	@cargo run --release --quiet -p refrain-bench -- nests
+	$(took)
+
+nas: ## checks that traces of the NAS Parallel Benchmarks are exact; NPB_BIN=folder as above
+	@$(MAKE) --no-print-directory build
+	@cargo run --release --quiet -p refrain-bench -- nas
+	$(took)
+
+histograms: ## measures traces with histograms: the same size for any number of steps and ranks
+	@$(MAKE) --no-print-directory build
+	@cargo run --release --quiet -p refrain-bench -- histograms
 	$(took)
 
 nest-speed: ## measures how fast grammars become loop nests, and the memory for it

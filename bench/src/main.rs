@@ -13,6 +13,8 @@
 //! - `refrain-bench ends`: the start of ranks, the time after the program, `refrain verify`
 //! - `refrain-bench sizes`: sizes of traces
 //! - `refrain-bench nests`: sizes of traces of irregular programs
+//! - `refrain-bench nas`: whether traces of the NAS Parallel Benchmarks are exact
+//! - `refrain-bench histograms`: sizes of traces with histograms, by steps and ranks
 //! - `refrain-bench nest-speed`: time and memory to fold grammars into loop nests
 //! - `refrain-bench ablation`: what each step of folding is worth
 //! - `refrain-bench times`: cost and size of the times of calls
@@ -29,8 +31,10 @@ mod clock;
 mod coupled;
 mod encode;
 mod ends;
+mod histograms;
 mod irregular;
 mod memory;
+mod nas;
 mod nest_speed;
 mod nests;
 mod order;
@@ -119,6 +123,21 @@ fn main() -> ExitCode {
             let heading = machine();
             print!("{heading}");
             report(heading, nests::measure(), "nests-")
+        }
+        Some((word, [])) if word == "nas" => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, nas::measure(), "nas-")
+        }
+        Some((word, [])) if word == "histograms" => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, histograms::measure(), "histograms-")
+        }
+        // `histograms` starts itself in this way, once for each simulated job.
+        Some((word, [name, tasks])) if word == "histogram-one" => {
+            histograms::measure_one(name, tasks.parse().unwrap_or(0));
+            ExitCode::SUCCESS
         }
         Some((word, [])) if word == "nest-speed" => {
             let heading = machine();
@@ -210,7 +229,7 @@ fn main() -> ExitCode {
         }
         Some(_) => {
             eprintln!(
-                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | nests | nest-speed | ablation | times | order | clock [sizes] | memory | cache [SIZES…] | walk | scale [TASKS…] [PATTERNS…]]"
+                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | nests | nas | histograms | nest-speed | ablation | times | order | clock [sizes] | memory | cache [SIZES…] | walk | scale [TASKS…] [PATTERNS…]]"
             );
             ExitCode::from(2)
         }

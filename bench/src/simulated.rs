@@ -3,6 +3,8 @@
 //! Each pattern is the communication of some well-known program, reduced to its messages. Addresses
 //! and request handles differ from rank to rank, as in real programs.
 
+mod irregular;
+
 use refrain_format::record::segment;
 use refrain_reader::event::Value;
 use refrain_testing::records::{Log, ints, message, words};
@@ -58,6 +60,15 @@ pub const PATTERNS: [Pattern; 11] = [
     Pattern { name: "alltoallv", growth: Growth::Free, tasks: few, calls: alltoallv },
 ];
 
+/// The irregular programs of `make nests`, with fewer steps.
+pub const IRREGULAR: [Pattern; 5] = [
+    Pattern { name: "pop", growth: Growth::Free, tasks: all, calls: irregular::solver },
+    Pattern { name: "refinement", growth: Growth::Free, tasks: all, calls: irregular::refinement },
+    Pattern { name: "multigrid", growth: Growth::Free, tasks: all, calls: irregular::multigrid },
+    Pattern { name: "sweep", growth: Growth::Free, tasks: all, calls: irregular::sweep },
+    Pattern { name: "figure4", growth: Growth::Free, tasks: all, calls: irregular::figure4 },
+];
+
 fn all(tasks: u32) -> u32 {
     tasks
 }
@@ -73,7 +84,7 @@ fn few(tasks: u32) -> u32 {
 impl Pattern {
     /// The pattern of that name.
     pub fn named(name: &str) -> Option<&'static Pattern> {
-        PATTERNS.iter().find(|pattern| pattern.name == name)
+        PATTERNS.iter().chain(&IRREGULAR).find(|pattern| pattern.name == name)
     }
 
     /// The records of a rank.
@@ -112,7 +123,11 @@ impl Task {
     }
 
     fn envelope(&self, buffer: usize, peer: i64, tag: i64) -> [Value; 6] {
-        let (count, peer, tag) = (Value::Int(1000), Value::Int(peer), Value::Int(tag));
+        self.envelope_of(buffer, 1000, peer, tag)
+    }
+
+    fn envelope_of(&self, buffer: usize, count: i64, peer: i64, tag: i64) -> [Value; 6] {
+        let (count, peer, tag) = (Value::Int(count), Value::Int(peer), Value::Int(tag));
         [self.buffer(buffer), count, DOUBLE, peer, tag, WORLD]
     }
 
@@ -134,6 +149,16 @@ impl Task {
     /// Nonblocking receives from and sends to all of these, then a wait for all; `tags` gives the tags of the messages
     /// to a neighbour and from it.
     fn exchange(&mut self, neighbours: &[i64], tags: impl Fn(usize) -> (i64, i64)) {
+        self.exchange_of(neighbours, tags, |_| 1000);
+    }
+
+    /// The same; `count` gives the elements of a message.
+    fn exchange_of(
+        &mut self,
+        neighbours: &[i64],
+        tags: impl Fn(usize) -> (i64, i64),
+        count: impl Fn(i64) -> i64,
+    ) {
         let mut requests = Vec::new();
         let mut statuses = Vec::new();
         let first = 0x9800_0000 + scatter(self.rank as u64, 2) % 64;
@@ -145,7 +170,7 @@ impl Task {
                     _ => first + requests.len() as u64,
                 };
                 let buffer = n + if receives { 0 } else { neighbours.len() };
-                let envelope = self.envelope(buffer, peer, tag);
+                let envelope = self.envelope_of(buffer, count(peer), peer, tag);
                 self.log.call(name, &envelope, &[Value::Word(request)]);
                 requests.push(request);
                 statuses.push(if receives { received(peer, tag) } else { message(0, 0, 0) });

@@ -10,6 +10,7 @@ use crate::datatypes::{Datatype, Elements, Sizes, makes_datatypes};
 use crate::payload::{has_payload, payload};
 use refrain_format::define::FunctionDef;
 use refrain_mpi::names::HandleTable;
+use refrain_reader::refrain_fold::histograms::{self, HistogramTrace};
 use refrain_reader::trace::{Group, Stats};
 use refrain_reader::{CallTrace, TraceError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -128,6 +129,30 @@ pub fn figures_of(
         key(b).cmp(&key(a)).then_with(|| (&a.name, &a.site).cmp(&(&b.name, &b.site)))
     });
     Ok(Figures { functions, groups })
+}
+
+/// The calls of a trace with histograms, by function; durations and bytes are unknown.
+pub fn of_histograms(trace: &HistogramTrace) -> Figures {
+    let name = |number: &u16| {
+        let def = FunctionDef::from_text(trace.functions.get(number)?).ok()?;
+        Some(def.name)
+    };
+    let mut functions: BTreeMap<String, FunctionFigures> = BTreeMap::new();
+    trace.each_call(&mut |call| {
+        let name = name(&call.function).unwrap_or_else(|| "?".to_owned());
+        let figures = functions.entry(name.clone()).or_default();
+        (figures.name, figures.is_untimed) = (name, true);
+        figures.calls = figures.calls.saturating_add(call.calls);
+    });
+    let group = |program: &histograms::Program| GroupFigures {
+        ranks: program.ranks.len(),
+        list: program.ranks.to_string(),
+        thread: program.thread,
+        signatures: program.places().len(),
+        calls: program.places().iter().map(|call| call.calls).fold(0, u64::saturating_add),
+    };
+    let groups = trace.programs.iter().map(group).collect();
+    Figures { functions: functions.into_values().collect(), groups }
 }
 
 /// The groups of each requested process, by its rank index.

@@ -11,7 +11,8 @@
 //!
 //! # Bytes
 //!
-//! Version; form (0: grammars, 1: nests, 2: call by call), doubled, plus 1 if statistics are by signature; bytes of the section that it replaces; limits as powers of two (symbols of grammars, cells, calls
+//! Version; form (0: grammars, 1: nests, 2: call by call), doubled, plus 1 if statistics are by signature; bytes of the section that it replaces;
+//! in version 2, which is written if it is not 0, how many frames of call stacks of one place may differ; limits as powers of two (symbols of grammars, cells, calls
 //! with outcomes); functions and groups as in
 //! [`refrain_structure::write`]; with form 0 the shared grammars. The rest is one stream of the
 //! range coder: nests by thread number (`tree.rs`, `seqs.rs`) or sequences call by call (`calls.rs`); then the rows of each
@@ -22,6 +23,7 @@
 mod bytes;
 mod calls;
 mod expand;
+pub mod histograms;
 mod numbers;
 mod outcomes;
 mod roles;
@@ -53,6 +55,8 @@ use std::collections::BTreeMap;
 
 /// The version of the section.
 const VERSION: u64 = 1;
+/// The version of a section in which call stacks of one place differ.
+const WITH_FRAMES: u64 = 2;
 /// Outcomes of more calls are not stored.
 const MOST_CALLS: u64 = 1 << 36;
 /// The most that a limit may be, as a power of two.
@@ -96,29 +100,42 @@ struct Limits {
 /// Roughly the most bytes that a section may take in memory.
 pub fn most_memory(bytes: &[u8]) -> u64 {
     let mut cells = Cells::new(bytes);
-    let limits = (|| {
-        (0..3).try_for_each(|_| cells.get_unsigned().map(|_| ()))?;
-        limits(&mut cells)
-    })();
+    let limits = head(&mut cells).ok().and_then(|_| limits(&mut cells));
     limits.map_or(0, |limits| (48u64 << limits.symbols).saturating_add(48 << limits.cells))
 }
 
-/// What is noted of the file that a section is in.
+/// What is noted of a section and of the file that it is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The bytes that the sections `structure` and `own` would take instead.
     pub instead: u64,
     /// Whether the statistics of durations are by signature, as in files of earlier versions.
     pub has_row_statistics: bool,
+    /// How many frames of call stacks may differ that are one place of the program (ScalaTrace II §3.3).
+    pub frames: usize,
 }
 
 /// The form of a section, and the facts in it.
 pub fn facts(bytes: &[u8]) -> Option<(Form, Facts)> {
-    let mut cells = Cells::new(bytes);
-    cells.get_unsigned().filter(|version| *version == VERSION)?;
-    let code = cells.get_unsigned()?;
-    let instead = cells.get_unsigned()?;
-    Some((Form::of_code(code >> 1)?, Facts { instead, has_row_statistics: code & 1 == 1 }))
+    head(&mut Cells::new(bytes)).ok()
+}
+
+/// Reads what a section begins with.
+fn head(cells: &mut Cells<'_>) -> Result<(Form, Facts), ReadError> {
+    let damaged = || bad("first bytes");
+    let version = cells.get_unsigned().ok_or_else(damaged)?;
+    if ![VERSION, WITH_FRAMES].contains(&version) {
+        let what = format!("version {version}; this Refrain reads {VERSION} and {WITH_FRAMES}");
+        return Err(ReadError { what });
+    }
+    let read = (|| {
+        let code = cells.get_unsigned()?;
+        let instead = cells.get_unsigned()?;
+        let frames = if version == WITH_FRAMES { cells.get_u32()? as usize } else { 0 };
+        let facts = Facts { instead, has_row_statistics: code & 1 == 1, frames };
+        Some((Form::of_code(code >> 1)?, facts))
+    })();
+    read.ok_or_else(damaged)
 }
 
 /// Whether the statistics of durations are by signature ([`Facts::has_row_statistics`]).
@@ -144,17 +161,18 @@ fn threads(groups: &[Group]) -> Vec<Vec<usize>> {
 /// A trace whose structure is to be written.
 pub struct Prepared<'a> {
     merged: &'a Merged,
+    frames: usize,
     /// For each row of each group its skeleton.
     skeletons: Vec<Vec<u32>>,
 }
 
 impl<'a> Prepared<'a> {
-    /// Finds the skeletons.
-    pub fn of(merged: &'a Merged) -> Prepared<'a> {
+    /// Finds the skeletons; call stacks with so many different frames are one place of the program.
+    pub fn of(merged: &'a Merged, frames: usize) -> Prepared<'a> {
         let functions = Functions::of(&merged.functions);
-        let mut known = Skeletons::default();
+        let mut known = Skeletons::new(frames);
         let skeletons = merged.groups.iter().map(|group| known.of(group, &functions)).collect();
-        Prepared { merged, skeletons }
+        Prepared { merged, frames, skeletons }
     }
 
     /// The nests of the tasks, by thread number.
@@ -238,9 +256,13 @@ impl Sequences<'_> {
             Some(merged),
         )?;
         let mut out = Vec::new();
-        put_unsigned(&mut out, VERSION);
+        let frames = self.prepared.frames;
+        put_unsigned(&mut out, if frames > 0 { WITH_FRAMES } else { VERSION });
         put_unsigned(&mut out, self.form.code() << 1 | u64::from(facts.has_row_statistics));
         put_unsigned(&mut out, facts.instead);
+        if frames > 0 {
+            put_unsigned(&mut out, frames as u64);
+        }
         out.push(power(self.budget.most));
         out.push(power(2 * cells as u64));
         out.push(power(self.budget.walked));
@@ -258,7 +280,7 @@ impl Sequences<'_> {
 ///
 /// `facts` are noted.
 pub fn write(merged: &Merged, form: Form, facts: Facts) -> Option<Vec<u8>> {
-    Prepared::of(merged).sequences(form)?.finish(facts)
+    Prepared::of(merged, facts.frames).sequences(form)?.finish(facts)
 }
 
 /// The least power of two that is not smaller.
@@ -292,15 +314,7 @@ fn bad(what: &str) -> ReadError {
 /// Reads what [`write`] wrote. Arbitrary bytes never cause a panic, nor more use of memory than [`most_memory`] says.
 pub fn read(bytes: &[u8]) -> Result<Merged, ReadError> {
     let mut cells = Cells::new(bytes);
-    let version = cells.get_unsigned().ok_or_else(|| bad("first bytes"))?;
-    if version != VERSION {
-        return Err(ReadError { what: format!("version {version}; this Refrain reads {VERSION}") });
-    }
-    let form = cells
-        .get_unsigned()
-        .and_then(|code| Form::of_code(code >> 1))
-        .ok_or_else(|| bad("first bytes"))?;
-    cells.get_unsigned().ok_or_else(|| bad("first bytes"))?;
+    let (form, _) = head(&mut cells)?;
     let limits = limits(&mut cells).ok_or_else(|| bad("first bytes"))?;
     let functions = functions::get(&mut cells).ok_or_else(|| bad("function definitions"))?;
     let mut groups = read::groups(&mut cells).ok_or_else(|| bad("groups"))?;

@@ -1,19 +1,24 @@
 //! Skeletons: signatures without their values, the same for all tasks of a trace.
 
 use crate::roles::Functions;
+use refrain_nest::Stacks;
 use refrain_signature::args::{Arg, Handle};
 use refrain_signature::cells::Cells;
 use refrain_signature::head::Head;
 use refrain_structure::group::{Group, Row};
-use std::collections::HashMap;
 
 /// Numbers for skeletons.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Skeletons {
-    known: HashMap<Vec<u8>, u32>,
+    known: Stacks,
 }
 
 impl Skeletons {
+    /// None yet; so many frames of call sites may differ.
+    pub fn new(frames: usize) -> Skeletons {
+        Skeletons { known: Stacks::new(frames) }
+    }
+
     /// The skeleton of each row of a group.
     ///
     /// With call sites it is the function and the call site. Without them, the objects among the arguments
@@ -23,7 +28,7 @@ impl Skeletons {
     }
 
     fn of_row(&mut self, group: &Group, row: &Row, functions: &Functions) -> u32 {
-        let mut key = Vec::new();
+        let (mut key, mut stack) = (Vec::new(), Vec::new());
         let variant = row.cells.variants.first();
         let head = variant.and_then(|variant| Head::read(&mut Cells::new(&variant.cells)));
         if let (Some(head), Some(variant)) = (head, variant) {
@@ -33,7 +38,7 @@ impl Skeletons {
             let site = head.site.and_then(|site| group.strings.get(site as usize));
             let site = site.and_then(|site| site.eval(group.ranks.first()?));
             match site {
-                Some(site) => key.extend(site),
+                Some(site) => stack = site.to_vec(),
                 None if head.is_note() => {}
                 None => {
                     let args = functions.args(head.function, &variant.cells);
@@ -49,7 +54,6 @@ impl Skeletons {
                 }
             }
         }
-        let next = self.known.len() as u32;
-        *self.known.entry(key).or_insert(next)
+        self.known.of(&key, &stack)
     }
 }

@@ -56,6 +56,7 @@ mod common;
 mod flatten;
 mod folded;
 mod folder;
+pub mod formulas;
 mod grammar;
 mod groups;
 mod heads;

@@ -22,6 +22,16 @@ pub enum TraceError {
         /// Why.
         why: String,
     },
+    /// The trace has histograms, and no single calls.
+    #[error(
+        "{path}: its value vectors were replaced by histograms (refrain fold --histogram-above), so it \
+         has no single calls: `refrain show --structure` prints its loops and `refrain show` calls that \
+         are drawn from the histograms; for this, use the trace that it was made of"
+    )]
+    Histograms {
+        /// The file.
+        path: PathBuf,
+    },
     /// The times of a process are malformed.
     #[error("{path}: {why}")]
     Times {

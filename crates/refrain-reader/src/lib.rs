@@ -202,6 +202,8 @@
 //! |---|---|
 //! | `meta` | facts about the run and its processes ([`mod@meta`]) |
 //! | `structure` | signatures and grammars of all tasks ([`refrain_structure::write`]) |
+//! | `nest` | the same as loop nests, instead of `structure` and `own` ([`mod@refrain_fold`]) |
+//! | `histograms` | instead of all these: loop nests with histograms ([`refrain_fold::histograms`]) |
 //! | `timing` | statistics of durations ([`durations`]) |
 //! | `own/A-B` | per-rank residue of ranks A to B: outcomes and polls; a list of rank, thread, bytes |
 //! | `clocks` | the clocks of the processes, where times of single calls are kept ([`clocks`]) |
@@ -253,6 +255,7 @@ pub use meta::{Ended, Meta, Paused, StreamMeta};
 pub use orders::Orders;
 pub use processes::{ProcessRef, Source};
 pub use refrain_elastic;
+pub use refrain_fold;
 pub use refrain_memtrace::{self, MemoryTrace};
 pub use refrain_nest::{self, LoopNest, Nest};
 pub use run::Run;

@@ -7,6 +7,8 @@ pub const META: &str = "meta";
 pub const STRUCTURE: &str = "structure";
 /// Signatures and loop nests, instead of `structure` where they are smaller.
 pub const NEST: &str = "nest";
+/// Loop nests with histograms, instead of signatures and sequences.
+pub const HISTOGRAMS: &str = "histograms";
 /// Statistics of durations.
 pub const TIMING: &str = "timing";
 /// Per-rank residue: outcomes and failed polls that a group does not share.
@@ -27,6 +29,6 @@ pub const ORDER: &str = "order/";
 
 /// Whether a trace of calls may have such a section.
 pub fn is_known(name: &str) -> bool {
-    [META, STRUCTURE, NEST, TIMING, CLOCKS, TIMING_SETTING].contains(&name)
+    [META, STRUCTURE, NEST, HISTOGRAMS, TIMING, CLOCKS, TIMING_SETTING].contains(&name)
         || [OWN, TIMES, RAW].iter().any(|prefix| name.starts_with(prefix))
 }

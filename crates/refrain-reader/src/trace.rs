@@ -16,6 +16,7 @@ use crate::view::{TaskView, handle_names};
 use crate::{clocks, sections};
 use refrain_container::Container;
 use refrain_fold::Form;
+use refrain_fold::histograms::HistogramTrace;
 use refrain_format::define::FunctionDef;
 use refrain_mpi::abi::Family;
 use refrain_mpi::names::HandleTable;
@@ -53,6 +54,8 @@ pub enum StoredForm {
         /// The bytes that the section `structure` would take.
         instead: u64,
     },
+    /// With histograms of values: not losslessly ([`CallTrace::histograms`]).
+    Histograms,
 }
 
 /// An open trace of calls.
@@ -67,6 +70,7 @@ pub struct CallTrace {
     /// For each stream the index of its process.
     process_of: Vec<usize>,
     merged: OnceLock<Merged>,
+    histograms: OnceLock<HistogramTrace>,
     functions: OnceLock<Functions>,
     /// The statistics of durations, or why they cannot be read.
     durations: OnceLock<Result<Option<Durations>, String>>,
@@ -111,6 +115,7 @@ impl CallTrace {
             processes,
             process_of,
             merged: OnceLock::new(),
+            histograms: OnceLock::new(),
             functions: OnceLock::new(),
             durations: OnceLock::new(),
             has_row_statistics: OnceLock::new(),
@@ -168,16 +173,32 @@ impl CallTrace {
 
     /// The name of the section that has signatures and sequences.
     pub fn structure_section(&self) -> &'static str {
-        match self.container.section(sections::NEST) {
-            Ok(_) => sections::NEST,
-            Err(_) => sections::STRUCTURE,
+        let mut others = [sections::NEST, sections::HISTOGRAMS].into_iter();
+        let there = others.find(|name| self.container.section(name).is_ok());
+        there.unwrap_or(sections::STRUCTURE)
+    }
+
+    /// Its loops with histograms of values, if it has these instead of calls. Then everything that needs single calls
+    /// returns [`TraceError::Histograms`].
+    pub fn histograms(&self) -> Result<Option<&HistogramTrace>, TraceError> {
+        if self.structure_section() != sections::HISTOGRAMS {
+            return Ok(None);
         }
+        if let Some(histograms) = self.histograms.get() {
+            return Ok(Some(histograms));
+        }
+        let bytes = self.container.read_checked(sections::HISTOGRAMS)?;
+        let read = refrain_fold::histograms::read(&bytes);
+        let histograms = read.map_err(|why| self.bad(sections::HISTOGRAMS, why))?;
+        Ok(Some(self.histograms.get_or_init(|| histograms)))
     }
 
     /// How the sequences of calls are stored.
     pub fn form(&self) -> Result<StoredForm, TraceError> {
-        if self.structure_section() == sections::STRUCTURE {
-            return Ok(StoredForm::Grammar);
+        match self.structure_section() {
+            sections::STRUCTURE => return Ok(StoredForm::Grammar),
+            sections::HISTOGRAMS => return Ok(StoredForm::Histograms),
+            _ => {}
         }
         let bytes = self.container.read_checked(sections::NEST)?;
         match refrain_fold::facts(&bytes) {
@@ -186,6 +207,15 @@ impl CallTrace {
             }
             None => Err(self.bad(sections::NEST, "it does not read")),
         }
+    }
+
+    /// How many frames of call stacks may differ that are one place of its loop nests, as they are stored.
+    pub fn fuzzy_frames(&self) -> Result<usize, TraceError> {
+        if self.structure_section() != sections::NEST {
+            return Ok(0);
+        }
+        let bytes = self.container.read_checked(sections::NEST)?;
+        Ok(refrain_fold::facts(&bytes).map_or(0, |(_, facts)| facts.frames))
     }
 
     fn bad(&self, section: &str, why: impl ToString) -> TraceError {
@@ -199,6 +229,9 @@ impl CallTrace {
             return Ok(merged);
         }
         let section = self.structure_section();
+        if section == sections::HISTOGRAMS {
+            return Err(TraceError::Histograms { path: self.container.path().to_owned() });
+        }
         let bytes = self.container.read_checked(section)?;
         let needed = match section {
             sections::NEST => refrain_fold::most_memory(&bytes),

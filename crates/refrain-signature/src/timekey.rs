@@ -5,6 +5,11 @@
 //! the communicator, datatype, operation, window and file of the call stand for the site. Keys are the same in all
 //! groups of ranks, so their number does not grow with ranks.
 //!
+//! A key has no place in the loop nest. With call stacks (`--callsite stack:N`), the site says in which phase a call was made. Without, two
+//! loops over the same function share a key, and the shares of time that `show --structure` prints assume the same mean in both.
+//! A place would tell them apart, but places are known only once all ranks are folded, and statistics are merged before: inside
+//! `MPI_Finalize`, so that no file has them by signature. Each rank's first iteration, a thing of one visit, is seen with `--timing`.
+//!
 //! Keys are not stored with signatures: [`TimeKeys::of`] derives the key from the cells of a signature, inside the
 //! program and in the reader. So this derivation belongs to the format of the statistics.
 

@@ -8,6 +8,7 @@ use crate::{align, ready};
 use refrain_container::{Codec, Writer};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_encode::times::{Block, Setting};
+use refrain_fold::Facts;
 use refrain_format::define::FunctionDef;
 use refrain_format::state;
 use refrain_mpi::abi::Family;
@@ -95,7 +96,7 @@ fn write_sections(
 ) -> Result<(), TraceError> {
     let streams = write(merged);
     writer.add_bytes(sections::META, &meta.to_bytes())?;
-    if !form::add(writer, merged, &streams, structure, false)? {
+    if !form::add(writer, merged, &streams, structure, Facts::default())? {
         form::add_residues(writer, &streams)?;
     }
     writer.add_bytes(sections::TIMING, &statistics(merged, writer.len()))?;

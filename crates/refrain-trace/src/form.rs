@@ -1,6 +1,7 @@
 //! The form in which the structure of a trace is stored: grammars over signatures, or loop nests with coded values.
 
 use refrain_container::{Codec, Packed, Writer};
+use refrain_fold::histograms::HistogramTrace;
 use refrain_fold::{Facts, Form, Prepared};
 use refrain_grammar::{Grammar, Sequitur};
 use refrain_reader::trace::StoredForm;
@@ -26,13 +27,13 @@ pub enum Structure {
     Nest,
 }
 
-/// Adds the structure to a file; `plain` is what [`write()`] made of it. Returns whether the residues of ranks are in it.
+/// Adds the structure to a file; `plain` is what [`write()`] made of it, and `facts` are noted in loop nests. Returns whether the residues of ranks are in it.
 pub fn add(
     writer: &mut Writer,
     merged: &Merged,
     plain: &Streams,
     wanted: Structure,
-    has_row_statistics: bool,
+    facts: Facts,
 ) -> Result<bool, TraceError> {
     // What the form without loop nests takes, with residues.
     let own: Vec<u8> = plain.residues.iter().flat_map(|(.., bytes)| bytes).copied().collect();
@@ -47,7 +48,7 @@ pub fn add(
         Structure::Auto => worthwhile(merged, instead),
         Structure::Nest => &[Form::Nests][..],
     };
-    let facts = Facts { instead: instead as u64, has_row_statistics };
+    let facts = Facts { instead: instead as u64, ..facts };
     let coded = coded(merged, forms, facts);
     let coded = coded.as_deref().map(Packed::of).filter(|coded| {
         // Coded signatures are read by an adaptive decoder: for a few bytes it is not worth while.
@@ -78,7 +79,7 @@ fn coded(merged: &Merged, forms: &[Form], facts: Facts) -> Option<Vec<u8>> {
     if forms.is_empty() {
         return None;
     }
-    let prepared = Prepared::of(merged);
+    let prepared = Prepared::of(merged, facts.frames);
     let all = parallel::map(forms.len(), |number| {
         let sequences = prepared.sequences(*forms.get(number)?)?;
         Some((sequences.coded() + Packed::of(&sequences.plain()).len(), sequences))
@@ -142,8 +143,14 @@ pub(crate) fn add_residues(writer: &mut Writer, streams: &Streams) -> Result<(),
     Ok(())
 }
 
-/// Writes a trace again, with its structure in another form; returns its size.
-pub fn fold(trace: &CallTrace, output: &Path, wanted: Structure) -> Result<u64, TraceError> {
+/// Writes a trace again, with its structure in another form; returns its size. Call stacks with so many different
+/// frames are one place of the loop nests.
+pub fn fold(
+    trace: &CallTrace,
+    output: &Path,
+    wanted: Structure,
+    frames: usize,
+) -> Result<u64, TraceError> {
     let has_rows = trace.has_row_statistics()?;
     // With a grammar, statistics would be read by other keys.
     let old = || TraceError::Section {
@@ -176,7 +183,8 @@ pub fn fold(trace: &CallTrace, output: &Path, wanted: Structure) -> Result<u64, 
     for section in trace.container().sections() {
         let name = section.name.as_str();
         if [sections::STRUCTURE, sections::NEST].contains(&name) {
-            if !add(&mut writer, &merged, &streams, wanted, has_rows)? {
+            let facts = Facts { has_row_statistics: has_rows, frames, ..Facts::default() };
+            if !add(&mut writer, &merged, &streams, wanted, facts)? {
                 if has_rows {
                     return Err(old());
                 }
@@ -190,5 +198,18 @@ pub fn fold(trace: &CallTrace, output: &Path, wanted: Structure) -> Result<u64, 
             writer.add_bytes(name, &trace.container().read_checked(name)?)?;
         }
     }
+    Ok(writer.finish()?)
+}
+
+/// Writes a trace with histograms in place of its calls ([`refrain_fold::histograms`]); returns its size. Times of calls,
+/// statistics and raw records belong to calls, and are left out.
+pub fn write_histograms(
+    trace: &CallTrace,
+    histograms: &HistogramTrace,
+    output: &Path,
+) -> Result<u64, TraceError> {
+    let mut writer = Writer::create(output)?;
+    writer.add_bytes(sections::META, &trace.container().read_checked(sections::META)?)?;
+    writer.add_bytes(sections::HISTOGRAMS, &refrain_fold::histograms::write(histograms))?;
     Ok(writer.finish()?)
 }

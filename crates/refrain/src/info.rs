@@ -7,7 +7,7 @@ use crate::stdout::{print, print_json};
 use crate::summary::{counted, grouped, size};
 use crate::timing::Bounds;
 use anyhow::Result;
-use refrain_analysis::figures::{Figures, GroupFigures, figures};
+use refrain_analysis::figures::{Figures, GroupFigures, figures, of_histograms};
 use refrain_mpi::abi::Family;
 use refrain_reader::meta::REDACT;
 use refrain_reader::timing::Wanted;
@@ -40,7 +40,8 @@ hosts, program, programs, command, exit_code (null if unknown), refrain (version
 file), ended (number of ranks by how they ended), started, duration_s,
 groups (array: ranks, list, thread, signatures, calls), times (null without --timing: mode, error,
 error_abs_ns, bytes, bytes_per_call, clock_uncertainty_ns: the largest possible offset of a rank's
-clock from that of the first rank).
+clock from that of the first rank), stored (grammar, nest, coded or histograms), fuzzy_frames,
+histograms (null unless fold --histogram-above made it: above, vectors, the number replaced).
 
 JSON of receive orders (refrain record): path, refrain, command, exit_code, method, ranks, size,
 complete, receives, wildcard_receives, calls (that completed something), failed_polls, values
@@ -163,6 +164,20 @@ struct InfoRow<'a> {
     groups: Vec<GroupRow<'a>>,
     /// Null without `--timing`.
     times: Option<TimesRow>,
+    /// How the calls are stored: `grammar`, `nest`, `coded` or `histograms`.
+    stored: &'static str,
+    /// Frames of call stacks that may differ at one place of the loop nests.
+    fuzzy_frames: usize,
+    /// Null unless the trace has histograms.
+    histograms: Option<HistogramsRow>,
+}
+
+#[derive(Serialize)]
+struct HistogramsRow {
+    /// Vectors of more numbers were replaced.
+    above: u64,
+    /// How many were replaced.
+    vectors: u64,
 }
 
 #[derive(Serialize)]
@@ -218,12 +233,20 @@ struct Info<'t> {
     ended: BTreeMap<String, usize>,
     times: Option<Wanted>,
     form: StoredForm,
+    /// How many frames of call stacks of one place differ in the loop nests.
+    frames: usize,
+    /// Where there are histograms: the numbers that a vector may have, and how many were replaced.
+    histograms: Option<(u64, u64)>,
 }
 
 impl<'t> Info<'t> {
     fn of(trace: &'t CallTrace) -> Result<Info<'t>> {
         let (meta, container) = (trace.meta(), trace.container());
-        let groups = &trace.structure()?.groups;
+        let histograms = trace.histograms()?;
+        let groups = match histograms {
+            Some(_) => &[][..],
+            None => &trace.structure()?.groups,
+        };
         let mut sections = BTreeMap::new();
         for section in container.sections() {
             let name = section.name.split('/').next().unwrap_or_default();
@@ -245,7 +268,10 @@ impl<'t> Info<'t> {
         let family = streams.first().and_then(|s| Family::from_code(s.family));
         Ok(Info {
             meta,
-            figures: figures(trace)?,
+            figures: match histograms {
+                Some(histograms) => of_histograms(histograms),
+                None => figures(trace)?,
+            },
             ranks,
             signatures: groups.iter().map(|g| g.rows.len()).sum(),
             grammars: groups.iter().map(|g| g.grammars.len()).sum(),
@@ -259,16 +285,31 @@ impl<'t> Info<'t> {
             ended,
             times: trace.timing()?,
             form: trace.form()?,
+            frames: trace.fuzzy_frames()?,
+            histograms: histograms.map(|histograms| (histograms.above, histograms.replaced())),
         })
     }
 
-    /// How the sequences are stored, and why, unless it is the usual way.
+    /// How the calls are stored, and why.
     fn form_text(&self) -> String {
-        let StoredForm::Coded { is_nest, instead } = self.form else { return String::new() };
+        let taken = |section| size(self.sections.get(section).copied().unwrap_or(0));
+        let (is_nest, instead) = match (self.form, self.histograms) {
+            (StoredForm::Coded { is_nest, instead }, _) => (is_nest, size(instead)),
+            (StoredForm::Histograms, Some((above, vectors))) => {
+                return format!(
+                    "as loop nests with histograms in place of {} of more than {}: not lossless",
+                    counted(vectors, "vector"),
+                    counted(above, "number")
+                );
+            }
+            _ => return "as grammars: loop nests are stored where they take less".to_owned(),
+        };
         let what = if is_nest { "loop nests" } else { "predicted signatures and calls" };
-        let taken = self.sections.get(sections::NEST).copied().unwrap_or(0);
-        let taken = size(taken);
-        format!(", stored as {what}: {taken} instead of {}", size(instead))
+        let fuzzy = match self.frames {
+            0 => String::new(),
+            frames => format!(" (stacks may differ in {})", counted(frames as u64, "frame")),
+        };
+        format!("as {what}{fuzzy}: {} instead of {instead} as grammars", taken(sections::NEST))
     }
 
     fn ratio(&self) -> f64 {
@@ -325,6 +366,14 @@ impl<'t> Info<'t> {
             duration_s: self.duration(),
             groups: self.figures.groups.iter().map(GroupRow::of).collect(),
             times: self.times.as_ref().map(|wanted| self.times_row(wanted)),
+            stored: match self.form {
+                StoredForm::Grammar => "grammar",
+                StoredForm::Coded { is_nest: true, .. } => "nest",
+                StoredForm::Coded { is_nest: false, .. } => "coded",
+                StoredForm::Histograms => "histograms",
+            },
+            fuzzy_frames: self.frames,
+            histograms: self.histograms.map(|(above, vectors)| HistogramsRow { above, vectors }),
         })?)
     }
 
@@ -418,16 +467,13 @@ impl<'t> Info<'t> {
                 counted(functions.len() as u64, "function")
             ),
         );
-        line(
-            "structure",
-            format!(
-                "{}, {} of {} in all{}",
-                counted(self.signatures as u64, "signature"),
-                counted(self.grammars as u64, "grammar"),
-                counted(self.rules as u64, "rule"),
-                self.form_text()
-            ),
-        );
+        if self.histograms.is_none() {
+            let signatures = counted(self.signatures as u64, "signature");
+            let grammars = counted(self.grammars as u64, "grammar");
+            let rules = counted(self.rules as u64, "rule");
+            line("structure", format!("{signatures}, {grammars} of {rules} in all"));
+        }
+        line("stored", self.form_text());
         let group = |g: &GroupFigures| {
             let ranks = if g.ranks == 1 { "rank" } else { "ranks" };
             match g.thread {

@@ -1,7 +1,8 @@
 //! `refrain show`: prints the calls of a trace, or hands over to the modules for records and memory traces.
 
 mod calls;
-mod structure;
+mod drawn;
+pub mod structure;
 
 use crate::mem::formats::Format;
 use crate::mem::show::Wanted;
@@ -9,11 +10,13 @@ use crate::open::open_any;
 use crate::orders;
 use crate::select::{Names, parse_ranks};
 use crate::stdout::Lines;
+use crate::summary::counted;
 use anyhow::{Result, bail};
 use refrain_analysis::sites::Sites;
+use refrain_reader::refrain_fold::histograms::HistogramTrace;
 use refrain_reader::{CallTrace, File};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -62,6 +65,9 @@ The program as loops (refrain trace, --structure):
   formula holds for every iteration. Ranks 0-6:3 are 0, 3 and 6. (row + 1, column - 1) in 4 x 4 is the
   diagonal neighbour of the rank in 4 rows of 4 that wrap.
   `ranks 0-2:` is before what only these ranks do. --depth hides inner loops, --rank selects ranks.
+  In a trace with histograms (fold --histogram-above), <3: 40%, 4..9: 60%> is 3 in 40 % of all visits
+  and 4 to 9 in the others; <rank + 1: 50%, rank - 1: 50%> are peers; `if at random: 5%` holds in 5 %.
+  Without --structure such a trace prints calls that are drawn from the histograms, always the same.
   JSON: an object per thread number: thread, ranks, calls, time_ns, body; a node of the body has
   ranks, calls, time_ns and function, arguments, returned, site; or index, count (null if it varies),
   trips (formula), body; or condition, body.
@@ -122,7 +128,8 @@ pub struct Args {
     /// With --structure of MPI calls, print what is in at most N loops.
     #[arg(long, value_name = "N", requires = "structure")]
     depth: Option<u32>,
-    /// With --structure of MPI calls, call stacks of which at most K frames differ are the same place.
+    /// With --structure of MPI calls, call stacks of which at most K frames differ are the same place. Default: as stored by `refrain
+    /// fold`, or 0.
     #[arg(long, value_name = "K", requires = "structure")]
     fuzzy_frames: Option<usize>,
     /// Print memory references in the format of another program.
@@ -145,7 +152,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
             bail!("{} holds no memory references: --format is for these", args.trace.display())
         }
         File::Calls(trace) if args.structure => structure::run(&trace, &args, ranks.as_ref()),
-        File::Calls(trace) => calls::run(&trace, &args, ranks.as_ref(), functions),
+        File::Calls(trace) => match trace.histograms()? {
+            Some(histograms) => drawn::run(&trace, histograms, &args, ranks.as_ref(), &functions),
+            None => calls::run(&trace, &args, ranks.as_ref(), functions),
+        },
         File::Orders(_) if args.structure => {
             bail!("{} is a record of receive orders, and has no loops", args.trace.display())
         }
@@ -195,6 +205,12 @@ fn sites(trace: &CallTrace) -> Result<ExitCode> {
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says that a trace has histograms.
+fn say_histograms(path: &Path, histograms: &HistogramTrace) {
+    let replaced = counted(histograms.replaced(), "vector");
+    say!("refrain: {} is not lossless: it has histograms in place of {replaced}", path.display());
 }
 
 /// Warns about modules that are not those of the recording any more, so far as sites in them were asked for.

@@ -47,7 +47,10 @@ MPI_Finalize must have the end of every thread. A record holds no sends to compa
 
 Exit codes: 0 if everything is right, 1 if not, 125 if the file cannot be read at all.
 
-JSON: path, ok, sections_checked, groups, grammars, rules, signatures, calls, raw,
+A trace with histograms (fold --histogram-above) is not lossless, and there is nothing to compare:
+only its sections are checked.
+
+JSON: path, ok, lossy (true if the trace has histograms), sections_checked, groups, grammars, rules, signatures, calls, raw,
 events_compared, arguments_compared, different (number of differences), differences (the first
 ones: rank, thread, call, function, parameter, expected, got), problems, remarks, times (null if
 there are none: mode, error, error_abs_ns, calls, compared, worst_duration_error and
@@ -69,6 +72,8 @@ pub struct Args {
 #[derive(Default)]
 struct Findings {
     sections: usize,
+    /// Where the trace has histograms: in place of how many vectors, and for how many calls.
+    histograms: Option<(u64, u64)>,
     structure: Structure,
     survey: Survey,
     comparison: Option<Comparison>,
@@ -112,6 +117,14 @@ impl Findings {
         (self.sections, self.problems) = (integrity.intact, integrity.problems);
         if !self.problems.is_empty() {
             return;
+        }
+        match trace.histograms() {
+            Ok(Some(histograms)) => {
+                self.histograms = Some((histograms.replaced(), histograms.calls()));
+                return;
+            }
+            Ok(None) => {}
+            Err(error) => return self.problem(error.to_string()),
         }
         if let Err(error) = trace.durations() {
             return self.problem(error.to_string());
@@ -181,6 +194,16 @@ impl Findings {
         for problem in &self.problems {
             line(format!("wrong: {problem}"));
         }
+        if let Some((replaced, calls)) = self.histograms {
+            line(format!("{} sections, every checksum right", self.sections));
+            line(format!(
+                "not lossless: histograms in place of {}, for {}",
+                counted(replaced, "vector"),
+                counted(calls, "call")
+            ));
+            line("not compared: histograms have no single calls".into());
+            return text;
+        }
         if self.problems.is_empty() {
             let Structure { groups, grammars, rules, signatures, .. } = self.structure;
             line(format!("{} sections, every checksum right", self.sections));
@@ -232,12 +255,13 @@ impl Findings {
         Ok(serde_json::to_string(&VerifyRow {
             path,
             ok: self.is_right(),
+            lossy: self.histograms.is_some(),
             sections_checked: self.sections,
             groups: self.structure.groups,
             grammars: self.structure.grammars,
             rules: self.structure.rules,
             signatures: self.structure.signatures,
-            calls: self.survey.calls,
+            calls: self.histograms.map_or(self.survey.calls, |(_, calls)| calls),
             raw: comparison.is_some(),
             events_compared: comparison.map_or(0, |c| c.events),
             arguments_compared: comparison.map_or(0, |c| c.arguments),
@@ -256,6 +280,8 @@ impl Findings {
 struct VerifyRow<'a> {
     path: &'a str,
     ok: bool,
+    /// Whether the trace has histograms in place of calls.
+    lossy: bool,
     sections_checked: usize,
     groups: usize,
     grammars: usize,

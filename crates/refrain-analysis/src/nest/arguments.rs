@@ -1,6 +1,5 @@
 //! Arguments as text: formulas of the rank, and of loop indices.
 
-use super::fit::Pattern;
 use super::ranks::{Words, over_ranks};
 use refrain_format::define::ParamDef;
 use refrain_format::record::segment;
@@ -10,6 +9,7 @@ use refrain_mpi::kind::Class;
 use refrain_mpi::names::{constant_name, mask_names};
 use refrain_reader::refrain_elastic::IdList;
 use refrain_reader::refrain_nest::Seq;
+use refrain_reader::refrain_nest::formulas::Pattern;
 use refrain_reader::{Arg, CallTrace, Num, Object, Structure};
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ const LONGEST_ARRAY: usize = 8;
 
 /// A part of an argument.
 #[derive(Clone, Debug, PartialEq)]
-enum Part<'t> {
+pub(super) enum Part<'t> {
     Number(i64),
     Over(Num<'t>),
     Text(String),
@@ -152,7 +152,7 @@ impl<'t> Wording<'t> {
     }
 
     /// A part on each of the ranks, if it is a number.
-    fn numbers(&self, part: &Part<'t>) -> Option<Vec<(u32, i64)>> {
+    pub(super) fn numbers(&self, part: &Part<'t>) -> Option<Vec<(u32, i64)>> {
         let number = |rank: u32| match part {
             Part::Number(value) => Some((rank, *value)),
             Part::Over(num) => Some((rank, num.on(rank)?)),
@@ -193,7 +193,8 @@ impl<'t> Wording<'t> {
         self.structure.signature(signature)?.function.params.get(param)
     }
 
-    fn parts(&self, param: usize, signature: u32) -> Vec<Part<'t>> {
+    /// The parts of an argument of a signature.
+    pub(super) fn parts(&self, param: usize, signature: u32) -> Vec<Part<'t>> {
         let unknown = || vec![Part::Text("?".to_owned())];
         let Some(signature) = self.structure.signature(signature) else { return unknown() };
         let Some(def) = signature.function.params.get(param) else { return unknown() };
@@ -266,7 +267,8 @@ impl<'t> Wording<'t> {
         }
     }
 
-    fn part_text(&self, param: usize, signature: u32, part: &Part<'t>) -> String {
+    /// A part as text.
+    pub(super) fn part_text(&self, param: usize, signature: u32, part: &Part<'t>) -> String {
         match part {
             Part::Text(text) => text.clone(),
             part => {
@@ -283,26 +285,30 @@ impl<'t> Wording<'t> {
     }
 
     fn number(&self, param: usize, signature: u32, value: i64, is_offset: bool) -> String {
-        if is_offset {
-            return match value {
-                0..10 => value.to_string(),
-                _ if value < 0 => format!("-{:#x}", value.unsigned_abs()),
-                _ => format!("{value:#x}"),
-            };
-        }
         let group = self.param(param, signature).map_or("number", |param| &param.reads_as);
-        match group {
-            "bool" => (value != 0).to_string(),
-            "amode" | "assert" => mask_names(self.family, group, value),
-            "number" => value.to_string(),
-            group => constant_name(self.family, group, value)
-                .map_or_else(|| value.to_string(), str::to_owned),
-        }
+        number_text(self.family, group, value, is_offset)
+    }
+}
+
+/// A number as it is written for a kind of parameter, or as an offset in memory.
+pub(super) fn number_text(family: Family, kind: &str, value: i64, is_offset: bool) -> String {
+    if is_offset {
+        return match value {
+            0..10 => value.to_string(),
+            _ if value < 0 => format!("-{:#x}", value.unsigned_abs()),
+            _ => format!("{value:#x}"),
+        };
+    }
+    match kind {
+        "bool" => (value != 0).to_string(),
+        "amode" | "assert" => mask_names(family, kind, value),
+        "number" => value.to_string(),
+        kind => constant_name(family, kind, value).map_or_else(|| value.to_string(), str::to_owned),
     }
 }
 
 /// The parts of an argument, an address as `heap1 + 0x40`.
-fn joined(parts: &[String]) -> String {
+pub(super) fn joined(parts: &[String]) -> String {
     match parts {
         [segment, offset] if offset == "0" => segment.clone(),
         [segment, offset] => match offset.strip_prefix('-') {

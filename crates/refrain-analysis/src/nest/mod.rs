@@ -6,20 +6,23 @@
 //! any. Loops are not expanded.
 
 pub mod arguments;
-pub mod fit;
+pub mod histograms;
 mod ranks;
 mod samples;
 mod skeletons;
 mod unroll;
 
 use crate::nest::arguments::Wording;
-use crate::nest::fit::{Indices, LONGEST_PERIOD, LONGEST_TABLE, Pattern, condition};
 use crate::nest::ranks::{Words, over_ranks};
 use crate::nest::samples::Samples;
 pub use crate::nest::skeletons::Renamed;
 use crate::nest::skeletons::Skeletons;
 use refrain_reader::refrain_elastic::IdList;
-use refrain_reader::refrain_nest::{Grouped, Nest, Options, Seq, fold, over_groups_with};
+pub use refrain_reader::refrain_nest::formulas as fit;
+use refrain_reader::refrain_nest::formulas::{
+    Indices, LONGEST_PERIOD, LONGEST_TABLE, Pattern, Rule, condition,
+};
+use refrain_reader::refrain_nest::{Folded, Grouped, Nest, Options, Seq, fold, over_groups_with};
 use refrain_reader::{CallTrace, Structure, TraceError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -119,6 +122,33 @@ pub fn nests_of<'t>(
     options: Options,
     renamed: &mut Renamed<'_>,
 ) -> Result<Vec<Common<'t>>, TraceError> {
+    let common = |folded: FoldedThread<'t>| {
+        let nest = over_groups_with(folded.nests, options);
+        let nest = if folded.has_sites { nest } else { unroll::unrolled(nest) };
+        Common { thread: folded.thread, groups: folded.groups, nest }
+    };
+    let mut all = Vec::new();
+    folded_threads(trace, ranks, options, renamed, &mut |folded| all.push(common(folded)))?;
+    Ok(all)
+}
+
+/// The groups of ranks with one thread number, each with its own nest.
+struct FoldedThread<'t> {
+    thread: u32,
+    groups: Vec<Structure<'t>>,
+    nests: Vec<Vec<Folded>>,
+    /// Whether call sites were recorded.
+    has_sites: bool,
+}
+
+/// Folds the grammars of each group.
+fn folded_threads<'t>(
+    trace: &'t CallTrace,
+    ranks: Option<&BTreeSet<u32>>,
+    options: Options,
+    renamed: &mut Renamed<'_>,
+    visit: &mut dyn FnMut(FoldedThread<'t>),
+) -> Result<(), TraceError> {
     let mut threads: BTreeMap<u32, Vec<Structure<'_>>> = BTreeMap::new();
     for structure in trace.structures()? {
         let is_wanted = |rank: u32| ranks.is_none_or(|ranks| ranks.contains(&rank));
@@ -126,7 +156,7 @@ pub fn nests_of<'t>(
             threads.entry(structure.thread()).or_default().push(structure);
         }
     }
-    let common = |(thread, groups): (u32, Vec<Structure<'t>>)| {
+    for (thread, groups) in threads {
         let mut skeletons = Skeletons::new(options.frames, &mut *renamed);
         let mut nests = Vec::with_capacity(groups.len());
         for group in &groups {
@@ -135,13 +165,10 @@ pub fn nests_of<'t>(
             let skeleton = |number: u32| of.get(number as usize).copied().flatten();
             nests.push(fold(group.grammars(), options, skeleton));
         }
-        let mut nest = over_groups_with(nests, options);
-        if !skeletons.has_sites {
-            nest = unroll::unrolled(nest);
-        }
-        Common { thread, groups, nest }
-    };
-    Ok(threads.into_iter().map(common).collect())
+        let has_sites = skeletons.has_sites;
+        visit(FoldedThread { thread, groups, nests, has_sites });
+    }
+    Ok(())
 }
 
 /// The programs of a trace, by thread number; only those of some ranks if `ranks` is given. `renamed` as in
@@ -284,11 +311,16 @@ impl<'t> Builder<'t> {
     /// When a condition holds in a group.
     fn condition(&self, this: usize, group: usize, trips: &Seq<u64>, names: &[String]) -> String {
         let (held, all) = (trips.sum(), trips.len());
+        let rule = self.rule(this, group, trips);
+        rule.map_or_else(|| format!("in {held} of {all} visits"), |rule| rule.text(names))
+    }
+
+    /// The rule of a condition in a group, if there is one that holds for all visits.
+    fn rule(&self, this: usize, group: usize, trips: &Seq<u64>) -> Option<Rule> {
         let indices = &self.samples[group].indices[this];
-        let are_enough = indices.are_enough(trips, LONGEST_PERIOD.into());
         let holds: Vec<bool> = trips.iter().take(indices.visits).map(|trips| trips > 0).collect();
-        let rule = condition(&indices.indices, &holds, names).filter(|_| are_enough);
-        rule.unwrap_or_else(|| format!("in {held} of {all} visits"))
+        let are_enough = indices.are_enough(trips, LONGEST_PERIOD.into());
+        condition(&indices.indices, &holds).filter(|_| are_enough)
     }
 
     /// How the values of a node depend on loop indices.
@@ -463,7 +495,7 @@ impl<'t> Builder<'t> {
 }
 
 /// `i`, `j`, `k` …; `i18` where the alphabet ends.
-fn index_name(depth: usize) -> String {
+pub(crate) fn index_name(depth: usize) -> String {
     match (b'i'..=b'z').nth(depth) {
         Some(letter) => char::from(letter).to_string(),
         None => format!("i{depth}"),

@@ -11,7 +11,7 @@
 use super::Args;
 use crate::stdout::Lines;
 use anyhow::{Result, bail};
-use refrain_analysis::nest::{Node, Program, What, programs};
+use refrain_analysis::nest::{Node, Program, What, histograms, programs};
 use refrain_analysis::sites::{Frame, Sites};
 use refrain_reader::CallTrace;
 use refrain_reader::refrain_elastic::IdList;
@@ -38,8 +38,22 @@ pub fn run(trace: &CallTrace, args: &Args, ranks: Option<&BTreeSet<i32>>) -> Res
         trace.processes().filter(is_wanted).map(|process| process.rank_index()).collect()
     });
     let mut sites = Sites::recorded_at(trace.meta().time.0);
-    let options = Options { frames: args.fuzzy_frames.unwrap_or(0), ..Options::default() };
-    let mut all = programs(trace, wanted.as_ref(), options, &mut |site| lines(&mut sites, site))?;
+    let mut all = match trace.histograms()? {
+        Some(_) if args.rank.is_some() || args.fuzzy_frames.is_some() => bail!(
+            "{} has histograms over all ranks: leave --rank and --fuzzy-frames out, or use the trace \
+             that it was made of",
+            args.trace.display()
+        ),
+        Some(histograms) => {
+            super::say_histograms(&args.trace, histograms);
+            histograms::programs(trace, histograms)
+        }
+        None => {
+            let frames = args.fuzzy_frames.unwrap_or(trace.fuzzy_frames()?);
+            let options = Options { frames, ..Options::default() };
+            programs(trace, wanted.as_ref(), options, &mut |site| lines(&mut sites, site))?
+        }
+    };
     all.retain(|program| args.thread.is_none_or(|thread| thread == program.thread));
     if all.is_empty() {
         bail!("no such rank or thread in {}", args.trace.display());
@@ -242,7 +256,7 @@ impl Printer {
 }
 
 /// A call site as lines of the source, so far as they are known: an optimised program has several copies of some.
-fn lines(sites: &mut Sites, site: &[u8]) -> Vec<u8> {
+pub fn lines(sites: &mut Sites, site: &[u8]) -> Vec<u8> {
     let site: Arc<str> = String::from_utf8_lossy(site).into();
     let name = |(frame, recorded): (&Frame, &str)| match frame.line {
         Some(_) => frame.text(),
@@ -256,7 +270,7 @@ fn lines(sites: &mut Sites, site: &[u8]) -> Vec<u8> {
 }
 
 /// The innermost frame, and the functions of its module that called it.
-fn stack(frames: &[Frame]) -> String {
+pub(super) fn stack(frames: &[Frame]) -> String {
     let Some((first, callers)) = frames.split_first() else { return String::new() };
     let inside = callers.iter().take_while(|frame| frame.module == first.module);
     let names = inside.map_while(|frame| frame.function.as_deref());
@@ -264,7 +278,7 @@ fn stack(frames: &[Frame]) -> String {
 }
 
 /// `count=64`, or the value alone if it says what it is.
-fn argument((name, text): &(String, String)) -> String {
+pub(super) fn argument((name, text): &(String, String)) -> String {
     let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic());
     match NAMELESS.contains(&name.as_str()) && is_name {
         true => text.clone(),

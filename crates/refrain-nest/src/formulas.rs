@@ -60,6 +60,22 @@ impl Pattern {
         Pattern::Between(distinct[0], distinct[distinct.len() - 1], distinct.len())
     }
 
+    /// The value at these loop indices; none if the pattern is no formula.
+    pub fn value(&self, indices: &[u64]) -> Option<i64> {
+        match self {
+            Pattern::Constant(value) => Some(*value),
+            Pattern::Affine(base, terms) => terms.iter().try_fold(*base, |sum, (index, factor)| {
+                let at = i64::try_from(*indices.get(*index)?).ok()?;
+                sum.checked_add(factor.checked_mul(at)?)
+            }),
+            Pattern::Table { index, values, .. } => {
+                let at = *indices.get(*index)? % (values.len() as u64).max(1);
+                values.get(at as usize).copied()
+            }
+            Pattern::Between(..) => None,
+        }
+    }
+
     /// As text, with names of loop indices and numbers.
     pub fn text(&self, names: &[String], number: &dyn Fn(i64) -> String) -> String {
         match self {
@@ -164,47 +180,110 @@ fn by_index(indices: &Indices, values: &[i64], index: usize, length: u32) -> Opt
     (known.len() == length as usize).then(|| known.into_values().collect())
 }
 
-/// When a condition holds, as text: `i mod 10 == 9`, `i > 0`. None if no simple rule is found.
-pub fn condition(indices: &Indices, holds: &[bool], names: &[String]) -> Option<String> {
-    for index in (0..indices.depth).rev() {
-        let name = names.get(index)?;
+/// When a condition holds: a rule for the index of one loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The loop.
+    pub index: usize,
+    /// The iterations.
+    pub holds: Holds,
+}
+
+/// In which iterations of a loop a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// In one.
+    Is(u32),
+    /// In the last, which is this one.
+    Last(u32),
+    /// In all but this one.
+    Not(u32),
+    /// Up to this one.
+    AtMost(u32),
+    /// From this one on.
+    AtLeast(u32),
+    /// From the first to the second.
+    Between(u32, u32),
+    /// Where the index divided by the first has the second as remainder.
+    Remainder(u32, u32),
+    /// Where it has another remainder.
+    NotRemainder(u32, u32),
+}
+
+impl Rule {
+    /// Whether the condition holds at these loop indices.
+    pub fn holds_at(&self, indices: &[u64]) -> bool {
+        let Some(at) = indices.get(self.index).copied() else { return false };
+        let rest = |period: u32| at.checked_rem(period.into());
+        match self.holds {
+            Holds::Is(one) | Holds::Last(one) => at == u64::from(one),
+            Holds::Not(one) => at != u64::from(one),
+            Holds::AtMost(high) => at <= u64::from(high),
+            Holds::AtLeast(low) => at >= u64::from(low),
+            Holds::Between(low, high) => (u64::from(low)..=u64::from(high)).contains(&at),
+            Holds::Remainder(period, is) => rest(period) == Some(is.into()),
+            Holds::NotRemainder(period, is) => rest(period) != Some(is.into()),
+        }
+    }
+
+    /// As text, with names of loop indices: `i mod 10 == 9`, `i >= 1`.
+    pub fn text(&self, names: &[String]) -> String {
+        let name = names.get(self.index).map_or("?", String::as_str);
+        match self.holds {
+            Holds::Is(one) => format!("{name} == {one}"),
+            Holds::Last(one) => format!("{name} == {one} (last)"),
+            Holds::Not(one) => format!("{name} != {one}"),
+            Holds::AtMost(high) => format!("{name} <= {high}"),
+            Holds::AtLeast(low) => format!("{name} >= {low}"),
+            Holds::Between(low, high) => format!("{low} <= {name} <= {high}"),
+            Holds::Remainder(period, is) => format!("{name} mod {period} == {is}"),
+            Holds::NotRemainder(period, is) => format!("{name} mod {period} != {is}"),
+        }
+    }
+}
+
+/// When a condition holds. None if no simple rule is found.
+pub fn condition(indices: &Indices, holds: &[bool]) -> Option<Rule> {
+    (0..indices.depth).rev().find_map(|index| {
         let mut by_value: BTreeMap<u32, bool> = BTreeMap::new();
         let determines = (0..holds.len()).all(|visit| {
             *by_value.entry(indices.of(visit)[index]).or_insert(holds[visit]) == holds[visit]
         });
-        if !determines {
-            continue;
-        }
-        let yes: Vec<u32> =
-            by_value.iter().filter(|(_, holds)| **holds).map(|(at, _)| *at).collect();
-        let (first, last) = (*by_value.keys().next()?, *by_value.keys().next_back()?);
-        let (low, high) = (*yes.first()?, *yes.last()?);
-        let is_run = yes.len() as u32 == high - low + 1;
-        match (low == first, high == last) {
-            _ if yes.len() == 1 && high == last => return Some(format!("{name} == {high} (last)")),
-            _ if yes.len() == 1 => return Some(format!("{name} == {low}")),
-            (true, _) if is_run => return Some(format!("{name} <= {high}")),
-            (_, true) if is_run => return Some(format!("{name} >= {low}")),
-            _ if is_run => return Some(format!("{low} <= {name} <= {high}")),
-            _ => {}
-        }
-        let no: Vec<u32> =
-            by_value.iter().filter(|(_, holds)| !**holds).map(|(at, _)| *at).collect();
-        if let [only] = no.as_slice() {
-            return Some(format!("{name} != {only}"));
-        }
-        for period in 2..=LONGEST_PERIOD {
-            let rest = low % period;
-            if by_value.iter().all(|(at, holds)| (at % period == rest) == *holds) {
-                return Some(format!("{name} mod {period} == {rest}"));
-            }
-            let rest = no[0] % period;
-            if by_value.iter().all(|(at, holds)| (at % period != rest) == *holds) {
-                return Some(format!("{name} mod {period} != {rest}"));
-            }
-        }
+        let holds = if determines { iterations(&by_value) } else { None };
+        holds.map(|holds| Rule { index, holds })
+    })
+}
+
+/// The rule for the iterations of a loop in which a condition holds.
+fn iterations(by_value: &BTreeMap<u32, bool>) -> Option<Holds> {
+    let of = |wanted: bool| -> Vec<u32> {
+        by_value.iter().filter(|(_, holds)| **holds == wanted).map(|(at, _)| *at).collect()
+    };
+    let (yes, no) = (of(true), of(false));
+    let (first, last) = (*by_value.keys().next()?, *by_value.keys().next_back()?);
+    let (low, high) = (*yes.first()?, *yes.last()?);
+    let is_run = yes.len() as u32 == high - low + 1;
+    match (low == first, high == last) {
+        _ if yes.len() == 1 && high == last => return Some(Holds::Last(high)),
+        _ if yes.len() == 1 => return Some(Holds::Is(low)),
+        (true, _) if is_run => return Some(Holds::AtMost(high)),
+        (_, true) if is_run => return Some(Holds::AtLeast(low)),
+        _ if is_run => return Some(Holds::Between(low, high)),
+        _ => {}
     }
-    None
+    if let [only] = no.as_slice() {
+        return Some(Holds::Not(*only));
+    }
+    let not = *no.first()?;
+    (2..=LONGEST_PERIOD).find_map(|period| {
+        let rest = low % period;
+        if by_value.iter().all(|(at, holds)| (at % period == rest) == *holds) {
+            return Some(Holds::Remainder(period, rest));
+        }
+        let rest = not % period;
+        let is_rule = by_value.iter().all(|(at, holds)| (at % period != rest) == *holds);
+        is_rule.then_some(Holds::NotRemainder(period, rest))
+    })
 }
 
 #[cfg(test)]
@@ -225,7 +304,12 @@ mod tests {
         let values: Vec<i64> =
             (0..count).map(|visit| value(indices.of(visit)[0], indices.of(visit)[1])).collect();
         let names = ["i".to_owned(), "j".to_owned()];
-        Pattern::of(indices, &values, true).text(&names, &|value| value.to_string())
+        let pattern = Pattern::of(indices, &values, true);
+        for (visit, value) in values.iter().enumerate() {
+            let at: Vec<u64> = indices.of(visit).iter().map(|at| u64::from(*at)).collect();
+            assert!(pattern.value(&at).is_none_or(|known| known == *value));
+        }
+        pattern.text(&names, &|value| value.to_string())
     }
 
     #[test]
@@ -246,7 +330,10 @@ mod tests {
         let indices = Indices { depth: 1, all: (0..40).collect() };
         let names = ["step".to_owned()];
         let rule = |holds: &dyn Fn(u32) -> bool| {
-            condition(&indices, &(0..40).map(holds).collect::<Vec<_>>(), &names)
+            let holds: Vec<bool> = (0..40).map(holds).collect();
+            let rule = condition(&indices, &holds)?;
+            (0..40).for_each(|at| assert_eq!(rule.holds_at(&[at]), holds[at as usize]));
+            Some(rule.text(&names))
         };
         assert_eq!(rule(&|i| i % 10 == 9).unwrap(), "step mod 10 == 9");
         assert_eq!(rule(&|i| i % 4 != 1).unwrap(), "step mod 4 != 1");
