@@ -22,17 +22,17 @@ A trace stores the sequence of calls as a grammar or as loop nests. A grammar is
 program repeats itself exactly; loop nests are small also where message sizes, neighbours or trip
 counts change. All commands read both, and get the same calls from both.
 
---histogram-above makes a trace that is not lossless, whose size depends neither on the number of
-steps nor on the number of ranks. Trip counts and arguments are vectors over the visits of a place
-by all ranks. A vector that takes more than N numbers (formulas of the rank and of loop indices take
-few) is replaced by a histogram with at most N bins: each value, or range of values, and how often it
-occurs. A peer is counted as distance from the rank if that gives fewer values. A place that occurs
-more than N times in the nest becomes one node; a list of ranks with more than N ranges becomes a
-number of ranks. What MPI decided, raw records, and times of single calls are left out; the total time
-of each place is kept. `info`, `show` and `verify` say that the trace has histograms. `show
---structure` prints them, `show` prints calls that are drawn from them, always the same ones; each value
-occurs in all calls as often as it did in the run. Commands that need the calls of the run refuse
-such a trace.")]
+--histogram-above makes a trace that is not lossless, whose size depends neither on the number
+of steps nor on the number of ranks. Trip counts and arguments are vectors over the visits of a
+place by all ranks. A vector that takes more than N numbers (formulas of the rank and of loop
+indices take few) is replaced by a histogram with at most N bins: each value, or range of
+values, and how often it occurs. A peer is counted as distance from the rank if that gives fewer
+values. A place that occurs more than N times in the nest becomes one node; a list of ranks with
+more than N ranges becomes a number of ranks. What MPI decided, failed polls, raw records, and
+times of single calls are left out; the total time of each place is kept. `info`, `show` and `verify` say that
+the trace has histograms. `show --structure` prints them, `show` prints calls that are drawn
+from them, always the same ones; each value occurs about as often as it did in the run.
+Commands that need the calls of the run refuse such a trace.")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,

@@ -65,9 +65,9 @@ The program as loops (refrain trace, --structure):
   formula holds for every iteration. Ranks 0-6:3 are 0, 3 and 6. (row + 1, column - 1) in 4 x 4 is the
   diagonal neighbour of the rank in 4 rows of 4 that wrap.
   `ranks 0-2:` is before what only these ranks do. --depth hides inner loops, --rank selects ranks.
-  In a trace with histograms (fold --histogram-above), <3: 40%, 4..9: 60%> is 3 in 40 % of all visits
-  and 4 to 9 in the others; <rank + 1: 50%, rank - 1: 50%> are peers; `if at random: 5%` holds in 5 %.
-  Without --structure such a trace prints calls that are drawn from the histograms, always the same.
+  In a trace with histograms (fold --histogram-above), <3: 40%, 4..9: 60%> is 3 in 40 % of all
+  visits and 4 to 9 in the others; <rank + 1: 50%, rank - 1: 50%> are peers; `if at random: 5%`
+  holds in 5 %. Without --structure, calls are drawn from the histograms, always the same ones.
   JSON: an object per thread number: thread, ranks, calls, time_ns, body; a node of the body has
   ranks, calls, time_ns and function, arguments, returned, site; or index, count (null if it varies),
   trips (formula), body; or condition, body.

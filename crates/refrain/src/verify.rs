@@ -50,13 +50,14 @@ Exit codes: 0 if everything is right, 1 if not, 125 if the file cannot be read a
 A trace with histograms (fold --histogram-above) is not lossless, and there is nothing to compare:
 only its sections are checked.
 
-JSON: path, ok, lossy (true if the trace has histograms), sections_checked, groups, grammars, rules, signatures, calls, raw,
-events_compared, arguments_compared, different (number of differences), differences (the first
-ones: rank, thread, call, function, parameter, expected, got), problems, remarks, times (null if
-there are none: mode, error, error_abs_ns, calls, compared, worst_duration_error and
-worst_interval_error as fractions, beyond: number of times outside the bound), messages (null if
-there are no times: paired, unpaired, early: number received before they were sent, worst_ns,
-beyond_clocks: number that clock uncertainty does not explain). JSON of a memory trace: path, ok,
+JSON: path, ok, lossy (whether the trace has histograms), sections_checked, groups, grammars,
+rules, signatures, calls, raw, events_compared, arguments_compared, different (number of
+differences), differences (the first ones: rank, thread, call, function, parameter, expected,
+got), problems, remarks, times (null if there are none: mode, error, error_abs_ns, calls,
+compared, worst_duration_error and worst_interval_error as fractions, beyond: number of times
+outside the bound), messages (null if there are no times: paired, unpaired, early: number
+received before they were sent, worst_ns, beyond_clocks: number that clock uncertainty does not
+explain). JSON of a memory trace: path, ok,
 sections_checked, raw, references, references_compared, different, raw_bytes, problems. JSON of a
 record: path, ok, sections_checked, method, ranks, size, threads, receives, calls, values,
 completions (receives whose completing call is recorded), problems, remarks.")]

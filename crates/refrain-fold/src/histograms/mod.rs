@@ -7,8 +7,9 @@
 //!
 //! [`Program::calls`] draws calls from it. Every value is a function of the seed, the place, the rank and the visit
 //! ([`draw`]), so whoever knows the rank of another task knows what that task draws: a replay needs no messages to agree on
-//! who sends to whom (ScalaTrace II §3.5). Each histogram is used up evenly: over all visits of all ranks, each value
-//! is drawn as often as it occurred.
+//! who sends to whom (ScalaTrace II §3.5). Each histogram is used up evenly: if all ranks visit a place as often as they did in
+//! the run, each value is drawn as often as it occurred. Inside of a loop whose trip counts are drawn, a rank visits it a
+//! few times more or less, and then values are drawn about as often.
 //!
 //! # Bytes
 //!
