@@ -129,6 +129,9 @@ struct OwnWindow {
     memory: Option<Range>,
 }
 
+/// What each start of a persistent request uses and begins, and the call that made it.
+type Template = (Vec<Use>, Vec<Part>, Arc<Place>);
+
 /// A process.
 #[derive(Debug)]
 pub struct Process {
@@ -145,7 +148,7 @@ pub struct Process {
     objects: Objects,
     requests: Requests,
     /// The buffers of persistent requests.
-    templates: HashMap<u64, (Vec<Use>, Vec<Part>, Arc<Place>)>,
+    templates: HashMap<u64, Template>,
     in_flight: InFlight,
     windows: HashMap<u64, OwnWindow>,
     names: HashMap<String, Arc<str>>,

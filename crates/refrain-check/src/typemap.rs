@@ -391,7 +391,7 @@ impl Types {
         let (mut runs, mut size, mut is_followed) = (Vec::new(), 0u64, true);
         for (length, handle) in lengths.iter().zip(types) {
             let Value::Word(handle) = handle else { return None };
-            let Some((old, name)) = self.get(call, *handle) else { return None };
+            let (old, name) = self.get(call, *handle)?;
             // The markers MPI_LB and MPI_UB have no data.
             if matches!(&*name, "MPI_LB" | "MPI_UB") {
                 continue;
