@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full mbi loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nas histograms nest-speed ablation times order clock soak memory cache scale walk setup build install dynamorio lint clean
+.PHONY: help demo test test-full mbi proxies loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nas histograms nest-speed ablation times order clock soak memory cache scale walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -30,6 +30,12 @@ mbi: ## checks the MPI Bugs Initiative's programs (20 minutes each on MPICH and 
 	@mkdir -p target/mbi
 	@scripts/mbi.py --mpi mpich-4.0 --failures --table target/mbi/mpich-4.0.txt $(MBI)
 	@scripts/mbi.py --mpi openmpi-4.1 --failures --table target/mbi/openmpi-4.1.txt $(MBI)
+	$(took)
+
+proxies: ## generates the proxies of many programs, and compares their traces with those of the programs
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	REFRAIN_PROXIES=1 cargo nextest run -p refrain --no-capture -E 'test(nearly_every_program_has_a_fixed_point)'
 	$(took)
 
 loom: ## tries the queue of the clock encoder under every order of memory accesses

@@ -3,6 +3,7 @@
 //! Every analysis reads traces with [`refrain_reader`].
 //!
 //! * [`causality`]: finds messages that were received before they were sent, by the clocks
+//! * [`difference`]: where two traces of calls differ
 //! * [`figures`]: calls, durations and bytes per function or call site
 //! * [`loads`]: time inside MPI and computing by rank, and which rank computes longest
 //! * [`matching`]: messages and collectives, from the calls of a process
@@ -19,6 +20,7 @@
 
 pub mod causality;
 pub mod debug_files;
+pub mod difference;
 pub mod figures;
 pub mod loads;
 pub mod matching;

@@ -247,6 +247,7 @@ pub mod view;
 
 pub use arguments::CallArguments;
 pub use calls::{Call, Calls, Peer, Span};
+pub use decoder::handles::Handle;
 pub use error::TraceError;
 pub use event::{Event, Value};
 pub use file::{File, is_one, open};

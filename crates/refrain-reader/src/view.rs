@@ -218,6 +218,26 @@ impl<'t> TaskView<'t> {
         Decoder::samples(self.clone(), signatures)
     }
 
+    /// Whether another task has the same sequence of signatures and, up to the values of these, the same outcomes;
+    /// also the same failed polls, unless `ignores_polls`.
+    pub fn has_equal_structure(&self, other: &TaskView<'_>, ignores_polls: bool) -> bool {
+        let (ours, theirs) = (self.group, other.group);
+        let varies = |group: &Group| group.rows.iter().any(|r| r.outcomes != Outcomes::Constant);
+        let outcomes = |view: &TaskView<'_>| view.residue.outcomes.clone();
+        ours.grammars == theirs.grammars
+            && ours.rows.len() == theirs.rows.len()
+            && !varies(ours)
+            && !varies(theirs)
+            && outcomes(self) == outcomes(other)
+            && (ignores_polls || self.residue.polls == other.residue.polls)
+    }
+
+    /// One call for each signature, in order, with the outcome of the first and with its depth. Requests are those
+    /// that the signature names, even where the program passed a null handle because they had completed.
+    pub fn whole_samples(&self) -> Result<Vec<crate::event::Event>, TaskError> {
+        Decoder::whole_samples(self.clone())
+    }
+
     /// The last `n` items of the sequence, the very last at the end.
     pub fn last_signatures(&self, n: u64) -> Vec<u32> {
         let mut parts: Vec<Vec<u32>> = Vec::new();

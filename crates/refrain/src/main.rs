@@ -14,6 +14,7 @@ mod cache;
 mod check;
 mod control;
 
+mod diff;
 mod dynamorio;
 mod fold;
 mod info;
@@ -27,6 +28,7 @@ mod orders;
 mod output;
 mod path;
 mod progress;
+mod proxy;
 mod rank;
 mod select;
 mod show;
@@ -69,6 +71,9 @@ Look at it:
   stats    Calls, time and bytes by function, call site or rank
   where    Why a job hangs: the call each rank is in, and which rank waits for which
   check    MPI errors: deadlocks, mismatches, wrong arguments, leaks, races
+
+Make a program of it:
+  proxy    Write a C program that makes the same calls
 
 Replay and compare:
   replay   Run the program again with the recorded matches
@@ -129,7 +134,8 @@ enum Command {
     Record(orders::record::Args),
     Replay(orders::replay::Args),
     Races(orders::races::Args),
-    Diff(orders::diff::Args),
+    Diff(diff::Args),
+    Proxy(proxy::Args),
     Info(info::Args),
     Show(show::Args),
     Stats(stats::Args),
@@ -171,7 +177,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Record(args) => orders::record::run(args),
         Command::Replay(args) => orders::replay::run(args),
         Command::Races(args) => orders::races::run(args),
-        Command::Diff(args) => orders::diff::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Proxy(args) => proxy::run(args),
         Command::Info(args) => info::run(args),
         Command::Show(args) => show::run(args),
         Command::Stats(args) => stats::run(args),

@@ -27,7 +27,7 @@ impl Decoder<'_> {
                 return self.object(first);
             }
             let (base, number) = (u32::try_from(first - 1).ok()?, u32::try_from(second).ok()?);
-            let is_live = self.live.contains(&(base, number));
+            let is_live = self.keeps_requests || self.live.contains(&(base, number));
             Some(Value::Word(if is_live {
                 self.request_word(None, base, number)
             } else {
@@ -207,6 +207,49 @@ impl Decoder<'_> {
         let head = self.view.group.rows.get(base as usize).and_then(|row| row.head());
         let function = head.and_then(|head| self.view.functions.get(head.function));
         function.is_some_and(|function| function.plan.persistent)
+    }
+}
+
+/// What the handle of a decoded call stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Handle {
+    /// A predefined object: the names of the task's handles say which.
+    Predefined,
+    /// An object that the program made.
+    Object {
+        /// The thread that made it.
+        thread: u32,
+        /// The smallest number of its kind that was free; from 1.
+        number: u32,
+    },
+    /// A request.
+    Request {
+        /// The thread that made it.
+        thread: u32,
+        /// The signature that makes it if no other of its requests is active.
+        signature: u32,
+        /// Its number among the active requests of that signature, from 0.
+        number: u32,
+    },
+}
+
+impl Handle {
+    /// What a handle ([`Value::Word`]) stands for.
+    pub fn of(word: u64) -> Handle {
+        if word & PREDEFINED != 0 {
+            return Handle::Predefined;
+        }
+        if word & REQUESTS != 0 {
+            return Handle::Request {
+                thread: (word >> 49 & 0x7ff) as u32,
+                signature: (word >> 20 & 0x1fff_ffff) as u32,
+                number: (word & 0xf_ffff) as u32,
+            };
+        }
+        Handle::Object {
+            thread: ((word >> 32) as u32).saturating_sub(1),
+            number: (word & 0xffff_ffff) as u32,
+        }
     }
 }
 

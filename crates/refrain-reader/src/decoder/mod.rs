@@ -80,6 +80,12 @@ pub struct Decoder<'t> {
     outcomes: Vec<SignatureOutcomes<'t>>,
     /// Only samples are wanted: calls as if each were the only one.
     is_sampling: bool,
+    /// Requests in arrays are those of the signature, even if they are null by then.
+    keeps_requests: bool,
+    /// Calls come in the order of the sequence: those inside a call before it.
+    in_sequence: bool,
+    /// The signature of the last call read, and whether it is a poll that failed.
+    last: (u32, bool),
     layout: &'static Layout,
     terminals: Terminals<'t>,
     /// When calls were made, if that is known.
@@ -133,6 +139,9 @@ impl<'t> Decoder<'t> {
             cells: vec![None; rows],
             outcomes: (0..rows).map(|_| SignatureOutcomes::Unread).collect(),
             is_sampling: false,
+            keeps_requests: false,
+            in_sequence: false,
+            last: (0, false),
             terminals,
             times: None,
             sites: HashMap::new(),
@@ -163,6 +172,26 @@ impl<'t> Decoder<'t> {
         Ok(events)
     }
 
+    /// A call for each signature; see [`TaskView::whole_samples`].
+    pub(crate) fn whole_samples(view: TaskView<'t>) -> Result<Vec<Event>, TaskError> {
+        let count = view.signatures() as u32;
+        let mut decoder = Decoder::new(view, Terminals::list((0..count).collect()));
+        (decoder.is_sampling, decoder.keeps_requests) = (true, true);
+        decoder.in_sequence = true;
+        let mut events = Vec::with_capacity(count as usize);
+        while decoder.decode_next()? {
+            events.extend(decoder.ready.pop());
+        }
+        Ok(events)
+    }
+
+    /// The calls in the order of the sequence, each with its signature, and whether it is a poll that failed: calls
+    /// that callbacks make come before the call that they are inside of.
+    pub fn numbered(mut self) -> Numbered<'t> {
+        self.in_sequence = true;
+        Numbered { decoder: self }
+    }
+
     /// With the times of its calls: bytes as [`times::Times`] reads them.
     pub fn with_times(mut self, input: Box<dyn Read + 't>) -> Decoder<'t> {
         let times = times::Times::new(&self.view, input);
@@ -177,6 +206,7 @@ impl<'t> Decoder<'t> {
 
     fn decode_next(&mut self) -> Result<bool, TaskError> {
         let Some((number, is_failed_poll)) = self.terminals.next() else { return Ok(false) };
+        self.last = (number, is_failed_poll);
         let undefined = TaskError::Undefined(self.number, number);
         let Some(cells) = self.cells_of(number) else { return Err(undefined) };
         let mut signature = Cells::new(&cells);
@@ -251,7 +281,7 @@ impl<'t> Decoder<'t> {
 
     /// Calls inside a call come before it in the sequence; the decoder returns them after it.
     fn place_in_order(&mut self, event: Event, depth: u32) {
-        if depth == 0 && self.inner.is_empty() {
+        if depth == 0 && self.inner.is_empty() || self.in_sequence {
             return self.release(event);
         }
         // A note belongs to whatever call comes next.
@@ -373,7 +403,7 @@ impl<'t> Decoder<'t> {
     ) -> Option<Event> {
         let Function { def, plan } = function;
         let Head { returned, site, .. } = head;
-        let depth = if self.is_sampling { 0 } else { head.depth };
+        let depth = if self.is_sampling && !self.in_sequence { 0 } else { head.depth };
         reading.depth = depth;
         let site = match site {
             Some(site) => Some(self.site(site)?),
@@ -641,6 +671,21 @@ impl<'t> Decoder<'t> {
             }
             Err(value) => Some(value),
         }
+    }
+}
+
+/// See [`Decoder::numbered`].
+pub struct Numbered<'t> {
+    decoder: Decoder<'t>,
+}
+
+impl Iterator for Numbered<'_> {
+    type Item = Result<(u32, bool, Event), TaskError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let event = self.decoder.next()?;
+        let (signature, is_failed_poll) = self.decoder.last;
+        Some(event.map(|event| (signature, is_failed_poll, event)))
     }
 }
 

@@ -76,6 +76,7 @@ impl Decoder<'_> {
     pub(super) fn input_status(&mut self, reading: &mut Reading<'_>) -> Option<Value> {
         let cells = &mut reading.outcome;
         let fields = match cells.get()? {
+            0 if self.keeps_requests && self.last_status.is_none() => return Some(Value::Unset),
             0 => self.last_status?,
             1 => self.message(cells)?,
             other => {

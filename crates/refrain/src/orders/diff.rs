@@ -12,31 +12,15 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Finds where two recorded runs first differ.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
-  refrain diff good.refrain bad.refrain
-  refrain diff good.refrain bad.refrain --json
-
-For each rank: the first wildcard receive that matched another message, and the first call that
-completed something else, each with how many do, compared number by number; then a summary. Both
-records must have the same number of ranks and the same method. Two traces (refrain trace) can be
-compared too.
-
-Records made with --method clock hold no sources. For each of their tables, the first call is
-printed whose messages had another position in the order of the clocks.
-
-Exit codes: 0 if the runs are equal, 1 if they differ, 125 if a file cannot be read.")]
+/// What is compared.
 pub struct Args {
     /// The record, or the trace, of one run.
-    left: PathBuf,
+    pub left: PathBuf,
     /// The record, or the trace, of the other run.
-    right: PathBuf,
+    pub right: PathBuf,
     /// Also compare the number of failed polls, which differs between almost any two runs.
-    #[arg(long)]
     pub polls: bool,
     /// Print one JSON object.
-    #[arg(long)]
     pub json: bool,
 }
 

@@ -83,6 +83,15 @@ pub fn run(trace: &CallTrace, args: &Args, ranks: Option<&BTreeSet<i32>>) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
+/// The loops and calls of a program, without shares and call sites.
+pub fn outline(program: &Program) -> Vec<String> {
+    let sites = Sites::recorded_at(0);
+    let lines = Vec::new();
+    let mut printer = Printer { sites, depth: u32::MAX, lines, calls: 0, nanoseconds: 0.0 };
+    printer.program(program, true);
+    printer.lines.into_iter().skip(1).map(|line| line.text).collect()
+}
+
 /// A line of the listing.
 struct Line {
     shares: String,

@@ -29,6 +29,7 @@ const COMMAND_LINE: &[&str] = &[
     "refrain-memtrace",
     "refrain-mpi",
     "refrain-order",
+    "refrain-proxy", // writes a trace as a C program
     "refrain-reader",
     "refrain-rings",
     "refrain-timing",

@@ -26,6 +26,7 @@ mod order_file_limits;
 mod order_programs;
 mod order_verify;
 mod private;
+mod proxies;
 mod real_programs;
 mod replay;
 mod replay_clock;

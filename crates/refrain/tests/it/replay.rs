@@ -501,9 +501,9 @@ fn traces_can_be_analysed_for_races_and_differences() {
     assert!(races.stdout.contains("could have matched another message"), "{races}");
     let races = victim.look(&["races", "none.refrain"]).expect_success();
     assert!(races.stdout.contains("MPI_Recv: receives of any source"), "{races}");
-    let same = victim.look(&["diff", "one.refrain", "one.refrain"]).expect_success();
+    let same = victim.look(&["diff", "--receives", "one.refrain", "one.refrain"]).expect_success();
     assert_eq!(same.stdout, "no difference\n");
-    let other = victim.look(&["diff", "one.refrain", "two.refrain"]);
+    let other = victim.look(&["diff", "--receives", "one.refrain", "two.refrain"]);
     assert_eq!(other.code, 1, "{other}");
     assert!(other.stdout.contains(" receives differ; the first:"), "{other}");
     assert!(other.stdout.contains(&format!(" of {} ranks differ: ", ranks())), "{other}");
