@@ -295,7 +295,7 @@ impl Process {
         let caller = Caller { thread, is_root: scope.is_root, peers };
         let mut used = uses(call, function, &mut self.types, caller);
         used.retain(|part| !is_to_nobody(call, function, part.buffer));
-        if !self.is_threaded {
+        if !self.is_threaded && !self.has_errors {
             self.in_flight.check(&used, &place, findings);
         }
         self.windows_of(call, function, &place, &used, &mut turn, findings);
